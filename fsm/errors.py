@@ -1,0 +1,57 @@
+"""Everything this package raises on purpose.
+
+`FsmError` is the root; catch it to catch them all. Nothing here knows Kafka.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class FsmError(Exception):
+    """Root of the errors raised by `fsm`."""
+
+
+class TableError(FsmError):
+    """A table contradicts itself; raised while it is built or imported, before anything can run on it.
+
+    `problems` holds every defect found, one line each, in a fixed order.
+    """
+
+    def __init__(self, table: str, problems: tuple[str, ...]) -> None:
+        self.table = table
+        self.problems = problems
+        super().__init__(f"table {table!r}: " + "; ".join(problems))
+
+
+class IllegalTransition(FsmError):
+    """The table has no cell for this event in this state. The machine stays where it was.
+
+    `legal` names the events the state does handle, in table order.
+    """
+
+    def __init__(self, machine: str, state: Enum, event: Enum, legal: tuple[Enum, ...]) -> None:
+        self.machine = machine
+        self.state = state
+        self.event = event
+        self.legal = legal
+        names = ", ".join(e.name for e in legal) or "no event at all"
+        super().__init__(f"{machine}: {event.name} is illegal in {state.name}; legal there: {names}")
+
+    def __reduce__(self) -> tuple[type[IllegalTransition], tuple[str, Enum, Enum, tuple[Enum, ...]]]:
+        return type(self), (self.machine, self.state, self.event, self.legal)
+
+
+class InputError(FsmError):
+    """Input a user gave cannot be used: what, where (`file:line` or field) and the remedy, on one line.
+
+    The command line prints it on stderr and exits with status 2.
+    """
+
+    def __init__(self, what: str, where: str = "", remedy: str = "") -> None:
+        self.what = what
+        self.where = where
+        self.remedy = remedy
+        place = f"{where}: " if where else ""
+        advice = f"; {remedy}" if remedy else ""
+        super().__init__(f"{place}{what}{advice}")
