@@ -1,0 +1,187 @@
+"""What the audit reports: kinds, severities, causes, order and JSON form.
+
+A finding says what happened, to whom, when, why as far as the log tells, and shows the lines. Its summary is
+one sentence for an operator who was just woken up. Findings are ordered by group, time, kind, member and
+partitions, so that the same logs give the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from fsm.audit.rows import Place
+from fsm.trace import Partition, by_partition
+
+
+class Severity(StrEnum):
+    """How bad it is."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+
+
+class FindingKind(StrEnum):
+    """What went wrong."""
+
+    DOUBLE_OWNERSHIP = "double_ownership"
+    UNOWNED_PARTITION = "unowned_partition"
+    LOST_WITHOUT_CALLBACK = "lost_without_callback"
+    PARTITIONS_LOST = "partitions_lost"
+    CALLBACK_NOT_OWNED = "callback_not_owned"
+    LATE_LEAVE = "late_leave"
+    MEMBER_OUT_FOR_GOOD = "member_out_for_good"
+    FENCING_LOOP = "fencing_loop"
+    LISTENER_ERROR = "listener_error"
+    SLOW_CALLBACK = "slow_callback"
+    RAN_TWICE = "ran_twice"
+    UNASSIGNED_WORK = "unassigned_work"
+    CONFIG_LAG = "config_lag"
+    TASK_ZOMBIE = "task_zombie"
+    STUCK_STATE = "stuck_state"
+    REBALANCE_STORM = "rebalance_storm"
+    HEARTBEAT_GAP = "heartbeat_gap"
+    ILLEGAL_TRANSITION = "illegal_transition"
+    UNPARSED_LINES = "unparsed_lines"
+
+
+SEVERITY: dict[FindingKind, Severity] = {
+    FindingKind.DOUBLE_OWNERSHIP: Severity.ERROR,
+    FindingKind.UNOWNED_PARTITION: Severity.WARNING,
+    FindingKind.LOST_WITHOUT_CALLBACK: Severity.ERROR,
+    FindingKind.PARTITIONS_LOST: Severity.WARNING,
+    FindingKind.CALLBACK_NOT_OWNED: Severity.WARNING,
+    FindingKind.LATE_LEAVE: Severity.WARNING,
+    FindingKind.MEMBER_OUT_FOR_GOOD: Severity.ERROR,
+    FindingKind.FENCING_LOOP: Severity.ERROR,
+    FindingKind.LISTENER_ERROR: Severity.WARNING,
+    FindingKind.SLOW_CALLBACK: Severity.WARNING,
+    FindingKind.RAN_TWICE: Severity.ERROR,
+    FindingKind.UNASSIGNED_WORK: Severity.WARNING,
+    FindingKind.CONFIG_LAG: Severity.WARNING,
+    FindingKind.TASK_ZOMBIE: Severity.ERROR,
+    FindingKind.STUCK_STATE: Severity.WARNING,
+    FindingKind.REBALANCE_STORM: Severity.WARNING,
+    FindingKind.HEARTBEAT_GAP: Severity.WARNING,
+    FindingKind.ILLEGAL_TRANSITION: Severity.ERROR,
+    FindingKind.UNPARSED_LINES: Severity.INFO,
+}
+"""Severity of each kind where the logs leave no doubt; `Finding.lowered` takes one step down where they do."""
+
+
+class Cause(StrEnum):
+    """Why it happened, as far as the log tells."""
+
+    NONE = ""
+    """The kind needs no cause, or is its own."""
+    KILLED = "killed"
+    """The owner's log ends without a close and another process took over, or a new one appeared."""
+    STATIC_MEMBER_AWAY = "static_member_away"
+    """A static member left on purpose; its partitions wait for it."""
+    SCHEDULED_DELAY = "scheduled_delay"
+    """Connect waits before it moves the work of a worker that went away."""
+    SESSION_EXPIRED = "session_expired"
+    """The coordinator heard nothing from the member for a session."""
+    NO_POLL = "no_poll"
+    """The application did not poll within max.poll.interval.ms."""
+    SLOW_CALLBACK = "slow_callback"
+    """A callback outlived the rebalance timeout."""
+    FENCED = "fenced"
+    """The coordinator refused the member's id, epoch or instance id."""
+    FATAL_ERROR = "fatal_error"
+    """An error after which the client gives up."""
+    CLOSE_HANGS = "close_hangs"
+    """close() began and never came back."""
+    REVOKED = "revoked"
+    """The partition was given up in time; the next owner took long."""
+    COORDINATOR_LOST = "coordinator_lost"
+    """The group's coordinator could not be reached."""
+    UNKNOWN = "unknown"
+    """The logs do not tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One log line that shows it. `line` and `text` are filled in by whoever can read the file."""
+
+    file: str
+    offset: int
+    line: int = 0
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong, or worth knowing."""
+
+    kind: FindingKind
+    severity: Severity
+    group: str
+    member: str
+    """The member it is about; for two members the one that should have let go. Empty for a whole group."""
+    start_ms: int
+    end_ms: int
+    """Equal to `start_ms` for an instant; the last known moment for what still goes on."""
+    partitions: tuple[Partition, ...]
+    cause: Cause
+    summary: str
+    evidence: tuple[Evidence, ...] = ()
+
+    def lowered(self) -> Finding:
+        """The same one step less severe: what it rests on is not certain."""
+        lower = Severity.WARNING if self.severity is Severity.ERROR else Severity.INFO
+        return replace(self, severity=lower)
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that `fsm audit --json` prints."""
+        return {
+            "kind": self.kind.value,
+            "severity": self.severity.value,
+            "group": self.group,
+            "member": self.member,
+            "start_ms": self.start_ms,
+            "end_ms": self.end_ms,
+            "partitions": [list(p) for p in self.partitions],
+            "cause": self.cause.value,
+            "summary": self.summary,
+            "evidence": [{"file": e.file, "line": e.line, "text": e.text} for e in self.evidence],
+        }
+
+
+def finding(
+    kind: FindingKind,
+    group: str,
+    member: str,
+    start_ms: int,
+    end_ms: int,
+    *,
+    summary: str,
+    partitions: Iterable[Partition] = (),
+    cause: Cause = Cause.NONE,
+    places: Iterable[Place] = (),
+) -> Finding:
+    """A finding with its kind's severity, sorted partitions, and each place once in the order given."""
+    shown = tuple(Evidence(p.file, p.offset) for p in dict.fromkeys(places) if p.offset >= 0)
+    return Finding(
+        kind, SEVERITY[kind], group, member, start_ms, end_ms, by_partition(partitions), cause, summary, shown
+    )
+
+
+def in_order(findings: Iterable[Finding]) -> list[Finding]:
+    """By group, begin, kind, member, partitions, end and summary."""
+    return sorted(findings, key=_rank)
+
+
+def _rank(found: Finding) -> tuple[object, ...]:
+    return (
+        found.group,
+        found.start_ms,
+        list(FindingKind).index(found.kind),
+        found.member,
+        found.partitions,
+        found.end_ms,
+        found.summary,
+    )

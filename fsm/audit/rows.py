@@ -1,0 +1,162 @@
+"""What the fold of one member yields: flat rows, ready for columns.
+
+Every row names its group and member. Times are epoch milliseconds. A place in a log is (file, offset), the
+byte offset of the entry's first line; an empty file with offset -1 means that no line says it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from fsm.trace import TraceRecord
+
+
+class Place(NamedTuple):
+    """Where in the logs something stands."""
+
+    file: str
+    offset: int
+
+
+NOWHERE = Place("", -1)
+"""No line says it."""
+
+
+class Seen(NamedTuple):
+    """A trace record and the entry it was read from."""
+
+    record: TraceRecord
+    place: Place
+
+
+class Begun(StrEnum):
+    """How an interval of ownership began."""
+
+    ASSIGNED = "assigned"
+    """The assigned callback started, or the client without listener took the partition."""
+    FOUND = "found"
+    """A line shows that the partition was owned before the log tells anything about it; `start_ms` is the latest
+    possible begin."""
+
+
+class Ended(StrEnum):
+    """How an interval of ownership ended."""
+
+    REVOKED = "revoked"
+    LOST = "lost"
+    CLOSED = "closed"
+    """The consumer was closed while it still owned the partition."""
+    DROPPED = "dropped"
+    """The client took the partition from the application without any callback."""
+    REASSIGNED = "reassigned"
+    """The whole assignment was printed, and the partition was not in it."""
+    RESTARTED = "restarted"
+    """A new process of this member appeared; the old one ended without a word at or after its last line."""
+    LOG_ENDED = "log_ended"
+    """The member's log ends here: it was killed, it is silent, or the log was cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """One member owned one partition, as its application saw it."""
+
+    group: str
+    member: str
+    topic: str
+    partition: int
+    start_ms: int
+    end_ms: int
+    begun: Begun
+    ended: Ended
+    end_exact: bool
+    """False where no line tells the end and `end_ms` is the earliest possible one (silence, death, INFO logs)."""
+    void_ms: int | None
+    """From when the coordinator no longer counted this member as owner although it still was one; None if it did."""
+    void_cause: str
+    """Why, as a cause of `findings`; empty if `void_ms` is None."""
+    life: int
+    """Which incarnation of the member (see `Life.number`)."""
+    start: Place
+    end: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """One member wanted a topic, or every topic that matches a pattern, as long as it could hold partitions."""
+
+    group: str
+    member: str
+    topic: str
+    """Empty where `pattern` is set."""
+    pattern: str
+    """A regular expression that must match the whole topic name."""
+    start_ms: int
+    end_ms: int
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """One incarnation of a member: from its creation, or its first line, to its close, or its last line."""
+
+    group: str
+    member: str
+    number: int
+    """Counted from 0."""
+    client_id: str
+    instance_id: str
+    member_id: str
+    """The last one it had."""
+    protocol: str
+    """`consumer`, `classic`, or empty where nothing tells."""
+    version: str
+    start_ms: int
+    end_ms: int
+    whole_start: bool
+    """False where the log begins in mid-life."""
+    ended: Ended
+    """`CLOSED`, `RESTARTED` or `LOG_ENDED`."""
+    in_group: bool
+    """True where the member counted as one when the life ended: the coordinator had to wait for its session."""
+    session_timeout_ms: int | None
+    max_poll_interval_ms: int | None
+    start: Place
+    end: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One observed transition, to be judged against its table."""
+
+    group: str
+    member: str
+    machine: str
+    state: str
+    next_state: str
+    event: str
+    ts_ms: int
+    dwell_ms: int | None
+    """Time spent in `state`; None where its begin is not known."""
+    previous: str
+    """State the member was in according to its last transition; empty where that is not known for certain."""
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One rebalance as one member went through it: from the first sign to the end of its last callback."""
+
+    group: str
+    member: str
+    start_ms: int
+    end_ms: int
+    epoch: int | None
+    added: int
+    """Partitions given to this member."""
+    removed: int
+    """Partitions taken from it, by revocation or loss."""
+    cause: str
+    """What this member says: `joined`, `left`, `lost`, `subscription`; empty where the coordinator told it to."""
+    place: Place
