@@ -1,0 +1,164 @@
+"""Stage one: pieces of files in, records and one summary a piece out. Runs in Python workers, whole pieces at a time."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, tzinfo
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+from fsm.logs import Format, formats
+from fsm.logs.entries import Entry
+from fsm.logs.pieces import READ_ERRORS, Piece, PieceReader
+from fsm.trace import TraceRecord
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROWS_A_BATCH = 2000
+SHAPES_A_PIECE = 40
+SHAPE_LENGTH = 100
+_VARIABLE = re.compile(rb"[0-9a-fA-F]{8,}|\d+")
+_LEVEL = re.compile(rb"\b(TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b")
+
+
+def parser(schema: pa.Schema, wanted: str, timezone: str) -> Any:
+    """The function for `mapInArrow`: reads pieces, gives rows of `schema.PARSED`."""
+
+    def parse(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa  # noqa: PLC0415  a worker's import
+
+        zone = UTC if timezone == "UTC" else ZoneInfo(timezone)
+        chosen = [f for f in formats() if wanted in ("auto", f.name)]
+        rows: list[dict[str, Any]] = []
+        for batch in batches:
+            for given in batch.to_pylist():
+                piece = Piece(given["file"], given["start"], given["end"], given["gzipped"])
+                for row in rows_of(piece, chosen, zone):
+                    rows.append(row)
+                    if len(rows) >= ROWS_A_BATCH:
+                        yield pa.RecordBatch.from_pylist(rows, schema=schema)
+                        rows = []
+        if rows:
+            yield pa.RecordBatch.from_pylist(rows, schema=schema)
+
+    return parse
+
+
+def rows_of(piece: Piece, chosen: Sequence[Format], zone: tzinfo) -> Iterator[dict[str, Any]]:
+    """A row for each record of the piece, then the summary of the piece."""
+    summary = Summary(piece)
+    reader = PieceReader(piece, chosen)
+    try:
+        for entry in reader.entries():
+            for seq, record in enumerate(summary.take(entry, zone)):
+                yield {"record": _record_row(record, entry, piece, seq), "seen": None}
+    except READ_ERRORS as problem:
+        summary.error = f"{type(problem).__name__}: {problem}"
+    yield {"record": None, "seen": summary.row(reader.lines)}
+
+
+class Summary:
+    """Counts what one piece held."""
+
+    def __init__(self, piece: Piece) -> None:
+        self.piece = piece
+        self.entries = self.records = self.not_understood = self.orphans = self.cut_lines = 0
+        self.layouts: Counter[str] = Counter()
+        self.levels: Counter[str] = Counter()
+        self.shapes: Counter[str] = Counter()
+        self.first_ms: int | None = None
+        self.last_ms: int | None = None
+        self.error = ""
+
+    def take(self, entry: Entry, zone: tzinfo) -> Sequence[TraceRecord]:
+        """The records of an entry, counted."""
+        self.cut_lines += entry.cut
+        if entry.format is None:
+            if entry.data.strip():
+                self.orphans += 1
+                self._shape(entry.data)
+            return ()
+        self.entries += 1
+        self.layouts[f"{entry.format.name}/{entry.format.layout}"] += 1
+        if not entry.format.candidate.search(entry.data):
+            return ()
+        found = entry.format.parse(entry.data.decode("utf-8", "replace"), zone)
+        if found is None:
+            self.not_understood += 1
+            self._shape(entry.data)
+            return ()
+        if found:
+            self._count(found, entry)
+        return found
+
+    def _count(self, found: Sequence[TraceRecord], entry: Entry) -> None:
+        self.records += len(found)
+        level = _LEVEL.search(entry.data, 0, 100)
+        if level:
+            self.levels[level.group(1).decode()] += 1
+        ts_ms = found[0].ts_ms
+        self.first_ms = ts_ms if self.first_ms is None else min(self.first_ms, ts_ms)
+        self.last_ms = ts_ms if self.last_ms is None else max(self.last_ms, ts_ms)
+
+    def _shape(self, data: bytes) -> None:
+        """Counts the line under its shape; what is rare in a full table goes under an empty name."""
+        line = data.split(b"\n", 1)[0][: 4 * SHAPE_LENGTH]
+        shape = _VARIABLE.sub(b"#", line)[:SHAPE_LENGTH].decode("utf-8", "replace")
+        shape = "".join(c if c.isprintable() else "\ufffd" for c in shape)
+        self.shapes[shape if shape in self.shapes or len(self.shapes) < SHAPES_A_PIECE else ""] += 1
+
+    def row(self, lines: int) -> dict[str, Any]:
+        """The summary as a row of `schema.PIECE`."""
+        return {
+            "file": self.piece.file,
+            "piece": self.piece.start,
+            "gzipped": self.piece.gzipped,
+            "lines": lines,
+            "entries": self.entries,
+            "records": self.records,
+            "not_understood": self.not_understood,
+            "orphans": self.orphans,
+            "cut_lines": self.cut_lines,
+            "layouts": sorted(self.layouts.items()),
+            "levels": sorted(self.levels.items()),
+            "shapes": sorted(self.shapes.items()),
+            "first_ms": self.first_ms,
+            "last_ms": self.last_ms,
+            "error": self.error,
+        }
+
+
+def _record_row(record: TraceRecord, entry: Entry, piece: Piece, seq: int) -> dict[str, Any]:
+    return {
+        "ts_ms": record.ts_ms,
+        "kind": record.kind.value,
+        "group": record.group,
+        "client_id": record.client_id,
+        "member_id": record.member_id,
+        "instance_id": record.instance_id,
+        "thread": record.thread,
+        "machine": record.machine,
+        "state": record.state,
+        "event": record.event,
+        "next_state": record.next_state,
+        "effects": record.effects,
+        "epoch": record.epoch,
+        "partitions": _pairs(record.partitions),
+        "revoked": _pairs(record.revoked),
+        "full": None if record.full is None else _pairs(record.full),
+        "topics": record.topics,
+        "detail": record.detail,
+        "settings": sorted(record.settings.items()),
+        "seq": seq,
+        "file": piece.file,
+        "piece": piece.start,
+        "line": entry.number,
+        "offset": entry.offset,
+    }
+
+
+def _pairs(partitions: Iterable[tuple[str, int]]) -> list[dict[str, Any]]:
+    return [{"topic": t, "partition": p} for t, p in partitions]
