@@ -1,1 +1,25 @@
 """Every machine of the protocols, one module each: State, Event, Effect and TABLE."""
+
+from __future__ import annotations
+
+import difflib
+
+from fsm.errors import InputError
+from fsm.table import Table
+from fsm.tables import consumer_member
+
+# fmt: off
+ALL: tuple[Table, ...] = (
+    consumer_member.TABLE,
+)
+"""Every table, in the order in which they are listed, drawn and counted."""
+# fmt: on
+
+
+def find(name: str) -> Table:
+    """The table of that name. Raises `InputError` with the nearest names, or with all of them, if there is none."""
+    tables = {table.name: table for table in ALL}
+    if name in tables:
+        return tables[name]
+    nearest = difflib.get_close_matches(name, tables, n=3) or list(tables)
+    raise InputError(f"there is no table {name!r}", remedy="did you mean " + " or ".join(nearest) + "?")
