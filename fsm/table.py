@@ -149,9 +149,12 @@ class Compiled(dict[tuple[Symbol, Symbol], Cell]):
 
     A plain dict look-up where the cell exists; `IllegalTransition` where it does not. Nested tables are
     flattened: the states are leaf states. Treat it as read-only.
+
+    `by_state[state][event]` is the same cell at about half the price, for loops over many events: no pair
+    has to be made and hashed. It raises the same.
     """
 
-    __slots__ = ("initial", "name", "terminal")
+    __slots__ = ("by_state", "initial", "name", "terminal")
 
     def __init__(
         self,
@@ -164,11 +167,34 @@ class Compiled(dict[tuple[Symbol, Symbol], Cell]):
         self.name = name
         self.initial = initial
         self.terminal = terminal
+        self.by_state: Mapping[Symbol, Mapping[Symbol, Cell]] = _by_state(name, cells)
 
     def __missing__(self, key: tuple[Symbol, Symbol]) -> Cell:
         state, event = key
-        legal = tuple(e for s, e in self if s is state)
-        raise IllegalTransition(self.name, state, event, legal)
+        raise IllegalTransition(self.name, state, event, tuple(self.by_state.get(state, ())))
+
+
+class _StateCells(dict[Symbol, Cell]):
+    """The cells of one state by event."""
+
+    __slots__ = ("name", "state")
+
+    def __init__(self, name: str, state: Symbol) -> None:
+        super().__init__()
+        self.name = name
+        self.state = state
+
+    def __missing__(self, event: Symbol) -> Cell:
+        raise IllegalTransition(self.name, self.state, event, tuple(self))
+
+
+def _by_state(name: str, cells: Mapping[tuple[Symbol, Symbol], Cell]) -> dict[Symbol, _StateCells]:
+    found: dict[Symbol, _StateCells] = {}
+    for (state, event), cell in cells.items():
+        found.setdefault(state, _StateCells(name, state))[event] = cell
+    for cell in cells.values():  # a state without cells still answers: everything is illegal there
+        found.setdefault(cell.target, _StateCells(name, cell.target))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +222,9 @@ class Table:
     states are never left. `exits` are states of the holder's table that a nested table may go to.
     `doc` is what a reader must know: sources, and what the source draws wrongly or leaves open.
 
+    A table with `exits` or marked `part` is written to be nested: what depends on the whole (reachability,
+    ways out, members nobody uses) is checked when the table that holds it is built.
+
     Raises `TableError` listing every defect: a line that names a foreign member, two cells for one pair, a
     way out of a terminal state, a state that is unreachable or cannot be left, an effect or event never used.
     """
@@ -206,6 +235,8 @@ class Table:
     terminal: tuple[Symbol, ...] = ()
     nested: Mapping[Symbol, Table] = field(default_factory=dict)
     exits: tuple[Symbol, ...] = ()
+    part: bool = False
+    """True for a table that stands only inside another one and is left only by its holder's rows."""
     effects: type[Symbol] | None = None
     """The Effect enum; None for a table that orders nothing."""
     events: type[Symbol] | None = None
@@ -216,6 +247,8 @@ class Table:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", tuple(self.rows))
+        for name in ("terminal", "exits"):
+            object.__setattr__(self, name, _members(getattr(self, name)))
         problems = tuple(_problems(self))
         if problems:
             raise TableError(self.name, problems)
@@ -257,7 +290,7 @@ class Table:
     @property
     def event_type(self) -> type[Symbol]:
         """The Event enum."""
-        return self.events or type(self.rows[0].events[0])
+        return self.events or next(type(e) for line in self.rows for e in line.events)
 
     @property
     def alphabet(self) -> tuple[Symbol, ...]:
@@ -286,15 +319,15 @@ class Table:
         cells: dict[tuple[Symbol, Symbol], Cell] = {}
         for state, event, line in _flat_lines(self):
             cells.setdefault((state, event), _cell(self, state, line))
-        ordered = {
-            (s, e): cells[s, e] for s in self.leaves() for e in self.alphabet if (s, e) in cells
-        }
-        return Compiled(self.name, self.enter(self.initial), self.terminal, ordered)
+        ordered = {(s, e): cells[s, e] for s in self.leaves() for e in self.alphabet if (s, e) in cells}
+        final = {s for part in _parts(self) for s in part.terminal}
+        terminal = tuple(s for s in self.leaves() if s in final)
+        return Compiled(self.name, self.enter(self.initial), terminal, ordered)
 
     @cached_property
     def columns(self) -> Columns:
         """The integer form, built once."""
-        states, events = self.leaves(), self.alphabet
+        states, events = (*self.leaves(), *self.exits), self.alphabet
         position = {s: i for i, s in enumerate(states)}
         target = array("h", [-1]) * (len(states) * len(events))
         kind = array("b", [Kind.ILLEGAL.value]) * len(target)
@@ -304,9 +337,7 @@ class Table:
             kind[at] = (Kind.IGNORE if cell.ignored else Kind.ROW).value
         hops = _hops(self.compiled, position, events)
         edges = tuple((a, b, tuple(sorted(by))) for (a, b), by in sorted(hops.items()))
-        return Columns(
-            tuple(s.name for s in states), tuple(e.name for e in events), target, kind, edges
-        )
+        return Columns(tuple(s.name for s in states), tuple(e.name for e in events), target, kind, edges)
 
     def kind(self, state: Symbol, event: Symbol) -> Kind:
         """Which of the three kinds of cell the pair is."""
@@ -373,20 +404,30 @@ def _hops(
 
 
 def _problems(table: Table) -> Iterator[str]:
-    if not table.rows:
-        yield "has no rows"
-        return
     foreign = list(_foreign_members(table))
     yield from foreign
     if foreign:  # the other checks would only repeat it
         return
+    found = False
     for check in _CHECKS:
-        yield from check(table)
+        for problem in check(table):
+            found = True
+            yield problem
+    if not found and not (table.exits or table.part):
+        for check in _CHECKS_OF_A_WHOLE:
+            yield from check(table)
 
 
 def _foreign_members(table: Table) -> Iterator[str]:
     """Members of an enum this table does not use in that place, and lines without states or events."""
+    if not any(line.events for line in table.rows):
+        yield "has no rows that name an event"
+        return
     state_type, event_type = type(table.initial), table.event_type
+    for role in ("terminal", "exits", "nested"):
+        for member in getattr(table, role):
+            if not isinstance(member, state_type):
+                yield f"{role}: {member!r} is not a state of this table"
     for number, line in enumerate(table.rows, 1):
         where = f"line {number}"
         if not line.states or not line.events:
@@ -395,11 +436,18 @@ def _foreign_members(table: Table) -> Iterator[str]:
             for member in given:
                 if not isinstance(member, wanted):
                     yield f"{where}: {member!r} is not a {role} of this table"
-        for step in line.steps if isinstance(line, Row) else ():
-            if not isinstance(step, (state_type, *((table.effects,) if table.effects else ()))):
-                yield f"{where}: {step!r} is neither a state nor an effect of this table"
-        if isinstance(line, Ignore) and not line.why.strip():
+        yield from _foreign_steps(table, line, where)
+
+
+def _foreign_steps(table: Table, line: Row | Ignore, where: str) -> Iterator[str]:
+    if isinstance(line, Ignore):
+        if not line.why.strip():
             yield f"{where}: an ignore needs a reason"
+        return
+    known = (type(table.initial), *((table.effects,) if table.effects else ()))
+    for step in line.steps:
+        if not isinstance(step, known):
+            yield f"{where}: {step!r} is neither a state nor an effect of this table"
 
 
 def _duplicate_cells(table: Table) -> Iterator[str]:
@@ -412,99 +460,101 @@ def _duplicate_cells(table: Table) -> Iterator[str]:
             seen[pair] = number
 
 
-def _foreign_exits(table: Table) -> Iterator[str]:
-    """Nested rows must stay inside, or go to a declared exit that the holder's table has."""
+def _misfits(table: Table) -> Iterator[str]:
+    """Nested tables share the holder's enums, leave only to states of the holder and hold each state once."""
     outside = {*table.states, *table.exits}
     for nested in table.nested.values():
         for state in nested.exits:
             if state not in outside:
-                yield f"nested table {nested.name!r} exits to {state.name}, which is not a state here"
-        if nested.event_type is not table.event_type:
-            yield f"nested table {nested.name!r} uses another Event enum"
-    inside = {s for nested in table.nested.values() for s in nested.all_states()}
-    for state in sorted(inside & {s for line in table.rows for s in line.states}, key=_position):
+                yield f"nested table {nested.name!r} exits to {state!r}, which is not a state here"
+        for role, theirs, ours in (
+            ("State", type(nested.initial), type(table.initial)),
+            ("Event", nested.event_type, table.event_type),
+            ("Effect", nested.effects or table.effects, table.effects),
+        ):
+            if theirs is not ours:
+                yield f"nested table {nested.name!r} uses another {role} enum"
+    inside = [s for nested in table.nested.values() for s in nested.all_states()]
+    for state in sorted({s for s in inside if inside.count(s) > 1}, key=_position):
+        yield f"{state.name} belongs to more than one nested table"
+    for state in sorted(set(inside) & {s for line in table.rows for s in line.states}, key=_position):
         yield f"{state.name} belongs to a nested table; give its rows there"
+    for state in table.terminal:
+        if state in table.nested:
+            yield f"{state.name} is terminal and cannot hold a nested table"
+    if table.initial in inside or table.initial in table.exits:
+        yield f"initial: {table.initial.name} is not a state of this table itself"
 
 
 def _ways_out_of_terminal(table: Table) -> Iterator[str]:
     for number, line in enumerate(table.rows, 1):
-        if isinstance(line, Row):
-            for state in line.states:
-                entered = _entered(table, line)
-                if state in table.terminal and any(s is not state for s in entered):
-                    yield f"line {number}: leaves the terminal state {state.name}"
-                if state in table.exits:
-                    yield f"line {number}: {state.name} is an exit; its rows stand in the holder's table"
+        for state in line.states:
+            if state in table.exits:
+                yield f"line {number}: {state.name} is an exit; its rows stand in the holder's table"
+            for before, after in _hops_of(table, state, line):
+                if before in table.terminal and after is not before:
+                    yield f"line {number}: leaves the terminal state {before.name}"
 
 
-def _entered(table: Table, line: Row) -> tuple[Symbol, ...]:
-    return tuple(s for s in line.steps if isinstance(s, type(table.initial)))
-
-
-def _successors(table: Table) -> dict[Symbol, set[Symbol]]:
-    """State -> states entered from it, at this depth; a nested table's exits count as its holder's."""
-    after: dict[Symbol, set[Symbol]] = {s: set() for s in (*table.states, *table.exits)}
-    for line in table.rows:
-        if isinstance(line, Row):
-            for state in line.states:
-                after.setdefault(state, set()).update(_entered(table, line))
-    for holder, nested in table.nested.items():
-        after[holder].update(nested.exits)
-    return after
+def _hops_of(table: Table, state: Symbol, line: Row | Ignore) -> Iterator[tuple[Symbol, Symbol]]:
+    if isinstance(line, Row):
+        for step in line.steps:
+            if isinstance(step, type(table.initial)):
+                yield state, step
+                state = step
 
 
 def _unreachable(table: Table) -> Iterator[str]:
-    after = _successors(table)
-    holder_of = {s: h for h, nested in table.nested.items() for s in nested.all_states()}
-    reached, frontier = {table.initial}, [table.initial]
+    cells, initial = table.compiled, table.compiled.initial
+    entered, rested, frontier = {initial}, {initial}, [initial]
     while frontier:
-        for state in after.get(frontier.pop(), ()):
-            state = holder_of.get(state, state)
-            if state not in reached:
-                reached.add(state)
-                frontier.append(state)
-    for state in (*table.states, *table.exits):
-        if state not in reached:
+        for cell in cells.by_state.get(frontier.pop(), {}).values():
+            entered.update(cell.path)
+            if cell.target not in rested:
+                rested.add(cell.target)
+                frontier.append(cell.target)
+    for state in table.leaves():
+        if state not in entered:
             yield f"{state.name} cannot be reached from {table.initial.name}"
 
 
 def _traps(table: Table) -> Iterator[str]:
-    """A state that is not terminal and yet has no way out."""
-    after = _successors(table)
-    for state in table.states:
-        if state not in table.terminal and not after[state] - {state}:
+    """A state where a machine comes to rest, that is not terminal and yet has no way out."""
+    resting = {table.compiled.initial, *(cell.target for cell in table.compiled.values())}
+    left = {state for (state, _), cell in table.compiled.items() if cell.target is not state}
+    final = set(table.compiled.terminal)
+    for state in table.leaves():
+        if state in resting - left - final:
             yield f"{state.name} is not terminal, yet no row leaves it"
+        if state in final & left:
+            yield f"{state.name} is terminal, yet a row of the table that holds it leaves it"
+
+
+def _parts(table: Table) -> Iterator[Table]:
+    yield table
+    for nested in table.nested.values():
+        yield from _parts(nested)
 
 
 def _unused(table: Table) -> Iterator[str]:
-    """Events and effects that no line uses; a nested table answers for its holder's enums only there."""
+    """Members of the three enums that no line uses, at any depth."""
     lines = [line for _, line in table.lines()]
     events = {e for line in lines for e in line.events}
     effects = {s for line in lines if isinstance(line, Row) for s in line.steps}
-    if not table.exits:
-        for event in table.alphabet:
-            if event not in events:
-                yield f"event {event.name} is never used"
-        for effect in table.effects or ():
-            if effect not in effects:
-                yield f"effect {effect.name} is never used"
-        known = set(table.all_states())
-        for state in type(table.initial):
-            if state not in known:
-                yield f"state {state.name} is never used"
+    states = set(table.all_states())
+    for role, enum, used in (
+        ("event", table.event_type, events),
+        ("effect", table.effects or (), effects),
+        ("state", type(table.initial), states),
+    ):
+        for member in enum:
+            if member not in used:
+                yield f"{role} {member.name} is never used"
 
 
 def _position(member: Symbol) -> int:
     return member.code
 
 
-_CHECKS: tuple[Callable[[Table], Iterator[str]], ...] = (
-    _duplicate_cells,
-    _foreign_exits,
-    _ways_out_of_terminal,
-    _unreachable,
-    _traps,
-    _unused,
-)
-
-
+_CHECKS: tuple[Callable[[Table], Iterator[str]], ...] = (_duplicate_cells, _misfits, _ways_out_of_terminal)
+_CHECKS_OF_A_WHOLE: tuple[Callable[[Table], Iterator[str]], ...] = (_unreachable, _traps, _unused)

@@ -170,7 +170,19 @@ def from_json(line: str) -> TraceRecord:
     version = data.pop("v", None)
     if version != SCHEMA:
         raise InputError(f"trace schema {version!r}, this release reads {SCHEMA}", "v")
-    return from_dict(data)
+    record = from_dict(data)
+    if "\\ud" in line.lower():
+        _refuse_half_characters(record)
+    return record
+
+
+def _refuse_half_characters(record: TraceRecord) -> None:
+    """JSON can escape half of a UTF-16 pair, which no file can be written with."""
+    for name, value in to_dict(record).items():
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise InputError("not text: half of a surrogate pair", name) from None
 
 
 def from_dict(data: Mapping[str, Any]) -> TraceRecord:
@@ -182,15 +194,15 @@ def from_dict(data: Mapping[str, Any]) -> TraceRecord:
         values["kind"] = Kind(values.get("kind", ""))
     except ValueError:
         raise InputError(f"unknown kind {values.get('kind')!r}", "kind") from None
-    if type(values.get("ts_ms")) is not int:
+    if not _whole(values.get("ts_ms"), 63):
         raise InputError("must be epoch milliseconds", "ts_ms")
-    if values.get("epoch") is not None and type(values["epoch"]) is not int:
-        raise InputError("must be a whole number", "epoch")
+    if values.get("epoch") is not None and not _whole(values["epoch"], 31):
+        raise InputError("must be a whole number of 32 bits", "epoch")
     for name in _STRINGS:
         if not isinstance(values.get(name, ""), str):
             raise InputError("must be text", name)
     for name in _PARTITIONS:
-        if values.get(name) is not None:
+        if name in values and not (name == "full" and values[name] is None):
             values[name] = _partitions(values[name], name)
     for name in ("topics", "effects"):
         if name in values:
@@ -199,15 +211,20 @@ def from_dict(data: Mapping[str, Any]) -> TraceRecord:
     return TraceRecord(**values)
 
 
+def _whole(value: object, bits: int) -> bool:
+    """Whether the value is a number that fits Kafka's and Arrow's integers; True and False are none."""
+    return type(value) is int and -(1 << bits) <= value < 1 << bits
+
+
 def _partitions(value: object, name: str) -> tuple[Partition, ...]:
-    if not isinstance(value, list | tuple) or not all(map(_is_partition, value)):
-        raise InputError('must be a list of ["topic", partition]', name)
-    return tuple((topic, number) for topic, number in value)
-
-
-def _is_partition(pair: object) -> bool:
-    fits = isinstance(pair, list | tuple) and len(pair) == 2
-    return fits and isinstance(pair[0], str) and type(pair[1]) is int  # type: ignore[index]
+    found: list[Partition] = []
+    for pair in value if isinstance(value, list | tuple) else (None,):
+        match pair:
+            case [str(topic), int(number)] if _whole(number, 31):
+                found.append((topic, number))
+            case _:
+                raise InputError('must be a list of ["topic", partition]', name)
+    return tuple(found)
 
 
 def _texts(value: object, name: str) -> tuple[str, ...]:
