@@ -1,0 +1,92 @@
+"""The command line `fsm`: one module for each command, with `add(subparsers)` and `run(args) -> int`.
+
+Exit status: 0 nothing found, 1 something found, 2 unusable input or arguments, with one line on stderr that says
+where and what to do. A command imports what it needs when it runs, so that `fsm tables` starts without Spark.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from fsm.errors import FsmError, InputError
+
+COMMANDS = ("tables", "draw", "audit")
+"""Modules of this package, in the order of `fsm --help`. A new command is a module and its name here."""
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C."""
+PIPE_CLOSED = 141
+"""Exit status after the reader of our output went away, as the shell reports it of other programs."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Reports wrong arguments as every other unusable input: on one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raises `InputError` with the message and where help is."""
+        raise InputError(message, remedy=f"see {self.prog} --help")
+
+
+def parser() -> Parser:
+    """The arguments of `fsm` and of every command."""
+    top = Parser(prog="fsm", description="Kafka's rebalance protocols as executable state tables.", allow_abbrev=False)
+    commands = top.add_subparsers(metavar="COMMAND", required=True, parser_class=Parser)
+    for name in COMMANDS:
+        importlib.import_module(f"{__name__}.{name}").add(commands)
+    return top
+
+
+def add_command(commands: Any, name: str, summary: str, details: str, run: Any) -> argparse.ArgumentParser:
+    """A command's parser: `summary` is its line in `fsm --help`, `details` ends its own help with examples."""
+    command: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}.",
+        epilog=details,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    command.set_defaults(run=run)
+    return command
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command and gives its exit status."""
+    try:
+        args = parser().parse_args(argv)
+        status: int = args.run(args)
+        sys.stdout.flush()
+    except FsmError as problem:
+        print(f"fsm: {' '.join(str(problem).split())}", file=sys.stderr)  # noqa: T201
+        return 2
+    except BrokenPipeError:
+        # The interpreter flushes stdout once more on its way out, which must not fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return status
+
+
+def listed(known: Sequence[str]) -> Any:
+    """An argparse type: a comma-separated list of known words, each once, in the order given."""
+
+    def parse(text: str) -> tuple[str, ...]:
+        words = tuple(dict.fromkeys(word.strip() for word in text.split(",")))
+        for word in words:
+            if word not in known:
+                raise argparse.ArgumentTypeError(f"no such format {word!r}; choose from {', '.join(known)}")
+        return words
+
+    return parse
+
+
+def out(text: str) -> None:
+    """Writes to stdout; a text that the terminal's encoding lacks a character for is written with its code."""
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))

@@ -1,0 +1,65 @@
+"""`fsm audit`: the Spark pipeline over real logs. Spark is imported when the command runs, not before."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from fsm.cli import add_command
+
+FORMATS = ("auto", "librdkafka", "java", "broker", "connect", "consumer-offsets", "trace")
+EXAMPLES = """examples:
+  fsm audit logs/ -o out                             every log below logs/, formats found by themselves
+  fsm audit app.log.gz other.log -o out --json       findings as one JSON document on stdout
+  fsm audit logs/ -o out --format java --timezone Europe/Berlin
+  fsm audit logs/ -o out --master "local[4]" --clock-skew-ms 50
+
+exit status: 0 no finding above info; 1 findings; 2 where nothing can be read or Spark cannot start"""
+
+
+def add(commands: Any) -> None:
+    """Registers the command."""
+    command = add_command(
+        commands, "audit", "audit real logs of clients for rebalance problems, on Spark", EXAMPLES, run
+    )
+    command.add_argument("paths", nargs="+", metavar="PATH", help="log files and folders; .gz, .xz, .zst and .bz2 too")
+    command.add_argument("-o", dest="folder", metavar="DIR", type=Path, required=True, help="report, findings, Parquet")
+    command.add_argument("--format", choices=FORMATS, default="auto", help="what the logs are; found out by default")
+    command.add_argument("--master", help="a Spark master; the cores of this machine by default")
+    command.add_argument("--timezone", default="UTC", help="zone of time stamps that carry none (default %(default)s)")
+    _add_limits(command)
+    command.add_argument("--split-bytes", type=_positive, metavar="N", help="how much of a file one task reads")
+    command.add_argument("--json", action="store_true", help="print the findings as one JSON document")
+
+
+def _add_limits(command: argparse.ArgumentParser) -> None:
+    limits = (
+        ("--clock-skew-ms", 0, "how far the clocks of two hosts may differ"),
+        ("--tolerance-ms", 100, "double ownership up to this long is no finding"),
+        ("--unowned-ms", 2000, "a partition may be without an owner so long"),
+        ("--window-ms", 60_000, "memberships lost again within this time make a fencing loop"),
+    )
+    for option, default, meaning in limits:
+        command.add_argument(option, type=_milliseconds, default=default, metavar="MS", help=f"{meaning} ({default})")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the pipeline; gives 1 where it found something."""
+    from fsm.spark.audit import run_audit
+
+    return int(run_audit(args))
+
+
+def _milliseconds(text: str) -> int:
+    return _at_least(0, text)
+
+
+def _positive(text: str) -> int:
+    return _at_least(1, text)
+
+
+def _at_least(least: int, text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < least:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least}")
+    return int(text)

@@ -1,0 +1,36 @@
+"""Which table an argument means: one of ours by its name, or a file that holds one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fsm.errors import InputError
+
+if TYPE_CHECKING:
+    from fsm.table import Table
+
+SUFFIXES = (".yaml", ".yml", ".json")
+
+
+def chosen(name: str) -> Table:
+    """The table. Raises `InputError` for an unknown name, with the nearest ones, and for a file that is no table."""
+    path = Path(name)
+    if path.suffix.lower() in SUFFIXES or "/" in name or path.is_file():
+        return _from_file(path)
+    from fsm.tables import find
+
+    return find(name)
+
+
+def _from_file(path: Path) -> Table:
+    from fsm.document import from_json, from_yaml
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise InputError("not UTF-8 text", str(path), "save the table as UTF-8") from None
+    except OSError as problem:
+        raise InputError(f"cannot be read: {problem.strerror}", str(path), "give a table's name or file") from None
+    read = from_json if path.suffix.lower() == ".json" else from_yaml
+    return read(text, str(path))

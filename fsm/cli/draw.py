@@ -1,0 +1,88 @@
+"""`fsm draw`: diagrams of tables, and whether those in a folder are current."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fsm.cli import add_command, listed, out
+from fsm.cli.chosen import chosen
+from fsm.cli.output import write
+from fsm.errors import InputError
+from fsm.render import FORMS, SHIPPED
+
+if TYPE_CHECKING:
+    from fsm.table import Table
+
+EXAMPLES = """examples:
+  fsm draw -o diagrams                              every table, in every form but png
+  fsm draw consumer-member -o out --format svg,png  one table
+  fsm draw ./mine.yaml -o out --format mermaid      a table of your own; needs neither dot nor graphviz
+  fsm draw --check -o diagrams                      what is stale, missing or surplus there; writes nothing
+
+svg and png need the program dot (Graphviz). --check does not: an SVG names the DOT it was drawn from.
+
+exit status: 0; 1 where --check finds a difference; 2 where a table is unknown or the folder cannot be used"""
+
+
+def add(commands: Any) -> None:
+    """Registers the command."""
+    command = add_command(commands, "draw", "draw diagrams of the state tables", EXAMPLES, run)
+    command.add_argument("names", nargs="*", metavar="NAME", help="tables, or files that hold one; all by default")
+    command.add_argument("-o", dest="folder", metavar="DIR", type=Path, required=True, help="where the files go")
+    forms = ",".join(SHIPPED)
+    command.add_argument(
+        "--format", type=listed(tuple(FORMS)), default=SHIPPED, metavar="LIST", help=f"of {','.join(FORMS)}; {forms}"
+    )
+    command.add_argument("--check", action="store_true", help="compare instead of writing")
+    command.add_argument("--json", action="store_true", help="report as one JSON document")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Draws, or compares; gives 1 where a difference was found."""
+    tables = _tables(args.names)
+    return _check(tables, args) if args.check else _draw(tables, args)
+
+
+def _tables(names: list[str]) -> tuple[Table, ...]:
+    if not names:
+        from fsm.tables import ALL
+
+        return ALL
+    tables = tuple(chosen(name) for name in dict.fromkeys(names))
+    by_name: dict[str, str] = {}
+    for given, table in zip(dict.fromkeys(names), tables, strict=True):
+        if table.name in by_name:
+            raise InputError(f"holds {table.name!r}, as {by_name[table.name]} does", given, "draw them one by one")
+        by_name[table.name] = given
+    return tables
+
+
+def _draw(tables: tuple[Table, ...], args: argparse.Namespace) -> int:
+    from fsm.render.diagrams import drawings
+
+    written = []
+    for file, content in drawings(tables, args.format, index=not args.names):
+        write(args.folder / file, content)
+        written.append(str(args.folder / file))
+    if args.json:
+        out(json.dumps({"files": written}, ensure_ascii=False, indent=2) + "\n")
+    else:
+        out("".join(f"{file}\n" for file in written))
+    return 0
+
+
+def _check(tables: tuple[Table, ...], args: argparse.Namespace) -> int:
+    from fsm.render.diagrams import differences
+
+    if not args.folder.is_dir():
+        raise InputError("no such folder", str(args.folder), f"draw it with: fsm draw -o {args.folder}")
+    found = differences(args.folder, tables, args.format, whole=not args.names)
+    if args.json:
+        out(json.dumps({"differences": [d._asdict() for d in found]}, ensure_ascii=False, indent=2) + "\n")
+    else:
+        out("".join(f"{d.problem}: {args.folder / d.file}\n" for d in found))
+        out(f"redraw with: fsm draw -o {args.folder}\n" if found else "")
+    return 1 if found else 0

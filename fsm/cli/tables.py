@@ -1,0 +1,83 @@
+"""`fsm tables`: the tables, or one of them in full."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from fsm.cli import add_command, out
+from fsm.cli.chosen import chosen
+
+if TYPE_CHECKING:
+    from fsm.table import Table
+
+FORMATS = ("text", "markdown", "json", "yaml")
+EXAMPLES = """examples:
+  fsm tables                                   what there is
+  fsm tables consumer-member                   one table, every row
+  fsm tables consumer-member --format yaml     the same as data; edit it and give the file instead of the name
+  fsm tables ./mine.yaml                       check a table of your own and print it
+  fsm tables --json                            the list for programs
+
+exit status: 0, or 2 where a table is unknown or a file is no table"""
+
+
+def add(commands: Any) -> None:
+    """Registers the command."""
+    command = add_command(commands, "tables", "list the state tables, or print one", EXAMPLES, run)
+    command.add_argument("name", nargs="?", metavar="NAME", help="a table, or a .yaml or .json file that holds one")
+    form = command.add_mutually_exclusive_group()
+    form.add_argument("--format", choices=FORMATS, default="text", help="text by default")
+    form.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints; gives 0."""
+    if args.name is None:
+        from fsm.tables import ALL
+
+        out(_listing(ALL, args.format))
+    else:
+        out(_one(chosen(args.name), args.format))
+    return 0
+
+
+def _listing(tables: Sequence[Table], form: str) -> str:
+    if form == "markdown":
+        from fsm.render.markdown import index
+
+        return index(tables)
+    if form == "text":
+        from fsm.render.text import listing
+
+        return listing(tables)
+    entries = [_entry(table) for table in tables]
+    if form == "json":
+        import json
+
+        return json.dumps(entries, ensure_ascii=False, indent=2) + "\n"
+    import yaml
+
+    return str(yaml.safe_dump(entries, sort_keys=False, allow_unicode=True))
+
+
+def _entry(table: Table) -> dict[str, object]:
+    ends = [state.name for state in table.terminal]
+    begins = table.compiled.initial.name
+    facts = {"name": table.name, "title": table.title, "source": table.source, "initial": begins, "terminal": ends}
+    return {**facts, "counts": table.counts()}
+
+
+def _one(table: Table, form: str) -> str:
+    if form == "markdown":
+        from fsm.render.markdown import markdown
+
+        return markdown(table)
+    if form == "text":
+        from fsm.render.text import text
+
+        return text(table)
+    from fsm.document import to_json, to_yaml
+
+    return to_json(table) if form == "json" else to_yaml(table)

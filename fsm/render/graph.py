@@ -1,0 +1,444 @@
+"""What a picture of a table needs, and nothing about how it is drawn.
+
+`picture(table)` is the one extraction: every renderer draws its `Picture`, so no two of them can disagree. It
+says of a table:
+
+* a **node** for each state a machine can be in, with the rows that stay there and the events ignored there;
+* a **cluster** for each state that holds a nested table, and for each *region*: states that share all their
+  edges to some other state, so that the edge is drawn once, from their common frame;
+* an **edge** for each observable hop between two states. Rows between the same two states share one edge with
+  several labels. A row that passes through states is a chain of hops; from its second hop on the label names
+  the states where it began. A performed self transition is a loop;
+* a **note** for each line that stays, or is ignored, in most states: said once, not in every node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from fsm.table import Ignore, Row, Symbol, Table
+
+Pair = tuple[str, str]
+"""(state, next_state), by name: how traffic is counted."""
+
+WIDE = 5
+"""States a line must stay in, besides most of the table's, to become a note instead of an entry in each node."""
+SMALLEST_REGION = 3
+"""States a region frames at least."""
+
+
+class Kind(Enum):
+    """What a state is to its machine."""
+
+    INITIAL = "initial"
+    RESTING = "resting"
+    """A machine can be found in it."""
+    PASSING = "passing"
+    """Entered only on the way to another state, in one step."""
+    TERMINAL = "terminal"
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """What one line of the table says about one edge or node."""
+
+    events: tuple[str, ...]
+    clause: str = ""
+    effects: tuple[str, ...] = ()
+    note: str = ""
+    """The row's note, or why the event is ignored."""
+    origin: tuple[str, ...] = ()
+    """On a later hop of a row: the states where the row began."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A state a machine can be in."""
+
+    name: str
+    meaning: str
+    kind: Kind
+    stays: tuple[Label, ...]
+    """Rows that are handled without leaving or entering a state."""
+    ignored: tuple[Label, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A frame around states: one that holds a nested table, or a region (`holder` is false, `name` is made up)."""
+
+    name: str
+    meaning: str
+    holder: bool
+    entry: str
+    """State entered by going to the holder; empty for a region."""
+    nodes: tuple[Node, ...]
+    clusters: tuple[Cluster, ...]
+    stays: tuple[Label, ...] = ()
+    """Rows handled in every state inside without leaving or entering one."""
+    ignored: tuple[Label, ...] = ()
+
+    def members(self) -> tuple[str, ...]:
+        """Names of the states inside, at any depth."""
+        inner = (name for cluster in self.clusters for name in cluster.members())
+        return (*(n.name for n in self.nodes), *inner)
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A hop from a state, or from every state of a cluster, to a state."""
+
+    source: str
+    target: str
+    labels: tuple[Label, ...]
+    pairs: tuple[Pair, ...]
+    """The (state, next_state) it stands for: one, or one for each state of the cluster."""
+    count: int | None = None
+    """How often real traffic took it; None where no counts were given."""
+    highlighted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A line that stays, or is ignored, in most states."""
+
+    states: tuple[str, ...]
+    label: Label
+    ignored: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A table, ready to be drawn."""
+
+    name: str
+    title: str
+    source: str
+    initial: str
+    terminal: tuple[str, ...]
+    nodes: tuple[Node, ...]
+    """States outside every cluster."""
+    clusters: tuple[Cluster, ...]
+    edges: tuple[Edge, ...]
+    notes: tuple[Note, ...]
+    sizes: Mapping[str, int]
+    """`Table.counts()`."""
+
+    def all_clusters(self) -> Iterator[Cluster]:
+        """Every cluster, outer before inner."""
+        pending = list(self.clusters)
+        while pending:
+            cluster = pending.pop(0)
+            yield cluster
+            pending.extend(cluster.clusters)
+
+    def all_nodes(self) -> Iterator[Node]:
+        """Every node, those outside clusters first."""
+        yield from self.nodes
+        for cluster in self.all_clusters():
+            yield from cluster.nodes
+
+
+def picture(
+    table: Table,
+    counts: Mapping[Pair, int] | None = None,
+    highlighted: Collection[Pair] = (),
+    *,
+    regions: bool = True,
+) -> Picture:
+    """The picture of a table; `counts` annotates its edges, `highlighted` marks some, `regions` may be left out."""
+    hops = _hops(table)
+    frames = _holder_frames(table)
+    if regions:
+        frames = [*frames, *_regions(table, hops, frames)]
+    stays, ignored, notes = _staying(table, frames)
+    nodes = {s.name: _node(table, s, stays, ignored) for s in table.leaves()}
+    said = {frame.name: (_joined(stays[frame.name]), _joined(ignored[frame.name])) for frame in frames}
+    placed = {name for frame in frames for name in frame.members}
+    return Picture(
+        name=table.name,
+        title=table.title or table.name,
+        source=table.source,
+        initial=table.compiled.initial.name,
+        terminal=tuple(s.name for s in table.terminal),
+        nodes=tuple(node for name, node in nodes.items() if name not in placed),
+        clusters=_tree(frames, nodes, said),
+        edges=tuple(_counted(edge, counts, highlighted) for edge in _edges(hops, frames)),
+        notes=notes,
+        sizes=table.counts(),
+    )
+
+
+# Hops: which label stands on which pair of states.
+
+
+@dataclass(slots=True)
+class _Said:
+    """A label being collected: one line of the table, over the cells that come from it."""
+
+    line: Row
+    events: list[str]
+    origin: list[str]
+
+    def label(self) -> Label:
+        effects = tuple(s.name for s in self.line.steps if not isinstance(s, type(self.line.states[0])))
+        return Label(tuple(self.events), self.line.clause, effects, self.line.note, tuple(self.origin))
+
+
+def _hops(table: Table) -> dict[Pair, tuple[Label, ...]]:
+    """(state, next_state) -> labels, in the order of the table's lines."""
+    said: dict[Pair, dict[tuple[int, bool], _Said]] = {}
+    number = {id(line): i for i, (_, line) in enumerate(table.lines())}
+    for (state, event), cell in table.compiled.items():
+        at = state
+        for position, entered in enumerate(cell.path):
+            later = position > 0
+            key = (number[id(cell.source)], later)
+            if not isinstance(cell.source, Row):  # an ignore has no path
+                continue
+            entry = said.setdefault((at.name, entered.name), {}).setdefault(key, _Said(cell.source, [], []))
+            _add(entry.events, event.name)
+            if later:
+                _add(entry.origin, state.name)
+            at = entered
+    order = {s.name: i for i, s in enumerate(table.leaves())}
+    pairs = sorted(said, key=lambda pair: (order[pair[0]], order[pair[1]]))
+    return {pair: _joined(entry.label() for _, entry in sorted(said[pair].items())) for pair in pairs}
+
+
+def _joined(labels: Iterable[Label]) -> tuple[Label, ...]:
+    """Labels that differ in their events only, and cite the same clause, as one."""
+    joined: dict[object, Label] = {}
+    for label in labels:
+        key = replace(label, events=()) if label.clause else label
+        found = joined.get(key)
+        joined[key] = label if found is None else replace(label, events=(*found.events, *label.events))
+    return tuple(joined.values())
+
+
+def _add(names: list[str], name: str) -> None:
+    if name not in names:
+        names.append(name)
+
+
+# Frames: sets of states that can be the common source of an edge.
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    name: str
+    meaning: str
+    members: frozenset[str]
+    entry: str = ""
+
+    @property
+    def holder(self) -> bool:
+        return bool(self.entry)
+
+
+def _holder_frames(table: Table) -> list[_Frame]:
+    frames: list[_Frame] = []
+    for holder, nested in table.nested.items():
+        members = frozenset(s.name for s in nested.leaves())
+        frames.append(_Frame(holder.name, holder.meaning, members, table.enter(holder).name))
+        frames.extend(_holder_frames(nested))
+    return frames
+
+
+def _regions(table: Table, hops: Mapping[Pair, tuple[Label, ...]], frames: Sequence[_Frame]) -> list[_Frame]:
+    """Sets of states that save the most edges, none crossing another frame."""
+    order = [s.name for s in table.leaves()]
+    saved: dict[frozenset[str], int] = {}
+    for target in order:
+        for members in _alike(hops, target):
+            saved[members] = saved.get(members, 0) + len(members) - 1
+    ranked = sorted(saved, key=lambda m: (-saved[m], -len(m), sorted(order.index(s) for s in m)))
+    taken = [frame.members for frame in frames]
+    chosen: list[_Frame] = []
+    for members in ranked:
+        if len(members) < len(order) and all(_nests(members, other) for other in taken):
+            taken.append(members)
+            named = " or ".join(name for name in order if name in members)
+            chosen.append(_Frame(f"any of {named}", "", members))
+    return chosen
+
+
+def _alike(hops: Mapping[Pair, tuple[Label, ...]], target: str) -> Iterator[frozenset[str]]:
+    """Sets of at least `SMALLEST_REGION` states whose edges to `target` say the same."""
+    by_labels: dict[tuple[Label, ...], set[str]] = {}
+    for (state, entered), labels in hops.items():
+        if entered == target and state != target:
+            by_labels.setdefault(labels, set()).add(state)
+    for members in by_labels.values():
+        if len(members) >= SMALLEST_REGION:
+            yield frozenset(members)
+
+
+def _nests(one: frozenset[str], other: frozenset[str]) -> bool:
+    return one != other and (one < other or other < one or not one & other)
+
+
+_FrameLabels = Mapping[str, tuple[tuple[Label, ...], tuple[Label, ...]]]
+
+
+def _tree(
+    frames: Sequence[_Frame],
+    nodes: Mapping[str, Node],
+    said: _FrameLabels,
+    inside: frozenset[str] | None = None,
+) -> tuple[Cluster, ...]:
+    """Clusters directly inside `inside` (None: outside everything), in the order of their first states."""
+    within = [f for f in frames if inside is None or f.members < inside]
+    outer = [f for f in within if not any(f.members < g.members for g in within)]
+    order = list(nodes)
+    outer.sort(key=lambda f: min(order.index(name) for name in f.members))
+    return tuple(_cluster(frame, frames, nodes, said) for frame in outer)
+
+
+def _cluster(frame: _Frame, frames: Sequence[_Frame], nodes: Mapping[str, Node], said: _FrameLabels) -> Cluster:
+    inner = _tree(frames, nodes, said, frame.members)
+    placed = {name for cluster in inner for name in cluster.members()}
+    own = tuple(node for name, node in nodes.items() if name in frame.members - placed)
+    return Cluster(frame.name, frame.meaning, frame.holder, frame.entry, own, inner, *said[frame.name])
+
+
+# Edges: one for each pair of states, or one from a frame where all its states say the same.
+
+
+def _edges(hops: Mapping[Pair, tuple[Label, ...]], frames: Sequence[_Frame]) -> Iterator[Edge]:
+    drawn: set[Pair] = set()
+    largest_first = sorted(frames, key=lambda f: (-len(f.members), f.name))
+    for (state, target), labels in hops.items():
+        if (state, target) in drawn:
+            continue
+        source = state
+        pairs: tuple[Pair, ...] = ((state, target),)
+        for frame in largest_first:
+            if state in frame.members and _speaks_for_all(frame, target, labels, hops):
+                source = frame.name
+                pairs = tuple(pair for pair in hops if pair[0] in frame.members and pair[1] == target)
+                break
+        drawn.update(pairs)
+        yield Edge(source, target, labels, pairs)
+
+
+def _speaks_for_all(
+    frame: _Frame, target: str, labels: tuple[Label, ...], hops: Mapping[Pair, tuple[Label, ...]]
+) -> bool:
+    return target not in frame.members and all(hops.get((s, target)) == labels for s in frame.members)
+
+
+def _counted(edge: Edge, counts: Mapping[Pair, int] | None, highlighted: Collection[Pair]) -> Edge:
+    count = None if counts is None else sum(counts.get(pair, 0) for pair in edge.pairs)
+    marked = any(pair in highlighted for pair in edge.pairs)
+    return replace(edge, count=count, highlighted=marked)
+
+
+# Lines that stay in a state.
+
+
+_SaidIn = dict[str, list[Label]]
+
+
+def _staying(table: Table, frames: Sequence[_Frame]) -> tuple[_SaidIn, _SaidIn, tuple[Note, ...]]:
+    """What stays and what is ignored: by state or frame, and apart from them the lines that concern most states."""
+    names = [s.name for s in table.leaves()]
+    frame_of = {frame.members: frame.name for frame in frames}
+    stays: _SaidIn = {name: [] for name in (*names, *frame_of.values())}
+    ignored: _SaidIn = {name: [] for name in stays}
+    notes: list[Note] = []
+    for _, line in table.lines():
+        is_row = isinstance(line, Row)
+        for states, label in _stays_of(table, line):
+            frame = frame_of.get(frozenset(states))
+            if frame is None and len(states) >= WIDE and 2 * len(states) > len(names):
+                notes.append(Note(states, label, ignored=not is_row))
+                continue
+            for place in states if frame is None else (frame,):
+                (stays if is_row else ignored)[place].append(label)
+    return stays, ignored, tuple(notes)
+
+
+def _stays_of(table: Table, line: Row | Ignore) -> Iterator[tuple[tuple[str, ...], Label]]:
+    """(states, label) of the cells of a line in which nothing is entered, states that share their events together."""
+    events_in: dict[str, list[str]] = {}
+    for (state, event), cell in table.compiled.items():
+        if cell.source is line and not cell.path:
+            events_in.setdefault(state.name, []).append(event.name)
+    states_of: dict[tuple[str, ...], list[str]] = {}
+    for name, events in events_in.items():
+        states_of.setdefault(tuple(events), []).append(name)
+    for said, names in states_of.items():
+        yield tuple(names), _stay_label(line, said)
+
+
+def _stay_label(line: Row | Ignore, events: tuple[str, ...]) -> Label:
+    if isinstance(line, Row):
+        return Label(events, line.clause, tuple(s.name for s in line.steps), line.note)
+    return Label(events, line.clause, (), line.why)
+
+
+def _node(table: Table, state: Symbol, stays: Mapping[str, list[Label]], ignored: Mapping[str, list[Label]]) -> Node:
+    name = state.name
+    return Node(name, state.meaning, _kind(table, state), _joined(stays[name]), _joined(ignored[name]))
+
+
+def _kind(table: Table, state: Symbol) -> Kind:
+    if state in table.terminal:
+        return Kind.TERMINAL
+    if state is table.compiled.initial:
+        return Kind.INITIAL
+    rests = any(cell.target is state and cell.path for cell in table.compiled.values())
+    return Kind.RESTING if rests else Kind.PASSING
+
+
+# Texts that every renderer shares.
+
+
+def plain(text: str) -> str:
+    """The text on one line, without characters that no document may hold."""
+    kept = "".join(c if c.isprintable() or c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return " ".join(kept.split())
+
+
+def spelled(label: Label) -> str:
+    """A label in words: events, clause, and for a later hop where the row began."""
+    text = ", ".join(label.events)
+    if label.clause:
+        text += f" ({label.clause})"
+    if label.origin:
+        text += f", from {' or '.join(label.origin) if len(label.origin) < 3 else f'{len(label.origin)} states'}"
+    return plain(text)
+
+
+def where(note: Note, names: Iterable[str]) -> str:
+    """The states of a note in words; `names` are all states of the picture."""
+    missing = [name for name in names if name not in note.states]
+    if not missing:
+        return "in every state"
+    if len(missing) < len(note.states):
+        return plain(f"in every state but {', '.join(missing)}")
+    return plain(f"in {', '.join(note.states)}")
+
+
+def identifiers(picture: Picture, reserved: Collection[str] = ()) -> dict[str, str]:
+    """A word for each state and cluster, safe in any diagram language: the name itself where that is one.
+
+    `reserved` are words, in lower case, that the language keeps for itself.
+    """
+    regions = [c.name for c in picture.all_clusters() if not c.holder]
+    wanted = {
+        name: name for name in (*(n.name for n in picture.all_nodes()), *(c.name for c in picture.all_clusters()))
+    }
+    wanted |= {name: f"any_{number}" for number, name in enumerate(regions, 1)}
+    words: dict[str, str] = {}
+    for name, wish in wanted.items():
+        base = "".join(c if c.isascii() and c.isalnum() else "_" for c in wish)
+        word = base if base[:1].isalpha() and base.casefold() not in reserved else f"s_{base}"
+        taken = {w.casefold() for w in words.values()}
+        while word.casefold() in taken:
+            word += "_"
+        words[name] = word
+    return words
