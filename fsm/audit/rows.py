@@ -52,6 +52,8 @@ class Ended(StrEnum):
     """The client took the partition from the application without any callback."""
     REASSIGNED = "reassigned"
     """The whole assignment was printed, and the partition was not in it."""
+    HANGS = "hangs"
+    """The log ends inside close(): the process lives, and by its own view it owns the partition still."""
     RESTARTED = "restarted"
     """A new process of this member appeared; the old one ended without a word at or after its last line."""
     LOG_ENDED = "log_ended"

@@ -1,0 +1,476 @@
+"""What the rows of one group's members mean together. The reference for the same rules in SQL.
+
+Everything is intervals [start_ms, end_ms) of one group; nothing depends on the order of the input.
+
+**Double ownership.** Two intervals of one partition that belong to different members overlap for longer than
+`tolerance_ms + clock_skew_ms`. The one that began earlier (then: ended earlier, member name) is the old owner,
+which should have let go. A member that hangs in close() owns on to the end of the group's logs.
+
+**Unowned partition.** The intervals of a partition, sorted by (start, end, member), leave gaps: from the
+largest end so far (its interval is the last owner) to the next start, or to the end of all wants after the last
+interval. What precedes the first interval is not a gap: nobody knows since when the partition exists. The gap
+counts when the union of the wants of its topic inside it is longer than `unowned_ms`, and is reported from the
+first to the last wanted moment. Where the last owner's end is not exact (its log ends without a word), the gap
+begins at the earliest with its last line, and one session timeout before the next start where that is known to
+be later; after the last interval such a gap is not reported, for a silent owner may live. A next interval that was
+`found` (owned before its log tells) ends no gap: nothing is reported.
+
+**Merging.** Overlaps with the same two members, and gaps with the same last and next owner, are sorted by
+(start, end, partition); one that begins within `MERGE_MS` of the one before it, and ends within `MERGE_MS` of
+it, belongs to the same finding. A finding spans all it merges.
+
+**Coverage.** A life that ends without a close is `killed` when a later life of its member exists or another
+member took one of its partitions over afterwards, else `unknown`. Severity is one step lower for a gap whose last
+owner was killed, and for every gap inside a time for which some member's log is missing: before a life that was
+found in mid-life, and after a life whose end is `unknown`.
+
+**Rebalances.** Turns of all members, sorted by start, belong to one rebalance while the next starts within
+`SETTLED_MS` of the latest end so far. Moved is the number of partitions assigned in them. The cause is the first
+one in the order lost, left, joined that any turn names; else `told` (by the coordinator).
+
+**Rebalance storm.** A member takes more than `storm_turns` turns, each starting within `window_ms` of the first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import NamedTuple, TypeVar
+
+from fsm.audit.findings import Cause, Finding, FindingKind, finding, in_order
+from fsm.audit.limits import MERGE_MS, SETTLED_MS, Limits
+from fsm.audit.rows import Begun, Ended, Interval, Life, Place, Turn, Want
+from fsm.audit.wording import names, seconds
+from fsm.trace import Partition, by_partition
+
+_UNTOLD = (Ended.LOG_ENDED, Ended.RESTARTED)
+_DEFAULTS = Limits()
+FOREVER_MS = 1 << 60
+"""Later than every time stamp."""
+
+
+class Overlap(NamedTuple):
+    """One partition with two owners."""
+
+    old: str
+    new: str
+    start_ms: int
+    end_ms: int
+    partition: Partition
+    cause: Cause
+    places: tuple[Place, ...]
+
+
+class Gap(NamedTuple):
+    """One wanted partition without owner."""
+
+    old: str
+    new: str
+    start_ms: int
+    end_ms: int
+    partition: Partition
+    cause: Cause
+    places: tuple[Place, ...]
+    wanted_ms: int
+    sure: bool
+
+
+_Part = TypeVar("_Part", Overlap, Gap)
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How much of one life its logs tell."""
+
+    group: str
+    member: str
+    life: int
+    start_ms: int
+    end_ms: int
+    begin_known: bool
+    end: str
+    """`closed`, `restarted`, `killed` (others took over), or `unknown`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rebalance:
+    """One rebalance of a group."""
+
+    group: str
+    start_ms: int
+    end_ms: int
+    cause: str
+    members: int
+    moved: int
+    removed: int
+    unowned_ms: int
+    """Longest time for which one of its partitions had no owner."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of one group."""
+
+    intervals: Sequence[Interval] = ()
+    wants: Sequence[Want] = ()
+    lives: Sequence[Life] = ()
+    turns: Sequence[Turn] = ()
+
+
+def judge(group: str, rows: Rows, limits: Limits = _DEFAULTS) -> list[Finding]:
+    """What is wrong between the members of one group."""
+    found = [
+        *double_ownership(group, rows, limits),
+        *unowned_partitions(group, rows, limits),
+        *rebalance_storms(group, rows.turns, limits),
+    ]
+    return in_order(found)
+
+
+# -- double ownership ---------------------------------------------------------------------------------------
+
+
+def double_ownership(group: str, rows: Rows, limits: Limits) -> Iterator[Finding]:
+    """One finding for each pair of members and stretch of time."""
+    end_ms = _end_of_logs(rows)
+    owners = [replace(i, end_ms=end_ms) if i.ended is Ended.HANGS else i for i in rows.intervals]
+    overlaps = [o for each in _by_partition(owners).values() for o in _overlaps(each, limits)]
+    for merged in _merge(overlaps):
+        yield _double(group, merged)
+
+
+def _overlaps(intervals: Sequence[Interval], limits: Limits) -> Iterator[Overlap]:
+    longest_ms = limits.tolerance_ms + limits.clock_skew_ms
+    active: list[Interval] = []
+    for new in intervals:
+        active = [old for old in active if old.end_ms > new.start_ms]
+        for old in active:
+            end_ms = min(old.end_ms, new.end_ms)
+            if old.member != new.member and end_ms - new.start_ms > longest_ms:
+                yield Overlap(
+                    old.member,
+                    new.member,
+                    new.start_ms,
+                    end_ms,
+                    (new.topic, new.partition),
+                    _why_still_owned(old, end_ms),
+                    (old.start, new.start, old.end),
+                )
+        active.append(new)
+
+
+def _why_still_owned(old: Interval, end_ms: int) -> Cause:
+    if old.ended is Ended.HANGS:
+        return Cause.CLOSE_HANGS
+    if old.void_ms is not None and old.void_ms <= end_ms:
+        return Cause(old.void_cause)
+    return Cause.UNKNOWN
+
+
+_STILL = {
+    Cause.NO_POLL: "it did not poll and its partitions were given away",
+    Cause.SESSION_EXPIRED: "the coordinator had not heard from it for a session and gave its partitions away",
+    Cause.SLOW_CALLBACK: "its revoked callback outlived the rebalance timeout",
+    Cause.FENCED: "it had been fenced and did not know yet",
+    Cause.FATAL_ERROR: "it had failed for good and its application kept the partitions",
+    Cause.CLOSE_HANGS: "its close() did not come back",
+}
+
+
+def _double(group: str, merged: Sequence[Overlap]) -> Finding:
+    first = merged[0]
+    partitions = by_partition(o.partition for o in merged)
+    start_ms, end_ms = min(o.start_ms for o in merged), max(o.end_ms for o in merged)
+    why = _STILL.get(first.cause)
+    return finding(
+        FindingKind.DOUBLE_OWNERSHIP,
+        group,
+        first.old,
+        start_ms,
+        end_ms,
+        summary=f"{first.old} and {first.new} both owned {names(partitions)} for {seconds(end_ms - start_ms)}"
+        + (f": {first.old} had not let go, {why}" if why else f": {first.old} had not let go"),
+        partitions=partitions,
+        cause=first.cause,
+        places=first.places,
+    )
+
+
+# -- unowned partitions -------------------------------------------------------------------------------------
+
+
+def unowned_partitions(group: str, rows: Rows, limits: Limits) -> Iterator[Finding]:
+    """One finding for each last owner, next owner and stretch of time."""
+    dark = _dark(coverage(rows))
+    lives = {(life.member, life.number): life for life in rows.lives}
+    gaps: list[Gap] = []
+    for partition, intervals in _by_partition(rows.intervals).items():
+        for old, start_ms, end_ms, new in _holes(intervals, lives):
+            wanted = _union(_wanted(rows.wants, partition[0], start_ms, end_ms))
+            wanted_ms = sum(end - start for start, end in wanted)
+            if wanted_ms > limits.unowned_ms:
+                gaps.append(
+                    Gap(
+                        old.member,
+                        new.member if new else "",
+                        wanted[0][0],
+                        wanted[-1][1],
+                        partition,
+                        _why_unowned(old, lives),
+                        (old.end, new.start) if new else (old.end,),
+                        wanted_ms,
+                        old.ended not in _UNTOLD and not any(a < end_ms and b > start_ms for a, b in dark),
+                    )
+                )
+    for merged in _merge(gaps):
+        yield _unowned(group, merged)
+
+
+def _holes(
+    intervals: Sequence[Interval], lives: dict[tuple[str, int], Life]
+) -> Iterator[tuple[Interval, int, int, Interval | None]]:
+    """(last owner, start, end, next owner) of each time without owner, the last one without end."""
+    last: Interval | None = None
+    for new in intervals:
+        if last is not None and new.start_ms > last.end_ms and new.begun is not Begun.FOUND:
+            yield last, _gone_ms(last, new.start_ms, lives), new.start_ms, new
+        if last is None or new.end_ms > last.end_ms:
+            last = new
+    if last is not None and last.ended not in (*_UNTOLD, Ended.HANGS):
+        yield last, last.end_ms, FOREVER_MS, None
+
+
+def _gone_ms(last: Interval, next_ms: int, lives: dict[tuple[str, int], Life]) -> int:
+    """When the last owner was gone: its last line, or a session before the next owner if that is later."""
+    life = lives.get((last.member, last.life))
+    if last.ended not in _UNTOLD or life is None or life.session_timeout_ms is None or not life.in_group:
+        return last.end_ms
+    return max(last.end_ms, next_ms - life.session_timeout_ms)
+
+
+def _why_unowned(old: Interval, lives: dict[tuple[str, int], Life]) -> Cause:
+    if old.ended in _UNTOLD:
+        return Cause.KILLED
+    if old.ended is Ended.DROPPED:
+        return Cause.FATAL_ERROR
+    if old.ended is Ended.LOST:
+        return Cause(old.void_cause) if old.void_cause else Cause.FENCED
+    life = lives.get((old.member, old.life))
+    leaves = life is not None and life.ended is Ended.CLOSED and old.end_ms >= life.end_ms - LEAVING_MS
+    if life is not None and leaves and life.instance_id:
+        return Cause.STATIC_MEMBER_AWAY
+    return Cause.REVOKED
+
+
+LEAVING_MS = 15_000
+"""What a member gives up within this time before the end of its closed life, it gives up because it leaves."""
+
+
+def _wanted(wants: Iterable[Want], topic: str, start_ms: int, end_ms: int) -> Iterator[tuple[int, int]]:
+    for want in wants:
+        if want.start_ms < end_ms and want.end_ms > start_ms and _matches(want, topic):
+            yield max(want.start_ms, start_ms), min(want.end_ms, end_ms)
+
+
+def _matches(want: Want, topic: str) -> bool:
+    if not want.pattern:
+        return want.topic == topic
+    pattern = _pattern(want.pattern)
+    return pattern is not None and pattern.fullmatch(topic) is not None
+
+
+@cache
+def _pattern(text: str) -> re.Pattern[str] | None:
+    """The pattern, None where Python does not read it (RE2 and Java know other syntax)."""
+    try:
+        return re.compile(text)
+    except re.error:
+        return None
+
+
+def _union(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same times as disjoint, ordered spans."""
+    out: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if out and start <= out[-1][1]:
+            out[-1] = (out[-1][0], max(out[-1][1], end))
+        else:
+            out.append((start, end))
+    return out
+
+
+_SINCE = {
+    Cause.KILLED: "whose log ends there without a close (killed, or its log is missing)",
+    Cause.STATIC_MEMBER_AWAY: "a static member that left; the group keeps them for its return",
+    Cause.FATAL_ERROR: "which lost them on a fatal error",
+    Cause.NO_POLL: "which did not poll in time",
+    Cause.SESSION_EXPIRED: "whose session had expired",
+    Cause.SLOW_CALLBACK: "whose revoked callback took too long",
+    Cause.FENCED: "which was fenced",
+    Cause.REVOKED: "which gave them up when asked",
+}
+
+
+def _unowned(group: str, merged: Sequence[Gap]) -> Finding:
+    first = merged[0]
+    partitions = by_partition(g.partition for g in merged)
+    start_ms, end_ms = min(g.start_ms for g in merged), max(g.end_ms for g in merged)
+    at_most = "at most " if first.cause is Cause.KILLED else ""
+    then = f"then {first.new} got them" if first.new else "nobody got them while anyone wanted them"
+    found = finding(
+        FindingKind.UNOWNED_PARTITION,
+        group,
+        first.old,
+        start_ms,
+        end_ms,
+        summary=f"nobody owned {names(partitions)} for {at_most}{seconds(max(g.wanted_ms for g in merged))}; "
+        f"the last owner was {first.old}, {_SINCE.get(first.cause, 'which let go')}; {then}",
+        partitions=partitions,
+        cause=first.cause,
+        places=first.places,
+    )
+    return found if all(g.sure for g in merged) else found.lowered()
+
+
+# -- coverage -----------------------------------------------------------------------------------------------
+
+
+def coverage(rows: Rows) -> list[Coverage]:
+    """One row for each life, by member and number."""
+    lives = sorted(rows.lives, key=lambda life: (life.member, life.number))
+    last_number = {life.member: life.number for life in lives}
+    taken = _taken_over(rows.intervals)
+    out = []
+    for life in lives:
+        end = life.ended.value
+        if life.ended in _UNTOLD:
+            later = last_number[life.member] > life.number or (life.member, life.number) in taken
+            end = Cause.KILLED.value if later else Cause.UNKNOWN.value
+        out.append(Coverage(life.group, life.member, life.number, life.start_ms, life.end_ms, life.whole_start, end))
+    return out
+
+
+def _taken_over(intervals: Sequence[Interval]) -> set[tuple[str, int]]:
+    """Lives that ended without a word and one of whose partitions another member got afterwards."""
+    taken: set[tuple[str, int]] = set()
+    for each in _by_partition(intervals).values():
+        for old in each:
+            if old.ended in _UNTOLD and any(
+                new.member != old.member and new.begun is Begun.ASSIGNED and new.start_ms >= old.end_ms for new in each
+            ):
+                taken.add((old.member, old.life))
+    return taken
+
+
+def _dark(covered: Iterable[Coverage]) -> list[tuple[int, int]]:
+    """Times for which some member's log is missing."""
+    dark: list[tuple[int, int]] = []
+    for life in covered:
+        if not life.begin_known and life.life == 0:
+            dark.append((-FOREVER_MS, life.start_ms))
+        if life.end == Cause.UNKNOWN.value:
+            dark.append((life.end_ms, FOREVER_MS))
+    return dark
+
+
+# -- rebalances ---------------------------------------------------------------------------------------------
+
+
+def rebalances(group: str, rows: Rows) -> list[Rebalance]:
+    """Every rebalance of the group, by start."""
+    holes = [
+        (start_ms, end_ms)
+        for intervals in _by_partition(rows.intervals).values()
+        for _, start_ms, end_ms, new in _holes(intervals, {})
+        if new is not None
+    ]
+    out = []
+    for turns in _bursts(rows.turns):
+        start_ms, end_ms = turns[0].start_ms, max(t.end_ms for t in turns)
+        causes = {t.cause for t in turns}
+        out.append(
+            Rebalance(
+                group=group,
+                start_ms=start_ms,
+                end_ms=end_ms,
+                cause=next((c for c in ("lost", "left", "joined") if c in causes), "told"),
+                members=len({t.member for t in turns}),
+                moved=sum(t.added for t in turns),
+                removed=sum(t.removed for t in turns),
+                unowned_ms=max((min(b, end_ms) - max(a, start_ms) for a, b in holes), default=0),
+            )
+        )
+    return [replace(r, unowned_ms=max(0, r.unowned_ms)) for r in out]
+
+
+def _bursts(turns: Iterable[Turn]) -> Iterator[list[Turn]]:
+    burst: list[Turn] = []
+    end_ms = 0
+    for turn in sorted(turns, key=lambda t: (t.start_ms, t.end_ms, t.member)):
+        if burst and turn.start_ms - end_ms > SETTLED_MS:
+            yield burst
+            burst = []
+        end_ms = max(end_ms, turn.end_ms) if burst else turn.end_ms
+        burst.append(turn)
+    if burst:
+        yield burst
+
+
+def rebalance_storms(group: str, turns: Iterable[Turn], limits: Limits) -> Iterator[Finding]:
+    """Members that do nothing but rebalance."""
+    by_member: dict[str, list[Turn]] = {}
+    for turn in turns:
+        by_member.setdefault(turn.member, []).append(turn)
+    for member, own in sorted(by_member.items()):
+        own.sort(key=lambda t: t.start_ms)
+        at = 0
+        while at < len(own):
+            window = [t for t in own[at:] if t.start_ms - own[at].start_ms <= limits.window_ms]
+            if len(window) > limits.storm_turns:
+                yield _storm(group, member, window)
+            at += len(window) if len(window) > limits.storm_turns else 1
+
+
+def _storm(group: str, member: str, window: Sequence[Turn]) -> Finding:
+    start_ms, end_ms = window[0].start_ms, window[-1].end_ms
+    return finding(
+        FindingKind.REBALANCE_STORM,
+        group,
+        member,
+        start_ms,
+        end_ms,
+        summary=f"{member} rebalanced {len(window)} times within {seconds(end_ms - start_ms)}",
+        cause=Cause.UNKNOWN,
+        places=[t.place for t in window[:5]],
+    )
+
+
+# -- shared -------------------------------------------------------------------------------------------------
+
+
+def _by_partition(intervals: Iterable[Interval]) -> dict[Partition, list[Interval]]:
+    out: dict[Partition, list[Interval]] = {}
+    for interval in sorted(intervals, key=lambda i: (i.topic, i.partition, i.start_ms, i.end_ms, i.member)):
+        out.setdefault((interval.topic, interval.partition), []).append(interval)
+    return out
+
+
+def _end_of_logs(rows: Rows) -> int:
+    return max((life.end_ms for life in rows.lives), default=0)
+
+
+def _merge(parts: Iterable[_Part]) -> Iterator[list[_Part]]:
+    by_pair: dict[tuple[str, str], list[_Part]] = {}
+    for part in parts:
+        by_pair.setdefault((part.old, part.new), []).append(part)
+    for _, own in sorted(by_pair.items()):
+        own.sort(key=lambda p: (p.start_ms, p.end_ms, p.partition))
+        run = [own[0]]
+        for part in own[1:]:
+            if part.start_ms - run[-1].start_ms > MERGE_MS or abs(part.end_ms - run[-1].end_ms) > MERGE_MS:
+                yield run
+                run = []
+            run.append(part)
+        yield run

@@ -1,0 +1,183 @@
+"""Which member a record belongs to.
+
+A member is (group, client id), as long as that is one process at a time. It is not where several processes of a
+group have the same client id: Java clients without `client.id` are all called `consumer-<group>-1`. Then the log
+file tells them apart, unless several processes share a file as well. And one process may have several files: rotated
+ones, or lines that a collector dealt out to files.
+
+`identify` decides this from a few facts per (group, client id, file, member id), which a cluster can aggregate:
+
+1. A record without a group belongs to the one group that its client id has in its file, else to nobody.
+2. Two member ids of one (group, client id) that are in use at the same time are two processes. Ids that follow one
+   another may be one process (a classic member gets a new id when it rejoins).
+3. Files are one process if they share a member id, or if they are rotations of one name and do not overlap in time.
+   Where no two processes of a (group, client id) ever live at the same time, all its files are one member.
+4. Two processes at the same time inside one file, or one set of files that share ids, are `mixed`: their records
+   have to be told apart one by one, which is the work of `mixed.separate`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from fsm.audit.limits import REORDER_MS
+from fsm.trace import TraceRecord
+
+Source = tuple[str, str, str]
+"""(group, client id, file) as a record and its place have them; the group may be empty."""
+
+
+class Facts(NamedTuple):
+    """What one file says of one member id of one client id: the key of the aggregation and two aggregates."""
+
+    group: str
+    client_id: str
+    file: str
+    member_id: str
+    """Empty for the records that do not name one."""
+    first_ms: int
+    last_ms: int
+
+
+class Key(NamedTuple):
+    """The member that the records of a source belong to."""
+
+    group: str
+    member: str
+    mixed: bool = False
+    """Several members; `mixed.separate` tells which."""
+
+
+class _Span(NamedTuple):
+    first_ms: int
+    last_ms: int
+
+    def overlaps(self, other: _Span) -> bool:
+        return min(self.last_ms, other.last_ms) - max(self.first_ms, other.first_ms) > REORDER_MS
+
+
+def facts_of(records: Iterable[tuple[TraceRecord, str]]) -> list[Facts]:
+    """The facts of records with the files they come from, in a fixed order."""
+    found: dict[tuple[str, str, str, str], tuple[int, int]] = {}
+    for record, file in records:
+        key = (record.group, record.client_id, file, record.member_id)
+        first_ms, last_ms = found.get(key, (record.ts_ms, record.ts_ms))
+        found[key] = (min(first_ms, record.ts_ms), max(last_ms, record.ts_ms))
+    return [Facts(*key, *span) for key, span in sorted(found.items())]
+
+
+def identify(facts: Iterable[Facts]) -> dict[Source, Key]:
+    """The member of every source that has one."""
+    known = sorted(facts)
+    homes = _homes(known)
+    by_client: dict[tuple[str, str], list[Facts]] = {}
+    for fact in known:
+        group = fact.group or homes.get((fact.client_id, fact.file), "")
+        if group and fact.client_id:
+            by_client.setdefault((group, fact.client_id), []).append(fact)
+    keys: dict[Source, Key] = {}
+    for (group, client_id), own in sorted(by_client.items()):
+        members = _members(group, client_id, own)
+        for fact in own:
+            keys[fact.group, client_id, fact.file] = members[fact.file]
+    return keys
+
+
+def _homes(facts: Sequence[Facts]) -> dict[tuple[str, str], str]:
+    """The group of a client id in a file, where it has one only."""
+    groups: dict[tuple[str, str], set[str]] = {}
+    for fact in facts:
+        if fact.group:
+            groups.setdefault((fact.client_id, fact.file), set()).add(fact.group)
+    return {where: next(iter(named)) for where, named in groups.items() if len(named) == 1}
+
+
+def _members(group: str, client_id: str, facts: Sequence[Facts]) -> dict[str, Key]:
+    """The member of each file of one (group, client id)."""
+    files = _spans((f.file, f) for f in facts)
+    ids = _spans((f.member_id, f) for f in facts if f.member_id)
+    holds = {file: {f.member_id for f in facts if f.file == file and f.member_id} for file in files}
+    mixed = {file for file in files if _at_once(holds[file], ids)}
+    joined = _joined(files, holds)
+    if not mixed and not _at_once(set(ids), ids) and not _silent_twins(joined, files, holds):
+        return {file: Key(group, client_id) for file in files}
+    if len(joined) == 1:
+        return {file: Key(group, client_id, mixed=bool(mixed)) for file in files}
+    keys = {}
+    for own in joined:
+        label = _label(own[0], [other[0] for other in joined])
+        for file in own:
+            keys[file] = Key(group, f"{client_id} ({label})", mixed=not mixed.isdisjoint(own))
+    return keys
+
+
+def _spans(named: Iterable[tuple[str, Facts]]) -> dict[str, _Span]:
+    found: dict[str, _Span] = {}
+    for name, fact in named:
+        span = found.get(name, _Span(fact.first_ms, fact.last_ms))
+        found[name] = _Span(min(span.first_ms, fact.first_ms), max(span.last_ms, fact.last_ms))
+    return found
+
+
+def _at_once(names: set[str], spans: Mapping[str, _Span]) -> bool:
+    """True where two of the names are in use at the same time."""
+    latest_ms: int | None = None
+    for first_ms, last_ms in sorted(spans[name] for name in names):
+        if latest_ms is not None and min(last_ms, latest_ms) - first_ms > REORDER_MS:
+            return True
+        latest_ms = last_ms if latest_ms is None else max(latest_ms, last_ms)
+    return False
+
+
+def _silent_twins(joined: Sequence[Sequence[str]], files: Mapping[str, _Span], holds: Mapping[str, set[str]]) -> bool:
+    """True where sets of files overlap in time though at least one of them names no member id."""
+    spans = {own[0]: _Span(min(files[f].first_ms for f in own), max(files[f].last_ms for f in own)) for own in joined}
+    silent = any(not any(holds[f] for f in own) for own in joined)
+    return silent and _at_once(set(spans), spans)
+
+
+def _joined(files: Mapping[str, _Span], holds: Mapping[str, set[str]]) -> list[list[str]]:
+    """The files in sets that are one process each, or mixed."""
+    sets: list[list[str]] = []
+    for file in sorted(files):
+        ours = [s for s in sets if any(_together(file, other, files, holds) for other in s)]
+        sets = [s for s in sets if s not in ours]
+        sets.append(sorted([file, *(name for s in ours for name in s)]))
+    return sorted(sets)
+
+
+def _together(a: str, b: str, files: Mapping[str, _Span], holds: Mapping[str, set[str]]) -> bool:
+    if not holds[a].isdisjoint(holds[b]):
+        return True
+    return stem(a) == stem(b) and not files[a].overlaps(files[b])
+
+
+_ROTATION = re.compile(
+    r"(?:\.(?:gz|zst|bz2|old|log|txt|out|json)|[.\-_]\d{4}-?\d\d-?\d\d(?:[T_\-.]?\d{1,6})?|[.\-_]\d{1,5})\Z"
+)
+
+
+def stem(file: str) -> str:
+    """The file's path without what log rotation adds to it.
+
+    >>> stem("/logs/a.log.2.gz"), stem("/logs/a-2026-11-21.log"), stem("/logs/a.log")
+    ('/logs/a', '/logs/a', '/logs/a')
+    """
+    path = PurePosixPath(file)
+    name = path.name
+    while (shorter := _ROTATION.sub("", name)) and shorter != name:
+        name = shorter
+    return str(path.with_name(name))
+
+
+def _label(file: str, others: Sequence[str]) -> str:
+    """The shortest end of the path that no other file has."""
+    parts = PurePosixPath(file).parts
+    for length in range(1, len(parts) + 1):
+        end = parts[-length:]
+        if sum(PurePosixPath(other).parts[-length:] == end for other in others) == 1:
+            return "/".join(end)
+    return file

@@ -1,0 +1,99 @@
+"""One incarnation of a member, and what of it the parts of the fold need to know.
+
+A life begins with `STARTED`, or with the first line where the log begins in mid-life, and ends with a close,
+with the next `STARTED`, or with the last line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fsm.audit.limits import DEFAULT_MAX_POLL_INTERVAL_MS, DEFAULT_SESSION_TIMEOUT_MS
+from fsm.audit.rows import NOWHERE, Ended, Life, Place
+from fsm.trace import TraceRecord
+
+_KEPT = ("group.protocol", "session.timeout.ms", "max.poll.interval.ms")
+
+
+@dataclass(slots=True)
+class Living:
+    """The life the fold is in; one object that all parts of the fold look at."""
+
+    group: str
+    member: str
+    number: int
+    start_ms: int
+    start: Place
+    whole_start: bool
+    """The log shows the beginning of this life."""
+    last_ms: int
+    last: Place
+    client_id: str = ""
+    instance_id: str = ""
+    member_id: str = ""
+    protocol: str = ""
+    version: str = ""
+    closing_ms: int | None = None
+    """Since when the application has been closing the consumer."""
+    closed_ms: int | None = None
+    in_group: bool = False
+    settings: dict[str, str] = field(default_factory=dict)
+
+    def note(self, record: TraceRecord, place: Place) -> None:
+        """Take over what the record says about the member itself."""
+        self.last_ms, self.last = max(self.last_ms, record.ts_ms), place
+        self.client_id = record.client_id or self.client_id
+        self.instance_id = record.instance_id or self.instance_id
+        self.member_id = record.member_id or self.member_id
+        self.version = record.settings.get("version", self.version)
+        for name in _KEPT:
+            if name in record.settings:
+                self.settings[name] = record.settings[name]
+        self.protocol = self.settings.get("group.protocol", self.protocol)
+
+    def setting_ms(self, name: str) -> int | None:
+        """A setting in milliseconds, None where it was not printed or is not a number."""
+        text = self.settings.get(name, "")
+        return int(text) if text.isdecimal() else None
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """How long the group waits for this member's callbacks."""
+        return self.setting_ms("max.poll.interval.ms") or DEFAULT_MAX_POLL_INTERVAL_MS
+
+    @property
+    def session_timeout_ms(self) -> int | None:
+        """The session timeout where the client decides it: in classic groups."""
+        return None if self.protocol == "consumer" else self.setting_ms("session.timeout.ms")
+
+    @property
+    def silence_ms(self) -> int:
+        """Longest silence towards the coordinator that is certainly within its session."""
+        return self.session_timeout_ms or DEFAULT_SESSION_TIMEOUT_MS
+
+    def row(self, ended: Ended) -> Life:
+        """The finished life as a row."""
+        return Life(
+            group=self.group,
+            member=self.member,
+            number=self.number,
+            client_id=self.client_id,
+            instance_id=self.instance_id,
+            member_id=self.member_id,
+            protocol=self.protocol,
+            version=self.version,
+            start_ms=self.start_ms,
+            end_ms=self.last_ms,
+            whole_start=self.whole_start,
+            ended=ended,
+            in_group=self.in_group,
+            session_timeout_ms=self.session_timeout_ms,
+            max_poll_interval_ms=self.setting_ms("max.poll.interval.ms"),
+            start=self.start,
+            end=self.last,
+        )
+
+
+def unborn(group: str, member: str) -> Living:
+    """A life before its first line."""
+    return Living(group, member, -1, 0, NOWHERE, False, 0, NOWHERE)

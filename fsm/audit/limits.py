@@ -1,0 +1,34 @@
+"""What the audit takes as too long: the user's thresholds and the few constants that are not theirs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+REORDER_MS = 30
+"""Threads of one client write their lines up to this much out of order (measured on Java clients)."""
+MERGE_MS = 250
+"""Overlaps and gaps of several partitions that begin and end this close together are one finding."""
+SETTLED_MS = 1000
+"""What follows a close or a fatal error within this time belongs to it."""
+DEFAULT_MAX_POLL_INTERVAL_MS = 300_000
+"""Kafka's default of max.poll.interval.ms, which is also the rebalance timeout of a consumer."""
+DEFAULT_SESSION_TIMEOUT_MS = 45_000
+"""Kafka's default session timeout (client setting in classic groups, broker setting in consumer groups)."""
+LATE_LEAVE_MS = 1000
+"""A leave that goes out later than this after it was announced is late."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Thresholds of `fsm audit`, all in milliseconds."""
+
+    tolerance_ms: int = 100
+    """Two owners at once are reported when it lasts longer than this plus the skew of their clocks."""
+    clock_skew_ms: int = 0
+    """How far the clocks of two hosts may be apart."""
+    unowned_ms: int = 2000
+    """A wanted partition without owner is reported when it lasts longer than this."""
+    window_ms: int = 60_000
+    """Losses of membership that follow each other within this time are one loop."""
+    storm_turns: int = 20
+    """More rebalances than this of one member within `window_ms` are a storm."""

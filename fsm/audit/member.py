@@ -1,0 +1,108 @@
+"""The fold: the records of one member, in order, become rows.
+
+    rows = fold("orders", "orders-1", seen_in_order)
+
+Order is (ts_ms, file, offset). Rows come out as soon as they are known, and the state is bounded by what the
+member owns, so a member's log may be of any length. What has no place in time inside one member (double
+ownership, gaps, rebalances) is left to `group`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from fsm.audit.chain import Chain
+from fsm.audit.findings import Finding
+from fsm.audit.life import Living, unborn
+from fsm.audit.limits import SETTLED_MS, Limits
+from fsm.audit.membership import Membership
+from fsm.audit.ownership import Ownership
+from fsm.audit.rows import Ended, Hop, Interval, Life, Seen, Turn, Want
+from fsm.audit.stuck import stuck_at_end, stuck_before
+from fsm.audit.turns import Turns
+from fsm.audit.wants import Wants
+from fsm.trace import Kind
+
+Row = Interval | Want | Life | Hop | Turn | Finding
+_DEFAULTS = Limits()
+
+
+def fold(group: str, member: str, records: Iterable[Seen], limits: Limits = _DEFAULTS) -> Iterator[Row]:
+    """The rows of one member; `records` are its own, ordered by (ts_ms, file, offset)."""
+    follower = _Member(group, member, limits)
+    for seen in records:
+        yield from follower.see(seen)
+    yield from follower.finish()
+
+
+class _Member:
+    """Cuts a member's records into lives and hands them to what follows each aspect of a life."""
+
+    def __init__(self, group: str, member: str, limits: Limits) -> None:
+        self.limits = limits
+        self._live(unborn(group, member))
+
+    def _live(self, living: Living) -> None:
+        self.living = living
+        self.ownership = Ownership(living)
+        self.membership = Membership(living, self.ownership, self.limits)
+        self.wants = Wants(living)
+        self.turns = Turns(living)
+        self.chain = Chain(living)
+
+    def see(self, seen: Seen) -> Iterator[Row]:
+        """The rows this record completes."""
+        if self._begins_life(seen):
+            yield from self._die(Ended.CLOSED if self.living.closed_ms is not None else Ended.RESTARTED)
+            self._be_born(seen)
+        record = seen.record
+        self.living.note(record, seen.place)
+        if record.kind is Kind.CLOSE_BEGIN and self.living.closing_ms is None:
+            self.living.closing_ms = record.ts_ms
+        elif record.kind is Kind.CLOSE_END:
+            self.living.closing_ms = self.living.closing_ms or record.ts_ms
+            self.living.closed_ms = record.ts_ms
+        yield from self._follow(seen)
+
+    def _follow(self, seen: Seen) -> Iterator[Row]:
+        # Membership first: it knows why partitions go before ownership sees them go.
+        yield from self.membership.see(seen)
+        yield from self.ownership.see(seen)
+        yield from self.wants.see(seen)
+        yield from self.turns.see(seen)
+        if seen.record.kind is Kind.TRANSITION:
+            for hop in self.chain.see(seen):
+                yield hop
+                yield from stuck_before(hop, self.living)
+
+    def finish(self) -> Iterator[Row]:
+        """The rows that the end of the log completes."""
+        yield from self._die(Ended.CLOSED if self.living.closed_ms is not None else Ended.LOG_ENDED)
+
+    def _begins_life(self, seen: Seen) -> bool:
+        if self.living.number < 0:
+            return True
+        if seen.record.kind is Kind.STARTED:
+            return True
+        closed_ms = self.living.closed_ms
+        return closed_ms is not None and seen.record.ts_ms - closed_ms > SETTLED_MS
+
+    def _be_born(self, seen: Seen) -> None:
+        record, place = seen
+        number = self.living.number + 1
+        whole = record.kind is Kind.STARTED
+        group, member = self.living.group, self.living.member
+        self._live(Living(group, member, number, record.ts_ms, place, whole, record.ts_ms, place))
+
+    def _die(self, how: Ended) -> Iterator[Row]:
+        if self.living.number < 0:
+            return
+        for hop in self.chain.end():
+            yield hop
+            yield from stuck_before(hop, self.living)
+        yield from stuck_at_end(self.chain, self.living)
+        yield from self.membership.end(how)
+        yield from self.ownership.end(how)
+        yield from self.wants.end(self.living.last_ms)
+        yield from self.turns.end()
+        yield self.living.row(how)

@@ -1,0 +1,66 @@
+"""States in which a member stays longer than its configuration allows.
+
+Every state on the way to an assignment, or out of the group, is left within the rebalance timeout: the
+coordinator throws a member out that takes longer. Resting states, and STALE (the application does not poll),
+last as long as they last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fsm.audit.chain import Chain
+from fsm.audit.findings import Cause, Finding, FindingKind, finding
+from fsm.audit.life import Living
+from fsm.audit.rows import Hop, Place
+from fsm.audit.wording import seconds
+
+PASSING = frozenset(
+    {
+        "JOINING",
+        "RECONCILING",
+        "ACKNOWLEDGING",
+        "PREPARE_LEAVING",
+        "LEAVING",
+        "FENCED",
+        "PREPARING_REBALANCE",
+        "COMPLETING_REBALANCE",
+        "WAIT_JOIN",
+        "WAIT_METADATA",
+        "WAIT_SYNC",
+        "WAIT_ASSIGN_CALL",
+        "WAIT_UNASSIGN_CALL",
+        "WAIT_UNASSIGN_TO_COMPLETE",
+        "WAIT_INCR_UNASSIGN_TO_COMPLETE",
+    }
+)
+"""States that a healthy member only passes through, as the tables name them."""
+
+
+def stuck_before(hop: Hop, living: Living) -> Iterator[Finding]:
+    """The finding for the state that this hop leaves, if it was held too long."""
+    if hop.dwell_ms is not None:
+        yield from _judge(hop.state, hop.ts_ms - hop.dwell_ms, hop.ts_ms, hop.place, living)
+
+
+def stuck_at_end(chain: Chain, living: Living) -> Iterator[Finding]:
+    """The findings for the states in which a life ends, if they were held too long."""
+    for link in chain.links.values():
+        yield from _judge(link.state, link.since_ms, living.last_ms, living.last, living)
+
+
+def _judge(state: str, start_ms: int, end_ms: int, place: Place, living: Living) -> Iterator[Finding]:
+    limit_ms = living.rebalance_timeout_ms
+    if state not in PASSING or end_ms - start_ms <= limit_ms:
+        return
+    yield finding(
+        FindingKind.STUCK_STATE,
+        living.group,
+        living.member,
+        start_ms,
+        end_ms,
+        summary=f"{living.member} was {state} for {seconds(end_ms - start_ms)}; "
+        f"its rebalance timeout is {seconds(limit_ms)}",
+        cause=Cause.UNKNOWN,
+        places=[place],
+    )

@@ -1,0 +1,105 @@
+"""Rebalances as one member goes through them.
+
+A turn begins with the first sign of a rebalance (a new assignment to reconcile, a join, a revocation, a loss)
+and ends when the member has its assignment, has left, or is closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from fsm.audit.life import Living
+from fsm.audit.rows import Place, Seen, Turn
+from fsm.trace import Kind
+
+
+@dataclass(slots=True)
+class _Open:
+    start_ms: int
+    place: Place
+    cause: str
+    added: int = 0
+    removed: int = 0
+    epoch: int | None = None
+
+
+class Turns:
+    """Follows the rebalances of one life."""
+
+    def __init__(self, living: Living) -> None:
+        self.living = living
+        self.open: _Open | None = None
+
+    def see(self, seen: Seen) -> Iterator[Turn]:
+        """The turn that ends with this record, if one does."""
+        step = _STEPS.get(seen.record.kind)
+        if step is not None:
+            yield from step(self, seen)
+
+    def end(self) -> Iterator[Turn]:
+        """A turn that was under way ends with the life."""
+        yield from self._finish(self.living.last_ms)
+
+    def _begin(self, seen: Seen, cause: str) -> _Open:
+        if self.open is None:
+            self.open = _Open(seen.record.ts_ms, seen.place, cause)
+        if seen.record.epoch is not None:
+            self.open.epoch = seen.record.epoch
+        return self.open
+
+    def _reconcile(self, seen: Seen) -> Iterator[Turn]:
+        self._begin(seen, "")
+        return iter(())
+
+    def _join(self, seen: Seen) -> Iterator[Turn]:
+        self._begin(seen, "joined")
+        return iter(())
+
+    def _revoke(self, seen: Seen) -> Iterator[Turn]:
+        self._begin(seen, "left" if self.living.closing_ms is not None else "").removed += len(seen.record.partitions)
+        return iter(())
+
+    def _lose(self, seen: Seen) -> Iterator[Turn]:
+        self._begin(seen, "lost").removed += len(seen.record.partitions)
+        return iter(())
+
+    def _assign(self, seen: Seen) -> Iterator[Turn]:
+        self._begin(seen, "").added += len(seen.record.partitions)
+        yield from self._finish(seen.record.ts_ms)
+
+    def _transition(self, seen: Seen) -> Iterator[Turn]:
+        if seen.record.next_state == "RECONCILING":
+            self._begin(seen, "")
+        elif seen.record.next_state in ("STABLE", "FATAL", "UNSUBSCRIBED"):
+            yield from self._finish(seen.record.ts_ms)
+
+    def _stop(self, seen: Seen) -> Iterator[Turn]:
+        yield from self._finish(seen.record.ts_ms)
+
+    def _finish(self, end_ms: int) -> Iterator[Turn]:
+        turn, self.open = self.open, None
+        if turn is not None:
+            yield Turn(
+                group=self.living.group,
+                member=self.living.member,
+                start_ms=turn.start_ms,
+                end_ms=max(end_ms, turn.start_ms),
+                epoch=turn.epoch,
+                added=turn.added,
+                removed=turn.removed,
+                cause=turn.cause,
+                place=turn.place,
+            )
+
+
+_STEPS: dict[Kind, Callable[[Turns, Seen], Iterator[Turn]]] = {
+    Kind.RECONCILING: Turns._reconcile,
+    Kind.JOINING: Turns._join,
+    Kind.REVOKE_BEGIN: Turns._revoke,
+    Kind.LOST_BEGIN: Turns._lose,
+    Kind.ASSIGN_BEGIN: Turns._assign,
+    Kind.TRANSITION: Turns._transition,
+    Kind.LEFT: Turns._stop,
+    Kind.CLOSE_END: Turns._stop,
+}

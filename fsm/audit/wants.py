@@ -1,0 +1,79 @@
+"""Which topics one member wants, from its subscription to the end of it.
+
+A life whose beginning was not logged may own partitions of topics nobody saw it subscribe to; it wants those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from fsm.audit.life import Living
+from fsm.audit.rows import Place, Seen, Want
+from fsm.trace import Kind
+
+_Wish = tuple[str, str]
+"""(topic, pattern); one of them is empty."""
+
+
+class Wants:
+    """Follows the subscription of one life."""
+
+    def __init__(self, living: Living) -> None:
+        self.living = living
+        self.open: dict[_Wish, tuple[int, Place]] = {}
+        self.subscribed = living.whole_start
+        """The subscription is known."""
+
+    def see(self, seen: Seen) -> Iterator[Want]:
+        """The wants that end with this record."""
+        step = _STEPS.get(seen.record.kind)
+        if step is not None:
+            yield from step(self, seen)
+
+    def end(self, ts_ms: int) -> Iterator[Want]:
+        """Every want ends."""
+        for wish in list(self.open):
+            yield self._close(wish, ts_ms)
+
+    def _subscribe(self, seen: Seen) -> Iterator[Want]:
+        record, place = seen
+        self.subscribed = True
+        wishes: list[_Wish] = [(topic, "") for topic in record.topics]
+        if not wishes and record.detail:
+            wishes = [("", record.detail)]
+        for wish in [w for w in self.open if w not in wishes]:
+            yield self._close(wish, record.ts_ms)
+        for wish in wishes:
+            self.open.setdefault(wish, (record.ts_ms, place))
+
+    def _unsubscribe(self, seen: Seen) -> Iterator[Want]:
+        self.subscribed = True
+        yield from self.end(seen.record.ts_ms)
+
+    def _stop(self, seen: Seen) -> Iterator[Want]:
+        yield from self.end(seen.record.ts_ms)
+
+    def _hold(self, seen: Seen) -> Iterator[Want]:
+        """Partitions in a life whose subscription nobody saw tell what it wants."""
+        if not self.subscribed:
+            for topic in sorted({topic for topic, _ in seen.record.partitions}):
+                self.open.setdefault((topic, ""), (self.living.start_ms, self.living.start))
+        return iter(())
+
+    def _close(self, wish: _Wish, end_ms: int) -> Want:
+        start_ms, place = self.open.pop(wish)
+        topic, pattern = wish
+        return Want(self.living.group, self.living.member, topic, pattern, start_ms, end_ms, place)
+
+
+_STEPS: dict[Kind, Callable[[Wants, Seen], Iterator[Want]]] = {
+    Kind.SUBSCRIBED: Wants._subscribe,
+    Kind.UNSUBSCRIBED: Wants._unsubscribe,
+    Kind.CLOSE_BEGIN: Wants._stop,
+    Kind.CLOSE_END: Wants._stop,
+    Kind.FATAL: Wants._stop,
+    Kind.ASSIGN_BEGIN: Wants._hold,
+    Kind.ADDED: Wants._hold,
+    Kind.REVOKE_BEGIN: Wants._hold,
+    Kind.LOST_BEGIN: Wants._hold,
+}

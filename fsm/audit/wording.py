@@ -1,0 +1,43 @@
+"""Words for the sentences of findings: partitions, durations, counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fsm.trace import Partition, by_partition
+
+_SHOWN = 8
+"""Partitions of one topic, and topics, that a sentence names; it counts the rest."""
+
+
+def names(partitions: Iterable[Partition]) -> str:
+    """Partitions by topic, as in `orders-[0, 1, 2], refunds-[4]`, long lists cut and counted.
+
+    >>> names([("b", 1), ("a", 3), ("a", 0)])
+    'a-[0, 3], b-[1]'
+    """
+    by_topic: dict[str, list[int]] = {}
+    for topic, number in by_partition(partitions):
+        by_topic.setdefault(topic, []).append(number)
+    shown = [f"{topic}-[{_numbers(numbers)}]" for topic, numbers in list(by_topic.items())[:_SHOWN]]
+    more = len(by_topic) - len(shown)
+    return ", ".join(shown) + (f" and partitions of {more} more topics" if more else "")
+
+
+def _numbers(numbers: list[int]) -> str:
+    shown = ", ".join(str(n) for n in numbers[:_SHOWN])
+    more = len(numbers) - _SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def seconds(ms: int) -> str:
+    """A duration as it is read aloud.
+
+    >>> seconds(740), seconds(3858), seconds(95_000), seconds(5_400_000)
+    ('0.7 s', '3.9 s', '1 min 35 s', '1 h 30 min')
+    """
+    if ms < 60_000:
+        return f"{ms / 1000:.1f} s"
+    if ms < 3_600_000:
+        return f"{ms // 60_000} min {ms % 60_000 // 1000} s"
+    return f"{ms // 3_600_000} h {ms % 3_600_000 // 60_000} min"
