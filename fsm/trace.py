@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -36,10 +37,10 @@ class Kind(StrEnum):
     MEMBER_ID = "member_id"
     """The member's id is `member_id` from here on (it may change in classic groups)."""
     SUBSCRIBED = "subscribed"
-    """The application subscribed: to `topics`, and to what the pattern in `detail` matches. Neither where the line
-    names nothing: the names then follow in a second one, or in `EFFECTIVE_TOPICS`."""
+    """The application subscribed: to `topics`, and to what the pattern in `detail` matches."""
     EFFECTIVE_TOPICS = "effective_topics"
-    """Existing topics that the subscription means: an empty `topics` starts the list anew, others add to it."""
+    """Existing topics that the subscription means (librdkafka's classic members name topics this way alone): an empty
+    `topics` starts the list anew, others add to it."""
     UNSUBSCRIBED = "unsubscribed"
     """The application unsubscribed."""
     JOINING = "joining"
@@ -250,3 +251,24 @@ def _settings(value: object) -> dict[str, str]:
 def by_partition(partitions: Iterable[Partition]) -> tuple[Partition, ...]:
     """Sorted, without repeats: the order in which partitions are reported."""
     return tuple(sorted(set(partitions)))
+
+
+def as_trace(_logger: object, _name: str, entry: Mapping[str, Any]) -> str:
+    """A structlog processor, the last of its chain: the entry of a record as the line of `TraceRecord.to_json`.
+
+    The time is `ts_ms`, or else structlog's `timestamp` (a number of seconds or an ISO text), or else 0. What a
+    logger was bound to and a record has no field for (a host, a log level) goes into `settings`. An entry that is no
+    record, having no `kind`, becomes a plain JSON object: `from_json` refuses it.
+    """
+    if "kind" not in entry:
+        return json.dumps(dict(entry), ensure_ascii=False, separators=(",", ":"), default=str)
+    known = {name: value for name, value in entry.items() if name in _DEFAULTS or name == "settings"}
+    known.setdefault("ts_ms", _epoch_ms(entry.get("timestamp", 0)))
+    others = entry.keys() - known.keys() - {"timestamp"}
+    known["settings"] = {**known.get("settings", {}), **{str(name): str(entry[name]) for name in sorted(others)}}
+    return from_dict(known).to_json()
+
+
+def _epoch_ms(stamp: object) -> int:
+    seconds = datetime.fromisoformat(stamp).timestamp() if isinstance(stamp, str) else stamp
+    return round(1000 * seconds) if isinstance(seconds, int | float) else 0
