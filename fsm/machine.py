@@ -1,0 +1,374 @@
+"""`bind`: a real `transitions` machine for any table, under a model of yours.
+
+The machine is one of that library's own: `Machine`, `HierarchicalMachine` for a table that nests others, and the
+locked and asynchronous kinds of both. What people know of it works: `model.subscribed()`, `model.may_subscribed()`,
+`model.trigger("subscribed")`, `on_enter_STABLE` methods (they get its `EventData`), `machine.get_triggers(state)`.
+The table is the only way between states, so there are no automatic `to_STATE` triggers and no `model.to`.
+
+What is added, the same in every kind:
+
+* **One meaning.** States and effects are those of `table.compiled`, cell by cell. An ignored event is accepted and
+  does nothing; an event without a cell raises `IllegalTransition`. Both leave the state as it is.
+* **Order.** The steps of a row happen as written. A row that goes through states really does: an effect written
+  between two states finds the model in the first of them, and `on_enter` methods of every state on the way run.
+* **A failed step changes nothing.** If an effect raises, or is cancelled, the model's state is what it was before the
+  event, and the error reaches the caller. Effects that ran before it have happened and cannot be undone, nor do
+  `on_exit` and `on_enter` methods run again for the way back.
+* **One event at a time.** An effect must not send its model the next event; it is refused with `FsmError`, because
+  the step it belongs to is not over. Send the event after the step, from wherever its fact becomes known.
+* **A record** for each transition, through structlog: what `fsm.trace.as_trace` writes and `fsm.trace` reads.
+
+The library's own queue (`queued=True`) is not used. Where two threads meet, each may find the other's event in the
+queue and leave it to the other: nobody runs it, and every later event is queued behind it and reported as done. An
+exception also empties that queue. `locked=True` is exact instead: one thread's event waits for the other's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from inspect import iscoroutinefunction
+from itertools import pairwise
+from typing import Any
+
+from transitions import EventData, Machine, MachineError
+from transitions.extensions import HierarchicalMachine, LockedHierarchicalMachine, LockedMachine
+from transitions.extensions.asyncio import AsyncMachine, HierarchicalAsyncMachine, NestedAsyncState
+from transitions.extensions.nesting import NestedState
+
+from fsm.errors import FsmError
+from fsm.table import Ignore, Row, Symbol, Table
+from fsm.trace import Kind
+
+SEPARATOR = "."
+"""Between a state and the state it is nested in, in the library's names of states."""
+_TAKEN = frozenset({"state", "trigger", "may_trigger"})
+
+
+def bind(
+    table: Table,
+    model: object,
+    *,
+    initial: Symbol | None = None,
+    locked: bool = False,
+    asynchronous: bool = False,
+    logger: Any = None,
+    group: str = "",
+    member: str = "",
+    now_ms: Callable[[], int] | None = None,
+) -> Machine:
+    """A machine of `transitions` that runs `table` under `model`, which gets `state` and a method for each event.
+
+    The model obeys an effect with the method of its lower-case name, or else with `on_effect(effect)`; arguments of
+    the event are passed on. With `asynchronous` events are awaited and effects may be coroutine functions; two
+    tasks wait for each other. With `locked` two threads do.
+
+    `logger` is a structlog logger (default: `structlog.get_logger()` as configured at this moment); records are
+    written at level info. Their `ts_ms` is what `now_ms()` answers; without it the record carries none, and it is
+    for structlog's `TimeStamper` to stamp it. `group` and `member` are the record's `group` and `member_id`.
+
+    One machine may run many models: `machine.add_model(other, member=...)` costs a tenth of another `bind`.
+
+    Raises `FsmError` if the model does not obey an effect, if a name it has already is that of an event, and for an
+    initial state that the table does not have.
+    """
+    if locked and asynchronous:
+        raise FsmError("a machine is either locked, for threads, or asynchronous, for tasks")
+    machine = _KINDS[bool(table.nested), locked, asynchronous](table, logger, group, now_ms)
+    machine.add_model(model, initial, member=member)
+    return machine
+
+
+class TableMachine(Machine):
+    """The plain kind, and what all kinds have in common. Made by `bind`."""
+
+    def __init__(self, table: Table, logger: Any, group: str, now_ms: Callable[[], int] | None) -> None:
+        self._table = table
+        self._events = _triggers(table)
+        self._logger = _record_logger(logger, table.name, group)
+        self._now_ms = now_ms
+        self._journals: dict[int, Any] = {}
+        self._began: dict[int, tuple[EventData, Symbol]] = {}
+        super().__init__(
+            model=None,
+            states=_states(table),
+            initial=table.initial.name,
+            auto_transitions=False,
+            send_event=True,
+            prepare_event=self._begin,
+            on_exception=self._undo,
+            finalize_event=self._end,
+            name=table.name,
+        )
+        for _, line in table.lines():
+            for state in line.states:
+                for event in line.events:
+                    self._add_line(_path(table, state), event.name.lower(), line)
+
+    def add_model(self, model: Any, initial: Any = None, member: str = "") -> None:
+        """Runs the table under one more model. Raises as `bind` does."""
+        self._refuse(model)
+        start = self._table.enter(initial or self._table.initial)
+        if start not in self._table.leaves():
+            raise FsmError(f"{self._table.name}: {start!r} is not a state of this table")
+        had_to = hasattr(model, "to")
+        super().add_model(model)
+        self.set_state(start, model)  # the library cannot add a model in a nested state
+        if not had_to and hasattr(model, "to"):
+            del model.to
+        self._journals[id(model)] = self._logger.bind(member_id=member) if member else self._logger
+
+    def remove_model(self, model: Any) -> None:
+        """Lets go of the model; it keeps its state and its methods."""
+        super().remove_model(model)
+        self._journals.pop(id(model), None)
+
+    def dispatch(self, trigger: Symbol | str, *args: Any, **kwargs: Any) -> Any:
+        """Sends the event, a member of the table's Event enum or its lower-case name, to every model."""
+        name = trigger.name.lower() if isinstance(trigger, Symbol) else trigger
+        return super().dispatch(name, *args, **kwargs)
+
+    def _refuse(self, model: Any) -> None:
+        """Raises for a model that would be bound wrongly without a word."""
+        where = f"{self._table.name}: {type(model).__name__}"
+        taken = [name for name in self._events if hasattr(model, name)]
+        if taken:
+            raise FsmError(f"{where} has attributes with the names of events already: {', '.join(taken)}")
+        if model in self.models:
+            raise FsmError(f"{where} is bound already, or compares equal to a model that is")
+        obeyed = {effect: self._method(model, effect) for effect in _ordered(self._table)}
+        deaf = [effect.name.lower() for effect, method in obeyed.items() if method is None]
+        if deaf and not hasattr(model, "on_effect"):
+            raise FsmError(f"{where} obeys no {', '.join(deaf)}; give it these methods, or on_effect(effect)")
+        waiting = [e.name.lower() for e, m in obeyed.items() if iscoroutinefunction(m or model.on_effect)]
+        if waiting and not isinstance(self, AsyncMachine):
+            raise FsmError(f"{where}: coroutines need asynchronous=True: {', '.join(waiting)}")
+
+    def _method(self, model: Any, effect: Symbol) -> Callable[..., Any] | None:
+        name = effect.name.lower()
+        return None if name in self._events else getattr(model, name, None)
+
+    def _add_line(self, source: str, trigger: str, line: Row | Ignore) -> None:
+        """One transition of the library. What it does beyond the first state it enters hangs on its `after`."""
+        if isinstance(line, Ignore):
+            self.add_transition(trigger, source, None)
+            return
+        first, *entered = _segments(self._table, line)
+        if not entered:
+            self.add_transition(trigger, source, None, before=self._orders(first[1]))
+            return
+        after: list[Any] = []
+        for (here, _), (there, effects) in reversed(list(pairwise(entered))):
+            hop = self.transition_cls(here, there, after=[*self._orders(effects), *after])
+            after = [hop.execute]
+        (target, effects) = entered[0]
+        after = [*self._orders(effects), *after]
+        self.add_transition(trigger, source, target, before=self._orders(first[1]), after=after)
+
+    def _orders(self, effects: list[Symbol]) -> list[Any]:
+        return [partial(self._order, effect) for effect in effects]
+
+    def _order(self, effect: Symbol, event: EventData) -> Any:
+        model: Any = event.model
+        method = self._method(model, effect)
+        if method is None:
+            return model.on_effect(effect, *event.args, **event.kwargs)
+        return method(*event.args, **event.kwargs)
+
+    # The library calls these three around each event; the hierarchical kinds begin once for each level.
+
+    def _begin(self, event: EventData) -> None:
+        under_way = self._began.setdefault(id(event.model), (event, _state_of(event.model)))
+        if under_way[0] is not event:
+            raise self._too_early(event.event.name, under_way[0].event.name)
+
+    def _undo(self, event: EventData) -> None:
+        under_way = self._began.get(id(event.model))
+        if under_way is not None and under_way[0] is event:
+            self.set_state(under_way[1], event.model)
+        elif isinstance(event.error, MachineError):
+            self._raise_illegal(event)
+        raise event.error or FsmError(f"{self._table.name}: the step failed")
+
+    def _end(self, event: EventData) -> None:
+        under_way = self._began.get(id(event.model))
+        if under_way is not None and under_way[0] is event:
+            del self._began[id(event.model)]
+            if event.error is None:
+                self._record(event.model, under_way[1], self._events[event.event.name])
+
+    def _raise_illegal(self, event: EventData) -> None:
+        try:
+            self._table.compiled[_state_of(event.model), self._events[event.event.name]]
+        except FsmError as illegal:
+            raise illegal from None
+
+    def _too_early(self, name: str, under_way: str) -> FsmError:
+        return FsmError(
+            f"{self._table.name}: {name} arrived while {under_way} is under way; an effect returns first and what"
+            " follows from it is sent after the step (from another thread: bind with locked=True)"
+        )
+
+    def _record(self, model: object, state: Symbol, event: Symbol) -> None:
+        cell = self._table.compiled[state, event]
+        journal = self._journals[id(model)]
+        if cell.ignored or not _wants_info(journal):
+            return
+        entry: dict[str, Any] = {"state": state.name, "next_state": cell.target.name}
+        if cell.effects:
+            entry["effects"] = [effect.name for effect in cell.effects]
+        if self._now_ms is not None:
+            entry["ts_ms"] = self._now_ms()
+        journal.info(event.name, **entry)
+
+
+# The library's stubs do not agree with each other about the classes below, nor its variants about `add_model`.
+
+
+class LockedTableMachine(TableMachine, LockedMachine):  # type: ignore[misc]
+    """For models that several threads send events to: one event at a time over all models of the machine."""
+
+
+class _State(NestedState):
+    separator = SEPARATOR
+
+
+class HierarchicalTableMachine(TableMachine, HierarchicalMachine):
+    """For tables that nest others."""
+
+    state_cls = _State
+
+
+class LockedHierarchicalTableMachine(TableMachine, LockedHierarchicalMachine):  # type: ignore[misc]
+    """Both."""
+
+    state_cls = _State
+
+
+class AsyncTableMachine(TableMachine, AsyncMachine):
+    """For asyncio: `await model.subscribed()`. Effects may be coroutine functions and run one after the other.
+
+    Two tasks that send events to one model wait for each other, so no transition runs inside another; the library
+    would cancel the first. A cancelled event is a failed step, and the cancellation reaches the task that asked for it.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        self._locks: dict[int, asyncio.Lock] = {}
+        self._owners: dict[asyncio.Lock, asyncio.Task[Any] | None] = {}
+        super().__init__(*args)
+
+    @staticmethod
+    async def await_all(callables: list[Callable[[], Any]]) -> list[Any]:
+        """The library's hook for running callbacks: here in their order and in the caller's task, not all at once."""
+        return [await call() for call in callables]
+
+    async def process_context(self, func: Callable[[], Awaitable[Any]], model: object) -> bool:
+        """The library's hook around each event: here the model's lock."""
+        lock = self._locks.setdefault(self._turn(model), asyncio.Lock())
+        task = asyncio.current_task()
+        if task is not None and self._owners.get(lock) is task:
+            raise self._too_early("an event", self._began[id(model)][0].event.name)
+        async with lock:
+            self._owners[lock] = task
+            try:
+                return bool(await func())
+            finally:
+                del self._owners[lock]
+
+    def _turn(self, model: object) -> int:
+        return id(model)
+
+
+class _AsyncState(NestedAsyncState):
+    separator = SEPARATOR
+
+
+class HierarchicalAsyncTableMachine(AsyncTableMachine, HierarchicalAsyncMachine):  # type: ignore[misc]
+    """Both. The library keeps its place in the tree of states on the machine, so all its models share one lock."""
+
+    state_cls = _AsyncState
+
+    def _turn(self, model: object) -> int:  # noqa: ARG002
+        return 0
+
+
+_KINDS: dict[tuple[bool, bool, bool], type[TableMachine]] = {
+    # (nested, locked, asynchronous)
+    (False, False, False): TableMachine,
+    (False, True, False): LockedTableMachine,
+    (False, False, True): AsyncTableMachine,
+    (True, False, False): HierarchicalTableMachine,
+    (True, True, False): LockedHierarchicalTableMachine,
+    (True, False, True): HierarchicalAsyncTableMachine,
+}
+
+
+def _state_of(model: Any) -> Symbol:
+    state: Symbol = model.state
+    return state
+
+
+def _triggers(table: Table) -> dict[str, Symbol]:
+    """Method name -> event. Raises `FsmError` where names are not apart, or are names the library needs."""
+    triggers = {event.name.lower(): event for event in table.alphabet}
+    bad = sorted(_TAKEN & triggers.keys())
+    if bad or len(triggers) < len(table.alphabet):
+        raise FsmError(f"{table.name}: events need names of their own in lower case, other than {sorted(_TAKEN)}")
+    return triggers
+
+
+def _states(table: Table) -> list[dict[str, Any]]:
+    """The states as the library's configuration, nested ones inside their holders."""
+    final = {*table.terminal, *table.exits}
+    return [_state(table, state, state in final) for state in (*table.states, *table.exits)]
+
+
+def _state(table: Table, state: Symbol, final: bool) -> dict[str, Any]:
+    nested = table.nested.get(state)
+    if nested is None:
+        return {"name": state, "final": final}
+    children = [_state(nested, s, s in nested.terminal) for s in nested.states]
+    return {"name": state, "children": children, "initial": nested.initial}
+
+
+def _path(table: Table, state: Symbol) -> str:
+    """The library's name of a state: its own after those of the states that hold it."""
+    for holder, nested in table.nested.items():
+        if state in nested.all_states():
+            return f"{holder.name}{SEPARATOR}{_path(nested, state)}"
+    return state.name
+
+
+def _segments(table: Table, line: Row) -> Iterator[tuple[str, list[Symbol]]]:
+    """Effects in the state where the event comes; then each state entered, with the effects that are due there."""
+    state, effects = "", list[Symbol]()
+    for step in line.steps:
+        if isinstance(step, type(table.initial)):
+            yield state, effects
+            state, effects = _path(table, table.enter(step)), []
+        else:
+            effects.append(step)
+    yield state, effects
+
+
+def _ordered(table: Table) -> list[Symbol]:
+    """Effects that some row orders, in the order of their enum."""
+    used = {e for cell in table.compiled.values() for e in cell.effects}
+    return sorted(used, key=lambda effect: effect.code)
+
+
+def _record_logger(logger: Any, machine: str, group: str) -> Any:
+    if logger is None:
+        import structlog  # noqa: PLC0415
+
+        logger = structlog.get_logger()
+    constant = {"kind": Kind.TRANSITION.value, "machine": machine, **({"group": group} if group else {})}
+    return logger.bind(**constant)
+
+
+def _wants_info(logger: Any) -> bool:
+    """Asks the logger before a record is made; one that cannot be asked wants everything."""
+    ask = getattr(logger, "is_enabled_for", None)
+    return ask is None or ask(logging.INFO)
