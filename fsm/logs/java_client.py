@@ -1,0 +1,280 @@
+"""Logs of Apache Kafka's Java consumer, clients 4.0 to 4.4, both protocols, at INFO and DEBUG.
+
+This module knows what the application's own thread prints (callbacks, subscriptions, close, settings) and finds the
+rules for the rest. A message of a class that speaks of the membership is either understood or reported as not
+understood; other classes of the client (fetching, metadata, networking) are not even decoded. Consumers of share groups
+and of the streams protocol keep other state machines: what their membership managers say is not understood, on purpose.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import tzinfo
+
+from fsm.logs import Format
+from fsm.logs.java_classic_member import COORDINATOR
+from fsm.logs.java_consumer_member import CALLBACKS, HEARTBEATS, MEMBERSHIP, REQUESTS
+from fsm.logs.java_layouts import ECS_HEADER, KAFKA_HEADER, SPRING_HEADER, Layout, Message, ecs, kafka, spring
+from fsm.logs.java_messages import (
+    Book,
+    Build,
+    Records,
+    fails,
+    first_word,
+    index,
+    no_bearing,
+    partitions,
+    record,
+    rule,
+    says,
+)
+from fsm.trace import Kind
+
+SETTINGS = frozenset(
+    {
+        "auto.commit.interval.ms",
+        "client.id",
+        "client.rack",
+        "enable.auto.commit",
+        "group.id",
+        "group.instance.id",
+        "group.protocol",
+        "group.remote.assignor",
+        "heartbeat.interval.ms",
+        "max.poll.interval.ms",
+        "max.poll.records",
+        "partition.assignment.strategy",
+        "session.timeout.ms",
+    }
+)
+"""What is kept of the settings that a client prints when it starts."""
+
+THREADS = {
+    "AsyncKafkaConsumer": "app",
+    "ClassicKafkaConsumer": "app",
+    "ConsumerRebalanceListenerInvoker": "app",
+    "CommitRequestManager": "background",
+    "ConsumerHeartbeatRequestManager": "background",
+    "ConsumerMembershipManager": "background",
+    "CoordinatorRequestManager": "background",
+}
+"""Thread of each class, whatever the layout prints. ConsumerCoordinator runs on both of the classic consumer's."""
+
+
+def _callback(kind: Kind) -> Build:
+    """The listener is about to be called; on close the line stands there without a listener, too."""
+
+    def build(message: Message, match: re.Match[str]) -> Records | None:
+        found = partitions(match["partitions"], message.cut)
+        return None if found is None else (record(message, kind, partitions=found),)
+
+    return build
+
+
+def _listener_failed(message: Message, match: re.Match[str]) -> Records | None:
+    found = partitions(match["partitions"], message.cut)
+    if found is None:
+        return None
+    event, _, _ = CALLBACKS[match["callback"]]
+    return (record(message, Kind.CALLBACK_FAILED, event=event, partitions=found, detail=message.error),)
+
+
+INVOKER = Book(
+    ("ConsumerRebalanceListenerInvoker",),
+    (
+        rule(r"Adding newly assigned partitions: ?(?P<partitions>.*)", _callback(Kind.ASSIGN_BEGIN)),
+        rule(r"Revoke previously assigned partitions ?(?P<partitions>.*)", _callback(Kind.REVOKE_BEGIN)),
+        rule(r"Lost previously assigned partitions ?(?P<partitions>.*)", _callback(Kind.LOST_BEGIN)),
+        rule(
+            r"User provided listener \S{0,500} failed on invocation of onPartitions(?P<callback>Assigned|Revoked|Lost) "
+            r"for partitions (?P<partitions>.*)",
+            _listener_failed,
+        ),
+        *no_bearing(r"The pause flag in partitions "),
+    ),
+)
+
+
+def _subscribed(message: Message, match: re.Match[str]) -> Records:
+    topics = tuple(name for name in match["topics"].strip().split(", ") if name)
+    return (record(message, Kind.SUBSCRIBED, topics=topics[:-1] if message.cut else topics),)
+
+
+_APPLICATION = (
+    rule(r"Subscribed to topic\(s\):(?P<topics>.*)", _subscribed),
+    rule(r"Subscribed to pattern: '(?P<detail>.*)'", says(Kind.SUBSCRIBED)),
+    rule(r"Subscribing to regular expression (?P<detail>.*)", says(Kind.SUBSCRIBED)),
+    rule(r"Unsubscribed all topics or patterns", says(Kind.UNSUBSCRIBED)),
+    rule(r"Kafka consumer has been closed", says(Kind.CLOSE_END)),
+    rule(r"Synchronous auto-commit of offsets .*? failed: (?P<detail>[^\n]*)", fails(Kind.COMMIT_FAILED)),
+    rule(r"Synchronous auto-commit failed(?P<detail>)", fails(Kind.COMMIT_FAILED)),
+    rule(r"Offset commit with offsets .* failed(?P<detail>)", fails(Kind.COMMIT_FAILED)),
+    rule(r"(?P<detail>Consumer attempted to leave the group but couldn't complete it)", says(Kind.ERROR)),
+)
+
+
+def _left_on_close(message: Message, _match: re.Match[str]) -> Records:
+    """Only close() says this, and at INFO it is the first line that tells a close from other revocations."""
+    return record(message, Kind.CLOSE_BEGIN), record(message, Kind.LEFT)
+
+
+ASYNC_CONSUMER = Book(
+    ("AsyncKafkaConsumer",),
+    (
+        *_APPLICATION,
+        rule(r"Sending synchronous auto-commit on closing", says(Kind.CLOSE_BEGIN)),
+        rule(r"Stop finding coordinator during consumer close", says(Kind.CLOSE_BEGIN)),
+        rule(r"Completed leaving the group", _left_on_close),
+    ),
+)
+CLASSIC_CONSUMER = Book(("ClassicKafkaConsumer",), _APPLICATION)
+
+BACKGROUND = Book(
+    ("CoordinatorRequestManager", "CommitRequestManager"),
+    (
+        rule(r"Discovered group coordinator ", says(Kind.COORDINATOR_FOUND)),
+        rule(
+            r"Group coordinator .{0,300}? is unavailable or invalid due to cause: (?P<detail>.{0,400}?)\. Rediscovery",
+            says(Kind.COORDINATOR_LOST),
+        ),
+        rule(r"Asynchronous auto-commit of offsets .*? failed: (?P<detail>[^\n]*)", fails(Kind.COMMIT_FAILED)),
+        rule(r"Auto-commit of offsets .* failed(?P<detail>)$", fails(Kind.COMMIT_FAILED)),
+        rule(r"OffsetCommit failed (?P<detail>[^\n]*)", fails(Kind.COMMIT_FAILED)),
+    ),
+)
+
+
+def _started(message: Message, _match: re.Match[str]) -> Records:
+    """A consumer without a group is no member of one."""
+    found = dict(_SETTING.findall(message.text))
+    kept = {name: found[name] for name in SETTINGS & found.keys() if found[name] not in {"null", ""}}
+    if "group.id" not in kept:
+        return ()
+    identity = {
+        "group": kept["group.id"],
+        "client_id": kept.get("client.id", ""),
+        "instance_id": kept.get("group.instance.id", ""),
+    }
+    return (record(message, Kind.STARTED, settings=_with_pid(message, kept), **identity),)
+
+
+_SETTING = re.compile(r"\n\t([a-z.]{1,80}) = (.*)")
+
+
+def _version(message: Message, match: re.Match[str]) -> Records:
+    return (record(message, Kind.VERSION, settings=_with_pid(message, {"version": match["version"]})),)
+
+
+def _with_pid(message: Message, settings: dict[str, str]) -> dict[str, str]:
+    return {**settings, "pid": message.pid} if message.pid else settings
+
+
+PROCESS = Book(
+    ("AbstractConfig", "ConsumerConfig", "AppInfoParser"),
+    (
+        rule(r"ConsumerConfig values:", _started),
+        rule(r"Kafka version: (?P<version>\S{1,60})", _version),
+        rule(r"App info kafka\.consumer for (?P<client_id>.{1,300}) unregistered", says(Kind.CLOSE_END, thread="app")),
+    ),
+)
+"""Without the client's prefix: a version or the end of a consumer names its group in no line of its own."""
+
+STRICT = frozenset(
+    {
+        "ConsumerCoordinator",
+        "ConsumerHeartbeatRequestManager",
+        "ConsumerMembershipManager",
+        "ConsumerRebalanceListenerInvoker",
+        "ShareHeartbeatRequestManager",
+        "ShareMembershipManager",
+        "StreamsGroupHeartbeatRequestManager",
+        "StreamsMembershipManager",
+        "StreamsRebalanceListenerInvoker",
+    }
+)
+"""Classes that speak of nothing but the membership: what they say and no rule knows was not understood."""
+
+RULES = index(
+    (
+        MEMBERSHIP,
+        HEARTBEATS,
+        REQUESTS,
+        COORDINATOR,
+        INVOKER,
+        ASYNC_CONSUMER,
+        CLASSIC_CONSUMER,
+        BACKGROUND,
+        PROCESS,
+    )
+)
+
+_STREAMS_CLIENT = re.compile(r"-StreamThread-\d{1,6}-consumer\Z", re.ASCII)
+"""How Kafka Streams calls its consumers; on AsyncKafkaConsumer they are members of a streams group."""
+
+_OPENINGS = {
+    "Adding": "ConsumerRebalanceListenerInvoker",
+    "Revoke": "ConsumerRebalanceListenerInvoker",
+    "Lost": "ConsumerRebalanceListenerInvoker",
+    "Revoking": "ConsumerMembershipManager",
+    "Reconciling": "ConsumerMembershipManager",
+    "Updating": "ConsumerCoordinator",
+    "Notifying": "ConsumerCoordinator",
+}
+"""Classes behind the messages that can outgrow any limit, for lines that were cut before their logger."""
+
+
+def understood(message: Message) -> Records | None:
+    """The records of a message, `()` where it has no bearing, None where it should have been understood and was not."""
+    word = first_word(message.text)
+    logger = message.logger or _OPENINGS.get(word, "")
+    if message.client not in {"", "Consumer"}:
+        return None if logger in STRICT else ()
+    if logger == "AsyncKafkaConsumer" and _STREAMS_CLIENT.search(message.client_id):
+        return ()
+    thread = THREADS.get(logger, message.thread)
+    told = message if thread == message.thread else message._replace(thread=thread)
+    for one in RULES.get(logger, {}).get(word, ()):
+        match = one.pattern.match(message.text)
+        if match:
+            return one.build(told, match)
+    return None if logger in STRICT else ()
+
+
+def _parser(layout: Layout) -> Callable[[str, tzinfo], Records | None]:
+    def parse(entry: str, zone: tzinfo) -> Records | None:
+        message = layout(entry, zone)
+        return None if message is None else understood(message)
+
+    return parse
+
+
+_INTERNALS = (
+    r"(?:ConsumerCoordinator|ConsumerMembershipManager|ConsumerHeartbeatRequestManager|ConsumerRebalanceListenerInvoker"
+    r"|AsyncKafkaConsumer|ClassicKafkaConsumer|CoordinatorRequestManager|CommitRequestManager"
+    r"|Share(?:MembershipManager|HeartbeatRequestManager)"
+    r"|Streams(?:MembershipManager|GroupHeartbeatRequestManager|RebalanceListenerInvoker))"
+)
+_OTHERS = r"(?:AppInfoParser|AbstractConfig|ConsumerConfig)"
+# A search that begins with a literal runs at the speed of memory; most lines are read no further. Requests and answers
+# end with a parenthesis, what NetworkClient says about connections does not.
+_KAFKA_CANDIDATE = re.compile(
+    (
+        rf" \(org\.apache\.kafka\.(?:clients\.consumer\.(?:internals\.{_INTERNALS}|ConsumerConfig)"
+        rf"|common\.[a-z.]{{1,40}}{_OTHERS}"
+        r"|(?<=\) \(org\.apache\.kafka\.)clients\.NetworkClient)(?::\d{1,6})?\)"
+    ).encode()
+)
+_SPRING_CANDIDATE = re.compile(
+    (
+        rf"\.(?:{_INTERNALS}|{_OTHERS}|NetworkClient"
+        r"(?= {0,60}: \[Consumer [^\n\]]{0,600}\] (?:Sending|Received) CONSUMER_GROUP_HEARTBEAT )) {0,60}: "
+    ).encode()
+)
+_ECS_CANDIDATE = re.compile(rf'logger" ?: ?"[\w.$]{{1,200}}\.(?:{_INTERNALS}|{_OTHERS}|NetworkClient)"'.encode())
+
+FORMATS = (
+    Format("java", "kafka", b"[", KAFKA_HEADER, _KAFKA_CANDIDATE, _parser(kafka)),
+    Format("java", "spring", b"12", SPRING_HEADER, _SPRING_CANDIDATE, _parser(spring)),
+    Format("java", "json", b"{", ECS_HEADER, _ECS_CANDIDATE, _parser(ecs)),
+)

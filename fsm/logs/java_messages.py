@@ -1,0 +1,182 @@
+"""What the modules of the Java client share: rules from message to records, partition lists, error names.
+
+A rule is a pattern for the whole beginning of a message and a function that gives the records, or none where the
+message has no bearing on the membership. Rules are found by logger and first word, so that order matters only there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from fsm.logs.java_layouts import Message
+from fsm.trace import DETAIL_LIMIT, Kind, Partition, TraceRecord, by_partition
+
+Records = Sequence[TraceRecord]
+Build = Callable[[Message, "re.Match[str]"], "Records | None"]
+"""Records of a message; None where it turned out not to be understood."""
+
+ID = r"\S{0,300}"
+"""A member id; empty before the first response of old clients."""
+EPOCH = r"-?\d{1,10}"
+LARGEST_INT = 2**31 - 1
+"""Partitions are 32 bits wide."""
+
+
+class Rule(NamedTuple):
+    """A message and what it means."""
+
+    pattern: re.Pattern[str]
+    build: Build
+
+
+class Book(NamedTuple):
+    """The rules of some loggers."""
+
+    loggers: tuple[str, ...]
+    rules: tuple[Rule, ...]
+
+
+def rule(pattern: str, build: Build) -> Rule:
+    """A rule whose pattern begins with a literal word."""
+    return Rule(re.compile(pattern, re.ASCII), build)
+
+
+def no_bearing(*patterns: str) -> tuple[Rule, ...]:
+    """Messages that are known and say nothing that matters."""
+    return tuple(rule(pattern, lambda _message, _match: ()) for pattern in patterns)
+
+
+def first_word(message: str) -> str:
+    """The word by which the rules of a logger are found."""
+    return message[:60].split(" ", 1)[0].split("\n", 1)[0]
+
+
+def index(books: Iterable[Book]) -> Mapping[str, Mapping[str, tuple[Rule, ...]]]:
+    """Rules by logger, then by the literal first word of their patterns."""
+    out: dict[str, dict[str, tuple[Rule, ...]]] = {}
+    for book in books:
+        for logger in book.loggers:
+            words = out.setdefault(logger, {})
+            for one in book.rules:
+                word = first_word(_GROUP.sub("", one.pattern.pattern, count=1)).replace("\\", "")
+                words[word] = (*words.get(word, ()), one)
+    return out
+
+
+_GROUP = re.compile(r"\A\(\?P<\w+>")
+"""A pattern may begin with a named group around its first words."""
+
+
+def record(message: Message, kind: Kind, **fields: Any) -> TraceRecord:
+    """A record with the time and the identity of the message."""
+    values = {
+        "group": message.group,
+        "client_id": message.client_id,
+        "instance_id": message.instance_id,
+        "thread": message.thread,
+        **fields,
+    }
+    if "detail" in values:
+        values["detail"] = values["detail"][:DETAIL_LIMIT]
+    return TraceRecord(message.ts_ms, kind, **values)
+
+
+def says(kind: Kind, **fields: Any) -> Build:
+    """Gives one record; named groups of the pattern fill `member_id`, `epoch` and `detail`."""
+
+    def build(message: Message, match: re.Match[str]) -> Records:
+        return (record(message, kind, **{**named(match), **fields}),)
+
+    return build
+
+
+def fails(kind: Kind, group: str = "detail") -> Build:
+    """Gives one record whose detail is the error's name, or its text where it has none."""
+
+    def build(message: Message, match: re.Match[str]) -> Records:
+        values = named(match)
+        values["detail"] = error_name(match[group] or message.error)
+        return (record(message, kind, **values),)
+
+    return build
+
+
+def named(match: re.Match[str]) -> dict[str, Any]:
+    """The pattern's named groups as fields of a record."""
+    found: dict[str, Any] = {k: v for k, v in match.groupdict().items() if v is not None}
+    if "epoch" in found:
+        found["epoch"] = int(found["epoch"])
+    return found
+
+
+def partitions(listing: str, cut: bool = False) -> tuple[Partition, ...] | None:
+    """The partitions of `[t-0, t-1]`, or of `t-0, t-1` as clients before 4.1 print it; None where it is neither.
+
+    Where the line was cut the last one may be broken (`t-1` of `t-12`): it is dropped.
+    """
+    listing = listing.strip()
+    inner, closed = _inner(listing)
+    if inner is None:
+        return None
+    names = inner.split(", ") if inner else []
+    if not closed or (cut and not listing.startswith("[")):
+        names = names[:-1]
+    found = [_partition(name) for name in names]
+    return None if None in found else by_partition(p for p in found if p is not None)
+
+
+def _inner(listing: str) -> tuple[str | None, bool]:
+    """What stands between the brackets, and whether both are there."""
+    if not listing.startswith("["):
+        return listing, True
+    if listing.endswith("]"):
+        return listing[1:-1], True
+    inner, closed, _ = listing[1:].partition("]")
+    return (None, True) if closed else (inner, False)
+
+
+def _partition(name: str) -> Partition | None:
+    topic, _, number = name.rpartition("-")
+    if not topic or len(topic) > 249 or len(number) > 10 or not (number.isdigit() and number.isascii()):
+        return None
+    if not _TOPIC.fullmatch(topic) or int(number) > LARGEST_INT:
+        return None
+    return topic, int(number)
+
+
+_TOPIC = re.compile(r"[A-Za-z0-9._-]+")
+_ERROR_NAME = re.compile(r"(?<![A-Za-z0-9_])[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?![A-Za-z0-9_])")
+_EXCEPTION = re.compile(r"(?:[a-z]\w{0,60}\.){0,20}([A-Z]\w{0,100}(?:Exception|Error))\b", re.ASCII)
+_BY_TEXT = (
+    ("not aware of this member", "UNKNOWN_MEMBER_ID"),
+    ("is unknown", "UNKNOWN_MEMBER_ID"),
+    ("fenced by another instance", "FENCED_INSTANCE_ID"),
+    ("static consumer since another", "FENCED_INSTANCE_ID"),
+    ("group generation id is not valid", "ILLEGAL_GENERATION"),
+    ("member epoch is stale", "STALE_MEMBER_EPOCH"),
+    ("stale member epoch", "STALE_MEMBER_EPOCH"),
+    ("undergoing a rebalance", "REBALANCE_IN_PROGRESS"),
+    ("group is rebalancing", "REBALANCE_IN_PROGRESS"),
+    ("began another rebalance", "REBALANCE_IN_PROGRESS"),
+    ("protocols are incompatible", "INCONSISTENT_GROUP_PROTOCOL"),
+    ("not the correct coordinator", "NOT_COORDINATOR"),
+    ("coordinator is loading", "COORDINATOR_LOAD_IN_PROGRESS"),
+    ("not part of an active group", "CommitFailedException"),
+    ("group has already rebalanced", "CommitFailedException"),
+)
+"""Parts of Kafka's error texts, most telling first, and the names of the errors (Errors.java), or of the exception
+where the client raises it without having asked the coordinator."""
+
+
+def error_name(text: str) -> str:
+    """The protocol's name of an error where the text has or implies one, else the text itself."""
+    found = _ERROR_NAME.search(text)
+    if found:
+        return found[0]
+    for part, name in _BY_TEXT:
+        if part in text:
+            return name
+    exception = _EXCEPTION.match(text)
+    return exception[1] if exception else text
