@@ -6,11 +6,23 @@ import difflib
 
 from fsm.errors import InputError
 from fsm.table import Table
-from fsm.tables import consumer_member
+from fsm.tables import (
+    classic_member,
+    consumer_member,
+    consumer_member_draft,
+    consumer_member_notes,
+    rdkafka_join_state,
+    rebalance_notes,
+)
 
 # fmt: off
 ALL: tuple[Table, ...] = (
     consumer_member.TABLE,
+    consumer_member_notes.TABLE,
+    consumer_member_draft.TABLE,
+    rebalance_notes.TABLE,
+    classic_member.TABLE,
+    rdkafka_join_state.TABLE,
 )
 """Every table, in the order in which they are listed, drawn and counted."""
 # fmt: on
