@@ -7,13 +7,13 @@ node and edge has an `id` made of the table's name and its states, so that `fsm.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from math import log10
 from typing import TYPE_CHECKING
 
 from fsm.errors import InputError
-from fsm.render.graph import Cluster, Edge, Kind, Label, Node, Note, Picture, identifiers, plain, spelled, where
+from fsm.render.graph import Cluster, Edge, Kind, Label, Node, Note, Picture, identifiers, lines, plain, spelled, where
 
 if TYPE_CHECKING:
     from graphviz import Digraph
@@ -29,7 +29,7 @@ INK, FAINT, LINE, MARK = "#1f2933", "#6b7785", "#52606d", "#d64545"
 FILLS = {Kind.INITIAL: "#d9f2e3", Kind.RESTING: "#e3eefc", Kind.PASSING: "#ffffff", Kind.TERMINAL: "#e4e7eb"}
 BORDERS = {Kind.INITIAL: "#2f9e62", Kind.RESTING: "#3d7cc9", Kind.PASSING: "#8a99a8", Kind.TERMINAL: "#3e4c59"}
 FONT = "Helvetica"
-RESERVED = ("node", "edge", "graph", "digraph", "subgraph", "strict")
+RESERVED = frozenset(("node", "edge", "graph", "digraph", "subgraph", "strict", "start"))
 
 
 def dot(picture: Picture) -> str:
@@ -48,9 +48,9 @@ def dot(picture: Picture) -> str:
     free = {node.name for node in picture.nodes}  # a rank would tear a state out of its frame
     if picture.initial in free:
         _put_first(graph, ("start", words[picture.initial]))
-    anchors = {cluster.name: _anchor(cluster) for cluster in picture.all_clusters()}
+    members = {cluster.name: cluster.members() for cluster in picture.all_clusters()}
     for edge in picture.edges:
-        _draw_edge(graph, picture, edge, words, anchors)
+        _draw_edge(graph, picture, edge, words, members)
     return str(graph.source)
 
 
@@ -62,9 +62,13 @@ def _digraph() -> Digraph:
     return graphviz.Digraph()
 
 
-def edge_id(picture: Picture, edge: Edge) -> str:
-    """The `id` of an edge in DOT and SVG."""
+def edge_ids(picture: Picture) -> list[str]:
+    """The `id` of each edge in DOT and SVG, in the order of `picture.edges`."""
     words = identifiers(picture, RESERVED)
+    return [_edge_id(picture, edge, words) for edge in picture.edges]
+
+
+def _edge_id(picture: Picture, edge: Edge, words: Mapping[str, str]) -> str:
     return f"{_table_word(picture)}.{words[edge.source]}.{words[edge.target]}"
 
 
@@ -113,7 +117,7 @@ def _note_lines(picture: Picture, notes: Sequence[Note]) -> list[str]:
     return lines
 
 
-def _draw_node(graph: Digraph, picture: Picture, node: Node, words: dict[str, str]) -> None:
+def _draw_node(graph: Digraph, picture: Picture, node: Node, words: Mapping[str, str]) -> None:
     graph.node(
         words[node.name],
         label=f"<<B>{_html(node.name)}</B><BR/>{_lists(node.stays, node.ignored)}>",
@@ -129,14 +133,14 @@ def _draw_node(graph: Digraph, picture: Picture, node: Node, words: dict[str, st
 
 def _lists(stays: Sequence[Label], ignored: Sequence[Label]) -> str:
     """What is handled without leaving, and what is ignored, as small lines."""
-    lines = _cut([line for label in stays for line in _wrapped(spelled(label))], NODE_LINES)
+    shown = _cut([line for text in lines(stays) for line in _wrapped(text)], NODE_LINES)
     ignores = [event for label in ignored for event in label.events]
     if ignores:
-        lines += _cut(_wrapped(f"ignores {', '.join(ignores)}"), 3)
-    return "".join(_small(line) for line in lines)
+        shown += _cut(_wrapped(f"ignores {', '.join(ignores)}"), 3)
+    return "".join(_small(line) for line in shown)
 
 
-def _draw_cluster(graph: Digraph, picture: Picture, cluster: Cluster, words: dict[str, str]) -> None:
+def _draw_cluster(graph: Digraph, picture: Picture, cluster: Cluster, words: Mapping[str, str]) -> None:
     with graph.subgraph(name=f"cluster_{words[cluster.name]}") as frame:
         heading = f"<B>{_html(cluster.name)}</B><BR/>" if cluster.holder else _small("in any of these")
         frame.attr(
@@ -164,14 +168,13 @@ def _put_first(graph: Digraph, names: Sequence[str]) -> None:
             level.node(name)
 
 
-def _anchor(cluster: Cluster) -> str:
-    """The state from which an edge leaves the frame."""
-    return cluster.members()[-1]
-
-
-def _draw_edge(graph: Digraph, picture: Picture, edge: Edge, words: dict[str, str], anchors: dict[str, str]) -> None:
+def _draw_edge(
+    graph: Digraph, picture: Picture, edge: Edge, words: Mapping[str, str], members: Mapping[str, tuple[str, ...]]
+) -> None:
     more: dict[str, str] = {}
-    if edge.source in anchors:
+    tail = edge.source
+    if edge.source in members:  # the edge is cut where it leaves the frame, so it begins at the state next to that
+        tail = members[edge.source][0 if edge.target == picture.initial else -1]
         more["ltail"] = f"cluster_{words[edge.source]}"
     if edge.target == picture.initial and edge.source != edge.target:
         more["constraint"] = "false"  # a way back; the initial state is at the top anyway
@@ -183,10 +186,10 @@ def _draw_edge(graph: Digraph, picture: Picture, edge: Edge, words: dict[str, st
         more.update(color=MARK, penwidth=more.get("penwidth", "2.50"))
     tooltip = _tooltip([f"{edge.source} to {edge.target}"], edge.labels, ())
     graph.edge(
-        words[anchors.get(edge.source, edge.source)],
+        words[tail],
         words[edge.target],
         label=f"<{_edge_label(edge)}>",
-        id=edge_id(picture, edge),
+        id=_edge_id(picture, edge, words),
         tooltip=tooltip,
         labeltooltip=tooltip,
         **more,
@@ -199,9 +202,9 @@ def thickness(count: int) -> float:
 
 
 def _edge_label(edge: Edge) -> str:
-    lines = _cut([line for label in edge.labels for line in _wrapped(spelled(label))], EDGE_LINES)
+    shown = _cut([line for text in lines(edge.labels) for line in _wrapped(text)], EDGE_LINES)
     counted = "" if edge.count is None else f'&#160;<B>{edge.count:,}</B><BR ALIGN="LEFT"/>'
-    return counted + "".join(f'&#160;{_html(line)}<BR ALIGN="LEFT"/>' for line in lines)
+    return counted + "".join(f'&#160;{_html(line)}<BR ALIGN="LEFT"/>' for line in shown)
 
 
 def _cut(lines: list[str], limit: int) -> list[str]:
@@ -228,7 +231,9 @@ def _tooltip(head: Iterable[str], stays: Sequence[Label], ignored: Sequence[Labe
 
 
 def _explained(label: Label) -> str:
-    text = spelled(label)
+    text = f"{', '.join(label.events)} [{label.clause}]" if label.clause else ", ".join(label.events)
+    if label.origin:
+        text += f", from {' or '.join(label.origin)}"
     if label.effects:
         text += f" / {', '.join(label.effects)}"
     return f"{text}: {label.note}" if label.note else text

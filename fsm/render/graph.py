@@ -25,8 +25,12 @@ Pair = tuple[str, str]
 
 WIDE = 5
 """States a line must stay in, besides most of the table's, to become a note instead of an entry in each node."""
+LONGEST_CLAUSE = 9
+"""Characters of a clause that is still written into a drawing; a longer one is prose, and for the Markdown page."""
 SMALLEST_REGION = 3
 """States a region frames at least."""
+LEAST_SAVED = 3
+"""Edges a region saves at least: a frame costs a reader something too."""
 
 
 class Kind(Enum):
@@ -254,7 +258,8 @@ def _regions(table: Table, hops: Mapping[Pair, tuple[Label, ...]], frames: Seque
     for target in order:
         for members in _alike(hops, target):
             saved[members] = saved.get(members, 0) + len(members) - 1
-    ranked = sorted(saved, key=lambda m: (-saved[m], -len(m), sorted(order.index(s) for s in m)))
+    worthy = [members for members, edges in saved.items() if edges >= LEAST_SAVED]
+    ranked = sorted(worthy, key=lambda m: (-saved[m], -len(m), sorted(order.index(s) for s in m)))
     taken = [frame.members for frame in frames]
     chosen: list[_Frame] = []
     for members in ranked:
@@ -267,11 +272,11 @@ def _regions(table: Table, hops: Mapping[Pair, tuple[Label, ...]], frames: Seque
 
 def _alike(hops: Mapping[Pair, tuple[Label, ...]], target: str) -> Iterator[frozenset[str]]:
     """Sets of at least `SMALLEST_REGION` states whose edges to `target` say the same."""
-    by_labels: dict[tuple[Label, ...], set[str]] = {}
+    by_text: dict[tuple[str, ...], set[str]] = {}
     for (state, entered), labels in hops.items():
         if entered == target and state != target:
-            by_labels.setdefault(labels, set()).add(state)
-    for members in by_labels.values():
+            by_text.setdefault(lines(labels), set()).add(state)
+    for members in by_text.values():
         if len(members) >= SMALLEST_REGION:
             yield frozenset(members)
 
@@ -321,13 +326,15 @@ def _edges(hops: Mapping[Pair, tuple[Label, ...]], frames: Sequence[_Frame]) -> 
                 pairs = tuple(pair for pair in hops if pair[0] in frame.members and pair[1] == target)
                 break
         drawn.update(pairs)
-        yield Edge(source, target, labels, pairs)
+        said = dict.fromkeys(label for pair in pairs for label in hops[pair])
+        yield Edge(source, target, tuple(said), pairs)
 
 
 def _speaks_for_all(
     frame: _Frame, target: str, labels: tuple[Label, ...], hops: Mapping[Pair, tuple[Label, ...]]
 ) -> bool:
-    return target not in frame.members and all(hops.get((s, target)) == labels for s in frame.members)
+    said = lines(labels)
+    return target not in frame.members and all(lines(hops.get((s, target), ())) == said for s in frame.members)
 
 
 def _counted(edge: Edge, counts: Mapping[Pair, int] | None, highlighted: Collection[Pair]) -> Edge:
@@ -404,13 +411,18 @@ def plain(text: str) -> str:
 
 
 def spelled(label: Label) -> str:
-    """A label in words: events, clause, and for a later hop where the row began."""
+    """A label in words: events, the clause where it is short, and for a later hop where the row began."""
     text = ", ".join(label.events)
-    if label.clause:
+    if 0 < len(label.clause) <= LONGEST_CLAUSE:
         text += f" ({label.clause})"
     if label.origin:
         text += f", from {' or '.join(label.origin) if len(label.origin) < 3 else f'{len(label.origin)} states'}"
     return plain(text)
+
+
+def lines(labels: Iterable[Label]) -> tuple[str, ...]:
+    """Labels in words, each text once."""
+    return tuple(dict.fromkeys(map(spelled, labels)))
 
 
 def where(note: Note, names: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 
-from fsm.render.graph import Cluster, Kind, Label, Node, Picture, identifiers, plain, spelled, where
+from fsm.render.graph import Cluster, Kind, Label, Node, Picture, identifiers, lines, plain, spelled, where
 
 RESERVED = frozenset(
     (
@@ -64,7 +64,7 @@ def _body(picture: Picture, words: Mapping[str, str]) -> Iterator[str]:
     yield f"    [*] --> {words[picture.initial]}"
     ends = _ends(picture)
     for edge in picture.edges:
-        label = _lines(edge.labels)
+        label = _texts(edge.labels)
         if edge.count is not None:
             label = f"{edge.count} times<br/>{label}"
         target = ends.get(edge.source, {}).get(edge.target, edge.target)
@@ -77,10 +77,8 @@ def _body(picture: Picture, words: Mapping[str, str]) -> Iterator[str]:
 def _node(node: Node, words: Mapping[str, str], indent: str) -> Iterator[str]:
     word = words[node.name]
     yield f'{indent}state "{_escaped(node.name)}" as {word}'
-    for label in node.stays:
-        yield f"{indent}{word} : {_escaped(spelled(label))}"
-    for label in node.ignored:
-        yield f"{indent}{word} : ignores {_escaped(spelled(label))}"
+    yield from (f"{indent}{word} : {_escaped(text)}" for text in lines(node.stays))
+    yield from (f"{indent}{word} : ignores {_escaped(text)}" for text in lines(node.ignored))
 
 
 def _cluster(cluster: Cluster, words: Mapping[str, str], indent: str) -> Iterator[str]:
@@ -114,16 +112,16 @@ def _within(cluster: Cluster) -> Iterator[Cluster]:
 
 def _notes(picture: Picture, words: Mapping[str, str]) -> Iterator[str]:
     names = [node.name for node in picture.all_nodes()]
-    lines = [
+    said = [
         f"{'ignored' if note.ignored else 'stays'} {where(note, names)}: {spelled(note.label)}"
         for note in picture.notes
     ]
     for cluster in picture.all_clusters():
-        lines.extend(f"{cluster.name} stays on {spelled(label)}" for label in cluster.stays)
-        lines.extend(f"{cluster.name} ignores {spelled(label)}" for label in cluster.ignored)
-    if lines:
+        said.extend(f"{cluster.name} stays on {spelled(label)}" for label in cluster.stays)
+        said.extend(f"{cluster.name} ignores {spelled(label)}" for label in cluster.ignored)
+    if said:
         yield f"    note left of {words[picture.initial]}"
-        yield from (f"        {_escaped(line)}" for line in lines)
+        yield from (f"        {_escaped(line)}" for line in said)
         yield "    end note"
 
 
@@ -135,8 +133,8 @@ def _classes(picture: Picture, words: Mapping[str, str]) -> Iterator[str]:
             yield f"    class {','.join(members)} {kind.value}State"
 
 
-def _lines(labels: tuple[Label, ...]) -> str:
-    return "<br/>".join(_escaped(spelled(label)) for label in labels)
+def _texts(labels: tuple[Label, ...]) -> str:
+    return "<br/>".join(map(_escaped, lines(labels)))
 
 
 def _escaped(text: str) -> str:

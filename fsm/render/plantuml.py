@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from fsm.render.graph import Cluster, Kind, Label, Node, Picture, identifiers, plain, spelled, where
+from fsm.render.graph import Cluster, Kind, Label, Node, Picture, identifiers, lines, plain, spelled, where
 
 RESERVED = frozenset(
     ("as", "end", "endlegend", "enduml", "hide", "legend", "note", "scale", "skinparam", "start", "state", "title")
@@ -29,7 +29,7 @@ def _body(picture: Picture, words: Mapping[str, str]) -> Iterator[str]:
         yield from _cluster(cluster, words, "")
     yield f"[*] --> {words[picture.initial]}"
     for edge in picture.edges:
-        label = r"\n".join(_escaped(spelled(label)) for label in edge.labels)
+        label = r"\n".join(map(_escaped, lines(edge.labels)))
         if edge.count is not None:
             label = rf"{edge.count} times\n{label}"
         arrow = "-[bold]->" if edge.highlighted else "-->"
@@ -44,10 +44,8 @@ def _node(node: Node, words: Mapping[str, str], indent: str) -> Iterator[str]:
 
 
 def _said(word: str, stays: Sequence[Label], ignored: Sequence[Label], indent: str) -> Iterator[str]:
-    for label in stays:
-        yield f"{indent}{word} : {_escaped(spelled(label))}"
-    for label in ignored:
-        yield f"{indent}{word} : ignores {_escaped(spelled(label))}"
+    yield from (f"{indent}{word} : {_escaped(text)}" for text in lines(stays))
+    yield from (f"{indent}{word} : ignores {_escaped(text)}" for text in lines(ignored))
 
 
 def _cluster(cluster: Cluster, words: Mapping[str, str], indent: str) -> Iterator[str]:

@@ -17,7 +17,7 @@ from xml.etree import ElementTree as ET  # the drawings are ours, and expanding 
 from xml.sax.saxutils import escape
 
 from fsm.errors import InputError
-from fsm.render.dot import INK, MARK, dot, edge_id, thickness
+from fsm.render.dot import INK, MARK, dot, edge_ids, thickness
 from fsm.render.graph import Pair, Picture
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -28,7 +28,8 @@ LINE_PT = 14
 def svg(picture: Picture) -> str:
     """The picture as SVG, with its DOT's hash. Raises `InputError` where the `dot` program is not there."""
     text = dot(picture)
-    edges = {edge_id(picture, edge): [list(pair) for pair in edge.pairs] for edge in picture.edges}
+    pairs = ([list(pair) for pair in edge.pairs] for edge in picture.edges)
+    edges = dict(zip(edge_ids(picture), pairs, strict=True))
     data = json.dumps({"dot_sha256": dot_hash(text), "edges": edges}, separators=(",", ":"))
     drawn = draw(text, "svg").decode()
     return re.sub(r"<svg [^>]*>\n", lambda m: f"{m[0]}<metadata>{escape(data)}</metadata>\n", drawn, count=1)
