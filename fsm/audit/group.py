@@ -33,11 +33,10 @@ one in the order lost, left, joined that any turn names; else `told` (by the coo
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from fsm.audit.findings import Cause, Finding, FindingKind, finding, in_order
 from fsm.audit.limits import MERGE_MS, SETTLED_MS, Limits
@@ -135,16 +134,17 @@ def judge(group: str, rows: Rows, limits: Limits = _DEFAULTS) -> list[Finding]:
 def double_ownership(group: str, rows: Rows, limits: Limits) -> Iterator[Finding]:
     """One finding for each pair of members and stretch of time."""
     end_ms = _end_of_logs(rows)
-    owners = [replace(i, end_ms=end_ms) if i.ended is Ended.HANGS else i for i in rows.intervals]
-    overlaps = [o for each in _by_partition(owners).values() for o in _overlaps(each, limits)]
-    for merged in _merge(overlaps):
-        yield _double(group, merged)
+    found = [o for each in _by_partition(rows.intervals).values() for o in overlaps(each, end_ms, limits)]
+    for merged in _merge(found):
+        yield double(group, merged)
 
 
-def _overlaps(intervals: Sequence[Interval], limits: Limits) -> Iterator[Overlap]:
+def overlaps(intervals: Iterable[Interval], logs_end_ms: int, limits: Limits) -> Iterator[Overlap]:
+    """Overlaps of one partition; its intervals come in the order of (start, end, member)."""
     longest_ms = limits.tolerance_ms + limits.clock_skew_ms
     active: list[Interval] = []
-    for new in intervals:
+    for interval in intervals:
+        new = replace(interval, end_ms=logs_end_ms) if interval.ended is Ended.HANGS else interval
         active = [old for old in active if old.end_ms > new.start_ms]
         for old in active:
             end_ms = min(old.end_ms, new.end_ms)
@@ -179,7 +179,8 @@ _STILL = {
 }
 
 
-def _double(group: str, merged: Sequence[Overlap]) -> Finding:
+def double(group: str, merged: Sequence[Overlap]) -> Finding:
+    """The finding for overlaps that belong together."""
     first = merged[0]
     partitions = by_partition(o.partition for o in merged)
     start_ms, end_ms = min(o.start_ms for o in merged), max(o.end_ms for o in merged)
@@ -203,33 +204,46 @@ def _double(group: str, merged: Sequence[Overlap]) -> Finding:
 
 def unowned_partitions(group: str, rows: Rows, limits: Limits) -> Iterator[Finding]:
     """One finding for each last owner, next owner and stretch of time."""
-    dark = _dark(coverage(rows))
+    dark = dark_ms(coverage(rows))
     lives = {(life.member, life.number): life for life in rows.lives}
-    gaps: list[Gap] = []
-    for partition, intervals in _by_partition(rows.intervals).items():
-        for old, start_ms, end_ms, new in _holes(intervals, lives):
-            wanted = _union(_wanted(rows.wants, partition[0], start_ms, end_ms))
-            wanted_ms = sum(end - start for start, end in wanted)
-            if wanted_ms > limits.unowned_ms:
-                gaps.append(
-                    Gap(
-                        old.member,
-                        new.member if new else "",
-                        wanted[0][0],
-                        wanted[-1][1],
-                        partition,
-                        _why_unowned(old, lives),
-                        (old.end, new.start) if new else (old.end,),
-                        wanted_ms,
-                        old.ended not in _UNTOLD and not any(a < end_ms and b > start_ms for a, b in dark),
-                    )
-                )
-    for merged in _merge(gaps):
-        yield _unowned(group, merged)
+    found = [
+        gap for own in _by_partition(rows.intervals).values() for gap in gaps(own, rows.wants, lives, dark, limits)
+    ]
+    for merged in _merge(found):
+        yield unowned(group, merged)
 
 
-def _holes(
-    intervals: Sequence[Interval], lives: dict[tuple[str, int], Life]
+def gaps(
+    intervals: Iterable[Interval],
+    wants: Sequence[Want],
+    lives: Mapping[tuple[str, int], Life],
+    dark: tuple[int, int],
+    limits: Limits,
+) -> Iterator[Gap]:
+    """Wanted gaps of one partition; its intervals come in the order of (start, end, member).
+
+    `lives` holds, by member and number, at least the lives of these intervals; `dark` is what `dark_ms` gives.
+    """
+    dark_until_ms, dark_from_ms = dark
+    for old, start_ms, end_ms, new in holes(intervals, lives):
+        wanted = union(_wanted(wants, old.topic, start_ms, end_ms))
+        wanted_ms = sum(end - start for start, end in wanted)
+        if wanted_ms > limits.unowned_ms:
+            yield Gap(
+                old.member,
+                new.member if new else "",
+                wanted[0][0],
+                wanted[-1][1],
+                (old.topic, old.partition),
+                _why_unowned(old, lives),
+                (old.end, new.start) if new else (old.end,),
+                wanted_ms,
+                old.ended not in _UNTOLD and start_ms >= dark_until_ms and end_ms <= dark_from_ms,
+            )
+
+
+def holes(
+    intervals: Iterable[Interval], lives: Mapping[tuple[str, int], Life]
 ) -> Iterator[tuple[Interval, int, int, Interval | None]]:
     """(last owner, start, end, next owner) of each time without owner, the last one without end."""
     last: Interval | None = None
@@ -242,7 +256,7 @@ def _holes(
         yield last, last.end_ms, FOREVER_MS, None
 
 
-def _gone_ms(last: Interval, next_ms: int, lives: dict[tuple[str, int], Life]) -> int:
+def _gone_ms(last: Interval, next_ms: int, lives: Mapping[tuple[str, int], Life]) -> int:
     """When the last owner was gone: its last line, or a session before the next owner if that is later."""
     life = lives.get((last.member, last.life))
     if last.ended not in _UNTOLD or life is None or life.session_timeout_ms is None or not life.in_group:
@@ -250,7 +264,7 @@ def _gone_ms(last: Interval, next_ms: int, lives: dict[tuple[str, int], Life]) -
     return max(last.end_ms, next_ms - life.session_timeout_ms)
 
 
-def _why_unowned(old: Interval, lives: dict[tuple[str, int], Life]) -> Cause:
+def _why_unowned(old: Interval, lives: Mapping[tuple[str, int], Life]) -> Cause:
     if old.ended in _UNTOLD:
         return Cause.KILLED
     if old.ended is Ended.DROPPED:
@@ -270,27 +284,36 @@ LEAVING_MS = 15_000
 
 def _wanted(wants: Iterable[Want], topic: str, start_ms: int, end_ms: int) -> Iterator[tuple[int, int]]:
     for want in wants:
-        if want.start_ms < end_ms and want.end_ms > start_ms and _matches(want, topic):
+        if want.start_ms < end_ms and want.end_ms > start_ms and matches(want, topic):
             yield max(want.start_ms, start_ms), min(want.end_ms, end_ms)
 
 
-def _matches(want: Want, topic: str) -> bool:
-    if not want.pattern:
-        return want.topic == topic
-    pattern = _pattern(want.pattern)
+def matches(want: Want, topic: str) -> bool:
+    """True where the want is one for this topic."""
+    return pattern_matches(want.pattern, topic) if want.pattern else want.topic == topic
+
+
+def pattern_matches(text: str, topic: str) -> bool:
+    """True where the whole topic name matches the pattern."""
+    pattern = _pattern(text)
     return pattern is not None and pattern.fullmatch(topic) is not None
 
 
 @cache
-def _pattern(text: str) -> re.Pattern[str] | None:
-    """The pattern, None where Python does not read it (RE2 and Java know other syntax)."""
+def _pattern(text: str) -> Any:
+    """The compiled pattern, None where RE2 does not read it (Java knows syntax that RE2 does not).
+
+    The pattern comes from a log, so it may be hostile: RE2 matches in linear time, `re` does not.
+    """
+    import re2
+
     try:
-        return re.compile(text)
-    except re.error:
+        return re2.compile(text)
+    except re2.error:
         return None
 
 
-def _union(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def union(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """The same times as disjoint, ordered spans."""
     out: list[tuple[int, int]] = []
     for start, end in sorted(spans):
@@ -313,7 +336,8 @@ _SINCE = {
 }
 
 
-def _unowned(group: str, merged: Sequence[Gap]) -> Finding:
+def unowned(group: str, merged: Sequence[Gap]) -> Finding:
+    """The finding for gaps that belong together."""
     first = merged[0]
     partitions = by_partition(g.partition for g in merged)
     start_ms, end_ms = min(g.start_ms for g in merged), max(g.end_ms for g in merged)
@@ -364,15 +388,15 @@ def _taken_over(intervals: Sequence[Interval]) -> set[tuple[str, int]]:
     return taken
 
 
-def _dark(covered: Iterable[Coverage]) -> list[tuple[int, int]]:
-    """Times for which some member's log is missing."""
-    dark: list[tuple[int, int]] = []
+def dark_ms(covered: Iterable[Coverage]) -> tuple[int, int]:
+    """Before the first time, and after the second, some member's log is missing."""
+    until_ms, from_ms = -FOREVER_MS, FOREVER_MS
     for life in covered:
         if not life.begin_known and life.life == 0:
-            dark.append((-FOREVER_MS, life.start_ms))
+            until_ms = max(until_ms, life.start_ms)
         if life.end == Cause.UNKNOWN.value:
-            dark.append((life.end_ms, FOREVER_MS))
-    return dark
+            from_ms = min(from_ms, life.end_ms)
+    return until_ms, from_ms
 
 
 # -- rebalances ---------------------------------------------------------------------------------------------
@@ -380,42 +404,54 @@ def _dark(covered: Iterable[Coverage]) -> list[tuple[int, int]]:
 
 def rebalances(group: str, rows: Rows) -> list[Rebalance]:
     """Every rebalance of the group, by start."""
-    holes = [
+    empty = [
         (start_ms, end_ms)
         for intervals in _by_partition(rows.intervals).values()
-        for _, start_ms, end_ms, new in _holes(intervals, {})
+        for _, start_ms, end_ms, new in holes(intervals, {})
         if new is not None
     ]
-    out = []
-    for turns in _bursts(rows.turns):
-        start_ms, end_ms = turns[0].start_ms, max(t.end_ms for t in turns)
-        causes = {t.cause for t in turns}
-        out.append(
-            Rebalance(
-                group=group,
-                start_ms=start_ms,
-                end_ms=end_ms,
-                cause=next((c for c in ("lost", "left", "joined") if c in causes), "told"),
-                members=len({t.member for t in turns}),
-                moved=sum(t.added for t in turns),
-                removed=sum(t.removed for t in turns),
-                unowned_ms=max((min(b, end_ms) - max(a, start_ms) for a, b in holes), default=0),
-            )
-        )
-    return [replace(r, unowned_ms=max(0, r.unowned_ms)) for r in out]
+    both: list[Turn | tuple[int, int]] = [*empty, *rows.turns]
+    return list(rebalances_in_order(group, sorted(both, key=_start_and_end)))
 
 
-def _bursts(turns: Iterable[Turn]) -> Iterator[list[Turn]]:
+def _start_and_end(item: Turn | tuple[int, int]) -> tuple[int, int, str]:
+    return (item.start_ms, item.end_ms, item.member) if isinstance(item, Turn) else (*item, "")
+
+
+def rebalances_in_order(group: str, items: Iterable[Turn | tuple[int, int]]) -> Iterator[Rebalance]:
+    """The rebalances of one group from its turns and its times without owner, in the order of start, end, member.
+
+    Holds the turns of one rebalance, and the times without owner that may reach into it.
+    """
     burst: list[Turn] = []
+    empty: list[tuple[int, int]] = []
     end_ms = 0
-    for turn in sorted(turns, key=lambda t: (t.start_ms, t.end_ms, t.member)):
-        if burst and turn.start_ms - end_ms > SETTLED_MS:
-            yield burst
+    for item in items:
+        if isinstance(item, tuple):
+            empty.append(item)
+            continue
+        if burst and item.start_ms - end_ms > SETTLED_MS:
+            yield _rebalance(group, burst, end_ms, empty)
             burst = []
-        end_ms = max(end_ms, turn.end_ms) if burst else turn.end_ms
-        burst.append(turn)
+            empty = [hole for hole in empty if hole[1] > item.start_ms]
+        end_ms = max(end_ms, item.end_ms) if burst else item.end_ms
+        burst.append(item)
     if burst:
-        yield burst
+        yield _rebalance(group, burst, end_ms, empty)
+
+
+def _rebalance(group: str, turns: Sequence[Turn], end_ms: int, empty: Iterable[tuple[int, int]]) -> Rebalance:
+    start_ms, causes = turns[0].start_ms, {t.cause for t in turns}
+    return Rebalance(
+        group=group,
+        start_ms=start_ms,
+        end_ms=end_ms,
+        cause=next((c for c in ("lost", "left", "joined") if c in causes), "told"),
+        members=len({t.member for t in turns}),
+        moved=sum(t.added for t in turns),
+        removed=sum(t.removed for t in turns),
+        unowned_ms=max(0, *(min(b, end_ms) - max(a, start_ms) for a, b in empty), 0),
+    )
 
 
 def rebalance_storms(group: str, turns: Iterable[Turn], limits: Limits) -> Iterator[Finding]:
@@ -466,11 +502,16 @@ def _merge(parts: Iterable[_Part]) -> Iterator[list[_Part]]:
     for part in parts:
         by_pair.setdefault((part.old, part.new), []).append(part)
     for _, own in sorted(by_pair.items()):
-        own.sort(key=lambda p: (p.start_ms, p.end_ms, p.partition))
-        run = [own[0]]
-        for part in own[1:]:
-            if part.start_ms - run[-1].start_ms > MERGE_MS or abs(part.end_ms - run[-1].end_ms) > MERGE_MS:
-                yield run
-                run = []
-            run.append(part)
+        yield from runs(sorted(own, key=lambda p: (p.start_ms, p.end_ms, p.partition)))
+
+
+def runs(parts: Iterable[_Part]) -> Iterator[list[_Part]]:
+    """Parts of one pair of members, in the order of (start, end, partition), cut into those that belong together."""
+    run: list[_Part] = []
+    for part in parts:
+        if run and (part.start_ms - run[-1].start_ms > MERGE_MS or abs(part.end_ms - run[-1].end_ms) > MERGE_MS):
+            yield run
+            run = []
+        run.append(part)
+    if run:
         yield run

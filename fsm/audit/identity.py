@@ -80,9 +80,9 @@ def identify(facts: Iterable[Facts]) -> dict[Source, Key]:
             by_client.setdefault((group, fact.client_id), []).append(fact)
     keys: dict[Source, Key] = {}
     for (group, client_id), own in sorted(by_client.items()):
-        members = _members(group, client_id, own)
+        files = members(group, client_id, own)
         for fact in own:
-            keys[fact.group, client_id, fact.file] = members[fact.file]
+            keys[fact.group, client_id, fact.file] = files[fact.file]
     return keys
 
 
@@ -95,7 +95,7 @@ def _homes(facts: Sequence[Facts]) -> dict[tuple[str, str], str]:
     return {where: next(iter(named)) for where, named in groups.items() if len(named) == 1}
 
 
-def _members(group: str, client_id: str, facts: Sequence[Facts]) -> dict[str, Key]:
+def members(group: str, client_id: str, facts: Sequence[Facts]) -> dict[str, Key]:
     """The member of each file of one (group, client id)."""
     files = _spans((f.file, f) for f in facts)
     ids = _spans((f.member_id, f) for f in facts if f.member_id)

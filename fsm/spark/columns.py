@@ -99,3 +99,34 @@ def _value_of(hint: Any) -> Callable[[Any], Any]:
     if hint in _PLAIN:
         return lambda value: value
     return converter(hint)
+
+
+@cache
+def reader(cls: type) -> Callable[[dict[str, Any]], Any]:
+    """The function that turns a row of `struct_of(cls)` back into an instance."""
+    hints = typing.get_type_hints(cls)
+    parts = [(name, _value_from(hints[name])) for name in _names(cls)]
+
+    def read(row: dict[str, Any]) -> Any:
+        return cls(**{name: value(row[name]) for name, value in parts})
+
+    return read
+
+
+def _value_from(hint: Any) -> Callable[[Any], Any]:
+    if isinstance(hint, types.UnionType):
+        inner = _value_from(next(h for h in hint.__args__ if h is not type(None)))
+        return lambda value: None if value is None else inner(value)
+    if typing.get_origin(hint) is tuple:
+        item, *more = hint.__args__
+        if more and more[0] is not Ellipsis:
+            return lambda pair: (pair["topic"], pair["partition"])
+        one = _value_from(item)
+        return lambda values: tuple(one(v) for v in values)
+    if typing.get_origin(hint) is collections.abc.Mapping:
+        return dict
+    if hint in _PLAIN:
+        return lambda value: value
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return hint
+    return reader(hint)

@@ -1,0 +1,74 @@
+"""Observed transitions held against the tables, as one join: the tables' hops are a small broadcast frame."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from fsm.table import Table
+from fsm.tables import ALL
+
+
+def hops_of(tables: tuple[Table, ...] = ALL) -> list[tuple[str, str, str, list[str]]]:
+    """(machine, state, next state, events that lead there) for every single hop of every table."""
+    found = []
+    for table in tables:
+        columns = table.columns
+        for source, target, events in columns.edges:
+            names = [columns.events[e] for e in events]
+            found.append((table.name, columns.states[source], columns.states[target], names))
+    return found
+
+
+def judged(spark: SparkSession, hops: DataFrame) -> DataFrame:
+    """Each observed transition with `allowed_by`: the events of its table that cause it, null where none does.
+
+    A hop of a machine that has no table, or whose state is not known, is not judged: `judged` is false.
+    """
+    allowed = F.broadcast(
+        spark.createDataFrame(
+            hops_of(), "machine string, state string, next_state string, allowed_by array<string>"
+        )
+    )
+    machines = [table.name for table in ALL]
+    known = F.col("machine").isin(machines) & (F.col("state") != "")
+    return (
+        hops.join(allowed, ["machine", "state", "next_state"], "left")
+        .withColumn("judged", known)
+        .select(*hops.columns, "allowed_by", "judged")
+    )
+
+
+def dwell(judged_: DataFrame) -> DataFrame:
+    """Time spent in each state of each machine: visits, and total, median, 99th percentile and longest in ms."""
+    at = F.percentile_approx("dwell_ms", [0.5, 0.99], 1000)
+    return (
+        judged_.where(F.col("dwell_ms").isNotNull())
+        .groupBy("machine", "state")
+        .agg(
+            F.count("*").alias("visits"),
+            F.sum("dwell_ms").alias("total_ms"),
+            at.alias("at"),
+            F.max("dwell_ms").alias("longest_ms"),
+        )
+        .select(
+            "machine",
+            "state",
+            "visits",
+            "total_ms",
+            F.col("at")[0].alias("median_ms"),
+            F.col("at")[1].alias("p99_ms"),
+            "longest_ms",
+        )
+        .orderBy("machine", "state")
+    )
+
+
+def edge_counts(judged_: DataFrame) -> DataFrame:
+    """How often each hop was seen, by machine."""
+    return (
+        judged_.where(F.col("state") != "")
+        .groupBy("machine", "state", "next_state")
+        .agg(F.count("*").alias("count"))
+        .orderBy("machine", "state", "next_state")
+    )

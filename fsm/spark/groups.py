@@ -1,0 +1,302 @@
+"""Stage three: what the rows of many members mean together, by the rules of `fsm.audit.group`.
+
+Those rules look at one partition of one topic at a time, or at one pair of members, in order of time. Spark brings the
+rows together and sorts them (and spills); a Python call walks a whole sorted partition and hands one topic-partition
+after the other to the rules. What the rules must know besides, a join puts beside each row: the life an interval
+belongs to, and what is known about the logs of the group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import reduce
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
+
+from fsm.audit import group as rules
+from fsm.audit.findings import Cause, Finding
+from fsm.audit.limits import Limits
+from fsm.audit.rows import Begun, Ended, Interval, Life, Turn, Want
+from fsm.spark.columns import converter, reader, struct_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROWS_A_BATCH = 2000
+UNTOLD = [Ended.LOG_ENDED.value, Ended.RESTARTED.value]
+
+Walk = Callable[[Iterable[dict[str, Any]]], Iterator[Any]]
+"""Sorted rows of one Spark partition -> instances of the row classes it was declared with."""
+
+
+class GroupFacts(NamedTuple):
+    """What the logs of a whole group tell about themselves."""
+
+    group: str
+    end_ms: int
+    """End of the last log."""
+    dark_until_ms: int
+    """Before this some member's log is missing its beginning."""
+    dark_from_ms: int
+    """After this some member's log is missing its end."""
+
+
+class Hole(NamedTuple):
+    """A time in which one partition had no owner, wanted or not."""
+
+    group: str
+    start_ms: int
+    end_ms: int
+
+
+class GroupOverlap(NamedTuple):
+    """A `rules.Overlap` with its group."""
+
+    group: str
+    part: rules.Overlap
+
+
+class GroupGap(NamedTuple):
+    """A `rules.Gap` with its group."""
+
+    group: str
+    part: rules.Gap
+
+
+def walked(frame: DataFrame, walk: Walk, **kinds: type) -> DataFrame:
+    """`walk` over the sorted rows of each Spark partition; a nullable struct column for each kind it yields."""
+    schema = StructType([StructField(name, struct_of(cls), nullable=True) for name, cls in kinds.items()])
+    return frame.mapInArrow(_arrow(walk, schema, {cls: name for name, cls in kinds.items()}), schema)
+
+
+def _arrow(walk: Walk, schema: StructType, names: dict[type, str]) -> Any:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa  # noqa: PLC0415  a worker's import
+        from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415
+
+        arrow = to_arrow_schema(schema)
+        waiting: list[dict[str, Any]] = []
+        for item in walk(row for batch in batches for row in batch.to_pylist()):
+            waiting.append({names[type(item)]: converter(type(item))(item)})
+            if len(waiting) >= ROWS_A_BATCH:
+                yield pa.RecordBatch.from_pylist(waiting, schema=arrow)
+                waiting = []
+        if waiting:
+            yield pa.RecordBatch.from_pylist(waiting, schema=arrow)
+
+    return run
+
+
+def only(frame: DataFrame, name: str) -> DataFrame:
+    """The rows of one kind, as columns."""
+    return frame.where(F.col(name).isNotNull()).select(f"{name}.*")
+
+
+# -- what is known about lives and groups ---------------------------------------------------------------------
+
+
+def coverage(lives: DataFrame, intervals: DataFrame) -> DataFrame:
+    """Each life with `end_known`: closed, restarted, killed (another member took over) or unknown."""
+    taken = _taken_over(intervals).withColumn("taken", F.lit(True))
+    last = lives.groupBy("group", "member").agg(F.max("number").alias("last_number"))
+    untold = F.col("ended").isin(UNTOLD)
+    later = (F.col("last_number") > F.col("number")) | F.coalesce("taken", F.lit(False))
+    return (
+        lives.join(last, ["group", "member"])
+        .join(taken, ["group", "member", "number"], "left")
+        .withColumn(
+            "end_known",
+            F.when(~untold, F.col("ended")).when(later, F.lit(Cause.KILLED.value)).otherwise(Cause.UNKNOWN.value),
+        )
+        .drop("last_number", "taken")
+    )
+
+
+def _taken_over(intervals: DataFrame) -> DataFrame:
+    """Lives that ended without a word and one of whose partitions another member was given afterwards."""
+    key = ["group", "topic", "partition"]
+    old = intervals.where(F.col("ended").isin(UNTOLD)).select(
+        *key, F.col("member").alias("old"), F.col("life").alias("number"), F.col("end_ms").alias("gone_ms")
+    )
+    new = intervals.where(F.col("begun") == Begun.ASSIGNED.value).select(*key, F.col("member").alias("new"), "start_ms")
+    later = (F.col("new") != F.col("old")) & (F.col("start_ms") >= F.col("gone_ms"))
+    return old.join(new, key).where(later).select("group", F.col("old").alias("member"), "number").distinct()
+
+
+def facts(covered: DataFrame) -> DataFrame:
+    """A row of `GroupFacts` for each group."""
+    begins_dark = ~F.col("whole_start") & (F.col("number") == 0)
+    ends_dark = F.col("end_known") == Cause.UNKNOWN.value
+    return covered.groupBy("group").agg(
+        F.max("end_ms").alias("end_ms"),
+        F.coalesce(F.max(F.when(begins_dark, F.col("start_ms"))), F.lit(-rules.FOREVER_MS)).alias("dark_until_ms"),
+        F.coalesce(F.min(F.when(ends_dark, F.col("end_ms"))), F.lit(rules.FOREVER_MS)).alias("dark_from_ms"),
+    )
+
+
+# -- partitions -----------------------------------------------------------------------------------------------
+
+
+def partitions(
+    intervals: DataFrame, wants: DataFrame, lives: DataFrame, facts_: DataFrame, limits: Limits
+) -> DataFrame:
+    """Columns `overlap`, `gap` and `hole`: what is wrong with, or missing in, the owners of each partition."""
+    topics = intervals.select("group", "topic").distinct()
+    wanted = _by_topic(wants, topics).select(
+        "group",
+        "topic",
+        F.lit(0).alias("rank"),
+        F.lit(-1).cast("long").alias("partition"),
+        "start_ms",
+        "end_ms",
+        F.lit("").alias("member"),
+        *(F.lit(None).cast(struct_of(cls)).alias(name) for name, cls in _BESIDE.items()),
+    )
+    life = lives.select("group", "member", F.col("number").alias("life"), F.struct(*struct_of(Life).names).alias("of"))
+    known = facts_.select("group", F.struct(*GroupFacts._fields).alias("known"))
+    owned = (
+        intervals.join(life, ["group", "member", "life"], "left")
+        .join(F.broadcast(known), "group", "left")
+        .select(
+            "group",
+            "topic",
+            F.lit(1).alias("rank"),
+            "partition",
+            "start_ms",
+            "end_ms",
+            "member",
+            F.struct(*struct_of(Interval).names).alias("interval"),
+            "of",
+            "known",
+        )
+    )
+    in_order = (
+        wanted.unionByName(owned)
+        .repartition("group", "topic")
+        .sortWithinPartitions("group", "topic", "rank", "partition", "start_ms", "end_ms", "member")
+    )
+    return walked(in_order, _walk_partitions(limits), overlap=GroupOverlap, gap=GroupGap, hole=Hole)
+
+
+_BESIDE: dict[str, type] = {"interval": Interval, "of": Life, "known": GroupFacts}
+
+
+def _by_topic(wants: DataFrame, topics: DataFrame) -> DataFrame:
+    """Wants by pattern become wants of the topics that match; there are few patterns and few topics in a group."""
+    by_name = wants.where(F.col("pattern") == "").select("group", "topic", "start_ms", "end_ms")
+    patterns = wants.where(F.col("pattern") != "").select("group", "pattern").distinct()
+    pairs = patterns.join(topics, "group").mapInArrow(_matching, "group string, pattern string, topic string")
+    by_pattern = wants.drop("topic").join(pairs, ["group", "pattern"]).select("group", "topic", "start_ms", "end_ms")
+    return by_name.unionByName(by_pattern)
+
+
+def _matching(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        keep = [
+            rules.matches(pattern, topic)
+            for pattern, topic in zip(
+                batch.column("pattern").to_pylist(), batch.column("topic").to_pylist(), strict=True
+            )
+        ]
+        yield batch.filter(_mask(keep)).select(["group", "pattern", "topic"])
+
+
+def _mask(keep: list[bool]) -> pa.Array:
+    import pyarrow as pa  # noqa: PLC0415  a worker's import
+
+    return pa.array(keep, pa.bool_())
+
+
+def _walk_partitions(limits: Limits) -> Walk:
+    def walk(rows: Iterable[dict[str, Any]]) -> Iterator[Any]:
+        for (group, _), of_topic in groupby(rows, key=lambda r: (r["group"], r["topic"])):
+            wanted: list[Want] = []
+            for (rank, _), mine in groupby(of_topic, key=lambda r: (r["rank"], r["partition"])):
+                if rank == 0:
+                    wanted = _islands(mine)
+                else:
+                    yield from _one_partition(group, list(mine), wanted, limits)
+
+    return walk
+
+
+def _islands(rows: Iterable[dict[str, Any]]) -> list[Want]:
+    """The union of the wants of one topic, as wants."""
+    first: dict[str, Any] = {}
+    spans = []
+    for row in rows:
+        first = first or row
+        spans.append((row["start_ms"], row["end_ms"]))
+        if len(spans) > ROWS_A_BATCH:  # thousands of members want the same; keep only what differs
+            spans = rules.union(spans)
+    return [
+        Want(first["group"], "", first["topic"], "", start, end, rules.NOWHERE) for start, end in rules.union(spans)
+    ]
+
+
+def _one_partition(
+    group: str, rows: list[dict[str, Any]], wanted: list[Want], limits: Limits
+) -> Iterator[GroupOverlap | GroupGap | Hole]:
+    intervals = [reader(Interval)(r["interval"]) for r in rows]
+    lives = {(r["of"]["member"], r["of"]["number"]): reader(Life)(r["of"]) for r in rows if r["of"]}
+    known = GroupFacts(**rows[0]["known"])
+    for overlap in rules.overlaps(intervals, known.end_ms, limits):
+        yield GroupOverlap(group, overlap)
+    for gap in rules.gaps(intervals, wanted, lives, (known.dark_until_ms, known.dark_from_ms), limits):
+        yield GroupGap(group, gap)
+    for start_ms, end_ms in rules.unowned(intervals):
+        yield Hole(group, start_ms, end_ms)
+
+
+def findings(parts: DataFrame) -> DataFrame:
+    """Overlaps and gaps merged over partitions, as findings."""
+    return reduce(
+        DataFrame.unionByName,
+        (
+            _merged(only(parts, "overlap"), GroupOverlap, rules.double),
+            _merged(only(parts, "gap"), GroupGap, rules.unowned_finding),
+        ),
+    )
+
+
+def _merged(parts: DataFrame, kind: type, say: Callable[[str, list[Any]], Finding]) -> DataFrame:
+    read = reader(kind)
+
+    def walk(rows: Iterable[dict[str, Any]]) -> Iterator[Finding]:
+        for (group, _, _), mine in groupby(rows, key=lambda r: (r["group"], r["part"]["old"], r["part"]["new"])):
+            for run in rules.runs(read(r).part for r in mine):
+                yield say(group, run)
+
+    in_order = parts.repartition("group", "part.old", "part.new").sortWithinPartitions(
+        "group", "part.old", "part.new", "part.start_ms", "part.end_ms", "part.partition"
+    )
+    return only(walked(in_order, walk, finding=Finding), "finding")
+
+
+# -- rebalances -----------------------------------------------------------------------------------------------
+
+
+def rebalances(turns: DataFrame, parts: DataFrame) -> DataFrame:
+    """Rows of `rules.Rebalance`, from the turns of all members and the times without owner."""
+    none = F.lit(None)
+    holes = only(parts, "hole").select("group", "start_ms", "end_ms", none.cast(struct_of(Turn)).alias("turn"))
+    took = turns.select("group", "start_ms", "end_ms", F.struct(*struct_of(Turn).names).alias("turn"))
+    in_order = (
+        holes.unionByName(took)
+        .repartition("group")
+        .sortWithinPartitions("group", "start_ms", "end_ms", F.coalesce("turn.member", F.lit("")))
+    )
+
+    def walk(rows: Iterable[dict[str, Any]]) -> Iterator[rules.Rebalance]:
+        for group, mine in groupby(rows, key=lambda r: r["group"]):
+            yield from rules.rebalances_in_order(group, map(_turn_or_hole, mine))
+
+    return only(walked(in_order, walk, rebalance=rules.Rebalance), "rebalance")
+
+
+def _turn_or_hole(row: dict[str, Any]) -> Turn | tuple[int, int]:
+    return reader(Turn)(row["turn"]) if row["turn"] else (row["start_ms"], row["end_ms"])

@@ -1,0 +1,76 @@
+"""Which member each record belongs to: `fsm.audit.identity` over facts that Spark aggregates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from fsm.audit.identity import Facts, members
+from fsm.spark.groups import only, walked
+
+
+class Named(NamedTuple):
+    """The member that the records of one (group as printed, client id, file) belong to."""
+
+    printed_group: str
+    client_id: str
+    file: str
+    group: str
+    member: str
+    mixed: bool
+
+
+def keyed(records: DataFrame) -> DataFrame:
+    """The records that belong to a member, with `group`, `member` and `mixed`."""
+    named = _named(records).withColumnsRenamed({"printed_group": "as_printed", "group": "of_group"})
+    same = (
+        (F.col("r.group") == F.col("n.as_printed"))
+        & (F.col("r.client_id") == F.col("n.client_id"))
+        & (F.col("r.file") == F.col("n.file"))
+    )
+    columns = [F.col("n.of_group").alias("group"), *(f"r.{c}" for c in records.columns if c != "group")]
+    return records.alias("r").join(named.alias("n"), same).select(*columns, "n.member", "n.mixed")
+
+
+def _named(records: DataFrame) -> DataFrame:
+    facts = (
+        records.where(F.col("client_id") != "")
+        .groupBy("group", "client_id", "file", "member_id")
+        .agg(F.min("ts_ms").alias("first_ms"), F.max("ts_ms").alias("last_ms"))
+    )
+    in_order = (
+        _at_home(facts)
+        .repartition("home", "client_id")
+        .sortWithinPartitions("home", "client_id", "file", "group", "member_id")
+    )
+    return only(walked(in_order, _walk, named=Named), "named")
+
+
+def _at_home(facts: DataFrame) -> DataFrame:
+    """Facts with `home`: the group as printed, or the only group that the client id has in the file."""
+    groups = (
+        facts.where(F.col("group") != "")
+        .groupBy("client_id", "file")
+        .agg(F.min("group").alias("one"), F.max("group").alias("other"))
+        .where(F.col("one") == F.col("other"))
+        .drop("other")
+    )
+    printed = F.when(F.col("group") != "", F.col("group"))
+    return (
+        facts.join(groups, ["client_id", "file"], "left")
+        .withColumn("home", F.coalesce(printed, "one"))
+        .where(F.col("home").isNotNull())
+        .drop("one")
+    )
+
+
+def _walk(rows: Iterable[dict[str, Any]]) -> Iterator[Named]:
+    for (home, client_id), mine in groupby(rows, key=lambda r: (r["home"], r["client_id"])):
+        facts = [Facts(*(row[name] for name in Facts._fields)) for row in mine]
+        keys = members(home, client_id, facts)
+        for printed, file in sorted({(f.group, f.file) for f in facts}):
+            yield Named(printed, client_id, file, home, keys[file].member, keys[file].mixed)
