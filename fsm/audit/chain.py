@@ -4,6 +4,8 @@ Lines of one moment may stand in the wrong order (several threads, lines shuffle
 transition that does not continue the chain waits for `REORDER_MS`: if the missing link comes, it is put
 before it. What then still does not fit begins a new chain, whose first hop has no `previous` state.
 
+A source that tells only where a machine went (classic Java members) is taken to come from where it was.
+
 Several machines of a member (librdkafka prints two) have a chain each.
 """
 
@@ -55,7 +57,7 @@ class Chain:
 
     def _continue(self, link: _Link) -> Iterator[Hop]:
         """Every waiting transition that fits, one after the other."""
-        while fitting := next((w for w in link.waiting if w.record.state == link.state), None):
+        while fitting := next((w for w in link.waiting if w.record.state in ("", link.state)), None):
             link.waiting.remove(fitting)
             yield self._step(link, fitting)
 
@@ -77,11 +79,11 @@ class Chain:
             group=self.living.group,
             member=self.living.member,
             machine=record.machine,
-            state=record.state,
+            state=record.state or previous,
             next_state=record.next_state,
             event=record.event,
             ts_ms=record.ts_ms,
-            dwell_ms=dwell_ms if previous == record.state else None,
+            dwell_ms=dwell_ms if record.state in ("", previous) else None,
             previous=previous,
             place=place,
         )

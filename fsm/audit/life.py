@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fsm.audit.limits import DEFAULT_MAX_POLL_INTERVAL_MS, DEFAULT_SESSION_TIMEOUT_MS
+from fsm.audit.limits import BURST_MS, DEFAULT_MAX_POLL_INTERVAL_MS, DEFAULT_SESSION_TIMEOUT_MS
 from fsm.audit.rows import NOWHERE, Ended, Life, Place
 from fsm.trace import TraceRecord
 
@@ -37,11 +37,20 @@ class Living:
     """Since when the application has been closing the consumer."""
     closed_ms: int | None = None
     in_group: bool = False
+    client: str = ""
+    """`librdkafka`, or empty for Java."""
     settings: dict[str, str] = field(default_factory=dict)
+    burst_ms: int = 0
+    """When the lines began that follow one another closely, up to the last one."""
+    before: tuple[int, Place] = (0, NOWHERE)
+    """The last line before that burst."""
 
     def note(self, record: TraceRecord, place: Place) -> None:
         """Take over what the record says about the member itself."""
+        if record.ts_ms - self.last_ms > BURST_MS:
+            self.before, self.burst_ms = (self.last_ms, self.last), record.ts_ms
         self.last_ms, self.last = max(self.last_ms, record.ts_ms), place
+        self.client = record.settings.get("client", self.client)
         self.client_id = record.client_id or self.client_id
         self.instance_id = record.instance_id or self.instance_id
         self.member_id = record.member_id or self.member_id
@@ -50,6 +59,11 @@ class Living:
             if name in record.settings:
                 self.settings[name] = record.settings[name]
         self.protocol = self.settings.get("group.protocol", self.protocol)
+
+    def end_before_burst(self) -> None:
+        """The last burst belongs to the next life: its first lines come before the one that says `STARTED`."""
+        if self.before[0] >= self.start_ms:
+            self.last_ms, self.last = self.before
 
     def setting_ms(self, name: str) -> int | None:
         """A setting in milliseconds, None where it was not printed or is not a number."""

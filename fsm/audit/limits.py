@@ -10,6 +10,8 @@ MERGE_MS = 250
 """Overlaps and gaps of several partitions that begin and end this close together are one finding."""
 SETTLED_MS = 1000
 """What follows a close or a fatal error within this time belongs to it."""
+BURST_MS = 50
+"""Lines that follow each other within this time belong to one burst; a new process begins with one."""
 DEFAULT_MAX_POLL_INTERVAL_MS = 300_000
 """Kafka's default of max.poll.interval.ms, which is also the rebalance timeout of a consumer."""
 DEFAULT_SESSION_TIMEOUT_MS = 45_000

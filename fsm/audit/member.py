@@ -52,7 +52,11 @@ class _Member:
 
     def see(self, seen: Seen) -> Iterator[Row]:
         """The rows this record completes."""
-        if self._begins_life(seen):
+        if self._tells_of_begin(seen):
+            self.living.whole_start = self.ownership.complete = self.wants.subscribed = True
+        elif self._begins_life(seen):
+            if self.living.closed_ms is None and seen.record.ts_ms - self.living.burst_ms <= SETTLED_MS:
+                self.living.end_before_burst()
             yield from self._die(Ended.CLOSED if self.living.closed_ms is not None else Ended.RESTARTED)
             self._be_born(seen)
         record = seen.record
@@ -78,6 +82,12 @@ class _Member:
     def finish(self) -> Iterator[Row]:
         """The rows that the end of the log completes."""
         yield from self._die(Ended.CLOSED if self.living.closed_ms is not None else Ended.LOG_ENDED)
+
+    def _tells_of_begin(self, seen: Seen) -> bool:
+        """librdkafka prints a few lines of a new client before the one that says so."""
+        living = self.living
+        early = living.number >= 0 and not living.whole_start and seen.record.ts_ms - living.start_ms <= SETTLED_MS
+        return early and seen.record.kind is Kind.STARTED and not self.ownership.owned
 
     def _begins_life(self, seen: Seen) -> bool:
         if self.living.number < 0:

@@ -74,6 +74,8 @@ class Ownership:
         """Everything owned is known; False while partitions may be owned since before the log began."""
         self.cause = Cause.NONE
         """Why partitions that go without a word went."""
+        self.lost_decided = False
+        """The client counts its assignment as lost: the next revoked callback is a lost callback."""
 
     def see(self, seen: Seen) -> Told:
         """The rows that end with this record."""
@@ -110,7 +112,19 @@ class Ownership:
             yield from self._slow("assigned", begun[0], seen.record.ts_ms, (), (begun[1], seen.place))
 
     def _revoke_begin(self, seen: Seen) -> Told:
-        yield from self._begins(seen, Ended.REVOKED, "revoked")
+        if self.lost_decided:
+            yield from self._begins(seen, Ended.LOST, "lost")
+        else:
+            yield from self._begins(seen, Ended.REVOKED, "revoked")
+
+    def _decide_loss(self, _seen: Seen) -> Told:
+        self.lost_decided = True
+        self.callback = None
+        return iter(())
+
+    def _lost_end(self, seen: Seen) -> Told:
+        self.lost_decided = False
+        return self._callback_end(seen)
 
     def _lost_begin(self, seen: Seen) -> Told:
         yield from self._begins(seen, Ended.LOST, "lost")
@@ -134,6 +148,10 @@ class Ownership:
 
     def _callback_end(self, seen: Seen) -> Told:
         yield from self._returns(seen.record.ts_ms, seen.place)
+
+    def _joining(self, seen: Seen) -> Told:
+        """A join is sent by the application's thread; a mere wish to join comes from any."""
+        return iter(()) if seen.record.detail else self._callback_end(seen)
 
     def _callback_failed(self, seen: Seen) -> Told:
         record, place = seen
@@ -172,7 +190,8 @@ class Ownership:
         elif self.living.closing_ms is not None:
             yield from self._release(gone, record.ts_ms, place, Ended.CLOSED)
         else:
-            self.silent.extend((p, record.ts_ms, place) for p in gone)
+            if self.told:
+                self.silent.extend((p, record.ts_ms, place) for p in gone)
             yield from self._release(gone, record.ts_ms, place, Ended.DROPPED)
 
     def _reconciling(self, seen: Seen) -> Told:
@@ -381,14 +400,16 @@ _STEPS: dict[Kind, Callable[[Ownership, Seen], Told]] = {
     Kind.REVOKE_BEGIN: Ownership._revoke_begin,
     Kind.REVOKE_END: Ownership._callback_end,
     Kind.LOST_BEGIN: Ownership._lost_begin,
-    Kind.LOST_END: Ownership._callback_end,
+    Kind.LOST_DECIDED: Ownership._decide_loss,
+    Kind.LOST_END: Ownership._lost_end,
     Kind.CALLBACK_FAILED: Ownership._callback_failed,
+    Kind.ADDED: Ownership._added,
     Kind.DROPPED: Ownership._dropped,
     Kind.RECONCILING: Ownership._reconciling,
     Kind.TRANSITION: Ownership._transition,
     Kind.OWNED: Ownership._owns,
     Kind.UNSUBSCRIBED: Ownership._callback_end,
-    Kind.JOINING: Ownership._callback_end,
+    Kind.JOINING: Ownership._joining,
     Kind.CLOSE_BEGIN: Ownership._callback_end,
     Kind.CLOSE_END: Ownership._closed,
 }

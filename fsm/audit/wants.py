@@ -23,9 +23,13 @@ class Wants:
         self.open: dict[_Wish, tuple[int, Place]] = {}
         self.subscribed = living.whole_start
         """The subscription is known."""
+        self.stale: set[_Wish] = set()
+        """Topics wanted before the list that is being read."""
 
     def see(self, seen: Seen) -> Iterator[Want]:
         """The wants that end with this record."""
+        if self.stale and seen.record.kind is not Kind.EFFECTIVE_TOPICS:
+            yield from self._drop_stale(seen.record.ts_ms)
         step = _STEPS.get(seen.record.kind)
         if step is not None:
             yield from step(self, seen)
@@ -39,12 +43,36 @@ class Wants:
         record, place = seen
         self.subscribed = True
         wishes: list[_Wish] = [(topic, "") for topic in record.topics]
-        if not wishes and record.detail:
-            wishes = [("", record.detail)]
+        if record.detail:
+            wishes.append(("", self._pattern(record.detail)))
+        if not wishes:
+            return  # topics follow, on lines of their own
         for wish in [w for w in self.open if w not in wishes]:
             yield self._close(wish, record.ts_ms)
         for wish in wishes:
             self.open.setdefault(wish, (record.ts_ms, place))
+
+    def _pattern(self, text: str) -> str:
+        """librdkafka looks for a match at the beginning of a name, Java for one of the whole name."""
+        return f"(?:{text}).*" if self.living.client == "librdkafka" else text
+
+    def _mean(self, seen: Seen) -> Iterator[Want]:
+        """Topics that the subscription means now, one record each after an empty one."""
+        record, place = seen
+        if record.topics:
+            for topic in record.topics:
+                self.stale.discard((topic, ""))
+                self.open.setdefault((topic, ""), (record.ts_ms, place))
+        else:
+            self.subscribed = True
+            self.stale = {wish for wish in self.open if wish[0]}
+        return iter(())
+
+    def _drop_stale(self, ts_ms: int) -> Iterator[Want]:
+        """Topics that were not named again."""
+        stale, self.stale = self.stale, set()
+        for wish in sorted(stale & self.open.keys()):
+            yield self._close(wish, ts_ms)
 
     def _unsubscribe(self, seen: Seen) -> Iterator[Want]:
         self.subscribed = True
@@ -68,6 +96,7 @@ class Wants:
 
 _STEPS: dict[Kind, Callable[[Wants, Seen], Iterator[Want]]] = {
     Kind.SUBSCRIBED: Wants._subscribe,
+    Kind.EFFECTIVE_TOPICS: Wants._mean,
     Kind.UNSUBSCRIBED: Wants._unsubscribe,
     Kind.CLOSE_BEGIN: Wants._stop,
     Kind.CLOSE_END: Wants._stop,

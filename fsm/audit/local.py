@@ -1,0 +1,167 @@
+"""The audit in one process: files in, findings out.
+
+This is the baseline the pipeline is held against, and what small inputs need. Records are held in memory.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, tzinfo
+from pathlib import Path
+from typing import NamedTuple
+
+from fsm.audit.conformance import illegal_transitions
+from fsm.audit.findings import Evidence, Finding, in_order
+from fsm.audit.group import Coverage, Rebalance, Rows, coverage, judge, rebalances
+from fsm.audit.identity import Key, Source, facts_of, identify
+from fsm.audit.limits import Limits
+from fsm.audit.member import Row, fold
+from fsm.audit.mixed import separate
+from fsm.audit.rows import Hop, Interval, Life, Place, Seen, Turn, Want
+from fsm.logs import Format, formats
+from fsm.logs.pieces import WHOLE, Piece, PieceReader, is_gzip
+from fsm.trace import TraceRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to read and what to report."""
+
+    zone: tzinfo = UTC
+    """Of time stamps that carry none."""
+    limits: Limits = field(default_factory=Limits)
+    formats: tuple[Format, ...] = ()
+    """Formats to expect; none means all."""
+
+
+class Line(NamedTuple):
+    """Where an entry stands, for people."""
+
+    number: int
+    text: str
+
+
+@dataclass(slots=True)
+class Read:
+    """What the files say."""
+
+    seen: list[Seen] = field(default_factory=list)
+    lines: dict[Place, Line] = field(default_factory=dict)
+    entries: int = 0
+    not_understood: Counter[str] = field(default_factory=Counter)
+    """Entries that should have been understood and were not, and lines of no format, by file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """The result."""
+
+    findings: list[Finding]
+    rows: dict[str, Rows]
+    """Rows of each group."""
+    hops: list[Hop]
+    coverage: list[Coverage]
+    rebalances: list[Rebalance]
+    members: dict[Source, Key]
+    read: Read
+
+
+TEXT_LIMIT = 400
+"""Characters of a line that a finding shows."""
+
+
+def audit_files(paths: Iterable[Path], options: Options | None = None) -> Audit:
+    """The audit of some log files. Raises OSError for a file that cannot be read."""
+    options = options or Options()
+    read = read_files(paths, options)
+    return audit_records(read, options.limits)
+
+
+def audit_records(read: Read, limits: Limits) -> Audit:
+    """The audit of records that were read."""
+    keys = identify(facts_of((s.record, s.place.file) for s in read.seen))
+    findings: list[Finding] = []
+    rows: dict[str, list[Row]] = {}
+    for key, own in _by_member(read.seen, keys):
+        for row in fold(key.group, key.member, own, limits):
+            rows.setdefault(key.group, []).append(row)
+    judged = {group: _rows(own) for group, own in sorted(rows.items())}
+    hops = [row for own in rows.values() for row in own if isinstance(row, Hop)]
+    for group, its in judged.items():
+        findings += [row for row in rows[group] if isinstance(row, Finding)]
+        findings += judge(group, its, limits)
+    findings += illegal_transitions(hops)
+    return Audit(
+        findings=[_with_text(f, read.lines) for f in in_order(findings)],
+        rows=judged,
+        hops=hops,
+        coverage=[c for own in judged.values() for c in coverage(own)],
+        rebalances=[r for group, own in judged.items() for r in rebalances(group, own)],
+        members=keys,
+        read=read,
+    )
+
+
+def read_files(paths: Iterable[Path], options: Options) -> Read:
+    """The records of some files. Raises OSError for a file that cannot be read."""
+    read = Read()
+    expected = options.formats or formats()
+    for path in sorted(paths):
+        reader = PieceReader(Piece(str(path), 0, WHOLE, is_gzip(path)), expected)
+        for entry in reader.entries():
+            read.entries += 1
+            place = Place(str(path), entry.offset)
+            found = _parse(entry.format, entry.data, options.zone)
+            if found is None:
+                read.not_understood[str(path)] += 1
+            elif found:
+                read.seen.extend(Seen(record, place) for record in found)
+                text = entry.data.split(b"\n", 1)[0][:TEXT_LIMIT].decode("utf-8", "replace")
+                read.lines[place] = Line(entry.number, text)
+    return read
+
+
+def _parse(format_: Format | None, data: bytes, zone: tzinfo) -> Sequence[TraceRecord] | None:
+    if format_ is None:
+        return None if data.strip() else ()
+    if not format_.candidate.search(data):
+        return ()
+    return format_.parse(data.decode("utf-8", "replace"), zone)
+
+
+def _by_member(seen: Iterable[Seen], keys: dict[Source, Key]) -> Iterator[tuple[Key, Iterable[Seen]]]:
+    """The records of each member in order."""
+    owned: dict[Key, list[Seen]] = {}
+    for one in seen:
+        key = keys.get((one.record.group, one.record.client_id, one.place.file))
+        if key is not None:
+            owned.setdefault(key, []).append(one)
+    for key, own in sorted(owned.items()):
+        own.sort(key=lambda s: (s.record.ts_ms, s.place))
+        if not key.mixed:
+            yield key, own
+            continue
+        told_apart: dict[str, list[Seen]] = {}
+        for member, one in separate(key.member, own):
+            told_apart.setdefault(member, []).append(one)
+        for member, its in sorted(told_apart.items()):
+            yield Key(key.group, member), its
+
+
+def _rows(rows: Sequence[Row]) -> Rows:
+    return Rows(
+        intervals=[r for r in rows if isinstance(r, Interval)],
+        wants=[r for r in rows if isinstance(r, Want)],
+        lives=[r for r in rows if isinstance(r, Life)],
+        turns=[r for r in rows if isinstance(r, Turn)],
+    )
+
+
+def _with_text(found: Finding, lines: dict[Place, Line]) -> Finding:
+    shown = []
+    for evidence in found.evidence:
+        line = lines.get(Place(evidence.file, evidence.offset), Line(0, ""))
+        shown.append(Evidence(evidence.file, evidence.offset, line.number, line.text))
+    return replace(found, evidence=tuple(shown))
