@@ -16,6 +16,8 @@ DEFAULT_MAX_POLL_INTERVAL_MS = 300_000
 """Kafka's default of max.poll.interval.ms, which is also the rebalance timeout of a consumer."""
 DEFAULT_SESSION_TIMEOUT_MS = 45_000
 """Kafka's default session timeout (client setting in classic groups, broker setting in consumer groups)."""
+CLOSE_TIMEOUT_MS = 30_000
+"""Kafka's default timeout of close(): what takes longer hangs."""
 LATE_LEAVE_MS = 1000
 """A leave that goes out later than this after it was announced is late."""
 

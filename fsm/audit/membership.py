@@ -190,6 +190,11 @@ class Membership:
             places=[before[1], place],
         )
 
+    def _out_of_reach(self, _seen: Seen) -> Iterator[Finding]:
+        """Without a coordinator there is nobody to send heartbeats to, and no session runs."""
+        self.heartbeat = None
+        return iter(())
+
     def _left(self, _seen: Seen) -> Iterator[Finding]:
         self.is_member = self.living.in_group = False
         self.heartbeat = None
@@ -244,5 +249,7 @@ _STEPS: dict[Kind, Callable[[Membership, Seen], Iterator[Finding]]] = {
     Kind.LEAVE_BEGIN: Membership._leave_begin,
     Kind.LEAVE_SENT: Membership._leave_sent,
     Kind.LEFT: Membership._left,
+    Kind.COORDINATOR_LOST: Membership._out_of_reach,
+    Kind.COORDINATOR_FOUND: Membership._out_of_reach,
     Kind.HEARTBEAT_SENT: Membership._heartbeat,
 }

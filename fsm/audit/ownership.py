@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 from fsm.audit.findings import Cause, Finding, FindingKind, finding
 from fsm.audit.life import Living
+from fsm.audit.limits import CLOSE_TIMEOUT_MS, SETTLED_MS
 from fsm.audit.rows import Begun, Ended, Interval, Place, Seen
 from fsm.audit.wording import names, seconds
 from fsm.trace import Kind, Partition, TraceRecord, by_partition
@@ -74,6 +75,10 @@ class Ownership:
         """Everything owned is known; False while partitions may be owned since before the log began."""
         self.cause = Cause.NONE
         """Why partitions that go without a word went."""
+        self.deleted_ms: int | None = None
+        """When a commit was refused because its topic exists no more."""
+        self.failed = False
+        """The callback that was running last has failed; clients print that more than once."""
         self.lost_decided = False
         """The client counts its assignment as lost: the next revoked callback is a lost callback."""
 
@@ -99,6 +104,7 @@ class Ownership:
     def _assign_begin(self, seen: Seen) -> Told:
         record, place = seen
         self.told = True
+        self.failed = False
         self.block = None
         yield from self._lost_drops()
         yield from self._returns(record.ts_ms, place)
@@ -136,6 +142,7 @@ class Ownership:
     def _begins(self, seen: Seen, kind: Ended, name: str) -> Told:
         record, place = seen
         self.told = True
+        self.failed = False
         self.assigning = None
         yield from self._lost_drops()
         yield from self._returns(record.ts_ms, place)
@@ -155,9 +162,15 @@ class Ownership:
 
     def _callback_failed(self, seen: Seen) -> Told:
         record, place = seen
-        running = self.callback
-        yield self._raised(record, place, running)
+        if not self.failed:
+            yield self._raised(record, place, self.callback)
+        self.failed = True
         yield from self._returns(record.ts_ms, place)
+
+    def _commit_failed(self, seen: Seen) -> Told:
+        if "UNKNOWN_TOPIC" in seen.record.detail or "UnknownTopic" in seen.record.detail:
+            self.deleted_ms = seen.record.ts_ms
+        return iter(())
 
     def _returns(self, ts_ms: int, place: Place) -> Told:
         """The callback that was running is over."""
@@ -167,16 +180,17 @@ class Ownership:
         if running is not None and running.kind is Ended.REVOKED:
             places = (running.place, place)
             yield from self._slow("revoked", running.start_ms, ts_ms, running.partitions, places)
-            yield from self._release(running.partitions, ts_ms, running.place, Ended.REVOKED)
+            gone = self.deleted_ms is not None and running.start_ms - self.deleted_ms <= SETTLED_MS
+            how = Ended.DELETED if gone else Ended.REVOKED
+            yield from self._release(running.partitions, ts_ms, running.place, how)
 
     # -- what the client itself says --------------------------------------------------------------------
 
     def _added(self, seen: Seen) -> Told:
         record, place = seen
-        yield from self._lost_drops()
         self.exact = True
-        self.callback = None
         self._take(record.partitions, record.ts_ms, place)
+        return iter(())
 
     def _dropped(self, seen: Seen) -> Told:
         record, place = seen
@@ -313,16 +327,17 @@ class Ownership:
         hangs = closing and self.living.closed_ms is None
         cause = Cause.CLOSE_HANGS if hangs else self.cause
         how = "whose close() never came back" if hangs else "when it was closed" if closing else "while it ran"
-        return self._finding(
+        found = self._finding(
             FindingKind.LOST_WITHOUT_CALLBACK,
             ts_ms,
-            max(ts_ms, self.living.last_ms) if hangs else ts_ms,
+            ts_ms + CLOSE_TIMEOUT_MS if hangs else ts_ms,
             summary=f"{names(partitions)} were taken from {self.living.member} {how}{_BECAUSE[cause]}, "
             "and no callback told its application",
             partitions=partitions,
             cause=cause,
             places=places,
         )
+        return found.lowered() if hangs else found
 
     def _not_owned(self, partitions: list[Partition], ts_ms: int, place: Place, name: str) -> Finding:
         return self._finding(
@@ -404,6 +419,7 @@ _STEPS: dict[Kind, Callable[[Ownership, Seen], Told]] = {
     Kind.LOST_END: Ownership._lost_end,
     Kind.CALLBACK_FAILED: Ownership._callback_failed,
     Kind.ADDED: Ownership._added,
+    Kind.COMMIT_FAILED: Ownership._commit_failed,
     Kind.DROPPED: Ownership._dropped,
     Kind.RECONCILING: Ownership._reconciling,
     Kind.TRANSITION: Ownership._transition,

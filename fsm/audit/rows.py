@@ -46,6 +46,8 @@ class Ended(StrEnum):
 
     REVOKED = "revoked"
     LOST = "lost"
+    DELETED = "deleted"
+    """Revoked just after a commit was refused because the topic exists no more."""
     CLOSED = "closed"
     """The consumer was closed while it still owned the partition."""
     DROPPED = "dropped"

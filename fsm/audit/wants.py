@@ -81,6 +81,11 @@ class Wants:
     def _stop(self, seen: Seen) -> Iterator[Want]:
         yield from self.end(seen.record.ts_ms)
 
+    def _fenced(self, seen: Seen) -> Iterator[Want]:
+        """Another process has this instance id: fatal for the application, though a classic client would go on."""
+        if seen.record.detail == "FENCED_INSTANCE_ID":
+            yield from self.end(seen.record.ts_ms)
+
     def _hold(self, seen: Seen) -> Iterator[Want]:
         """Partitions in a life whose subscription nobody saw tell what it wants."""
         if not self.subscribed:
@@ -101,6 +106,8 @@ _STEPS: dict[Kind, Callable[[Wants, Seen], Iterator[Want]]] = {
     Kind.CLOSE_BEGIN: Wants._stop,
     Kind.CLOSE_END: Wants._stop,
     Kind.FATAL: Wants._stop,
+    Kind.FENCED: Wants._fenced,
+    Kind.ERROR: Wants._fenced,
     Kind.ASSIGN_BEGIN: Wants._hold,
     Kind.ADDED: Wants._hold,
     Kind.REVOKE_BEGIN: Wants._hold,
