@@ -7,7 +7,12 @@ import difflib
 from fsm.errors import InputError
 from fsm.table import Table
 from fsm.tables import (
+    classic_group,
     classic_member,
+    connect_group,
+    connect_worker,
+    consumer_group,
+    consumer_group_member,
     consumer_member,
     consumer_member_draft,
     consumer_member_notes,
@@ -21,7 +26,12 @@ ALL: tuple[Table, ...] = (
     consumer_member_notes.TABLE,
     consumer_member_draft.TABLE,
     rebalance_notes.TABLE,
+    consumer_group.TABLE,
+    consumer_group_member.TABLE,
+    classic_group.TABLE,
     classic_member.TABLE,
+    connect_worker.TABLE,
+    connect_group.TABLE,
     rdkafka_join_state.TABLE,
 )
 """Every table, in the order in which they are listed, drawn and counted."""
