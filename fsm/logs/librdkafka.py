@@ -20,7 +20,7 @@ How the records are to be taken:
   a line (`EFFECTIVE_TOPICS`).
 - A leave sent by a KIP-848 member is two lines, so two `LEAVE_SENT`; the second has its epoch.
 - `CLOSE_BEGIN` stands where the application calls `close()`. `CLOSE_END` stands where the group part of the client
-  has ended, about a millisecond before `close()` returns: the last line that every log of a closed member has.
+  has ended, shortly before `close()` returns: the last line of it that every log has.
 """
 
 from __future__ import annotations
@@ -220,15 +220,16 @@ def _committed(head: _Head, found: _Found) -> _Records:
 _GROUP = r'Group "(?P<group>[^"]*)"'
 _FROM = r'(?:[^ "]+: )?'
 """The broker's name, before texts that concern one."""
-_N = r"\d{1,10}"
-_EPOCH = r"(?P<epoch>-?\d{1,10})"
+_N = r"\d{1,9}"
+"""As much as fits 32 bits for certain."""
+_EPOCH = r"(?P<epoch>-?\d{1,9})"
 _ERROR = r"(?P<error>.*)"
 _FULL = r'"(?P<full>[^"]*)"'
 _MEMBER_ID = r'"(?P<member_id>[^"]*)"'
 _STATES = r"(?P<state>[a-z-]+) -> (?P<next_state>[a-z-]+)"
 _IN_STATE = r"in state [a-z-]+ \(join-state [a-z-]+"
-_COUNT = r"(?P<count>\d{1,10})"
-_TOPIC_PARTITION = r"(?P<topic>\S+) \[(?P<partition>\d{1,10})\]"
+_COUNT = r"(?P<count>\d{1,9})"
+_TOPIC_PARTITION = r"(?P<topic>\S+) \[(?P<partition>\d{1,9})\]"
 _QUEUED = r"partition\(s\) to application on queue [^ ]+: (?P<reason>.*)"
 _KIP_848 = "ConsumerGroupHeartbeat"
 _REQUEST = (
@@ -362,15 +363,16 @@ def _reader(means: Kind | _Reader | None) -> _Reader:
 
 
 _RULES = {
-    facility: tuple((re.compile(shape), _reader(means)) for shape, means in texts) for facility, texts in _TEXTS.items()
+    facility: tuple((re.compile(shape, re.ASCII), _reader(means)) for shape, means in texts)
+    for facility, texts in _TEXTS.items()
 }
 
 
 # ---------------------------------------------------------------------------- layouts
 
 _THREAD_AND_TEXT = r"(?:\[thrd:([^\n]*?)\]: )?([^\n]*)"
-_STDERR = re.compile(r"%\d\|(\d{1,11})\.(\d{3})\|([A-Z0-9_]+)\|([^|\n]*)\| " + _THREAD_AND_TEXT)
-_LOGGING = re.compile(r"(\d{1,11})\.(\d{3})\|[A-Z]+\|([A-Z0-9_]+) \[([^\]\n]*)\] " + _THREAD_AND_TEXT)
+_STDERR = re.compile(r"%\d\|(\d{1,11})\.(\d{3})\|([A-Z0-9_]+)\|([^|\n]*)\| " + _THREAD_AND_TEXT, re.ASCII)
+_LOGGING = re.compile(r"(\d{1,11})\.(\d{3})\|[A-Z]+\|([A-Z0-9_]+) \[([^\]\n]*)\] " + _THREAD_AND_TEXT, re.ASCII)
 
 
 def _parse(layout: re.Pattern[str], entry: str, _zone: tzinfo) -> Sequence[TraceRecord] | None:

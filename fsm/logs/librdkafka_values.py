@@ -36,7 +36,7 @@ ERRORS = {
 _BROKER_ERROR = re.compile(r"Broker: ([^:]*)")
 _NO_VALUE = ("NULL", "(null)")
 """A field that was not sent, and one that was sent as null."""
-_ITEM = re.compile(r"(.+)\((?:\(null\)|[^()]*)\)\[(\d{1,10})\](?:@-?\d{1,19})?")
+_ITEM = re.compile(r"(.+)\((?:\(null\)|[^()]*)\)\[(\d{1,9})\](?:@-?\d{1,19})?", re.ASCII)
 """`topic(topic id)[partition]@offset`"""
 _SUBSCRIBED_ITEM = "((null))[-1]"
 """What follows each topic or pattern of a subscription."""

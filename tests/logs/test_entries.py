@@ -1,0 +1,108 @@
+"""`fsm.logs.entries`: lines become entries, and a file may be cut anywhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fsm.logs import Format
+from fsm.logs.entries import ENTRY_LIMIT, Entry, Line, assemble
+
+
+def layout(name: str, first: bytes, header: bytes) -> Format:
+    return Format(name, "test", first, re.compile(header), re.compile(b""), lambda _entry, _zone: ())
+
+
+HASH, HASHES, NUMBER = (
+    layout("hash", b"#", b"# "),
+    layout("hashes", b"#", b"## "),
+    layout("number", b"0123456789", rb"\d+ "),
+)
+FORMATS = (HASH, HASHES, NUMBER)
+
+
+def lines(*texts: bytes) -> list[Line]:
+    """The lines with the offsets they have in a file."""
+    offset, found = 0, []
+    for number, text in enumerate(texts, 1):
+        found.append(Line(offset, number, text))
+        offset += len(text) + 1
+    return found
+
+
+def test_a_first_line_takes_the_lines_that_follow() -> None:
+    """Lines without a header belong to the last line with one, empty lines included."""
+    found = list(assemble(lines(b"# a", b"  one", b"", b"# b", b"7 c", b"end"), FORMATS))
+    assert found == [
+        Entry(0, 1, HASH, b"# a\n  one\n", False),
+        Entry(11, 4, HASH, b"# b", False),
+        Entry(15, 5, NUMBER, b"7 c\nend", False),
+    ]
+
+
+def test_the_first_byte_does_not_decide_alone() -> None:
+    """Of the formats with a first byte the one whose header matches owns the line; if none does, it is no head."""
+    found = list(assemble(lines(b"## a", b"#nothing", b"9nothing"), FORMATS))
+    assert found == [Entry(0, 1, HASHES, b"## a\n#nothing\n9nothing", False)]
+
+
+def test_lines_before_the_first_entry_are_orphans() -> None:
+    """Each line that has no entry before it is reported by itself, with its place."""
+    found = list(assemble(lines(b"stray", b"", b"# a"), FORMATS))
+    assert found == [
+        Entry(0, 1, None, b"stray", False),
+        Entry(6, 2, None, b"", False),
+        Entry(7, 3, HASH, b"# a", False),
+    ]
+
+
+def test_continuation_is_bounded_by_where_a_line_begins() -> None:
+    """A line that begins `ENTRY_LIMIT` bytes behind the head is an orphan, one byte earlier it is not."""
+    filler = b"x" * (ENTRY_LIMIT - len(b"# a\n") - 2)
+    near = list(assemble(lines(b"# a", filler, b"near", b"far"), FORMATS))
+    assert [(one.offset, one.format, one.data[-4:]) for one in near] == [
+        (0, HASH, b"near"),
+        (ENTRY_LIMIT + 4, None, b"far"),
+    ]
+    far = list(assemble(lines(b"# a", filler + b"x", b"far", b"too"), FORMATS))
+    assert [(one.offset, one.format) for one in far] == [(0, HASH), (ENTRY_LIMIT, None), (ENTRY_LIMIT + 4, None)]
+
+
+def test_a_cut_line_marks_its_entry() -> None:
+    """An entry says so where the reader kept only part of any of its lines, and its neighbours do not."""
+    found = assemble([Line(0, 1, b"# a"), Line(4, 2, b"long", cut=True), Line(900, 3, b"# b")], FORMATS)
+    assert [one.cut for one in found] == [True, False]
+
+
+def test_no_lines_give_no_entries() -> None:
+    """An empty file has no entries."""
+    assert list(assemble([], FORMATS)) == []
+
+
+LENGTHS = st.sampled_from([0, 1, 40, 1000, 30_000, ENTRY_LIMIT - 5, ENTRY_LIMIT - 1, ENTRY_LIMIT, 3 * ENTRY_LIMIT])
+TEXTS = st.lists(
+    st.builds(lambda head, length: head + b"x" * length, st.sampled_from([b"# ", b"7 ", b"", b" "]), LENGTHS),
+    max_size=12,
+)
+
+
+@given(TEXTS, st.data())
+def test_pieces_give_what_the_whole_gives(texts: list[bytes], data: st.DataObject) -> None:
+    """A file cut at any bytes and read in pieces, each with its context, gives each entry once and as a whole."""
+    whole = lines(*texts)
+    size = sum(len(text) + 1 for text in texts)
+    starts = [0, *(one.offset for one in whole)]
+    near = st.builds(lambda start, step: min(size, max(0, start + step)), st.sampled_from(starts), st.integers(-2, 2))
+    cuts = sorted({0, size, *data.draw(st.lists(st.integers(0, size) | near, max_size=6))})
+    pieces = [entry for begin, end in pairwise(cuts) for entry in _piece(whole, begin, end)]
+    assert pieces == list(assemble(whole, FORMATS))
+
+
+def _piece(whole: list[Line], begin: int, end: int) -> Iterator[Entry]:
+    """What a reader of one range yields that knows only the lines near it."""
+    near = [one for one in whole if begin - ENTRY_LIMIT <= one.offset < end + ENTRY_LIMIT]
+    return (entry for entry in assemble(near, FORMATS) if begin <= entry.offset < end)
