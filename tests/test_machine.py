@@ -251,10 +251,10 @@ def test_entering_and_leaving_run_for_every_state_on_the_way():
         def on_exit_IN(self, event):
             self.seen.append(("exit", event.event.name))
 
-        def on_enter_LEAVING(self, event):
+        def on_enter_LEAVING(self, _event):
             self.seen.append("enter LEAVING")
 
-        def on_enter_OUT(self, event):
+        def on_enter_OUT(self, _event):
             self.seen.append("enter OUT")
 
     model = Member()
@@ -286,7 +286,7 @@ def test_a_failed_effect_leaves_the_state_of_before(table, kind, fail_at):
 def test_an_effect_cannot_send_the_next_event(table, kind):
     """An event inside a step is refused with the remedy, the step fails, and both leave the state of before."""
     machine, model = new_model(table, kind)
-    model.on_effect = lambda effect: model.kill()
+    model.on_effect = lambda _effect: model.kill()
     with pytest.raises(FsmError, match=r"arrived while join is under way; an effect returns first"):
         send(model, E.JOIN)
     assert model.state is S.OUT
@@ -402,7 +402,7 @@ def test_models_of_one_machine_do_not_wait_for_each_other():
     """A model whose effect hangs does not keep another model of the same asynchronous machine from its events."""
 
     class Hanging(Model):
-        async def on_effect(self, effect):
+        async def on_effect(self, _effect):
             await self.gate.wait()
 
     async def run():
@@ -425,7 +425,7 @@ def test_a_cancelled_step_leaves_the_state_of_before_and_a_machine_that_works(ta
     """Cancellation reaches the task, undoes the state, and the next event does not wait for ever."""
 
     class Hanging(Model):
-        async def on_effect(self, effect):
+        async def on_effect(self, _effect):
             await self.gate.wait()
 
     async def run():
