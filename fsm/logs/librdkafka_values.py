@@ -40,8 +40,6 @@ _ITEM = re.compile(r"(.+)\((?:\(null\)|[^()]*)\)\[(\d{1,9})\](?:@-?\d{1,19})?", 
 """`topic(topic id)[partition]@offset`"""
 _SUBSCRIBED_ITEM = "((null))[-1]"
 """What follows each topic or pattern of a subscription."""
-_CUT = "..."
-"""How a list ends that was longer than 512 bytes."""
 
 
 def error_name(text: str) -> str:
@@ -56,8 +54,8 @@ def sent(text: str) -> str:
 
 
 def partitions(text: str) -> tuple[Partition, ...] | None:
-    """The partitions of a list, None where it was not sent, is cut, or holds a topic without a name."""
-    if text in _NO_VALUE or text.endswith(_CUT):
+    """The partitions of a list, None where it was not sent, is cut (ends with `...`), or holds a topic without a name."""
+    if text in _NO_VALUE:
         return None
     found: list[Partition] = []
     for item in text.split(", ") if text else ():

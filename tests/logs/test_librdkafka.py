@@ -259,7 +259,8 @@ MEANINGS = [
     (
         (
             "SESSTMOUT|Consumer group session timed out (in join-state steady) after 6003 ms without a successful "
-            "response from the group coordinator (broker 1, last error was Success): revoking assignment and rejoining group"
+            "response from the group coordinator (broker 1, last error was Success): "
+            "revoking assignment and rejoining group"
         ),
         {
             "kind": "generation_reset",
