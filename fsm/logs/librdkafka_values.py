@@ -54,7 +54,7 @@ def sent(text: str) -> str:
 
 
 def partitions(text: str) -> tuple[Partition, ...] | None:
-    """The partitions of a list, None where it was not sent, is cut (ends with `...`), or holds a topic without a name."""
+    """The partitions of a list, None where it was not sent, is cut (`...`), or holds a topic without a name."""
     if text in _NO_VALUE:
         return None
     found: list[Partition] = []
