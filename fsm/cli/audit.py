@@ -28,6 +28,9 @@ def add(commands: Any) -> None:
     command.add_argument("--format", choices=FORMATS, default="auto", help="what the logs are; found out by default")
     command.add_argument("--master", help="a Spark master; the cores of this machine by default")
     command.add_argument("--timezone", default="UTC", help="zone of time stamps that carry none (default %(default)s)")
+    command.add_argument(
+        "--cluster-by-folder", action="store_true", help="folders directly below a PATH are clusters of their own"
+    )
     _add_limits(command)
     command.add_argument("--split-bytes", type=_positive, metavar="N", help="how much of a file one task reads")
     command.add_argument("--json", action="store_true", help="print the findings as one JSON document")

@@ -24,10 +24,11 @@ def chosen(name: str) -> Table:
 
 
 def _from_file(path: Path) -> Table:
-    from fsm.document import from_json, from_yaml
+    from fsm.document import SIZE_LIMIT, from_json, from_yaml
 
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as file:  # a character is four bytes at most; the reader refuses what is longer
+            text = file.read(4 * SIZE_LIMIT + 1).decode()
     except UnicodeDecodeError:
         raise InputError("not UTF-8 text", str(path), "save the table as UTF-8") from None
     except OSError as problem:

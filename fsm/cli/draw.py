@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +67,7 @@ def _draw(tables: tuple[Table, ...], args: argparse.Namespace) -> int:
         write(args.folder / file, content)
         written.append(str(args.folder / file))
     if args.json:
-        out(json.dumps({"files": written}, ensure_ascii=False, indent=2) + "\n")
+        _print_json({"files": written})
     else:
         out("".join(f"{file}\n" for file in written))
     return 0
@@ -81,8 +80,14 @@ def _check(tables: tuple[Table, ...], args: argparse.Namespace) -> int:
         raise InputError("no such folder", str(args.folder), f"draw it with: fsm draw -o {args.folder}")
     found = differences(args.folder, tables, args.format, whole=not args.names)
     if args.json:
-        out(json.dumps({"differences": [d._asdict() for d in found]}, ensure_ascii=False, indent=2) + "\n")
+        _print_json({"differences": [difference._asdict() for difference in found]})
     else:
         out("".join(f"{d.problem}: {args.folder / d.file}\n" for d in found))
         out(f"redraw with: fsm draw -o {args.folder}\n" if found else "")
     return 1 if found else 0
+
+
+def _print_json(document: object) -> None:
+    import json
+
+    out(json.dumps(document, ensure_ascii=False, indent=2) + "\n")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from fsm.errors import InputError
 from fsm.render import FORMS, render
 from fsm.table import Table
 
@@ -22,8 +23,13 @@ class Difference(NamedTuple):
 
 
 def drawings(tables: Sequence[Table], forms: Sequence[str], *, index: bool) -> Iterator[tuple[str, bytes]]:
-    """(file name, content) of every diagram, in the order of the tables."""
+    """(file name, content) of every diagram, in the order of the tables.
+
+    Raises `InputError` for a table whose name cannot be the name of a file, and as `render` does.
+    """
     for table in tables:
+        if table.name.startswith(".") or not table.name.isprintable() or set(table.name) & set("/\\"):
+            raise InputError(f"{table.name!r} cannot be the name of a file", remedy="give the table another name")
         for form in forms:
             yield f"{table.name}.{FORMS[form]}", render(table, form)
     if index and "markdown" in forms:

@@ -141,6 +141,7 @@ def _lists(stays: Sequence[Label], ignored: Sequence[Label]) -> str:
 
 
 def _draw_cluster(graph: Digraph, picture: Picture, cluster: Cluster, words: Mapping[str, str]) -> None:
+    meaning = f"{cluster.name}: {cluster.meaning}" if cluster.holder else cluster.name
     with graph.subgraph(name=f"cluster_{words[cluster.name]}") as frame:
         heading = f"<B>{_html(cluster.name)}</B><BR/>" if cluster.holder else _small("in any of these")
         frame.attr(
@@ -152,7 +153,7 @@ def _draw_cluster(graph: Digraph, picture: Picture, cluster: Cluster, words: Map
             fontsize="12",
             labeljust="l",
             margin="14",
-            tooltip=_tooltip([f"{cluster.name}: {cluster.meaning}"], cluster.stays, cluster.ignored),
+            tooltip=_tooltip([meaning], cluster.stays, cluster.ignored),
         )
         for node in cluster.nodes:
             _draw_node(frame, picture, node, words)

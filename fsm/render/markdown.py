@@ -44,10 +44,10 @@ def _head(table: Table) -> Iterator[str]:
     facts = [("Table", _code(table.name)), ("Source", _text(table.source)), ("Begins in", _code(table.initial.name))]
     facts.append(("Ends in", ", ".join(_code(s.name) for s in table.terminal) or "no state"))
     yield from (f"- {head}: {text}" for head, text in facts if text)
+    yield f"- Lines: {sizes['rows']} rows, {sizes['ignores']} ignored"
     yield (
-        f"- Sizes: {sizes['states']} states, {sizes['events']} events, {sizes['effects']} effects; "
-        f"{sizes['rows']} rows and {sizes['ignores']} ignores, which make {sizes['row_cells']} handled, "
-        f"{sizes['ignored_cells']} ignored and {sizes['illegal_cells']} illegal cells"
+        f"- Cells: {sizes['states']} states by {sizes['events']} events, of which "
+        f"{sizes['row_cells']} handled, {sizes['ignored_cells']} ignored, {sizes['illegal_cells']} illegal"
     )
     yield ""
     for paragraph in table.doc.strip().split("\n\n"):
@@ -94,11 +94,11 @@ def _effects(table: Table) -> Iterator[str]:
         yield from (*_grid(("Effect", "Meaning"), rows), "")
 
 
-def _lines(table: Table) -> Iterator[str]:
+def _lines(table: Table, holder: Symbol | None = None) -> Iterator[str]:
     """The rows and ignores of the table, then those of each nested table."""
     rows = [line for line in table.rows if isinstance(line, Row)]
     ignores = [line for line in table.rows if isinstance(line, Ignore)]
-    yield from ("## Rows", "") if not table.exits else (f"## Rows inside {_code(table.name)}", "")
+    yield from ("## Rows" if holder is None else f"## Rows inside {_code(holder.name)}", "")
     yield "States entered and effects ordered, in this order. A row that enters no state stays where it is."
     yield ""
     heads = ("In", "On", "Then", "Clause", "Note")
@@ -107,8 +107,8 @@ def _lines(table: Table) -> Iterator[str]:
         yield from ("### Ignored, and why", "")
         entries = ((_codes(i.states), _codes(i.events), _text(i.why), _text(i.clause)) for i in ignores)
         yield from (*_grid(("In", "On", "Why", "Clause"), entries), "")
-    for nested in table.nested.values():
-        yield from _lines(nested)
+    for state, nested in table.nested.items():
+        yield from _lines(nested, state)
 
 
 def _row(table: Table, line: Row) -> tuple[str, ...]:

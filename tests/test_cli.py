@@ -1,0 +1,343 @@
+"""The command line: what it prints, its exit status, and one line for everything that cannot be used."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fsm.cli import main
+from fsm.cli.output import write
+from fsm.document import from_json, from_yaml, to_json, to_yaml
+from fsm.errors import InputError
+from fsm.tables import ALL
+
+MEMBER = next(table for table in ALL if table.name == "consumer-member")
+HEAVY = (
+    "pyspark pandas numpy pyarrow graphviz transitions hypothesis pytest yaml structlog duckdb jinja2 json "
+    "importlib.resources tempfile subprocess xml fsm.document fsm.render.svg fsm.machine fsm.spark"
+)
+TURNSTILE = """\
+fsm: 1
+name: turnstile
+title: A turnstile
+states:
+  LOCKED: nobody passes
+  OPEN: one may pass
+events:
+  COIN: a coin fell
+  PUSH: someone pushed
+initial: LOCKED
+rows:
+  - {states: [LOCKED], events: [COIN], steps: [OPEN]}
+  - {states: [OPEN], events: [PUSH], steps: [LOCKED]}
+"""
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    """Exit status, stdout and stderr of one command."""
+    status = main([str(argument) for argument in arguments])
+    said = capsys.readouterr()
+    return status, said.out, said.err
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """What a command says that refuses its input: one line on stderr, nothing on stdout, exit status 2."""
+    status, out, err = run(capsys, *arguments)
+    assert (status, out) == (2, "")
+    assert err.startswith("fsm: ")
+    assert err.count("\n") == 1
+    assert err.endswith("\n")
+    return err[len("fsm: ") : -1]
+
+
+def started(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+    """`python -m fsm` as a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-m", "fsm", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, **options)  # type: ignore[call-overload,no-any-return]
+
+
+# fsm tables
+
+
+def test_tables_lists_every_table_with_its_sizes(capsys: pytest.CaptureFixture[str]) -> None:
+    """One line each, in the fixed order, under a line of heads."""
+    status, out, err = run(capsys, "tables")
+    lines = [line.split() for line in out.splitlines()]
+    assert (status, err) == (0, "")
+    assert lines[0] == ["table", "states", "events", "rows", "ignores", "illegal", "title"]
+    assert [line[0] for line in lines[1:]] == [table.name for table in ALL]
+    sizes = MEMBER.counts()
+    numbers = [str(sizes[n]) for n in ("states", "events", "rows", "ignores", "illegal_cells")]
+    assert next(line for line in lines if line[0] == "consumer-member")[1:6] == numbers
+
+
+def test_tables_json_is_one_document_and_the_same_as_format_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """The list for programs: names, ends and counts; `--json` and `--format json` print the same bytes."""
+    _, out, err = run(capsys, "tables", "--json")
+    entries = json.loads(out)
+    assert err == ""
+    assert [entry["name"] for entry in entries] == [table.name for table in ALL]
+    assert entries[0]["counts"] == ALL[0].counts()
+    assert run(capsys, "tables", "--format", "json")[1] == out
+
+
+def test_tables_prints_a_table_in_each_format(capsys: pytest.CaptureFixture[str]) -> None:
+    """JSON and YAML can be read back to the same table; text and Markdown name every row's states and events."""
+    assert run(capsys, "tables", "consumer-member", "--json")[1] == to_json(MEMBER)
+    assert to_json(from_json(run(capsys, "tables", "consumer-member", "--json")[1])) == to_json(MEMBER)
+    assert to_yaml(from_yaml(run(capsys, "tables", "consumer-member", "--format", "yaml")[1])) == to_yaml(MEMBER)
+    for form in ("text", "markdown"):
+        status, out, _ = run(capsys, "tables", "consumer-member", "--format", form)
+        assert status == 0
+        assert all(name in out for line in MEMBER.rows for m in (*line.states, *line.events) for name in [m.name])
+
+
+def test_the_list_in_yaml_and_markdown(capsys: pytest.CaptureFixture[str]) -> None:
+    """The other two formats of the list name every table as well."""
+    for form in ("yaml", "markdown"):
+        status, out, _ = run(capsys, "tables", "--format", form)
+        assert status == 0
+        assert all(table.name in out for table in ALL)
+
+
+def test_tables_takes_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A table of one's own, as YAML or JSON, is checked and printed."""
+    (tmp_path / "mine.yaml").write_text(TURNSTILE, encoding="utf-8")
+    (tmp_path / "mine.json").write_text(to_json(from_yaml(TURNSTILE)), encoding="utf-8")
+    for name in ("mine.yaml", "mine.json"):
+        status, out, _ = run(capsys, "tables", tmp_path / name)
+        assert status == 0
+        assert out.startswith("turnstile: A turnstile\n")
+        assert "  LOCKED on COIN\n      -> OPEN\n" in out
+
+
+def test_a_table_that_does_not_exist_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    """A slip of one letter is answered with the name that was meant."""
+    assert refused(capsys, "tables", "consumer-membr").startswith(
+        "there is no table 'consumer-membr'; did you mean consumer-member"
+    )
+
+
+def test_an_unknown_format_names_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    """Both commands answer a wrong `--format` on one line."""
+    assert "'text', 'markdown', 'json', 'yaml'" in refused(capsys, "tables", "--format", "toml")
+    assert refused(capsys, "draw", "-o", "x", "--format", "dot,gif") == (
+        "argument --format: no such format 'gif'; choose from dot, svg, png, mermaid, plantuml, markdown; "
+        "see fsm draw --help"
+    )
+
+
+def test_a_missing_file_and_a_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Both are named with what is wrong with them."""
+    assert refused(capsys, "tables", tmp_path / "gone.yaml") == (
+        f"{tmp_path}/gone.yaml: cannot be read: No such file or directory; give a table's name or file"
+    )
+    assert refused(capsys, "draw", tmp_path, "-o", tmp_path).startswith(f"{tmp_path}: cannot be read: Is a directory")
+
+
+def test_a_typo_in_a_yaml_table_is_found_by_file_and_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Line 13 says OPNE: the message begins with the file and that line."""
+    path = tmp_path / "typo.yaml"
+    path.write_text(TURNSTILE.replace("steps: [LOCKED]", "steps: [OPNE]"), encoding="utf-8")
+    said = refused(capsys, "tables", path)
+    assert said.startswith(f"{path}:13: ")
+    assert "OPNE" in said
+
+
+@pytest.mark.parametrize(
+    "content", [b"\xff\xfe\x00", b"", b"[", b"- a\n- b\n", b"!!python/object/apply:os.system [ls]", b"&a [*a]"]
+)
+@pytest.mark.parametrize("suffix", ["yaml", "json"])
+def test_what_is_no_table_is_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, content: bytes, suffix: str
+) -> None:
+    """Bytes, nothing, a torn document, another document, a tag that would run code, an endless alias."""
+    path = tmp_path / f"bad.{suffix}"
+    path.write_bytes(content)
+    assert refused(capsys, "tables", path).startswith(str(path))
+
+
+# fsm draw
+
+
+def test_draw_writes_every_shipped_form_and_names_the_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """One table, its five files, a folder that did not exist; no index, no temporary file left."""
+    folder = tmp_path / "deep" / "folder"
+    status, out, _ = run(capsys, "draw", "rebalance-notes", "-o", folder)
+    files = [f"rebalance-notes.{suffix}" for suffix in ("dot", "svg", "mmd", "puml", "md")]
+    assert (status, out.splitlines()) == (0, [f"{folder}/{file}" for file in files])
+    assert sorted(path.name for path in folder.iterdir()) == sorted(files)
+
+
+def test_draw_everything_is_current_to_check(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """All tables with their index; `--check` then finds nothing, in silence."""
+    assert run(capsys, "draw", "-o", tmp_path, "--format", "dot,markdown")[0] == 0
+    assert run(capsys, "draw", "--check", "-o", tmp_path, "--format", "dot,markdown") == (0, "", "")
+    assert (tmp_path / "README.md").is_file()
+
+
+def test_check_lists_every_difference_and_exits_1(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A stale, a missing and a surplus file; as text with the remedy, and as JSON."""
+    run(capsys, "draw", "-o", tmp_path, "--format", "dot")
+    (tmp_path / "consumer-member.dot").write_text("digraph {}", encoding="utf-8")
+    (tmp_path / "rebalance-notes.dot").unlink()
+    (tmp_path / "window.dot").touch()
+    arguments = ("draw", "--check", "-o", tmp_path, "--format", "dot")
+    status, out, _ = run(capsys, *arguments)
+    assert status == 1
+    assert out.splitlines() == [
+        f"stale: {tmp_path}/consumer-member.dot",
+        f"missing: {tmp_path}/rebalance-notes.dot",
+        f"surplus: {tmp_path}/window.dot",
+        f"redraw with: fsm draw -o {tmp_path}",
+    ]
+    status, out, _ = run(capsys, *arguments, "--json")
+    problems = [(d["file"], d["problem"]) for d in json.loads(out)["differences"]]
+    assert (status, problems[0]) == (1, ("consumer-member.dot", "stale"))
+
+
+def test_draw_a_png(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The file is a PNG."""
+    assert run(capsys, "draw", "rebalance-notes", "-o", tmp_path, "--format", "png")[0] == 0
+    assert (tmp_path / "rebalance-notes.png").read_bytes().startswith(b"\x89PNG\r\n")
+
+
+def test_draw_a_table_of_ones_own(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A YAML file is drawn under the name that stands in it."""
+    (tmp_path / "mine.yaml").write_text(TURNSTILE, encoding="utf-8")
+    status, out, _ = run(capsys, "draw", tmp_path / "mine.yaml", "-o", tmp_path, "--format", "mermaid", "--json")
+    assert (status, json.loads(out)) == (0, {"files": [f"{tmp_path}/turnstile.mmd"]})
+    assert "LOCKED --> OPEN : COIN" in (tmp_path / "turnstile.mmd").read_text(encoding="utf-8")
+
+
+def test_draw_refuses_two_tables_of_one_name(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The second would overwrite the first."""
+    for name in ("a.yaml", "b.yaml"):
+        (tmp_path / name).write_text(TURNSTILE, encoding="utf-8")
+    said = refused(capsys, "draw", tmp_path / "a.yaml", tmp_path / "b.yaml", "-o", tmp_path)
+    assert said == f"{tmp_path}/b.yaml: holds 'turnstile', as {tmp_path}/a.yaml does; draw them one by one"
+
+
+def test_a_folder_that_cannot_be_written_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A file stands where the folder should be."""
+    (tmp_path / "taken").touch()
+    said = refused(capsys, "draw", "rebalance-notes", "-o", tmp_path / "taken", "--format", "dot")
+    assert said.startswith(f"{tmp_path}/taken/rebalance-notes.dot: cannot be written: ")
+    assert said.endswith("; give -o a folder that can be written to")
+
+
+def test_check_of_a_folder_that_is_not_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Unusable input, not a list of everything missing."""
+    said = refused(capsys, "draw", "--check", "-o", tmp_path / "gone")
+    assert said == f"{tmp_path}/gone: no such folder; draw it with: fsm draw -o {tmp_path}/gone"
+
+
+def test_without_dot_the_text_forms_are_still_drawn(tmp_path: Path) -> None:
+    """With an empty PATH svg is refused on one line with a way out, and that way works."""
+    environment = {"PYTHONPATH": os.pathsep.join(sys.path), "PATH": ""}
+    command = [sys.executable, "-m", "fsm", "draw", "rebalance-notes", "-o", str(tmp_path), "--format"]
+    done = subprocess.run([*command, "svg"], capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "fsm: the dot program is not on PATH, and svg needs it; "
+        "install Graphviz, or ask for --format dot,mermaid,plantuml,markdown\n"
+    )
+    forms = "dot,mermaid,plantuml,markdown"
+    done = subprocess.run([*command, forms], capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stderr, len(list(tmp_path.iterdir()))) == (0, "", 4)
+
+
+# fsm audit, and what all commands share
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["audit"], "the following arguments are required: PATH, -o; see fsm audit --help"),
+        (["audit", "x", "-o", "y", "--tolerance-ms", "1s"], "'1s' is not a whole number from 0"),
+        (["audit", "x", "-o", "y", "--split-bytes", "0"], "'0' is not a whole number from 1"),
+        (["audit", "x", "-o", "y", "--format", "log4j"], "invalid choice: 'log4j'"),
+        ([], "the following arguments are required: COMMAND; see fsm --help"),
+        (["tabels"], "invalid choice: 'tabels'"),
+        (["draw", "--out", "x"], "the following arguments are required: -o; see fsm draw --help"),
+        (["tables", "--json", "--format", "yaml"], "not allowed with argument"),
+    ],
+)
+def test_wrong_arguments_are_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
+    """argparse's own messages keep the form of every other refusal."""
+    assert said in refused(capsys, *arguments)
+
+
+@pytest.mark.parametrize("command", [[], ["tables"], ["draw"], ["audit"]])
+def test_help_shows_examples(capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
+    """Every command has help with examples of itself and its exit statuses; none starts Spark."""
+    with pytest.raises(SystemExit) as left:
+        main([*command, "--help"])
+    out = capsys.readouterr().out
+    assert left.value.code == 0
+    for name in command:
+        assert f"\n  fsm {name}" in out
+        assert "exit status: 0" in out
+
+
+def test_fsm_tables_loads_nothing_heavy() -> None:
+    """A fresh interpreter that listed the tables has loaded none of what only other commands need."""
+    code = f"import sys; from fsm.cli import main; main(['tables']); print(set('{HEAVY}'.split()) & set(sys.modules))"
+    environment = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.splitlines()[-1] == "set()"
+
+
+def test_the_package_runs_as_a_module() -> None:
+    """`python -m fsm` is the same program, exit status and all."""
+    assert started("tables").returncode == 0
+    done = started("tables", "nonsense")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+
+
+def test_a_reader_that_goes_away_is_no_traceback() -> None:
+    """`fsm tables consumer-member | head -1`: nothing on stderr, and the exit status of a closed pipe."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    environment = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-m", "fsm", "tables", "consumer-member"]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False, env=environment)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_ctrl_c_is_no_traceback(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupt while a table is read ends the command with 130 and no word."""
+
+    def interrupted(*_: object) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fsm.render.text.listing", interrupted)
+    assert run(capsys, "tables") == (130, "", "")
+
+
+def test_output_in_an_encoding_without_the_character() -> None:
+    """An arrow in a note is written with its code where stdout is ASCII."""
+    environment = {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONIOENCODING": "ascii"}
+    command = [sys.executable, "-m", "fsm", "tables", "consumer-member", "--format", "markdown"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\\u2192 **`JOINING`**" in done.stdout
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    """Where the rename fails, the old content stays and no temporary file is left."""
+    target = tmp_path / "page.md"
+    write(target, b"first")
+    write(target, b"second")
+    assert target.read_bytes() == b"second"
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(InputError, match="cannot be written"):
+        write(tmp_path / "folder", b"third")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "page.md"]
