@@ -12,7 +12,8 @@ interval. What precedes the first interval is not a gap: nobody knows since when
 counts when the union of the wants of its topic inside it is longer than `unowned_ms`, and is reported from the
 first to the last wanted moment. Where the last owner's end is not exact (its log ends without a word), the gap
 begins at the earliest with its last line, and one session timeout before the next start where that is known to
-be later; after the last interval such a gap is not reported, for a silent owner may live. A next interval that was
+be later; after the last interval such a gap is not reported, for a silent owner may live; nor is the one after an interval that
+ended because its topic was deleted. A next interval that was
 `found` (owned before its log tells) ends no gap: nothing is reported.
 
 **Merging.** Overlaps with the same two members, and gaps with the same last and next owner, are sorted by
@@ -28,7 +29,7 @@ found in mid-life, and after a life whose end is `unknown`.
 `SETTLED_MS` of the latest end so far. Moved is the number of partitions assigned in them. The cause is the first
 one in the order lost, left, joined that any turn names; else `told` (by the coordinator).
 
-**Rebalance storm.** A member takes more than `storm_turns` turns, each starting within `window_ms` of the first.
+**Rebalance storm.** A member takes more than `storm_turns` turns in which partitions come or go, each starting within `window_ms` of the first.
 """
 
 from __future__ import annotations
@@ -252,7 +253,7 @@ def holes(
             yield last, _gone_ms(last, new.start_ms, lives), new.start_ms, new
         if last is None or new.end_ms > last.end_ms:
             last = new
-    if last is not None and last.ended not in (*_UNTOLD, Ended.HANGS):
+    if last is not None and last.ended not in (*_UNTOLD, Ended.HANGS, Ended.DELETED):
         yield last, last.end_ms, FOREVER_MS, None
 
 
@@ -307,8 +308,10 @@ def _pattern(text: str) -> Any:
     """
     import re2
 
+    options = re2.Options()
+    options.log_errors = False
     try:
-        return re2.compile(text)
+        return re2.compile(text, options)
     except re2.error:
         return None
 
@@ -458,7 +461,8 @@ def rebalance_storms(group: str, turns: Iterable[Turn], limits: Limits) -> Itera
     """Members that do nothing but rebalance."""
     by_member: dict[str, list[Turn]] = {}
     for turn in turns:
-        by_member.setdefault(turn.member, []).append(turn)
+        if turn.added or turn.removed:
+            by_member.setdefault(turn.member, []).append(turn)
     for member, own in sorted(by_member.items()):
         own.sort(key=lambda t: t.start_ms)
         at = 0

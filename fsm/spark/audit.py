@@ -183,7 +183,7 @@ class Stages:
 
         self.say(f"reading {len(self.inputs.sources)} files, {self.inputs.size / 1e6:.0f} MB")
         pieces = sources.frame(self.spark, self.inputs, self.options.split_bytes)
-        worker = parse.parser(schema.PARSED, self.options.format, self.options.timezone)
+        worker = parse.parser(self.options.format, self.options.timezone)
         parsed = self.write(pieces.mapInArrow(worker, schema.PARSED), "parsed")
         self.write(parsed.where(F.col("record").isNotNull()).select("record.*"), "records")
         self.write(parsed.where(F.col("seen").isNotNull()).select("seen.*"), "files")
@@ -199,7 +199,8 @@ class Stages:
     def _fold(self) -> None:
         from fsm.audit.member import fold  # noqa: PLC0415
         from fsm.spark import conformance, members  # noqa: PLC0415
-        from fsm.spark.fold import folded, rows  # noqa: PLC0415
+        from fsm.spark.fold import folded  # noqa: PLC0415
+        from fsm.spark.groups import only  # noqa: PLC0415
 
         self.say("following each member")
         limits = self.options.limits
@@ -208,8 +209,8 @@ class Stages:
             "folded",
         )
         for name, stage in _FOLDED.items():
-            self.write(rows(told, name), stage)
-        self.write(conformance.judged(self.spark, rows(told, "hop")), "transitions")
+            self.write(only(told, name), stage)
+        self.write(conformance.judged(self.spark, only(told, "hop")), "transitions")
         self.write(conformance.dwell(self.read("transitions")), "dwell")
         shutil.rmtree(self.work / "folded.parquet")
 
@@ -237,7 +238,7 @@ class Stages:
             self.read("member_findings"),
             groups.findings(parts),
             conformance.illegal(self.read("transitions")),
-            *groups.storms(self.read("turns"), self.options.limits),
+            groups.storms(self.read("turns"), self.options.limits),
             self._unparsed(),
         ]
         together = self.write(reduce(DataFrame.unionByName, found), "raw_findings")

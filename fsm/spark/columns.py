@@ -8,11 +8,12 @@ from __future__ import annotations
 import collections.abc
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from enum import StrEnum
 from functools import cache
-from typing import Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import (
     ArrayType,
@@ -25,7 +26,29 @@ from pyspark.sql.types import (
     StructType,
 )
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROWS_A_BATCH = 2000
+"""Rows that a worker hands back at once."""
 _PLAIN: dict[type, DataType] = {str: StringType(), int: LongType(), bool: BooleanType()}
+
+
+def batches(rows: Iterable[dict[str, Any]], schema: StructType) -> Iterator[pa.RecordBatch]:
+    """The rows in Arrow batches, for functions of `mapInArrow`."""
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    arrow = to_arrow_schema(schema)
+    remaining = iter(rows)
+    while some := list(islice(remaining, ROWS_A_BATCH)):
+        yield pa.RecordBatch.from_pylist(some, schema=arrow)
+
+
+def rows_in(given: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+    """The rows of Arrow batches, one after the other."""
+    for batch in given:
+        yield from batch.to_pylist()
 
 
 @cache

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from typing import Any
+
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from fsm.audit.conformance import illegal_transitions
+from fsm.audit.findings import Finding
+from fsm.audit.rows import Hop
+from fsm.spark.columns import reader
+from fsm.spark.groups import only, walked
 from fsm.table import Table
 from fsm.tables import ALL
 
@@ -37,6 +45,17 @@ def judged(spark: SparkSession, hops: DataFrame) -> DataFrame:
         .withColumn("judged", known)
         .select(*hops.columns, "allowed_by", "judged")
     )
+
+
+def illegal(judged_: DataFrame) -> DataFrame:
+    """Findings for the transitions that their table does not have, or that do not follow the one before."""
+    broken = (F.col("previous") != "") & (F.col("previous") != F.col("state"))
+    wrong = judged_.where(F.col("judged") & (F.col("allowed_by").isNull() | broken))
+    return only(walked(wrong, _worded, finding=Finding), "finding")
+
+
+def _worded(rows: Iterable[dict[str, Any]]) -> Iterator[Finding]:
+    return illegal_transitions(map(reader(Hop), rows))
 
 
 def dwell(judged_: DataFrame) -> DataFrame:

@@ -50,11 +50,11 @@ def with_lines(findings: DataFrame, records: DataFrame, seen: DataFrame) -> Data
         )
         .select("id", F.col("places.place").alias("shown"))
     )
-    none = F.lit(None).cast(findings.schema["evidence"].dataType)
+    empty = F.array().cast(findings.schema["evidence"].dataType)
     return (
         known.drop("evidence")
         .join(shown, "id", "left")
-        .withColumn("evidence", F.coalesce("shown", F.coalesce(none, F.array().cast(findings.schema["evidence"].dataType))))
+        .withColumn("evidence", F.coalesce("shown", empty))
         .select(*findings.columns)
     )
 

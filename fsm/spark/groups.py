@@ -20,13 +20,13 @@ from pyspark.sql.types import StructField, StructType
 from fsm.audit import group as rules
 from fsm.audit.findings import Cause, Finding
 from fsm.audit.limits import Limits
-from fsm.audit.rows import Begun, Ended, Interval, Life, Turn, Want
-from fsm.spark.columns import converter, reader, struct_of
+from fsm.audit.rows import NOWHERE, Begun, Ended, Interval, Life, Turn, Want
+from fsm.spark.columns import batches, converter, reader, rows_in, struct_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ROWS_A_BATCH = 2000
+WANTS_HELD = 2000
 UNTOLD = [Ended.LOG_ENDED.value, Ended.RESTARTED.value]
 
 Walk = Callable[[Iterable[dict[str, Any]]], Iterator[Any]]
@@ -74,19 +74,9 @@ def walked(frame: DataFrame, walk: Walk, **kinds: type) -> DataFrame:
 
 
 def _arrow(walk: Walk, schema: StructType, names: dict[type, str]) -> Any:
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa  # noqa: PLC0415  a worker's import
-        from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415
-
-        arrow = to_arrow_schema(schema)
-        waiting: list[dict[str, Any]] = []
-        for item in walk(row for batch in batches for row in batch.to_pylist()):
-            waiting.append({names[type(item)]: converter(type(item))(item)})
-            if len(waiting) >= ROWS_A_BATCH:
-                yield pa.RecordBatch.from_pylist(waiting, schema=arrow)
-                waiting = []
-        if waiting:
-            yield pa.RecordBatch.from_pylist(waiting, schema=arrow)
+    def run(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        found = ({names[type(item)]: converter(type(item))(item)} for item in walk(rows_in(given)))
+        return batches(found, schema)
 
     return run
 
@@ -194,10 +184,10 @@ def _by_topic(wants: DataFrame, topics: DataFrame) -> DataFrame:
     return by_name.unionByName(by_pattern)
 
 
-def _matching(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
+def _matching(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in given:
         keep = [
-            rules.matches(pattern, topic)
+            rules.pattern_matches(pattern, topic)
             for pattern, topic in zip(
                 batch.column("pattern").to_pylist(), batch.column("topic").to_pylist(), strict=True
             )
@@ -231,10 +221,10 @@ def _islands(rows: Iterable[dict[str, Any]]) -> list[Want]:
     for row in rows:
         first = first or row
         spans.append((row["start_ms"], row["end_ms"]))
-        if len(spans) > ROWS_A_BATCH:  # thousands of members want the same; keep only what differs
+        if len(spans) > WANTS_HELD:  # thousands of members want the same; keep only what differs
             spans = rules.union(spans)
     return [
-        Want(first["group"], "", first["topic"], "", start, end, rules.NOWHERE) for start, end in rules.union(spans)
+        Want(first["group"], "", first["topic"], "", start, end, NOWHERE) for start, end in rules.union(spans)
     ]
 
 
@@ -248,8 +238,9 @@ def _one_partition(
         yield GroupOverlap(group, overlap)
     for gap in rules.gaps(intervals, wanted, lives, (known.dark_until_ms, known.dark_from_ms), limits):
         yield GroupGap(group, gap)
-    for start_ms, end_ms in rules.unowned(intervals):
-        yield Hole(group, start_ms, end_ms)
+    for _, start_ms, end_ms, new in rules.holes(intervals, {}):
+        if new is not None:
+            yield Hole(group, start_ms, end_ms)
 
 
 def findings(parts: DataFrame) -> DataFrame:
@@ -258,7 +249,7 @@ def findings(parts: DataFrame) -> DataFrame:
         DataFrame.unionByName,
         (
             _merged(only(parts, "overlap"), GroupOverlap, rules.double),
-            _merged(only(parts, "gap"), GroupGap, rules.unowned_finding),
+            _merged(only(parts, "gap"), GroupGap, rules.unowned),
         ),
     )
 
@@ -300,3 +291,14 @@ def rebalances(turns: DataFrame, parts: DataFrame) -> DataFrame:
 
 def _turn_or_hole(row: dict[str, Any]) -> Turn | tuple[int, int]:
     return reader(Turn)(row["turn"]) if row["turn"] else (row["start_ms"], row["end_ms"])
+
+
+def storms(turns: DataFrame, limits: Limits) -> DataFrame:
+    """Findings for members that do nothing but rebalance."""
+
+    def walk(rows: Iterable[dict[str, Any]]) -> Iterator[Finding]:
+        for (group, _), mine in groupby(rows, key=lambda r: (r["group"], r["member"])):
+            yield from rules.rebalance_storms(group, map(reader(Turn), mine), limits)
+
+    in_order = turns.repartition("group", "member").sortWithinPartitions("group", "member", "start_ms", "end_ms")
+    return only(walked(in_order, walk, finding=Finding), "finding")

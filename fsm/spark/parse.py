@@ -12,13 +12,13 @@ from zoneinfo import ZoneInfo
 from fsm.logs import Format, formats
 from fsm.logs.entries import Entry
 from fsm.logs.pieces import READ_ERRORS, Piece, PieceReader
-from fsm.spark.columns import converter
+from fsm.spark.columns import batches, converter, rows_in
+from fsm.spark.schema import PARSED
 from fsm.trace import TraceRecord
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ROWS_A_BATCH = 2000
 SHAPES_A_PIECE = 40
 SHAPE_LENGTH = 100
 TEXT_LENGTH = 300
@@ -28,27 +28,21 @@ _VARIABLE = re.compile(rb"[0-9a-fA-F]{8,}|\d+")
 _LEVEL = re.compile(rb"\b(TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b")
 
 
-def parser(schema: pa.Schema, wanted: str, timezone: str) -> Any:
+def parser(wanted: str, timezone: str) -> Any:
     """The function for `mapInArrow`: reads pieces, gives rows of `schema.PARSED`."""
 
-    def parse(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa  # noqa: PLC0415  a worker's import
-
+    def parse(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         zone = UTC if timezone == "UTC" else ZoneInfo(timezone)
         chosen = [f for f in formats() if wanted in ("auto", f.name)]
-        rows: list[dict[str, Any]] = []
-        for batch in batches:
-            for given in batch.to_pylist():
-                piece = Piece(given["file"], given["start"], given["end"], given["gzipped"])
-                for row in rows_of(piece, chosen, zone, given["cluster"]):
-                    rows.append(row)
-                    if len(rows) >= ROWS_A_BATCH:
-                        yield pa.RecordBatch.from_pylist(rows, schema=schema)
-                        rows = []
-        if rows:
-            yield pa.RecordBatch.from_pylist(rows, schema=schema)
+        return batches(_all_rows(rows_in(given), chosen, zone), PARSED)
 
     return parse
+
+
+def _all_rows(pieces: Iterable[dict[str, Any]], chosen: Sequence[Format], zone: tzinfo) -> Iterator[dict[str, Any]]:
+    for row in pieces:
+        piece = Piece(row["file"], row["start"], row["end"], row["gzipped"])
+        yield from rows_of(piece, chosen, zone, row["cluster"])
 
 
 def rows_of(piece: Piece, chosen: Sequence[Format], zone: tzinfo, cluster: str = "") -> Iterator[dict[str, Any]]:
@@ -76,6 +70,7 @@ class Summary:
         self.first_ms: int | None = None
         self.last_ms: int | None = None
         self.error = ""
+        self.bad_line, self.bad_text = 0, ""
 
     def take(self, entry: Entry, zone: tzinfo) -> Sequence[TraceRecord]:
         """The records of an entry, counted."""
@@ -83,7 +78,7 @@ class Summary:
         if entry.format is None:
             if entry.data.strip():
                 self.orphans += 1
-                self._shape(entry.data)
+                self._shape(entry)
             return ()
         self.entries += 1
         self.layouts[f"{entry.format.name}/{entry.format.layout}"] += 1
@@ -92,7 +87,7 @@ class Summary:
         found = entry.format.parse(entry.data.decode("utf-8", "replace"), zone)
         if found is None:
             self.not_understood += 1
-            self._shape(entry.data)
+            self._shape(entry)
             return ()
         if found:
             self._count(found, entry)
@@ -107,11 +102,12 @@ class Summary:
         self.first_ms = ts_ms if self.first_ms is None else min(self.first_ms, ts_ms)
         self.last_ms = ts_ms if self.last_ms is None else max(self.last_ms, ts_ms)
 
-    def _shape(self, data: bytes) -> None:
+    def _shape(self, entry: Entry) -> None:
         """Counts the line under its shape; what is rare in a full table goes under an empty name."""
-        line = data.split(b"\n", 1)[0][: 4 * SHAPE_LENGTH]
-        shape = _VARIABLE.sub(b"#", line)[:SHAPE_LENGTH].decode("utf-8", "replace")
-        shape = "".join(c if c.isprintable() else "\ufffd" for c in shape)
+        line = entry.data.split(b"\n", 1)[0][: 4 * SHAPE_LENGTH]
+        if not self.bad_line:
+            self.bad_line, self.bad_text = entry.number, printable(line)
+        shape = printable(_VARIABLE.sub(b"#", line)[:SHAPE_LENGTH])
         self.shapes[shape if shape in self.shapes or len(self.shapes) < SHAPES_A_PIECE else ""] += 1
 
     def row(self, lines: int) -> dict[str, Any]:
@@ -129,14 +125,21 @@ class Summary:
             "layouts": sorted(self.layouts.items()),
             "levels": sorted(self.levels.items()),
             "shapes": sorted(self.shapes.items()),
+            "bad_line": self.bad_line,
+            "bad_text": self.bad_text,
             "first_ms": self.first_ms,
             "last_ms": self.last_ms,
             "error": self.error,
         }
 
 
+def printable(line: bytes) -> str:
+    """The line as text, with a mark for whatever is no printable character."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in line.decode("utf-8", "replace"))
+
+
 def _record_row(record: TraceRecord, entry: Entry, piece: Piece, seq: int, cluster: str) -> dict[str, Any]:
-    text = entry.data.split(b"\n", 1)[0][: 2 * TEXT_LENGTH].decode("utf-8", "replace")
+    text = printable(entry.data.split(b"\n", 1)[0][: 2 * TEXT_LENGTH])
     row = _RECORD(record)
     if cluster:
         row["group"] = f"{cluster}:{record.group}"

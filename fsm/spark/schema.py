@@ -51,6 +51,8 @@ PIECE = StructType(
         _field("layouts", COUNTS),
         _field("levels", COUNTS),
         _field("shapes", COUNTS),
+        _field("bad_line", LONG),  # the first line that was not understood, from 1; 0 where there is none
+        _field("bad_text", TEXT),
         _field("first_ms", LONG, nullable=True),  # no record in the piece
         _field("last_ms", LONG, nullable=True),
         _field("error", TEXT),

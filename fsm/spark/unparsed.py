@@ -1,0 +1,79 @@
+"""What could not be read or understood, as findings: nothing is skipped in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from fsm.audit.findings import Evidence, Finding, FindingKind, finding
+from fsm.logs.pieces import Unreadable
+from fsm.spark.evidence import line_bases
+from fsm.spark.groups import only, walked
+
+SHAPES = 5
+"""Shapes that the summary of one file shows."""
+_ROW = (
+    "file string, lines long, cut_lines long, error string, start_ms long, end_ms long, "
+    "bad struct<line: long, text: string>, top array<struct<n: long, shape: string>>"
+)
+
+
+def findings(spark: SparkSession, seen: DataFrame, unreadable: Sequence[Unreadable]) -> DataFrame:
+    """One finding for each file with lines that were not understood, that is damaged, or that cannot be opened."""
+    refused = [(u.file, 0, 0, u.reason, 0, 0, None, None) for u in unreadable]
+    rows = _by_file(seen).union(spark.createDataFrame(refused, _ROW))
+    return only(walked(rows, _worded, finding=Finding), "finding")
+
+
+def _by_file(seen: DataFrame) -> DataFrame:
+    """A row for each file that has something to report, with its first bad line and its commonest shapes."""
+    shapes = (
+        seen.select("file", F.explode("shapes").alias("shape", "n"))
+        .groupBy("file", "shape")
+        .agg(F.sum("n").alias("n"))
+        .groupBy("file")
+        .agg(F.slice(F.sort_array(F.collect_list(F.struct((-F.col("n")).alias("n"), "shape"))), 1, SHAPES).alias("top"))
+    )
+    first_bad = F.when(
+        F.col("bad_line") > 0, F.struct((F.col("lines_before") + F.col("bad_line")).alias("line"), "bad_text")
+    )
+    counts = (
+        seen.join(line_bases(seen), ["file", "piece"])
+        .groupBy("file")
+        .agg(
+            F.sum(F.col("orphans") + F.col("not_understood")).alias("lines"),
+            F.sum("cut_lines").alias("cut_lines"),
+            F.max("error").alias("error"),
+            F.coalesce(F.min("first_ms"), F.lit(0)).alias("start_ms"),
+            F.coalesce(F.max("last_ms"), F.lit(0)).alias("end_ms"),
+            F.min(first_bad).alias("bad"),
+        )
+    )
+    worth = (F.col("lines") > 0) | (F.col("cut_lines") > 0) | (F.col("error") != "")
+    columns = ["file", "lines", "cut_lines", "error", "start_ms", "end_ms", "bad", "top"]
+    return counts.where(worth).join(shapes, "file", "left").select(*columns)
+
+
+def _worded(rows: Iterable[dict[str, Any]]) -> Iterator[Finding]:
+    for row in rows:
+        bad = row["bad"] or {"line": 0, "bad_text": ""}
+        shown = Evidence(row["file"], -1, bad["line"], bad["bad_text"] or "")
+        found = finding(
+            FindingKind.UNPARSED_LINES, "", "", row["start_ms"], row["end_ms"], summary="; ".join(_what(row))
+        )
+        yield replace(found, evidence=(shown,))
+
+
+def _what(row: dict[str, Any]) -> Iterator[str]:
+    file = row["file"]
+    if row["error"]:
+        yield f"{file} was not read to its end: {row['error']}"
+    if row["lines"]:
+        top = " | ".join(f"{-s['n']} x {s['shape'] or 'others'}" for s in row["top"] or ())
+        yield f"{row['lines']} lines of {file} were not understood, the commonest: {top}"
+    if row["cut_lines"]:
+        yield f"{row['cut_lines']} lines of {file} are too long and were cut"
