@@ -23,8 +23,11 @@ class TableError(FsmError):
         self.problems = problems
         super().__init__(f"table {table!r}: " + "; ".join(problems))
 
+    def __reduce__(self) -> tuple[type[TableError], tuple[str, tuple[str, ...]]]:
+        return type(self), (self.table, self.problems)
 
-class IllegalTransition(FsmError):
+
+class IllegalTransition(FsmError):  # noqa: N818  # a step that is refused, named as the design names it
     """The table has no cell for this event in this state. The machine stays where it was.
 
     `legal` names the events the state does handle, in table order.
@@ -55,3 +58,6 @@ class InputError(FsmError):
         place = f"{where}: " if where else ""
         advice = f"; {remedy}" if remedy else ""
         super().__init__(f"{place}{what}{advice}")
+
+    def __reduce__(self) -> tuple[type[InputError], tuple[str, str, str]]:
+        return type(self), (self.what, self.where, self.remedy)

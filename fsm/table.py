@@ -427,7 +427,7 @@ def _foreign_members(table: Table) -> Iterator[str]:
     for role in ("terminal", "exits", "nested"):
         for member in getattr(table, role):
             if not isinstance(member, state_type):
-                yield f"{role}: {member!r} is not a state of this table"
+                yield f"{role}: {member!r} is no state of this table"
     for number, line in enumerate(table.rows, 1):
         where = f"line {number}"
         if not line.states or not line.events:
@@ -435,7 +435,7 @@ def _foreign_members(table: Table) -> Iterator[str]:
         for given, wanted, role in ((line.states, state_type, "state"), (line.events, event_type, "event")):
             for member in given:
                 if not isinstance(member, wanted):
-                    yield f"{where}: {member!r} is not a {role} of this table"
+                    yield f"{where}: {member!r} is no {role} of this table"
         yield from _foreign_steps(table, line, where)
 
 
@@ -483,7 +483,7 @@ def _misfits(table: Table) -> Iterator[str]:
         if state in table.nested:
             yield f"{state.name} is terminal and cannot hold a nested table"
     if table.initial in inside or table.initial in table.exits:
-        yield f"initial: {table.initial.name} is not a state of this table itself"
+        yield f"initial: {table.initial.name} is no state of this table itself"
 
 
 def _ways_out_of_terminal(table: Table) -> Iterator[str]:
