@@ -1,0 +1,48 @@
+"""What the kinds and causes of findings mean, for a reader who meets them for the first time."""
+
+from __future__ import annotations
+
+KINDS = {
+    "double_ownership": "Two members held the same partition at once, as their applications saw it. Records may have "
+    "been processed twice and offsets committed over each other.",
+    "unowned_partition": "A subscribed partition had no owner while members lived. Its lag grew meanwhile.",
+    "lost_without_callback": "Partitions were taken from an application that was never told. It may still be working "
+    "on them.",
+    "partitions_lost": "Partitions went through the lost callback: somebody else may own them already, so what was "
+    "not committed is processed again.",
+    "callback_not_owned": "A callback named partitions that the application no longer held. Clean-up code may have "
+    "run twice.",
+    "late_leave": "A member said that it leaves, but told the coordinator later. Its partitions waited meanwhile.",
+    "member_out_for_good": "A fatal error ended the membership while the process lived on. Restart the process.",
+    "fencing_loop": "A member lost its membership again and again. Look for two processes with one instance id, or "
+    "processing that takes longer than max.poll.interval.ms.",
+    "listener_error": "A rebalance listener raised an error.",
+    "slow_callback": "A rebalance callback took longer than the group waits for a member.",
+    "ran_twice": "A connector or task ran on two workers at once.",
+    "unassigned_work": "A connector or task ran nowhere though nobody had paused or stopped it.",
+    "config_lag": "A Connect worker did not catch up with the config topic.",
+    "task_zombie": "A task did not stop when told to, and went on beside its successor.",
+    "stuck_state": "A member stayed in a passing state for longer than its configuration allows.",
+    "rebalance_storm": "The group rebalanced so often that little else got done.",
+    "heartbeat_gap": "No heartbeat for longer than the session allows.",
+    "illegal_transition": "A member took a step that its state table does not have: a bug in the client, a version "
+    "with other rules, or lines missing from the log.",
+    "unparsed_lines": "Lines that were not understood. What they say is missing from this report.",
+}
+"""Kind of finding -> what it means for the operator."""
+
+CAUSES = {
+    "killed": "the owner's log ends without a close",
+    "static_member_away": "a static member left on purpose and its partitions wait for it",
+    "scheduled_delay": "Connect waits before it moves the work of a worker that went away",
+    "session_expired": "the coordinator heard nothing from the member for a session",
+    "no_poll": "the application did not poll within max.poll.interval.ms",
+    "slow_callback": "a callback outlived the rebalance timeout",
+    "fenced": "the coordinator refused the member's id, epoch or instance id",
+    "fatal_error": "an error after which the client gives up",
+    "close_hangs": "close() began and never came back",
+    "revoked": "it was given up in time, and the next owner took long",
+    "coordinator_lost": "the coordinator could not be reached",
+    "unknown": "the logs do not tell",
+}
+"""Cause of a finding -> the cause in words."""

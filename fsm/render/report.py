@@ -1,0 +1,276 @@
+"""One HTML page about one audit, for an operator at three in the morning.
+
+The page needs nothing beside itself: no network, no script to be readable, no fonts. What it shows may have been
+written by anyone who can write a log line, so every text passes one door (`Environment.finalize` below) that bounds
+it and makes it visible, and then jinja2's escaping; a content policy forbids the browser everything but this page's
+own style and its one script, by hash. The page is bounded whatever is put in; what is left out is counted.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from html import escape
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from fsm.errors import InputError
+from fsm.render import glossary, shades, wording
+from fsm.render.inline import counted_diagram
+from fsm.render.timeline import Chart, Numbered, chart, close_up, style_of
+from fsm.render.views import (
+    Count,
+    Dwell,
+    EdgeCount,
+    EvidenceLine,
+    FindingView,
+    GroupView,
+    Inputs,
+    KindTotal,
+    MachineView,
+    Mark,
+    MemberView,
+    OwnedSpan,
+    PartitionView,
+    RebalanceView,
+    Report,
+    StateSpan,
+    Stretch,
+    Unreadable,
+)
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+__all__ = [
+    "Count",
+    "Dwell",
+    "EdgeCount",
+    "EvidenceLine",
+    "FindingView",
+    "GroupView",
+    "Inputs",
+    "KindTotal",
+    "MachineView",
+    "Mark",
+    "MemberView",
+    "OwnedSpan",
+    "PartitionView",
+    "RebalanceView",
+    "Report",
+    "StateSpan",
+    "Stretch",
+    "Unreadable",
+    "render",
+]
+
+FINDINGS_BUDGET = 1_000_000
+CHARTS_BUDGET = 1_200_000
+CLOSE_UPS_BUDGET = 250_000
+"""Characters that the parts of a page may take, about; the whole stays below 3 MB."""
+MOST_CLOSE_UPS = 60
+MOST_GROUPS = 200
+MOST_ROWS = 200
+"""Longest table of anything else; the rest is counted."""
+MOST_EVIDENCE = 8
+_SEVERITIES = ("error", "warning", "info")
+_OPEN_GROUPS = 5
+_OPEN_FINDINGS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """A group as the page shows it."""
+
+    number: int
+    view: GroupView
+    findings: tuple[Numbered, ...]
+    chart: Chart
+    states: tuple[tuple[str, str], ...]
+    """(state, class) of the states that appear, for the legend."""
+
+    def count(self, severity: str) -> int:
+        return sum(n.severity == severity for n in self.findings)
+
+
+def render(report: Report) -> str:
+    """The page. The same report gives the same bytes. Raises `InputError` where jinja2 is not installed."""
+    page = _environment().get_template("report.html")
+    return page.render(_context(report))
+
+
+def _environment() -> Environment:
+    try:
+        import jinja2
+    except ImportError:
+        raise InputError("the report needs the jinja2 package", remedy="pip install 'rebalance-fsm[spark]'") from None
+
+    def visible(value: Any) -> Any:
+        return wording.shown(value) if type(value) is str else value
+
+    loader = jinja2.FunctionLoader(_template)
+    environment = jinja2.Environment(
+        loader=loader,
+        autoescape=True,
+        finalize=visible,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        {
+            f.__name__: f
+            for f in (wording.name, wording.utc, wording.clock, wording.lasting, wording.span, wording.size)
+        },
+        number="{:,}".format,
+        many=wording.many,
+        words=_words,
+    )
+    return environment
+
+
+def _template(name: str) -> str:
+    return (files("fsm.render") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _words(kind: str) -> str:
+    """`double_ownership` as a reader says it."""
+    return wording.name(kind).replace("_", " ")
+
+
+def _context(report: Report) -> dict[str, Any]:
+    from markupsafe import Markup
+
+    numbered = [Numbered(i, found) for i, found in enumerate(report.findings, 1)]
+    kept = list(_fitting(numbered))
+    total = sum(kind.count for kind in report.findings_total) or len(numbered)
+    groups, charts_hidden = _groups(report, kept)
+    script = _template("report.js")
+    return {
+        "report": report,
+        "inputs": report.inputs,
+        "verdict": _verdict(report),
+        "counts": [(severity, _total(report, severity)) for severity in _SEVERITIES],
+        "kinds": _kinds(report),
+        "findings": [(s, [n for n in kept if n.severity == s]) for s in _SEVERITIES],
+        "findings_hidden": max(0, total - len(kept)),
+        "groups": groups,
+        "groups_hidden": report.groups_hidden + charts_hidden,
+        "by_group": {g.view.group: g for g in groups},
+        "close_ups": _close_ups(kept, groups),
+        "machines": [_machine(i, m) for i, m in enumerate(report.machines[:MOST_ROWS], 1)],
+        "meanings": glossary.KINDS,
+        "causes": glossary.CAUSES,
+        "glyphs": [(shades.GLYPHS[g], g, shades.GLYPH_NAMES[g]) for g in shades.GLYPHS],
+        "shades": [f"{family}{i}" for family, n in shades.SHADES.items() for i in range(n)],
+        "members": sum(len(g.members) + g.members_hidden for g in report.groups),
+        "rows": MOST_ROWS,
+        "open_findings": _OPEN_FINDINGS,
+        "open_groups": _OPEN_GROUPS,
+        "evidence": MOST_EVIDENCE,
+        "markup": Markup,
+        "style": Markup(_template("report.css")),  # noqa: S704  the package's own file
+        "script": Markup(script),  # noqa: S704  the package's own file
+        "script_hash": b64encode(sha256(script.encode()).digest()).decode(),
+    }
+
+
+def _fitting(found: Iterable[Numbered]) -> Iterator[Numbered]:
+    """The first findings that fit on the page."""
+    left = FINDINGS_BUDGET
+    for n in found:
+        left -= 900 + sum(map(_cost, _texts(n.finding)))
+        if left < 0:
+            return
+        yield n
+
+
+def _texts(found: FindingView) -> Iterator[str]:
+    yield from (found.kind, found.group, found.member, found.partitions, found.summary)
+    for line in found.evidence[:MOST_EVIDENCE]:
+        yield from (line.file, line.text)
+
+
+def _cost(text: str) -> int:
+    return len(escape(wording.shown(text)))
+
+
+def _total(report: Report, severity: str) -> int:
+    return sum(kind.count for kind in report.findings_total if kind.severity == severity)
+
+
+def _kinds(report: Report) -> list[KindTotal]:
+    """Kinds with their counts, the worst severity first and then the most frequent."""
+    rank = {severity: i for i, severity in enumerate(_SEVERITIES)}
+    return sorted(report.findings_total, key=lambda k: (rank.get(k.severity, 3), -k.count, k.kind))[:MOST_ROWS]
+
+
+def _verdict(report: Report) -> tuple[str, str]:
+    """(class, headline)."""
+    errors, warnings = _total(report, "error"), _total(report, "warning")
+    if errors:
+        more = f" and {wording.many(warnings, 'warning')}" if warnings else ""
+        return "error", wording.many(errors, "error") + more
+    if warnings:
+        return "warning", f"No errors, {wording.many(warnings, 'warning')}"
+    if not report.inputs.records:
+        return "blind", "Nothing was recognised: this says nothing about the group"
+    return "good", "Nothing is wrong in what these logs show"
+
+
+def _groups(report: Report, findings: Sequence[Numbered]) -> tuple[list[_Group], int]:
+    """Groups with their charts while there is room, and how many are left out.
+
+    A group gets at most half of the room that is left, so that one large group does not hide all others.
+    """
+    states = shades.state_classes(s.state for g in report.groups for m in g.members for s in m.states)
+    by_group: dict[str, list[Numbered]] = {}
+    for n in findings:
+        by_group.setdefault(n.finding.group, []).append(n)
+    room, shown = CHARTS_BUDGET, list[_Group]()
+    for number, view in enumerate(report.groups[:MOST_GROUPS], 1):
+        if room < 20_000:
+            break
+        found = tuple(by_group.get(view.group, ()))
+        drawn = chart(view, found, style_of(view, states), room // 2)
+        room -= drawn.size + 3000
+        used = sorted({s.state for m in view.members for s in m.states})[:MOST_ROWS]
+        shown.append(_Group(number, view, found, drawn, tuple((s, states[s]) for s in used)))
+    return shown, len(report.groups) - len(shown)
+
+
+def _close_ups(findings: Iterable[Numbered], groups: Iterable[_Group]) -> dict[int, Chart]:
+    """Number of a finding -> its surroundings, for the worst findings."""
+    by_name = {g.view.group: g for g in groups}
+    drawn: dict[int, Chart] = {}
+    room = CLOSE_UPS_BUDGET
+    for n in findings:
+        group = by_name.get(n.finding.group)
+        if group is None or n.severity == "info":
+            continue
+        picture = close_up(group.view, n, style_of(group.view, dict(group.states)))
+        if picture is not None and picture.size <= room:
+            drawn[n.number] = picture
+            room -= picture.size
+        if len(drawn) >= MOST_CLOSE_UPS:
+            break
+    return drawn
+
+
+def _machine(number: int, machine: MachineView) -> dict[str, Any]:
+    counts: dict[tuple[str, str], int] = {}
+    edges = sorted(machine.edges, key=lambda e: (not e.illegal, -e.count, e.state, e.next_state))
+    for edge in edges[:MOST_ROWS]:
+        pair = wording.name(edge.state), wording.name(edge.next_state)
+        counts[pair] = counts.get(pair, 0) + edge.count
+    return {
+        "name": machine.name,
+        "svg": counted_diagram(machine.name, counts, f"d{number}-"),
+        "edges": edges[:MOST_ROWS],
+        "hidden": max(0, len(edges) - MOST_ROWS),
+        "dwell": machine.dwell[:MOST_ROWS],
+        "steps": sum(edge.count for edge in edges),
+        "illegal": sum(edge.count for edge in edges if edge.illegal),
+    }

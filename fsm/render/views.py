@@ -1,0 +1,213 @@
+"""What a report is made of: plain values, filled by whoever knows the audit.
+
+Kinds, severities, causes, states and names are texts here. All of them may come from a log and are treated as
+hostile when they are drawn. Times are epoch milliseconds. Lists are given worst first and bounded by the caller;
+the numbers called `..._hidden` say how many were left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How often something was seen."""
+
+    name: str
+    count: int
+
+
+class Unreadable(NamedTuple):
+    """A file that could not be read, and why."""
+
+    file: str
+    reason: str
+
+
+class Stretch(NamedTuple):
+    """From when to when."""
+
+    start_ms: int
+    end_ms: int
+
+
+class EvidenceLine(NamedTuple):
+    """A log line that shows a finding; `line` is 0 where its number is not known."""
+
+    file: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class KindTotal:
+    """How many findings of one kind and severity there are, shown or not."""
+
+    kind: str
+    severity: str
+    count: int
+
+
+class StateSpan(NamedTuple):
+    """A member was in a state."""
+
+    state: str
+    start_ms: int
+    end_ms: int
+
+
+class Mark(NamedTuple):
+    """An instant in the life of a member, such as `poll_expired` or `fenced`."""
+
+    ts_ms: int
+    kind: str
+    text: str
+
+
+class OwnedSpan(NamedTuple):
+    """A member owned a partition; `ended` says how it ended, as in `revoked` or `log_ended`."""
+
+    member: str
+    start_ms: int
+    end_ms: int
+    ended: str
+
+
+class RebalanceView(NamedTuple):
+    """One rebalance of a group."""
+
+    start_ms: int
+    end_ms: int
+    cause: str
+    members: int
+    """How many members took part."""
+    moved: int
+    """How many partitions changed hands."""
+    without_owner_ms: int
+    """The longest time that one of them had no owner."""
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeCount:
+    """How often members went from one state to the next; `illegal` where the table has no such step."""
+
+    state: str
+    next_state: str
+    count: int
+    illegal: bool
+
+
+class Dwell(NamedTuple):
+    """How long members stayed in a state."""
+
+    state: str
+    times: int
+    median_ms: int
+    p99_ms: int
+    max_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What was read, and what of it was understood."""
+
+    files: int = 0
+    bytes: int = 0
+    lines: int = 0
+    records: int = 0
+    orphans: int = 0
+    """Lines that belong to no entry of a known layout."""
+    not_understood: int = 0
+    """Entries that speak of membership in words that no parser knows."""
+    layouts: tuple[Count, ...] = ()
+    levels: tuple[Count, ...] = ()
+    gzipped_files: int = 0
+    unreadable: tuple[Unreadable, ...] = ()
+    shapes: tuple[Count, ...] = ()
+    """What was not understood, by shape."""
+    notes: tuple[str, ...] = ()
+    """What a reader must know before trusting the report, one sentence each."""
+
+
+@dataclass(frozen=True, slots=True)
+class FindingView:
+    """One thing that is wrong, or worth knowing."""
+
+    kind: str
+    severity: str
+    """`error`, `warning` or `info`."""
+    group: str
+    member: str
+    start_ms: int
+    end_ms: int
+    partitions: str
+    """As short text, as in `orders-[0, 1]`."""
+    cause: str
+    summary: str
+    evidence: tuple[EvidenceLine, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MemberView:
+    """One member of a group, over all its lives."""
+
+    member: str
+    client: str = ""
+    protocol: str = ""
+    version: str = ""
+    coverage: str = ""
+    """How much of its life the log shows, in words."""
+    states: tuple[StateSpan, ...] = ()
+    marks: tuple[Mark, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    """Who owned a partition, when nobody did, and when more than one did."""
+
+    topic: str
+    partition: int
+    spans: tuple[OwnedSpan, ...] = ()
+    gaps: tuple[Stretch, ...] = ()
+    overlaps: tuple[Stretch, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """One group's timeline."""
+
+    group: str
+    start_ms: int
+    end_ms: int
+    members: tuple[MemberView, ...] = ()
+    members_hidden: int = 0
+    partitions: tuple[PartitionView, ...] = ()
+    partitions_hidden: int = 0
+    rebalances: tuple[RebalanceView, ...] = ()
+    rebalances_hidden: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MachineView:
+    """The traffic on one state table; `name` is the table's, as in `consumer-member`."""
+
+    name: str
+    edges: tuple[EdgeCount, ...] = ()
+    dwell: tuple[Dwell, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything that stands in a report."""
+
+    title: str
+    inputs: Inputs
+    start_ms: int
+    end_ms: int
+    findings_total: tuple[KindTotal, ...] = ()
+    findings: tuple[FindingView, ...] = ()
+    groups: tuple[GroupView, ...] = ()
+    groups_hidden: int = 0
+    machines: tuple[MachineView, ...] = ()
