@@ -49,6 +49,9 @@ class Key(NamedTuple):
     member: str
     mixed: bool = False
     """Several members; `mixed.separate` tells which."""
+    rank: int = 0
+    """Position of the file among the member's files, oldest first: lines of one moment are in this order, then in
+    that of their offsets."""
 
 
 class _Span(NamedTuple):
@@ -103,15 +106,26 @@ def members(group: str, client_id: str, facts: Sequence[Facts]) -> dict[str, Key
     mixed = {file for file in files if _at_once(holds[file], ids)}
     joined = _joined(files, holds)
     if not mixed and not _at_once(set(ids), ids) and not _silent_twins(joined, files, holds):
-        return {file: Key(group, client_id) for file in files}
+        return _ranked({file: Key(group, client_id) for file in files}, files)
     if len(joined) == 1:
-        return {file: Key(group, client_id, mixed=bool(mixed)) for file in files}
+        return _ranked({file: Key(group, client_id, mixed=bool(mixed)) for file in files}, files)
     keys = {}
     for own in joined:
         label = _label(own[0], [other[0] for other in joined])
         for file in own:
             keys[file] = Key(group, f"{client_id} ({label})", mixed=not mixed.isdisjoint(own))
-    return keys
+    return _ranked(keys, files)
+
+
+def _ranked(keys: Mapping[str, Key], files: Mapping[str, _Span]) -> dict[str, Key]:
+    """The files of each member by age."""
+    ranks: dict[str, int] = {}
+    out = {}
+    for file in sorted(keys, key=lambda name: (files[name], name)):
+        key = keys[file]
+        ranks[key.member] = ranks.get(key.member, -1) + 1
+        out[file] = key._replace(rank=ranks[key.member])
+    return out
 
 
 def _spans(named: Iterable[tuple[str, Facts]]) -> dict[str, _Span]:

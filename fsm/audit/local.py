@@ -133,13 +133,14 @@ def _parse(format_: Format | None, data: bytes, zone: tzinfo) -> Sequence[TraceR
 
 def _by_member(seen: Iterable[Seen], keys: dict[Source, Key]) -> Iterator[tuple[Key, Iterable[Seen]]]:
     """The records of each member in order."""
-    owned: dict[Key, list[Seen]] = {}
+    owned: dict[Key, list[tuple[int, Seen]]] = {}
     for one in seen:
         key = keys.get((one.record.group, one.record.client_id, one.place.file))
         if key is not None:
-            owned.setdefault(key, []).append(one)
-    for key, own in sorted(owned.items()):
-        own.sort(key=lambda s: (s.record.ts_ms, s.place))
+            owned.setdefault(key._replace(rank=0), []).append((key.rank, one))
+    for key, ranked in sorted(owned.items()):
+        ranked.sort(key=lambda r: (r[1].record.ts_ms, r[0], r[1].place.offset))
+        own = [one for _, one in ranked]
         if not key.mixed:
             yield key, own
             continue

@@ -60,6 +60,8 @@ class Case:
     """Nothing was wrong."""
     verdicts: tuple[Verdict, ...]
     findings: tuple[Finding, ...]
+    by_file: bool = True
+    """Every member has a file of its own: a finding must show a line of the right one."""
 
 
 @dataclass(slots=True)
@@ -194,13 +196,13 @@ def _compare_kind(report: Report, case: Case, kind: FindingKind) -> None:
     score = report.scores.setdefault((case.label, kind), Score())
     for verdict in right:
         if verdict.counts:
-            met = any(meets(f, verdict) for f in found)
+            met = any(meets(f, verdict, case.by_file) for f in found)
             score.verdicts += 1
             score.found += met
             if not met:
                 report.misses.append(_line(case, kind, verdict.start_ms, verdict.end_ms, str(verdict)))
     for one in found:
-        backing = [v for v in right if meets(one, v)]
+        backing = [v for v in right if meets(one, v, case.by_file)]
         if backing and not any(v.counts for v in backing):
             continue
         score.findings += 1
@@ -209,13 +211,15 @@ def _compare_kind(report: Report, case: Case, kind: FindingKind) -> None:
             report.false_alarms.append(_line(case, kind, one.start_ms, one.end_ms, one.summary))
 
 
-def meets(found: Finding, verdict: Verdict) -> bool:
+def meets(found: Finding, verdict: Verdict, by_file: bool = True) -> bool:
     """True where the finding is about what the verdict is about; the kinds are the same already."""
     if found.start_ms - SLACK_MS > verdict.end_ms or found.end_ms + SLACK_MS < verdict.start_ms:
         return False
     if verdict.partitions and verdict.partitions.isdisjoint(found.partitions):
         return False
-    return not verdict.member or any(PurePath(e.file).name.split(".")[0] == verdict.member for e in found.evidence)
+    if not (by_file and verdict.member):
+        return True
+    return any(PurePath(e.file).name.split(".")[0] == verdict.member for e in found.evidence)
 
 
 def _line(case: Case, kind: FindingKind, start_ms: float, end_ms: float, what: str) -> str:
@@ -228,9 +232,8 @@ def table(report: Report) -> str:
     lines = [f"{'set':<20} {'kind':<24} {'verdicts':>8} {'found':>6} {'recall':>7} {'findings':>8} {'precision':>9}"]
     for (label, kind), s in sorted(report.scores.items()):
         if s.verdicts or s.findings:
-            lines.append(
-                f"{label:<20} {kind:<24} {s.verdicts:>8} {s.found:>6} {s.recall:>7.3f} {s.findings:>8} {s.precision:>9.3f}"
-            )
+            recall, precision = f"{s.recall:>7.3f}", f"{s.precision:>9.3f}"
+            lines.append(f"{label:<20} {kind:<24} {s.verdicts:>8} {s.found:>6} {recall} {s.findings:>8} {precision}")
     lines += _section("missed", report.misses)
     lines += _section("false alarms", report.false_alarms)
     lines += _section("no verdicts", [f"{label} {kind}: {n}" for (label, kind), n in sorted(report.others.items())])
