@@ -1,11 +1,12 @@
 """DOT from a picture, by the `graphviz` package; the same table gives the same bytes.
 
-Lists in the drawing are cut with `+n`; what is cut is in the tool tip of the edge or node, and in Markdown. Every
+Lists in the drawing are cut with `+n more`; what is cut is in the tool tip of the edge or node, and in Markdown. Every
 node and edge has an `id` made of the table's name and its states, so that `fsm.render.svg` finds it again.
 """
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -13,15 +14,15 @@ from math import log10
 from typing import TYPE_CHECKING
 
 from fsm.errors import InputError
-from fsm.render.graph import Cluster, Edge, Kind, Label, Node, Note, Picture, identifiers, lines, plain, spelled, where
+from fsm.render.graph import Cluster, Edge, Kind, Label, Node, Picture, identifiers, lines, plain, where
 
 if TYPE_CHECKING:
     from graphviz import Digraph
 
 EDGE_LINES = 7
-"""Lines of an edge's label before `+n`."""
+"""Lines of an edge's label before `+n more`."""
 NODE_LINES = 5
-"""Lines of a node's list before `+n`."""
+"""Lines of a node's list before `+n more`."""
 WRAP = 38
 """Characters in a line of a label."""
 
@@ -98,23 +99,19 @@ def _graph_attributes(picture: Picture) -> dict[str, str]:
 def _heading(picture: Picture) -> str:
     sizes = picture.sizes
     facts = f"{picture.name}: {sizes['states']} states, {sizes['events']} events, {sizes['rows']} rows"
-    lines = [f'<B><FONT POINT-SIZE="17">{_html(picture.title)}</FONT></B><BR/>', _small(facts, "<BR/>")]
-    for ignored, heading in ((False, "Stays"), (True, "Ignored")):
-        notes = [note for note in picture.notes if note.ignored is ignored]
-        lines.extend(_small(f"{heading} {line}") for line in _note_lines(picture, notes))
-    return f"<{''.join(lines)}>"
+    heading = [f'<B><FONT POINT-SIZE="17">{_html(picture.title)}</FONT></B><BR/>', _small(facts, "<BR/>")]
+    heading.extend(_small(line) for line in _note_lines(picture))
+    return f"<{''.join(heading)}>"
 
 
-def _note_lines(picture: Picture, notes: Sequence[Note]) -> list[str]:
-    """Notes with the same states on one line, wrapped."""
-    names = [node.name for node in picture.all_nodes()]
-    by_states: dict[str, list[str]] = {}
-    for note in notes:
-        by_states.setdefault(where(note, names), []).append(spelled(note.label))
-    lines: list[str] = []
-    for states, texts in by_states.items():
-        lines.extend(_wrapped(f"{states}: {', '.join(texts)}", 110, "    "))
-    return lines
+def _note_lines(picture: Picture) -> list[str]:
+    """Notes of one kind with the same states together, wrapped."""
+    by_states: dict[str, list[Label]] = {}
+    for note in sorted(picture.notes, key=lambda note: note.ignored):
+        verb = "Ignored" if note.ignored else "Stays"
+        by_states.setdefault(f"{verb} {where(note, picture.states)}", []).append(note.label)
+    texts = (f"{states}: {', '.join(lines(labels))}" for states, labels in by_states.items())
+    return [line for text in texts for line in _wrapped(text, 110, "    ")]
 
 
 def _draw_node(graph: Digraph, picture: Picture, node: Node, words: Mapping[str, str]) -> None:
@@ -133,10 +130,10 @@ def _draw_node(graph: Digraph, picture: Picture, node: Node, words: Mapping[str,
 
 def _lists(stays: Sequence[Label], ignored: Sequence[Label]) -> str:
     """What is handled without leaving, and what is ignored, as small lines."""
-    shown = _cut([line for text in lines(stays) for line in _wrapped(text)], NODE_LINES)
-    ignores = [event for label in ignored for event in label.events]
-    if ignores:
-        shown += _cut(_wrapped(f"ignores {', '.join(ignores)}"), 3)
+    shown = _cut(lines(stays), NODE_LINES)
+    events = [event for label in ignored for event in label.events]
+    if events:
+        shown += _ignores(events)
     return "".join(_small(line) for line in shown)
 
 
@@ -203,19 +200,38 @@ def thickness(count: int) -> float:
 
 
 def _edge_label(edge: Edge) -> str:
-    shown = _cut([line for text in lines(edge.labels) for line in _wrapped(text)], EDGE_LINES)
+    shown = _cut(lines(edge.labels), EDGE_LINES)
     counted = "" if edge.count is None else f'&#160;<B>{edge.count:,}</B><BR ALIGN="LEFT"/>'
     return counted + "".join(f'&#160;{_html(line)}<BR ALIGN="LEFT"/>' for line in shown)
 
 
-def _cut(lines: list[str], limit: int) -> list[str]:
-    if len(lines) <= limit:
-        return lines
-    return [*lines[: limit - 1], f"+{len(lines) - limit + 1}"]
+def _cut(texts: Sequence[str], limit: int) -> list[str]:
+    """The texts, wrapped; whole texts are left out where there would be more than so many lines."""
+    shown: list[str] = []
+    for position, text in enumerate(texts):
+        wrapped = _wrapped(text)
+        last = position == len(texts) - 1
+        if shown and len(shown) + len(wrapped) > limit - (not last):
+            return [*shown, f"+{len(texts) - position} more"]
+        shown.extend(wrapped)
+    return shown
+
+
+def _ignores(events: Sequence[str]) -> list[str]:
+    """As many of the events as fit into two lines, one at least."""
+    for number in range(len(events), 0, -1):
+        more = f" +{len(events) - number} more" if number < len(events) else ""
+        wrapped = _wrapped(plain(f"ignores {', '.join(events[:number])}{more}"))
+        if len(wrapped) <= 2:
+            break
+    return wrapped
 
 
 def _wrapped(text: str, width: int = WRAP, indent: str = "  ") -> list[str]:
-    return textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False)
+    """Lines of a text; what stands in brackets stays together where it can."""
+    glued = re.sub(r"\([^()]*\)", lambda m: m[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
+    found = textwrap.wrap(glued, width, subsequent_indent=indent, break_on_hyphens=False)
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in found]
 
 
 def _small(text: str, end: str = '<BR ALIGN="LEFT"/>') -> str:

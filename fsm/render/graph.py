@@ -25,7 +25,7 @@ Pair = tuple[str, str]
 
 WIDE = 5
 """States a line must stay in, besides most of the table's, to become a note instead of an entry in each node."""
-LONGEST_CLAUSE = 9
+LONGEST_CLAUSE = 10
 """Characters of a clause that is still written into a drawing; a longer one is prose, and for the Markdown page."""
 SMALLEST_REGION = 3
 """States a region frames at least."""
@@ -122,6 +122,8 @@ class Picture:
     source: str
     initial: str
     terminal: tuple[str, ...]
+    states: tuple[str, ...]
+    """Every state a machine can be in, in the order of the table."""
     nodes: tuple[Node, ...]
     """States outside every cluster."""
     clusters: tuple[Cluster, ...]
@@ -167,6 +169,7 @@ def picture(
         source=table.source,
         initial=table.compiled.initial.name,
         terminal=tuple(s.name for s in table.terminal),
+        states=tuple(nodes),
         nodes=tuple(node for name, node in nodes.items() if name not in placed),
         clusters=_tree(frames, nodes, said),
         edges=tuple(_counted(edge, counts, highlighted) for edge in _edges(hops, frames)),
@@ -179,7 +182,7 @@ def picture(
 
 
 @dataclass(slots=True)
-class _Said:
+class _Draft:
     """A label being collected: one line of the table, over the cells that come from it."""
 
     line: Row
@@ -191,9 +194,12 @@ class _Said:
         return Label(tuple(self.events), self.line.clause, effects, self.line.note, tuple(self.origin))
 
 
+_Hops = Mapping[Pair, tuple[Label, ...]]
+
+
 def _hops(table: Table) -> dict[Pair, tuple[Label, ...]]:
     """(state, next_state) -> labels, in the order of the table's lines."""
-    said: dict[Pair, dict[tuple[int, bool], _Said]] = {}
+    said: dict[Pair, dict[tuple[int, bool], _Draft]] = {}
     number = {id(line): i for i, (_, line) in enumerate(table.lines())}
     for (state, event), cell in table.compiled.items():
         at = state
@@ -202,7 +208,7 @@ def _hops(table: Table) -> dict[Pair, tuple[Label, ...]]:
             key = (number[id(cell.source)], later)
             if not isinstance(cell.source, Row):  # an ignore has no path
                 continue
-            entry = said.setdefault((at.name, entered.name), {}).setdefault(key, _Said(cell.source, [], []))
+            entry = said.setdefault((at.name, entered.name), {}).setdefault(key, _Draft(cell.source, [], []))
             _add(entry.events, event.name)
             if later:
                 _add(entry.origin, state.name)
@@ -251,14 +257,14 @@ def _holder_frames(table: Table) -> list[_Frame]:
     return frames
 
 
-def _regions(table: Table, hops: Mapping[Pair, tuple[Label, ...]], frames: Sequence[_Frame]) -> list[_Frame]:
+def _regions(table: Table, hops: _Hops, frames: Sequence[_Frame]) -> list[_Frame]:
     """Sets of states that save the most edges, none crossing another frame."""
     order = [s.name for s in table.leaves()]
     saved: dict[frozenset[str], int] = {}
     for target in order:
         for members in _alike(hops, target):
             saved[members] = saved.get(members, 0) + len(members) - 1
-    worthy = [members for members, edges in saved.items() if edges >= LEAST_SAVED]
+    worthy = [m for m, edges in saved.items() if edges >= LEAST_SAVED and _holds_together(hops, m)]
     ranked = sorted(worthy, key=lambda m: (-saved[m], -len(m), sorted(order.index(s) for s in m)))
     taken = [frame.members for frame in frames]
     chosen: list[_Frame] = []
@@ -270,15 +276,41 @@ def _regions(table: Table, hops: Mapping[Pair, tuple[Label, ...]], frames: Seque
     return chosen
 
 
-def _alike(hops: Mapping[Pair, tuple[Label, ...]], target: str) -> Iterator[frozenset[str]]:
+def _alike(hops: _Hops, target: str) -> Iterator[frozenset[str]]:
     """Sets of at least `SMALLEST_REGION` states whose edges to `target` say the same."""
-    by_text: dict[tuple[str, ...], set[str]] = {}
+    by_events: dict[object, set[str]] = {}
     for (state, entered), labels in hops.items():
         if entered == target and state != target:
-            by_text.setdefault(lines(labels), set()).add(state)
-    for members in by_text.values():
+            by_events.setdefault(_said(labels), set()).add(state)
+    for members in by_events.values():
         if len(members) >= SMALLEST_REGION:
             yield frozenset(members)
+
+
+def _said(labels: Iterable[Label]) -> frozenset[tuple[str, bool, str]]:
+    """What makes two edges to one state say the same: events and drawn clauses, whatever effects each state adds."""
+    return frozenset((event, bool(label.origin), _cited(label)) for label in labels for event in label.events)
+
+
+def _cited(label: Label) -> str:
+    """The clause as a drawing cites it: nothing where it is prose."""
+    return label.clause if len(label.clause) <= LONGEST_CLAUSE else ""
+
+
+def _same_from_all(hops: _Hops, members: frozenset[str], target: str) -> bool:
+    """Whether all members have an edge to this state outside, and all these edges say the same."""
+    return target not in members and len({_said(hops.get((state, target), ())) for state in members}) == 1
+
+
+def _holds_together(hops: _Hops, members: frozenset[str]) -> bool:
+    """Whether more edges stay inside than cross the frame, apart from those that it saves."""
+    inside = crossing = 0
+    for state, target in hops:
+        if state in members and target in members:
+            inside += state != target
+        elif target in members or (state in members and not _same_from_all(hops, members, target)):
+            crossing += 1
+    return crossing <= inside
 
 
 def _nests(one: frozenset[str], other: frozenset[str]) -> bool:
@@ -312,29 +344,22 @@ def _cluster(frame: _Frame, frames: Sequence[_Frame], nodes: Mapping[str, Node],
 # Edges: one for each pair of states, or one from a frame where all its states say the same.
 
 
-def _edges(hops: Mapping[Pair, tuple[Label, ...]], frames: Sequence[_Frame]) -> Iterator[Edge]:
+def _edges(hops: _Hops, frames: Sequence[_Frame]) -> Iterator[Edge]:
     drawn: set[Pair] = set()
     largest_first = sorted(frames, key=lambda f: (-len(f.members), f.name))
-    for (state, target), labels in hops.items():
+    for state, target in hops:
         if (state, target) in drawn:
             continue
         source = state
         pairs: tuple[Pair, ...] = ((state, target),)
         for frame in largest_first:
-            if state in frame.members and _speaks_for_all(frame, target, labels, hops):
+            if state in frame.members and _same_from_all(hops, frame.members, target):
                 source = frame.name
                 pairs = tuple(pair for pair in hops if pair[0] in frame.members and pair[1] == target)
                 break
         drawn.update(pairs)
         said = dict.fromkeys(label for pair in pairs for label in hops[pair])
         yield Edge(source, target, tuple(said), pairs)
-
-
-def _speaks_for_all(
-    frame: _Frame, target: str, labels: tuple[Label, ...], hops: Mapping[Pair, tuple[Label, ...]]
-) -> bool:
-    said = lines(labels)
-    return target not in frame.members and all(lines(hops.get((s, target), ())) == said for s in frame.members)
 
 
 def _counted(edge: Edge, counts: Mapping[Pair, int] | None, highlighted: Collection[Pair]) -> Edge:
@@ -412,17 +437,27 @@ def plain(text: str) -> str:
 
 def spelled(label: Label) -> str:
     """A label in words: events, the clause where it is short, and for a later hop where the row began."""
-    text = ", ".join(label.events)
-    if 0 < len(label.clause) <= LONGEST_CLAUSE:
-        text += f" ({label.clause})"
-    if label.origin:
-        text += f", from {' or '.join(label.origin) if len(label.origin) < 3 else f'{len(label.origin)} states'}"
-    return plain(text)
+    return lines([label])[0]
 
 
 def lines(labels: Iterable[Label]) -> tuple[str, ...]:
-    """Labels in words, each text once."""
-    return tuple(dict.fromkeys(map(spelled, labels)))
+    """Labels in words. Labels with the same events are one line, which cites a clause only where they agree on it."""
+    by_events: dict[tuple[str, ...], list[Label]] = {}
+    for label in labels:
+        by_events.setdefault(label.events, []).append(label)
+    return tuple(_line(events, alike) for events, alike in by_events.items())
+
+
+def _line(events: tuple[str, ...], labels: Sequence[Label]) -> str:
+    text = ", ".join(events)
+    clauses = {_cited(label) for label in labels}
+    if len(clauses) == 1 and clauses != {""}:
+        text += f" ({_cited(labels[0])})"
+    origin = tuple(dict.fromkeys(state for label in labels for state in label.origin))
+    if origin:
+        also = "" if all(label.origin for label in labels) else "also "
+        text += f", {also}from {' or '.join(origin) if len(origin) < 3 else f'{len(origin)} states'}"
+    return plain(text)
 
 
 def where(note: Note, names: Iterable[str]) -> str:

@@ -111,9 +111,8 @@ def _within(cluster: Cluster) -> Iterator[Cluster]:
 
 
 def _notes(picture: Picture, words: Mapping[str, str]) -> Iterator[str]:
-    names = [node.name for node in picture.all_nodes()]
     said = [
-        f"{'ignored' if note.ignored else 'stays'} {where(note, names)}: {spelled(note.label)}"
+        f"{'ignored' if note.ignored else 'stays'} {where(note, picture.states)}: {spelled(note.label)}"
         for note in picture.notes
     ]
     for cluster in picture.all_clusters():

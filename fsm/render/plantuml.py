@@ -62,12 +62,11 @@ def _cluster(cluster: Cluster, words: Mapping[str, str], indent: str) -> Iterato
 
 
 def _legend(picture: Picture) -> Iterator[str]:
-    names = [node.name for node in picture.all_nodes()]
     if picture.notes:
         yield "legend bottom left"
         for note in picture.notes:
             verb = "Ignored" if note.ignored else "Stays"
-            yield f"{verb} {_escaped(where(note, names))}: {_escaped(spelled(note.label))}"
+            yield f"{verb} {_escaped(where(note, picture.states))}: {_escaped(spelled(note.label))}"
         yield "endlegend"
 
 
