@@ -212,8 +212,8 @@ TABLE = Table(
 
         # Coordinator
         row(S.DISCONNECTED, E.COORDINATOR_FOUND,                S.UNJOINED, clause="row 2"),
-        row(S.DISCONNECTED, E.COORDINATOR_FOUND_STILL_ASSIGNED, S.ASSIGNED, clause="code", note="row 2 always joins"),
-        row(S.DISCONNECTED, E.COORDINATOR_FOUND_STILL_DELAYED,  S.DELAYED,  clause="code", note="row 2 always joins"),
+        row(S.DISCONNECTED, E.COORDINATOR_FOUND_STILL_ASSIGNED, S.ASSIGNED, clause="row 2, code", note="row 2 always joins"),
+        row(S.DISCONNECTED, E.COORDINATOR_FOUND_STILL_DELAYED,  S.DELAYED,  clause="row 2, code", note="row 2 always joins"),
         row(S.DISCONNECTED, E.DISCOVERY_FAILED_HOLDING,         F.STOP_HELD, F.FORGET_HELD,
             clause="row 3, logs 5", note="quick, about a heartbeat interval; may block on a broker that is gone"),
         row(S.DISCONNECTED, E.DISCOVERY_FAILED_UNFINISHED,      F.FORGET_HELD,              clause="row 3, code",
@@ -324,7 +324,7 @@ TABLE = Table(
         row(SETTLED,        E.TARGET_STATE_CHANGED,           F.APPLY_TARGET_STATE,
             clause="row 30"),
         row(SETTLED,        E.CONNECTOR_STOPPED,              F.REQUEST_REJOIN, F.APPLY_TARGET_STATE, S.UNJOINED,
-            clause="logs 4", note="resuming brings task configs, hence one more round"),
+            clause="row 30, logs 4", note="resuming brings task configs, hence one more round"),
         row(S.DISCONNECTED, (E.CONNECTORS_CHANGED, E.TASKS_RECONFIGURED_EAGER), F.REQUEST_REJOIN,
             clause="row 29, code", note="the herder goes on with config changes; the round waits for the coordinator"),
         row(S.DISCONNECTED, E.TASKS_RECONFIGURED_COOPERATIVE, F.REQUEST_REJOIN, F.STOP_RECONFIGURED_TASKS,
