@@ -131,7 +131,7 @@ _JOINS = (
 )
 _HEARTBEATS = (
     rule(
-        r"Sending Heartbeat request with generation (?P<epoch>\d{1,10}) and member id (?P<member_id>\S{0,300}) ",
+        r"Sending Heartbeat request with generation (?P<epoch>\d{1,9}) and member id (?P<member_id>\S{0,300}) ",
         says(Kind.HEARTBEAT_SENT, thread="background"),
     ),
     rule(r"Received successful Heartbeat response", says(Kind.HEARTBEAT_OK)),

@@ -19,7 +19,8 @@ Build = Callable[[Message, "re.Match[str]"], "Records | None"]
 
 ID = r"\S{0,300}"
 """A member id; empty before the first response of old clients."""
-EPOCH = r"-?\d{1,10}"
+EPOCH = r"-?\d{1,9}"
+"""Epochs and generations count up from 0 and fit 32 bits."""
 LARGEST_INT = 2**31 - 1
 """Partitions are 32 bits wide."""
 
