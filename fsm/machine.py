@@ -28,7 +28,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
-from functools import partial
 from inspect import iscoroutinefunction
 from itertools import pairwise
 from typing import Any
@@ -69,7 +68,7 @@ def bind(
     written at level info. Their `ts_ms` is what `now_ms()` answers; without it the record carries none, and it is
     for structlog's `TimeStamper` to stamp it. `group` and `member` are the record's `group` and `member_id`.
 
-    One machine may run many models: `machine.add_model(other, member=...)` costs a tenth of another `bind`.
+    One machine may run many models: `machine.add_model(other, member=...)` costs a small part of another `bind`.
 
     Raises `FsmError` if the model does not obey an effect, if a name it has already is that of an event, and for an
     initial state that the table does not have.
@@ -86,20 +85,16 @@ class TableMachine(Machine):
 
     def __init__(self, table: Table, logger: Any, group: str, now_ms: Callable[[], int] | None) -> None:
         self._table = table
-        self._events = _triggers(table)
-        self._logger = _record_logger(logger, table.name, group)
-        self._now_ms = now_ms
-        self._journals: dict[int, Any] = {}
-        self._began: dict[int, tuple[EventData, Symbol]] = {}
+        self._steps = _Steps(table, _record_logger(logger, table.name, group), now_ms)
         super().__init__(
             model=None,
             states=_states(table),
             initial=table.initial.name,
             auto_transitions=False,
             send_event=True,
-            prepare_event=self._begin,
-            on_exception=self._undo,
-            finalize_event=self._end,
+            prepare_event=self._steps.begin,
+            on_exception=self._steps.undo,
+            finalize_event=self._steps.end,
             name=table.name,
         )
         for _, line in table.lines():
@@ -118,12 +113,12 @@ class TableMachine(Machine):
         self.set_state(start, model)  # the library cannot add a model in a nested state
         if not had_to and hasattr(model, "to"):
             del model.to
-        self._journals[id(model)] = self._logger.bind(member_id=member) if member else self._logger
+        self._steps.add(model, member)
 
     def remove_model(self, model: Any) -> None:
         """Lets go of the model; it keeps its state and its methods."""
         super().remove_model(model)
-        self._journals.pop(id(model), None)
+        self._steps.loggers.pop(id(model), None)
 
     def dispatch(self, trigger: Symbol | str, *args: Any, **kwargs: Any) -> Any:
         """Sends the event, a member of the table's Event enum or its lower-case name, to every model."""
@@ -132,96 +127,123 @@ class TableMachine(Machine):
 
     def _refuse(self, model: Any) -> None:
         """Raises for a model that would be bound wrongly without a word."""
-        where = f"{self._table.name}: {type(model).__name__}"
-        taken = [name for name in self._events if hasattr(model, name)]
+        where, events = f"{self._table.name}: {type(model).__name__}", self._steps.events
+        taken = [name for name in events if hasattr(model, name)]
         if taken:
             raise FsmError(f"{where} has attributes with the names of events already: {', '.join(taken)}")
         if model in self.models:
             raise FsmError(f"{where} is bound already, or compares equal to a model that is")
-        obeyed = {effect: self._method(model, effect) for effect in _ordered(self._table)}
-        deaf = [effect.name.lower() for effect, method in obeyed.items() if method is None]
+        names = [effect.name.lower() for effect in _ordered(self._table)]
+        obeyed = {name: None if name in events else getattr(model, name, None) for name in names}
+        deaf = [name for name, method in obeyed.items() if method is None]
         if deaf and not hasattr(model, "on_effect"):
             raise FsmError(f"{where} obeys no {', '.join(deaf)}; give it these methods, or on_effect(effect)")
-        waiting = [e.name.lower() for e, m in obeyed.items() if iscoroutinefunction(m or model.on_effect)]
+        waiting = [name for name, method in obeyed.items() if iscoroutinefunction(method or model.on_effect)]
         if waiting and not isinstance(self, AsyncMachine):
             raise FsmError(f"{where}: coroutines need asynchronous=True: {', '.join(waiting)}")
-
-    def _method(self, model: Any, effect: Symbol) -> Callable[..., Any] | None:
-        name = effect.name.lower()
-        return None if name in self._events else getattr(model, name, None)
 
     def _add_line(self, source: str, trigger: str, line: Row | Ignore) -> None:
         """One transition of the library. What it does beyond the first state it enters hangs on its `after`."""
         if isinstance(line, Ignore):
             self.add_transition(trigger, source, None)
             return
-        first, *entered = _segments(self._table, line)
+        (_, before), *entered = _segments(self._table, line)
         if not entered:
-            self.add_transition(trigger, source, None, before=self._orders(first[1]))
+            self.add_transition(trigger, source, None, before=self._orders(before))
             return
         after: list[Any] = []
         for (here, _), (there, effects) in reversed(list(pairwise(entered))):
             hop = self.transition_cls(here, there, after=[*self._orders(effects), *after])
             after = [hop.execute]
-        (target, effects) = entered[0]
+        target, effects = entered[0]
         after = [*self._orders(effects), *after]
-        self.add_transition(trigger, source, target, before=self._orders(first[1]), after=after)
+        self.add_transition(trigger, source, target, before=self._orders(before), after=after)
 
     def _orders(self, effects: list[Symbol]) -> list[Any]:
-        return [partial(self._order, effect) for effect in effects]
+        return [_order(effect, effect.name.lower() not in self._steps.events) for effect in effects]
 
-    def _order(self, effect: Symbol, event: EventData) -> Any:
+
+def _order(effect: Symbol, may_be_method: bool) -> Callable[[EventData], Any]:
+    """The callback that has the model obey. A method with the name of an event sends that event and obeys nothing."""
+    name = effect.name.lower()
+
+    def order(event: EventData) -> Any:
         model: Any = event.model
-        method = self._method(model, effect)
+        method = getattr(model, name, None) if may_be_method else None
         if method is None:
             return model.on_effect(effect, *event.args, **event.kwargs)
         return method(*event.args, **event.kwargs)
 
-    # The library calls these three around each event; the hierarchical kinds begin once for each level.
+    return order
 
-    def _begin(self, event: EventData) -> None:
-        under_way = self._began.setdefault(id(event.model), (event, _state_of(event.model)))
-        if under_way[0] is not event:
-            raise self._too_early(event.event.name, under_way[0].event.name)
 
-    def _undo(self, event: EventData) -> None:
-        under_way = self._began.get(id(event.model))
-        if under_way is not None and under_way[0] is event:
-            self.set_state(under_way[1], event.model)
+class _Steps:
+    """The steps under way, one at most for each model: the library calls these hooks around every event.
+
+    It is no part of the machine because a locked machine checks its lock whenever an attribute of its own is read.
+    """
+
+    def __init__(self, table: Table, logger: Any, now_ms: Callable[[], int] | None) -> None:
+        self.events = _triggers(table)
+        self.loggers: dict[int, Any] = {}
+        self._name = table.name
+        self._cells = table.compiled
+        self._logger = logger
+        self._now_ms = now_ms
+        self._began: dict[int, tuple[EventData, Symbol]] = {}
+
+    def add(self, model: object, member: str) -> None:
+        self.loggers[id(model)] = self._logger.bind(member_id=member) if member else self._logger
+
+    def begin(self, event: EventData) -> None:
+        """Notes the state; the hierarchical kinds begin once for each level. Raises inside another step."""
+        step = self._began.setdefault(id(event.model), (event, _state_of(event.model)))
+        if step[0] is not event:
+            self.refuse(event.model, event.event.name)
+
+    def undo(self, event: EventData) -> None:
+        """Raises what went wrong: the error of a step, with the state of before; or that there was no step at all."""
+        step = self._began.get(id(event.model))
+        if step is not None and step[0] is event:
+            event.machine.set_state(step[1], event.model)
         elif isinstance(event.error, MachineError):
-            self._raise_illegal(event)
-        raise event.error or FsmError(f"{self._table.name}: the step failed")
+            self._refuse_illegal(event)
+        raise event.error or FsmError(f"{self._name}: the step failed")
 
-    def _end(self, event: EventData) -> None:
-        under_way = self._began.get(id(event.model))
-        if under_way is not None and under_way[0] is event:
+    def end(self, event: EventData) -> None:
+        """Lets the next event in, and writes the record of a step that did not fail."""
+        step = self._began.get(id(event.model))
+        if step is not None and step[0] is event:
             del self._began[id(event.model)]
             if event.error is None:
-                self._record(event.model, under_way[1], self._events[event.event.name])
+                self._record(event.model, step[1], self.events[event.event.name])
 
-    def _raise_illegal(self, event: EventData) -> None:
+    def refuse(self, model: object, name: str) -> None:
+        """Raises for an event inside the step of another one."""
+        raise FsmError(
+            f"{self._name}: {name} arrived while {self._began[id(model)][0].event.name} is under way; an effect returns"
+            " first and what follows from it is sent after the step (from another thread: bind with locked=True)"
+        )
+
+    def _refuse_illegal(self, event: EventData) -> None:
         try:
-            self._table.compiled[_state_of(event.model), self._events[event.event.name]]
+            self._cells[_state_of(event.model), self.events[event.event.name]]
         except FsmError as illegal:
             raise illegal from None
 
-    def _too_early(self, name: str, under_way: str) -> FsmError:
-        return FsmError(
-            f"{self._table.name}: {name} arrived while {under_way} is under way; an effect returns first and what"
-            " follows from it is sent after the step (from another thread: bind with locked=True)"
-        )
-
     def _record(self, model: object, state: Symbol, event: Symbol) -> None:
-        cell = self._table.compiled[state, event]
-        journal = self._journals[id(model)]
-        if cell.ignored or not _wants_info(journal):
+        logger = self.loggers[id(model)]
+        if not _wants_info(logger):
+            return
+        cell = self._cells[state, event]
+        if cell.ignored:
             return
         entry: dict[str, Any] = {"state": state.name, "next_state": cell.target.name}
         if cell.effects:
             entry["effects"] = [effect.name for effect in cell.effects]
         if self._now_ms is not None:
             entry["ts_ms"] = self._now_ms()
-        journal.info(event.name, **entry)
+        logger.info(event.name, **entry)
 
 
 # The library's stubs do not agree with each other about the classes below, nor its variants about `add_model`.
@@ -269,7 +291,7 @@ class AsyncTableMachine(TableMachine, AsyncMachine):
         lock = self._locks.setdefault(self._turn(model), asyncio.Lock())
         task = asyncio.current_task()
         if task is not None and self._owners.get(lock) is task:
-            raise self._too_early("an event", self._began[id(model)][0].event.name)
+            self._steps.refuse(model, "an event")
         async with lock:
             self._owners[lock] = task
             try:
