@@ -10,7 +10,6 @@ that the report shows.
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import sys
 import tempfile
@@ -28,10 +27,13 @@ from fsm.errors import InputError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from fsm.render.views import FindingView
     from fsm.spark.sources import Inputs
 
 KEPT = ("records", "transitions", "intervals", "wants", "lives", "turns", "rebalances", "findings", "files", "dwell")
 """Parquet folders of a result."""
+SHOWN = 10
+"""Findings that the command prints; the report holds the rest."""
 MARK = "audit.json"
 """A folder that holds this file is a result of ours and may be replaced."""
 
@@ -49,15 +51,28 @@ class Options:
     limits: Limits = field(default_factory=Limits)
 
 
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What an audit found, bounded; all of it is in the folder."""
+
+    inputs: dict[str, Any]
+    metrics: dict[str, Any]
+    worst: tuple[FindingView, ...]
+    """The worst findings, as the report shows them."""
+
+    @property
+    def bad(self) -> bool:
+        """True where a finding is above info."""
+        return any(total["severity"] != "info" for total in self.metrics["findings"])
+
+
 def run_audit(args: argparse.Namespace) -> int:
     """The command: audits, prints a summary or JSON, gives the exit status. Raises `InputError` for unusable input."""
-    from fsm.spark.report import print_json, print_summary  # noqa: PLC0415  loads what only this command needs
-
     options = Options(
         format=args.format,
         master=args.master or "local[*]",
         timezone=_zone(args.timezone),
-        split_bytes=args.split_bytes or Options.split_bytes,
+        split_bytes=args.split_bytes or Options().split_bytes,
         by_folder=args.cluster_by_folder,
         limits=Limits(
             tolerance_ms=args.tolerance_ms,
@@ -66,9 +81,35 @@ def run_audit(args: argparse.Namespace) -> int:
             window_ms=args.window_ms,
         ),
     )
-    found = audit([Path(p) for p in args.paths], args.folder, options, progress=sys.stderr.isatty())
-    (print_json if args.json else print_summary)(args.folder)
-    return 1 if found else 0
+    result = audit([Path(p) for p in args.paths], args.folder, options, progress=sys.stderr.isatty())
+    if args.json:
+        _print_json(args.folder)
+    else:
+        _print_summary(result, args.folder)
+    return 1 if result.bad else 0
+
+
+def _print_json(out: Path) -> None:
+    with (out / MARK).open(encoding="utf-8") as document:
+        shutil.copyfileobj(document, sys.stdout)
+
+
+def _print_summary(result: Result, out: Path) -> None:
+    """What was read, what was found, the worst of it, and where the rest is."""
+    say = sys.stdout.write
+    say(f"read {result.inputs['lines']} lines of {result.inputs['files']} files\n")
+    for total in result.metrics["findings"]:
+        say(f"  {total['severity']:8}{total['count']:6}  {total['kind']}\n")
+    if not result.metrics["findings"]:
+        say("  nothing found\n")
+    shown = [f for f in result.worst if f.severity != "info"]
+    for found in shown[:SHOWN]:
+        say(f"{found.severity}: {found.group}: {found.summary}\n")
+        for evidence in found.evidence[:1]:
+            say(f"  {evidence.file}:{evidence.line}\n")
+    if len(shown) > SHOWN:
+        say("and more; ")
+    say(f"report: {out / 'report.html'}\n")
 
 
 def _zone(name: str) -> str:
@@ -79,8 +120,8 @@ def _zone(name: str) -> str:
     return name
 
 
-def audit(paths: Sequence[Path], out: Path, options: Options, *, progress: bool = False) -> bool:
-    """Audits the logs below `paths` into the folder `out`; True where a finding is above info.
+def audit(paths: Sequence[Path], out: Path, options: Options, *, progress: bool = False) -> Result:
+    """Audits the logs below `paths` into the folder `out`.
 
     Raises `InputError` where nothing can be read or `out` holds something else; `out` is then as it was.
     """
@@ -92,12 +133,11 @@ def audit(paths: Sequence[Path], out: Path, options: Options, *, progress: bool 
     say = _Progress(progress)
     with _workplace(out) as work:
         with session(options.master, input_bytes=inputs.size, scratch=work / "scratch") as spark:
-            stages = Stages(spark, inputs, options, work, say)
-            found = stages.run()
+            result = Stages(spark, inputs, options, work, say).run()
         shutil.rmtree(work / "scratch", ignore_errors=True)
         _replace(work, out)
     say.done()
-    return found
+    return result
 
 
 class _Progress:
@@ -159,8 +199,8 @@ class Stages:
         self.work = work
         self.say = say
 
-    def run(self) -> bool:
-        """All stages; True where a finding is above info."""
+    def run(self) -> Result:
+        """All stages."""
         self._parse()
         self._fold()
         self._groups()
@@ -179,13 +219,13 @@ class Stages:
     def _parse(self) -> None:
         from pyspark.sql import functions as F  # noqa: PLC0415, N812
 
-        from fsm.spark import parse, schema, sources  # noqa: PLC0415
+        from fsm.spark import members, parse, schema, sources  # noqa: PLC0415
 
         self.say(f"reading {len(self.inputs.sources)} files, {self.inputs.size / 1e6:.0f} MB")
         pieces = sources.frame(self.spark, self.inputs, self.options.split_bytes)
         worker = parse.parser(self.options.format, self.options.timezone)
         parsed = self.write(pieces.mapInArrow(worker, schema.PARSED), "parsed")
-        self.write(parsed.where(F.col("record").isNotNull()).select("record.*"), "records")
+        self.write(members.keyed(parsed.where(F.col("record").isNotNull()).select("record.*")), "records")
         self.write(parsed.where(F.col("seen").isNotNull()).select("seen.*"), "files")
         shutil.rmtree(self.work / "parsed.parquet")
         if self.read("records").isEmpty():
@@ -198,14 +238,14 @@ class Stages:
 
     def _fold(self) -> None:
         from fsm.audit.member import fold  # noqa: PLC0415
-        from fsm.spark import conformance, members  # noqa: PLC0415
+        from fsm.spark import conformance  # noqa: PLC0415
         from fsm.spark.fold import folded  # noqa: PLC0415
         from fsm.spark.groups import only  # noqa: PLC0415
 
         self.say("following each member")
         limits = self.options.limits
         told = self.write(
-            folded(members.keyed(self.read("records")), lambda group, member, seen: fold(group, member, seen, limits)),
+            folded(self.read("records"), lambda group, member, seen: fold(group, member, seen, limits)),
             "folded",
         )
         for name, stage in _FOLDED.items():
@@ -252,14 +292,15 @@ class Stages:
 
         return unparsed.findings(self.spark, self.read("files"), self.inputs.unreadable)
 
-    def _report(self) -> bool:
-        from fsm.spark import report  # noqa: PLC0415
+    def _report(self) -> Result:
+        from fsm.render.report import render  # noqa: PLC0415
+        from fsm.spark import document, report  # noqa: PLC0415
 
         self.say("writing the report")
-        document = report.document(self)
-        (self.work / MARK).write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-        (self.work / "report.html").write_text(report.html(self, document))
-        return report.is_bad(document)
+        known = document.write(self, self.work / MARK)
+        page = report.contents(self, known)
+        (self.work / "report.html").write_text(render(page), encoding="utf-8")
+        return Result(known["inputs"], known["metrics"], page.findings)
 
 
 _FOLDED: dict[str, str] = {

@@ -13,6 +13,7 @@ from operator import itemgetter
 from typing import Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from fsm.audit.findings import Finding
 from fsm.audit.mixed import separate
@@ -40,7 +41,7 @@ Fold = Callable[[str, str, Iterable[Seen]], Iterator[Any]]
 def folded(records: DataFrame, fold: Fold) -> DataFrame:
     """Rows of every member; `records` has the columns of `schema.RECORD`, `member` and `mixed`."""
     columns = [*TraceRecord.__dataclass_fields__, "seq", "file", "offset", "member", "mixed"]
-    in_order = records.select(*columns).repartition("group", "member").sortWithinPartitions(*ORDER)
+    in_order = records.where(F.col("member") != "").select(*columns).repartition("group", "member").sortWithinPartitions(*ORDER)
     return walked(in_order, walker(fold), **ROWS)
 
 

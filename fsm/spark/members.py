@@ -25,15 +25,24 @@ class Named(NamedTuple):
 
 
 def keyed(records: DataFrame) -> DataFrame:
-    """The records that belong to a member, with `group`, `member` and `mixed`."""
+    """Every record with the `group` and `member` it belongs to, both empty where it has none, and `mixed`."""
     named = _named(records).withColumnsRenamed({"printed_group": "as_printed", "group": "of_group"})
     same = (
         (F.col("r.group") == F.col("n.as_printed"))
         & (F.col("r.client_id") == F.col("n.client_id"))
         & (F.col("r.file") == F.col("n.file"))
     )
-    columns = [F.col("n.of_group").alias("group"), *(f"r.{c}" for c in records.columns if c != "group")]
-    return records.alias("r").join(named.alias("n"), same).select(*columns, "n.member", "n.mixed")
+    columns = [F.coalesce("n.of_group", "r.group").alias("group")]
+    columns += [F.col(f"r.{c}") for c in records.columns if c != "group"]
+    return (
+        records.alias("r")
+        .join(named.alias("n"), same, "left")
+        .select(
+            *columns,
+            F.coalesce("n.member", F.lit("")).alias("member"),
+            F.coalesce("n.mixed", F.lit(False)).alias("mixed"),
+        )
+    )
 
 
 def _named(records: DataFrame) -> DataFrame:

@@ -1,0 +1,344 @@
+"""The HTML report's contents: bounded extracts of a finished audit, worst first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from fsm.audit.findings import Cause, FindingKind, Severity
+from fsm.audit.wording import names
+from fsm.render import views
+from fsm.spark.evidence import worst_first
+from fsm.tables import ALL
+from fsm.trace import Kind
+
+if TYPE_CHECKING:
+    from fsm.spark.audit import Stages
+
+FINDINGS, GROUPS, MEMBERS, PARTITIONS, REBALANCES = 400, 12, 40, 120, 60
+"""How many of each the report shows; of members, partitions and rebalances that many in each group."""
+SPANS = 250
+"""States of one member, and owners of one partition, that a timeline shows."""
+MARKED = [
+    k.value
+    for k in (
+        Kind.STARTED,
+        Kind.POLL_EXPIRED,
+        Kind.FENCED,
+        Kind.FATAL,
+        Kind.LOST_BEGIN,
+        Kind.CALLBACK_FAILED,
+        Kind.COORDINATOR_LOST,
+        Kind.CLOSE_BEGIN,
+    )
+]
+"""Records that a member's lane marks."""
+
+
+def contents(stages: Stages, known: dict[str, Any]) -> views.Report:
+    """What the page shows. `known` is what `document.write` gave."""
+    extract = _Extract(stages)
+    read = known["inputs"]
+    return views.Report(
+        title="Rebalance audit",
+        inputs=_inputs(read, extract.unknown_ends()),
+        start_ms=read["start_ms"] or 0,
+        end_ms=read["end_ms"] or 0,
+        findings_total=tuple(views.KindTotal(*t.values()) for t in known["metrics"]["findings"]),
+        findings=extract.findings(),
+        groups=extract.groups(),
+        groups_hidden=extract.groups_hidden,
+        machines=_machines(known["metrics"]),
+    )
+
+
+def _inputs(read: dict[str, Any], unknown_ends: int) -> views.Inputs:
+    return views.Inputs(
+        files=read["files"],
+        bytes=read["bytes"],
+        lines=read["lines"],
+        records=read["records"],
+        orphans=read["orphans"],
+        not_understood=read["not_understood"],
+        layouts=tuple(views.Count(*c) for c in read["layouts"].items()),
+        levels=tuple(views.Count(*c) for c in read["levels"].items()),
+        gzipped_files=read["gzipped_files"],
+        unreadable=tuple(views.Unreadable(*u) for u in read["unreadable"]),
+        shapes=tuple(views.Count(*c) for c in read["shapes"].items()),
+        notes=tuple(_notes(read, unknown_ends)),
+    )
+
+
+def _notes(read: dict[str, Any], unknown_ends: int) -> list[str]:
+    notes = []
+    java = any(layout.startswith("java/") for layout in read["layouts"])
+    if java and "DEBUG" not in read["levels"]:
+        notes.append(
+            "The Java logs hold no DEBUG lines: new targets, the end of callbacks, commits and heartbeats cannot be "
+            "seen, so the end of a revocation is the next step that needs it."
+        )
+    if read["gzipped_files"]:
+        notes.append(
+            f"{read['gzipped_files']} compressed files were read by one task each: a large one is as slow as one core."
+        )
+    if unknown_ends:
+        notes.append(
+            f"The logs of {unknown_ends} lives end without a close and nobody took their partitions over: whether they "
+            "lived on is unknown, and what depends on it is reported one step less severe."
+        )
+    if read["cut_lines"]:
+        notes.append(f"{read['cut_lines']} lines were longer than a mebibyte and were cut.")
+    if read["unreadable_files"]:
+        notes.append(f"{read['unreadable_files']} files could not be read, or not to their end.")
+    return notes
+
+
+def _machines(metrics: dict[str, Any]) -> tuple[views.MachineView, ...]:
+    legal = {(t.name, t.columns.states[a], t.columns.states[b]) for t in ALL for a, b, _ in t.columns.edges}
+    found = []
+    for name in [t.name for t in ALL]:
+        edges = [e for e in metrics["transitions"] if e["machine"] == name]
+        if edges:
+            found.append(
+                views.MachineView(
+                    name,
+                    tuple(
+                        views.EdgeCount(
+                            e["state"], e["next_state"], e["count"], (name, e["state"], e["next_state"]) not in legal
+                        )
+                        for e in edges
+                    ),
+                    tuple(
+                        views.Dwell(d["state"], d["visits"], d["median_ms"], d["p99_ms"], d["longest_ms"])
+                        for d in metrics["dwell"]
+                        if d["machine"] == name
+                    ),
+                )
+            )
+    return tuple(found)
+
+
+class _Extract:
+    """Reads the bounded parts; each method is a few Spark jobs over a few rows."""
+
+    def __init__(self, stages: Stages) -> None:
+        self.stages = stages
+        self.worst = self._worst_groups()
+        self.groups_hidden = max(0, stages.read("lives").select("group").distinct().count() - len(self.worst))
+
+    def unknown_ends(self) -> int:
+        """Lives whose end no log shows."""
+        return self.stages.read("lives").where(F.col("end_known") == Cause.UNKNOWN.value).count()
+
+    def findings(self) -> tuple[views.FindingView, ...]:
+        """The worst findings of all groups."""
+        rows = worst_first(self.stages.read("findings")).limit(FINDINGS).collect()
+        return tuple(
+            views.FindingView(
+                kind=row["kind"],
+                severity=row["severity"],
+                group=row["group"],
+                member=row["member"],
+                start_ms=row["start_ms"],
+                end_ms=row["end_ms"],
+                partitions=names((p["topic"], p["partition"]) for p in row["partitions"]),
+                cause=row["cause"],
+                summary=row["summary"],
+                evidence=tuple(views.EvidenceLine(e["file"], e["line"], e["text"]) for e in row["evidence"]),
+            )
+            for row in rows
+        )
+
+    def _worst_groups(self) -> list[str]:
+        """Names of the groups to show: most errors, then most warnings, then most rebalances."""
+        counted = self.stages.read("findings").groupBy("group").agg(*_severities())
+        moves = self.stages.read("rebalances").groupBy("group").agg(F.count("*").alias("moves"))
+        lives = self.stages.read("lives").select("group").distinct()
+        ranked = (
+            lives.join(counted, "group", "left")
+            .join(moves, "group", "left")
+            .fillna(0)
+            .orderBy(F.col("errors").desc(), F.col("warnings").desc(), F.col("moves").desc(), "group")
+        )
+        return [row["group"] for row in ranked.limit(GROUPS).collect()]
+
+    def _of_worst(self, name: str) -> DataFrame:
+        return self.stages.read(name).where(F.col("group").isin(self.worst))
+
+    def groups(self) -> tuple[views.GroupView, ...]:
+        """The timelines."""
+        members, member_counts = self._members()
+        owners, owner_counts = self._partitions()
+        moves, move_counts = self._rebalances()
+        lives = self._of_worst("lives")
+        spans = {
+            row["group"]: row
+            for row in lives.groupBy("group").agg(F.min("start_ms").alias("a"), F.max("end_ms").alias("b")).collect()
+        }
+        return tuple(
+            views.GroupView(
+                group=group,
+                start_ms=spans[group]["a"],
+                end_ms=spans[group]["b"],
+                members=tuple(members.get(group, ())),
+                members_hidden=member_counts.get(group, 0) - len(members.get(group, ())),
+                partitions=tuple(owners.get(group, ())),
+                partitions_hidden=owner_counts.get(group, 0) - len(owners.get(group, ())),
+                rebalances=tuple(moves.get(group, ())),
+                rebalances_hidden=move_counts.get(group, 0) - len(moves.get(group, ())),
+            )
+            for group in self.worst
+        )
+
+    def _members(self) -> tuple[dict[str, list[views.MemberView]], dict[str, int]]:
+        blamed = self._of_worst("findings").groupBy("group", "member").agg(*_severities())
+        lives = (
+            self._of_worst("lives")
+            .groupBy("group", "member")
+            .agg(
+                F.min("start_ms").alias("start_ms"),
+                F.max("client_id").alias("client"),
+                F.max("protocol").alias("protocol"),
+                F.max("version").alias("version"),
+                F.min(F.col("whole_start").cast("int")).alias("whole"),
+                F.max_by("end_known", "number").alias("end_known"),
+            )
+            .join(blamed, ["group", "member"], "left")
+            .fillna(0)
+        )
+        worst = Window.partitionBy("group").orderBy(
+            F.col("errors").desc(), F.col("warnings").desc(), "start_ms", "member"
+        )
+        shown = lives.withColumn("place", F.row_number().over(worst)).where(F.col("place") <= MEMBERS)
+        chosen = shown.select("group", "member")
+        states, marks = self._states(chosen), self._marks(chosen)
+        found: dict[str, list[views.MemberView]] = {}
+        for row in shown.orderBy("group", "start_ms", "member").collect():
+            key = (row["group"], row["member"])
+            found.setdefault(row["group"], []).append(
+                views.MemberView(
+                    member=row["member"],
+                    client=row["client"],
+                    protocol=row["protocol"],
+                    version=row["version"],
+                    coverage=_coverage(row["whole"], row["end_known"]),
+                    states=tuple(states.get(key, ())),
+                    marks=tuple(marks.get(key, ())),
+                )
+            )
+        return found, _by_group(lives)
+
+    def _states(self, chosen: DataFrame) -> dict[tuple[str, str], list[views.StateSpan]]:
+        """The states of each chosen member from hop to hop; a member with two machines shows the first."""
+        hops = self._of_worst("transitions").join(F.broadcast(chosen), ["group", "member"])
+        time = Window.partitionBy("group", "member", "machine").orderBy("ts_ms", "place.file", "place.offset")
+        ends = self._of_worst("lives").groupBy("group", "member").agg(F.max("end_ms").alias("last_ms"))
+        spans = (
+            hops.withColumn("until_ms", F.lead("ts_ms").over(time))
+            .withColumn("at", F.row_number().over(time))
+            .where(F.col("at") <= SPANS)
+            .join(ends, ["group", "member"])
+            .orderBy("group", "member", "machine", "at")
+        )
+        found: dict[tuple[str, str], list[views.StateSpan]] = {}
+        machine: dict[tuple[str, str], str] = {}
+        for row in spans.collect():
+            key = (row["group"], row["member"])
+            if machine.setdefault(key, row["machine"]) == row["machine"]:
+                until_ms = row["last_ms"] if row["until_ms"] is None else row["until_ms"]
+                found.setdefault(key, []).append(views.StateSpan(row["next_state"], row["ts_ms"], until_ms))
+        return found
+
+    def _marks(self, chosen: DataFrame) -> dict[tuple[str, str], list[views.Mark]]:
+        records = self._of_worst("records").where(F.col("kind").isin(MARKED))
+        time = Window.partitionBy("group", "member").orderBy("ts_ms", "file", "offset", "seq")
+        rows = (
+            records.join(F.broadcast(chosen), ["group", "member"])
+            .withColumn("at", F.row_number().over(time))
+            .where(F.col("at") <= SPANS)
+            .select("group", "member", "ts_ms", "kind", "detail", "at")
+            .orderBy("group", "member", "at")
+        )
+        found: dict[tuple[str, str], list[views.Mark]] = {}
+        for row in rows.collect():
+            mark = views.Mark(row["ts_ms"], row["kind"], row["detail"])
+            found.setdefault((row["group"], row["member"]), []).append(mark)
+        return found
+
+    def _partitions(self) -> tuple[dict[str, list[views.PartitionView]], dict[str, int]]:
+        key = ["group", "topic", "partition"]
+        intervals = self._of_worst("intervals")
+        wrong = self._stretches()
+        blamed = wrong.groupBy(*key).agg(F.count("*").alias("blamed"))
+        every = intervals.select(*key).distinct().join(blamed, key, "left").fillna(0)
+        worst = Window.partitionBy("group").orderBy(F.col("blamed").desc(), "topic", "partition")
+        chosen = every.withColumn("place", F.row_number().over(worst)).where(F.col("place") <= PARTITIONS).select(*key)
+        time = Window.partitionBy(*key).orderBy("start_ms", "end_ms", "member")
+        rows = (
+            intervals.join(F.broadcast(chosen), key)
+            .withColumn("at", F.row_number().over(time))
+            .where(F.col("at") <= SPANS)
+            .select(*key, "member", "start_ms", "end_ms", "ended", "at")
+            .orderBy(*key, "at")
+        )
+        spans: dict[tuple[str, str, int], list[views.OwnedSpan]] = {}
+        for row in rows.collect():
+            where = (row["group"], row["topic"], row["partition"])
+            spans.setdefault(where, []).append(
+                views.OwnedSpan(row["member"], row["start_ms"], row["end_ms"], row["ended"])
+            )
+        stretches: dict[tuple[str, str, int, str], list[views.Stretch]] = {}
+        for row in wrong.join(F.broadcast(chosen), key).orderBy(*key, "start_ms").limit(10_000).collect():
+            where4 = (row["group"], row["topic"], row["partition"], row["kind"])
+            stretches.setdefault(where4, []).append(views.Stretch(row["start_ms"], row["end_ms"]))
+        found: dict[str, list[views.PartitionView]] = {}
+        for (group, topic, partition), owners in spans.items():
+            where = (group, topic, partition)
+            gaps = stretches.get((*where, FindingKind.UNOWNED_PARTITION.value), ())
+            overlaps = stretches.get((*where, FindingKind.DOUBLE_OWNERSHIP.value), ())
+            found.setdefault(group, []).append(
+                views.PartitionView(topic, partition, tuple(owners), tuple(gaps), tuple(overlaps))
+            )
+        return found, _by_group(every)
+
+    def _stretches(self) -> DataFrame:
+        """Times of each partition that a finding is about."""
+        kinds = [FindingKind.UNOWNED_PARTITION.value, FindingKind.DOUBLE_OWNERSHIP.value]
+        found = self._of_worst("findings").where(F.col("kind").isin(kinds))
+        return found.select("group", "kind", "start_ms", "end_ms", F.explode("partitions").alias("p")).select(
+            "group", "p.topic", "p.partition", "kind", "start_ms", "end_ms"
+        )
+
+    def _rebalances(self) -> tuple[dict[str, list[views.RebalanceView]], dict[str, int]]:
+        every = self._of_worst("rebalances")
+        longest = Window.partitionBy("group").orderBy((F.col("end_ms") - F.col("start_ms")).desc(), "start_ms")
+        rows = (
+            every.withColumn("place", F.row_number().over(longest))
+            .where(F.col("place") <= REBALANCES)
+            .orderBy("group", "start_ms")
+        )
+        found: dict[str, list[views.RebalanceView]] = {}
+        for r in rows.collect():
+            found.setdefault(r["group"], []).append(
+                views.RebalanceView(r["start_ms"], r["end_ms"], r["cause"], r["members"], r["moved"], r["unowned_ms"])
+            )
+        return found, _by_group(every)
+
+
+def _severities() -> list[Column]:
+    def count(severity: Severity) -> Column:
+        return F.sum((F.col("severity") == severity.value).cast("int"))
+
+    return [count(Severity.ERROR).alias("errors"), count(Severity.WARNING).alias("warnings")]
+
+
+def _by_group(frame: DataFrame) -> dict[str, int]:
+    return {row["group"]: row["count"] for row in frame.groupBy("group").count().collect()}
+
+
+def _coverage(whole: int, end_known: str) -> str:
+    begin = "from its start" if whole else "begins in mid-life"
+    end = {"closed": "to its close", "killed": "ends without a close, others took over"}
+    return f"{begin}, {end.get(end_known, 'ends without a close')}"
