@@ -212,8 +212,10 @@ TABLE = Table(
 
         # Coordinator
         row(S.DISCONNECTED, E.COORDINATOR_FOUND,                S.UNJOINED, clause="row 2"),
-        row(S.DISCONNECTED, E.COORDINATOR_FOUND_STILL_ASSIGNED, S.ASSIGNED, clause="row 2, code", note="row 2 always joins"),
-        row(S.DISCONNECTED, E.COORDINATOR_FOUND_STILL_DELAYED,  S.DELAYED,  clause="row 2, code", note="row 2 always joins"),
+        row(S.DISCONNECTED, E.COORDINATOR_FOUND_STILL_ASSIGNED, S.ASSIGNED,
+            clause="row 2, code", note="the reference always joins"),
+        row(S.DISCONNECTED, E.COORDINATOR_FOUND_STILL_DELAYED,  S.DELAYED,
+            clause="row 2, code", note="the reference always joins"),
         row(S.DISCONNECTED, E.DISCOVERY_FAILED_HOLDING,         F.STOP_HELD, F.FORGET_HELD,
             clause="row 3, logs 5", note="quick, about a heartbeat interval; may block on a broker that is gone"),
         row(S.DISCONNECTED, E.DISCOVERY_FAILED_UNFINISHED,      F.FORGET_HELD,              clause="row 3, code",
