@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -216,6 +217,33 @@ def test_draw_a_table_of_ones_own(capsys: pytest.CaptureFixture[str], tmp_path: 
     assert "LOCKED --> OPEN : COIN" in (tmp_path / "turnstile.mmd").read_text(encoding="utf-8")
 
 
+def test_a_hostile_table_file_breaks_no_drawing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Markup, quotes and ends of notes in titles, meanings, clauses and reasons stay text in every form."""
+    attack = json.dumps('"></svg><script>x</script> end note @enduml %% ]]> | ` \\')
+    text = TURNSTILE.replace("A turnstile", attack).replace("a coin fell", attack).replace("nobody passes", attack)
+    text = text.replace("steps: [OPEN]}", f"steps: [OPEN], clause: {attack}, note: {attack}}}")
+    text += f"  - {{states: [OPEN], events: [COIN], why: {attack}}}\n"
+    (tmp_path / "mine.yaml").write_text(text, encoding="utf-8")
+    assert run(capsys, "draw", tmp_path / "mine.yaml", "-o", tmp_path)[0] == 0
+    for suffix in ("svg", "dot", "mmd", "puml", "md"):
+        drawn = (tmp_path / f"turnstile.{suffix}").read_text(encoding="utf-8")
+        assert "script" in drawn
+    drawing = (tmp_path / "turnstile.svg").read_text(encoding="utf-8")
+    assert not [e for e in ET.fromstring(drawing).iter() if e.tag.endswith("script")]  # noqa: S314
+    for suffix, end in (("mmd", "end note"), ("puml", "@enduml")):
+        lines = (tmp_path / f"turnstile.{suffix}").read_text(encoding="utf-8").splitlines()
+        assert [line for line in lines if line.strip() == end] == ([end] if suffix == "puml" else [])
+
+
+def test_without_the_graphviz_package_the_remedy_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """DOT is built with it; the message says how to get it."""
+    monkeypatch.setitem(sys.modules, "graphviz", None)
+    said = refused(capsys, "draw", "rebalance-notes", "-o", tmp_path, "--format", "dot")
+    assert said == "drawing needs the graphviz package; pip install 'rebalance-fsm[diagrams]'"
+
+
 def test_draw_refuses_two_tables_of_one_name(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """The second would overwrite the first."""
     for name in ("a.yaml", "b.yaml"):
@@ -310,6 +338,18 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
     done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False, env=environment)
     os.close(writer)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_a_full_disk_is_no_traceback() -> None:
+    """Where stdout cannot take the text, one line says so and the status is 2."""
+    environment = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-m", "fsm", "tables"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=environment)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "fsm: output: No space left on device; check the disk and the permissions\n",
+    )
 
 
 def test_ctrl_c_is_no_traceback(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,15 +62,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         status: int = args.run(args)
         sys.stdout.flush()
     except FsmError as problem:
-        print(f"fsm: {' '.join(str(problem).split())}", file=sys.stderr)  # noqa: T201
-        return 2
+        return _refused(str(problem))
     except BrokenPipeError:
-        # The interpreter flushes stdout once more on its way out, which must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return PIPE_CLOSED
+    except OSError as problem:
+        _drop_output()
+        return _refused(f"{problem.filename or 'output'}: {problem.strerror}; check the disk and the permissions")
     except KeyboardInterrupt:
         return INTERRUPTED
     return status
+
+
+def _refused(message: str) -> int:
+    print(f"fsm: {' '.join(message.split())}", file=sys.stderr)  # noqa: T201
+    return 2
+
+
+def _drop_output() -> None:
+    """The interpreter flushes stdout once more on its way out, which must not fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def listed(known: Sequence[str]) -> Any:
