@@ -14,7 +14,8 @@ from math import log10
 from typing import TYPE_CHECKING
 
 from fsm.errors import InputError
-from fsm.render.graph import Cluster, Edge, Kind, Label, Node, Picture, identifiers, lines, plain, where
+from fsm.render.graph import Cluster, Edge, Kind, Label, Node, Picture, identifiers, lines, where
+from fsm.render.plain import plain
 
 if TYPE_CHECKING:
     from graphviz import Digraph

@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from fsm.render.plain import plain
 from fsm.table import Ignore, Row, Symbol, Table
 
 Pair = tuple[str, str]
@@ -427,12 +428,6 @@ def _kind(table: Table, state: Symbol) -> Kind:
 
 
 # Texts that every renderer shares.
-
-
-def plain(text: str) -> str:
-    """The text on one line, without characters that no document may hold."""
-    kept = "".join(c if c.isprintable() or c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text)
-    return " ".join(kept.split())
 
 
 def spelled(label: Label) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from fsm.render.graph import plain
+from fsm.render.plain import plain
 from fsm.table import Ignore, Row, Symbol, Table
 
 _SPECIAL = re.compile(r"([\\`*\[\]<>|#~&$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")

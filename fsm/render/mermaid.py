@@ -10,7 +10,8 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 
-from fsm.render.graph import Cluster, Kind, Label, Node, Picture, identifiers, lines, plain, spelled, where
+from fsm.render.graph import Cluster, Kind, Label, Node, Picture, identifiers, lines, spelled, where
+from fsm.render.plain import plain
 
 RESERVED = frozenset(
     (

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from fsm.render.graph import Cluster, Kind, Label, Node, Picture, identifiers, lines, plain, spelled, where
+from fsm.render.graph import Cluster, Kind, Label, Node, Picture, identifiers, lines, spelled, where
+from fsm.render.plain import plain
 
 RESERVED = frozenset(
     ("as", "end", "endlegend", "enduml", "hide", "legend", "note", "scale", "skinparam", "start", "state", "title")

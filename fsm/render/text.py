@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from fsm.render.graph import plain
+from fsm.render.plain import plain
 from fsm.table import Row, Symbol, Table
 
 
