@@ -4,7 +4,8 @@ Everything is intervals [start_ms, end_ms) of one group; nothing depends on the 
 
 **Double ownership.** Two intervals of one partition that belong to different members overlap for longer than
 `tolerance_ms + clock_skew_ms`. The one that began earlier (then: ended earlier, member name) is the old owner,
-which should have let go. A member that hangs in close() owns on to the end of the group's logs.
+which should have let go. A member that hangs in close() owns on to the end of the group's logs; as it may have been
+killed instead, severity is one step lower. Where an interval is `doubtful` the finding is for information only.
 
 **Unowned partition.** The intervals of a partition, sorted by (start, end, member), leave gaps: from the
 largest end so far (its interval is the last owner) to the next start, or to the end of all wants after the last
@@ -23,7 +24,7 @@ it, belongs to the same finding. A finding spans all it merges.
 **Coverage.** A life that ends without a close is `killed` when a later life of its member exists or another
 member took one of its partitions over afterwards, else `unknown`. Severity is one step lower for a gap whose last
 owner was killed, and for every gap inside a time for which some member's log is missing: before a life that was
-found in mid-life, and after a life whose end is `unknown`.
+found in mid-life, after a life whose end is `unknown`, and after a life became doubtful.
 
 **Rebalances.** Turns of all members, sorted by start, belong to one rebalance while the next starts within
 `SETTLED_MS` of the latest end so far. Moved is the number of partitions assigned in them. The cause is the first
@@ -39,7 +40,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
-from fsm.audit.findings import Cause, Finding, FindingKind, finding, in_order
+from fsm.audit.findings import Cause, Finding, FindingKind, Severity, finding, in_order
 from fsm.audit.limits import MERGE_MS, SETTLED_MS, Limits
 from fsm.audit.rows import Begun, Ended, Interval, Life, Place, Turn, Want
 from fsm.audit.wording import names, seconds
@@ -61,6 +62,7 @@ class Overlap(NamedTuple):
     partition: Partition
     cause: Cause
     places: tuple[Place, ...]
+    sure: bool
 
 
 class Gap(NamedTuple):
@@ -92,6 +94,8 @@ class Coverage:
     begin_known: bool
     end: str
     """`closed`, `restarted`, `killed` (others took over), or `unknown`."""
+    doubtful_ms: int | None
+    """Since when its lines may be another process's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +162,7 @@ def overlaps(intervals: Iterable[Interval], logs_end_ms: int, limits: Limits) ->
                     (new.topic, new.partition),
                     _why_still_owned(old, end_ms),
                     (old.start, new.start, old.end),
+                    not (old.doubtful or new.doubtful),
                 )
         active.append(new)
 
@@ -186,7 +191,7 @@ def double(group: str, merged: Sequence[Overlap]) -> Finding:
     partitions = by_partition(o.partition for o in merged)
     start_ms, end_ms = min(o.start_ms for o in merged), max(o.end_ms for o in merged)
     why = _STILL.get(first.cause)
-    return finding(
+    found = finding(
         FindingKind.DOUBLE_OWNERSHIP,
         group,
         first.old,
@@ -198,6 +203,9 @@ def double(group: str, merged: Sequence[Overlap]) -> Finding:
         cause=first.cause,
         places=first.places,
     )
+    if not all(o.sure for o in merged):
+        return replace(found, severity=Severity.INFO)
+    return found.lowered() if first.cause is Cause.CLOSE_HANGS else found
 
 
 # -- unowned partitions -------------------------------------------------------------------------------------
@@ -375,7 +383,18 @@ def coverage(rows: Rows) -> list[Coverage]:
         if life.ended in _UNTOLD:
             later = last_number[life.member] > life.number or (life.member, life.number) in taken
             end = Cause.KILLED.value if later else Cause.UNKNOWN.value
-        out.append(Coverage(life.group, life.member, life.number, life.start_ms, life.end_ms, life.whole_start, end))
+        out.append(
+            Coverage(
+                life.group,
+                life.member,
+                life.number,
+                life.start_ms,
+                life.end_ms,
+                life.whole_start,
+                end,
+                life.doubtful_ms,
+            )
+        )
     return out
 
 
@@ -399,6 +418,8 @@ def dark_ms(covered: Iterable[Coverage]) -> tuple[int, int]:
             until_ms = max(until_ms, life.start_ms)
         if life.end == Cause.UNKNOWN.value:
             from_ms = min(from_ms, life.end_ms)
+        if life.doubtful_ms is not None:
+            from_ms = min(from_ms, life.doubtful_ms)
     return until_ms, from_ms
 
 

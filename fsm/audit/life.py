@@ -9,9 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from fsm.audit.limits import BURST_MS, DEFAULT_MAX_POLL_INTERVAL_MS, DEFAULT_SESSION_TIMEOUT_MS
-from fsm.audit.rows import NOWHERE, Ended, Life, Place
-from fsm.trace import TraceRecord
+from fsm.audit.rows import DOUBT, NOWHERE, Ended, Life, Place
+from fsm.trace import Kind, TraceRecord
 
+LIBRDKAFKA = "librdkafka"
+_EXACT = (Kind.ADDED, Kind.DROPPED, Kind.LOST_DECIDED)
+"""Kinds of records that only librdkafka gives."""
 _KEPT = ("group.protocol", "session.timeout.ms", "max.poll.interval.ms")
 
 
@@ -39,6 +42,8 @@ class Living:
     in_group: bool = False
     client: str = ""
     """`librdkafka`, or empty for Java."""
+    doubtful_ms: int | None = None
+    """Since when lines may have been taken for this process's that are another's."""
     settings: dict[str, str] = field(default_factory=dict)
     burst_ms: int = 0
     """When the lines began that follow one another closely, up to the last one."""
@@ -50,7 +55,10 @@ class Living:
         if record.ts_ms - self.last_ms > BURST_MS:
             self.before, self.burst_ms = (self.last_ms, self.last), record.ts_ms
         self.last_ms, self.last = max(self.last_ms, record.ts_ms), place
-        self.client = record.settings.get("client", self.client)
+        if record.kind in _EXACT or record.settings.get("client") == LIBRDKAFKA:
+            self.client = LIBRDKAFKA
+        elif record.detail == DOUBT:
+            self.doubtful_ms = self.doubtful_ms or record.ts_ms
         self.client_id = record.client_id or self.client_id
         self.instance_id = record.instance_id or self.instance_id
         self.member_id = record.member_id or self.member_id
@@ -101,6 +109,7 @@ class Living:
             whole_start=self.whole_start,
             ended=ended,
             in_group=self.in_group,
+            doubtful_ms=self.doubtful_ms,
             session_timeout_ms=self.session_timeout_ms,
             max_poll_interval_ms=self.setting_ms("max.poll.interval.ms"),
             start=self.start,

@@ -10,9 +10,10 @@ ownership, gaps, rebalances) is left to `group`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from fsm.audit.chain import Chain
-from fsm.audit.findings import Finding
+from fsm.audit.findings import Finding, Severity
 from fsm.audit.life import Living, unborn
 from fsm.audit.limits import SETTLED_MS, Limits
 from fsm.audit.membership import Membership
@@ -31,8 +32,10 @@ def fold(group: str, member: str, records: Iterable[Seen], limits: Limits = _DEF
     """The rows of one member; `records` are its own, ordered by (ts_ms, file, offset)."""
     follower = _Member(group, member, limits)
     for seen in records:
-        yield from follower.see(seen)
-    yield from follower.finish()
+        for row in follower.see(seen):
+            yield follower.weighed(row)
+    for row in follower.finish():
+        yield follower.weighed(row)
 
 
 class _Member:
@@ -41,6 +44,12 @@ class _Member:
     def __init__(self, group: str, member: str, limits: Limits) -> None:
         self.limits = limits
         self._live(unborn(group, member))
+
+    def weighed(self, row: Row) -> Row:
+        """A finding that rests on lines of a doubtful origin is for information only."""
+        if isinstance(row, Finding) and self.living.doubtful_ms is not None:
+            return replace(row, severity=Severity.INFO)
+        return row
 
     def _live(self, living: Living) -> None:
         self.living = living
@@ -53,7 +62,7 @@ class _Member:
     def see(self, seen: Seen) -> Iterator[Row]:
         """The rows this record completes."""
         if self._tells_of_begin(seen):
-            self.living.whole_start = self.ownership.complete = self.wants.subscribed = True
+            self.living.whole_start = self.ownership.holdings.complete = self.wants.subscribed = True
         elif self._begins_life(seen):
             if self.living.closed_ms is None and seen.record.ts_ms - self.living.burst_ms <= SETTLED_MS:
                 self.living.end_before_burst()
@@ -87,7 +96,7 @@ class _Member:
         """librdkafka prints a few lines of a new client before the one that says so."""
         living = self.living
         early = living.number >= 0 and not living.whole_start and seen.record.ts_ms - living.start_ms <= SETTLED_MS
-        return early and seen.record.kind is Kind.STARTED and not self.ownership.owned
+        return early and seen.record.kind is Kind.STARTED and not self.ownership.holdings.owned
 
     def _begins_life(self, seen: Seen) -> bool:
         if self.living.number < 0:

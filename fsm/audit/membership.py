@@ -65,7 +65,7 @@ class Membership:
         self.is_member = self.living.in_group = True
         self.fatal = None
         self.leave = None
-        self.ownership.cause = Cause.NONE
+        self.ownership.holdings.cause = Cause.NONE
         return iter(())
 
     def _assigned(self, seen: Seen) -> Iterator[Finding]:
@@ -75,8 +75,8 @@ class Membership:
         """The coordinator does not count the member any more: once for each membership."""
         record, place = seen
         cause = self._cause(record)
-        self.ownership.voided(record.ts_ms, cause)
-        self.ownership.cause = cause
+        self.ownership.holdings.voided(record.ts_ms, cause)
+        self.ownership.holdings.cause = cause
         self.heartbeat = None
         self.living.in_group = False
         if self.is_member:
@@ -88,8 +88,8 @@ class Membership:
             return Cause.NO_POLL
         if self.ownership.running_ms(record.ts_ms) > self.living.rebalance_timeout_ms:
             return Cause.SLOW_CALLBACK
-        if self.ownership.cause is not Cause.NONE:
-            return self.ownership.cause
+        if self.ownership.holdings.cause is not Cause.NONE:
+            return self.ownership.holdings.cause
         return Cause.FENCED
 
     def _count(self, ts_ms: int, place: Place, cause: Cause) -> Iterator[Finding]:
@@ -127,8 +127,8 @@ class Membership:
             self.fatal = (record.ts_ms, place, record.detail)
         elif not self.fatal[2]:
             self.fatal = (self.fatal[0], self.fatal[1], record.detail)
-        self.ownership.voided(record.ts_ms, Cause.FATAL_ERROR)
-        self.ownership.cause = Cause.FATAL_ERROR
+        self.ownership.holdings.voided(record.ts_ms, Cause.FATAL_ERROR)
+        self.ownership.holdings.cause = Cause.FATAL_ERROR
         self.living.in_group = self.is_member = False
         self.heartbeat = None
         return iter(())
@@ -170,7 +170,7 @@ class Membership:
             seen.record.ts_ms,
             summary=f"{self.living.member} announced that it leaves, but told the coordinator only "
             f"{seconds(late_ms)} later; until then nobody else could have its partitions",
-            cause=Cause.NO_POLL if self.ownership.cause is Cause.NO_POLL else Cause.UNKNOWN,
+            cause=Cause.NO_POLL if self.ownership.holdings.cause is Cause.NO_POLL else Cause.UNKNOWN,
             places=[begun[1], seen.place],
         )
 

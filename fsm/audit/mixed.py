@@ -10,7 +10,9 @@ into one file, most lines do not say which process printed them. Many can be tol
   to add, give up, or lose just these partitions; where several fit, the one that has waited longest is next;
 * whoever has left is the next to close.
 
-What fits nobody is left out. A step of the classic protocol names no state it comes from, so the order of steps
+What fits nobody is left out, and from then on nothing is sure: every process is marked by a record that says so
+(`DOUBT`), and what is found in its lines is for information only. librdkafka prints one partition a line and no ids:
+its clients cannot be told apart at all. A step of the classic protocol names no state it comes from, so the order of steps
 cannot be checked here: those transitions are left out as well.
 
 State is one small object for each living process.
@@ -19,10 +21,10 @@ State is one small object for each living process.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-from fsm.audit.rows import Seen
+from fsm.audit.rows import DOUBT, Seen
 from fsm.trace import Kind, Partition, TraceRecord
 
 Owner = Iterator[tuple[str, Seen]]
@@ -58,6 +60,11 @@ class _Process:
     leaving: bool = False
     closing: bool = False
     closed: bool = False
+    marked: bool = False
+    """It was said that its lines are not certain."""
+
+
+_NEUTRAL = TraceRecord(0, Kind.ERROR, detail=DOUBT)
 
 
 def separate(member: str, records: Iterable[Seen]) -> Owner:
@@ -77,6 +84,8 @@ class _Crowd:
         self.by_id: dict[str, _Process] = {}
         self.expired: list[Seen] = []
         """Poll timeouts whose process is not known yet."""
+        self.sure = True
+        """Every line so far could be told."""
         self.tick = 0
         self.born = 0
 
@@ -110,6 +119,12 @@ class _Crowd:
         earlier, process.waiting = process.waiting, []
         for one in (*earlier, *self._timeouts(seen.record), seen):
             yield self._name(process), one
+        if not self.sure and not process.marked:
+            process.marked = True
+            yield (
+                self._name(process),
+                Seen(replace(_NEUTRAL, ts_ms=seen.record.ts_ms, group=seen.record.group), seen.place),
+            )
         if process.closed:
             self.living = [p for p in self.living if p is not process]
 
@@ -155,11 +170,12 @@ class _Crowd:
         alike = self._alike(record)
         if len(alike) == 1:
             return alike[0]
-        fitting = _FITS.get(record.kind)
-        for fits in fitting or ():
+        for surest, fits in enumerate(_FITS.get(record.kind, ())):
             found = [p for p in alike if fits(p, record)]
             if found:
+                self.sure = self.sure and (surest == 0 or len(found) == 1 or not record.partitions)
                 return min(found, key=lambda p: (p.since, p.number))
+        self.sure = self.sure and record.kind not in _MATTERS
         return None
 
     # -- what it means ----------------------------------------------------------------------------------
@@ -259,6 +275,22 @@ _LEARNS: dict[Kind, Callable[[_Process, TraceRecord], None]] = {
     Kind.CLOSE_END: _ends,
 }
 
+_MATTERS = frozenset(
+    {
+        Kind.SUBSCRIBED,
+        Kind.UNSUBSCRIBED,
+        Kind.RECONCILING,
+        Kind.TARGET,
+        Kind.ASSIGN_BEGIN,
+        Kind.REVOKE_BEGIN,
+        Kind.LOST_BEGIN,
+        Kind.ADDED,
+        Kind.DROPPED,
+        Kind.OWNED,
+        Kind.CLOSE_END,
+    }
+)
+"""Records without which what a process owns or wants is not known."""
 _Fits = Callable[[_Process, TraceRecord], bool]
 
 

@@ -31,6 +31,10 @@ class Seen(NamedTuple):
     place: Place
 
 
+DOUBT = "lines of several processes are mixed and cannot all be told apart"
+"""Detail of the record that `mixed.separate` adds when it is not sure any more."""
+
+
 class Begun(StrEnum):
     """How an interval of ownership began."""
 
@@ -76,6 +80,8 @@ class Interval:
     ended: Ended
     end_exact: bool
     """False where no line tells the end and `end_ms` is the earliest possible one (silence, death, INFO logs)."""
+    doubtful: bool
+    """Its lines may be another process's: what rests on it is not certain."""
     void_ms: int | None
     """From when the coordinator no longer counted this member as owner although it still was one; None if it did."""
     void_cause: str
@@ -124,6 +130,8 @@ class Life:
     """`CLOSED`, `RESTARTED` or `LOG_ENDED`."""
     in_group: bool
     """True where the member counted as one when the life ended: the coordinator had to wait for its session."""
+    doubtful_ms: int | None
+    """Since when its lines may be another process's; None where they are its own."""
     session_timeout_ms: int | None
     max_poll_interval_ms: int | None
     start: Place

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from fsm.audit.life import Living
+from fsm.audit.life import LIBRDKAFKA, Living
 from fsm.audit.rows import Place, Seen, Want
 from fsm.trace import Kind
 
@@ -54,7 +54,7 @@ class Wants:
 
     def _pattern(self, text: str) -> str:
         """librdkafka looks for a match at the beginning of a name, Java for one of the whole name."""
-        return f"(?:{text}).*" if self.living.client == "librdkafka" else text
+        return f"(?:{text}).*" if self.living.client == LIBRDKAFKA else text
 
     def _mean(self, seen: Seen) -> Iterator[Want]:
         """Topics that the subscription means now, one record each after an empty one."""

@@ -1,0 +1,175 @@
+"""Ownership of a client that prints each partition it adds and drops (librdkafka with debug=cgrp).
+
+`ADDED` and `DROPPED` begin and end ownership; the callbacks count partitions without naming them, and only say why
+they go. The client prints many lines within one millisecond, so where its lines were dealt out to several files
+their order is not known: what looks wrong waits for `REORDER_MS` before it is.
+
+* A partition dropped while no callback runs went without one, unless a revoked callback begins within that time.
+* A partition dropped that was not owned, and added within that time, was added first: it is not owned.
+* A partition added that was owned, and dropped within that time, was dropped first: it is owned on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from fsm.audit.holdings import Holdings, Told
+from fsm.audit.life import Living
+from fsm.audit.limits import REORDER_MS
+from fsm.audit.rows import Ended, Interval, Place, Seen
+from fsm.trace import Kind, Partition, by_partition
+
+
+@dataclass(slots=True)
+class _Callback:
+    """A callback that was queued for the application, and what went under it."""
+
+    kind: Ended
+    start_ms: int
+    place: Place
+    dropped: list[Interval] = field(default_factory=list)
+    over_ms: int | None = None
+
+
+class Exact:
+    """Follows one life of such a client."""
+
+    def __init__(self, living: Living, holdings: Holdings) -> None:
+        self.living = living
+        self.holdings = holdings
+        self.callback: _Callback | None = None
+        """The last one, until nothing can go under it any more."""
+        self.silent: list[Interval] = []
+        """Partitions that seem dropped without a callback."""
+        self.dropped_unowned: dict[Partition, int] = {}
+        self.added_owned: dict[Partition, int] = {}
+
+    def see(self, seen: Seen) -> Told:
+        """The rows that end with this record."""
+        yield from self._settle(seen.record.ts_ms)
+        step = _STEPS.get(seen.record.kind)
+        if step is not None:
+            yield from step(self, seen)
+
+    def end(self) -> Told:
+        """What was still waiting."""
+        yield from self._silent_drops()
+        yield from self._forget()
+
+    def _settle(self, ts_ms: int) -> Told:
+        """What no line of the same moment can explain any more."""
+        if self.silent and ts_ms - self.silent[-1].end_ms > REORDER_MS:
+            yield from self._silent_drops()
+        over_ms = self.callback.over_ms if self.callback is not None else None
+        if over_ms is not None and ts_ms - over_ms > REORDER_MS:
+            yield from self._forget()
+        for recent in (self.dropped_unowned, self.added_owned):
+            if recent and ts_ms - max(recent.values()) > REORDER_MS:
+                recent.clear()
+
+    # -- partitions -------------------------------------------------------------------------------------
+
+    def _added(self, seen: Seen) -> Told:
+        record, place = seen
+        for partition in record.partitions:
+            if self.dropped_unowned.pop(partition, None) is not None:
+                continue
+            if partition in self.holdings.owned:
+                self.added_owned[partition] = record.ts_ms
+            self.holdings.take((partition,), record.ts_ms, place)
+        return iter(())
+
+    def _dropped(self, seen: Seen) -> Told:
+        record, place = seen
+        for partition in record.partitions:
+            if partition not in self.holdings.owned and self.holdings.complete:
+                self.dropped_unowned[partition] = record.ts_ms
+                continue
+            self.holdings.find((partition,))
+            yield from self._drop(partition, record.ts_ms, place)
+            if self.added_owned.pop(partition, None) is not None:
+                self.holdings.take((partition,), record.ts_ms, place)
+
+    def _drop(self, partition: Partition, ts_ms: int, place: Place) -> Told:
+        if self.callback is not None:
+            for interval in self.holdings.release((partition,), ts_ms, place, self.callback.kind):
+                self.callback.dropped.append(interval)
+                yield interval
+        elif self.living.closing_ms is not None or not self.holdings.told:
+            yield from self.holdings.release((partition,), ts_ms, place, Ended.CLOSED)
+        else:
+            self.silent.extend(self.holdings.release((partition,), ts_ms, place, Ended.DROPPED))
+
+    def _acknowledged(self, seen: Seen) -> Told:
+        """The whole assignment: it tells what a log that begins in mid-life does not."""
+        if not self.holdings.complete:
+            self.holdings.find(seen.record.full or ())
+            self.holdings.complete = True
+        return iter(())
+
+    # -- callbacks --------------------------------------------------------------------------------------
+
+    def _assign_begin(self, seen: Seen) -> Told:
+        self.holdings.told = True
+        if self.callback is not None:
+            self.callback.over_ms = seen.record.ts_ms
+        return iter(())
+
+    def _revoke_begin(self, seen: Seen) -> Told:
+        yield from self._begins(seen, Ended.REVOKED)
+
+    def _lost_begin(self, seen: Seen) -> Told:
+        yield from self._begins(seen, Ended.LOST)
+
+    def _begins(self, seen: Seen, kind: Ended) -> Told:
+        record, place = seen
+        self.holdings.told = True
+        yield from self._forget()
+        self.callback = _Callback(kind, record.ts_ms, place)
+        explained, self.silent = self.silent, []
+        for interval in explained:
+            found = replace(interval, ended=kind)
+            self.callback.dropped.append(found)
+            yield found
+
+    def _lost_decided(self, seen: Seen) -> Told:
+        """What goes now goes under a lost callback, if one begins at all; that may stand just before."""
+        if self.callback is not None and seen.record.ts_ms - self.callback.start_ms > REORDER_MS:
+            yield from self._forget()
+
+    def _closed(self, seen: Seen) -> Told:
+        record, place = seen
+        yield from self._silent_drops()
+        yield from self._forget()
+        yield from self.holdings.release(list(self.holdings.owned), record.ts_ms, place, Ended.CLOSED)
+
+    # -- findings ---------------------------------------------------------------------------------------
+
+    def _silent_drops(self) -> Told:
+        """Partitions that went without a callback, together."""
+        gone, self.silent = self.silent, []
+        yield from gone
+        if gone:
+            partitions = by_partition((i.topic, i.partition) for i in gone)
+            yield self.holdings.never_told(partitions, gone[0].end_ms, [i.end for i in gone])
+
+    def _forget(self) -> Told:
+        """Nothing goes under the last callback any more; a loss is told with all that went."""
+        callback, self.callback = self.callback, None
+        if callback is not None and callback.kind is Ended.LOST and callback.dropped:
+            partitions = [(i.topic, i.partition) for i in callback.dropped]
+            places = [callback.place, *(i.end for i in callback.dropped)]
+            yield self.holdings.lost(partitions, callback.start_ms, callback.dropped[-1].end_ms, places)
+
+
+_STEPS: dict[Kind, Callable[[Exact, Seen], Told]] = {
+    Kind.ADDED: Exact._added,
+    Kind.DROPPED: Exact._dropped,
+    Kind.OWNED: Exact._acknowledged,
+    Kind.ASSIGN_BEGIN: Exact._assign_begin,
+    Kind.REVOKE_BEGIN: Exact._revoke_begin,
+    Kind.LOST_DECIDED: Exact._lost_decided,
+    Kind.LOST_BEGIN: Exact._lost_begin,
+    Kind.CLOSE_END: Exact._closed,
+}

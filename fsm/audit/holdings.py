@@ -1,0 +1,165 @@
+"""The books of one life: what is owned since when, and the findings that name partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from fsm.audit.findings import Cause, Finding, FindingKind, finding
+from fsm.audit.life import Living
+from fsm.audit.limits import CLOSE_TIMEOUT_MS
+from fsm.audit.rows import Begun, Ended, Interval, Place
+from fsm.audit.wording import names
+from fsm.trace import Partition, by_partition
+
+Told = Iterator[Interval | Finding]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Since when a partition is owned."""
+
+    start_ms: int
+    start: Place
+    begun: Begun
+
+
+@dataclass(frozen=True, slots=True)
+class Void:
+    """Since when, and why, the coordinator no longer counts this member as owner."""
+
+    ms: int
+    cause: Cause
+
+
+class Holdings:
+    """What one life owns."""
+
+    def __init__(self, living: Living) -> None:
+        self.living = living
+        self.owned: dict[Partition, Held] = {}
+        self.void: Void | None = None
+        self.told = False
+        """The application has a listener: a callback was seen in this life."""
+        self.complete = living.whole_start
+        """Everything owned is known; False while partitions may be owned since before the log began."""
+        self.cause = Cause.NONE
+        """Why partitions go that go now."""
+
+    def voided(self, ts_ms: int, cause: Cause) -> None:
+        """The coordinator has taken the partitions away; the application does not know yet."""
+        if self.void is None and self.owned and self.living.closing_ms is None:
+            self.void = Void(ts_ms, cause)
+
+    def take(self, partitions: Iterable[Partition], ts_ms: int, place: Place) -> None:
+        """Owned from now on, where it is not owned already."""
+        for partition in partitions:
+            self.void = None
+            self.owned.setdefault(partition, Held(ts_ms, place, Begun.ASSIGNED))
+
+    def find(self, partitions: Iterable[Partition]) -> None:
+        """Owned since before the log tells of it, where it is not known to be owned."""
+        for partition in partitions:
+            self.owned.setdefault(partition, Held(self.living.start_ms, self.living.start, Begun.FOUND))
+
+    def release(self, partitions: Iterable[Partition], ts_ms: int, place: Place, how: Ended) -> Iterator[Interval]:
+        """The intervals of those partitions that were owned."""
+        for partition in by_partition(partitions):
+            held = self.owned.pop(partition, None)
+            if held is not None:
+                yield self._interval(partition, held, max(ts_ms, held.start_ms), place, how)
+        if not self.owned:
+            self.void = None
+
+    def exactly(self, full: tuple[Partition, ...], ts_ms: int, place: Place) -> Iterator[Interval]:
+        """Owned is this and nothing else."""
+        kept = set(full)
+        yield from self.release([p for p in self.owned if p not in kept], ts_ms, place, Ended.REASSIGNED)
+        self.take(full, ts_ms, place)
+
+    def _interval(self, partition: Partition, held: Held, end_ms: int, end: Place, how: Ended) -> Interval:
+        return Interval(
+            group=self.living.group,
+            member=self.living.member,
+            topic=partition[0],
+            partition=partition[1],
+            start_ms=held.start_ms,
+            end_ms=end_ms,
+            begun=held.begun,
+            ended=how,
+            end_exact=how not in (Ended.LOG_ENDED, Ended.RESTARTED, Ended.HANGS),
+            doubtful=self.living.doubtful_ms is not None,
+            void_ms=self.void.ms if self.void else None,
+            void_cause=self.void.cause.value if self.void else "",
+            life=self.living.number,
+            start=held.start,
+            end=end,
+        )
+
+    # -- findings ---------------------------------------------------------------------------------------
+
+    def lost(self, partitions: Iterable[Partition], start_ms: int, end_ms: int, places: Iterable[Place]) -> Finding:
+        """Partitions went through the lost callback."""
+        cause = self.void.cause if self.void else self.cause
+        return self.finding(
+            FindingKind.PARTITIONS_LOST,
+            start_ms,
+            end_ms,
+            summary=f"{self.living.member} lost {names(partitions)} without a chance to commit"
+            f"{BECAUSE[cause]}; their last records may be processed twice",
+            partitions=partitions,
+            cause=cause,
+            places=places,
+        )
+
+    def never_told(self, partitions: tuple[Partition, ...], ts_ms: int, places: Iterable[Place]) -> Finding:
+        """Partitions went and no callback said so."""
+        closing = self.living.closing_ms is not None
+        hangs = closing and self.living.closed_ms is None
+        cause = Cause.CLOSE_HANGS if hangs else self.cause
+        how = "whose close() never came back" if hangs else "when it was closed" if closing else "while it ran"
+        found = self.finding(
+            FindingKind.LOST_WITHOUT_CALLBACK,
+            ts_ms,
+            ts_ms + CLOSE_TIMEOUT_MS if hangs else ts_ms,
+            summary=f"{names(partitions)} were taken from {self.living.member} {how}{BECAUSE[cause]}, "
+            "and no callback told its application",
+            partitions=partitions,
+            cause=cause,
+            places=places,
+        )
+        return found.lowered() if hangs else found
+
+    def finding(
+        self,
+        kind: FindingKind,
+        start_ms: int,
+        end_ms: int,
+        *,
+        summary: str,
+        partitions: Iterable[Partition],
+        cause: Cause = Cause.NONE,
+        places: Iterable[Place],
+    ) -> Finding:
+        """A finding about this member."""
+        return finding(
+            kind,
+            self.living.group,
+            self.living.member,
+            start_ms,
+            end_ms,
+            summary=summary,
+            partitions=partitions,
+            cause=cause,
+            places=places,
+        )
+
+
+BECAUSE: dict[Cause, str] = dict.fromkeys(Cause, "") | {
+    Cause.NO_POLL: " because it did not poll in time",
+    Cause.SESSION_EXPIRED: " because the coordinator heard nothing from it for a session",
+    Cause.SLOW_CALLBACK: " because its revoked callback took too long",
+    Cause.FENCED: " because the coordinator fenced it",
+    Cause.FATAL_ERROR: " because of a fatal error",
+}
+"""How a cause goes on from a sentence about what happened."""
