@@ -343,16 +343,34 @@ def _triggers(table: Table) -> dict[str, Symbol]:
 
 def _states(table: Table) -> list[dict[str, Any]]:
     """The states as the library's configuration, nested ones inside their holders."""
-    final = {*table.terminal, *table.exits}
-    return [_state(table, state, state in final) for state in (*table.states, *table.exits)]
+    states = (*table.states, *table.exits)
+    if not table.nested:
+        return [{"name": state, "final": state in {*table.terminal, *table.exits}} for state in states]
+    return [_nested_state(table, state) for state in states]
 
 
-def _state(table: Table, state: Symbol, final: bool) -> dict[str, Any]:
+def _nested_state(table: Table, state: Symbol) -> dict[str, Any]:
+    """With the `on_enter` and `on_exit` methods of models, which the library finds only where nothing is nested."""
+    found: dict[str, Any] = {
+        "name": state,
+        "on_enter": [_tell("on_enter", state)],
+        "on_exit": [_tell("on_exit", state)],
+    }
     nested = table.nested.get(state)
     if nested is None:
-        return {"name": state, "final": final}
-    children = [_state(nested, s, s in nested.terminal) for s in nested.states]
-    return {"name": state, "children": children, "initial": nested.initial}
+        return {**found, "final": state in {*table.terminal, *table.exits}}
+    children = [_nested_state(nested, inner) for inner in nested.states]
+    return {**found, "children": children, "initial": nested.initial}
+
+
+def _tell(what: str, state: Symbol) -> Callable[[EventData], Any]:
+    name = f"{what}_{state.name}"
+
+    def tell(event: EventData) -> Any:
+        method = getattr(event.model, name, None)
+        return None if method is None else method(event)
+
+    return tell
 
 
 def _path(table: Table, state: Symbol) -> str:

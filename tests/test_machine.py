@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import logging
+import sys
 import threading
 from functools import cache
 from itertools import product
@@ -149,7 +150,7 @@ def new_model(table, kind, initial=None, **options):
 def send(model, event):
     """The answer of the machine, or `IllegalTransition`."""
     answer = getattr(model, event.name.lower())()
-    return asyncio.run(answer) if asyncio.iscoroutine(answer) else answer
+    return asyncio.run(asyncio.wait_for(answer, 20)) if asyncio.iscoroutine(answer) else answer
 
 
 def seen_by(cell, state):
@@ -216,8 +217,9 @@ def test_the_machines_are_those_of_the_library():
     model = Model()
     machine = bind(MEMBER, model, logger=QUIET)
     assert isinstance(machine, HierarchicalMachine)
-    assert isinstance(bind(FLAT, Model(), logger=QUIET, locked=True), LockedMachine)
-    assert isinstance(bind(FLAT, Model(), logger=QUIET, asynchronous=True), AsyncMachine)
+    for table in (FLAT, MEMBER):
+        assert isinstance(bind(table, Model(), logger=QUIET, locked=True), LockedMachine)
+        assert isinstance(bind(table, Model(), logger=QUIET, asynchronous=True), AsyncMachine)
     assert isinstance(bind(FLAT, Model(), logger=QUIET), Machine)
     assert sorted(machine.get_triggers("OUT")) == ["fenced", "join", "kill", "leave"]
     assert [t.dest for t in machine.get_transitions("work", "IN.IDLE")] == ["IN.BUSY"]
@@ -296,6 +298,51 @@ def test_an_effect_cannot_send_the_next_event(table, kind):
     machine.remove_model(model)
 
 
+def test_entering_and_leaving_run_in_nested_tables_too():
+    """Holders are told as well as the states inside them, and the library's name of a state is its whole path."""
+
+    class Member(Model):
+        def on_enter_IN(self, _event):
+            self.seen.append("enter IN")
+
+        def on_enter_IDLE(self, event):
+            self.seen.append(("enter", event.state.name, self.state))
+
+        def on_exit_IN(self, _event):
+            self.seen.append("exit IN")
+
+    model = Member()
+    bind(MEMBER, model, initial=S.JOINING, logger=QUIET)
+    model.joined()
+    model.kill()
+    assert model.seen == [
+        "enter IN",
+        ("enter", "IN.IDLE", S.IDLE),
+        (S.IDLE, F.RELEASE),
+        "exit IN",
+        (S.LEAVING, F.SEND),
+        (S.OUT, F.LOSE),
+    ]
+
+
+def test_models_of_a_nested_asynchronous_machine_keep_their_place_in_the_tree():
+    """The library's place is the machine's, so models take turns and each sees the whole path of its state."""
+
+    class Entering(Waiting):
+        async def on_enter_BUSY(self, event):
+            await asyncio.sleep(0)
+            self.seen.append(event.state.name)
+
+    async def run():
+        first, second = Entering(), Entering()
+        machine = bind(MEMBER, first, initial=S.IN, asynchronous=True, logger=QUIET)
+        machine.add_model(second, S.IN)
+        await asyncio.gather(first.work(), second.work())
+        return first.seen[0], second.seen[0]
+
+    assert asyncio.run(run()) == ("IN.BUSY", "IN.BUSY")
+
+
 def test_binding_names_every_effect_the_model_does_not_obey():
     """A model without `on_effect` must have a method for each effect; the error lists those it lacks."""
     model = SimpleNamespace(release=print)
@@ -365,23 +412,34 @@ def test_an_effect_that_shares_its_name_with_an_event_goes_to_on_effect():
     assert model.seen == [(S.IN, Order.JOIN)]
 
 
-def test_two_threads_lose_no_event_of_a_locked_machine():
-    """Two threads send 2,000 events each; every one is a whole step, and every effect is counted."""
+@pytest.mark.parametrize("table", [FLAT, MEMBER], ids=names)
+def test_two_threads_lose_no_event_of_a_locked_machine(table):
+    """Two threads that are switched all the time send 1,000 events each; every one is a whole step."""
     model = Model()
-    bind(FLAT, model, initial=S.IN, locked=True, logger=QUIET)
-    start = threading.Barrier(2)
+    bind(table, model, initial=S.IN, locked=True, logger=QUIET)
+    event = model.work if table is FLAT else model.joined
+    start, failures = threading.Barrier(2), []
 
     def work():
         start.wait()
-        for _ in range(2_000):
-            model.work()
+        try:
+            for _ in range(1_000):
+                event()
+        except FsmError as failure:
+            failures.append(failure)
 
     threads = [threading.Thread(target=work) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert [effect for _, effect in model.seen] == [F.SEND, F.RELEASE] * 4_000
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+    finally:
+        sys.setswitchinterval(interval)
+    assert failures == []
+    assert [effect for _, effect in model.seen] == ([F.SEND, F.RELEASE] if table is FLAT else [F.SEND]) * 2_000
 
 
 @pytest.mark.parametrize("table", [FLAT, MEMBER], ids=names)
