@@ -36,6 +36,8 @@ class Lane(NamedTuple):
     height: int
     svg: str
     troubled: bool
+    stands_for: int = 1
+    """How many partitions share the lane."""
 
 
 class Style(NamedTuple):
@@ -104,13 +106,16 @@ def member_lane(member: MemberView, scale: Scale, style: Style) -> Lane:
     """States as bars, marks above them."""
     parts = [_state_bar(bunch, scale, style) for bunch in bunched(member.states, scale, _whole)]
     parts += [_mark(bunch, scale) for bunch in bunched(member.marks, scale, _at)]
-    known = (member.client, member.protocol, member.version, member.coverage)
+    known = (member.coverage, member.client, f"{member.protocol} {member.version}".strip())
     note = " · ".join(wording.name(part) for part in known if part)
-    bad = any(family(span.state) == "bad" for span in member.states)
     number = style.members.get(member.member, 0)
-    return Lane(
-        member.member, note, f"{wording.name(member.member)}\n{note}", number, MEMBER_HEIGHT, "".join(parts), bad
-    )
+    tip = f"{wording.name(member.member)}\n{note}"
+    return Lane(member.member, note, tip, number, MEMBER_HEIGHT, "".join(parts), is_hurt(member))
+
+
+def is_hurt(member: MemberView) -> bool:
+    """Whether it was in a state from which a member comes only after an error."""
+    return any(family(span.state) == "bad" for span in member.states)
 
 
 def _state_bar(bunch: Sequence[StateSpan], scale: Scale, style: Style) -> str:
@@ -162,7 +167,7 @@ def partition_lane(same: Sequence[PartitionView], scale: Scale, style: Style) ->
     label = f"{wording.name(first.topic)}-[{wording.numbers([p.partition for p in same])}]"
     if len(same) == 1:
         label = f"{wording.name(first.topic)}-{first.partition}"
-    return Lane(label, "", label, 0, height, "".join(parts), bool(first.gaps or first.overlaps))
+    return Lane(label, "", label, 0, height, "".join(parts), bool(first.gaps or first.overlaps), len(same))
 
 
 def _rows(spans: Iterable[OwnedSpan]) -> list[list[OwnedSpan]]:
@@ -207,9 +212,10 @@ def _trouble(bunch: Sequence[Stretch], scale: Scale, cls: str, height: int) -> s
     top = 4 if cls == "gap" else 1
     label = f"{what} {wording.lasting(end - start)}" if cls == "gap" else ""
     drawn = bar(left, right, top, height - 2 * top, cls=cls, tip=tip, label=label)
+    if right - left >= 12:
+        return drawn
     if cls == "overlap":
-        middle = (left + max(right, left + _THINNEST)) / 2
-        drawn += f'<path class="alarm" d="M{px(middle)},{height - 6}l5,6h-10z"/>'
-    elif right - left < 8:
+        drawn += f'<path class="alarm" d="M{px(left + 1)},{height - 10}l6,10h-12z"/>'
+    else:
         drawn += f'<path class="void" d="M{px((left + right) / 2)},{height - 5}l4,5h-8z"/>'
     return drawn

@@ -66,18 +66,21 @@ __all__ = [
     "render",
 ]
 
-FINDINGS_BUDGET = 1_000_000
-CHARTS_BUDGET = 1_200_000
-CLOSE_UPS_BUDGET = 250_000
-"""Characters that the parts of a page may take, about; the whole stays below 3 MB."""
+FINDINGS_BUDGET = 1_200_000
+CHARTS_BUDGET = 1_000_000
+CLOSE_UPS_BUDGET = 200_000
+MACHINES_BUDGET = 300_000
+"""Bytes that the parts of a page may take, about; the whole stays below 3 MB."""
 MOST_CLOSE_UPS = 60
 MOST_GROUPS = 200
 MOST_ROWS = 200
 """Longest table of anything else; the rest is counted."""
 MOST_EVIDENCE = 8
+MOST_STATES = 40
+"""Longest legend of states."""
 _SEVERITIES = ("error", "warning", "info")
 _OPEN_GROUPS = 5
-_OPEN_FINDINGS = 10
+_OPEN_FINDINGS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +111,8 @@ def _environment() -> Environment:
         raise InputError("the report needs the jinja2 package", remedy="pip install 'rebalance-fsm[spark]'") from None
 
     def visible(value: Any) -> Any:
-        return wording.shown(value) if type(value) is str else value
+        is_text = isinstance(value, str) and not hasattr(value, "__html__")
+        return wording.shown(value) if is_text else value
 
     loader = jinja2.FunctionLoader(_template)
     environment = jinja2.Environment(
@@ -147,6 +151,7 @@ def _context(report: Report) -> dict[str, Any]:
     kept = list(_fitting(numbered))
     total = sum(kind.count for kind in report.findings_total) or len(numbered)
     groups, charts_hidden = _groups(report, kept)
+    machines = list(_machines(report.machines))
     script = _template("report.js")
     return {
         "report": report,
@@ -160,7 +165,8 @@ def _context(report: Report) -> dict[str, Any]:
         "groups_hidden": report.groups_hidden + charts_hidden,
         "by_group": {g.view.group: g for g in groups},
         "close_ups": _close_ups(kept, groups),
-        "machines": [_machine(i, m) for i, m in enumerate(report.machines[:MOST_ROWS], 1)],
+        "machines": machines,
+        "machines_hidden": len(report.machines) - len(machines),
         "meanings": glossary.KINDS,
         "causes": glossary.CAUSES,
         "glyphs": [(shades.GLYPHS[g], g, shades.GLYPH_NAMES[g]) for g in shades.GLYPHS],
@@ -194,7 +200,7 @@ def _texts(found: FindingView) -> Iterator[str]:
 
 
 def _cost(text: str) -> int:
-    return len(escape(wording.shown(text)))
+    return len(escape(wording.shown(text)).encode())
 
 
 def _total(report: Report, severity: str) -> int:
@@ -223,7 +229,7 @@ def _verdict(report: Report) -> tuple[str, str]:
 def _groups(report: Report, findings: Sequence[Numbered]) -> tuple[list[_Group], int]:
     """Groups with their charts while there is room, and how many are left out.
 
-    A group gets at most half of the room that is left, so that one large group does not hide all others.
+    Every group but the last gets at most half of the room that is left: one large group does not hide all others.
     """
     states = shades.state_classes(s.state for g in report.groups for m in g.members for s in m.states)
     by_group: dict[str, list[Numbered]] = {}
@@ -234,9 +240,10 @@ def _groups(report: Report, findings: Sequence[Numbered]) -> tuple[list[_Group],
         if room < 20_000:
             break
         found = tuple(by_group.get(view.group, ()))
-        drawn = chart(view, found, style_of(view, states), room // 2)
-        room -= drawn.size + 3000
-        used = sorted({s.state for m in view.members for s in m.states})[:MOST_ROWS]
+        share = room if number == len(report.groups) else room // 2
+        drawn = chart(view, found, style_of(view, states), share - 3000)
+        used = sorted({s.state for m in view.members for s in m.states})[:MOST_STATES]
+        room -= drawn.size + 3000 + 250 * min(MOST_ROWS, len(view.rebalances))
         shown.append(_Group(number, view, found, drawn, tuple((s, states[s]) for s in used)))
     return shown, len(report.groups) - len(shown)
 
@@ -259,18 +266,36 @@ def _close_ups(findings: Iterable[Numbered], groups: Iterable[_Group]) -> dict[i
     return drawn
 
 
-def _machine(number: int, machine: MachineView) -> dict[str, Any]:
-    counts: dict[tuple[str, str], int] = {}
+def _machines(machines: Iterable[MachineView]) -> Iterator[dict[str, Any]]:
+    """Machines while there is room for their tables, with their drawing while there is room for that."""
+    room = MACHINES_BUDGET
+    for number, machine in enumerate(machines, 1):
+        shown = _machine(machine)
+        room -= 300 * (len(shown["edges"]) + len(shown["dwell"]) + 2)
+        if room < 0:
+            return
+        drawing = counted_diagram(machine.name, _traffic(shown["edges"]), f"d{number}-")
+        size = len(drawing.encode())
+        shown["svg"] = drawing if size <= room else ""
+        room -= size if size <= room else 0
+        yield shown
+
+
+def _machine(machine: MachineView) -> dict[str, Any]:
     edges = sorted(machine.edges, key=lambda e: (not e.illegal, -e.count, e.state, e.next_state))
-    for edge in edges[:MOST_ROWS]:
-        pair = wording.name(edge.state), wording.name(edge.next_state)
-        counts[pair] = counts.get(pair, 0) + edge.count
     return {
         "name": machine.name,
-        "svg": counted_diagram(machine.name, counts, f"d{number}-"),
         "edges": edges[:MOST_ROWS],
         "hidden": max(0, len(edges) - MOST_ROWS),
         "dwell": machine.dwell[:MOST_ROWS],
         "steps": sum(edge.count for edge in edges),
         "illegal": sum(edge.count for edge in edges if edge.illegal),
     }
+
+
+def _traffic(edges: Iterable[EdgeCount]) -> dict[tuple[str, str], int]:
+    counts: dict[tuple[str, str], int] = {}
+    for edge in edges:
+        pair = wording.name(edge.state), wording.name(edge.next_state)
+        counts[pair] = counts.get(pair, 0) + edge.count
+    return counts

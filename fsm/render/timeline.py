@@ -6,21 +6,23 @@ labels of their lanes beside it; all sections of one chart share one scale.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from fsm.render import wording
-from fsm.render.lanes import Lane, Style, alike, bar, bunched, member_lane, partition_lane, px, text
-from fsm.render.timescale import DAY, Scale, Tick, scale
-from fsm.render.views import FindingView, GroupView, PartitionView, RebalanceView, Stretch
+from fsm.render.lanes import Item, Lane, Style, alike, bar, bunched, is_hurt, member_lane, partition_lane, px, text
+from fsm.render.timescale import BREAK, DAY, Scale, Tick, scale
+from fsm.render.views import FindingView, GroupView, MemberView, PartitionView, RebalanceView, Stretch
 
 FLAG_ROWS = 5
 """Rows of flags above the axis; findings that find no room there share one flag."""
 _FLAG, _AXIS, _TURNS = 18, 36, 16
 _OPEN_LANES = 40
 """Lanes without trouble that are shown without being asked for."""
+_MOST_BANDS = 40
 _CLOSE_UP_LANES = 6
+_CLOSE_UP_WIDTH = 960
 _SEVERITIES = ("error", "warning", "info")
 
 
@@ -46,12 +48,11 @@ class Section:
     """Lanes under one heading."""
 
     title: str
+    """With how many there are; empty for the only section of a close-up."""
     lanes: tuple[Lane, ...]
     svg: str
     height: int
     open: bool
-    hidden: int
-    """How many more there are than lanes tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +72,10 @@ class Chart:
 
     @property
     def size(self) -> int:
-        """Characters of SVG and labels, about."""
+        """Bytes of SVG and labels, about."""
         lanes = (lane for section in self.sections for lane in section.lanes)
-        return len(self.head) + sum(len(s.svg) for s in self.sections) + sum(300 + len(lane.tip) for lane in lanes)
+        drawn = (self.head, *(section.svg for section in self.sections))
+        return sum(len(part.encode()) for part in drawn) + sum(_label_cost(lane) for lane in lanes)
 
 
 def style_of(group: GroupView, states: Mapping[str, str]) -> Style:
@@ -84,25 +86,27 @@ def style_of(group: GroupView, states: Mapping[str, str]) -> Style:
 
 
 def chart(group: GroupView, findings: Sequence[Numbered], style: Style, budget: int) -> Chart:
-    """The whole group in at most about `budget` characters of lanes; what does not fit is counted as hidden."""
+    """The whole group in at most about `budget` bytes of lanes; what does not fit is counted as hidden."""
     axis = scale(_instants(group), group.start_ms, group.end_ms)
-    head, heights, anchors = _head(axis, group, findings)
+    head, heights, anchors = _head(axis, group, findings, group.start_ms)
     bands = _bands(axis, findings)
-    noted = {n.finding.member for n in findings if n.finding.severity == "error"}
-    members = [_noted(member_lane(m, axis, style), m.member in noted) for m in group.members]
-    kept = _fitting(members, budget // 2)
-    partitions = [(partition_lane(same, axis, style), len(same)) for same in alike(group.partitions)]
-    kept_partitions = _fitting_partitions(partitions, budget - sum(_cost(lane) for lane in kept))
-    hidden = group.partitions_hidden + sum(n for _, n in partitions) - sum(n for _, n in kept_partitions)
+    accused = {n.finding.member for n in findings if n.severity == "error"}
+
+    def of_member(member: MemberView) -> Lane:
+        lane = member_lane(member, axis, style)
+        return lane._replace(troubled=lane.troubled or member.member in accused)
+
+    hurt = [m.member in accused or is_hurt(m) for m in group.members]
+    kept = _fitting(group.members, hurt, of_member, budget // 2)
+    histories = alike(group.partitions)
+    left = budget - sum(map(_cost, kept))
+    hurt = [bool(same[0].gaps or same[0].overlaps) for same in histories]
+    kept_partitions = _fitting(histories, hurt, lambda same: partition_lane(same, axis, style), left)
     sections = [
-        *_sections("members", kept, group.members_hidden + len(members) - len(kept), axis, bands),
-        *_sections("partitions", [lane for lane, _ in kept_partitions], hidden, axis, bands),
+        *_sections("members", kept, len(group.members) + group.members_hidden, axis, bands),
+        *_sections("partitions", kept_partitions, len(group.partitions) + group.partitions_hidden, axis, bands),
     ]
     return Chart(round(axis.width), *heights, head, sum(heights) + _AXIS, tuple(sections), anchors)
-
-
-def _noted(lane: Lane, noted: bool) -> Lane:
-    return lane._replace(troubled=lane.troubled or noted)
 
 
 def _instants(group: GroupView) -> Iterator[int]:
@@ -115,39 +119,47 @@ def _instants(group: GroupView) -> Iterator[int]:
 
 
 def _cost(lane: Lane) -> int:
-    return len(lane.svg) + len(lane.tip) + 300
+    return len(lane.svg.encode()) + _label_cost(lane)
 
 
-def _fitting(lanes: Sequence[Lane], budget: int) -> list[Lane]:
+def _label_cost(lane: Lane) -> int:
+    return 2 * len(lane.tip.encode()) + 200
+
+
+def _fitting(items: Sequence[Item], hurt: Sequence[bool], draw: Callable[[Item], Lane], budget: int) -> list[Lane]:
     """The first lanes that fit, those with trouble before the others, in the order given."""
-    kept: set[int] = set()
-    for i in sorted(range(len(lanes)), key=lambda i: not lanes[i].troubled):
-        budget -= _cost(lanes[i])
+    kept: dict[int, Lane] = {}
+    for i in sorted(range(len(items)), key=lambda i: not hurt[i]):
+        lane = draw(items[i])
+        budget -= _cost(lane)
         if budget < 0:
             break
-        kept.add(i)
-    return [lanes[i] for i in sorted(kept)]
+        kept[i] = lane
+    return [kept[i] for i in sorted(kept)]
 
 
-def _fitting_partitions(lanes: Sequence[tuple[Lane, int]], budget: int) -> list[tuple[Lane, int]]:
-    fitting = {id(lane) for lane in _fitting([lane for lane, _ in lanes], budget)}
-    return [(lane, count) for lane, count in lanes if id(lane) in fitting]
-
-
-def _sections(what: str, lanes: Sequence[Lane], hidden: int, axis: Scale, bands: str) -> Iterator[Section]:
+def _sections(what: str, lanes: Sequence[Lane], total: int, axis: Scale, bands: str) -> Iterator[Section]:
     """Few lanes are one section. Of many, those with trouble come first and the rest waits to be opened."""
     troubled = [lane for lane in lanes if lane.troubled]
     quiet = [lane for lane in lanes if not lane.troubled]
+    hidden = total - sum(lane.stands_for for lane in lanes)
     if len(lanes) <= _OPEN_LANES or not troubled or not quiet:
-        yield _section(what.capitalize(), lanes, hidden, axis, bands, is_open=len(lanes) <= 3 * _OPEN_LANES)
+        title = _title(what.capitalize(), lanes, hidden)
+        yield _section(title, lanes, axis, bands, is_open=len(lanes) <= 3 * _OPEN_LANES)
         return
-    yield _section(f"{what.capitalize()} with findings, gaps or errors", troubled, 0, axis, bands)
-    yield _section(f"Other {what}", quiet, hidden, axis, bands, is_open=len(quiet) <= _OPEN_LANES)
+    title = _title(f"{what.capitalize()} in trouble", troubled, 0)
+    yield _section(title, troubled, axis, bands)
+    title = _title(f"Other {what}", quiet, hidden)
+    yield _section(title, quiet, axis, bands, is_open=len(quiet) <= _OPEN_LANES)
 
 
-def _section(
-    title: str, lanes: Sequence[Lane], hidden: int, axis: Scale, bands: str, *, is_open: bool = True
-) -> Section:
+def _title(what: str, lanes: Sequence[Lane], hidden: int) -> str:
+    count = sum(lane.stands_for for lane in lanes)
+    merged = f" in {wording.many(len(lanes), 'lane')}" if len(lanes) < count else ""
+    return f"{what}: {count:,}{merged}" + (f", and {hidden:,} more not shown" if hidden else "")
+
+
+def _section(title: str, lanes: Sequence[Lane], axis: Scale, bands: str, *, is_open: bool = True) -> Section:
     height = sum(lane.height for lane in lanes)
     parts = [_background(axis, height), bands.replace("{height}", str(height))]
     top = 0
@@ -156,7 +168,7 @@ def _section(
             f'<g transform="translate(0,{top})"><path class="floor" d="M0,.5H{px(axis.width)}"/>{lane.svg}</g>'
         )
         top += lane.height
-    return Section(title, tuple(lanes), "".join(parts), height, is_open, hidden)
+    return Section(title, tuple(lanes), "".join(parts), height, is_open)
 
 
 def _background(axis: Scale, height: int) -> str:
@@ -170,25 +182,27 @@ def _background(axis: Scale, height: int) -> str:
 
 
 def _bands(axis: Scale, findings: Iterable[Numbered]) -> str:
-    """Faint columns where errors are, to be filled in with a height."""
+    """Faint columns where errors are, to be filled in with a height; none where they would cover everything."""
     errors = [Stretch(n.finding.start_ms, n.finding.end_ms) for n in findings if n.severity == "error"]
     drawn: list[str] = []
     for bunch in bunched(errors, axis, lambda s: (s.start_ms, max(s.start_ms, s.end_ms))):
         left, right = axis.x(bunch[0].start_ms), axis.x(max(s.end_ms for s in bunch))
         size = f'x="{px(left)}" y="0" width="{px(max(2, right - left))}"'
         drawn.append(f'<rect class="band" {size} height="{{height}}"/>')
-    return "".join(drawn[:200])
+    return "".join(drawn) if len(drawn) <= _MOST_BANDS else ""
 
 
 # Above the lanes: flags of findings, the axis, rebalances.
 
 
-def _head(axis: Scale, group: GroupView, findings: Sequence[Numbered]) -> tuple[str, tuple[int, int], dict[int, str]]:
+def _head(
+    axis: Scale, group: GroupView, findings: Sequence[Numbered], origin_ms: int
+) -> tuple[str, tuple[int, int], dict[int, str]]:
     rows, anchors = _flags(axis, findings)
     flags = _FLAG * len(rows) + (4 if rows else 0)
     turns = _TURNS if group.rebalances else 0
     parts = [flag for row in rows for flag in row]
-    parts += [_tick(tick, last, group.start_ms, flags) for tick, last in _with_last(axis.ticks())]
+    parts += [_tick(tick, last, origin_ms, flags) for tick, last in _with_last(axis.ticks())]
     parts += [_break(piece.left, piece.end_ms - piece.start_ms, flags) for piece in axis.pieces if piece.quiet]
     top = flags + _AXIS
     for bunch in bunched(group.rebalances, axis, lambda r: (r.start_ms, max(r.start_ms, r.end_ms))):
@@ -197,18 +211,21 @@ def _head(axis: Scale, group: GroupView, findings: Sequence[Numbered]) -> tuple[
 
 
 def _flags(axis: Scale, findings: Iterable[Numbered]) -> tuple[list[list[str]], dict[int, str]]:
-    """Rows of flags, each flag as far left as its finding begins; what has no room joins the flag before it."""
+    """Rows of flags, each where its finding begins; what has no room joins the last flag of the lowest row."""
     placed: list[tuple[int, float, list[Numbered]]] = []
+    crowded: list[Numbered] = []
     edges: list[float] = []
     for found in sorted(findings, key=lambda n: (n.finding.start_ms, n.number)):
         width = 7.5 * len(found.ref) + 10
         left = min(axis.x(found.finding.start_ms), axis.width - width - 30)
         row = next((i for i, edge in enumerate(edges) if edge <= left), len(edges))
         if row == FLAG_ROWS:
-            placed[-1][2].append(found)
+            crowded.append(found)
             continue
         edges[row : row + 1] = [left + width + (30 if row == FLAG_ROWS - 1 else 3)]
-        placed.append((row, left, [found]))
+        together = [found]
+        placed.append((row, left, together))
+        crowded = together if row == FLAG_ROWS - 1 else crowded
     rows: list[list[str]] = [[] for _ in edges]
     anchors: dict[int, str] = {}
     for row, left, together in placed:
@@ -241,9 +258,9 @@ def _with_last(ticks: Iterable[Tick]) -> Iterator[tuple[Tick, Tick | None]]:
         last = tick
 
 
-def _tick(tick: Tick, last: Tick | None, start_ms: int, top: int) -> str:
+def _tick(tick: Tick, last: Tick | None, origin_ms: int, top: int) -> str:
     new_day = last is not None and tick.ts_ms // DAY != last.ts_ms // DAY
-    after = f"+{wording.lasting(max(0, tick.ts_ms - start_ms))}"
+    after = wording.since(max(0, tick.ts_ms - origin_ms))
     below = wording.date(tick.ts_ms) if new_day else after
     x = px(tick.x)
     return (
@@ -258,8 +275,8 @@ def _break(left: float, length_ms: int, top: int) -> str:
     place = f'class="break" transform="translate({px(left)},{top})"'
     return (
         f"<g {place}><title>{quiet} in which nothing begins or ends</title>"
-        f'<rect x="0" y="0" width="46" height="{_AXIS}"/><text x="23" y="13">quiet</text>'
-        f'<text x="23" y="26">{quiet.split(" ")[0]} {quiet.split(" ")[1]}</text></g>'
+        f'<rect x="0" y="0" width="{BREAK}" height="{_AXIS}"/><text x="{BREAK // 2}" y="13">quiet</text>'
+        f'<text x="{BREAK // 2}" y="26">{quiet}</text></g>'
     )
 
 
@@ -280,7 +297,7 @@ def _turn(axis: Scale, bunch: Sequence[RebalanceView], top: int) -> str:
 def close_up(group: GroupView, found: Numbered, style: Style) -> Chart | None:
     """The lanes a finding is about, around its time; None where the chart of the group shows it as well."""
     start, end = found.finding.start_ms, max(found.finding.start_ms, found.finding.end_ms)
-    margin = max(1000, (end - start) // 2)
+    margin = max(3000, (end - start) // 2)
     begin, until = max(group.start_ms, start - margin), min(group.end_ms, end + margin)
     if until <= begin or (until - begin) * 2 > group.end_ms - group.start_ms:
         return None
@@ -292,12 +309,12 @@ def close_up(group: GroupView, found: Numbered, style: Style) -> Chart | None:
     if not members and not partitions:
         return None
     near = GroupView(group.group, begin, until, tuple(members), 0, tuple(partitions))
-    axis = scale(_instants(near), begin, until)
-    head, heights, _ = _head(axis, near, ())
+    axis = scale(_instants(near), begin, until, _CLOSE_UP_WIDTH)
+    head, heights, _ = _head(axis, near, (), group.start_ms)
     lanes = [member_lane(m, axis, style) for m in members]
     lanes += [partition_lane(same, axis, style) for same in alike(partitions)][:_CLOSE_UP_LANES]
     band = _bands(axis, [Numbered(found.number, found.finding)])
-    return Chart(round(axis.width), *heights, head, _AXIS, (_section("", lanes, 0, axis, band),), {})
+    return Chart(round(axis.width), *heights, head, _AXIS, (_section("", lanes, axis, band),), {})
 
 
 def _concerned(partitions: Iterable[PartitionView], found: FindingView, begin: int, until: int) -> list[PartitionView]:

@@ -13,11 +13,12 @@ from typing import NamedTuple
 
 WIDTH = 1080
 """Pixels of an axis on which little happens."""
-BREAK = 46
+BREAK = 64
 """Pixels of a quiet stretch."""
 _MOST_BREAKS = 10
 _TICK_PX = 92
-_LEAST_PX = 26
+_HALF_PX = 36
+_LEAST_PX = 84
 """Pixels of a stretch in which something happens, however short."""
 
 SECOND, MINUTE, HOUR, DAY = 1000, 60_000, 3_600_000, 86_400_000
@@ -72,18 +73,17 @@ class Scale:
         return start_ms <= self.end_ms and end_ms >= self.start_ms
 
     def ticks(self) -> Iterator[Tick]:
-        """Ticks at round times, none so near to the one before that their labels touch."""
+        """Ticks at round times, their labels clear of each other, of breaks and of the ends."""
         last = -float(_TICK_PX)
         for piece in self.pieces:
             if piece.quiet:
                 continue
             step = _step(piece)
             first = -(-piece.start_ms // step) * step
-            inside = range(first, piece.end_ms + 1, step) or (piece.start_ms,)
-            for ts_ms in inside:
+            for ts_ms in range(first, piece.end_ms + 1, step):
                 x = self.x(ts_ms)
-                if x - last >= _TICK_PX * 0.8 and x <= self.width - 20:
-                    yield Tick(ts_ms, x, step < SECOND or ts_ms % SECOND != 0)
+                if x - last >= _TICK_PX * 0.8 and piece.left + _HALF_PX <= x <= piece.right - _HALF_PX:
+                    yield Tick(ts_ms, x, step < SECOND)
                     last = x
 
 

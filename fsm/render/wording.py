@@ -84,6 +84,18 @@ def lasting(ms: int) -> str:
     return f"{days:,} d" + (f" {hours} h" if hours else "")
 
 
+def since(ms: int) -> str:
+    """How long after the beginning, for ticks.
+
+    >>> since(0), since(12_500), since(6_001_000)
+    ('+0 s', '+12.5 s', '+1:40:01')
+    """
+    part = f".{ms % 1000:03d}".rstrip("0").rstrip(".")
+    if ms < 60_000:
+        return f"+{ms // 1000}{part} s"
+    return f"+{ms // 3_600_000}:{ms // 60_000 % 60:02d}:{ms // 1000 % 60:02d}{part}"
+
+
 def span(start_ms: int, end_ms: int) -> str:
     """From when to when within a day, and how long that is."""
     return f"{clock(start_ms)} to {clock(end_ms)}, {lasting(max(0, end_ms - start_ms))}"
