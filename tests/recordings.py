@@ -1,0 +1,74 @@
+"""Where the recorded logs are, packed or not, and how to lay them out for an audit.
+
+A set of recordings is a folder, or a `.tar.xz` archive, of scenarios: a folder each, with `<member>.log` files and
+`truth.jsonl`. Verdicts are JSON files (`*findings.json`) inside the set or beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+DATA = Path(__file__).parent / "data"
+BROKER = "broker.log"
+"""The coordinator's side, which this audit does not read."""
+
+
+def unpacked(data: Path, work: Path) -> list[Path]:
+    """The folders below which scenarios lie; archives are unpacked below `work`."""
+    if data.is_file():
+        return [_unpack(data, work)]
+    archives = sorted(data.glob("*.tar.xz"))
+    return [data, *(_unpack(archive, work) for archive in archives)] if archives else [data]
+
+
+def _unpack(archive: Path, work: Path) -> Path:
+    target = work / archive.name.removesuffix(".tar.xz")
+    if not target.exists():
+        with tarfile.open(archive) as packed:
+            packed.extractall(target, filter="data")
+    return target
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One recorded scenario."""
+
+    folder: Path
+    name: str
+    """Its set and its own name: two sets may have scenarios of one name."""
+
+    @property
+    def logs(self) -> list[Path]:
+        """The logs of the members."""
+        return sorted(p for p in self.folder.iterdir() if p.suffix == ".log" and p.name != BROKER)
+
+    @property
+    def start_s(self) -> float:
+        """When it began, in epoch seconds."""
+        with (self.folder / "truth.jsonl").open(encoding="utf-8") as truth:
+            return float(json.loads(truth.readline())["ts"])
+
+
+def scenarios(roots: Iterable[Path]) -> Iterator[Scenario]:
+    """Every folder that says what really happened, by path."""
+    for root in roots:
+        for truth in sorted(root.rglob("truth.jsonl")):
+            yield Scenario(truth.parent, f"{root.name.removesuffix('-logs')}.{truth.parent.name}")
+
+
+def verdict_files(roots: Iterable[Path]) -> list[Path]:
+    """Every file of verdicts, by path."""
+    return sorted(found for root in roots for found in root.rglob("*findings.json"))
+
+
+def lay_out(chosen: Iterable[Scenario], target: Path) -> None:
+    """The members' logs of each scenario in a folder of the scenario's name, as links."""
+    for scenario in chosen:
+        folder = target / scenario.name
+        folder.mkdir(parents=True)
+        for log in scenario.logs:
+            (folder / log.name).symlink_to(log.resolve())

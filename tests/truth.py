@@ -1,0 +1,116 @@
+"""`make audit-truth`: the audit's findings against what the applications of the recordings really saw.
+
+One audit on Spark over every scenario, each folder a cluster of its own; then precision and recall of each kind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import recordings
+
+from fsm.audit import truth
+from fsm.audit.findings import Cause, Evidence, Finding, FindingKind, Severity
+from fsm.errors import FsmError, InputError
+from fsm.spark.audit import MARK, Options, audit
+
+
+def main() -> int:
+    """Prints the table; gives 0 when nothing is missed or invented, 1 when something is, 2 without recordings."""
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("data", type=Path, nargs="?", default=recordings.DATA, help="folder or archive of scenarios")
+    arguments.add_argument("--out", type=Path, help="keep the audit's result here")
+    chosen = arguments.parse_args()
+    try:
+        with tempfile.TemporaryDirectory() as work:
+            report = judge(chosen.data, Path(work), chosen.out)
+    except FsmError as problem:
+        print(f"audit-truth: {problem}", file=sys.stderr)
+        return 2
+    print(truth.table(report), end="")
+    return 0 if report.clean else 1
+
+
+def judge(data: Path, work: Path, out: Path | None) -> truth.Report:
+    """The comparison. Raises `InputError` where there are no scenarios with verdicts."""
+    roots = recordings.unpacked(data, work / "recordings")
+    said = _verdicts(roots)
+    chosen = {s.name: (s, said[key]) for s in recordings.scenarios(roots) if (key := _key(s)) in said and s.logs}
+    if not chosen:
+        raise InputError("no scenario with truth.jsonl, logs and verdicts", str(data), "see tests/recordings.py")
+    recordings.lay_out((s for s, _ in chosen.values()), work / "logs")
+    target = out or work / "audit"
+    audit([work / "logs"], target, Options(by_folder=True), progress=sys.stderr.isatty())
+    found = findings(target / MARK)
+    return truth.compare(case(s, verdict, found[name]) for name, (s, verdict) in chosen.items())
+
+
+def _key(scenario: recordings.Scenario) -> tuple[str, float]:
+    return scenario.folder.name, round(scenario.start_s, 3)
+
+
+def _verdicts(roots: Iterable[Path]) -> dict[tuple[str, float], Any]:
+    """Verdicts by scenario and start: two sets may have scenarios of one name."""
+    return {
+        (name, round(float(verdict["t0"]), 3)): verdict
+        for file in recordings.verdict_files(roots)
+        for name, verdict in truth.read_verdicts(file).items()
+    }
+
+
+def findings(document: Path) -> dict[str, list[Finding]]:
+    """The findings of each cluster; the group without its cluster's name."""
+    by_cluster: dict[str, list[Finding]] = defaultdict(list)
+    for found in json.loads(document.read_text(encoding="utf-8"))["findings"]:
+        cluster, _, found["group"] = found["group"].partition(":")
+        by_cluster[cluster].append(finding(found))
+    return by_cluster
+
+
+def finding(found: dict[str, Any]) -> Finding:
+    """The finding of a JSON object."""
+    return Finding(
+        kind=FindingKind(found["kind"]),
+        severity=Severity(found["severity"]),
+        group=found["group"],
+        member=found["member"],
+        start_ms=found["start_ms"],
+        end_ms=found["end_ms"],
+        partitions=tuple((t, p) for t, p in found["partitions"]),
+        cause=Cause(found["cause"]),
+        summary=found["summary"],
+        evidence=tuple(Evidence(e["file"], -1, e["line"], e["text"]) for e in found["evidence"]),
+    )
+
+
+def case(scenario: recordings.Scenario, said: dict[str, Any], found: list[Finding]) -> truth.Case:
+    """One scenario for the judge."""
+    return truth.Case(
+        name=scenario.name,
+        label=label(scenario),
+        origin_ms=float(said["t0"]) * 1000,
+        quiet=said["summary"] == truth.NOTHING,
+        verdicts=truth.verdicts(said),
+        findings=tuple(found),
+    )
+
+
+def label(scenario: recordings.Scenario) -> str:
+    """The line of the table: which client wrote the logs, and whether at DEBUG."""
+    heads = [log.read_bytes()[:200_000] for log in scenario.logs]
+    if all(b"ConsumerConfig values" not in head for head in heads):
+        return "librdkafka DEBUG"
+    return "Java DEBUG" if any(b"DEBUG" in head for head in heads) else "Java INFO"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
