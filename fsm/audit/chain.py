@@ -1,17 +1,17 @@
 """The chain of one machine's transitions: which hop follows which, and how long it stayed where.
 
-Lines of one moment may stand in the wrong order (several threads, lines shuffled between files). So a
-transition that does not continue the chain waits for `REORDER_MS`: if the missing link comes, it is put
-before it. What then still does not fit begins a new chain, whose first hop has no `previous` state.
+Within one file the lines of one thread are in order. Where a member's lines were dealt out to several files, those of
+one moment may be in any order: transitions wait for `REORDER_MS`, and if they do not make a chain as they stand,
+but do in another order, they are taken in that one. What does not fit keeps its place, and its hop says which state
+the member was in before.
 
-A source that tells only where a machine went (classic Java members) is taken to come from where it was.
-
-Several machines of a member (librdkafka prints two) have a chain each.
+A source that tells only where a machine went (classic Java members) is taken to come from where it was. Several
+machines of a member (librdkafka prints two) have a chain each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from fsm.audit.life import Living
@@ -20,9 +20,12 @@ from fsm.audit.rows import Hop, Seen
 
 
 @dataclass(slots=True)
-class _Link:
-    state: str
-    since_ms: int
+class Link:
+    """Where one machine is."""
+
+    state: str = ""
+    """Empty until the first transition."""
+    since_ms: int = 0
     waiting: list[Seen] = field(default_factory=list)
 
 
@@ -31,59 +34,78 @@ class Chain:
 
     def __init__(self, living: Living) -> None:
         self.living = living
-        self.links: dict[str, _Link] = {}
+        self.links: dict[str, Link] = {}
 
     def see(self, seen: Seen) -> Iterator[Hop]:
-        """Hops that are in order now; `seen` is a transition."""
-        record = seen.record
-        link = self.links.get(record.machine)
-        if link is None:
-            yield self._hop(seen, "", None)
-            self.links[record.machine] = _Link(record.next_state, record.ts_ms)
-            return
+        """Hops whose order is known now; `seen` is a transition."""
+        link = self.links.setdefault(seen.record.machine, Link())
+        if link.waiting and seen.record.ts_ms - link.waiting[0].record.ts_ms > REORDER_MS:
+            yield from self._take(link)
         link.waiting.append(seen)
-        yield from self._continue(link)
-        yield from self._overdue(link, record.ts_ms)
 
     def end(self) -> Iterator[Hop]:
         """Hops that were still waiting."""
         for link in self.links.values():
-            yield from self._overdue(link, None)
+            yield from self._take(link)
 
-    def state_since(self, machine: str) -> tuple[str, int] | None:
-        """The state the machine is in and since when."""
-        link = self.links.get(machine)
-        return (link.state, link.since_ms) if link is not None else None
+    def _take(self, link: Link) -> Iterator[Hop]:
+        waiting, link.waiting = link.waiting, []
+        several = len({seen.place.file for seen in waiting}) > 1
+        for seen in (_in_chain(link.state, waiting) or waiting) if several else waiting:
+            yield self._hop(seen, link)
+            link.state, link.since_ms = seen.record.next_state, seen.record.ts_ms
 
-    def _continue(self, link: _Link) -> Iterator[Hop]:
-        """Every waiting transition that fits, one after the other."""
-        while fitting := next((w for w in link.waiting if w.record.state in ("", link.state)), None):
-            link.waiting.remove(fitting)
-            yield self._step(link, fitting)
-
-    def _overdue(self, link: _Link, now_ms: int | None) -> Iterator[Hop]:
-        """Waiting transitions for which no missing link came."""
-        while link.waiting and (now_ms is None or now_ms - link.waiting[0].record.ts_ms > REORDER_MS):
-            yield self._step(link, link.waiting.pop(0))
-            yield from self._continue(link)
-
-    def _step(self, link: _Link, seen: Seen) -> Hop:
-        record = seen.record
-        hop = self._hop(seen, link.state, max(0, record.ts_ms - link.since_ms))
-        link.state, link.since_ms = record.next_state, record.ts_ms
-        return hop
-
-    def _hop(self, seen: Seen, previous: str, dwell_ms: int | None) -> Hop:
+    def _hop(self, seen: Seen, link: Link) -> Hop:
         record, place = seen
+        fits = bool(link.state) and record.state in ("", link.state)
         return Hop(
             group=self.living.group,
             member=self.living.member,
             machine=record.machine,
-            state=record.state or previous,
+            state=record.state or link.state,
             next_state=record.next_state,
             event=record.event,
             ts_ms=record.ts_ms,
-            dwell_ms=dwell_ms if record.state in ("", previous) else None,
-            previous=previous,
+            dwell_ms=max(0, record.ts_ms - link.since_ms) if fits else None,
+            previous=link.state,
             place=place,
         )
+
+
+def _in_chain(state: str, waiting: Sequence[Seen]) -> list[Seen] | None:
+    """The transitions in an order in which each begins where the one before it ended; None if there is none.
+
+    As they stand, if that is such an order; else a trail through all of them (Hierholzer), which prefers the order
+    they have. Transitions that do not say where they come from fit anywhere, so they are left as they stand.
+    """
+    if any(not seen.record.state for seen in waiting):
+        return None
+    for start in [state] if state else dict.fromkeys(seen.record.state for seen in waiting):
+        trail = _trail(start, waiting)
+        if trail is not None:
+            return trail
+    return None
+
+
+def _trail(start: str, waiting: Sequence[Seen]) -> list[Seen] | None:
+    ways: dict[str, list[Seen]] = {}
+    for seen in reversed(waiting):
+        ways.setdefault(seen.record.state, []).append(seen)
+    path: list[tuple[str, Seen | None]] = [(start, None)]
+    trail: list[Seen] = []
+    while path:
+        state, reached = path[-1]
+        if ways.get(state):
+            onward = ways[state].pop()
+            path.append((onward.record.next_state, onward))
+        else:
+            path.pop()
+            if reached is not None:
+                trail.append(reached)
+    trail.reverse()
+    at = start
+    for step in trail:
+        if step.record.state != at:
+            return None
+        at = step.record.next_state
+    return trail if len(trail) == len(waiting) else None

@@ -112,7 +112,7 @@ class Exact:
 
     def _assign_begin(self, seen: Seen) -> Told:
         self.holdings.told = True
-        if self.callback is not None:
+        if self.callback is not None and seen.record.ts_ms - self.callback.start_ms > REORDER_MS:
             self.callback.over_ms = seen.record.ts_ms
         return iter(())
 
@@ -140,7 +140,8 @@ class Exact:
 
     def _closed(self, seen: Seen) -> Told:
         record, place = seen
-        yield from self._silent_drops()
+        explained, self.silent = self.silent, []
+        yield from (replace(interval, ended=Ended.CLOSED) for interval in explained)
         yield from self._forget()
         yield from self.holdings.release(list(self.holdings.owned), record.ts_ms, place, Ended.CLOSED)
 

@@ -11,7 +11,8 @@ ones, or lines that a collector dealt out to files.
 2. Two member ids of one (group, client id) that are in use at the same time are two processes. Ids that follow one
    another may be one process (a classic member gets a new id when it rejoins).
 3. Files are one process if they share a member id, or if they are rotations of one name and do not overlap in time.
-   Where no two processes of a (group, client id) ever live at the same time, all its files are one member.
+   Where no two processes of a (group, client id) ever live at the same time, all its files are one member. A file
+   that overlaps others and names no member id is another process, unless every process that was started has its id.
 4. Two processes at the same time inside one file, or one set of files that share ids, are `mixed`: their records
    have to be told apart one by one, which is the work of `mixed.separate`.
 """
@@ -24,7 +25,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from fsm.audit.limits import REORDER_MS
-from fsm.trace import TraceRecord
+from fsm.trace import Kind, TraceRecord
 
 Source = tuple[str, str, str]
 """(group, client id, file) as a record and its place have them; the group may be empty."""
@@ -40,6 +41,8 @@ class Facts(NamedTuple):
     """Empty for the records that do not name one."""
     first_ms: int
     last_ms: int
+    starts: int = 0
+    """How many processes were started, as far as it was logged."""
 
 
 class Key(NamedTuple):
@@ -64,12 +67,13 @@ class _Span(NamedTuple):
 
 def facts_of(records: Iterable[tuple[TraceRecord, str]]) -> list[Facts]:
     """The facts of records with the files they come from, in a fixed order."""
-    found: dict[tuple[str, str, str, str], tuple[int, int]] = {}
+    found: dict[tuple[str, str, str, str], tuple[int, int, int]] = {}
     for record, file in records:
         key = (record.group, record.client_id, file, record.member_id)
-        first_ms, last_ms = found.get(key, (record.ts_ms, record.ts_ms))
-        found[key] = (min(first_ms, record.ts_ms), max(last_ms, record.ts_ms))
-    return [Facts(*key, *span) for key, span in sorted(found.items())]
+        first_ms, last_ms, starts = found.get(key, (record.ts_ms, record.ts_ms, 0))
+        starts += record.kind is Kind.STARTED
+        found[key] = (min(first_ms, record.ts_ms), max(last_ms, record.ts_ms), starts)
+    return [Facts(*key, *aggregates) for key, aggregates in sorted(found.items())]
 
 
 def identify(facts: Iterable[Facts]) -> dict[Source, Key]:
@@ -105,7 +109,8 @@ def members(group: str, client_id: str, facts: Sequence[Facts]) -> dict[str, Key
     holds = {file: {f.member_id for f in facts if f.file == file and f.member_id} for file in files}
     mixed = {file for file in files if _at_once(holds[file], ids)}
     joined = _joined(files, holds)
-    if not mixed and not _at_once(set(ids), ids) and not _silent_twins(joined, files, holds):
+    told = 1 <= sum(f.starts for f in facts) <= max(1, len(ids))
+    if not mixed and not _at_once(set(ids), ids) and (told or not _silent_twins(joined, files, holds)):
         return _ranked({file: Key(group, client_id) for file in files}, files)
     if len(joined) == 1:
         return _ranked({file: Key(group, client_id, mixed=bool(mixed)) for file in files}, files)

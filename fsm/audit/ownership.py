@@ -20,7 +20,7 @@ from fsm.audit.findings import FindingKind
 from fsm.audit.holdings import Holdings, Told
 from fsm.audit.life import LIBRDKAFKA, Living
 from fsm.audit.limits import SETTLED_MS
-from fsm.audit.rows import Ended, Place, Seen
+from fsm.audit.rows import NOWHERE, Ended, Place, Seen
 from fsm.audit.wording import names, seconds
 from fsm.trace import Kind, Partition, TraceRecord, by_partition
 
@@ -48,6 +48,8 @@ class Ownership:
         self.callback: _Callback | None = None
         self.assigning: tuple[int, Place] | None = None
         self.block: TraceRecord | None = None
+        self.returned: tuple[int, Place] = (0, NOWHERE)
+        """When a callback returned that had not begun: in another file its begin may stand in the same millisecond."""
         self.deleted_ms: int | None = None
         """When a commit was refused because its topic exists no more."""
         self.failed = False
@@ -121,8 +123,13 @@ class Ownership:
                 places=[place],
             )
         self.callback = _Callback(kind, record.ts_ms, place, record.partitions)
+        ended_ms, ended = self.returned
+        if ended_ms == record.ts_ms and ended.file != place.file:
+            yield from self._returns(record.ts_ms, place)
 
     def _callback_end(self, seen: Seen) -> Told:
+        if self.callback is None:
+            self.returned = (seen.record.ts_ms, seen.place)
         yield from self._returns(seen.record.ts_ms, seen.place)
 
     def _joining(self, seen: Seen) -> Told:

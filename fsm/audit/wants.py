@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from fsm.audit.life import LIBRDKAFKA, Living
+from fsm.audit.limits import REORDER_MS
 from fsm.audit.rows import Place, Seen, Want
 from fsm.trace import Kind
 
@@ -25,11 +26,14 @@ class Wants:
         """The subscription is known."""
         self.stale: set[_Wish] = set()
         """Topics wanted before the list that is being read."""
+        self.listed_ms: dict[_Wish, int] = {}
+        """When each topic was last named by a list."""
+        self.stale_ms = 0
 
     def see(self, seen: Seen) -> Iterator[Want]:
         """The wants that end with this record."""
-        if self.stale and seen.record.kind is not Kind.EFFECTIVE_TOPICS:
-            yield from self._drop_stale(seen.record.ts_ms)
+        if self.stale and seen.record.ts_ms - self.stale_ms > REORDER_MS:
+            yield from self._drop_stale()
         step = _STEPS.get(seen.record.kind)
         if step is not None:
             yield from step(self, seen)
@@ -62,17 +66,21 @@ class Wants:
         if record.topics:
             for topic in record.topics:
                 self.stale.discard((topic, ""))
+                self.listed_ms[topic, ""] = record.ts_ms
                 self.open.setdefault((topic, ""), (record.ts_ms, place))
         else:
             self.subscribed = True
-            self.stale = {wish for wish in self.open if wish[0]}
+            self.stale_ms = record.ts_ms
+            listed = {wish for wish, ts_ms in self.listed_ms.items() if record.ts_ms - ts_ms <= REORDER_MS}
+            self.stale = {wish for wish in self.open if wish[0]} - listed
         return iter(())
 
-    def _drop_stale(self, ts_ms: int) -> Iterator[Want]:
+    def _drop_stale(self) -> Iterator[Want]:
         """Topics that were not named again."""
         stale, self.stale = self.stale, set()
         for wish in sorted(stale & self.open.keys()):
-            yield self._close(wish, ts_ms)
+            self.listed_ms.pop(wish, None)
+            yield self._close(wish, self.stale_ms)
 
     def _unsubscribe(self, seen: Seen) -> Iterator[Want]:
         self.subscribed = True
