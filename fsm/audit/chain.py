@@ -3,7 +3,7 @@
 Within one file the lines of one thread are in order. Where a member's lines were dealt out to several files, those of
 one moment may be in any order: transitions wait for `REORDER_MS`, and if they do not make a chain as they stand,
 but do in another order, they are taken in that one. What does not fit keeps its place, and its hop says which state
-the member was in before.
+the member was in before, unless that stands in another file: a file between the two may be missing.
 
 A source that tells only where a machine went (classic Java members) is taken to come from where it was. Several
 machines of a member (librdkafka prints two) have a chain each.
@@ -26,6 +26,8 @@ class Link:
     state: str = ""
     """Empty until the first transition."""
     since_ms: int = 0
+    file: str = ""
+    """Where its last transition stands."""
     waiting: list[Seen] = field(default_factory=list)
 
 
@@ -53,7 +55,7 @@ class Chain:
         several = len({seen.place.file for seen in waiting}) > 1
         for seen in (_in_chain(link.state, waiting) or waiting) if several else waiting:
             yield self._hop(seen, link)
-            link.state, link.since_ms = seen.record.next_state, seen.record.ts_ms
+            link.state, link.since_ms, link.file = seen.record.next_state, seen.record.ts_ms, seen.place.file
 
     def _hop(self, seen: Seen, link: Link) -> Hop:
         record, place = seen
@@ -67,7 +69,7 @@ class Chain:
             event=record.event,
             ts_ms=record.ts_ms,
             dwell_ms=max(0, record.ts_ms - link.since_ms) if fits else None,
-            previous=link.state,
+            previous=link.state if fits or link.file == place.file else "",
             place=place,
         )
 

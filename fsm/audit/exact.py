@@ -102,9 +102,9 @@ class Exact:
             self.silent.extend(self.holdings.release((partition,), ts_ms, place, Ended.DROPPED))
 
     def _acknowledged(self, seen: Seen) -> Told:
-        """The whole assignment: it tells what a log that begins in mid-life does not."""
+        """The whole assignment: it tells what a log that begins in mid-life does not, but not since when."""
         if not self.holdings.complete:
-            self.holdings.find(seen.record.full or ())
+            self.holdings.find(seen.record.full or (), (seen.record.ts_ms, seen.place))
             self.holdings.complete = True
         return iter(())
 

@@ -57,10 +57,11 @@ class Holdings:
             self.void = None
             self.owned.setdefault(partition, Held(ts_ms, place, Begun.ASSIGNED))
 
-    def find(self, partitions: Iterable[Partition]) -> None:
-        """Owned since before the log tells of it, where it is not known to be owned."""
+    def find(self, partitions: Iterable[Partition], since: tuple[int, Place] | None = None) -> None:
+        """Owned before a line tells of it, where it was not known: since this life's log begins, or since a moment."""
+        ts_ms, place = since or (self.living.start_ms, self.living.start)
         for partition in partitions:
-            self.owned.setdefault(partition, Held(self.living.start_ms, self.living.start, Begun.FOUND))
+            self.owned.setdefault(partition, Held(ts_ms, place, Begun.FOUND))
 
     def release(self, partitions: Iterable[Partition], ts_ms: int, place: Place, how: Ended) -> Iterator[Interval]:
         """The intervals of those partitions that were owned."""

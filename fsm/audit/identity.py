@@ -11,8 +11,9 @@ ones, or lines that a collector dealt out to files.
 2. Two member ids of one (group, client id) that are in use at the same time are two processes. Ids that follow one
    another may be one process (a classic member gets a new id when it rejoins).
 3. Files are one process if they share a member id, or if they are rotations of one name and do not overlap in time.
-   Where no two processes of a (group, client id) ever live at the same time, all its files are one member. A file
-   that overlaps others and names no member id is another process, unless every process that was started has its id.
+   Sets of files that are several processes by this rule, and overlap in time, are several members: the file becomes
+   part of the member's name. Sets that follow one another are one member that was restarted; so is everything where
+   only one process was ever started and no two ids are in use at once.
 4. Two processes at the same time inside one file, or one set of files that share ids, are `mixed`: their records
    have to be told apart one by one, which is the work of `mixed.separate`.
 """
@@ -109,10 +110,9 @@ def members(group: str, client_id: str, facts: Sequence[Facts]) -> dict[str, Key
     holds = {file: {f.member_id for f in facts if f.file == file and f.member_id} for file in files}
     mixed = {file for file in files if _at_once(holds[file], ids)}
     joined = _joined(files, holds)
-    told = 1 <= sum(f.starts for f in facts) <= max(1, len(ids))
-    if not mixed and not _at_once(set(ids), ids) and (told or not _silent_twins(joined, files, holds)):
-        return _ranked({file: Key(group, client_id) for file in files}, files)
-    if len(joined) == 1:
+    apart = len(joined) > 1 and (mixed or _overlap(joined, files))
+    started_once = sum(f.starts for f in facts) == 1 and not _at_once(set(ids), ids)
+    if not apart or started_once:
         return _ranked({file: Key(group, client_id, mixed=bool(mixed)) for file in files}, files)
     keys = {}
     for own in joined:
@@ -151,11 +151,10 @@ def _at_once(names: set[str], spans: Mapping[str, _Span]) -> bool:
     return False
 
 
-def _silent_twins(joined: Sequence[Sequence[str]], files: Mapping[str, _Span], holds: Mapping[str, set[str]]) -> bool:
-    """True where sets of files overlap in time though at least one of them names no member id."""
+def _overlap(joined: Sequence[Sequence[str]], files: Mapping[str, _Span]) -> bool:
+    """True where two sets of files tell of the same time."""
     spans = {own[0]: _Span(min(files[f].first_ms for f in own), max(files[f].last_ms for f in own)) for own in joined}
-    silent = any(not any(holds[f] for f in own) for own in joined)
-    return silent and _at_once(set(spans), spans)
+    return _at_once(set(spans), spans)
 
 
 def _joined(files: Mapping[str, _Span], holds: Mapping[str, set[str]]) -> list[list[str]]:

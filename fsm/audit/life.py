@@ -13,8 +13,8 @@ from fsm.audit.rows import DOUBT, NOWHERE, Ended, Life, Place
 from fsm.trace import Kind, TraceRecord
 
 LIBRDKAFKA = "librdkafka"
-_EXACT = (Kind.ADDED, Kind.DROPPED, Kind.LOST_DECIDED)
-"""Kinds of records that only librdkafka gives."""
+_INSTANCE = "#consumer-"
+"""librdkafka appends this and a number to the client id."""
 _KEPT = ("group.protocol", "session.timeout.ms", "max.poll.interval.ms")
 
 
@@ -55,7 +55,7 @@ class Living:
         if record.ts_ms - self.last_ms > BURST_MS:
             self.before, self.burst_ms = (self.last_ms, self.last), record.ts_ms
         self.last_ms, self.last = max(self.last_ms, record.ts_ms), place
-        if record.kind in _EXACT or record.settings.get("client") == LIBRDKAFKA:
+        if _INSTANCE in record.client_id:
             self.client = LIBRDKAFKA
         elif record.detail == DOUBT:
             self.doubtful_ms = self.doubtful_ms or record.ts_ms

@@ -38,6 +38,20 @@ def fold(group: str, member: str, records: Iterable[Seen], limits: Limits = _DEF
         yield follower.weighed(row)
 
 
+_LIVELY = frozenset(
+    {
+        Kind.TRANSITION,
+        Kind.SUBSCRIBED,
+        Kind.JOINING,
+        Kind.JOINED,
+        Kind.RECONCILING,
+        Kind.ASSIGN_BEGIN,
+        Kind.REVOKE_BEGIN,
+    }
+)
+"""What no consumer does after its close: in another file, another process begins with it."""
+
+
 class _Member:
     """Cuts a member's records into lives and hands them to what follows each aspect of a life."""
 
@@ -104,7 +118,12 @@ class _Member:
         if seen.record.kind is Kind.STARTED:
             return True
         closed_ms = self.living.closed_ms
-        return closed_ms is not None and seen.record.ts_ms - closed_ms > SETTLED_MS
+        if closed_ms is None:
+            return False
+        elsewhere = (
+            seen.record.ts_ms > closed_ms and seen.record.kind in _LIVELY and seen.place.file != self.living.last.file
+        )
+        return elsewhere or seen.record.ts_ms - closed_ms > SETTLED_MS
 
     def _be_born(self, seen: Seen) -> None:
         record, place = seen
