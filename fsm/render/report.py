@@ -73,6 +73,9 @@ MACHINES_BUDGET = 300_000
 """Bytes that the parts of a page may take, about; the whole stays below 3 MB."""
 MOST_CLOSE_UPS = 60
 MOST_GROUPS = 200
+MOST_SHARES = 5
+"""Into how many parts the room for timelines is divided at most."""
+MOST_REBALANCES = 60
 MOST_ROWS = 200
 """Longest table of anything else; the rest is counted."""
 MOST_EVIDENCE = 8
@@ -90,7 +93,8 @@ class _Group:
     number: int
     view: GroupView
     findings: tuple[Numbered, ...]
-    chart: Chart
+    chart: Chart | None
+    """None where there is no room left for it."""
     states: tuple[tuple[str, str], ...]
     """(state, class) of the states that appear, for the legend."""
 
@@ -150,7 +154,8 @@ def _context(report: Report) -> dict[str, Any]:
     numbered = [Numbered(i, found) for i, found in enumerate(report.findings, 1)]
     kept = list(_fitting(numbered))
     total = sum(kind.count for kind in report.findings_total) or len(numbered)
-    groups, charts_hidden = _groups(report, kept)
+    groups = _groups(report, kept)
+    charts = [g for g in groups if g.chart]
     machines = list(_machines(report.machines))
     script = _template("report.js")
     return {
@@ -162,7 +167,9 @@ def _context(report: Report) -> dict[str, Any]:
         "findings": [(s, [n for n in kept if n.severity == s]) for s in _SEVERITIES],
         "findings_hidden": max(0, total - len(kept)),
         "groups": groups,
-        "groups_hidden": report.groups_hidden + charts_hidden,
+        "groups_hidden": report.groups_hidden + len(report.groups) - len(groups),
+        "charts": charts,
+        "charts_hidden": report.groups_hidden + len(report.groups) - len(charts),
         "by_group": {g.view.group: g for g in groups},
         "close_ups": _close_ups(kept, groups),
         "machines": machines,
@@ -173,6 +180,7 @@ def _context(report: Report) -> dict[str, Any]:
         "shades": [f"{family}{i}" for family, n in shades.SHADES.items() for i in range(n)],
         "members": sum(len(g.members) + g.members_hidden for g in report.groups),
         "rows": MOST_ROWS,
+        "rebalances": MOST_REBALANCES,
         "open_findings": _OPEN_FINDINGS,
         "open_groups": _OPEN_GROUPS,
         "evidence": MOST_EVIDENCE,
@@ -226,10 +234,11 @@ def _verdict(report: Report) -> tuple[str, str]:
     return "good", "Nothing is wrong in what these logs show"
 
 
-def _groups(report: Report, findings: Sequence[Numbered]) -> tuple[list[_Group], int]:
-    """Groups with their charts while there is room, and how many are left out.
+def _groups(report: Report, findings: Sequence[Numbered]) -> list[_Group]:
+    """Groups with their findings, and with their charts while there is room.
 
-    Every group but the last gets at most half of the room that is left: one large group does not hide all others.
+    A group gets its share of the room that is left, at least a fifth: one large group does not hide all others, and
+    the worst, which come first, do not become too small to be of use.
     """
     states = shades.state_classes(s.state for g in report.groups for m in g.members for s in m.states)
     by_group: dict[str, list[Numbered]] = {}
@@ -237,15 +246,14 @@ def _groups(report: Report, findings: Sequence[Numbered]) -> tuple[list[_Group],
         by_group.setdefault(n.finding.group, []).append(n)
     room, shown = CHARTS_BUDGET, list[_Group]()
     for number, view in enumerate(report.groups[:MOST_GROUPS], 1):
-        if room < 20_000:
-            break
         found = tuple(by_group.get(view.group, ()))
-        share = room if number == len(report.groups) else room // 2
-        drawn = chart(view, found, style_of(view, states), share - 3000)
         used = sorted({s.state for m in view.members for s in m.states})[:MOST_STATES]
-        room -= drawn.size + 3000 + 250 * min(MOST_ROWS, len(view.rebalances))
+        beside = 3000 + 250 * min(MOST_REBALANCES, len(view.rebalances))
+        share = room // min(len(report.groups) - number + 1, MOST_SHARES) - beside
+        drawn = chart(view, found, style_of(view, states), share) if share > 0 else None
+        room -= drawn.size + beside if drawn else 0
         shown.append(_Group(number, view, found, drawn, tuple((s, states[s]) for s in used)))
-    return shown, len(report.groups) - len(shown)
+    return shown
 
 
 def _close_ups(findings: Iterable[Numbered], groups: Iterable[_Group]) -> dict[int, Chart]:
@@ -255,7 +263,7 @@ def _close_ups(findings: Iterable[Numbered], groups: Iterable[_Group]) -> dict[i
     room = CLOSE_UPS_BUDGET
     for n in findings:
         group = by_name.get(n.finding.group)
-        if group is None or n.severity == "info":
+        if group is None or group.chart is None or n.severity == "info":
             continue
         picture = close_up(group.view, n, style_of(group.view, dict(group.states)))
         if picture is not None and picture.size <= room:

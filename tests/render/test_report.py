@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
-from dataclasses import replace
+import subprocess
+import sys
+from base64 import b64encode
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
+from hashlib import sha256
 from html.parser import HTMLParser
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
 from fsm.audit.findings import Cause, FindingKind
+from fsm.errors import InputError
 from fsm.render import glossary
 from fsm.render.report import (
     Count,
@@ -265,3 +273,338 @@ def quiet_night() -> Report:
     group = GroupView("night", T, end, (a, b), 0, (p,))
     total = (KindTotal("double_ownership", "error", 1),)
     return Report("Night", Inputs(files=2, lines=900, records=12), T, end, total, (found,), (group,))
+
+
+# Reading a page.
+
+
+class Page(HTMLParser):
+    """Elements, attributes and texts of a page; `stack` is empty at the end of a well-formed one."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.stack: list[str] = []
+        self.broken: list[str] = []
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.texts: list[str] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+        if tag not in VOID:
+            self.stack.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self.stack or self.stack.pop() != tag:
+            self.broken.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.texts).split())
+
+    def attributes(self, name: str) -> list[str]:
+        return [attributes[name] for _, attributes in self.elements if name in attributes]
+
+
+def drawings(html: str) -> Iterator[ET.Element]:
+    """Every SVG of a page, read as XML."""
+    for piece in re.findall(r"<svg.*?</svg>", html, re.DOTALL):
+        yield ET.fromstring(piece)  # noqa: S314
+
+
+def with_text(value: object, text: str) -> object:
+    """The same value with every text in it replaced, save the severities, by which findings are sorted."""
+    if isinstance(value, str):
+        return value if value in ("error", "warning", "info") else text
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{f.name: with_text(getattr(value, f.name), text) for f in fields(value)})
+    if isinstance(value, tuple):
+        items = [with_text(item, text) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    return value
+
+
+def hostile(text: str) -> str:
+    """The page of the incident when every log line was written by an enemy."""
+    report = with_text(INCIDENT, text)
+    assert isinstance(report, Report)
+    return render(report)
+
+
+# What stands on the page.
+
+
+def test_the_page_is_well_formed() -> None:
+    """Every element is closed in its turn, every SVG is XML, no id is used twice."""
+    html = render(INCIDENT)
+    page = Page(html)
+    assert (page.stack, page.broken) == ([], [])
+    assert len(list(drawings(html))) > 10
+    ids = page.attributes("id")
+    assert len(ids) == len(set(ids))
+    assert html.startswith("<!DOCTYPE html>")
+
+
+def test_every_section_is_there() -> None:
+    """Verdict, kinds, findings with their lines, timelines, machines and what was read."""
+    page = Page(render(INCIDENT))
+    assert {"summary", "findings", "timelines", "machines", "inputs", "f1", "f3", "t1", "g1"} <= set(
+        page.attributes("id")
+    )
+    for said in (
+        "2 errors and 41 warnings",
+        "811 records of 5 members in 3 groups, from 10,402 lines in 3 files (1.2 MB)",
+        "2026-03-01 02:00:00.000 to 2026-03-01 02:01:00.000 UTC, 1 min",
+        "Only INFO lines in a/app.log: targets, the end of callbacks and heartbeats cannot be seen.",
+        "1 file could not be read: which .",
+        "2 entries about membership were not understood",
+        "orders-a and orders-b both owned orders-[0, 1, 2] for 5 s",
+        "2026-03-01 02:00:22.500 to 2026-03-01 02:00:27.500 UTC, 5 s",
+        "no poll: the application did not poll within max.poll.interval.ms",
+        "a/app.log:1201 02:00:21,000 WARN consumer poll timeout has expired",
+        "b/app.log:88",
+        "No line shows it: it follows from what is missing.",
+        "and 40 more findings",
+        "Members: 2, and 3 more not shown",
+        "Partitions: 7 in 3 lanes, and 4 more not shown",
+        "orders-[0..2]",
+        "14 rebalances",
+        "and 2 more groups",
+        "3,628 steps, 1 not in the table",
+        "STALE STABLE 1 not in the table",
+        "JOINING 21 950 ms 1.4 s 1.5 s",
+        "Member <id> did something new 2",
+        "c/app.log.gz not a gzip file",
+        "kafka 2",
+    ):
+        assert said in page.text, said
+
+
+def test_findings_stand_by_severity() -> None:
+    """Errors before warnings, each with its letter and its place in the list; warnings wait to be opened."""
+    page = Page(render(INCIDENT))
+    found = [attributes for tag, attributes in page.elements if "finding" in attributes.get("class", "").split()]
+    assert [(f["id"], f["data-severity"], "open" in f) for f in found] == [
+        ("f1", "error", True),
+        ("f2", "error", True),
+        ("f3", "warning", False),
+    ]
+    assert [t for t in page.texts if re.fullmatch("[EWI][0-9]+", t)][:2] == ["E1", "E2"]
+
+
+def test_every_link_leads_somewhere_on_the_page() -> None:
+    """Links are fragments only, and each has its target: findings to their flags and flags to their findings."""
+    page = Page(render(INCIDENT))
+    links = page.attributes("href") + page.attributes("xlink:href")
+    assert {"#t1", "#f1", "#t3", "#inputs"} <= set(links)
+    assert all(link.startswith("#") for link in links)
+    assert {link[1:] for link in links} <= set(page.attributes("id"))
+
+
+def test_nothing_is_fetched() -> None:
+    """No source, no style sheet from outside, no address but the names of XML's vocabularies."""
+    html = render(INCIDENT)
+    page = Page(html)
+    assert page.attributes("src") == []
+    assert not {"link", "img", "iframe", "object", "base"} & {tag for tag, _ in page.elements}
+    addresses = set(re.findall(r"https?://[^\s\"'<]+", html))
+    assert addresses <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+    assert "@import" not in html
+    assert set(re.findall(r"url\(([^)]{2})", html)) == {"#p"}
+
+
+def test_the_policy_allows_this_script_and_no_other() -> None:
+    """The content policy names the hash of the one script there is, and nothing else may load or run."""
+    html = render(INCIDENT)
+    scripts = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
+    assert len(scripts) == 1
+    digest = b64encode(sha256(scripts[0].encode()).digest()).decode()
+    policies = [a["content"] for tag, a in Page(html).elements if a.get("http-equiv") == "Content-Security-Policy"]
+    allowed = f"style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+    assert policies == [f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"]
+
+
+def test_the_filter_hides_without_script() -> None:
+    """What only the script can do is not shown until it runs; all else is plain HTML."""
+    forms = [attributes for tag, attributes in Page(render(INCIDENT)).elements if tag == "form"]
+    assert ["hidden" in form for form in forms] == [True]
+
+
+# Verdicts.
+
+
+def test_a_page_without_records_claims_nothing() -> None:
+    """Where no line was understood, the page does not say that all is well."""
+    text = Page(render(EMPTY)).text
+    assert "Nothing was recognised: this says nothing about the group" in text
+    assert "Nothing is wrong" not in text
+    assert "No findings." in text
+
+
+def test_a_clean_log_is_said_to_be_clean() -> None:
+    """No finding above information: the page says that nothing is wrong, in what, and what was looked for."""
+    inputs = Inputs(files=2, bytes=5000, lines=90, records=12)
+    clean = replace(INCIDENT, findings=(), findings_total=(KindTotal("unparsed_lines", "info", 3),), inputs=inputs)
+    text = Page(render(clean)).text
+    assert "Nothing is wrong in what these logs show" in text
+    assert "12 records of 5 members in 3 groups, from 90 lines in 2 files (5.0 kB)" in text
+    assert "Looked at: partitions owned twice or by nobody" in text
+
+
+def test_warnings_alone_are_no_errors() -> None:
+    """The headline says that there are no errors."""
+    page = Page(
+        render(replace(INCIDENT, findings=(HOLE,), findings_total=(KindTotal("unowned_partition", "warning", 1),)))
+    )
+    assert "No errors, 1 warning" in page.text
+
+
+# Hostile texts.
+
+ATTACKS = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "' onmouseover='alert(1)",
+    "</title></style></svg></pre><svg onload=alert(1)>",
+    "{{ 7 * 7 }}{% raw %}",
+    "]]><!--",
+    'javascript:alert(1)//" href="https://example.org/',
+)
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_texts_from_logs_stay_texts(attack: str) -> None:
+    """Whatever every single text is, the page has the elements and attributes it has with letters alone."""
+    harmless, page = Page(hostile("x" * len(attack))), Page(hostile(attack))
+    assert [tag for tag, _ in page.elements] == [tag for tag, _ in harmless.elements]
+    assert [sorted(a) for _, a in page.elements] == [sorted(a) for _, a in harmless.elements]
+    assert (page.stack, page.broken) == ([], [])
+    assert all(link.startswith("#") for link in page.attributes("href"))
+    assert page.text.count(attack) > 20
+    assert "49" not in page.text.replace("02:00:49", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [("a\u202eb", "a\\u202eb"), ("a\0b", "a\\x00b"), ("\u200f\u2066", "\\u200f\\u2066"), ("\ud800", "\\ud800")],
+)
+def test_invisible_characters_are_written_out(text: str, seen: str) -> None:
+    """Marks of direction, control characters and halves of pairs appear nowhere as such, and the page is UTF-8."""
+    html = hostile(text)
+    assert not [c for c in text if not c.isalpha() and c in html]
+    assert html.encode().count(seen.encode()) > 30
+    assert len(list(drawings(html))) > 5
+
+
+def test_names_of_a_megabyte_are_cut() -> None:
+    """Every text a million characters long: the page stays small and says what it cut."""
+    html = hostile("é" * 1_000_000)
+    assert len(html.encode()) < 300_000
+    assert html.count("(1,000,000 characters)") > 50
+
+
+def test_hostile_times_draw_all_the_same() -> None:
+    """Ends before begins and times beyond any calendar give a page."""
+    wild = replace(GROUP, start_ms=-(1 << 62), end_ms=1 << 62)
+    backwards = replace(GROUP, group="b", start_ms=T + 60_000, end_ms=T)
+    found = replace(OVERLAP, start_ms=1 << 62, end_ms=-(1 << 62))
+    html = render(replace(INCIDENT, groups=(wild, backwards), findings=(found,), start_ms=1 << 62, end_ms=0))
+    assert "4611686018427387904 ms since 1970" in html
+    assert len(list(drawings(html))) > 5
+
+
+# Size and repetition.
+
+
+def test_ten_thousand_members_stay_below_three_megabytes() -> None:
+    """However much is put in, the page is bounded, shows errors first and counts what it leaves out."""
+    html = render(crowd(10_000, 2_000, 6_000))
+    assert len(html.encode()) < 3_000_000
+    page = Page(html)
+    shown = len([a for _, a in page.elements if "finding" in a.get("class", "").split()])
+    assert f"and {6_000 - shown:,} more findings" in page.text
+    assert shown > 500
+    lanes = int(re.findall(r"Partitions: (\d+), and", page.text)[0])
+    assert lanes > 100
+    hidden = [int(n.replace(",", "")) for n in re.findall(r"and ([\d,]+) more not shown", page.text)]
+    assert len(hidden) == 2
+    assert (page.stack, page.broken) == ([], [])
+
+
+def test_many_groups_and_machines_stay_below_three_megabytes() -> None:
+    """Three hundred groups of twenty members and fifty machines with hundreds of steps: bounded and counted."""
+    one = crowd(20, 40, 3).groups[0]
+    groups = tuple(replace(one, group=f"group-{i:03d}", rebalances=GROUP.rebalances * 200) for i in range(300))
+    edges = tuple(EdgeCount(f"S{i}", f"S{i + 1}", i, illegal=i % 2 == 0) for i in range(500))
+    machines = tuple(MachineView(f"machine-{i}", edges, ()) for i in range(50))
+    html = render(replace(INCIDENT, groups=groups, groups_hidden=7, machines=machines))
+    assert len(html.encode()) < 3_000_000
+    shown = html.count('<details class="group" id="g')
+    assert shown >= 6
+    assert f"and {307 - shown} more groups" in html
+    assert "and 107 more groups" in html
+    assert all(f"<bdi>group-{i:03d}</bdi>" in html for i in range(200))
+    drawn = html.count("No drawing of this table")
+    assert f"and {50 - drawn} more machines" in html
+
+
+def test_the_same_report_gives_the_same_bytes() -> None:
+    """In one process and in two with other hash seeds."""
+    assert render(INCIDENT) == render(INCIDENT)
+    code = (
+        "from fsm.render.report import *; from hashlib import sha256;"
+        "spans = tuple(OwnedSpan(m, 0, 9000, 'lost') for m in 'abcdef');"
+        "p = PartitionView('t', 0, spans, overlaps=(Stretch(100, 900),));"
+        "members = tuple(MemberView(m, states=tuple(StateSpan(s, 0, 9000) for s in 'XYZ')) for m in 'abcdef');"
+        "f = FindingView('double_ownership', 'error', 'g', 'a', 100, 900, 't-0', '', 'twice');"
+        "g = GroupView('g', 0, 99000, members, 0, (p,));"
+        "r = Report('t', Inputs(records=1), 0, 99000, (KindTotal('k', 'error', 1),), (f,), (g,));"
+        "print(sha256(render(r).encode()).hexdigest())"
+    )
+    root = str(Path(__file__).parents[2])
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": root},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(digests) == 1
+
+
+def test_two_seconds_of_a_quiet_night_have_a_close_up_and_a_flag() -> None:
+    """The two seconds out of three hours are some hundred pixels wide, in the finding and in the timeline."""
+    frames = [
+        float(e.get("width", "0"))
+        for svg in drawings(render(quiet_night()))
+        for e in svg.iter()
+        if e.get("class") == "overlap" and e.find("title") is not None
+    ]
+    assert len(frames) == 2
+    assert min(frames) > 100
+
+
+# What stands beside it.
+
+
+def test_every_kind_and_cause_is_explained() -> None:
+    """The glossary knows what the audit can report, and nothing else."""
+    assert set(glossary.KINDS) == {kind.value for kind in FindingKind}
+    assert set(glossary.CAUSES) == {cause.value for cause in Cause if cause.value}
+
+
+def test_without_jinja2_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package runs without jinja2; only a report needs it, and says how to get it."""
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(InputError, match=r"needs the jinja2 package; pip install 'rebalance-fsm\[spark\]'"):
+        render(EMPTY)
