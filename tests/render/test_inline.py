@@ -42,3 +42,12 @@ def test_a_table_without_drawing_gives_none() -> None:
     assert counted_diagram("no-such-table", {}, "d1-") == ""
     assert counted_diagram("../../etc/passwd", {}, "d1-") == ""
     assert counted_diagram("a\0b", {}, "d1-") == ""
+
+
+def test_the_packaged_drawing_carries_the_traffic() -> None:
+    """The drawing of the consumer member comes with the package and shows how often an edge was taken."""
+    drawn = counted_diagram("consumer-member", {("JOINING", "RECONCILING"): 1207}, "d1-")
+    ids = re.findall(r' id="([^"]*)"', drawn)
+    assert ids
+    assert all(name.startswith("d1-") for name in ids)
+    assert "1,207" in "".join(ET.fromstring(drawn).itertext())  # noqa: S314
