@@ -141,7 +141,7 @@ def printable(line: bytes) -> str:
 def _record_row(record: TraceRecord, entry: Entry, piece: Piece, seq: int, cluster: str) -> dict[str, Any]:
     text = printable(entry.data.split(b"\n", 1)[0][: 2 * TEXT_LENGTH])
     row = _RECORD(record)
-    if cluster:
+    if cluster and record.group:
         row["group"] = f"{cluster}:{record.group}"
     row.update(
         seq=seq,
