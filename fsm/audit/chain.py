@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from fsm.audit.conformance import initial
 from fsm.audit.life import Living
 from fsm.audit.limits import REORDER_MS
 from fsm.audit.rows import Hop, Seen
@@ -40,10 +41,18 @@ class Chain:
 
     def see(self, seen: Seen) -> Iterator[Hop]:
         """Hops whose order is known now; `seen` is a transition."""
-        link = self.links.setdefault(seen.record.machine, Link())
+        link = self.links.get(seen.record.machine)
+        if link is None:
+            link = self.links[seen.record.machine] = self._link(seen)
         if link.waiting and seen.record.ts_ms - link.waiting[0].record.ts_ms > REORDER_MS:
             yield from self._take(link)
         link.waiting.append(seen)
+
+    def _link(self, first: Seen) -> Link:
+        """A machine whose life began in this log, in this file, is in its table's initial state."""
+        start = self.living.start.file if self.living.whole_start else ""
+        state = initial(first.record.machine) if start == first.place.file else ""
+        return Link(state, self.living.start_ms, start)
 
     def end(self) -> Iterator[Hop]:
         """Hops that were still waiting."""

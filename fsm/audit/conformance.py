@@ -28,6 +28,12 @@ def edges(machine: str) -> Edges | None:
     return None
 
 
+@cache
+def initial(machine: str) -> str:
+    """The state a machine begins in; empty where there is no such table."""
+    return next((table.compiled.initial.name for table in ALL if table.name == machine), "")
+
+
 def illegal_transitions(hops: Iterable[Hop]) -> Iterator[Finding]:
     """A finding for each hop that its table does not have."""
     for hop in hops:

@@ -13,9 +13,9 @@ interval. What precedes the first interval is not a gap: nobody knows since when
 counts when the union of the wants of its topic inside it is longer than `unowned_ms`, and is reported from the
 first to the last wanted moment. Where the last owner's end is not exact (its log ends without a word), the gap
 begins at the earliest with its last line, and one session timeout before the next start where that is known to
-be later; after the last interval such a gap is not reported, for a silent owner may live; nor is the one after an interval that
-ended because its topic was deleted. A next interval that was
-`found` (owned before its log tells) ends no gap: nothing is reported.
+be later; after the last interval such a gap is not reported, for a silent owner may live; nor is the one after an
+interval that ended because its topic was deleted. A next interval that was `found` (owned before its log tells) ends
+no gap: nothing is reported.
 
 **Merging.** Overlaps with the same two members, and gaps with the same last and next owner, are sorted by
 (start, end, partition); one that begins within `MERGE_MS` of the one before it, and ends within `MERGE_MS` of
@@ -23,14 +23,16 @@ it, belongs to the same finding. A finding spans all it merges.
 
 **Coverage.** A life that ends without a close is `killed` when a later life of its member exists or another
 member took one of its partitions over afterwards, else `unknown`. Severity is one step lower for a gap whose last
-owner was killed, and for every gap inside a time for which some member's log is missing: before a life that was
-found in mid-life, after a life whose end is `unknown`, and after a life became doubtful.
+owner was killed, and for every gap that reaches into a time for which some member's log is missing: before a first
+life that was found in mid-life (before its end, if it did not close: it may have owned what no line tells), after a
+life whose end is `unknown`, and after a life became doubtful.
 
 **Rebalances.** Turns of all members, sorted by start, belong to one rebalance while the next starts within
 `SETTLED_MS` of the latest end so far. Moved is the number of partitions assigned in them. The cause is the first
 one in the order lost, left, joined that any turn names; else `told` (by the coordinator).
 
-**Rebalance storm.** A member takes more than `storm_turns` turns in which partitions come or go, each starting within `window_ms` of the first.
+**Rebalance storm.** A member takes more than `storm_turns` turns in which partitions come or go, each starting
+within `window_ms` of the first.
 """
 
 from __future__ import annotations
@@ -415,7 +417,8 @@ def dark_ms(covered: Iterable[Coverage]) -> tuple[int, int]:
     until_ms, from_ms = -FOREVER_MS, FOREVER_MS
     for life in covered:
         if not life.begin_known and life.life == 0:
-            until_ms = max(until_ms, life.start_ms)
+            known_ms = life.start_ms if life.end == Ended.CLOSED.value else life.end_ms
+            until_ms = max(until_ms, known_ms)
         if life.end == Cause.UNKNOWN.value:
             from_ms = min(from_ms, life.end_ms)
         if life.doubtful_ms is not None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from fsm.audit.limits import BURST_MS, DEFAULT_MAX_POLL_INTERVAL_MS, DEFAULT_SESSION_TIMEOUT_MS
 from fsm.audit.rows import DOUBT, NOWHERE, Ended, Life, Place
-from fsm.trace import Kind, TraceRecord
+from fsm.trace import TraceRecord
 
 LIBRDKAFKA = "librdkafka"
 _INSTANCE = "#consumer-"
@@ -34,6 +34,8 @@ class Living:
     client_id: str = ""
     instance_id: str = ""
     member_id: str = ""
+    id_files: set[str] = field(default_factory=set)
+    """Files that named its id."""
     protocol: str = ""
     version: str = ""
     closing_ms: int | None = None
@@ -61,7 +63,9 @@ class Living:
             self.doubtful_ms = self.doubtful_ms or record.ts_ms
         self.client_id = record.client_id or self.client_id
         self.instance_id = record.instance_id or self.instance_id
-        self.member_id = record.member_id or self.member_id
+        if record.member_id:
+            self.member_id = record.member_id
+            self.id_files.add(place.file)
         self.version = record.settings.get("version", self.version)
         for name in _KEPT:
             if name in record.settings:

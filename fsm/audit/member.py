@@ -38,6 +38,8 @@ def fold(group: str, member: str, records: Iterable[Seen], limits: Limits = _DEF
         yield follower.weighed(row)
 
 
+CHOSEN_ID_LENGTH = 22
+"""Characters of a member id that the client itself has chosen: a UUID in base64 (KIP-848)."""
 _LIVELY = frozenset(
     {
         Kind.TRANSITION,
@@ -115,7 +117,7 @@ class _Member:
     def _begins_life(self, seen: Seen) -> bool:
         if self.living.number < 0:
             return True
-        if seen.record.kind is Kind.STARTED:
+        if seen.record.kind is Kind.STARTED or self._is_another(seen):
             return True
         closed_ms = self.living.closed_ms
         if closed_ms is None:
@@ -124,6 +126,15 @@ class _Member:
             seen.record.ts_ms > closed_ms and seen.record.kind in _LIVELY and seen.place.file != self.living.last.file
         )
         return elsewhere or seen.record.ts_ms - closed_ms > SETTLED_MS
+
+    def _is_another(self, seen: Seen) -> bool:
+        """A file that is new to this life and names another id tells of another process, whose begin was not logged.
+
+        Only where the client chooses its id, which it then keeps: a classic member gets a new one when it rejoins.
+        """
+        old, new = self.living.member_id, seen.record.member_id
+        chosen = len(old) == len(new) == CHOSEN_ID_LENGTH and old != new
+        return chosen and seen.place.file not in self.living.id_files
 
     def _be_born(self, seen: Seen) -> None:
         record, place = seen
