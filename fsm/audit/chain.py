@@ -63,17 +63,19 @@ class Chain:
         waiting, link.waiting = link.waiting, []
         several = len({seen.place.file for seen in waiting}) > 1
         for seen in (_in_chain(link.state, waiting) or waiting) if several else waiting:
-            yield self._hop(seen, link)
+            yield self._hop(seen, link, sure=bool(seen.record.state) or not several)
             link.state, link.since_ms, link.file = seen.record.next_state, seen.record.ts_ms, seen.place.file
 
-    def _hop(self, seen: Seen, link: Link) -> Hop:
+    def _hop(self, seen: Seen, link: Link, sure: bool) -> Hop:
+        """The hop; where it came from is not sure if only the order of lines tells, and several files hold them."""
         record, place = seen
-        fits = bool(link.state) and record.state in ("", link.state)
+        came_from = record.state or (link.state if sure else "")
+        fits = bool(link.state) and came_from == link.state
         return Hop(
             group=self.living.group,
             member=self.living.member,
             machine=record.machine,
-            state=record.state or link.state,
+            state=came_from,
             next_state=record.next_state,
             event=record.event,
             ts_ms=record.ts_ms,

@@ -19,7 +19,7 @@ from fsm.audit.limits import SETTLED_MS, Limits
 from fsm.audit.membership import Membership
 from fsm.audit.ownership import Ownership
 from fsm.audit.rows import Ended, Hop, Interval, Life, Seen, Turn, Want
-from fsm.audit.stuck import stuck_at_end, stuck_before
+from fsm.audit.stuck import closed_in_between, stuck_at_end, stuck_before
 from fsm.audit.turns import Turns
 from fsm.audit.wants import Wants
 from fsm.trace import Kind
@@ -150,6 +150,8 @@ class _Member:
             yield hop
             yield from stuck_before(hop, self.living)
         yield from stuck_at_end(self.chain, self.living)
+        if how is Ended.CLOSED:
+            yield from closed_in_between(self.chain, self.living)
         yield from self.membership.end(how)
         yield from self.ownership.end(how)
         yield from self.wants.end(self.living.last_ms)

@@ -1,8 +1,10 @@
-"""States in which a member stays longer than its configuration allows.
+"""States in which a member stays longer than its configuration allows, or in which it cannot have ended.
 
 Every state on the way to an assignment, or out of the group, is left within the rebalance timeout: the
 coordinator throws a member out that takes longer. Resting states, and STALE (the application does not poll),
 last as long as they last.
+
+A consumer that was closed has left its group: where the last line of its chain says otherwise, lines are missing.
 """
 
 from __future__ import annotations
@@ -47,6 +49,26 @@ def stuck_at_end(chain: Chain, living: Living) -> Iterator[Finding]:
     """The findings for the states in which a life ends, if they were held too long."""
     for link in chain.links.values():
         yield from _judge(link.state, link.since_ms, living.last_ms, living.last, living)
+
+
+RESTING = frozenset({"UNSUBSCRIBED", "FATAL", "STALE", "UNJOINED", "INIT"})
+"""States in which recordings of closed consumers end."""
+
+
+def closed_in_between(chain: Chain, living: Living) -> Iterator[Finding]:
+    """The findings for machines that were on their way when their consumer was closed."""
+    for machine, link in chain.links.items():
+        if link.state in RESTING or link.file != living.last.file:
+            continue
+        yield finding(
+            FindingKind.ILLEGAL_TRANSITION,
+            living.group,
+            living.member,
+            living.last_ms,
+            living.last_ms,
+            summary=f"{living.member} was closed, but its last step left it {link.state}; lines of {machine} are missing",
+            places=[living.last],
+        )
 
 
 def _judge(state: str, start_ms: int, end_ms: int, place: Place, living: Living) -> Iterator[Finding]:
