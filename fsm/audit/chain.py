@@ -29,6 +29,8 @@ class Link:
     since_ms: int = 0
     file: str = ""
     """Where its last transition stands."""
+    moved: bool = False
+    """Its transitions stand in several files."""
     waiting: list[Seen] = field(default_factory=list)
 
 
@@ -64,6 +66,7 @@ class Chain:
         several = len({seen.place.file for seen in waiting}) > 1
         for seen in (_in_chain(link.state, waiting) or waiting) if several else waiting:
             yield self._hop(seen, link, sure=bool(seen.record.state) or not several)
+            link.moved = link.moved or link.file not in ("", seen.place.file)
             link.state, link.since_ms, link.file = seen.record.next_state, seen.record.ts_ms, seen.place.file
 
     def _hop(self, seen: Seen, link: Link, sure: bool) -> Hop:

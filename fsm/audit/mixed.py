@@ -12,8 +12,8 @@ into one file, most lines do not say which process printed them. Many can be tol
 
 What fits nobody is left out, and from then on nothing is sure: every process is marked by a record that says so
 (`DOUBT`), and what is found in its lines is for information only. librdkafka prints one partition a line and no ids:
-its clients cannot be told apart at all. A step of the classic protocol names no state it comes from, so the order of steps
-cannot be checked here: those transitions are left out as well.
+its clients cannot be told apart at all. A step of the classic protocol names no state it comes from, so the order of
+steps cannot be checked here: those transitions are left out as well.
 
 State is one small object for each living process.
 """

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Mapping
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from fsm.logs import formats
 from fsm.logs.pieces import from_bytes
@@ -27,7 +27,7 @@ def when_ms(entry: bytes) -> int:
     iso = _ISO.match(entry)
     if iso is None:
         return 0
-    moment = datetime.fromisoformat(f"{iso[1].decode()}T{iso[2].decode()}").replace(tzinfo=timezone.utc)
+    moment = datetime.fromisoformat(f"{iso[1].decode()}T{iso[2].decode()}").replace(tzinfo=UTC)
     return int(moment.timestamp()) * 1000 + int(iso[3])
 
 

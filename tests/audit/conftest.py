@@ -1,0 +1,104 @@
+"""Records as members print them, rows as the fold gives them, and the transformations of whole scenarios."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from fsm.audit.member import fold
+from fsm.audit.rows import Begun, Ended, Interval, Life, Place, Seen, Want
+from fsm.trace import Kind, TraceRecord
+
+Folded = list[Any]
+
+
+@pytest.fixture(scope="session")
+def transform() -> ModuleType:
+    """What happens to logs on their way to an auditor."""
+    spec = spec_from_file_location("transform", Path(__file__).with_name("transform.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Log:
+    """Writes the records of one client, line after line; `rows` folds them."""
+
+    def __init__(self, client_id: str = "c", file: str = "a.log") -> None:
+        self.client_id = client_id
+        self.file = file
+        self.seen: list[Seen] = []
+
+    def __call__(self, ts_ms: int, kind: Kind, **values: Any) -> Log:
+        file = values.pop("file", self.file)
+        record = TraceRecord(ts_ms, kind, group="g", client_id=self.client_id, **values)
+        self.seen.append(Seen(record, Place(file, 100 * len(self.seen))))
+        return self
+
+    def step(self, ts_ms: int, state: str, next_state: str, **values: Any) -> Log:
+        """A transition of the KIP-848 member."""
+        return self(ts_ms, Kind.TRANSITION, machine="consumer-member", state=state, next_state=next_state, **values)
+
+    def rows(self, of: type | None = None) -> Folded:
+        """The rows, all or of one type."""
+        return [row for row in fold("g", self.client_id, self.seen) if of is None or isinstance(row, of)]
+
+
+@pytest.fixture
+def log() -> Log:
+    """An empty log of client `c`."""
+    return Log()
+
+
+@pytest.fixture
+def new_log() -> type[Log]:
+    """Makes logs."""
+    return Log
+
+
+@pytest.fixture
+def interval() -> Callable[..., Interval]:
+    """Makes intervals of partition t-0 in group g."""
+
+    def make(member: str, start_ms: int, end_ms: int, **values: Any) -> Interval:
+        fields: dict[str, Any] = {
+            "topic": "t", "partition": 0, "begun": Begun.ASSIGNED, "ended": Ended.REVOKED, "end_exact": True,
+            "doubtful": False, "void_ms": None, "void_cause": "", "life": 0,
+            "start": Place(f"{member}.log", start_ms), "end": Place(f"{member}.log", end_ms),
+        } | values  # fmt: skip
+        return Interval("g", member, start_ms=start_ms, end_ms=end_ms, **fields)
+
+    return make
+
+
+@pytest.fixture
+def want() -> Callable[..., Want]:
+    """Makes wants of topic t in group g."""
+
+    def make(member: str, start_ms: int, end_ms: int, topic: str = "t", pattern: str = "") -> Want:
+        return Want("g", member, topic, pattern, start_ms, end_ms, Place(f"{member}.log", 0))
+
+    return make
+
+
+@pytest.fixture
+def life() -> Callable[..., Life]:
+    """Makes lives in group g that were logged from their start to their close."""
+
+    def make(member: str, start_ms: int, end_ms: int, **values: Any) -> Life:
+        fields: dict[str, Any] = {
+            "number": 0, "client_id": member, "instance_id": "", "member_id": member, "protocol": "consumer",
+            "version": "", "whole_start": True, "ended": Ended.CLOSED, "in_group": False, "doubtful_ms": None,
+            "session_timeout_ms": None, "max_poll_interval_ms": None,
+            "start": Place(f"{member}.log", 0), "end": Place(f"{member}.log", 9),
+        } | values  # fmt: skip
+        return Life("g", member, start_ms=start_ms, end_ms=end_ms, **fields)
+
+    return make
