@@ -489,12 +489,14 @@ def rebalance_storms(group: str, turns: Iterable[Turn], limits: Limits) -> Itera
             by_member.setdefault(turn.member, []).append(turn)
     for member, own in sorted(by_member.items()):
         own.sort(key=lambda t: t.start_ms)
-        at = 0
-        while at < len(own):
-            window = [t for t in own[at:] if t.start_ms - own[at].start_ms <= limits.window_ms]
-            if len(window) > limits.storm_turns:
-                yield _storm(group, member, window)
-            at += len(window) if len(window) > limits.storm_turns else 1
+        first = 0
+        for last, turn in enumerate(own):
+            while turn.start_ms - own[first].start_ms > limits.window_ms:
+                first += 1
+            ends = last + 1 == len(own) or own[last + 1].start_ms - own[first].start_ms > limits.window_ms
+            if ends and last - first >= limits.storm_turns:
+                yield _storm(group, member, own[first : last + 1])
+                first = last + 1 if last + 1 < len(own) else first
 
 
 def _storm(group: str, member: str, window: Sequence[Turn]) -> Finding:

@@ -21,7 +21,7 @@ ones, or lines that a collector dealt out to files.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -107,7 +107,9 @@ def members(group: str, client_id: str, facts: Sequence[Facts]) -> dict[str, Key
     """The member of each file of one (group, client id)."""
     files = _spans((f.file, f) for f in facts)
     ids = _spans((f.member_id, f) for f in facts if f.member_id)
-    holds = {file: {f.member_id for f in facts if f.file == file and f.member_id} for file in files}
+    holds: dict[str, set[str]] = {file: set() for file in files}
+    for fact in facts:
+        holds[fact.file] |= {fact.member_id} - {""}
     mixed = {file for file in files if _at_once(holds[file], ids)}
     joined = _joined(files, holds)
     apart = len(joined) > 1 and (mixed or _overlap(joined, files))
@@ -159,18 +161,38 @@ def _overlap(joined: Sequence[Sequence[str]], files: Mapping[str, _Span]) -> boo
 
 def _joined(files: Mapping[str, _Span], holds: Mapping[str, set[str]]) -> list[list[str]]:
     """The files in sets that are one process each, or mixed."""
-    sets: list[list[str]] = []
+    leader = {file: file for file in files}
+
+    def root(file: str) -> str:
+        while leader[file] != file:
+            leader[file] = file = leader[leader[file]]
+        return file
+
+    for a, b in (*_sharing(holds), *_following(files)):
+        leader[max(root(a), root(b))] = min(root(a), root(b))
+    sets: dict[str, list[str]] = {}
     for file in sorted(files):
-        ours = [s for s in sets if any(_together(file, other, files, holds) for other in s)]
-        sets = [s for s in sets if s not in ours]
-        sets.append(sorted([file, *(name for s in ours for name in s)]))
-    return sorted(sets)
+        sets.setdefault(root(file), []).append(file)
+    return sorted(sets.values())
 
 
-def _together(a: str, b: str, files: Mapping[str, _Span], holds: Mapping[str, set[str]]) -> bool:
-    if not holds[a].isdisjoint(holds[b]):
-        return True
-    return stem(a) == stem(b) and not files[a].overlaps(files[b])
+def _sharing(holds: Mapping[str, set[str]]) -> Iterator[tuple[str, str]]:
+    """Pairs of files that name the same member id."""
+    first: dict[str, str] = {}
+    for file in sorted(holds):
+        for member_id in sorted(holds[file]):
+            yield first.setdefault(member_id, file), file
+
+
+def _following(files: Mapping[str, _Span]) -> Iterator[tuple[str, str]]:
+    """Pairs of files of one name, less what rotation adds, of which the second begins when the first is over."""
+    latest: dict[str, str] = {}
+    for file in sorted(files, key=lambda name: (files[name], name)):
+        before = latest.get(stem(file))
+        if before is not None and not files[before].overlaps(files[file]):
+            yield before, file
+        if before is None or files[file].last_ms >= files[before].last_ms:
+            latest[stem(file)] = file
 
 
 _ROTATION = re.compile(

@@ -86,11 +86,12 @@ class Membership:
     def _cause(self, record: TraceRecord) -> Cause:
         if record.kind is Kind.POLL_EXPIRED or record.next_state in ("STALE", "PREPARE_LEAVING"):
             return Cause.NO_POLL
-        if self.ownership.running_ms(record.ts_ms) > self.living.rebalance_timeout_ms:
-            return Cause.SLOW_CALLBACK
         if self.ownership.holdings.cause is not Cause.NONE:
             return self.ownership.holdings.cause
-        return Cause.FENCED
+        # The coordinator's timer began before the callback did, by what the answer took.
+        if self.ownership.running_ms(record.ts_ms) > self.living.rebalance_timeout_ms - SETTLED_MS:
+            return Cause.SLOW_CALLBACK
+        return Cause.SESSION_EXPIRED if record.detail == "UNKNOWN_MEMBER_ID" else Cause.FENCED
 
     def _count(self, ts_ms: int, place: Place, cause: Cause) -> Iterator[Finding]:
         loop = self.loop

@@ -83,10 +83,16 @@ class Ownership:
         record, place = seen
         self.holdings.told = True
         self.failed = False
-        self.block = None
         yield from self._returns(record.ts_ms, place)
+        yield from self._given_up(record.ts_ms, place)
         self.assigning = (record.ts_ms, place)
         self.holdings.take(record.partitions, record.ts_ms, place)
+
+    def _given_up(self, ts_ms: int, place: Place) -> Told:
+        """What the block took away is gone when its assigned callback comes, even if no line says so."""
+        block, self.block = self.block, None
+        if block is not None:
+            yield from self.holdings.release(block.revoked, ts_ms, place, Ended.REASSIGNED)
 
     def _assign_end(self, seen: Seen) -> Told:
         begun, self.assigning = self.assigning, None
@@ -192,9 +198,9 @@ class Ownership:
         if record.next_state in _AFTER_CALLBACK:
             yield from self._returns(record.ts_ms, place)
         if record.next_state == "ACKNOWLEDGING" and self.block is not None and self.block.full is not None:
+            # With a listener its assigned callback has come first, and the block is gone; or its line is missing.
             full, self.block = self.block.full, None
-            if not self.holdings.told:
-                yield from self.holdings.exactly(full, record.ts_ms, place)
+            yield from self.holdings.exactly(full, record.ts_ms, place)
 
     def _owns(self, seen: Seen) -> Told:
         record, place = seen

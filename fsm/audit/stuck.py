@@ -66,7 +66,8 @@ def closed_in_between(chain: Chain, living: Living) -> Iterator[Finding]:
             living.member,
             living.last_ms,
             living.last_ms,
-            summary=f"{living.member} was closed, but its last step left it {link.state}; lines of {machine} are missing",
+            summary=f"{living.member} was closed, but its last step left it {link.state}; "
+            f"lines of {machine} are missing",
             places=[living.last],
         )
 
