@@ -29,9 +29,9 @@ class Format:
     first: bytes
     """Bytes an entry may begin with: the quick test."""
     header: re.Pattern[bytes]
-    """Matches at the start of an entry's first line, and of no line of another format."""
+    """Matches at the start of an entry's first line. Formats may share a header: each is asked, in their order."""
     candidate: re.Pattern[bytes]
-    """Searched in the raw entry. Without a hit the entry is known and has no bearing."""
+    """Searched in the raw entry. Without a hit the entry has no bearing on this format."""
     parse: Callable[[str, tzinfo], Sequence[TraceRecord] | None]
     """The records of one entry (head and continuation lines joined by newlines), `()` where it has no bearing,
     None where it is a candidate that was not understood. The zone is for time stamps that carry none."""

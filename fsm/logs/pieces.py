@@ -11,7 +11,7 @@ import io
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, Protocol
 
 from fsm.logs import Format
 from fsm.logs.entries import ENTRY_LIMIT, LINE_LIMIT, Entry, Line, assemble
@@ -19,6 +19,8 @@ from fsm.logs.entries import ENTRY_LIMIT, LINE_LIMIT, Entry, Line, assemble
 CHUNK = 1 << 20
 """Bytes read at once."""
 GZIP_MAGIC = b"\x1f\x8b"
+BOM = b"\xef\xbb\xbf"
+"""What some editors begin a file in UTF-8 with."""
 WHOLE = 1 << 62
 """End of a piece that is read to the end of its file."""
 
@@ -68,14 +70,17 @@ class PieceReader:
 
         Raises one of `READ_ERRORS` where the file cannot be read any further; what came before stands.
         """
-        with _opened(self.piece) as handle:
+        with _opened(self.piece) as opened:
+            handle = _UntilBroken(opened)
             for entry in assemble(self._lines(handle), self.formats):
                 if entry.offset >= self.piece.end:
                     return
                 if entry.offset >= self.piece.start:
                     yield entry
+            if handle.problem is not None:
+                raise handle.problem
 
-    def _lines(self, handle: BinaryIO) -> Iterator[Line]:
+    def _lines(self, handle: _Readable) -> Iterator[Line]:
         """Lines from the context before the piece to `ENTRY_LIMIT` behind it."""
         start, end = self.piece.start, self.piece.end
         stop = end + ENTRY_LIMIT
@@ -84,20 +89,47 @@ class PieceReader:
                 return
             if start <= offset < end:
                 self.lines += 1
-            yield Line(offset, self.lines, data, was_cut)
+            yield Line(offset, self.lines, data if offset else data.removeprefix(BOM), was_cut)
 
 
 READ_ERRORS = (OSError, EOFError, zlib.error)
 """What reading a damaged file raises."""
 
 
-def _opened(piece: Piece) -> BinaryIO:
-    if piece.gzipped:
-        return gzip.open(piece.file, "rb")  # type: ignore[return-value]
-    return Path(piece.file).open("rb", buffering=0)
+class _Readable(Protocol):
+    """The two methods of a file that are needed here."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+    def seek(self, offset: int, /) -> int: ...
 
 
-def _raw_lines(handle: BinaryIO, begin: int, stop: int = WHOLE) -> Iterator[tuple[int, bytes, bool]]:
+class _UntilBroken:
+    """A file that ends where it cannot be read any further, so that what came before is read like any other."""
+
+    def __init__(self, handle: gzip.GzipFile | BinaryIO) -> None:
+        self.handle = handle
+        self.problem: Exception | None = None
+
+    def read(self, size: int, /) -> bytes:
+        """The next bytes, none at the end and where the file is damaged."""
+        try:
+            # To fill `size` a damaged file is read beyond what it can still give, and that would be lost.
+            return self.handle.read1(size) if isinstance(self.handle, gzip.GzipFile) else self.handle.read(size)
+        except READ_ERRORS as problem:
+            self.problem = problem
+            return b""
+
+    def seek(self, offset: int, /) -> int:
+        """The same as that of the file."""
+        return self.handle.seek(offset)
+
+
+def _opened(piece: Piece) -> gzip.GzipFile | BinaryIO:
+    return gzip.open(piece.file, "rb") if piece.gzipped else Path(piece.file).open("rb", buffering=0)
+
+
+def _raw_lines(handle: _Readable, begin: int, stop: int = WHOLE) -> Iterator[tuple[int, bytes, bool]]:
     """(offset, line, cut) for each line that starts between `begin` and `stop`; holds one chunk and one cut line."""
     if begin:
         handle.seek(begin - 1)

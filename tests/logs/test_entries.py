@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import UTC
 from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fsm.logs import Format
-from fsm.logs.entries import ENTRY_LIMIT, Entry, Line, assemble
+from fsm.logs.entries import ENTRY_LIMIT, TEXT_LIMIT, Entry, Line, assemble, first_line, records_of
+from fsm.trace import Kind, TraceRecord
 
 
 def layout(name: str, first: bytes, header: bytes) -> Format:
@@ -38,25 +40,25 @@ def test_a_first_line_takes_the_lines_that_follow() -> None:
     """Lines without a header belong to the last line with one, empty lines included."""
     found = list(assemble(lines(b"# a", b"  one", b"", b"# b", b"7 c", b"end"), FORMATS))
     assert found == [
-        Entry(0, 1, HASH, b"# a\n  one\n", False),
-        Entry(11, 4, HASH, b"# b", False),
-        Entry(15, 5, NUMBER, b"7 c\nend", False),
+        Entry(0, 1, (HASH,), b"# a\n  one\n", False),
+        Entry(11, 4, (HASH,), b"# b", False),
+        Entry(15, 5, (NUMBER,), b"7 c\nend", False),
     ]
 
 
 def test_the_first_byte_does_not_decide_alone() -> None:
     """Of the formats with a first byte the one whose header matches owns the line; if none does, it is no head."""
     found = list(assemble(lines(b"## a", b"#nothing", b"9nothing"), FORMATS))
-    assert found == [Entry(0, 1, HASHES, b"## a\n#nothing\n9nothing", False)]
+    assert found == [Entry(0, 1, (HASHES,), b"## a\n#nothing\n9nothing", False)]
 
 
 def test_lines_before_the_first_entry_are_orphans() -> None:
     """Each line that has no entry before it is reported by itself, with its place."""
     found = list(assemble(lines(b"stray", b"", b"# a"), FORMATS))
     assert found == [
-        Entry(0, 1, None, b"stray", False),
-        Entry(6, 2, None, b"", False),
-        Entry(7, 3, HASH, b"# a", False),
+        Entry(0, 1, (), b"stray", False),
+        Entry(6, 2, (), b"", False),
+        Entry(7, 3, (HASH,), b"# a", False),
     ]
 
 
@@ -76,6 +78,52 @@ def test_a_cut_line_marks_its_entry() -> None:
     """An entry says so where the reader kept only part of any of its lines, and its neighbours do not."""
     found = assemble([Line(0, 1, b"# a"), Line(4, 2, b"long", cut=True), Line(900, 3, b"# b")], FORMATS)
     assert [one.cut for one in found] == [True, False]
+
+
+def answering(name: str, candidate: bytes, answer: Sequence[TraceRecord] | None) -> Format:
+    """A format of the layout `# ` that has one answer to every candidate."""
+    return Format(name, "test", b"#", re.compile(b"# "), re.compile(candidate), lambda _entry, _zone: answer)
+
+
+SEEN = (TraceRecord(1, Kind.JOINING),)
+GIVES, KNOWS, LOST = answering("gives", b"x", SEEN), answering("knows", b"y", ()), answering("lost", b"z", None)
+
+
+def of(data: bytes, *formats: Format, cut: bool = False) -> Sequence[TraceRecord] | None:
+    """The records of one line that is read with these formats."""
+    (entry,) = assemble([Line(0, 1, data, cut)], formats)
+    return records_of(entry, UTC)
+
+
+def test_formats_of_one_header_are_asked_in_turn() -> None:
+    """An entry carries every format that it may be of; the first one that finds records has them."""
+    (entry,) = assemble(lines(b"# xyz"), (LOST, HASHES, KNOWS, GIVES))
+    assert entry.formats == (LOST, KNOWS, GIVES)
+    assert entry.format is LOST
+    assert records_of(entry, UTC) == SEEN
+    assert of(b"# yz", LOST, KNOWS, GIVES) == ()
+
+
+def test_an_entry_that_no_format_understands_is_said() -> None:
+    """Not understood is a candidate of which no format knows what it means; no candidate has no bearing."""
+    assert of(b"# z", LOST, GIVES) is None
+    assert of(b"# z", GIVES, KNOWS) == ()
+    assert of(b"stray", LOST) is None
+    assert of(b" \t", LOST) == ()
+
+
+def test_a_cut_entry_is_parsed_without_being_a_candidate() -> None:
+    """What a candidate is known by may be cut off; a cut line that then says nothing has no bearing."""
+    assert of(b"# a", GIVES) == ()
+    assert of(b"# a", GIVES, cut=True) == SEEN
+    assert of(b"# a", LOST, cut=True) == ()
+    assert of(b"# z", LOST, cut=True) is None
+
+
+def test_a_line_is_shown_in_part_and_without_control_characters() -> None:
+    """Terminal codes, NUL and broken UTF-8 are marked, only the first line counts, and it is bounded."""
+    assert first_line(b"a\x1b[1mb\0c\xff\nsecond") == "a\ufffd[1mb\ufffdc\ufffd"
+    assert first_line("ü".encode() * 1000) == "ü" * TEXT_LIMIT
 
 
 def test_no_lines_give_no_entries() -> None:
