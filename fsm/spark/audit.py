@@ -198,6 +198,7 @@ class Stages:
         self.options = options
         self.work = work
         self.say = say
+        self.stages: dict[str, DataFrame] = {}
 
     def run(self) -> Result:
         """All stages."""
@@ -209,12 +210,15 @@ class Stages:
 
     def read(self, name: str) -> DataFrame:
         """A stage that is written."""
-        return self.spark.read.parquet(str(self.work / f"{name}.parquet"))
+        return self.stages[name]
 
     def write(self, frame: DataFrame, name: str) -> DataFrame:
         """Writes a stage and reads it back, so that no stage is computed twice."""
-        frame.write.parquet(str(self.work / f"{name}.parquet"))
-        return self.read(name)
+        folder = str(self.work / f"{name}.parquet")
+        frame.write.parquet(folder)
+        # Spark would start a job to learn the schema that is known here.
+        self.stages[name] = self.spark.read.schema(frame.schema).parquet(folder)
+        return self.stages[name]
 
     def _parse(self) -> None:
         from pyspark.sql import functions as F  # noqa: PLC0415, N812
@@ -262,9 +266,7 @@ class Stages:
         covered = self.write(groups.coverage(self.read("bare_lives"), intervals), "lives")
         shutil.rmtree(self.work / "bare_lives.parquet")
         known = groups.facts(covered)
-        parts = self.write(
-            groups.partitions(intervals, wants, covered, known, self.options.limits), "partitions"
-        )
+        parts = self.write(groups.partitions(intervals, wants, covered, known, self.options.limits), "partitions")
         self.write(groups.rebalances(self.read("turns"), parts), "rebalances")
 
     def _findings(self) -> None:
@@ -311,5 +313,3 @@ _FOLDED: dict[str, str] = {
     "finding": "member_findings",
 }
 """Rows of the fold and the stage they are kept as."""
-
-

@@ -34,9 +34,7 @@ def judged(spark: SparkSession, hops: DataFrame) -> DataFrame:
     A hop of a machine that has no table, or whose state is not known, is not judged: `judged` is false.
     """
     allowed = F.broadcast(
-        spark.createDataFrame(
-            hops_of(), "machine string, state string, next_state string, allowed_by array<string>"
-        )
+        spark.createDataFrame(hops_of(), "machine string, state string, next_state string, allowed_by array<string>")
     )
     machines = [table.name for table in ALL]
     known = F.col("machine").isin(machines) & (F.col("state") != "")

@@ -1,6 +1,6 @@
 """`audit.json`: the result as one JSON document, streamed, in a fixed order.
 
-    {"inputs": {...}, "groups": [...], "findings": [...], "metrics": {...}}
+{"inputs": {...}, "groups": [...], "findings": [...], "metrics": {...}}
 """
 
 from __future__ import annotations
@@ -96,21 +96,25 @@ def _counts(seen: DataFrame, column: str) -> dict[str, int]:
 def _groups(stages: Stages) -> Iterator[dict[str, Any]]:
     """A row for each group with what its logs cover."""
     unknown = F.sum((F.col("end_known") == Cause.UNKNOWN.value).cast("int"))
-    lives = stages.read("lives").groupBy("group").agg(
-        F.min("start_ms").alias("start_ms"),
-        F.max("end_ms").alias("end_ms"),
-        F.countDistinct("member").alias("members"),
-        F.count("*").alias("lives"),
-        F.sum((~F.col("whole_start")).cast("int")).alias("begin_unknown"),
-        unknown.alias("end_unknown"),
-        F.array_sort(F.collect_set("protocol")).alias("protocols"),
-        F.array_sort(F.collect_set("version")).alias("versions"),
+    lives = (
+        stages.read("lives")
+        .groupBy("group")
+        .agg(
+            F.min("start_ms").alias("start_ms"),
+            F.max("end_ms").alias("end_ms"),
+            F.countDistinct("member").alias("members"),
+            F.count("*").alias("lives"),
+            F.sum((~F.col("whole_start")).cast("int")).alias("begin_unknown"),
+            unknown.alias("end_unknown"),
+            F.array_sort(F.collect_set("protocol")).alias("protocols"),
+            F.array_sort(F.collect_set("version")).alias("versions"),
+        )
     )
-    owned = stages.read("intervals").groupBy("group").agg(
-        F.countDistinct("topic", "partition").alias("partitions")
-    )
-    moves = stages.read("rebalances").groupBy("group").agg(
-        F.count("*").alias("rebalances"), F.sum("moved").alias("partitions_moved")
+    owned = stages.read("intervals").groupBy("group").agg(F.countDistinct("topic", "partition").alias("partitions"))
+    moves = (
+        stages.read("rebalances")
+        .groupBy("group")
+        .agg(F.count("*").alias("rebalances"), F.sum("moved").alias("partitions_moved"))
     )
     joined = lives.join(owned, "group", "left").join(moves, "group", "left").fillna(0).orderBy("group")
     for row in joined.toLocalIterator(prefetchPartitions=True):

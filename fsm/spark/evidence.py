@@ -67,9 +67,7 @@ def rank(kind: str = "kind") -> F.Column:
 
 def in_order(findings: DataFrame) -> DataFrame:
     """The order of `fsm.audit.findings.in_order`."""
-    return findings.orderBy(
-        "group", "start_ms", rank(), "member", F.to_json("partitions"), "end_ms", "summary"
-    )
+    return findings.orderBy("group", "start_ms", rank(), "member", F.to_json("partitions"), "end_ms", "summary")
 
 
 def worst_first(findings: DataFrame) -> DataFrame:

@@ -32,16 +32,17 @@ ROWS: dict[str, type] = {
 }
 """What the fold yields, by the name of its column."""
 _RECORD = reader(TraceRecord)
-ORDER = ("group", "member", "ts_ms", "file", "offset", "seq")
+ORDER = ("group", "member", "ts_ms", "rank", "offset", "seq")
 
 Fold = Callable[[str, str, Iterable[Seen]], Iterator[Any]]
 """(group, member, its records in order) -> rows of the types in `ROWS`."""
 
 
 def folded(records: DataFrame, fold: Fold) -> DataFrame:
-    """Rows of every member; `records` has the columns of `schema.RECORD`, `member` and `mixed`."""
-    columns = [*TraceRecord.__dataclass_fields__, "seq", "file", "offset", "member", "mixed"]
-    in_order = records.where(F.col("member") != "").select(*columns).repartition("group", "member").sortWithinPartitions(*ORDER)
+    """Rows of every member; `records` has the columns of `schema.RECORD`, and those of `members.keyed`."""
+    columns = [*TraceRecord.__dataclass_fields__, "seq", "file", "offset", "member", "mixed", "rank"]
+    owned = records.where(F.col("member") != "").select(*columns)
+    in_order = owned.repartition("group", "member").sortWithinPartitions(*ORDER)
     return walked(in_order, walker(fold), **ROWS)
 
 

@@ -42,7 +42,7 @@ class GroupFacts(NamedTuple):
     dark_until_ms: int
     """Before this some member's log is missing its beginning."""
     dark_from_ms: int
-    """After this some member's log is missing its end."""
+    """After this some member's log is missing its end, or not certain to be its own."""
 
 
 class Hole(NamedTuple):
@@ -124,7 +124,10 @@ def facts(covered: DataFrame) -> DataFrame:
     return covered.groupBy("group").agg(
         F.max("end_ms").alias("end_ms"),
         F.coalesce(F.max(F.when(begins_dark, F.col("start_ms"))), F.lit(-rules.FOREVER_MS)).alias("dark_until_ms"),
-        F.coalesce(F.min(F.when(ends_dark, F.col("end_ms"))), F.lit(rules.FOREVER_MS)).alias("dark_from_ms"),
+        F.least(
+            F.coalesce(F.min(F.when(ends_dark, F.col("end_ms"))), F.lit(rules.FOREVER_MS)),
+            F.coalesce(F.min("doubtful_ms"), F.lit(rules.FOREVER_MS)),
+        ).alias("dark_from_ms"),
     )
 
 
@@ -223,9 +226,7 @@ def _islands(rows: Iterable[dict[str, Any]]) -> list[Want]:
         spans.append((row["start_ms"], row["end_ms"]))
         if len(spans) > WANTS_HELD:  # thousands of members want the same; keep only what differs
             spans = rules.union(spans)
-    return [
-        Want(first["group"], "", first["topic"], "", start, end, NOWHERE) for start, end in rules.union(spans)
-    ]
+    return [Want(first["group"], "", first["topic"], "", start, end, NOWHERE) for start, end in rules.union(spans)]
 
 
 def _one_partition(

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from fsm.audit.identity import Facts, members
 from fsm.spark.groups import only, walked
+from fsm.trace import Kind
 
 
 class Named(NamedTuple):
@@ -22,10 +23,12 @@ class Named(NamedTuple):
     group: str
     member: str
     mixed: bool
+    rank: int
+    """Position of the file among the member's files, oldest first."""
 
 
 def keyed(records: DataFrame) -> DataFrame:
-    """Every record with the `group` and `member` it belongs to, both empty where it has none, and `mixed`."""
+    """Every record with the `group` and `member` it belongs to, both empty where it has none, `mixed` and `rank`."""
     named = _named(records).withColumnsRenamed({"printed_group": "as_printed", "group": "of_group"})
     same = (
         (F.col("r.group") == F.col("n.as_printed"))
@@ -41,6 +44,7 @@ def keyed(records: DataFrame) -> DataFrame:
             *columns,
             F.coalesce("n.member", F.lit("")).alias("member"),
             F.coalesce("n.mixed", F.lit(False)).alias("mixed"),
+            F.coalesce("n.rank", F.lit(0).cast("long")).alias("rank"),
         )
     )
 
@@ -49,7 +53,11 @@ def _named(records: DataFrame) -> DataFrame:
     facts = (
         records.where(F.col("client_id") != "")
         .groupBy("group", "client_id", "file", "member_id")
-        .agg(F.min("ts_ms").alias("first_ms"), F.max("ts_ms").alias("last_ms"))
+        .agg(
+            F.min("ts_ms").alias("first_ms"),
+            F.max("ts_ms").alias("last_ms"),
+            F.sum((F.col("kind") == Kind.STARTED.value).cast("long")).alias("starts"),
+        )
     )
     in_order = (
         _at_home(facts)
@@ -82,4 +90,5 @@ def _walk(rows: Iterable[dict[str, Any]]) -> Iterator[Named]:
         facts = [Facts(*(row[name] for name in Facts._fields)) for row in mine]
         keys = members(home, client_id, facts)
         for printed, file in sorted({(f.group, f.file) for f in facts}):
-            yield Named(printed, client_id, file, home, keys[file].member, keys[file].mixed)
+            key = keys[file]
+            yield Named(printed, client_id, file, home, key.member, key.mixed, key.rank)

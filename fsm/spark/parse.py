@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from fsm.logs import Format, formats
-from fsm.logs.entries import Entry
+from fsm.logs.entries import Entry, first_line, records_of
 from fsm.logs.pieces import READ_ERRORS, Piece, PieceReader
 from fsm.spark.columns import batches, converter, rows_in
 from fsm.spark.schema import PARSED
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 SHAPES_A_PIECE = 40
 SHAPE_LENGTH = 100
-TEXT_LENGTH = 300
-"""Characters of a line that are kept as evidence."""
+"""Bytes of a line that tell its shape."""
 _RECORD = converter(TraceRecord)
 _VARIABLE = re.compile(rb"[0-9a-fA-F]{8,}|\d+")
 _LEVEL = re.compile(rb"\b(TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b")
@@ -75,23 +74,18 @@ class Summary:
     def take(self, entry: Entry, zone: tzinfo) -> Sequence[TraceRecord]:
         """The records of an entry, counted."""
         self.cut_lines += entry.cut
-        if entry.format is None:
-            if entry.data.strip():
-                self.orphans += 1
-                self._shape(entry)
-            return ()
-        self.entries += 1
-        self.layouts[f"{entry.format.name}/{entry.format.layout}"] += 1
-        if not entry.format.candidate.search(entry.data):
-            return ()
-        found = entry.format.parse(entry.data.decode("utf-8", "replace"), zone)
+        found = records_of(entry, zone)
+        if entry.format is not None:
+            self.entries += 1
+            self.layouts[f"{entry.format.name}/{entry.format.layout}"] += 1
+            self.not_understood += found is None
+        else:
+            self.orphans += found is None
         if found is None:
-            self.not_understood += 1
             self._shape(entry)
-            return ()
-        if found:
+        elif found:
             self._count(found, entry)
-        return found
+        return found or ()
 
     def _count(self, found: Sequence[TraceRecord], entry: Entry) -> None:
         self.records += len(found)
@@ -104,10 +98,10 @@ class Summary:
 
     def _shape(self, entry: Entry) -> None:
         """Counts the line under its shape; what is rare in a full table goes under an empty name."""
-        line = entry.data.split(b"\n", 1)[0][: 4 * SHAPE_LENGTH]
         if not self.bad_line:
-            self.bad_line, self.bad_text = entry.number, printable(line)
-        shape = printable(_VARIABLE.sub(b"#", line)[:SHAPE_LENGTH])
+            self.bad_line, self.bad_text = entry.number, first_line(entry.data)
+        line = entry.data.split(b"\n", 1)[0][: 4 * SHAPE_LENGTH]
+        shape = first_line(_VARIABLE.sub(b"#", line)[:SHAPE_LENGTH])
         self.shapes[shape if shape in self.shapes or len(self.shapes) < SHAPES_A_PIECE else ""] += 1
 
     def row(self, lines: int) -> dict[str, Any]:
@@ -133,13 +127,7 @@ class Summary:
         }
 
 
-def printable(line: bytes) -> str:
-    """The line as text, with a mark for whatever is no printable character."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in line.decode("utf-8", "replace"))
-
-
 def _record_row(record: TraceRecord, entry: Entry, piece: Piece, seq: int, cluster: str) -> dict[str, Any]:
-    text = printable(entry.data.split(b"\n", 1)[0][: 2 * TEXT_LENGTH])
     row = _RECORD(record)
     if cluster and record.group:
         row["group"] = f"{cluster}:{record.group}"
@@ -149,6 +137,6 @@ def _record_row(record: TraceRecord, entry: Entry, piece: Piece, seq: int, clust
         piece=piece.start,
         line=entry.number,
         offset=entry.offset,
-        text=text[:TEXT_LENGTH],
+        text=first_line(entry.data),
     )
     return row
