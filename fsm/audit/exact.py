@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from fsm.audit.findings import Cause
 from fsm.audit.holdings import Holdings, Told
 from fsm.audit.life import Living
 from fsm.audit.limits import REORDER_MS
@@ -28,6 +29,7 @@ class _Callback:
     kind: Ended
     start_ms: int
     place: Place
+    cause: Cause
     dropped: list[Interval] = field(default_factory=list)
     over_ms: int | None = None
 
@@ -126,7 +128,8 @@ class Exact:
         record, place = seen
         self.holdings.told = True
         yield from self._forget()
-        self.callback = _Callback(kind, record.ts_ms, place)
+        void = self.holdings.void
+        self.callback = _Callback(kind, record.ts_ms, place, void.cause if void else self.holdings.cause)
         explained, self.silent = self.silent, []
         for interval in explained:
             found = replace(interval, ended=kind)
@@ -161,7 +164,7 @@ class Exact:
         if callback is not None and callback.kind is Ended.LOST and callback.dropped:
             partitions = [(i.topic, i.partition) for i in callback.dropped]
             places = [callback.place, *(i.end for i in callback.dropped)]
-            yield self.holdings.lost(partitions, callback.start_ms, callback.dropped[-1].end_ms, places)
+            yield self.holdings.lost(partitions, callback.start_ms, callback.dropped[-1].end_ms, places, callback.cause)
 
 
 _STEPS: dict[Kind, Callable[[Exact, Seen], Told]] = {

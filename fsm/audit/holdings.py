@@ -99,9 +99,17 @@ class Holdings:
 
     # -- findings ---------------------------------------------------------------------------------------
 
-    def lost(self, partitions: Iterable[Partition], start_ms: int, end_ms: int, places: Iterable[Place]) -> Finding:
-        """Partitions went through the lost callback."""
-        cause = self.void.cause if self.void else self.cause
+    def lost(
+        self,
+        partitions: Iterable[Partition],
+        start_ms: int,
+        end_ms: int,
+        places: Iterable[Place],
+        cause: Cause | None = None,
+    ) -> Finding:
+        """Partitions went through the lost callback; the cause is that of the moment unless it is given."""
+        if cause is None:
+            cause = self.void.cause if self.void else self.cause
         return self.finding(
             FindingKind.PARTITIONS_LOST,
             start_ms,
