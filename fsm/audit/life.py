@@ -36,6 +36,8 @@ class Living:
     member_id: str = ""
     id_files: set[str] = field(default_factory=set)
     """Files that named its id."""
+    one_file: bool = True
+    """Every line so far stands in one file: their order is certain."""
     protocol: str = ""
     version: str = ""
     closing_ms: int | None = None
@@ -56,6 +58,7 @@ class Living:
         """Take over what the record says about the member itself."""
         if record.ts_ms - self.last_ms > BURST_MS:
             self.before, self.burst_ms = (self.last_ms, self.last), record.ts_ms
+        self.one_file = self.one_file and place.file == self.start.file
         self.last_ms, self.last = max(self.last_ms, record.ts_ms), place
         if _INSTANCE in record.client_id:
             self.client = LIBRDKAFKA

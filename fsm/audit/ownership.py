@@ -91,8 +91,23 @@ class Ownership:
     def _given_up(self, ts_ms: int, place: Place) -> Told:
         """What the block took away is gone when its assigned callback comes, even if no line says so."""
         block, self.block = self.block, None
-        if block is not None:
-            yield from self.holdings.release(block.revoked, ts_ms, place, Ended.REASSIGNED)
+        left = [p for p in block.revoked if p in self.holdings.owned] if block is not None else []
+        if left and self.living.one_file:
+            yield from self._untold(left, "gave up", ts_ms, place)
+            yield from self.holdings.release(left, ts_ms, place, Ended.REASSIGNED)
+
+    def _untold(self, partitions: list[Partition], what: str, ts_ms: int, place: Place) -> Told:
+        """A member with a listener went on without the line of a callback: the line is missing."""
+        if partitions and self.holdings.told:
+            yield self.holdings.finding(
+                FindingKind.ILLEGAL_TRANSITION,
+                ts_ms,
+                ts_ms,
+                summary=f"{self.living.member} {what} {names(partitions)} and went on without the callback for it; "
+                "lines are missing",
+                partitions=partitions,
+                places=[place],
+            )
 
     def _assign_end(self, seen: Seen) -> Told:
         begun, self.assigning = self.assigning, None
@@ -200,6 +215,10 @@ class Ownership:
         if record.next_state == "ACKNOWLEDGING" and self.block is not None and self.block.full is not None:
             # With a listener its assigned callback has come first, and the block is gone; or its line is missing.
             full, self.block = self.block.full, None
+            if self.holdings.told and not self.living.one_file:
+                return
+            new = [p for p in full if p not in self.holdings.owned]
+            yield from self._untold(new, "took", record.ts_ms, place)
             yield from self.holdings.exactly(full, record.ts_ms, place)
 
     def _owns(self, seen: Seen) -> Told:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fsm.audit.findings import Cause, Finding, FindingKind, Severity
+from fsm.audit.member import fold
 from fsm.audit.rows import Begun, Ended, Interval
 from fsm.trace import Kind
 
@@ -136,3 +137,40 @@ def test_a_deleted_topic_ends_ownership_in_its_own_way(log):
     )
     log(100, Kind.REVOKE_BEGIN, partitions=(T0,))(110, Kind.REVOKE_END)(900, Kind.CLOSE_END)
     assert [i.ended for i in log.rows(Interval)] == [Ended.DELETED]
+
+
+def test_a_missing_callback_line_is_found_and_ownership_heals(log):
+    """The block says that t-1 goes and t-2 comes, the member acknowledges, and no callback line says so."""
+    log(0, Kind.STARTED)(10, Kind.ASSIGN_BEGIN, partitions=(T0, T1))
+    log(500, Kind.RECONCILING, full=(T0, T2), partitions=(T2,), revoked=(T1,)).step(600, "RECONCILING", "ACKNOWLEDGING")
+    log(900, Kind.HEARTBEAT_OK)
+    assert [(i.partition, i.start_ms, i.end_ms) for i in log.rows(Interval)] == [
+        (1, 10, 600),
+        (0, 10, 900),
+        (2, 600, 900),
+    ]
+    (found,) = [f for f in log.rows(Finding) if f.kind is FindingKind.ILLEGAL_TRANSITION]
+    assert (found.partitions, found.start_ms) == ((T2,), 600)
+
+
+def test_a_missing_revoked_callback_is_found(log):
+    """The assigned callback of the same reconciliation comes, the revoked one before it has no line."""
+    log(0, Kind.STARTED)(10, Kind.ASSIGN_BEGIN, partitions=(T0, T1))
+    log(500, Kind.RECONCILING, full=(T0,), partitions=(), revoked=(T1,))(700, Kind.ASSIGN_BEGIN, partitions=())
+    assert [(i.partition, i.end_ms, i.ended) for i in log.rows(Interval)][0] == (1, 700, Ended.REASSIGNED)  # noqa: RUF015
+    assert [f.partitions for f in log.rows(Finding) if f.kind is FindingKind.ILLEGAL_TRANSITION] == [(T1,)]
+
+
+def test_rows_come_out_as_soon_as_they_are_known(log):
+    """The fold holds what the member owns, not its log: an interval is there before the next record is read."""
+    log(0, Kind.STARTED)(10, Kind.ASSIGN_BEGIN, partitions=(T0,))(500, Kind.REVOKE_BEGIN, partitions=(T0,))
+    log(510, Kind.REVOKE_END)(900, Kind.HEARTBEAT_OK)
+    read = []
+
+    def records():
+        for seen in log.seen:
+            read.append(seen.record.ts_ms)
+            yield seen
+
+    first = next(row for row in fold("g", "c", records()) if isinstance(row, Interval))
+    assert (first.end_ms, read[-1]) == (510, 510)
