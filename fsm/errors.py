@@ -45,6 +45,25 @@ class IllegalTransition(FsmError):  # noqa: N818  # a step that is refused, name
         return type(self), (self.machine, self.state, self.event, self.legal)
 
 
+class ProtocolError(FsmError):
+    """Somebody broke a protocol; the machine stays as it was. Which of the two subclasses says who."""
+
+
+class LocalProtocolError(ProtocolError):
+    """The embedding application asked for what its own machine does not allow now."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """The peer sent what its protocol does not allow; `hint` is the error code to answer with, 0 where none fits."""
+
+    def __init__(self, what: str, hint: int = 0) -> None:
+        self.hint = hint
+        super().__init__(what)
+
+    def __reduce__(self) -> tuple[type[RemoteProtocolError], tuple[str, int]]:
+        return type(self), (str(self), self.hint)
+
+
 class InputError(FsmError):
     """Input a user gave cannot be used: what, where (`file:line` or field) and the remedy, on one line.
 

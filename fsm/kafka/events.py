@@ -1,0 +1,168 @@
+"""What the two threads of a consumer tell each other: application events one way, background events the other.
+
+Source: package `org.apache.kafka.clients.consumer.internals.events`; names are its own. An event is a frozen value.
+One that a caller waits for is *completable*: it carries the number of the call, and the member reports that call
+as completed. A background event that asks for a callback carries a `ticket`, which the answer repeats.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from fsm.kafka.assignment import Partitions
+from fsm.kafka.messages import Offsets
+
+
+class GroupMembershipOperation(Enum):
+    """What close() is to do with the membership."""
+
+    DEFAULT = "a dynamic member leaves, a static member keeps its place"
+    LEAVE_GROUP = "leave, also as a static member"
+    REMAIN_IN_GROUP = "keep the place until the session times out"
+
+
+class ListenerMethod(Enum):
+    """The methods of a `ConsumerRebalanceListener`, by their names in Python."""
+
+    REVOKED = "on_partitions_revoked"
+    ASSIGNED = "on_partitions_assigned"
+    LOST = "on_partitions_lost"
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaError:
+    """An error on its way to the application: Kafka's name of it and the broker's words."""
+
+    name: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationEvent:
+    """Anything the application asks of the background thread; `call` numbers the caller who waits, 0 is nobody."""
+
+    call: int = field(default=0, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncPollEvent(ApplicationEvent):
+    """The application polls. `consumed` are its positions at this moment, of whatever it has consumed so far."""
+
+    consumed: Offsets = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSubscriptionChangeEvent(ApplicationEvent):
+    """subscribe(topics); `listener` tells whether one came along."""
+
+    topics: tuple[str, ...]
+    listener: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPatternSubscriptionChangeEvent(ApplicationEvent):
+    """subscribe(java.util.regex.Pattern): matched by the client against the topics it knows."""
+
+    pattern: str
+    listener: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRe2JPatternSubscriptionChangeEvent(ApplicationEvent):
+    """subscribe(SubscriptionPattern): matched by the coordinator."""
+
+    pattern: str
+    listener: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UpdatePatternSubscriptionEvent(ApplicationEvent):
+    """The topics that the client's pattern matches may have changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentChangeEvent(ApplicationEvent):
+    """assign(partitions): the application assigns itself."""
+
+    partitions: Partitions
+
+
+@dataclass(frozen=True, slots=True)
+class UnsubscribeEvent(ApplicationEvent):
+    """unsubscribe(): leave the group, callbacks first."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveGroupOnCloseEvent(ApplicationEvent):
+    """close() has run its callback and leaves the group."""
+
+    operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT
+
+
+@dataclass(frozen=True, slots=True)
+class StopFindCoordinatorOnCloseEvent(ApplicationEvent):
+    """close(): a coordinator unknown from here on stays unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitOnCloseEvent(ApplicationEvent):
+    """close(): no automatic commit any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class SyncCommitEvent(ApplicationEvent):
+    """commitSync(offsets), as close() does it under auto-commit."""
+
+    offsets: Offsets
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyAssignmentEvent(ApplicationEvent):
+    """Inside poll(), the application is ready for the assignment it was sent."""
+
+    ticket: int
+    full: Partitions
+    added: Partitions
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerRebalanceListenerCallbackCompletedEvent(ApplicationEvent):
+    """The callback asked for under `ticket` returned, or raised `error`; also where nobody listens."""
+
+    ticket: int
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BackgroundEvent:
+    """Anything the background thread tells the application."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorEvent(BackgroundEvent):
+    """poll() is to throw this."""
+
+    error: KafkaError
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsRemovedEvent(BackgroundEvent):
+    """Run the revoked or the lost callback over `partitions`, then report the end."""
+
+    ticket: int
+    method: ListenerMethod
+    partitions: Partitions
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsAssignedEvent(BackgroundEvent):
+    """Apply `full`, then run the assigned callback over `added` (even if empty), then report the end.
+
+    Kafka before 4.3 has applied it already, in the background: `apply` is False, and only the callback is asked for.
+    """
+
+    ticket: int
+    full: Partitions
+    added: Partitions
+    apply: bool = True

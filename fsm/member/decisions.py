@@ -1,0 +1,238 @@
+"""The decisions of a consumer member, each named as an event of its table.
+
+The table has no guards: whoever hands it an event has decided before. These functions are all there is to decide,
+pure and over a member's data alone. Each says when it gives which event; the wording of every event stands in
+`fsm.tables.consumer_member.Event`.
+
+Source: `AbstractMembershipManager`, `ConsumerMembershipManager`, `AbstractHeartbeatRequestManager`,
+`ConsumerHeartbeatRequestManager`, `ApplicationEventProcessor`.
+"""
+
+from __future__ import annotations
+
+from fsm.kafka.assignment import LocalAssignment, among
+from fsm.kafka.error_codes import ErrorCode
+from fsm.kafka.events import GroupMembershipOperation, KafkaError
+from fsm.kafka.messages import ConsumerGroupHeartbeatResponse, TransportFailure
+from fsm.member.dialect import Choice
+from fsm.member.state import Failure, Forgets, Run, Seen, StaleRelease
+from fsm.tables.consumer_member import MEMBER, NOT_IN_GROUP, ON_THE_WAY_OUT, Event, State
+
+IN_GROUP = frozenset(MEMBER)
+SILENT = frozenset(NOT_IN_GROUP)
+"""States that send no heartbeat."""
+LEAVING = frozenset(ON_THE_WAY_OUT)
+AT_ONCE = frozenset({State.JOINING, State.ACKNOWLEDGING, State.LEAVING})
+"""States whose heartbeat does not wait for the interval."""
+
+
+# What is asked of a member
+
+
+def remains(member: Seen) -> bool:
+    """Whether a dynamic member was closed with REMAIN_IN_GROUP."""
+    asked = member.operation is GroupMembershipOperation.REMAIN_IN_GROUP
+    return asked and not member.settings.is_static
+
+
+def is_leaving(member: Seen) -> bool:
+    """Whether the member is on its way out, and not only closed to remain in the group."""
+    if member.state not in LEAVING or Choice.OPERATION not in member.settings.dialect:
+        return member.state in LEAVING
+    if Choice.STATIC_REMAIN_LEAVES in member.settings.dialect:
+        return not remains(member)
+    return member.operation is not GroupMembershipOperation.REMAIN_IN_GROUP
+
+
+def leave_epoch(member: Seen) -> int:
+    """-2 for a static member that keeps its place, else -1."""
+    if Choice.OPERATION in member.settings.dialect and member.operation is GroupMembershipOperation.LEAVE_GROUP:
+        return -1
+    return -2 if member.settings.is_static else -1
+
+
+def has_someone_to_tell(member: Seen) -> bool:
+    """Whether partitions are owned and a listener is registered."""
+    return bool(member.subscription.owned) and member.subscription.listener
+
+
+# Application queue
+
+
+def decide_flag(member: Seen) -> Event | None:
+    """POLL_JOIN or POLL_FLAG_LOST by the state, where a poll finds the subscription updated; else None."""
+    if not member.updated:
+        return None
+    return Event.POLL_JOIN if member.state is State.UNSUBSCRIBED else Event.POLL_FLAG_LOST
+
+
+def decide_late_poll(member: Seen, now_ms: int) -> Event | None:
+    """One of the three POLL_LATE events where a poll comes after the poll timer has run out; else None."""
+    if now_ms < member.poll_due_ms:
+        return None
+    if member.state is not State.STALE:
+        return Event.POLL_LATE
+    return Event.POLL_LATE_RELEASED if member.stale_release is StaleRelease.DONE else Event.POLL_LATE_PENDING
+
+
+def decide_unsubscribe(member: Seen) -> Event:
+    """UNSUBSCRIBE outside the four states of a member; in them by whether somebody has to be told."""
+    if member.state not in IN_GROUP:
+        return Event.UNSUBSCRIBE
+    return Event.UNSUBSCRIBE_CB if has_someone_to_tell(member) else Event.UNSUBSCRIBE_NOCB
+
+
+def decide_apply(member: Seen) -> Event:
+    """APPLY_ASSIGNMENT under a subscription that the group assigns, else APPLY_REJECTED; no state is looked at."""
+    return Event.APPLY_ASSIGNMENT if member.subscription.kind.is_auto else Event.APPLY_REJECTED
+
+
+# Heartbeat tick
+
+
+def may_send_now(member: Seen) -> bool:
+    """Whether a heartbeat is due whatever the interval says."""
+    if member.state is State.LEAVING and not remains(member):
+        return True
+    return member.state in AT_ONCE and not member.request.in_flight
+
+
+def interval_over(member: Seen, now_ms: int) -> bool:
+    """Whether the interval and the backoff are over, with nothing in flight."""
+    return now_ms >= member.heartbeat_due_ms and member.request.may_send(now_ms)
+
+
+def decide_tick(member: Seen, now_ms: int) -> Event:
+    """The one event of a heartbeat tick."""
+    state = member.state
+    if not member.coordinator_known:
+        return Event.LEAVE_SKIPPED if state is State.LEAVING else Event.TICK_SKIP
+    if state in SILENT:
+        return Event.TICK_SKIP
+    if now_ms >= member.poll_due_ms and not is_leaving(member):
+        return Event.POLL_EXPIRED
+    if not may_send_now(member) and not interval_over(member, now_ms):
+        return Event.HB_IDLE
+    if state is State.LEAVING:
+        return Event.LEAVE_SENT
+    if state is not State.ACKNOWLEDGING:
+        return Event.HB_SENT
+    return Event.ACK_SENT if member.target == member.current else Event.ACK_SENT_TARGET_MOVED
+
+
+def decide_close_flush(member: Seen) -> Event | None:
+    """CLOSE_FLUSH_LEAVE where the background thread stops before a leave was sent; else None."""
+    return Event.CLOSE_FLUSH_LEAVE if is_leaving(member) else None
+
+
+# Responses
+
+
+def decide_response(member: Seen, response: ConsumerGroupHeartbeatResponse) -> Event:
+    """The RESP event of a response without error."""
+    strict = Choice.LEAVE_ENDED_BY_NEGATIVE_EPOCH in member.settings.dialect
+    leave_pending = member.state is State.UNSUBSCRIBED and member.leave is not None
+    if leave_pending and (response.member_epoch < 0 or not strict):
+        return Event.RESP_LEAVE_DONE
+    if response.member_epoch < 0 and strict:
+        return Event.RESP_NEGATIVE
+    if response.assignment is None:
+        return Event.RESP_EPOCH
+    moved = member.target.updated(response.assignment) != member.current
+    return Event.RESP_NEW if moved else Event.RESP_SAME
+
+
+FENCING = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
+RETRIED = {
+    ErrorCode.NOT_COORDINATOR: Forgets.COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: Forgets.COORDINATOR,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: Forgets.NOTHING,
+}
+
+
+def decide_error(member: Seen, code: ErrorCode) -> Event:
+    """The ERR event of an error code."""
+    if code in RETRIED:
+        return Event.ERR_RETRY
+    if code in FENCING:
+        return Event.ERR_FENCE
+    if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        return Event.ERR_TOPIC_AUTH
+    late = member.state is State.UNSUBSCRIBED
+    if late and code is ErrorCode.GROUP_ID_NOT_FOUND and Choice.LATE_GROUP_NOT_FOUND in member.settings.dialect:
+        return Event.ERR_RETRY
+    return _fatal(member)
+
+
+def decide_failure(member: Seen, failure: TransportFailure) -> Event:
+    """The ERR event of a request that got no response."""
+    return Event.ERR_RETRY if failure.retriable else _fatal(member)
+
+
+def _fatal(member: Seen) -> Event:
+    if member.state is not State.UNSUBSCRIBED or member.leave is not None:
+        return Event.ERR_FATAL
+    return Event.ERR_FATAL_LATE if Choice.FATAL_ENDS_LEAVE in member.settings.dialect else Event.ERR_FATAL
+
+
+INVALID_PATTERN = "Invalid RE2J SubscriptionPattern provided in the call to subscribe. "
+
+
+def failure_of(code: ErrorCode, message: str | None) -> Failure:
+    """What an error code means beside its event: the application's error, and what is known of the coordinator."""
+    prefix = INVALID_PATTERN if code is ErrorCode.INVALID_REGULAR_EXPRESSION else ""
+    # The hook counts every error response as a failed rebalance, also those that are tried again.
+    return Failure(KafkaError(code.name, prefix + (message or "")), RETRIED.get(code, Forgets.NOTHING), passes=False)
+
+
+def failure_of_transport(failure: TransportFailure) -> Failure:
+    """The same for a request that got no response."""
+    forgets = Forgets.CONNECTION if failure.disconnected else Forgets.NOTHING
+    return Failure(KafkaError(failure.name), forgets, passes=failure.retriable)
+
+
+# Reconciliation
+
+
+def decide_attempt(
+    member: Seen, resolved: LocalAssignment | None, revokes: bool, *, can_commit: bool
+) -> Event:  # the attempt knows what it could resolve and whether that revokes
+    """The REC event of an attempt in RECONCILING; `resolved` is None where it did not come to resolving."""
+    if member.target == member.current:
+        return Event.REC_NONE
+    if member.run is not None or resolved is None:
+        return Event.REC_BUSY
+    held = not member.current.is_none and resolved.partitions == member.current.partitions
+    dialect = member.settings.dialect
+    if held and resolved == member.current and Choice.ONE_PARTIAL_ACK in dialect:
+        return Event.REC_WAITING
+    if held:
+        return Event.REC_PARTIAL_ACK
+    needs_poll = member.settings.config.enable_auto_commit or (revokes and Choice.REVOKE_IN_POLL in dialect)
+    return Event.REC_DEFERRED if needs_poll and not can_commit else Event.REC_START
+
+
+def is_current(member: Seen, run: Run) -> bool:
+    """Whether what a run does next still concerns the member."""
+    return member.state is State.RECONCILING and not run.rejoined
+
+
+def decide_commit_done(member: Seen, run: Run) -> Event:
+    """The event of the end of the commit before a run's changes."""
+    if not is_current(member, run):
+        return Event.RUN_STEP_STALE
+    to_tell = member.subscription.listener and among(run.revoked, member.subscription.owned)
+    return Event.COMMIT_DONE_REVOKE if to_tell else Event.COMMIT_DONE_ASSIGN
+
+
+def decide_run_step(member: Seen, run: Run, completed: Event, error: str | None) -> Event:
+    """The event of a callback of a run that came back: `completed`, unless it failed or comes too late."""
+    if error is not None:
+        return Event.RUN_FAILED
+    return completed if is_current(member, run) else Event.RUN_STEP_STALE
+
+
+def decide_stale_done(member: Seen) -> Event:
+    """The event of the end of a stale member's release."""
+    rejoin = member.stale_release is StaleRelease.REJOIN
+    return Event.LOST_DONE_STALE_REJOIN if rejoin else Event.LOST_DONE_STALE

@@ -1,0 +1,351 @@
+"""`ConsumerMember`: one member, its two queues, and the loop that an embedding turns.
+
+The embedding owns threads, sockets and clocks. It submits application events, hands in what the network brought,
+calls `poll` when something happened or time is up, sends what it is given, and runs callbacks when it is asked to:
+
+    member = ConsumerMember(ConsumerConfig("g"), member_id="...", now_ms=0)
+    member.receive(CoordinatorFound(), now_ms)
+    member.submit(TopicSubscriptionChangeEvent(("t",), listener=True))
+    member.submit(AsyncPollEvent())
+    result = member.poll(now_ms)                  # result.unsent_requests holds the joining heartbeat
+    member.receive(Answered(request, response), now_ms)
+    member.run_callbacks(listener, now_ms)        # raises what the application has to see
+
+Source: `ConsumerNetworkThread.runOnce`, `AsyncKafkaConsumer.poll`, `.unsubscribe`, `.close`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from fsm.errors import LocalProtocolError
+from fsm.kafka.assignment import Partitions
+from fsm.kafka.config import ConsumerConfig
+from fsm.kafka.events import (
+    ApplicationEvent,
+    ApplyAssignmentEvent,
+    BackgroundEvent,
+    CommitOnCloseEvent,
+    ConsumerRebalanceListenerCallbackCompletedEvent,
+    GroupMembershipOperation,
+    KafkaError,
+    LeaveGroupOnCloseEvent,
+    ListenerMethod,
+    PartitionsRemovedEvent,
+    StopFindCoordinatorOnCloseEvent,
+    SyncCommitEvent,
+)
+from fsm.member.consumer import step
+from fsm.member.decisions import IN_GROUP, SILENT, may_send_now
+from fsm.member.dialect import LATEST, Choice, Dialect, dialect
+from fsm.member.effects import (
+    AssignmentUpdated,
+    CallCompleted,
+    CoordinatorForgotten,
+    Enqueued,
+    EpochUpdated,
+    MemberEffect,
+    MetadataNeeded,
+    Notice,
+    UnsentRequest,
+)
+from fsm.member.inputs import (
+    Answered,
+    CloseFlush,
+    CoordinatorFound,
+    CoordinatorLost,
+    MemberInput,
+    MetadataFailed,
+    MetadataUpdated,
+    Tick,
+)
+from fsm.member.queues import CompletableEventReaper, EventQueue, InvokeListener, KafkaException, Outcome, process
+from fsm.member.state import Member, new_member
+from fsm.member.timers import NEVER
+from fsm.tables.consumer_member import State
+
+
+class ConsumerRebalanceListener(Protocol):
+    """The application's callbacks; each may raise."""
+
+    def on_partitions_assigned(self, partitions: Partitions) -> None:
+        """These were added."""
+
+    def on_partitions_revoked(self, partitions: Partitions) -> None:
+        """These are given up; their positions can still be committed."""
+
+    def on_partitions_lost(self, partitions: Partitions) -> None:
+        """These belong to others already."""
+
+
+@dataclass(frozen=True, slots=True)
+class PollResult:
+    """What a turn of the loop came to."""
+
+    unsent_requests: tuple[UnsentRequest, ...]
+    """To be sent to the coordinator, in order."""
+    time_until_next_poll_ms: int
+    """Call `poll` again after this time, or earlier when something happens."""
+    completed_calls: tuple[CallCompleted, ...] = ()
+    coordinator_needed: bool = False
+    """The coordinator was forgotten: find it, then hand in `CoordinatorFound`."""
+    metadata_needed: bool = False
+    """Topic ids without names: update the metadata, then hand in `MetadataUpdated`."""
+    notices: tuple[Notice, ...] = ()
+    """What the member went through, for logs and traces."""
+
+
+News = Answered | CoordinatorFound | CoordinatorLost | MetadataUpdated | MetadataFailed
+
+CLOSE_TICKET = 0
+"""The callback that close() runs: nobody but close() waits for it."""
+
+
+class ConsumerMember:
+    """A consumer's membership in its group; embed one per consumer and never share it between threads unlocked."""
+
+    def __init__(self, config: ConsumerConfig, *, member_id: str, now_ms: int, spoken: Dialect | str = LATEST) -> None:
+        rules = dialect(spoken) if isinstance(spoken, str) else spoken
+        self.member: Member = new_member(config, member_id, rules, now_ms)
+        self.assignment: Partitions = ()
+        """The application's own record of what it was assigned."""
+        self.generation = -1
+        """The application's record of its last positive epoch; -1 where it never had one."""
+        self._application: EventQueue[ApplicationEvent] = EventQueue()
+        self._background: EventQueue[BackgroundEvent] = EventQueue()
+        self._reaper = CompletableEventReaper()
+        self._next_call = 1
+        self._out: list[MemberEffect] = []
+        self._completed: dict[int, CallCompleted] = {}
+        self._closing: Iterator[int] | None = None
+        self._awaiting = 0
+        self._close_deadline_ms = NEVER
+        self.closed = False
+
+    # What the application does
+
+    def submit(self, event: ApplicationEvent, deadline_ms: int = NEVER) -> int:
+        """Adds to the application queue; gives the number under which the call will be reported as completed.
+
+        Raises `LocalProtocolError` once the consumer is closed.
+        """
+        if self.closed:
+            raise LocalProtocolError("the consumer is closed; make a new one")
+        call, self._next_call = self._next_call, self._next_call + 1
+        self._reaper.add(call, type(event).__name__, deadline_ms)
+        self._application.add(replace(event, call=call))
+        return call
+
+    def next_background_event(self) -> BackgroundEvent | None:
+        """The next event for the application, None where there is none."""
+        return self._background.take()
+
+    def run_callbacks(
+        self, listener: ConsumerRebalanceListener | None, now_ms: int, *, unsubscribing: bool = False
+    ) -> Outcome:
+        """The application's pass over its queue, on one thread: applies assignments, runs callbacks, reports their end.
+
+        Raises `KafkaException` with the first error, after every event was processed; the others are in the outcome
+        of a pass that `fsm.member.queues.process` makes.
+        """
+        running = process(self._background.drain(), listener=listener is not None, unsubscribing=unsubscribing)
+        answer: KafkaError | None = None
+        while True:
+            try:
+                asked = running.send(answer)
+            except StopIteration as done:
+                outcome: Outcome = done.value
+                break
+            answer = invoke(listener, asked) if isinstance(asked, InvokeListener) else self._do(asked, now_ms)
+        if outcome.first is not None:
+            raise KafkaException(outcome.first)
+        return outcome
+
+    def _do(self, event: ApplicationEvent, now_ms: int) -> KafkaError | None:
+        """Adds an event of a pass; for an assignment to be applied, waits for the end of it."""
+        if isinstance(event, ConsumerRebalanceListenerCallbackCompletedEvent) and event.ticket == CLOSE_TICKET:
+            self._awaiting = 0
+            return None
+        call = self.submit(event)
+        if not isinstance(event, ApplyAssignmentEvent):
+            self._reaper.complete(call)
+            return None
+        self._drain(now_ms)
+        return self._completed[call].error if call in self._completed else None
+
+    # What the background thread does
+
+    def receive(self, news: News, now_ms: int) -> None:
+        """Hands in what the network brought. Raises `RemoteProtocolError` for an answer that answers nothing."""
+        self._step(news, now_ms)
+
+    def poll(self, now_ms: int, jitter: float = 0.0) -> PollResult:
+        """One turn of the loop: the application queue, commits, heartbeat, reconciliation, overdue calls."""
+        self._drain(now_ms)
+        self._step(Tick(jitter), now_ms)
+        self._close_on(now_ms)
+        self._finish(self._reaper.reap(now_ms))
+        return self._result(now_ms)
+
+    def _drain(self, now_ms: int) -> None:
+        for event in self._application.drain():
+            try:
+                self._step(event, now_ms)
+            except LocalProtocolError as refused:
+                self._finish((CallCompleted(event.call, KafkaError("IllegalStateException", str(refused))),))
+
+    def _step(self, given: MemberInput, now_ms: int) -> None:
+        self.member, effects = step(self.member, given, now_ms)
+        for effect in effects:
+            self._take(effect)
+
+    def _take(self, effect: MemberEffect) -> None:
+        match effect:
+            case Enqueued(event=event):
+                self._background.add(event)
+            case CallCompleted():
+                self._finish((effect,))
+            case _:
+                self._note(effect)
+                self._out.append(effect)
+
+    def _note(self, effect: MemberEffect) -> None:
+        """What the application remembers of its membership, for close()."""
+        match effect:
+            case AssignmentUpdated(partitions=assigned):
+                self.assignment = assigned
+            case EpochUpdated(epoch=int(epoch)):
+                self.generation = epoch
+
+    def _finish(self, completed: tuple[CallCompleted, ...]) -> None:
+        for done in completed:
+            if self._reaper.complete(done.call) or done.error is not None:
+                self._completed[done.call] = done
+
+    def _result(self, now_ms: int) -> PollResult:
+        out, self._out = self._out, []
+        completed, self._completed = tuple(self._completed.values()), {}
+        return PollResult(
+            unsent_requests=tuple(e for e in out if isinstance(e, UnsentRequest)),
+            time_until_next_poll_ms=self._wait_ms(now_ms),
+            completed_calls=completed,
+            coordinator_needed=any(isinstance(e, CoordinatorForgotten) for e in out),
+            metadata_needed=any(isinstance(e, MetadataNeeded) for e in out),
+            notices=tuple(e for e in out if isinstance(e, Notice)),
+        )
+
+    def _wait_ms(self, now_ms: int) -> int:
+        if self._application:
+            return 0
+        closing = self._close_deadline_ms if self._closing is not None else NEVER
+        return max(0, min(next_tick_ms(self.member, now_ms), self._reaper.next_deadline_ms, closing) - now_ms)
+
+    # Close
+
+    def close(
+        self,
+        now_ms: int,
+        *,
+        operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT,
+        timeout_ms: int = 30_000,
+    ) -> None:
+        """Begins to close: commit, callback, leave. Turn the loop and run callbacks until `closed`; again is nothing.
+
+        The whole takes at most `timeout_ms` or the request timeout, whichever is less.
+        """
+        if self._closing is not None or self.closed:
+            return
+        self._close_deadline_ms = now_ms + min(timeout_ms, self.member.settings.config.request_timeout_ms)
+        self._closing = self._close(operation)
+        self._close_on(now_ms)
+
+    def _close(self, operation: GroupMembershipOperation) -> Iterator[int]:
+        """The steps of close(); yields the number of what it waits for."""
+        consumed = tuple((p, offset) for p, offset in self.member.consumed if p in self.member.subscription.owned)
+        if self.member.settings.config.enable_auto_commit and consumed:
+            yield self.submit(SyncCommitEvent(consumed), self._close_deadline_ms)
+        self.submit(CommitOnCloseEvent())
+        self.submit(StopFindCoordinatorOnCloseEvent())
+        self._background.clear()
+        if self.assignment and self.member.subscription.listener:
+            method = ListenerMethod.REVOKED if self.generation > 0 else ListenerMethod.LOST
+            self._background.add(PartitionsRemovedEvent(CLOSE_TICKET, method, self.assignment))
+            yield -1
+        yield self.submit(LeaveGroupOnCloseEvent(operation=operation), self._close_deadline_ms)
+
+    def _close_on(self, now_ms: int) -> None:
+        """Goes on with close() as far as nothing has to be waited for; at its deadline it goes on all the same."""
+        while self._closing is not None:
+            waits = self._awaiting and self._awaiting not in self._completed
+            if waits and now_ms < self._close_deadline_ms:
+                return
+            self._awaiting = next(self._closing, 0)
+            if not self._awaiting:
+                self._shut_down(now_ms)
+            elif self._awaiting > 0:
+                self._drain(now_ms)
+
+    def _shut_down(self, now_ms: int) -> None:
+        self._drain(now_ms)
+        self._step(CloseFlush(), now_ms)
+        self._closing, self.closed = None, True
+        self._background.clear()
+        self._finish(self._reaper.close())
+
+
+def invoke(listener: ConsumerRebalanceListener | None, asked: InvokeListener) -> KafkaError | None:
+    """Runs a callback; gives what it raised, as the application will see it."""
+    if listener is None:
+        return None
+    try:
+        getattr(listener, asked.method.value)(asked.partitions)
+    except Exception as raised:  # whatever a listener raises is the membership's business
+        return KafkaError("KafkaException", f"User rebalance callback throws an error: {raised}")
+    return None
+
+
+def next_tick_ms(member: Member, now_ms: int) -> int:
+    """The instant of the next tick that would do something, if nothing happens before; `now_ms` for at once."""
+    candidates = [NEVER]
+    if member.commit is not None and not member.commit.request.in_flight:
+        candidates += [member.commit.deadline_ms, max(now_ms, member.commit.request.ready_ms)]
+    if not member.coordinator_known:
+        return now_ms if member.state is State.LEAVING else min(candidates)
+    if member.state not in SILENT:
+        candidates.append(heartbeat_at_ms(member, now_ms))
+        if member.state in IN_GROUP:
+            candidates.append(member.poll_due_ms)
+    return min(candidates)
+
+
+def heartbeat_at_ms(member: Member, now_ms: int) -> int:
+    """The instant of the next heartbeat of a member that sends heartbeats."""
+    if may_send_now(member):
+        return now_ms
+    return NEVER if member.request.in_flight else max(member.heartbeat_due_ms, member.request.ready_ms)
+
+
+def maximum_time_to_wait_ms(member: Member, now_ms: int) -> int:
+    """How long an application's poll() may wait before it looks again, as far as heartbeats are concerned."""
+    knows = member.settings.dialect
+    if member.state is State.UNSUBSCRIBED and Choice.UNSUBSCRIBED_WAITS in knows:
+        return NEVER
+    if now_ms >= member.poll_due_ms:
+        return 0
+    silent = member.state in SILENT
+    if silent or (not member.coordinator_known and Choice.WAIT_GUARD in knows):
+        return member.heartbeat_interval_ms
+    if may_send_now(member):
+        return 0
+    return max(0, min((member.poll_due_ms - now_ms) // 2, heartbeat_at_ms(member, now_ms) - now_ms))
+
+
+def may_collect(member: Member, *, checked: bool) -> bool:
+    """Whether poll() may hand out records; `checked` where this poll has made its attempt to reconcile.
+
+    Since 4.3.1 it may not while a reconciliation is about to decide which partitions go away.
+    """
+    gated = Choice.COLLECT_GATE in member.settings.dialect and member.state is State.RECONCILING
+    return checked or not gated

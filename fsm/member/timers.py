@@ -1,0 +1,54 @@
+"""Backoff between attempts and the deadlines of a member, as values.
+
+Source: `RequestState`, `HeartbeatRequestState`, `ExponentialBackoff`, `TimedRequestState`. A timer is the instant at
+which it runs out; nobody runs it. Jitter is the caller's: a number from -1 to 1, evenly drawn or 0.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fsm.kafka.config import ConsumerConfig
+from fsm.member.dialect import Choice, Dialect
+
+NEVER = (1 << 63) - 1
+"""An instant that does not come; Kafka's `Long.MAX_VALUE`."""
+
+
+def backoff_ms(config: ConsumerConfig, dialect: Dialect, attempts: int, jitter: float) -> int:
+    """How long to wait after `attempts` failures in a row (0: after a success), doubling from the first to the cap."""
+    first, cap = config.retry_backoff_ms, config.retry_backoff_max_ms
+    if cap <= first:
+        return min(first, cap)
+    spread = 0.2 if Choice.JITTER in dialect else float(config.max_poll_interval_ms)
+    term = min(first * (1 << min(attempts, 62)), cap)
+    return max(0, min(int(term * (1 + spread * jitter)), cap))
+
+
+class RequestState(NamedTuple):
+    """Whether a request is under way, and when the next attempt may be made."""
+
+    in_flight: bool = False
+    attempts: int = 0
+    ready_ms: int = 0
+    """No attempt before this instant."""
+
+    def sent(self) -> RequestState:
+        """An attempt is made."""
+        return self._replace(in_flight=True)
+
+    def succeeded(self, now_ms: int, initial_backoff_ms: int) -> RequestState:
+        """A response came; even then the initial backoff applies."""
+        return RequestState(in_flight=False, attempts=0, ready_ms=now_ms + initial_backoff_ms)
+
+    def failed(self, now_ms: int, wait_ms: int) -> RequestState:
+        """The attempt failed; the next one waits."""
+        return RequestState(in_flight=False, attempts=self.attempts + 1, ready_ms=now_ms + wait_ms)
+
+    def may_send(self, now_ms: int) -> bool:
+        """Whether nothing is in flight and the backoff is over."""
+        return not self.in_flight and now_ms >= self.ready_ms
+
+
+IDLE = RequestState()
+"""Nothing in flight, nothing to wait for."""
