@@ -1,0 +1,373 @@
+"""The server-side assignors: who shall have which partitions, as functions of the group.
+
+An assignor is one function, `GroupSpec -> {member id: partitions}`; one of your own needs nothing else.
+`range_assignor` and `uniform_assignor` give what Kafka's give, partition by partition. Where Kafka leaves an order to
+its hash maps, an `Order` says it: the default sorts, `fsm.coordinator.hash_order` has the one of a broker.
+
+Source: section 11 of the coordinator reference; `RangeAssignor`, `UniformHomogeneousAssignmentBuilder` and
+`UniformHeterogeneousAssignmentBuilder` of apache/kafka 4.4. Racks are not read by any of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from fsm.coordinator.dialect import Choice, Dialect
+from fsm.errors import FsmError
+from fsm.kafka.assignment import TopicId, TopicPartitions
+
+Partition = tuple[TopicId, int]
+Assignments = Mapping[str, TopicPartitions]
+"""Partitions by member id. A member left out has none."""
+
+
+class PartitionAssignorError(FsmError):
+    """The assignor cannot assign: a member subscribes to a topic that does not exist. The target stays as it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSpec:
+    """One member as an assignor sees it."""
+
+    subscribed: Collection[TopicId]
+    """Existing topics, by name or by regular expression."""
+    previous: TopicPartitions = ()
+    """Its part of the last target, not what it holds now."""
+    instance_id: str | None = None
+    rack_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSpec:
+    """A group as an assignor sees it."""
+
+    members: Mapping[str, MemberSpec]
+    """In the order in which the assignor walks them."""
+    topics: Mapping[TopicId, int]
+    """Partition counts of the topics that exist."""
+    homogeneous: bool
+    """Whether all members subscribe to the same topics."""
+
+    def partitions(self, topic_id: TopicId) -> int:
+        """How many the topic has. Raises `PartitionAssignorError` where it does not exist."""
+        try:
+            return self.topics[topic_id]
+        except KeyError:
+            raise PartitionAssignorError(f"a member subscribes to topic {topic_id}, which does not exist") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The orders that Kafka leaves to its hash maps."""
+
+    topics: Callable[[Iterable[TopicId]], Iterable[TopicId]] = sorted
+    """In which order the topics of a subscription are walked."""
+    previous: Callable[[Iterable[TopicId]], Iterable[TopicId]] = tuple
+    """In which order the topics of a member's last target are walked, where not all of it can be kept."""
+    rank: Callable[[TopicId], Any] = str
+    """What topic ids are compared by."""
+
+
+SORTED = Order()
+"""The order of texts."""
+
+Assignor = Callable[[GroupSpec], Assignments]
+"""Every assignor, built in or one's own. It may raise `PartitionAssignorError`."""
+
+
+def built_in(dialect: Dialect, order: Order = SORTED) -> dict[str, Assignor]:
+    """Kafka's assignors by name, the default one first."""
+    stays = Choice.EXTRA_SLOT_STAYS in dialect
+    return {"uniform": partial(uniform_assignor, order=order, extra_slot_stays=stays), "range": range_assignor}
+
+
+def range_assignor(group: GroupSpec) -> dict[str, TopicPartitions]:
+    """Consecutive partitions of each topic for each of its subscribers, the first ones one more.
+
+    Static members come first, by instance id; then the others, by member id. Topics of equal size with the same
+    subscribers are assigned alike. The last target does not count. Every member has an entry.
+    """
+    found: dict[str, list[tuple[TopicId, tuple[int, ...]]]] = {member_id: [] for member_id in group.members}
+    for topic_id, subscribers in sorted(_subscribers(group, _in_range_order(group)).items()):
+        share, more = divmod(group.partitions(topic_id), len(subscribers))
+        start = 0
+        for i, member_id in enumerate(subscribers if share else subscribers[:more]):
+            end = start + share + (i < more)
+            found[member_id].append((topic_id, tuple(range(start, end))))
+            start = end
+    return {member_id: tuple(topics) for member_id, topics in found.items()}
+
+
+def _in_range_order(group: GroupSpec) -> list[str]:
+    def rank(member_id: str) -> tuple[bool, str]:
+        instance_id = group.members[member_id].instance_id
+        return (True, member_id) if instance_id is None else (False, instance_id)
+
+    return sorted(group.members, key=rank)
+
+
+def _subscribers(group: GroupSpec, member_ids: Sequence[str]) -> dict[TopicId, Sequence[str]]:
+    """Member ids by topic, in the order given."""
+    if group.homogeneous and member_ids:
+        return dict.fromkeys(group.members[member_ids[0]].subscribed, member_ids)
+    found: dict[TopicId, list[str]] = {}
+    for member_id in member_ids:
+        for topic_id in group.members[member_id].subscribed:
+            found.setdefault(topic_id, []).append(member_id)
+    return dict(found)
+
+
+def uniform_assignor(
+    group: GroupSpec, *, order: Order = SORTED, extra_slot_stays: bool = True
+) -> dict[str, TopicPartitions]:
+    """Members differ by one partition at most where they subscribe to the same topics, and keep what they had.
+
+    Where subscriptions differ, members are level among the subscribers of each topic as far as that topic allows.
+    Without any subscription nobody has an entry. A member whose partitions did not change gets its `previous` itself.
+    """
+    if group.homogeneous:
+        return _Homogeneous(group, order).assign(extra_slot_stays)
+    return _Heterogeneous(group, order).assign()
+
+
+class _Homogeneous:
+    """One run of uniform where all subscribe to the same: a quota for each, a pool of what nobody keeps."""
+
+    def __init__(self, group: GroupSpec, order: Order) -> None:
+        first = next(iter(group.members.values()), MemberSpec(()))
+        self.group = group
+        self.order = order
+        self.counts = {topic_id: group.partitions(topic_id) for topic_id in order.topics(first.subscribed)}
+        self.pool = self._not_assigned()
+
+    def _not_assigned(self) -> list[Partition]:
+        """What no member had in the last target, topic by topic."""
+        taken: dict[TopicId, set[int]] = {topic_id: set() for topic_id in self.counts}
+        for member in self.group.members.values():
+            for topic_id, numbers in member.previous:
+                if topic_id in taken:
+                    taken[topic_id].update(numbers)
+        return [(t, p) for t, count in self.counts.items() if len(taken[t]) < count for p in _free(count, taken[t])]
+
+    def assign(self, extra_slot_stays: bool) -> dict[str, TopicPartitions]:
+        if not self.counts:
+            return {}
+        members = self.group.members
+        base, extra = divmod(sum(self.counts.values()), len(members))
+        assigned: dict[str, TopicPartitions] = {}
+        unfilled: list[tuple[str, int]] = []
+        for left, (member_id, member) in zip(range(len(members), 0, -1), members.items(), strict=True):
+            quota = base + (extra > 0)
+            assigned[member_id], room = self._kept(member.previous, quota)
+            if room and extra and extra_slot_stays and left > extra:
+                room -= 1  # those that come later may make use of the extra slot
+            elif extra:
+                extra -= 1
+            if room:
+                unfilled.append((member_id, room))
+        self._fill(assigned, unfilled)
+        return assigned
+
+    def _kept(self, previous: TopicPartitions, quota: int) -> tuple[TopicPartitions, int]:
+        """What a member keeps of its last target, and how much room is left. The surplus goes to the pool."""
+        kept = [entry for entry in previous if entry[0] in self.counts]
+        surplus = sum(len(numbers) for _, numbers in kept) - quota
+        if surplus > 0:
+            return self._cut(dict(kept), quota), 0
+        return previous if len(kept) == len(previous) else tuple(kept), -surplus
+
+    def _cut(self, previous: Mapping[TopicId, tuple[int, ...]], quota: int) -> TopicPartitions:
+        kept: list[tuple[TopicId, tuple[int, ...]]] = []
+        for topic_id in self.order.previous(previous):
+            numbers = previous[topic_id]
+            self.pool += [(topic_id, p) for p in numbers[quota:]]
+            kept += [(topic_id, numbers[:quota])] if quota else []
+            quota -= min(quota, len(numbers))
+        return tuple(sorted(kept))
+
+    def _fill(self, assigned: dict[str, TopicPartitions], unfilled: Iterable[tuple[str, int]]) -> None:
+        """Members with room take from the front of the pool, in order."""
+        start = 0
+        for member_id, room in unfilled:
+            taken = self.pool[start : start + room]
+            start += room
+            if taken:
+                assigned[member_id] = _with(assigned[member_id], taken)
+
+
+def _free(count: int, taken: set[int]) -> Iterable[int]:
+    return (p for p in range(count) if p not in taken) if taken else range(count)
+
+
+def _with(kept: TopicPartitions, taken: Iterable[Partition]) -> TopicPartitions:
+    """Both together, topics and partitions sorted."""
+    found: dict[TopicId, list[int]] = {topic_id: [*numbers] for topic_id, numbers in kept}
+    for topic_id, partition in taken:
+        found.setdefault(topic_id, []).append(partition)
+    return tuple(sorted((topic_id, tuple(sorted(numbers))) for topic_id, numbers in found.items()))
+
+
+CYCLES = 16
+"""How often uniform goes over all topics to level them, at most."""
+
+
+class _Heterogeneous:
+    """One run of uniform where subscriptions differ. Members are numbers, in the order of the group."""
+
+    def __init__(self, group: GroupSpec, order: Order) -> None:
+        self.group = group
+        self.member_ids = list(group.members)
+        self.sizes = [0] * len(self.member_ids)
+        self.subscribers = self._by_topic()
+        self.owners = {topic_id: [NOBODY] * group.partitions(topic_id) for topic_id in self.subscribers}
+        self.topics = sorted(self.subscribers, key=lambda topic_id: self._rank(topic_id, order))
+
+    def _by_topic(self) -> dict[TopicId, list[int]]:
+        number = {member_id: i for i, member_id in enumerate(self.member_ids)}
+        by_topic = _subscribers(self.group, self.member_ids)
+        return {topic_id: [number[member_id] for member_id in ids] for topic_id, ids in by_topic.items()}
+
+    def _rank(self, topic_id: TopicId, order: Order) -> tuple[float, int, Any]:
+        """Most partitions per subscriber first, then fewest subscribers, then the id."""
+        subscribers = len(self.subscribers[topic_id])
+        return -(self.group.partitions(topic_id) / subscribers), subscribers, order.rank(topic_id)
+
+    def assign(self) -> dict[str, TopicPartitions]:
+        if not self.topics:
+            return {}
+        self._keep()
+        for topic_id in self.topics:
+            self._fill(topic_id)
+        self._level()
+        return self._assignments()
+
+    def _keep(self) -> None:
+        """Partitions of topics that are still subscribed stay where they were."""
+        for i, member in enumerate(self.group.members.values()):
+            for topic_id, numbers in member.previous:
+                if topic_id in member.subscribed:
+                    self.sizes[i] += len(numbers)
+                    for p in numbers:
+                        self.owners[topic_id][p] = i
+
+    def _fill(self, topic_id: TopicId) -> None:
+        """What nobody has goes to the subscribers that have least."""
+        owners = self.owners[topic_id]
+        receivers = _Ranks(self.subscribers[topic_id], self.sizes)
+        for p in [p for p, owner in enumerate(owners) if owner == NOBODY]:
+            self._give(topic_id, p, receivers.next_receiver())
+
+    def _give(self, topic_id: TopicId, partition: int, receiver: int) -> None:
+        owner = self.owners[topic_id][partition]
+        if owner != NOBODY:
+            self.sizes[owner] -= 1
+        self.owners[topic_id][partition] = receiver
+        self.sizes[receiver] += 1
+
+    def _level(self) -> None:
+        """Goes over the topics until a whole cycle moves nothing, or for `CYCLES` cycles."""
+        topics = [topic_id for topic_id in self.topics if len(self.subscribers[topic_id]) > 1]
+        quiet = 0
+        for topic_id in topics * CYCLES:
+            if quiet == len(topics):
+                return
+            quiet = 1 if self._level_topic(topic_id) else quiet + 1
+
+    def _level_topic(self, topic_id: TopicId) -> bool:
+        """Moves partitions of one topic from those that have most to those that have least; whether any moved."""
+        ranks = _Ranks(self.subscribers[topic_id], self.sizes)
+        if ranks.spread <= 1:
+            return False
+        given_up: dict[int, list[int]] = {}
+        for p, owner in enumerate(self.owners[topic_id]):
+            given_up.setdefault(owner, []).append(p)
+        moved = False
+        for donor in ranks.donors(given_up):
+            receiver = ranks.next_receiver()
+            if ranks.level:
+                break
+            self._give(topic_id, given_up[donor].pop(), receiver)
+            moved = True
+        return moved
+
+    def _assignments(self) -> dict[str, TopicPartitions]:
+        found: list[list[tuple[TopicId, tuple[int, ...]]]] = [[] for _ in self.member_ids]
+        for topic_id, owners in sorted(self.owners.items()):
+            numbers: dict[int, list[int]] = {}
+            for p, owner in enumerate(owners):
+                numbers.setdefault(owner, []).append(p)
+            for owner, mine in numbers.items():
+                found[owner].append((topic_id, tuple(mine)))
+        members = zip(self.group.members.items(), found, strict=True)
+        return {member_id: _same_or(member.previous, tuple(topics)) for (member_id, member), topics in members}
+
+
+NOBODY = -1
+
+
+def _same_or(previous: TopicPartitions, now: TopicPartitions) -> TopicPartitions:
+    return previous if tuple(sorted(previous)) == now else now
+
+
+class _Ranks:
+    """Subscribers of one topic by size: receivers from the lowest level upwards, donors from the highest downwards.
+
+    A level is a run of subscribers that began with the same size. Once each of a level got a partition, the level
+    rises by one and takes in those whose size it has reached; downwards likewise. Sizes are read as they are now.
+    """
+
+    def __init__(self, subscribers: Iterable[int], sizes: Sequence[int]) -> None:
+        self.sizes = sizes
+        self.ranked = sorted(subscribers, key=lambda i: (sizes[i], i))
+        lowest, highest = sizes[self.ranked[0]], sizes[self.ranked[-1]]
+        self.spread = highest - lowest
+        self._low, self._low_end, self._receiver = lowest - 1, 0, 0
+        self._high, self._high_start, self._high_end = highest + 1, len(self.ranked), len(self.ranked)
+        self._donor = len(self.ranked) - 1
+
+    @property
+    def level(self) -> bool:
+        """Whether the two levels that give and receive differ by one at most."""
+        return self._high - self._low <= 1
+
+    def next_receiver(self) -> int:
+        """The subscriber that has least."""
+        if self._receiver >= self._low_end:
+            self._low += 1
+            while self._low_end < len(self.ranked) and self.sizes[self.ranked[self._low_end]] == self._low:
+                self._low_end += 1
+            self._receiver = 0
+        self._receiver += 1
+        return self.ranked[self._receiver - 1]
+
+    def donors(self, given_up: Mapping[int, Sequence[int]]) -> Iterator[int]:
+        """Subscribers that have most and still something to give up; whoever has nothing is left out for good."""
+        while not self.level and (donor := self._next_donor()) is not None:
+            if given_up.get(donor):
+                yield donor
+            else:
+                self._leave_out()
+
+    def _next_donor(self) -> int | None:
+        if self._donor < self._high_start:
+            self._lower()
+        if self._donor < 0:
+            return None
+        self._donor -= 1
+        return self.ranked[self._donor + 1]
+
+    def _lower(self) -> None:
+        emptied = self._high_end <= self._high_start and self._high_start > 0
+        self._high = self.sizes[self.ranked[self._high_start - 1]] if emptied else self._high - 1
+        while self._high_start > 0 and self.sizes[self.ranked[self._high_start - 1]] == self._high:
+            self._high_start -= 1
+        self._donor = self._high_end - 1
+
+    def _leave_out(self) -> None:
+        """The last donor changes places with the end of its level, and the end moves down."""
+        here, end = self._donor + 1, self._high_end - 1
+        self.ranked[here], self.ranked[end] = self.ranked[end], self.ranked[here]
+        self._high_end -= 1

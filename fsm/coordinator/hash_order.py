@@ -1,0 +1,87 @@
+"""The order in which a broker walks its hash maps: what decides ties in Kafka, though nobody promises it.
+
+A Java map of at most a few entries per bucket is walked bucket by bucket, and in a bucket in the order of insertion.
+So the order follows from the hash codes of the keys and the size of the table. Buckets that Java turns into trees
+(eight keys or more) are not imitated.
+
+Source: `java.util.HashMap`, `String.hashCode`; `Uuid` of apache/kafka.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import TypeVar
+
+from fsm.coordinator.assignors import Order
+from fsm.kafka.assignment import TopicId
+
+Key = TypeVar("Key")
+
+SMALLEST_TABLE = 16
+
+
+def string_hash(text: str) -> int:
+    """The hash code of a Java string, as an unsigned number of 32 bits.
+
+    >>> string_hash("foo")
+    101574
+    """
+    code = 0
+    units = text.encode("utf-16-be")
+    for i in range(0, len(units), 2):
+        code = (31 * code + (units[i] << 8) + units[i + 1]) & 0xFFFFFFFF
+    return code
+
+
+@cache
+def _halves(topic_id: TopicId) -> tuple[int, int]:
+    raw = urlsafe_b64decode(topic_id + "==")
+    return int.from_bytes(raw[:8], "big", signed=True), int.from_bytes(raw[8:], "big", signed=True)
+
+
+def uuid_hash(topic_id: TopicId) -> int:
+    """The hash code of a topic id, as an unsigned number of 32 bits."""
+    most, least = _halves(topic_id)
+    both = most ^ least
+    return ((both >> 32) ^ both) & 0xFFFFFFFF
+
+
+def uuid_rank(topic_id: TopicId) -> tuple[int, int]:
+    """What Kafka compares topic ids by: two signed numbers of 64 bits."""
+    return _halves(topic_id)
+
+
+def map_order(keys: Iterable[Key], hash_code: Callable[[Key], int]) -> list[Key]:
+    """The keys, given in the order of their insertion, as a hash map walks them."""
+    given = list(dict.fromkeys(keys))
+    mask = _table_size(len(given)) - 1
+
+    def bucket(key: Key) -> int:
+        code = hash_code(key)
+        return (code ^ code >> 16) & mask
+
+    return sorted(given, key=bucket)
+
+
+def _table_size(entries: int) -> int:
+    """Tables double when they are three quarters full."""
+    size = SMALLEST_TABLE
+    while 4 * entries > 3 * size:
+        size *= 2
+    return size
+
+
+def topic_order(topic_ids: Iterable[TopicId]) -> list[TopicId]:
+    """Topic ids as a set of them is walked."""
+    return map_order(topic_ids, uuid_hash)
+
+
+def member_order(member_ids: Iterable[str]) -> list[str]:
+    """Member ids as a map of them is walked."""
+    return map_order(member_ids, string_hash)
+
+
+HASHED = Order(topics=topic_order, previous=topic_order, rank=uuid_rank)
+"""The order of a broker."""
