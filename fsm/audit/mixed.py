@@ -84,6 +84,8 @@ class _Crowd:
         self.by_id: dict[str, _Process] = {}
         self.expired: list[Seen] = []
         """Poll timeouts whose process is not known yet."""
+        self.files: list[str] = []
+        """Files read so far, in the order of their first lines."""
         self.sure = True
         """Every line so far could be told."""
         self.tick = 0
@@ -92,6 +94,7 @@ class _Crowd:
     def entry(self, entry: list[Seen]) -> Owner:
         """The records of one entry have one owner."""
         self.tick += 1
+        self._read_from(entry[0].place.file)
         named = next((s.record for s in entry if s.record.member_id), None)
         process = self._of_id(named) if named is not None else None
         for seen in entry:
@@ -104,6 +107,13 @@ class _Crowd:
             owner = process if process is not None else self._guess(record)
             if owner is not None:
                 yield from self._give(owner, seen)
+
+    def _read_from(self, file: str) -> None:
+        """Lines dealt out to several files have no certain order within a moment; files that follow one another do."""
+        if file in self.files[:-1]:
+            self.sure = False
+        elif file not in self.files:
+            self.files.append(file)
 
     def finish(self) -> Owner:
         """Records of processes that never got an id."""

@@ -87,3 +87,14 @@ def test_instance_ids_tell_static_members_apart(new_log):
         log(at, Kind.STARTED, instance_id=who)(at + 10, Kind.JOINED, instance_id=who, member_id=f"{who}-1")
     log(50, Kind.ASSIGN_BEGIN, instance_id="i-b", partitions=(P[0],))
     assert owners(log)[50, Kind.ASSIGN_BEGIN] == "c [i-b-1]"
+
+
+def test_lines_that_alternate_between_files_are_in_doubt_from_the_start(two):
+    """Within one moment their order is not known; a rotated file after the first one puts nobody in doubt."""
+    for files, doubted in ((("a", "b", "a", "b"), True), (("a", "a", "b", "b"), False)):
+        entries = [
+            s._replace(place=s.place._replace(file=files[i % 4 if doubted else i // 3 % 4]))
+            for i, s in enumerate(two.seen)
+        ]
+        marks = [s for _, s in separate("c", entries) if s.record.detail == DOUBT]
+        assert bool(marks) is doubted
