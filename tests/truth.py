@@ -32,16 +32,19 @@ def main() -> int:
     chosen = arguments.parse_args()
     try:
         with tempfile.TemporaryDirectory() as work:
-            report = judge(chosen.data, Path(work), chosen.out)
+            report, unread = judge(chosen.data, Path(work), chosen.out)
     except FsmError as problem:
         print(f"audit-truth: {problem}", file=sys.stderr)
         return 2
     print(truth.table(report), end="")
+    print(f"\nnot read, no parser knows the program that wrote the logs: {len(unread)}")
+    for name, verdicts in unread.items():
+        print(f"  {name}: {verdicts} verdicts")
     return 0 if report.clean else 1
 
 
-def judge(data: Path, work: Path, out: Path | None) -> truth.Report:
-    """The comparison. Raises `InputError` where there are no scenarios with verdicts."""
+def judge(data: Path, work: Path, out: Path | None) -> tuple[truth.Report, dict[str, int]]:
+    """The comparison, and how many verdicts each scenario has whose program no parser knows. Raises `InputError` where there are no scenarios with verdicts."""
     roots = recordings.unpacked(data, work / "recordings")
     said = _verdicts(roots)
     chosen = {s.name: (s, said[key]) for s in recordings.scenarios(roots) if (key := _key(s)) in said and s.logs}
@@ -50,8 +53,11 @@ def judge(data: Path, work: Path, out: Path | None) -> truth.Report:
     recordings.lay_out((s for s, _ in chosen.values()), work / "logs")
     target = out or work / "audit"
     audit([work / "logs"], target, Options(by_folder=True), progress=sys.stderr.isatty())
-    found = findings(target / MARK)
-    return truth.compare(case(s, verdict, found[name]) for name, (s, verdict) in chosen.items())
+    result = json.loads((target / MARK).read_text(encoding="utf-8"))
+    found = findings(result)
+    read = {group["group"].partition(":")[0] for group in result["groups"]}
+    report = truth.compare(case(s, verdict, found[name]) for name, (s, verdict) in chosen.items() if name in read)
+    return report, {name: len(truth.verdicts(verdict)) for name, (_, verdict) in chosen.items() if name not in read}
 
 
 def _key(scenario: recordings.Scenario) -> tuple[str, float]:
@@ -67,10 +73,10 @@ def _verdicts(roots: Iterable[Path]) -> dict[tuple[str, float], Any]:
     }
 
 
-def findings(document: Path) -> dict[str, list[Finding]]:
+def findings(result: dict[str, Any]) -> dict[str, list[Finding]]:
     """The findings of each cluster; the group without its cluster's name."""
     by_cluster: dict[str, list[Finding]] = defaultdict(list)
-    for found in json.loads(document.read_text(encoding="utf-8"))["findings"]:
+    for found in result["findings"]:
         cluster, _, found["group"] = found["group"].partition(":")
         by_cluster[cluster].append(finding(found))
     return by_cluster
