@@ -8,7 +8,8 @@ a piece begins reading `ENTRY_LIMIT` bytes early and keeps only what starts insi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import tzinfo
 from typing import NamedTuple
 
@@ -23,16 +24,17 @@ TEXT_LIMIT = 400
 """Characters of a line that are kept to be shown."""
 
 
-class Line(NamedTuple):
-    """A raw line without its line end."""
+class Run(NamedTuple):
+    """Raw lines that stand one after the other in a file, as a reader has them in hand."""
 
     offset: int
-    """Where it starts in its file, in bytes."""
+    """Where the first line starts in its file, in bytes."""
     number: int
-    """Counted from 1 at the reader's first line."""
-    data: bytes
+    """Of the first line, counted from 1 at the reader's first line."""
+    lines: Sequence[bytes]
+    """Without line feeds; a carriage return may stand at their ends."""
     cut: bool = False
-    """True where the reader kept only the first `LINE_LIMIT` bytes."""
+    """True where this is one line of which the reader kept only the first `LINE_LIMIT` bytes."""
 
 
 class Entry(NamedTuple):
@@ -43,7 +45,7 @@ class Entry(NamedTuple):
     formats: tuple[Format, ...]
     """Every format whose header the first line has: brokers and their clients may print alike."""
     data: bytes
-    """The lines joined by newlines."""
+    """The lines joined by newlines, without carriage returns before those."""
     cut: bool
 
     @property
@@ -79,33 +81,55 @@ def first_line(data: bytes) -> str:
     return line if line.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in line)
 
 
-def assemble(lines: Iterable[Line], formats: Sequence[Format]) -> Iterator[Entry]:
-    """Entries and orphans in the order of their first lines. Memory is bounded by one entry."""
+def assemble(runs: Iterable[Run], formats: Sequence[Format]) -> Iterator[Entry]:
+    """Entries and orphans in the order of their first lines. Memory is bounded by one run and one entry."""
     by_first = _by_first_byte(formats)
-    head: Line | None = None
+    head, head_number, first, cut = 0, 0, b"", False
+    more: list[bytes] = []
     owners: tuple[Format, ...] = ()
-    parts: list[bytes] = []
-    cut = False
-    for line in lines:
-        found = _formats_of(line.data, by_first)
-        if not found and head is not None and line.offset - head.offset < ENTRY_LIMIT:
-            parts.append(line.data)
-            cut = cut or line.cut
-            continue
-        if head is not None:
-            yield Entry(head.offset, head.number, owners, b"\n".join(parts), cut)
-            head = None
-        if not found:
-            yield Entry(line.offset, line.number, (), line.data, line.cut)
-        else:
-            head, owners, parts, cut = line, found, [line.data], line.cut
-    if head is not None:
-        yield Entry(head.offset, head.number, owners, b"\n".join(parts), cut)
+    for start, number_at_start, lines, was_cut in runs:
+        offset, number = start, number_at_start
+        for line in lines:  # every line of every log comes here, and most are entries of their own: no spare calls
+            found: tuple[Format, ...] = ()
+            if line:
+                for matches, its in by_first.get(line[0], ()):
+                    if matches(line):
+                        found += its
+            if not found and owners and offset - head < ENTRY_LIMIT:
+                more.append(line)
+                cut = cut or was_cut
+            else:
+                if owners:
+                    yield Entry(head, head_number, owners, _joined(first, more) if more else _bare(first), cut)
+                if not found:
+                    yield Entry(offset, number, (), _bare(line), was_cut)
+                head, head_number, first, cut, owners = offset, number, line, was_cut, found
+                if more:
+                    more = []
+            offset += len(line) + 1
+            number += 1
+    if owners:
+        yield Entry(head, head_number, owners, _joined(first, more), cut)
 
 
-def _by_first_byte(formats: Sequence[Format]) -> list[tuple[Format, ...]]:
-    return [tuple(f for f in formats if byte in f.first) for byte in range(256)]
+_Headers = tuple[tuple[Callable[[bytes], object], tuple[Format, ...]], ...]
+"""What tells a first line of some formats, and the formats; formats that share a header cost one question."""
 
 
-def _formats_of(data: bytes, by_first: Sequence[tuple[Format, ...]]) -> tuple[Format, ...]:
-    return tuple(f for f in by_first[data[0]] if f.header.match(data)) if data else ()
+def _by_first_byte(formats: Sequence[Format]) -> dict[int, _Headers]:
+    return {byte: _headers([f for f in formats if byte in f.first]) for byte in b"".join(f.first for f in formats)}
+
+
+def _headers(formats: Sequence[Format]) -> _Headers:
+    shared: dict[re.Pattern[bytes], tuple[Format, ...]] = {}
+    for format_ in formats:
+        shared[format_.header] = (*shared.get(format_.header, ()), format_)
+    return tuple((header.match, its) for header, its in shared.items())
+
+
+def _bare(line: bytes) -> bytes:
+    return line.removesuffix(b"\r")
+
+
+def _joined(first: bytes, more: Sequence[bytes]) -> bytes:
+    return _bare(b"\n".join((first, *more)).replace(b"\r\n", b"\n"))

@@ -9,12 +9,13 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
 
 from fsm.logs import Format
-from fsm.logs.entries import ENTRY_LIMIT, LINE_LIMIT, Entry, Line, assemble
+from fsm.logs.entries import ENTRY_LIMIT, LINE_LIMIT, Entry, Run, assemble
 
 CHUNK = 1 << 20
 """Bytes read at once."""
@@ -72,7 +73,7 @@ class PieceReader:
         """
         with _opened(self.piece) as opened:
             handle = _UntilBroken(opened)
-            for entry in assemble(self._lines(handle), self.formats):
+            for entry in assemble(self.runs(handle), self.formats):
                 if entry.offset >= self.piece.end:
                     return
                 if entry.offset >= self.piece.start:
@@ -80,23 +81,25 @@ class PieceReader:
             if handle.problem is not None:
                 raise handle.problem
 
-    def _lines(self, handle: _Readable) -> Iterator[Line]:
-        """Lines from the context before the piece to `ENTRY_LIMIT` behind it."""
+    def runs(self, handle: Readable) -> Iterator[Run]:
+        """Lines from the context before the piece to `ENTRY_LIMIT` behind it, in runs that do not cross its borders."""
         start, end = self.piece.start, self.piece.end
         stop = end + ENTRY_LIMIT
-        for offset, data, was_cut in _raw_lines(handle, max(0, start - ENTRY_LIMIT), stop):
+        raw = _without_mark(_raw_runs(handle, max(0, start - ENTRY_LIMIT), stop))
+        for offset, lines, was_cut in (part for run in raw for part in _parted(run, (start, end, stop))):
             if offset >= stop:
                 return
+            number = self.lines + 1
             if start <= offset < end:
-                self.lines += 1
-            yield Line(offset, self.lines, data if offset else data.removeprefix(BOM), was_cut)
+                self.lines += len(lines)
+            yield Run(offset, number, lines, was_cut)
 
 
 READ_ERRORS = (OSError, EOFError, zlib.error)
 """What reading a damaged file raises."""
 
 
-class _Readable(Protocol):
+class Readable(Protocol):
     """The two methods of a file that are needed here."""
 
     def read(self, size: int, /) -> bytes: ...
@@ -129,8 +132,12 @@ def _opened(piece: Piece) -> gzip.GzipFile | BinaryIO:
     return gzip.open(piece.file, "rb") if piece.gzipped else Path(piece.file).open("rb", buffering=0)
 
 
-def _raw_lines(handle: _Readable, begin: int, stop: int = WHOLE) -> Iterator[tuple[int, bytes, bool]]:
-    """(offset, line, cut) for each line that starts between `begin` and `stop`; holds one chunk and one cut line."""
+_RawRun = tuple[int, list[bytes], bool]
+"""A `Run` without its number."""
+
+
+def _raw_runs(handle: Readable, begin: int, stop: int) -> Iterator[_RawRun]:
+    """The lines that start from `begin` on, to some behind `stop`; holds one chunk and one cut line."""
     if begin:
         handle.seek(begin - 1)
     offset = max(0, begin - 1)
@@ -140,32 +147,54 @@ def _raw_lines(handle: _Readable, begin: int, stop: int = WHOLE) -> Iterator[tup
     while offset < stop and (chunk := handle.read(size)):
         if skipping and offset + skipped + len(rest) > stop:
             return
-        first, *more = chunk.split(b"\n")
-        if len(rest) + len(first) > LINE_LIMIT:
-            kept = (rest + first)[:LINE_LIMIT]
-            skipped += len(rest) + len(first) - len(kept)
-            rest = kept
-        else:
-            rest += first
-        if not more:
+        lines = chunk.split(b"\n")
+        long = rest + lines[0]
+        lines[0] = long[:LINE_LIMIT]
+        skipped += len(long) - len(lines[0])
+        rest = lines.pop()
+        if not lines:
             continue
-        if not skipping:
-            yield offset, _without_return(rest, skipped), bool(skipped)
-        skipping = False
-        offset += len(rest) + skipped + 1
-        *complete, rest = more
-        skipped = 0
-        for line in complete:
-            yield offset, _without_return(line, 0), False
-            offset += len(line) + 1
+        if skipping or skipped:
+            first = lines.pop(0)
+            if not skipping:
+                yield offset, [first], True
+            offset += len(first) + skipped + 1
+            skipping, skipped = False, 0
+        yield offset, lines, False
+        offset += _size(lines)
     if (rest or skipped) and not skipping:
-        yield offset, _without_return(rest, skipped), bool(skipped)
+        yield offset, [rest], bool(skipped)
 
 
-def _without_return(line: bytes, skipped: int) -> bytes:
-    return line[:-1] if not skipped and line.endswith(b"\r") else line
+def _parted(run: _RawRun, borders: Sequence[int]) -> Iterator[_RawRun]:
+    """The run in parts that do not cross the borders, which rise: each line belongs where it starts."""
+    offset, lines, was_cut = run
+    for border in borders:
+        if offset < border < offset + _size(lines):
+            starts = accumulate((len(line) + 1 for line in lines), initial=offset)
+            count = min(len(lines), sum(start < border for start in starts))
+            yield offset, lines[:count], was_cut
+            offset, lines = offset + _size(lines[:count]), lines[count:]
+    if lines:
+        yield offset, lines, was_cut
+
+
+def _without_mark(runs: Iterable[_RawRun]) -> Iterator[_RawRun]:
+    """A byte order mark is left out of the first line of a file; the offset of the second counts it."""
+    for offset, lines, was_cut in runs:
+        if offset or not lines or not lines[0].startswith(BOM):
+            yield offset, lines, was_cut
+        else:
+            yield 0, [lines[0].removeprefix(BOM)], was_cut
+            yield len(lines[0]) + 1, lines[1:], was_cut
+
+
+def _size(lines: Sequence[bytes]) -> int:
+    """Bytes of the lines with their line feeds."""
+    return sum(map(len, lines)) + len(lines)
 
 
 def from_bytes(data: bytes, formats: Sequence[Format]) -> Iterator[Entry]:
     """The entries of a text in memory."""
-    return assemble((Line(o, i, d, c) for i, (o, d, c) in enumerate(_raw_lines(io.BytesIO(data), 0), 1)), formats)
+    reader = PieceReader(Piece("", 0, WHOLE), formats)
+    return assemble(reader.runs(io.BytesIO(data)), formats)

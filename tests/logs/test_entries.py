@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fsm.logs import Format
-from fsm.logs.entries import ENTRY_LIMIT, TEXT_LIMIT, Entry, Line, assemble, first_line, records_of
+from fsm.logs.entries import ENTRY_LIMIT, TEXT_LIMIT, Entry, Run, assemble, first_line, records_of
 from fsm.trace import Kind, TraceRecord
 
 
@@ -27,11 +27,11 @@ HASH, HASHES, NUMBER = (
 FORMATS = (HASH, HASHES, NUMBER)
 
 
-def lines(*texts: bytes) -> list[Line]:
-    """The lines with the offsets they have in a file."""
+def lines(*texts: bytes) -> list[Run]:
+    """Runs of one line with the offsets they have in a file."""
     offset, found = 0, []
     for number, text in enumerate(texts, 1):
-        found.append(Line(offset, number, text))
+        found.append(Run(offset, number, [text]))
         offset += len(text) + 1
     return found
 
@@ -76,7 +76,7 @@ def test_continuation_is_bounded_by_where_a_line_begins() -> None:
 
 def test_a_cut_line_marks_its_entry() -> None:
     """An entry says so where the reader kept only part of any of its lines, and its neighbours do not."""
-    found = assemble([Line(0, 1, b"# a"), Line(4, 2, b"long", cut=True), Line(900, 3, b"# b")], FORMATS)
+    found = assemble([Run(0, 1, [b"# a"]), Run(4, 2, [b"long"], cut=True), Run(900, 3, [b"# b"])], FORMATS)
     assert [one.cut for one in found] == [True, False]
 
 
@@ -91,7 +91,7 @@ GIVES, KNOWS, LOST = answering("gives", b"x", SEEN), answering("knows", b"y", ()
 
 def of(data: bytes, *formats: Format, cut: bool = False) -> Sequence[TraceRecord] | None:
     """The records of one line that is read with these formats."""
-    (entry,) = assemble([Line(0, 1, data, cut)], formats)
+    (entry,) = assemble([Run(0, 1, [data], cut)], formats)
     return records_of(entry, UTC)
 
 
@@ -150,7 +150,7 @@ def test_pieces_give_what_the_whole_gives(texts: list[bytes], data: st.DataObjec
     assert pieces == list(assemble(whole, FORMATS))
 
 
-def _piece(whole: list[Line], begin: int, end: int) -> Iterator[Entry]:
+def _piece(whole: list[Run], begin: int, end: int) -> Iterator[Entry]:
     """What a reader of one range yields that knows only the lines near it."""
     near = [one for one in whole if begin - ENTRY_LIMIT <= one.offset < end + ENTRY_LIMIT]
     return (entry for entry in assemble(near, FORMATS) if begin <= entry.offset < end)
