@@ -44,7 +44,10 @@ def main() -> int:
 
 
 def judge(data: Path, work: Path, out: Path | None) -> tuple[truth.Report, dict[str, int]]:
-    """The comparison, and how many verdicts each scenario has whose program no parser knows. Raises `InputError` where there are no scenarios with verdicts."""
+    """The comparison, and how many verdicts each scenario has whose program no parser knows.
+
+    Raises `InputError` where there are no scenarios with verdicts.
+    """
     roots = recordings.unpacked(data, work / "recordings")
     said = _verdicts(roots)
     chosen = {s.name: (s, said[key]) for s in recordings.scenarios(roots) if (key := _key(s)) in said and s.logs}
