@@ -7,7 +7,8 @@ ones, or lines that a collector dealt out to files.
 
 `identify` decides this from a few facts per (group, client id, file, member id), which a cluster can aggregate:
 
-1. A record without a group belongs to the one group that its client id has in its file, else to nobody.
+1. A record without a group belongs to the one group that its client id has in its file, else to nobody; one without
+   a client id to the one member that writes to its file.
 2. Two member ids of one (group, client id) that are in use at the same time are two processes. Ids that follow one
    another may be one process (a classic member gets a new id when it rejoins).
 3. Files are one process if they share a member id, or if they are rotations of one name and do not overlap in time.
@@ -91,7 +92,15 @@ def identify(facts: Iterable[Facts]) -> dict[Source, Key]:
         files = members(group, client_id, own)
         for fact in own:
             keys[fact.group, client_id, fact.file] = files[fact.file]
-    return keys
+    return keys | _nameless(keys)
+
+
+def _nameless(keys: Mapping[Source, Key]) -> dict[Source, Key]:
+    """The member of the records of a file that name no client: the only one that writes there, if there is only one."""
+    writers: dict[str, set[Key]] = {}
+    for (_, _, file), key in keys.items():
+        writers.setdefault(file, set()).add(key)
+    return {("", "", file): next(iter(own)) for file, own in writers.items() if len(own) == 1}
 
 
 def _homes(facts: Sequence[Facts]) -> dict[tuple[str, str], str]:

@@ -77,6 +77,9 @@ class _Member:
 
     def see(self, seen: Seen) -> Iterator[Row]:
         """The rows this record completes."""
+        if seen.record.kind is Kind.VERSION:  # of any client in the process: it tells nothing of when
+            self.living.version = seen.record.settings.get("version", "")
+            return
         if self._tells_of_begin(seen):
             self.living.whole_start = self.ownership.holdings.complete = self.wants.subscribed = True
         elif self._begins_life(seen):

@@ -29,7 +29,7 @@ class Named(NamedTuple):
 
 def keyed(records: DataFrame) -> DataFrame:
     """Every record with the `group` and `member` it belongs to, both empty where it has none, `mixed` and `rank`."""
-    named = _named(records).withColumnsRenamed({"printed_group": "as_printed", "group": "of_group"})
+    named = _with_nameless(_named(records)).withColumnsRenamed({"printed_group": "as_printed", "group": "of_group"})
     same = (
         (F.col("r.group") == F.col("n.as_printed"))
         & (F.col("r.client_id") == F.col("n.client_id"))
@@ -65,6 +65,18 @@ def _named(records: DataFrame) -> DataFrame:
         .sortWithinPartitions("home", "client_id", "file", "group", "member_id")
     )
     return only(walked(in_order, _walk, named=Named), "named")
+
+
+def _with_nameless(named: DataFrame) -> DataFrame:
+    """And the member of the records that name no client: the only one that writes to their file."""
+    key = F.struct("group", "member", "mixed", "rank")
+    alone = (
+        named.groupBy("file")
+        .agg(F.min(key).alias("one"), F.max(key).alias("other"))
+        .where(F.col("one") == F.col("other"))
+        .select(F.lit("").alias("printed_group"), F.lit("").alias("client_id"), "file", "one.*")
+    )
+    return named.unionByName(alone)
 
 
 def _at_home(facts: DataFrame) -> DataFrame:
