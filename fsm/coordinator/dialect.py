@@ -347,7 +347,7 @@ def _in_order(choices: Iterable[Choice]) -> tuple[Choice, ...]:
 
 
 def _latest(branch: str) -> str:
-    patches = [release for release in RELEASES if release.startswith(f"{branch}.")]
+    patches = [release for release in RELEASES if release.rpartition(".")[0] == branch]
     return patches[-1] if patches else branch
 
 

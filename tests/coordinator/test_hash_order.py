@@ -1,0 +1,41 @@
+"""The order of Java's hash maps, against values that Java gives."""
+
+from __future__ import annotations
+
+import pytest
+
+from fsm.coordinator.hash_order import member_order, string_hash, topic_order, uuid_hash, uuid_rank
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [("", 0), ("a", 97), ("foo", 101574), ("polygenelubricants", 0x80000000), ("\U0001f600", 1772899)],
+)
+def test_strings_hash_as_in_java(text: str, code: int) -> None:
+    """31 times the code so far plus the next UTF-16 unit, in 32 bits."""
+    assert string_hash(text) == code
+
+
+def test_topic_ids_hash_and_compare_by_their_halves() -> None:
+    """The two halves are folded into 32 bits; compared they are signed, so an id that begins with a bit set is low."""
+    assert uuid_hash("AAAAAAAAAAEAAAAAAAAAAg") == 3
+    assert uuid_rank("AAAAAAAAAAEAAAAAAAAAAg") == (1, 2)
+    assert uuid_rank("__________8AAAAAAAAAAA") < uuid_rank("AAAAAAAAAAAAAAAAAAAAAA")
+
+
+def test_keys_come_bucket_by_bucket() -> None:
+    """Three topic ids with hash codes 0, 3 and 2 come in the order of their codes."""
+    ids = ["AAAAAAAAAAEAAAAAAAAAAQ", "AAAAAAAAAAEAAAAAAAAAAg", "AAAAAAAAAAEAAAAAAAAAAw"]
+    assert topic_order(ids) == [ids[0], ids[2], ids[1]]
+
+
+def test_keys_of_one_bucket_keep_the_order_they_came_in() -> None:
+    """`Aa` and `BB` have the same hash code."""
+    assert (member_order(["Aa", "BB"]), member_order(["BB", "Aa"])) == (["Aa", "BB"], ["BB", "Aa"])
+
+
+def test_a_larger_table_spreads_more_bits() -> None:
+    """With twelve keys the table has 16 buckets, with thirteen 32: `p` (112) and `a` (97) change places."""
+    twelve = [chr(c) for c in range(ord("a"), ord("a") + 11)] + ["p"]
+    assert member_order(twelve)[0] == "p"
+    assert member_order([*twelve, "l"])[0] == "a"
