@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from itertools import pairwise
 from typing import Any
 
 from fsm.coordinator.dialect import Choice, Dialect
@@ -91,14 +92,18 @@ def range_assignor(group: GroupSpec) -> dict[str, TopicPartitions]:
     subscribers are assigned alike. The last target does not count. Every member has an entry.
     """
     found: dict[str, list[tuple[TopicId, tuple[int, ...]]]] = {member_id: [] for member_id in group.members}
+    spans = cache(_spans)  # topics of equal size share them
     for topic_id, subscribers in sorted(_subscribers(group, _in_range_order(group)).items()):
-        share, more = divmod(group.partitions(topic_id), len(subscribers))
-        start = 0
-        for i, member_id in enumerate(subscribers if share else subscribers[:more]):
-            end = start + share + (i < more)
-            found[member_id].append((topic_id, tuple(range(start, end))))
-            start = end
+        for member_id, span in zip(subscribers, spans(group.partitions(topic_id), len(subscribers)), strict=False):
+            found[member_id].append((topic_id, span))
     return {member_id: tuple(topics) for member_id, topics in found.items()}
+
+
+def _spans(partitions: int, subscribers: int) -> list[tuple[int, ...]]:
+    """The runs of one topic's partitions, for as many of its subscribers as get any."""
+    share, more = divmod(partitions, subscribers)
+    ends = [(i + 1) * share + min(i + 1, more) for i in range(subscribers if share else more)]
+    return [tuple(range(start, end)) for start, end in pairwise((0, *ends))]
 
 
 def _in_range_order(group: GroupSpec) -> list[str]:
