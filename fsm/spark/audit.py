@@ -1,10 +1,7 @@
-"""`fsm audit`: the stages in their order, each written down before the next reads it.
+"""`fsm audit`: from paths and options to a folder with the result, and the exit status.
 
-    files -> pieces -> records -> members -> rows of each member -> groups -> findings, metrics, report
-
-Every stage is a Parquet folder below a working folder beside the result; the result is renamed into place when it is
-complete. Nothing is collected to the driver but what is bounded: totals, and the worst findings and busiest groups
-that the report shows.
+The result is made in a folder beside it and renamed into place when it is complete. Nothing is collected to the driver
+but what is bounded: totals, and the worst findings and busiest groups that the report shows.
 """
 
 from __future__ import annotations
@@ -16,7 +13,6 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -25,13 +21,8 @@ from fsm.audit.limits import Limits
 from fsm.errors import InputError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
     from fsm.render.views import FindingView
-    from fsm.spark.sources import Inputs
 
-KEPT = ("records", "transitions", "intervals", "wants", "lives", "turns", "rebalances", "findings", "files", "dwell")
-"""Parquet folders of a result."""
 SHOWN = 10
 """Findings that the command prints; the report holds the rest."""
 MARK = "audit.json"
@@ -121,23 +112,27 @@ def _zone(name: str) -> str:
 
 
 def audit(paths: Sequence[Path], out: Path, options: Options, *, progress: bool = False) -> Result:
-    """Audits the logs below `paths` into the folder `out`.
+    """Audits the logs below `paths` into the folder `out`, on the active Spark session or on one of its own.
 
-    Raises `InputError` where nothing can be read or `out` holds something else; `out` is then as it was.
+    Raises `InputError` where nothing can be read or `out` holds something else, and `FsmError` where Spark fails; `out`
+    is then as it was.
     """
-    from fsm.spark import sources  # noqa: PLC0415  pyspark is loaded here and not before
-    from fsm.spark.session import session  # noqa: PLC0415
+    from fsm.spark import session, sources
 
+    out = out.resolve()
     _check_target(out)
-    inputs = sources.find(paths, by_folder=options.by_folder)
+    inputs = sources.find(paths, by_folder=options.by_folder, leave_out=out)
     say = _Progress(progress)
     with _workplace(out) as work:
-        with session(options.master, input_bytes=inputs.size, scratch=work / "scratch") as spark:
-            result = Stages(spark, inputs, options, work, say).run()
+        with session.session(options.master, input_bytes=inputs.size, scratch=work / "scratch") as spark:
+            from fsm.spark.stages import Stages
+
+            with session.plainly(lambda: say.text):
+                known, shown = Stages(spark, inputs, options, work, say).run(work / "report.html", work / MARK)
         shutil.rmtree(work / "scratch", ignore_errors=True)
         _replace(work, out)
     say.done()
-    return result
+    return Result(known["inputs"], known["metrics"], shown.findings)
 
 
 class _Progress:
@@ -145,8 +140,10 @@ class _Progress:
 
     def __init__(self, wanted: bool) -> None:
         self.wanted = wanted
+        self.text = "starting"
 
     def __call__(self, text: str) -> None:
+        self.text = text
         if self.wanted:
             sys.stderr.write(f"\r\x1b[Kfsm audit: {text}")
             sys.stderr.flush()
@@ -187,129 +184,3 @@ def _replace(work: Path, out: Path) -> None:
         shutil.rmtree(old, ignore_errors=True)
     else:
         work.rename(out)
-
-
-class Stages:
-    """One audit on one session."""
-
-    def __init__(self, spark: SparkSession, inputs: Inputs, options: Options, work: Path, say: _Progress) -> None:
-        self.spark = spark
-        self.inputs = inputs
-        self.options = options
-        self.work = work
-        self.say = say
-        self.stages: dict[str, DataFrame] = {}
-
-    def run(self) -> Result:
-        """All stages."""
-        self._parse()
-        self._fold()
-        self._groups()
-        self._findings()
-        return self._report()
-
-    def read(self, name: str) -> DataFrame:
-        """A stage that is written."""
-        return self.stages[name]
-
-    def write(self, frame: DataFrame, name: str) -> DataFrame:
-        """Writes a stage and reads it back, so that no stage is computed twice."""
-        folder = str(self.work / f"{name}.parquet")
-        frame.write.parquet(folder)
-        # Spark would start a job to learn the schema that is known here.
-        self.stages[name] = self.spark.read.schema(frame.schema).parquet(folder)
-        return self.stages[name]
-
-    def _parse(self) -> None:
-        from pyspark.sql import functions as F  # noqa: PLC0415, N812
-
-        from fsm.spark import members, parse, schema, sources  # noqa: PLC0415
-
-        self.say(f"reading {len(self.inputs.sources)} files, {self.inputs.size / 1e6:.0f} MB")
-        pieces = sources.frame(self.spark, self.inputs, self.options.split_bytes)
-        worker = parse.parser(self.options.format, self.options.timezone)
-        parsed = self.write(pieces.mapInArrow(worker, schema.PARSED), "parsed")
-        self.write(members.keyed(parsed.where(F.col("record").isNotNull()).select("record.*")), "records")
-        self.write(parsed.where(F.col("seen").isNotNull()).select("seen.*"), "files")
-        shutil.rmtree(self.work / "parsed.parquet")
-        if self.read("records").isEmpty():
-            first = self.inputs.sources[0].path
-            wanted = "no known client" if self.options.format == "auto" else f"no {self.options.format} log"
-            raise InputError(
-                f"{wanted} wrote any of the {len(self.inputs.sources)} files (the first is {first})",
-                remedy="see `fsm audit --help` for what can be read",
-            )
-
-    def _fold(self) -> None:
-        from fsm.audit.member import fold  # noqa: PLC0415
-        from fsm.spark import conformance  # noqa: PLC0415
-        from fsm.spark.fold import folded  # noqa: PLC0415
-        from fsm.spark.groups import only  # noqa: PLC0415
-
-        self.say("following each member")
-        limits = self.options.limits
-        told = self.write(
-            folded(self.read("records"), lambda group, member, seen: fold(group, member, seen, limits)),
-            "folded",
-        )
-        for name, stage in _FOLDED.items():
-            self.write(only(told, name), stage)
-        self.write(conformance.judged(self.spark, only(told, "hop")), "transitions")
-        self.write(conformance.dwell(self.read("transitions")), "dwell")
-        shutil.rmtree(self.work / "folded.parquet")
-
-    def _groups(self) -> None:
-        from fsm.spark import groups  # noqa: PLC0415
-
-        self.say("comparing members")
-        intervals, wants = self.read("intervals"), self.read("wants")
-        covered = self.write(groups.coverage(self.read("bare_lives"), intervals), "lives")
-        shutil.rmtree(self.work / "bare_lives.parquet")
-        known = groups.facts(covered)
-        parts = self.write(groups.partitions(intervals, wants, covered, known, self.options.limits), "partitions")
-        self.write(groups.rebalances(self.read("turns"), parts), "rebalances")
-
-    def _findings(self) -> None:
-        from pyspark.sql import DataFrame  # noqa: PLC0415
-
-        from fsm.spark import conformance, evidence, groups  # noqa: PLC0415
-
-        self.say("collecting evidence")
-        parts = self.read("partitions")
-        found = [
-            self.read("member_findings"),
-            groups.findings(parts),
-            conformance.illegal(self.read("transitions")),
-            groups.storms(self.read("turns"), self.options.limits),
-            self._unparsed(),
-        ]
-        together = self.write(reduce(DataFrame.unionByName, found), "raw_findings")
-        shown = evidence.with_lines(together, self.read("records"), self.read("files"))
-        self.write(evidence.in_order(shown), "findings")
-        for stage in ("partitions", "member_findings", "raw_findings"):
-            shutil.rmtree(self.work / f"{stage}.parquet")
-
-    def _unparsed(self) -> DataFrame:
-        from fsm.spark import unparsed  # noqa: PLC0415
-
-        return unparsed.findings(self.spark, self.read("files"), self.inputs.unreadable)
-
-    def _report(self) -> Result:
-        from fsm.render.report import render  # noqa: PLC0415
-        from fsm.spark import document, report  # noqa: PLC0415
-
-        self.say("writing the report")
-        known = document.write(self, self.work / MARK)
-        page = report.contents(self, known)
-        (self.work / "report.html").write_text(render(page), encoding="utf-8")
-        return Result(known["inputs"], known["metrics"], page.findings)
-
-
-_FOLDED: dict[str, str] = {
-    "interval": "intervals",
-    "want": "wants",
-    "life": "bare_lives",
-    "turn": "turns",
-    "finding": "member_findings",
-}
-"""Rows of the fold and the stage they are kept as."""

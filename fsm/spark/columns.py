@@ -8,7 +8,7 @@ from __future__ import annotations
 import collections.abc
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from enum import StrEnum
 from functools import cache
@@ -28,6 +28,7 @@ from pyspark.sql.types import (
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
 ROWS_A_BATCH = 2000
 """Rows that a worker hands back at once."""
@@ -43,6 +44,14 @@ def batches(rows: Iterable[dict[str, Any]], schema: StructType) -> Iterator[pa.R
     remaining = iter(rows)
     while some := list(islice(remaining, ROWS_A_BATCH)):
         yield pa.RecordBatch.from_pylist(some, schema=arrow)
+
+
+def local(spark: SparkSession, rows: Sequence[dict[str, Any]], schema: StructType) -> DataFrame:
+    """A few rows from here as a frame; no job reads them."""
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return spark.createDataFrame(pa.Table.from_pylist(list(rows), schema=to_arrow_schema(schema)), schema)
 
 
 def rows_in(given: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:

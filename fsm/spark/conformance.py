@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -11,21 +11,29 @@ from pyspark.sql import functions as F
 from fsm.audit.conformance import illegal_transitions
 from fsm.audit.findings import Finding
 from fsm.audit.rows import Hop
-from fsm.spark.columns import reader
+from fsm.spark.columns import converter, local, reader, struct_of
 from fsm.spark.groups import only, walked
 from fsm.table import Table
 from fsm.tables import ALL
 
 
-def hops_of(tables: tuple[Table, ...] = ALL) -> list[tuple[str, str, str, list[str]]]:
-    """(machine, state, next state, events that lead there) for every single hop of every table."""
-    found = []
+class Allowed(NamedTuple):
+    """A hop that a table has."""
+
+    machine: str
+    state: str
+    next_state: str
+    allowed_by: tuple[str, ...]
+    """Events that cause it."""
+
+
+def hops_of(tables: tuple[Table, ...] = ALL) -> Iterator[Allowed]:
+    """Every single hop of every table."""
     for table in tables:
         columns = table.columns
         for source, target, events in columns.edges:
-            names = [columns.events[e] for e in events]
-            found.append((table.name, columns.states[source], columns.states[target], names))
-    return found
+            names = tuple(columns.events[e] for e in events)
+            yield Allowed(table.name, columns.states[source], columns.states[target], names)
 
 
 def judged(spark: SparkSession, hops: DataFrame) -> DataFrame:
@@ -33,13 +41,11 @@ def judged(spark: SparkSession, hops: DataFrame) -> DataFrame:
 
     A hop of a machine that has no table, or whose state is not known, is not judged: `judged` is false.
     """
-    allowed = F.broadcast(
-        spark.createDataFrame(hops_of(), "machine string, state string, next_state string, allowed_by array<string>")
-    )
+    allowed = local(spark, list(map(converter(Allowed), hops_of())), struct_of(Allowed))
     machines = [table.name for table in ALL]
     known = F.col("machine").isin(machines) & (F.col("state") != "")
     return (
-        hops.join(allowed, ["machine", "state", "next_state"], "left")
+        hops.join(F.broadcast(allowed), ["machine", "state", "next_state"], "left")
         .withColumn("judged", known)
         .select(*hops.columns, "allowed_by", "judged")
     )
@@ -77,15 +83,11 @@ def dwell(judged_: DataFrame) -> DataFrame:
             F.col("at")[1].alias("p99_ms"),
             "longest_ms",
         )
-        .orderBy("machine", "state")
     )
 
 
 def edge_counts(judged_: DataFrame) -> DataFrame:
     """How often each hop was seen, by machine."""
     return (
-        judged_.where(F.col("state") != "")
-        .groupBy("machine", "state", "next_state")
-        .agg(F.count("*").alias("count"))
-        .orderBy("machine", "state", "next_state")
+        judged_.where(F.col("state") != "").groupBy("machine", "state", "next_state").agg(F.count("*").alias("count"))
     )

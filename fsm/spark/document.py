@@ -6,22 +6,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from fsm.audit.findings import Cause
 from fsm.spark import conformance
 from fsm.spark.evidence import in_order
 
 if TYPE_CHECKING:
-    from fsm.spark.audit import Stages
+    from fsm.spark.stages import Stages
 
 MOST = 40
 """Unreadable files, layouts and shapes that the document names; it counts the rest."""
+NAMES = 1000
+"""Kinds, transitions and states that it counts."""
 
 
 def write(stages: Stages, path: Path) -> dict[str, Any]:
@@ -29,16 +32,15 @@ def write(stages: Stages, path: Path) -> dict[str, Any]:
     known = {"inputs": inputs(stages), "metrics": metrics(stages)}
     with path.open("w", encoding="utf-8") as out:
         out.write('{"inputs": ' + _text(known["inputs"]))
-        _list(out, "groups", _groups(stages))
-        _list(out, "findings", _findings(stages.read("findings")))
+        _list(out, "groups", _rows(stages.read("groups").orderBy("group")))
+        _list(out, "findings", map(_finding, _rows(in_order(stages.read("findings")))))
         out.write(',\n"metrics": ' + _text(known["metrics"]) + "}\n")
     return known
 
 
 def _list(out: TextIO, name: str, items: Iterable[dict[str, Any]]) -> None:
     out.write(f',\n"{name}": [')
-    for number, item in enumerate(items):
-        out.write((",\n " if number else "\n ") + _text(item))
+    out.writelines((",\n " if number else "\n ") + _text(item) for number, item in enumerate(items))
     out.write("]")
 
 
@@ -46,101 +48,95 @@ def _text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _findings(findings: DataFrame) -> Iterator[dict[str, Any]]:
-    for row in in_order(findings).toLocalIterator(prefetchPartitions=True):
-        item = row.asDict(recursive=True)
-        item["partitions"] = [[p["topic"], p["partition"]] for p in item["partitions"]]
-        item["evidence"] = [{k: e[k] for k in ("file", "line", "text")} for e in item["evidence"]]
-        yield item
+def _rows(frame: DataFrame) -> Iterator[dict[str, Any]]:
+    """The rows in their order; the driver holds one Spark partition of them."""
+    for row in frame.toLocalIterator():
+        yield row.asDict(recursive=True)
+
+
+def _finding(row: dict[str, Any]) -> dict[str, Any]:
+    row["partitions"] = [[p["topic"], p["partition"]] for p in row["partitions"]]
+    row["evidence"] = [{k: e[k] for k in ("file", "line", "text")} for e in row["evidence"]]
+    return row
+
+
+def totals(seen: DataFrame) -> dict[str, Any]:
+    """Sums over the pieces of all files."""
+    summed = ("lines", "entries", "records", "not_understood", "orphans", "cut_lines")
+    row = seen.agg(
+        *(F.sum(name).alias(name) for name in summed),
+        F.countDistinct(F.when(F.col("gzipped"), F.col("file"))).alias("gzipped_files"),
+        F.countDistinct(F.when(F.col("error") != "", F.col("file"))).alias("damaged_files"),
+        F.min("first_ms").alias("start_ms"),
+        F.max("last_ms").alias("end_ms"),
+    ).collect()[0]
+    return {name: row[name] for name in row.asDict()}
 
 
 def inputs(stages: Stages) -> dict[str, Any]:
     """What was read and what of it was understood."""
-    seen = stages.read("files")
-    totals = seen.agg(
-        *(
-            F.coalesce(F.sum(name), F.lit(0)).alias(name)
-            for name in ("lines", "entries", "records", "not_understood", "orphans", "cut_lines")
-        ),
-        F.countDistinct(F.when(F.col("gzipped"), F.col("file"))).alias("gzipped_files"),
-        F.min("first_ms").alias("start_ms"),
-        F.max("last_ms").alias("end_ms"),
-    ).first()
-    damaged = seen.where(F.col("error") != "").select("file", "error").orderBy("file")
-    refused = [[u.file, u.reason] for u in stages.inputs.unreadable]
-    refused += [[r["file"], r["error"]] for r in damaged.limit(MOST).collect()]
+    seen, refused = stages.read("files"), stages.inputs.unreadable
+    known = dict(stages.totals)
+    damaged = known.pop("damaged_files")
+    unreadable = [[u.file, u.reason] for u in refused] + (_damaged(seen) if damaged else [])
     return {
         "files": len(stages.inputs.sources),
         "bytes": stages.inputs.size,
-        **(totals.asDict() if totals else {}),
-        "layouts": _counts(seen, "layouts"),
-        "levels": _counts(seen, "levels"),
-        "shapes": _counts(seen, "shapes"),
-        "unreadable": sorted(refused)[:MOST],
-        "unreadable_files": len(stages.inputs.unreadable) + damaged.count(),
+        **known,
+        **_counts(seen, ("layouts", "levels", "shapes")),
+        "unreadable": sorted(unreadable)[:MOST],
+        "unreadable_files": len(refused) + damaged,
     }
 
 
-def _counts(seen: DataFrame, column: str) -> dict[str, int]:
-    """The commonest entries of a column of counts, most first."""
+def _damaged(seen: DataFrame) -> list[list[str]]:
+    found = seen.groupBy("file").agg(F.max("error").alias("error")).where(F.col("error") != "").orderBy("file")
+    return [[row["file"], row["error"]] for row in found.limit(MOST).collect()]
+
+
+def _counts(seen: DataFrame, columns: Sequence[str]) -> dict[str, dict[str, int]]:
+    """The commonest entries of each column of counts, most first."""
+    entries = [F.transform(F.map_entries(c), partial(_entry, c)) for c in columns]
+    by_count = Window.partitionBy("what").orderBy(F.col("n").desc(), "key")
     counted = (
-        seen.select(F.explode(column).alias("name", "n"))
-        .groupBy("name")
-        .agg(F.sum("n").alias("n"))
-        .orderBy(F.col("n").desc(), "name")
-        .limit(MOST)
+        seen.select(F.explode(F.concat(*entries)).alias("entry"))
+        .groupBy("entry.what", "entry.key")
+        .agg(F.sum("entry.value").alias("n"))
+        .withColumn("place", F.row_number().over(by_count))
+        .where(F.col("place") <= MOST)
+        .orderBy("what", "place")
     )
-    return {row["name"]: row["n"] for row in counted.collect()}
+    found: dict[str, dict[str, int]] = {c: {} for c in columns}
+    for row in counted.collect():
+        found[row["what"]][row["key"]] = row["n"]
+    return found
 
 
-def _groups(stages: Stages) -> Iterator[dict[str, Any]]:
-    """A row for each group with what its logs cover."""
-    unknown = F.sum((F.col("end_known") == Cause.UNKNOWN.value).cast("int"))
-    lives = (
-        stages.read("lives")
-        .groupBy("group")
-        .agg(
-            F.min("start_ms").alias("start_ms"),
-            F.max("end_ms").alias("end_ms"),
-            F.countDistinct("member").alias("members"),
-            F.count("*").alias("lives"),
-            F.sum((~F.col("whole_start")).cast("int")).alias("begin_unknown"),
-            unknown.alias("end_unknown"),
-            F.array_sort(F.collect_set("protocol")).alias("protocols"),
-            F.array_sort(F.collect_set("version")).alias("versions"),
-        )
-    )
-    owned = stages.read("intervals").groupBy("group").agg(F.countDistinct("topic", "partition").alias("partitions"))
-    moves = (
-        stages.read("rebalances")
-        .groupBy("group")
-        .agg(F.count("*").alias("rebalances"), F.sum("moved").alias("partitions_moved"))
-    )
-    joined = lives.join(owned, "group", "left").join(moves, "group", "left").fillna(0).orderBy("group")
-    for row in joined.toLocalIterator(prefetchPartitions=True):
-        item = row.asDict(recursive=True)
-        whole = not item["begin_unknown"] and not item["end_unknown"]
-        yield {**item, "coverage": "whole" if whole else "unknown"}
+def _entry(column: str, entry: Column) -> Column:
+    return F.struct(F.lit(column).alias("what"), entry["key"].alias("key"), entry["value"].alias("value"))
 
 
 def metrics(stages: Stages) -> dict[str, Any]:
     """Counts by kind, traffic on the tables, dwell times and rebalances."""
-    totals = stages.read("findings").groupBy("kind", "severity").count().orderBy("kind", "severity")
+    kinds = stages.read("findings").groupBy("kind", "severity").count()
+    edges = conformance.edge_counts(stages.read("transitions"))
     took = F.col("end_ms") - F.col("start_ms")
-    rebalances = (
-        stages.read("rebalances")
-        .agg(
-            F.count("*").alias("count"),
-            F.coalesce(F.sum("moved"), F.lit(0)).alias("moved"),
-            F.coalesce(F.percentile_approx(took, 0.5), F.lit(0)).alias("median_ms"),
-            F.coalesce(F.max(took), F.lit(0)).alias("longest_ms"),
-            F.coalesce(F.max("unowned_ms"), F.lit(0)).alias("longest_unowned_ms"),
-        )
-        .first()
+    rebalances = stages.read("rebalances").agg(
+        F.count("*").alias("count"),
+        F.coalesce(F.sum("moved"), F.lit(0)).alias("moved"),
+        F.coalesce(F.percentile_approx(took, 0.5), F.lit(0)).alias("median_ms"),
+        F.coalesce(F.max(took), F.lit(0)).alias("longest_ms"),
+        F.coalesce(F.max("unowned_ms"), F.lit(0)).alias("longest_unowned_ms"),
     )
     return {
-        "findings": [row.asDict() for row in totals.collect()],
-        "transitions": [row.asDict() for row in conformance.edge_counts(stages.read("transitions")).collect()],
-        "dwell": [row.asDict() for row in stages.read("dwell").orderBy("machine", "state").collect()],
-        "rebalances": rebalances.asDict() if rebalances else {},
+        "findings": _few(kinds, "count", ("kind", "severity")),
+        "transitions": _few(edges, "count", ("machine", "state", "next_state")),
+        "dwell": _few(stages.read("dwell"), "visits", ("machine", "state")),
+        "rebalances": rebalances.collect()[0].asDict(),
     }
+
+
+def _few(frame: DataFrame, count: str, names: tuple[str, ...]) -> list[dict[str, Any]]:
+    """The rows with the largest counts, by name. There are few, unless a log makes up names."""
+    rows = [row.asDict() for row in frame.orderBy(F.col(count).desc(), *names).limit(NAMES).collect()]
+    return sorted(rows, key=itemgetter(*names))

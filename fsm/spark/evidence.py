@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from enum import StrEnum
+
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from fsm.audit.findings import FindingKind, Severity
-
-SEVERITIES = [s.value for s in Severity]
-"""Worst first."""
 
 
 def line_bases(seen: DataFrame) -> DataFrame:
@@ -18,60 +17,55 @@ def line_bases(seen: DataFrame) -> DataFrame:
 
 
 def with_lines(findings: DataFrame, records: DataFrame, seen: DataFrame) -> DataFrame:
-    """The findings, each place of their evidence with its line number and text, in the order of `worst_first`.
+    """The findings, each once, and each place of their evidence with its line number and text.
 
     A place that no record begins at keeps line 0 and no text.
     """
-    known = findings.withColumn("id", F.xxhash64(*findings.columns)).dropDuplicates(["id"])
-    places = known.select("id", F.posexplode("evidence").alias("at", "place")).select("id", "at", "place.*")
+    columns = [c for c in findings.columns if c != "evidence"]
+    places = findings.select(
+        F.xxhash64(*findings.columns).alias("id"),
+        F.struct(*columns).alias("said"),
+        F.posexplode_outer("evidence").alias("at", "place"),
+    )
     heads = (
         records.where(F.col("seq") == 0)
-        .select("file", "offset", "piece", F.col("line").alias("line_in_piece"), F.col("text").alias("said"))
+        .select("file", "offset", "piece", F.col("line").alias("line_in_piece"), "text")
         .join(line_bases(seen), ["file", "piece"])
-        .select("file", "offset", (F.col("lines_before") + F.col("line_in_piece")).alias("number"), "said")
+        .select("file", "offset", (F.col("lines_before") + F.col("line_in_piece")).alias("number"), "text")
+        .alias("head")
     )
-    shown = (
-        places.join(heads, ["file", "offset"], "left")
-        .groupBy("id")
-        .agg(
-            F.sort_array(
-                F.collect_list(
-                    F.struct(
-                        "at",
-                        F.struct(
-                            "file",
-                            "offset",
-                            F.coalesce("number", "line").alias("line"),
-                            F.coalesce("said", "text").alias("text"),
-                        ).alias("place"),
-                    )
-                )
-            ).alias("places")
-        )
-        .select("id", F.col("places.place").alias("shown"))
+    here = (F.col("place.file") == F.col("head.file")) & (F.col("place.offset") == F.col("head.offset"))
+    line = F.struct(
+        "place.file",
+        "place.offset",
+        F.coalesce("head.number", "place.line").alias("line"),
+        F.coalesce("head.text", "place.text").alias("text"),
     )
-    empty = F.array().cast(findings.schema["evidence"].dataType)
+    shown = F.when(F.col("place").isNotNull(), F.struct("at", line.alias("line")))
     return (
-        known.drop("evidence")
-        .join(shown, "id", "left")
-        .withColumn("evidence", F.coalesce("shown", empty))
-        .select(*findings.columns)
+        places.join(heads, here, "left")
+        .groupBy("id")
+        .agg(F.any_value("said").alias("said"), F.array_sort(F.collect_set(shown)).alias("shown"))
+        .select("said.*", F.col("shown.line").alias("evidence"))
+        .select(findings.columns)
     )
 
 
-def rank(kind: str = "kind") -> F.Column:
-    """The position of a finding's kind in the list of kinds."""
-    kinds = F.array(*(F.lit(k.value) for k in FindingKind))
-    return F.array_position(kinds, F.col(kind))
+def _rank(column: str, known: type[StrEnum]) -> Column:
+    """The position of a column's value in its enumeration."""
+    return F.array_position(F.array(*(F.lit(k.value) for k in known)), F.col(column))
 
 
 def in_order(findings: DataFrame) -> DataFrame:
-    """The order of `fsm.audit.findings.in_order`."""
-    return findings.orderBy("group", "start_ms", rank(), "member", F.to_json("partitions"), "end_ms", "summary")
+    """The order of `fsm.audit.findings.in_order`, and a fixed one where that leaves a choice."""
+    return findings.orderBy("group", "start_ms", _rank("kind", FindingKind), *_REST)
 
 
 def worst_first(findings: DataFrame) -> DataFrame:
     """By severity, then kind, then how long it lasted, then the fixed order."""
-    severity = F.array_position(F.array(*map(F.lit, SEVERITIES)), F.col("severity"))
     lasted = F.col("end_ms") - F.col("start_ms")
-    return findings.orderBy(severity, rank(), lasted.desc(), "group", "start_ms", "member", "summary")
+    worst = [_rank("severity", Severity), _rank("kind", FindingKind), lasted.desc()]
+    return findings.orderBy(*worst, "group", "start_ms", *_REST)
+
+
+_REST = ("member", "partitions", "end_ms", "summary", "severity", "cause", "evidence")

@@ -11,14 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
 from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from fsm.audit import group as rules
-from fsm.audit.findings import Cause, Finding
+from fsm.audit.findings import Cause, Finding, Severity
 from fsm.audit.limits import Limits
 from fsm.audit.rows import NOWHERE, Begun, Ended, Interval, Life, Turn, Want
 from fsm.spark.columns import batches, converter, reader, rows_in, struct_of
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 WANTS_HELD = 2000
+"""Wants of one topic that are held before they are merged."""
+NAMES = 20
+"""Protocols and versions of a group that the overview names."""
 UNTOLD = [Ended.LOG_ENDED.value, Ended.RESTARTED.value]
 
 Walk = Callable[[Iterable[dict[str, Any]]], Iterator[Any]]
@@ -70,15 +74,13 @@ class GroupGap(NamedTuple):
 def walked(frame: DataFrame, walk: Walk, **kinds: type) -> DataFrame:
     """`walk` over the sorted rows of each Spark partition; a nullable struct column for each kind it yields."""
     schema = StructType([StructField(name, struct_of(cls), nullable=True) for name, cls in kinds.items()])
-    return frame.mapInArrow(_arrow(walk, schema, {cls: name for name, cls in kinds.items()}), schema)
+    forms = {cls: (name, converter(cls)) for name, cls in kinds.items()}
 
-
-def _arrow(walk: Walk, schema: StructType, names: dict[type, str]) -> Any:
     def run(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found = ({names[type(item)]: converter(type(item))(item)} for item in walk(rows_in(given)))
-        return batches(found, schema)
+        items = ((forms[type(item)], item) for item in walk(rows_in(given)))
+        return batches(({name: form(item)} for (name, form), item in items), schema)
 
-    return run
+    return frame.mapInArrow(run, schema)
 
 
 def only(frame: DataFrame, name: str) -> DataFrame:
@@ -92,18 +94,12 @@ def only(frame: DataFrame, name: str) -> DataFrame:
 def coverage(lives: DataFrame, intervals: DataFrame) -> DataFrame:
     """Each life with `end_known`: closed, restarted, killed (another member took over) or unknown."""
     taken = _taken_over(intervals).withColumn("taken", F.lit(True))
-    last = lives.groupBy("group", "member").agg(F.max("number").alias("last_number"))
+    last_number = F.max("number").over(Window.partitionBy("group", "member"))
     untold = F.col("ended").isin(UNTOLD)
-    later = (F.col("last_number") > F.col("number")) | F.coalesce("taken", F.lit(False))
-    return (
-        lives.join(last, ["group", "member"])
-        .join(taken, ["group", "member", "number"], "left")
-        .withColumn(
-            "end_known",
-            F.when(~untold, F.col("ended")).when(later, F.lit(Cause.KILLED.value)).otherwise(Cause.UNKNOWN.value),
-        )
-        .drop("last_number", "taken")
-    )
+    later = (last_number > F.col("number")) | F.coalesce("taken", F.lit(False))
+    end_known = F.when(~untold, F.col("ended")).when(later, F.lit(Cause.KILLED.value)).otherwise(Cause.UNKNOWN.value)
+    joined = lives.join(taken, ["group", "member", "number"], "left")
+    return joined.select(*lives.columns, end_known.alias("end_known"))
 
 
 def _taken_over(intervals: DataFrame) -> DataFrame:
@@ -112,31 +108,35 @@ def _taken_over(intervals: DataFrame) -> DataFrame:
     old = intervals.where(F.col("ended").isin(UNTOLD)).select(
         *key, F.col("member").alias("old"), F.col("life").alias("number"), F.col("end_ms").alias("gone_ms")
     )
-    new = intervals.where(F.col("begun") == Begun.ASSIGNED.value).select(*key, F.col("member").alias("new"), "start_ms")
-    later = (F.col("new") != F.col("old")) & (F.col("start_ms") >= F.col("gone_ms"))
+    new = (
+        intervals.where(F.col("begun") == Begun.ASSIGNED.value)
+        .groupBy(*key, F.col("member").alias("new"))
+        .agg(F.max("start_ms").alias("last_ms"))
+    )
+    later = (F.col("new") != F.col("old")) & (F.col("last_ms") >= F.col("gone_ms"))
     return old.join(new, key).where(later).select("group", F.col("old").alias("member"), "number").distinct()
 
 
-def facts(covered: DataFrame) -> DataFrame:
-    """A row of `GroupFacts` for each group."""
+def _facts() -> Column:
+    """The `GroupFacts` of the group of each life."""
+    group = Window.partitionBy("group")
     begins_dark = ~F.col("whole_start") & (F.col("number") == 0)
     ends_dark = F.col("end_known") == Cause.UNKNOWN.value
-    return covered.groupBy("group").agg(
-        F.max("end_ms").alias("end_ms"),
-        F.coalesce(F.max(F.when(begins_dark, F.col("start_ms"))), F.lit(-rules.FOREVER_MS)).alias("dark_until_ms"),
-        F.least(
-            F.coalesce(F.min(F.when(ends_dark, F.col("end_ms"))), F.lit(rules.FOREVER_MS)),
-            F.coalesce(F.min("doubtful_ms"), F.lit(rules.FOREVER_MS)),
-        ).alias("dark_from_ms"),
+    dark_from = F.least(F.when(ends_dark, F.col("end_ms")), F.col("doubtful_ms"))
+    return F.struct(
+        "group",
+        F.max("end_ms").over(group).alias("end_ms"),
+        F.coalesce(F.max(F.when(begins_dark, F.col("start_ms"))).over(group), F.lit(-rules.FOREVER_MS)).alias(
+            "dark_until_ms"
+        ),
+        F.coalesce(F.min(dark_from).over(group), F.lit(rules.FOREVER_MS)).alias("dark_from_ms"),
     )
 
 
 # -- partitions -----------------------------------------------------------------------------------------------
 
 
-def partitions(
-    intervals: DataFrame, wants: DataFrame, lives: DataFrame, facts_: DataFrame, limits: Limits
-) -> DataFrame:
+def partitions(intervals: DataFrame, wants: DataFrame, lives: DataFrame, limits: Limits) -> DataFrame:
     """Columns `overlap`, `gap` and `hole`: what is wrong with, or missing in, the owners of each partition."""
     topics = intervals.select("group", "topic").distinct()
     wanted = _by_topic(wants, topics).select(
@@ -149,23 +149,21 @@ def partitions(
         F.lit("").alias("member"),
         *(F.lit(None).cast(struct_of(cls)).alias(name) for name, cls in _BESIDE.items()),
     )
-    life = lives.select("group", "member", F.col("number").alias("life"), F.struct(*struct_of(Life).names).alias("of"))
-    known = facts_.select("group", F.struct(*GroupFacts._fields).alias("known"))
-    owned = (
-        intervals.join(life, ["group", "member", "life"], "left")
-        .join(F.broadcast(known), "group", "left")
-        .select(
-            "group",
-            "topic",
-            F.lit(1).alias("rank"),
-            "partition",
-            "start_ms",
-            "end_ms",
-            "member",
-            F.struct(*struct_of(Interval).names).alias("interval"),
-            "of",
-            "known",
-        )
+    number = F.col("number").alias("life")
+    life = lives.select(
+        "group", "member", number, F.struct(*struct_of(Life).names).alias("of"), _facts().alias("known")
+    )
+    owned = intervals.join(life, ["group", "member", "life"]).select(
+        "group",
+        "topic",
+        F.lit(1).alias("rank"),
+        "partition",
+        "start_ms",
+        "end_ms",
+        "member",
+        F.struct(*struct_of(Interval).names).alias("interval"),
+        "of",
+        "known",
     )
     in_order = (
         wanted.unionByName(owned)
@@ -199,7 +197,7 @@ def _matching(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _mask(keep: list[bool]) -> pa.Array:
-    import pyarrow as pa  # noqa: PLC0415  a worker's import
+    import pyarrow as pa
 
     return pa.array(keep, pa.bool_())
 
@@ -233,7 +231,7 @@ def _one_partition(
     group: str, rows: list[dict[str, Any]], wanted: list[Want], limits: Limits
 ) -> Iterator[GroupOverlap | GroupGap | Hole]:
     intervals = [reader(Interval)(r["interval"]) for r in rows]
-    lives = {(r["of"]["member"], r["of"]["number"]): reader(Life)(r["of"]) for r in rows if r["of"]}
+    lives = {(r["of"]["member"], r["of"]["number"]): reader(Life)(r["of"]) for r in rows}
     known = GroupFacts(**rows[0]["known"])
     for overlap in rules.overlaps(intervals, known.end_ms, limits):
         yield GroupOverlap(group, overlap)
@@ -246,27 +244,30 @@ def _one_partition(
 
 def findings(parts: DataFrame) -> DataFrame:
     """Overlaps and gaps merged over partitions, as findings."""
-    return reduce(
-        DataFrame.unionByName,
-        (
-            _merged(only(parts, "overlap"), GroupOverlap, rules.double),
-            _merged(only(parts, "gap"), GroupGap, rules.unowned),
-        ),
+
+    def either(name: str) -> Column:
+        return F.coalesce(f"overlap.{name}", f"gap.{name}").alias(name.rpartition(".")[2])
+
+    order = ("group", "double", "old", "new", "start_ms", "end_ms", "partition")
+    columns = [either(f"part.{name}") for name in order[2:]]
+    in_order = (
+        parts.where(F.col("hole").isNull())
+        .select(either("group"), F.col("gap").isNull().alias("double"), *columns, "overlap", "gap")
+        .repartition(*order[:4])
+        .sortWithinPartitions(*order)
     )
+    return only(walked(in_order, _walk_pairs, finding=Finding), "finding")
 
 
-def _merged(parts: DataFrame, kind: type, say: Callable[[str, list[Any]], Finding]) -> DataFrame:
-    read = reader(kind)
-
-    def walk(rows: Iterable[dict[str, Any]]) -> Iterator[Finding]:
-        for (group, _, _), mine in groupby(rows, key=lambda r: (r["group"], r["part"]["old"], r["part"]["new"])):
-            for run in rules.runs(read(r).part for r in mine):
-                yield say(group, run)
-
-    in_order = parts.repartition("group", "part.old", "part.new").sortWithinPartitions(
-        "group", "part.old", "part.new", "part.start_ms", "part.end_ms", "part.partition"
-    )
-    return only(walked(in_order, walk, finding=Finding), "finding")
+def _walk_pairs(rows: Iterable[dict[str, Any]]) -> Iterator[Finding]:
+    overlap, gap = reader(GroupOverlap), reader(GroupGap)
+    for (group, double, _, _), mine in groupby(rows, key=itemgetter("group", "double", "old", "new")):
+        if double:
+            for overlaps in rules.runs(overlap(row["overlap"]).part for row in mine):
+                yield rules.double(group, overlaps)
+        else:
+            for gaps in rules.runs(gap(row["gap"]).part for row in mine):
+                yield rules.unowned(group, gaps)
 
 
 # -- rebalances -----------------------------------------------------------------------------------------------
@@ -303,3 +304,50 @@ def storms(turns: DataFrame, limits: Limits) -> DataFrame:
 
     in_order = turns.repartition("group", "member").sortWithinPartitions("group", "member", "start_ms", "end_ms")
     return only(walked(in_order, walk, finding=Finding), "finding")
+
+
+# -- overview -------------------------------------------------------------------------------------------------
+
+
+def overview(lives: DataFrame, intervals: DataFrame, rebalances_: DataFrame, findings_: DataFrame) -> DataFrame:
+    """A row for each group: from when to when, of what it is made, what was found in it and what its logs cover."""
+    of_life = ("start_ms", "end_ms", "number", "whole_start", "end_known", "protocol", "version")
+    parts = [
+        lives.select("group", F.struct(*of_life).alias("life")),
+        intervals.select("group", F.struct("topic", "partition").alias("owned")),
+        rebalances_.select("group", F.col("moved")),
+        findings_.select("group", "severity"),
+    ]
+    together = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)
+    begins, ends = _count(F.col("life.whole_start"), False), _count(F.col("life.end_known"), Cause.UNKNOWN.value)
+    return (
+        together.groupBy("group")
+        .agg(
+            F.min("life.start_ms").alias("start_ms"),
+            F.max("life.end_ms").alias("end_ms"),
+            _count(F.col("life.number"), 0).alias("members"),
+            F.count("life").alias("lives"),
+            begins.alias("begin_unknown"),
+            ends.alias("end_unknown"),
+            _names("life.protocol").alias("protocols"),
+            _names("life.version").alias("versions"),
+            F.countDistinct("owned").alias("partitions"),
+            F.count("moved").alias("rebalances"),
+            F.coalesce(F.sum("moved"), F.lit(0)).alias("partitions_moved"),
+            _count(F.col("severity"), Severity.ERROR.value).alias("errors"),
+            _count(F.col("severity"), Severity.WARNING.value).alias("warnings"),
+        )
+        .where(F.col("lives") > 0)
+        .withColumn(
+            "coverage", F.when(F.col("begin_unknown") + F.col("end_unknown") == 0, "whole").otherwise("unknown")
+        )
+    )
+
+
+def _count(column: Column, value: str | int) -> Column:
+    return F.count(F.when(column == value, True))
+
+
+def _names(column: str) -> Column:
+    """The distinct texts of a column, a bounded number of them."""
+    return F.slice(F.array_sort(F.collect_set(column)), 1, NAMES)

@@ -14,10 +14,12 @@ from fsm.logs.entries import Entry, first_line, records_of
 from fsm.logs.pieces import READ_ERRORS, Piece, PieceReader
 from fsm.spark.columns import batches, converter, rows_in
 from fsm.spark.schema import PARSED
+from fsm.spark.sources import Job
 from fsm.trace import TraceRecord
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
 SHAPES_A_PIECE = 40
 SHAPE_LENGTH = 100
@@ -27,21 +29,17 @@ _VARIABLE = re.compile(rb"[0-9a-fA-F]{8,}|\d+")
 _LEVEL = re.compile(rb"\b(TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b")
 
 
-def parser(wanted: str, timezone: str) -> Any:
-    """The function for `mapInArrow`: reads pieces, gives rows of `schema.PARSED`."""
+def parsed(spark: SparkSession, bins: Sequence[Sequence[Job]], wanted: str, timezone: str) -> DataFrame:
+    """Rows of `schema.PARSED`: what the pieces hold. One task reads one bin."""
 
-    def parse(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def read(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         zone = UTC if timezone == "UTC" else ZoneInfo(timezone)
         chosen = [f for f in formats() if wanted in ("auto", f.name)]
-        return batches(_all_rows(rows_in(given), chosen, zone), PARSED)
+        jobs = (job for row in rows_in(given) for job in bins[row["id"]])
+        return batches((row for job in jobs for row in rows_of(job.piece, chosen, zone, job.cluster)), PARSED)
 
-    return parse
-
-
-def _all_rows(pieces: Iterable[dict[str, Any]], chosen: Sequence[Format], zone: tzinfo) -> Iterator[dict[str, Any]]:
-    for row in pieces:
-        piece = Piece(row["file"], row["start"], row["end"], row["gzipped"])
-        yield from rows_of(piece, chosen, zone, row["cluster"])
+    # A range has exactly one row in each of its partitions, and no shuffle.
+    return spark.range(0, len(bins), 1, len(bins)).mapInArrow(read, PARSED)
 
 
 def rows_of(piece: Piece, chosen: Sequence[Format], zone: tzinfo, cluster: str = "") -> Iterator[dict[str, Any]]:

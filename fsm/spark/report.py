@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from fsm.audit.findings import Cause, FindingKind, Severity
+from fsm.audit.findings import FindingKind, Severity
 from fsm.audit.wording import names
 from fsm.render import views
+from fsm.spark.columns import local
 from fsm.spark.evidence import worst_first
 from fsm.tables import ALL
 from fsm.trace import Kind
 
 if TYPE_CHECKING:
-    from fsm.spark.audit import Stages
+    from fsm.spark.stages import Stages
 
 FINDINGS, GROUPS, MEMBERS, PARTITIONS, REBALANCES = 400, 12, 40, 120, 60
 """How many of each the report shows; of members, partitions and rebalances that many in each group."""
 SPANS = 250
 """States of one member, and owners of one partition, that a timeline shows."""
+STRETCHES = 10_000
+"""Times without owner, or with two, that are drawn."""
+_Member = tuple[str, str]
+"""Group and member."""
 MARKED = [
     k.value
     for k in (
@@ -43,7 +50,7 @@ def contents(stages: Stages, known: dict[str, Any]) -> views.Report:
     read = known["inputs"]
     return views.Report(
         title="Rebalance audit",
-        inputs=_inputs(read, extract.unknown_ends()),
+        inputs=_inputs(read, extract.unknown_ends),
         start_ms=read["start_ms"] or 0,
         end_ms=read["end_ms"] or 0,
         findings_total=tuple(views.KindTotal(*t.values()) for t in known["metrics"]["findings"]),
@@ -121,16 +128,17 @@ def _machines(metrics: dict[str, Any]) -> tuple[views.MachineView, ...]:
 
 
 class _Extract:
-    """Reads the bounded parts; each method is a few Spark jobs over a few rows."""
+    """Reads the bounded parts; each method is a Spark job or two."""
 
     def __init__(self, stages: Stages) -> None:
         self.stages = stages
-        self.worst = self._worst_groups()
-        self.groups_hidden = max(0, stages.read("lives").select("group").distinct().count() - len(self.worst))
-
-    def unknown_ends(self) -> int:
+        every = stages.read("groups")
+        totals = every.agg(F.count("*"), F.coalesce(F.sum("end_unknown"), F.lit(0))).collect()[0]
+        worst = (F.col("errors").desc(), F.col("warnings").desc(), F.col("rebalances").desc(), "group")
+        self.worst = every.orderBy(*worst).limit(GROUPS).collect()
+        self.groups_hidden = totals[0] - len(self.worst)
+        self.unknown_ends = totals[1]
         """Lives whose end no log shows."""
-        return self.stages.read("lives").where(F.col("end_known") == Cause.UNKNOWN.value).count()
 
     def findings(self) -> tuple[views.FindingView, ...]:
         """The worst findings of all groups."""
@@ -151,54 +159,41 @@ class _Extract:
             for row in rows
         )
 
-    def _worst_groups(self) -> list[str]:
-        """Names of the groups to show: most errors, then most warnings, then most rebalances."""
-        counted = self.stages.read("findings").groupBy("group").agg(*_severities())
-        moves = self.stages.read("rebalances").groupBy("group").agg(F.count("*").alias("moves"))
-        lives = self.stages.read("lives").select("group").distinct()
-        ranked = (
-            lives.join(counted, "group", "left")
-            .join(moves, "group", "left")
-            .fillna(0)
-            .orderBy(F.col("errors").desc(), F.col("warnings").desc(), F.col("moves").desc(), "group")
-        )
-        return [row["group"] for row in ranked.limit(GROUPS).collect()]
-
     def _of_worst(self, name: str) -> DataFrame:
-        return self.stages.read(name).where(F.col("group").isin(self.worst))
+        return self.stages.read(name).where(F.col("group").isin([row["group"] for row in self.worst]))
+
+    def _local(self, rows: Sequence[Row], columns: Sequence[str]) -> DataFrame:
+        """Chosen keys as a frame to be joined: what chose them is not computed again."""
+        keys = [{name: row[name] for name in columns} for row in rows]
+        schema = StructType([StructField(c, LongType() if c == "partition" else StringType(), False) for c in columns])
+        return F.broadcast(local(self.stages.spark, keys, schema))
 
     def groups(self) -> tuple[views.GroupView, ...]:
         """The timelines."""
-        members, member_counts = self._members()
-        owners, owner_counts = self._partitions()
-        moves, move_counts = self._rebalances()
-        lives = self._of_worst("lives")
-        spans = {
-            row["group"]: row
-            for row in lives.groupBy("group").agg(F.min("start_ms").alias("a"), F.max("end_ms").alias("b")).collect()
-        }
+        members, owners, moves = self._members(), self._partitions(), self._rebalances()
         return tuple(
             views.GroupView(
-                group=group,
-                start_ms=spans[group]["a"],
-                end_ms=spans[group]["b"],
-                members=tuple(members.get(group, ())),
-                members_hidden=member_counts.get(group, 0) - len(members.get(group, ())),
-                partitions=tuple(owners.get(group, ())),
-                partitions_hidden=owner_counts.get(group, 0) - len(owners.get(group, ())),
-                rebalances=tuple(moves.get(group, ())),
-                rebalances_hidden=move_counts.get(group, 0) - len(moves.get(group, ())),
+                group=row["group"],
+                start_ms=row["start_ms"],
+                end_ms=row["end_ms"],
+                members=tuple(members.get(row["group"], ())),
+                members_hidden=row["members"] - len(members.get(row["group"], ())),
+                partitions=tuple(owners.get(row["group"], ())),
+                partitions_hidden=row["partitions"] - len(owners.get(row["group"], ())),
+                rebalances=tuple(moves.get(row["group"], ())),
+                rebalances_hidden=row["rebalances"] - len(moves.get(row["group"], ())),
             )
-            for group in self.worst
+            for row in self.worst
         )
 
-    def _members(self) -> tuple[dict[str, list[views.MemberView]], dict[str, int]]:
+    def _members(self) -> dict[str, list[views.MemberView]]:
         blamed = self._of_worst("findings").groupBy("group", "member").agg(*_severities())
         lives = (
             self._of_worst("lives")
             .groupBy("group", "member")
             .agg(
                 F.min("start_ms").alias("start_ms"),
+                F.max("end_ms").alias("end_ms"),
                 F.max("client_id").alias("client"),
                 F.max("protocol").alias("protocol"),
                 F.max("version").alias("version"),
@@ -211,11 +206,13 @@ class _Extract:
         worst = Window.partitionBy("group").orderBy(
             F.col("errors").desc(), F.col("warnings").desc(), "start_ms", "member"
         )
-        shown = lives.withColumn("place", F.row_number().over(worst)).where(F.col("place") <= MEMBERS)
-        chosen = shown.select("group", "member")
-        states, marks = self._states(chosen), self._marks(chosen)
+        ranked = lives.withColumn("place", F.row_number().over(worst)).where(F.col("place") <= MEMBERS)
+        shown = ranked.orderBy("group", "start_ms", "member").collect()
+        chosen = self._local(shown, ("group", "member"))
+        ends = {(row["group"], row["member"]): row["end_ms"] for row in shown}
+        states, marks = self._states(chosen, ends), self._marks(chosen)
         found: dict[str, list[views.MemberView]] = {}
-        for row in shown.orderBy("group", "start_ms", "member").collect():
+        for row in shown:
             key = (row["group"], row["member"])
             found.setdefault(row["group"], []).append(
                 views.MemberView(
@@ -228,56 +225,77 @@ class _Extract:
                     marks=tuple(marks.get(key, ())),
                 )
             )
-        return found, _by_group(lives)
+        return found
 
-    def _states(self, chosen: DataFrame) -> dict[tuple[str, str], list[views.StateSpan]]:
+    def _states(self, chosen: DataFrame, ends: dict[_Member, int]) -> dict[_Member, list[views.StateSpan]]:
         """The states of each chosen member from hop to hop; a member with two machines shows the first."""
-        hops = self._of_worst("transitions").join(F.broadcast(chosen), ["group", "member"])
         time = Window.partitionBy("group", "member", "machine").orderBy("ts_ms", "place.file", "place.offset")
-        ends = self._of_worst("lives").groupBy("group", "member").agg(F.max("end_ms").alias("last_ms"))
         spans = (
-            hops.withColumn("until_ms", F.lead("ts_ms").over(time))
+            self._of_worst("transitions")
+            .join(chosen, ["group", "member"])
+            .withColumn("until_ms", F.lead("ts_ms").over(time))
             .withColumn("at", F.row_number().over(time))
             .where(F.col("at") <= SPANS)
-            .join(ends, ["group", "member"])
+            .select("group", "member", "machine", "next_state", "ts_ms", "until_ms", "at")
             .orderBy("group", "member", "machine", "at")
         )
-        found: dict[tuple[str, str], list[views.StateSpan]] = {}
-        machine: dict[tuple[str, str], str] = {}
+        found: dict[_Member, list[views.StateSpan]] = {}
+        machine: dict[_Member, str] = {}
         for row in spans.collect():
             key = (row["group"], row["member"])
             if machine.setdefault(key, row["machine"]) == row["machine"]:
-                until_ms = row["last_ms"] if row["until_ms"] is None else row["until_ms"]
+                until_ms = ends[key] if row["until_ms"] is None else row["until_ms"]
                 found.setdefault(key, []).append(views.StateSpan(row["next_state"], row["ts_ms"], until_ms))
         return found
 
-    def _marks(self, chosen: DataFrame) -> dict[tuple[str, str], list[views.Mark]]:
+    def _marks(self, chosen: DataFrame) -> dict[_Member, list[views.Mark]]:
         records = self._of_worst("records").where(F.col("kind").isin(MARKED))
         time = Window.partitionBy("group", "member").orderBy("ts_ms", "file", "offset", "seq")
         rows = (
-            records.join(F.broadcast(chosen), ["group", "member"])
+            records.join(chosen, ["group", "member"])
             .withColumn("at", F.row_number().over(time))
             .where(F.col("at") <= SPANS)
             .select("group", "member", "ts_ms", "kind", "detail", "at")
             .orderBy("group", "member", "at")
         )
-        found: dict[tuple[str, str], list[views.Mark]] = {}
+        found: dict[_Member, list[views.Mark]] = {}
         for row in rows.collect():
             mark = views.Mark(row["ts_ms"], row["kind"], row["detail"])
             found.setdefault((row["group"], row["member"]), []).append(mark)
         return found
 
-    def _partitions(self) -> tuple[dict[str, list[views.PartitionView]], dict[str, int]]:
-        key = ["group", "topic", "partition"]
-        intervals = self._of_worst("intervals")
+    def _partitions(self) -> dict[str, list[views.PartitionView]]:
+        key = ("group", "topic", "partition")
         wrong = self._stretches()
         blamed = wrong.groupBy(*key).agg(F.count("*").alias("blamed"))
-        every = intervals.select(*key).distinct().join(blamed, key, "left").fillna(0)
+        every = self._of_worst("intervals").select(*key).distinct().join(blamed, list(key), "left").fillna(0)
         worst = Window.partitionBy("group").orderBy(F.col("blamed").desc(), "topic", "partition")
-        chosen = every.withColumn("place", F.row_number().over(worst)).where(F.col("place") <= PARTITIONS).select(*key)
+        ranked = every.withColumn("place", F.row_number().over(worst)).where(F.col("place") <= PARTITIONS)
+        shown = ranked.orderBy(*key).collect()
+        chosen = self._local(shown, key)
+        owners = self._owners(chosen)
+        times: dict[tuple[str, str, int, str], list[views.Stretch]] = {}
+        listed = wrong.join(chosen, list(key)).orderBy(*key, "start_ms", "end_ms", "kind").limit(STRETCHES)
+        for row in listed.collect():
+            where = (row["group"], row["topic"], row["partition"], row["kind"])
+            times.setdefault(where, []).append(views.Stretch(row["start_ms"], row["end_ms"]))
+        found: dict[str, list[views.PartitionView]] = {}
+        for row in shown:
+            place = (row["group"], row["topic"], row["partition"])
+            gaps = times.get((*place, FindingKind.UNOWNED_PARTITION.value), ())
+            overlaps = times.get((*place, FindingKind.DOUBLE_OWNERSHIP.value), ())
+            found.setdefault(row["group"], []).append(
+                views.PartitionView(row["topic"], row["partition"], tuple(owners[place]), tuple(gaps), tuple(overlaps))
+            )
+        return found
+
+    def _owners(self, chosen: DataFrame) -> dict[tuple[str, str, int], list[views.OwnedSpan]]:
+        """Who owned each chosen partition."""
+        key = ("group", "topic", "partition")
         time = Window.partitionBy(*key).orderBy("start_ms", "end_ms", "member")
         rows = (
-            intervals.join(F.broadcast(chosen), key)
+            self._of_worst("intervals")
+            .join(chosen, list(key))
             .withColumn("at", F.row_number().over(time))
             .where(F.col("at") <= SPANS)
             .select(*key, "member", "start_ms", "end_ms", "ended", "at")
@@ -285,23 +303,9 @@ class _Extract:
         )
         spans: dict[tuple[str, str, int], list[views.OwnedSpan]] = {}
         for row in rows.collect():
-            where = (row["group"], row["topic"], row["partition"])
-            spans.setdefault(where, []).append(
-                views.OwnedSpan(row["member"], row["start_ms"], row["end_ms"], row["ended"])
-            )
-        stretches: dict[tuple[str, str, int, str], list[views.Stretch]] = {}
-        for row in wrong.join(F.broadcast(chosen), key).orderBy(*key, "start_ms").limit(10_000).collect():
-            where4 = (row["group"], row["topic"], row["partition"], row["kind"])
-            stretches.setdefault(where4, []).append(views.Stretch(row["start_ms"], row["end_ms"]))
-        found: dict[str, list[views.PartitionView]] = {}
-        for (group, topic, partition), owners in spans.items():
-            where = (group, topic, partition)
-            gaps = stretches.get((*where, FindingKind.UNOWNED_PARTITION.value), ())
-            overlaps = stretches.get((*where, FindingKind.DOUBLE_OWNERSHIP.value), ())
-            found.setdefault(group, []).append(
-                views.PartitionView(topic, partition, tuple(owners), tuple(gaps), tuple(overlaps))
-            )
-        return found, _by_group(every)
+            span = views.OwnedSpan(row["member"], row["start_ms"], row["end_ms"], row["ended"])
+            spans.setdefault((row["group"], row["topic"], row["partition"]), []).append(span)
+        return spans
 
     def _stretches(self) -> DataFrame:
         """Times of each partition that a finding is about."""
@@ -311,7 +315,7 @@ class _Extract:
             "group", "p.topic", "p.partition", "kind", "start_ms", "end_ms"
         )
 
-    def _rebalances(self) -> tuple[dict[str, list[views.RebalanceView]], dict[str, int]]:
+    def _rebalances(self) -> dict[str, list[views.RebalanceView]]:
         every = self._of_worst("rebalances")
         longest = Window.partitionBy("group").orderBy((F.col("end_ms") - F.col("start_ms")).desc(), "start_ms")
         rows = (
@@ -324,7 +328,7 @@ class _Extract:
             found.setdefault(r["group"], []).append(
                 views.RebalanceView(r["start_ms"], r["end_ms"], r["cause"], r["members"], r["moved"], r["unowned_ms"])
             )
-        return found, _by_group(every)
+        return found
 
 
 def _severities() -> list[Column]:
@@ -332,10 +336,6 @@ def _severities() -> list[Column]:
         return F.sum((F.col("severity") == severity.value).cast("int"))
 
     return [count(Severity.ERROR).alias("errors"), count(Severity.WARNING).alias("warnings")]
-
-
-def _by_group(frame: DataFrame) -> dict[str, int]:
-    return {row["group"]: row["count"] for row in frame.groupBy("group").count().collect()}
 
 
 def _coverage(whole: int, end_known: str) -> str:

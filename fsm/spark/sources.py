@@ -1,25 +1,29 @@
-"""What there is to read: paths in, pieces of files out, packed for the cores. What cannot be read is said."""
+"""What there is to read: paths in, pieces of files out, dealt out to tasks. What cannot be read is said."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import stat
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from fsm.errors import InputError
-from fsm.logs.pieces import WHOLE, Piece, Unreadable, cut
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from fsm.logs.pieces import GZIP_MAGIC, Piece, Unreadable, cut
 
 SPLIT_BYTES = 64 << 20
 """Largest piece of a plain file that one task reads at once."""
 BINS_A_CORE = 4
 GZIP_FACTOR = 8
 """How much a compressed log is expected to grow; only for spreading the work."""
+BIN_BYTES = 2 << 20
+"""What is worth a task of its own."""
 _SNIFF = 4096
+_CONTROLS = bytes({*range(32), 127} - {*b"\t\n\v\f\r\x1b"})
+"""Bytes that no log has but in passing; escape begins colours."""
+_Identity = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,15 @@ class Source:
     cluster: str
     """Name of the folder it came from when folders are clusters of their own; empty otherwise."""
     size: int
+
+
+class Job(NamedTuple):
+    """A piece to be read."""
+
+    piece: Piece
+    cluster: str
+    weight: int
+    """How much there is to read, in bytes, as far as one can tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,55 +57,91 @@ class Inputs:
         """Bytes on disk."""
         return sum(s.size for s in self.sources)
 
+    @property
+    def first(self) -> str:
+        """The first file, to name one."""
+        return str(self.sources[0].path)
 
-def find(paths: Sequence[Path], *, by_folder: bool = False) -> Inputs:
-    """Every file below the paths.
+
+def find(paths: Sequence[Path], *, by_folder: bool = False, leave_out: Path | None = None) -> Inputs:
+    """Every file below the paths but what is below `leave_out`; a file with several names counts once.
 
     Raises `InputError` for a path that does not exist and when there is no file at all.
     """
-    sources: dict[Path, Source] = {}
-    unreadable: list[Unreadable] = []
+    sources: list[Source] = []
+    unreadable: dict[str, Unreadable] = {}
+    known: set[_Identity] = set()
     for root in paths:
         if not root.exists():
-            raise InputError("no such file or folder", str(root))
-        for path in _files(root):
+            raise InputError("no such file or folder", _shown(root))
+        for path in _files(root, leave_out, unreadable):
             try:
-                reason = _refused(path)
-                size = path.stat().st_size
+                status = path.stat()
+                if _identity(status) in known:
+                    continue
+                reason = _refused(path, status)
             except OSError as problem:
-                reason, size = f"cannot be opened: {problem.strerror}", 0
+                _refuse(unreadable, path, f"cannot be read: {problem.strerror}")
+                continue
+            known.add(_identity(status))
             if reason:
-                unreadable.append(Unreadable(str(path), reason))
+                _refuse(unreadable, path, reason)
             else:
-                sources.setdefault(path, Source(path, _cluster(root, path) if by_folder else "", size))
+                sources.append(Source(path, _cluster(root, path) if by_folder else "", status.st_size))
+    refused = tuple(sorted(unreadable.values()))
     if not sources:
-        what = unreadable[0] if unreadable else None
-        where = what.file if what else ", ".join(map(str, paths))
-        raise InputError(
-            what.reason if what else "no file to read", where, "give log files or a folder that holds some"
-        )
-    return Inputs(tuple(sources[p] for p in sorted(sources)), tuple(sorted(unreadable)))
+        file, reason = refused[0] if refused else (", ".join(map(_shown, paths)), "no file to read")
+        raise InputError(reason, file, "give log files or a folder that holds some")
+    return Inputs(tuple(sorted(sources, key=lambda s: s.path)), refused)
 
 
-def _files(root: Path) -> Iterator[Path]:
+def _refuse(unreadable: dict[str, Unreadable], path: Path, reason: str) -> None:
+    unreadable[str(path)] = Unreadable(_shown(path), reason)
+
+
+def _shown(path: Path) -> str:
+    """The path as text that can be written, whatever bytes its name has."""
+    return str(path).encode("utf-8", "replace").decode()
+
+
+def _identity(status: os.stat_result) -> _Identity:
+    return status.st_dev, status.st_ino
+
+
+def _files(root: Path, leave_out: Path | None, unreadable: dict[str, Unreadable]) -> Iterator[Path]:
+    """The files below a folder in a fixed order. Linked folders are followed, each folder is entered once."""
     if not root.is_dir():
         yield root
         return
-    for folder, folders, names in os.walk(root):
+
+    def note(problem: OSError) -> None:
+        _refuse(unreadable, Path(problem.filename), f"cannot be read: {problem.strerror}")
+
+    entered = {_identity(leave_out.stat())} if leave_out and leave_out.exists() else set()
+    for folder, folders, names in os.walk(root, followlinks=True, onerror=note):
+        identity = _identity(Path(folder).stat())
+        if identity in entered:
+            folders.clear()
+            continue
+        entered.add(identity)
         folders.sort()
         for name in sorted(names):
             yield Path(folder) / name
 
 
-def _refused(path: Path) -> str:
-    """Why the file is no log, judged by its first bytes; empty where it may be one."""
-    if not path.is_file():
+def _refused(path: Path, status: os.stat_result) -> str:
+    """Why the file is no log, judged by its name and its first bytes; empty where it may be one."""
+    if not stat.S_ISREG(status.st_mode):
         return "not a regular file"
+    if _shown(path) != str(path):
+        return "its name is not in UTF-8"
     with path.open("rb") as handle:
         start = handle.read(_SNIFF)
-    if start.startswith(b"\x1f\x8b"):
+    if start.startswith(GZIP_MAGIC):
         return ""
-    return "binary file" if b"\0" in start else ""
+    # Logs that were rotated by truncation begin with NUL, so NUL alone tells nothing.
+    said = start.replace(b"\0", b"")
+    return "binary file" if len(said.translate(None, _CONTROLS)) < 0.95 * len(said) else ""
 
 
 def _cluster(root: Path, path: Path) -> str:
@@ -103,31 +152,21 @@ def _cluster(root: Path, path: Path) -> str:
     return below[0] if len(below) > 1 else root.name
 
 
-def pieces(inputs: Inputs, split_bytes: int) -> list[tuple[Piece, str]]:
-    """The pieces of every source with its cluster."""
-    return [(piece, s.cluster) for s in inputs.sources for piece in cut(s.path, split_bytes)]
+def bins(inputs: Inputs, split_bytes: int, cores: int) -> list[list[Job]]:
+    """The pieces of every source, dealt out to tasks: the largest go first into the emptiest bin.
+
+    Raises OSError where a file is gone by now.
+    """
+    jobs = [Job(piece, s.cluster, _weight(piece, s.size)) for s in inputs.sources for piece in cut(s.path, split_bytes)]
+    wanted = 1 + sum(job.weight for job in jobs) // BIN_BYTES
+    loads = [(0, number) for number in range(min(len(jobs), wanted, BINS_A_CORE * cores))]
+    packed: list[list[Job]] = [[] for _ in loads]
+    for job in sorted(jobs, key=lambda job: (-job.weight, job.piece)):
+        load, emptiest = heappop(loads)
+        packed[emptiest].append(job)
+        heappush(loads, (load + job.weight + 1, emptiest))
+    return [sorted(own) for own in packed]
 
 
-def pack(found: Iterable[tuple[Piece, str]], sizes: dict[str, int], bins: int) -> list[tuple[int, Piece, str]]:
-    """Each piece with the number of its bin; the largest go first into the emptiest bin."""
-    loads = [0] * bins
-    packed = []
-    for piece, cluster in sorted(found, key=lambda f: (-_weight(f[0], sizes), f[0])):
-        emptiest = loads.index(min(loads))
-        loads[emptiest] += _weight(piece, sizes) + 1
-        packed.append((emptiest, piece, cluster))
-    return sorted(packed)
-
-
-def _weight(piece: Piece, sizes: dict[str, int]) -> int:
-    return sizes[piece.file] * GZIP_FACTOR if piece.end == WHOLE else piece.end - piece.start
-
-
-def frame(spark: SparkSession, inputs: Inputs, split_bytes: int) -> DataFrame:
-    """A row for each piece, one partition a bin: the input of `parse.parser`."""
-    found = pieces(inputs, split_bytes)
-    bins = max(1, min(len(found), BINS_A_CORE * spark.sparkContext.defaultParallelism))
-    sizes = {str(s.path): s.size for s in inputs.sources}
-    rows = [(n, p.file, p.start, p.end, p.gzipped, c) for n, p, c in pack(found, sizes, bins)]
-    schema = "bin int, file string, start long, end long, gzipped boolean, cluster string"
-    return spark.createDataFrame(rows, schema).repartitionByRange(bins, "bin")
+def _weight(piece: Piece, size: int) -> int:
+    return size * GZIP_FACTOR if piece.gzipped else piece.end - piece.start

@@ -11,22 +11,21 @@ from pyspark.sql import functions as F
 
 from fsm.audit.findings import Evidence, Finding, FindingKind, finding
 from fsm.logs.pieces import Unreadable
+from fsm.spark.columns import converter, local, struct_of
 from fsm.spark.evidence import line_bases
 from fsm.spark.groups import only, walked
 
 SHAPES = 5
 """Shapes that the summary of one file shows."""
-_ROW = (
-    "file string, lines long, cut_lines long, error string, start_ms long, end_ms long, "
-    "bad struct<line: long, text: string>, top array<struct<n: long, shape: string>>"
-)
 
 
 def findings(spark: SparkSession, seen: DataFrame, unreadable: Sequence[Unreadable]) -> DataFrame:
-    """One finding for each file with lines that were not understood, that is damaged, or that cannot be opened."""
-    refused = [(u.file, 0, 0, u.reason, 0, 0, None, None) for u in unreadable]
-    rows = _by_file(seen).union(spark.createDataFrame(refused, _ROW))
-    return only(walked(rows, _worded, finding=Finding), "finding")
+    """One finding for each file with lines that were not understood, that is damaged, or that cannot be read."""
+    of_files = only(walked(_by_file(seen), _worded, finding=Finding), "finding")
+    if not unreadable:
+        return of_files
+    refused = [_finding(0, 0, f"{u.file} was not read: {u.reason}", Evidence(u.file, -1)) for u in unreadable]
+    return of_files.unionByName(local(spark, list(map(converter(Finding), refused)), struct_of(Finding)))
 
 
 def _by_file(seen: DataFrame) -> DataFrame:
@@ -62,10 +61,12 @@ def _worded(rows: Iterable[dict[str, Any]]) -> Iterator[Finding]:
     for row in rows:
         bad = row["bad"] or {"line": 0, "bad_text": ""}
         shown = Evidence(row["file"], -1, bad["line"], bad["bad_text"] or "")
-        found = finding(
-            FindingKind.UNPARSED_LINES, "", "", row["start_ms"], row["end_ms"], summary="; ".join(_what(row))
-        )
-        yield replace(found, evidence=(shown,))
+        yield _finding(row["start_ms"], row["end_ms"], "; ".join(_what(row)), shown)
+
+
+def _finding(start_ms: int, end_ms: int, summary: str, shown: Evidence) -> Finding:
+    bare = finding(FindingKind.UNPARSED_LINES, "", "", start_ms, end_ms, summary=summary)
+    return replace(bare, evidence=(shown,))
 
 
 def _what(row: dict[str, Any]) -> Iterator[str]:

@@ -1,0 +1,136 @@
+"""The stages of one audit, each written down before the next reads it, so that none is computed twice.
+
+pieces of files -> records -> members -> rows of each member -> partitions and groups -> findings -> report
+"""
+
+from __future__ import annotations
+
+import shutil
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from fsm.audit.member import fold
+from fsm.errors import InputError
+from fsm.render.report import render
+from fsm.spark import conformance, document, evidence, groups, members, parse, report, sources, unparsed
+from fsm.spark.fold import folded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fsm.spark.audit import Options
+    from fsm.spark.sources import Inputs
+
+KEPT = (
+    "records",
+    "files",
+    "transitions",
+    "dwell",
+    "intervals",
+    "wants",
+    "lives",
+    "turns",
+    "rebalances",
+    "findings",
+    "groups",
+)
+"""Parquet folders of a result; those of other stages are removed."""
+
+
+class Stages:
+    """One audit on one session, below the folder `work`. `say` is told what is being done."""
+
+    def __init__(
+        self, spark: SparkSession, inputs: Inputs, options: Options, work: Path, say: Callable[[str], None]
+    ) -> None:
+        self.spark = spark
+        self.inputs = inputs
+        self.options = options
+        self.work = work
+        self.say = say
+        self.written: dict[str, DataFrame] = {}
+        self.totals: dict[str, Any] = {}
+        """Sums over all files."""
+
+    def read(self, name: str) -> DataFrame:
+        """A stage that is written."""
+        return self.written[name]
+
+    def write(self, frame: DataFrame, name: str) -> DataFrame:
+        """Writes a stage; gives it as it was written."""
+        folder = str(self.work / f"{name}.parquet")
+        frame.write.parquet(folder)
+        # Without its schema, which is known here, Spark would read it from the files in one more job.
+        self.written[name] = self.spark.read.schema(frame.schema).parquet(folder)
+        return self.written[name]
+
+    def run(self, page: Path, mark: Path) -> tuple[dict[str, Any], Any]:
+        """All stages, then the document `mark` and the report `page`; gives what is in them, which is bounded."""
+        self.say(f"reading {len(self.inputs.sources)} files, {self.inputs.size / 1e6:.0f} MB")
+        self._records()
+        self.say("following each member")
+        self._members()
+        self.say("comparing members")
+        self._groups()
+        self.say("collecting evidence")
+        self._findings()
+        self.say("writing the report")
+        known = document.write(self, mark)
+        shown = report.contents(self, known)
+        page.write_text(render(shown), encoding="utf-8")
+        for name in self.written.keys() - set(KEPT):
+            shutil.rmtree(self.work / f"{name}.parquet")
+        return known, shown
+
+    def _records(self) -> None:
+        options = self.options
+        bins = sources.bins(self.inputs, options.split_bytes, self.spark.sparkContext.defaultParallelism)
+        read = self.write(parse.parsed(self.spark, bins, options.format, options.timezone), "parsed")
+        self.totals = document.totals(self.write(groups.only(read, "seen"), "files"))
+        if not self.totals["records"]:
+            raise self._nothing()
+        self.write(members.keyed(groups.only(read, "record")), "records")
+
+    def _nothing(self) -> InputError:
+        wrote = "no known client" if self.options.format == "auto" else f"no {self.options.format} log"
+        damaged = self.read("files").where(F.col("error") != "").orderBy("file").first()
+        if damaged is not None:
+            return InputError(f"cannot be read: {damaged['error']}", damaged["file"], "nor does any other file help")
+        return InputError(
+            f"{wrote} wrote any of the {len(self.inputs.sources)} files (the first is {self.inputs.first})",
+            remedy="see `fsm audit --help` for what can be read",
+        )
+
+    def _members(self) -> None:
+        limits = self.options.limits
+        rows = folded(self.read("records"), lambda group, member, seen: fold(group, member, seen, limits))
+        told = self.write(rows, "folded")
+        for column, name in (("interval", "intervals"), ("want", "wants"), ("turn", "turns")):
+            self.write(groups.only(told, column), name)
+        self.write(conformance.judged(self.spark, groups.only(told, "hop")), "transitions")
+        self.write(conformance.dwell(self.read("transitions")), "dwell")
+
+    def _groups(self) -> None:
+        intervals, wants = self.read("intervals"), self.read("wants")
+        lives = self.write(groups.coverage(groups.only(self.read("folded"), "life"), intervals), "lives")
+        parts = groups.partitions(intervals, wants, lives, self.options.limits)
+        self.write(parts, "partitions")
+        self.write(groups.rebalances(self.read("turns"), self.read("partitions")), "rebalances")
+
+    def _findings(self) -> None:
+        found = [
+            groups.only(self.read("folded"), "finding"),
+            groups.findings(self.read("partitions")),
+            groups.storms(self.read("turns"), self.options.limits),
+            conformance.illegal(self.read("transitions")),
+            unparsed.findings(self.spark, self.read("files"), self.inputs.unreadable),
+        ]
+        shown = evidence.with_lines(reduce(DataFrame.unionByName, found), self.read("records"), self.read("files"))
+        findings = self.write(evidence.in_order(shown), "findings")
+        self.write(
+            groups.overview(self.read("lives"), self.read("intervals"), self.read("rebalances"), findings), "groups"
+        )

@@ -1,0 +1,132 @@
+"""The pipeline says what the audit in one process says: on recordings of real clients and on generated traces."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from fsm.audit import local
+from fsm.audit.findings import FindingKind
+from fsm.tables import ALL
+from fsm.trace import Kind, Partition, TraceRecord
+
+from .conftest import SCENARIOS, Told, as_told, run, without_unparsed
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+
+@pytest.fixture(scope="module")
+def by_scenario(
+    spark: SparkSession, recordings: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, list[Told]]:
+    """What one audit of all scenarios, each a cluster of its own, finds in each."""
+    found = run([recordings], tmp_path_factory.mktemp("by-scenario") / "out", by_folder=True)["findings"]
+    return {
+        name: [one for one in without_unparsed(found) if one["group"].startswith(f"{name}:")] for name in SCENARIOS
+    }
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_each_recording_gives_the_findings_of_one_process(
+    scenario: str, recordings: Path, by_scenario: dict[str, list[Told]]
+) -> None:
+    """Kind, severity, member, times, partitions, cause, words and lines of evidence, all in the same order."""
+    found = local.audit_files(sorted((recordings / scenario).glob("*.log"))).findings
+    assert by_scenario[scenario] == [as_told(one, scenario) for one in found]
+
+
+def test_the_recordings_hold_something_to_find(by_scenario: dict[str, list[Told]]) -> None:
+    """The comparison is about many kinds of findings, and some scenarios have none."""
+    kinds = Counter(one["kind"] for found in by_scenario.values() for one in found)
+    assert len(kinds) >= 8
+    assert kinds.total() >= 30
+    assert not all(by_scenario.values())
+
+
+def test_one_crowd_of_all_recordings(spark: SparkSession, recordings: Path, tmp_path: Path) -> None:
+    """Read as one cluster, recordings share groups and client ids, so that members must be told apart by their files."""
+    found = run([recordings], tmp_path / "out")["findings"]
+    expected = local.audit_files(recordings.rglob("*.log")).findings
+    assert len(expected) > 30
+    assert without_unparsed(found) == [as_told(one) for one in expected]
+
+
+# -- generated traces -----------------------------------------------------------------------------------------
+
+GROUPS = 24
+TOPICS = ("orders", "payments")
+PARTITIONS: tuple[Partition, ...] = tuple((topic, number) for topic in TOPICS for number in range(3))
+
+
+def test_generated_traces(spark: SparkSession, tmp_path: Path) -> None:
+    """Logs of members that do anything in any order: restarts, shared client ids, equal and disordered times."""
+    logs = tmp_path / "logs"
+    for seed in range(GROUPS):
+        write_group(logs, seed)
+    found = run([logs], tmp_path / "out", format="trace")["findings"]
+    expected = local.audit_files(logs.rglob("*.jsonl")).findings
+    kinds = {one.kind for one in expected}
+    assert len({one.group for one in expected}) > GROUPS // 2
+    assert {FindingKind.DOUBLE_OWNERSHIP, FindingKind.UNOWNED_PARTITION, FindingKind.ILLEGAL_TRANSITION} <= kinds
+    assert without_unparsed(found) == [as_told(one) for one in expected]
+
+
+def write_group(logs: Path, seed: int) -> None:
+    """A group of two to four members, a file each; in every third group two of them share their client id."""
+    chance = random.Random(seed)
+    for number in range(chance.randint(2, 4)):
+        client = "consumer-1" if seed % 3 == 0 and number < 2 else f"consumer-{number + 1}"
+        path = logs / f"g{seed}" / f"{number}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = [one.to_json() for one in records_of_a_member(chance, f"g{seed}", client, f"id-{number}")]
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def records_of_a_member(chance: random.Random, group: str, client: str, member_id: str) -> Iterator[TraceRecord]:
+    """A life that begins well and then goes anywhere."""
+    ts_ms = 1_700_000_000_000 + chance.randrange(20_000)
+    born = chance.random() < 0.8
+    for kind in (Kind.STARTED, Kind.SUBSCRIBED, Kind.MEMBER_ID) if born else ():
+        yield TraceRecord(ts_ms, kind, group, client, member_id, topics=TOPICS if kind is Kind.SUBSCRIBED else ())
+    for _ in range(chance.randint(5, 60)):
+        ts_ms += chance.choice((-20, 0, 0, 1, 7, 300, 900, 2500, 12_000, 70_000))
+        yield anything(chance, ts_ms, group, client, member_id)
+
+
+CALLBACKS = (Kind.ASSIGN_BEGIN, Kind.ASSIGN_END, Kind.REVOKE_BEGIN, Kind.REVOKE_END, Kind.LOST_BEGIN, Kind.LOST_END)
+
+
+def anything(chance: random.Random, ts_ms: int, group: str, client: str, member_id: str) -> TraceRecord:
+    """Any record: callbacks and transitions more often than others."""
+    kind = chance.choice((*Kind, *CALLBACKS * 4, *[Kind.TRANSITION] * 12))
+    machine = chance.choice(ALL)
+    states = [state.name for state in machine.states]
+    return TraceRecord(
+        ts_ms,
+        kind,
+        group if chance.random() < 0.95 else "",
+        client,
+        member_id if chance.random() < 0.6 else "",
+        instance_id="static" if chance.random() < 0.05 else "",
+        thread=chance.choice(("app", "background", "")),
+        machine=machine.name if kind is Kind.TRANSITION else "",
+        state=chance.choice(states) if kind is Kind.TRANSITION else "",
+        next_state=chance.choice(states) if kind is Kind.TRANSITION else "",
+        epoch=chance.choice((None, 0, 3)),
+        partitions=some(chance),
+        revoked=some(chance) if kind is Kind.RECONCILING else (),
+        full=some(chance) if chance.random() < 0.1 else None,
+        topics=TOPICS if kind is Kind.SUBSCRIBED else (),
+        detail=chance.choice(("", "FENCED_MEMBER_EPOCH", "^ord.*", "pay.+")),
+        settings={"session.timeout.ms": "6000"} if kind is Kind.STARTED else {},
+    )
+
+
+def some(chance: random.Random) -> tuple[Partition, ...]:
+    """A few partitions."""
+    return tuple(sorted(chance.sample(PARTITIONS, chance.randint(0, 3))))
