@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fsm.errors import InputError
+from fsm.errors import RemoteProtocolError
 from fsm.kafka.assignment import Partitions, TopicPartition, partitions
 
 PROTOCOL_TYPE = "consumer"
@@ -54,7 +54,7 @@ def encode_subscription(subscription: Subscription, version: int = HIGHEST_VERSI
 
 
 def decode_subscription(data: bytes) -> Subscription:
-    """Raises `InputError` where the bytes end early or a length makes no sense."""
+    """Raises `RemoteProtocolError` where the bytes end early or a length makes no sense."""
     read = _Reader(data, "ConsumerProtocolSubscription")
     version = read.version()
     topics = tuple(read.text() for _ in range(read.length()))
@@ -71,7 +71,7 @@ def encode_assignment(assignment: Assignment, version: int = HIGHEST_VERSION) ->
 
 
 def decode_assignment(data: bytes) -> Assignment:
-    """Raises `InputError` where the bytes end early, as those of no assignment do."""
+    """Raises `RemoteProtocolError` where the bytes end early, as those of no assignment do."""
     read = _Reader(data, "ConsumerProtocolAssignment")
     read.version()
     return Assignment(read.partitions(), read.blob())
@@ -165,5 +165,5 @@ class _Reader:
             found.extend((topic, self.integer()) for _ in range(self.length()))
         return partitions(found)
 
-    def error(self, what: str) -> InputError:
-        return InputError(f"cannot be read: {what}", f"{self.what}, byte {self.at}")
+    def error(self, what: str) -> RemoteProtocolError:
+        return RemoteProtocolError(f"{self.what} cannot be read at byte {self.at}: {what}")
