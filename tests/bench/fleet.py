@@ -1,0 +1,69 @@
+"""Logs of a fleet of any size, made of the recorded ones.
+
+Each line was printed by a real client. A scenario is placed as often as needed, and every placing gives its
+group and its clients fresh names, so that groups stay strangers to each other; topics, times and the rest stay. The
+same arguments give the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from recordings import Scenario
+
+_CLIENT = re.compile(rb"(?<=[|\[])(\w+)(?=#consumer-\d)")
+"""librdkafka's `client.id` where a line's header has it; the Java clients' ids contain the group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """What was written."""
+
+    folder: Path
+    files: int
+    lines: int
+    size: int
+    """Bytes."""
+    groups: int
+
+
+def mix(scenarios: Iterable[Scenario], lines: int) -> list[Scenario]:
+    """Scenarios of all kinds, in a fixed disorder and over again, until they have at least that many lines."""
+    disorder = sorted(scenarios, key=lambda s: hashlib.sha256(s.name.encode()).digest())
+    chosen: list[Scenario] = []
+    for scenario in cycle(disorder):
+        if lines <= 0:
+            break
+        chosen.append(scenario)
+        lines -= sum(log.read_bytes().count(b"\n") for log in scenario.logs)
+    return chosen
+
+
+def write(chosen: Sequence[Scenario], copies: int, folder: Path) -> Fleet:
+    """The logs of each scenario, `copies` times, each in a folder of its own."""
+    files = lines = size = 0
+    for number, scenario in enumerate(list(chosen) * copies):
+        place = folder / f"{number:06}.{scenario.name}"
+        place.mkdir(parents=True)
+        for log in scenario.logs:
+            data = renamed(log.read_bytes(), scenario.folder.name, f"r{number}.")
+            (place / log.name).write_bytes(data)
+            files, lines, size = files + 1, lines + data.count(b"\n"), size + len(data)
+    return Fleet(folder, files, lines, size, len(chosen) * copies)
+
+
+def renamed(log: bytes, scenario: str, prefix: str) -> bytes:
+    """The log with the prefix before the group of the scenario and before the names of its clients.
+
+    A prefix, because Spring keeps only the end of a thread's name, which ends with the group.
+    """
+    group = re.compile(rb"\b(g1|g-" + scenario.replace("_", "-").encode() + rb")\b")
+    fresh = prefix.encode() + rb"\1"
+    return _CLIENT.sub(fresh, group.sub(fresh, log))
