@@ -10,7 +10,7 @@ Source: the membership classes of each release, compared with branch 4.4 at 8794
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cache, cached_property
 from typing import Self
@@ -73,8 +73,8 @@ class Dialect:
     """A named set of choices and the table they run on."""
 
     name: str
-    choices: frozenset[Choice]
-    table: Table = TABLE
+    choices: frozenset[Choice] = field(repr=False)
+    table: Table = field(default=TABLE, repr=False)
 
     def __contains__(self, choice: Choice) -> bool:
         return choice in self.choices
