@@ -168,12 +168,16 @@ def partitions(intervals: DataFrame, wants: DataFrame, lives: DataFrame, limits:
     in_order = (
         wanted.unionByName(owned)
         .repartition("group", "topic")
-        .sortWithinPartitions("group", "topic", "rank", "partition", "start_ms", "end_ms", "member")
+        .sortWithinPartitions("group", "topic", "rank", "partition", "start_ms", "end_ms", "member", *_SAID)
     )
     return walked(in_order, _walk_partitions(limits), overlap=GroupOverlap, gap=GroupGap, hole=Hole)
 
 
 _BESIDE: dict[str, type] = {"interval": Interval, "of": Life, "known": GroupFacts}
+
+
+_SAID = ("interval.life", "interval.end.offset", "interval.start.offset")
+"""The order in which a log tells of intervals that begin and end at once."""
 
 
 def _by_topic(wants: DataFrame, topics: DataFrame) -> DataFrame:

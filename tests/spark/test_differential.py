@@ -8,10 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyarrow import parquet
 from pyspark.sql import SparkSession
 
 from fsm.audit import local
 from fsm.audit.findings import FindingKind
+from fsm.audit.group import Rebalance
+from fsm.audit.rows import Hop
+from fsm.spark import columns
 from fsm.tables import ALL
 from fsm.trace import Kind, Partition, TraceRecord
 
@@ -51,9 +55,27 @@ def test_the_recordings_hold_something_to_find(by_scenario: dict[str, list[Told]
 def test_one_crowd_of_all_recordings(spark: SparkSession, recordings: Path, tmp_path: Path) -> None:
     """Read as one cluster, recordings share groups and client ids, so that members must be told apart by their files."""
     found = run([recordings], tmp_path / "out")["findings"]
-    expected = local.audit_files(recordings.rglob("*.log")).findings
-    assert len(expected) > 30
-    assert without_unparsed(found) == [as_told(one) for one in expected]
+    expected = local.audit_files(recordings.rglob("*.log"))
+    assert len(expected.findings) > 30
+    assert without_unparsed(found) == [as_told(one) for one in dict.fromkeys(expected.findings)]
+    assert_same_rows(tmp_path / "out", expected)
+
+
+def assert_same_rows(out: Path, expected: local.Audit) -> None:
+    """What the findings rest on is the same as well: every interval, want, life, turn, transition and rebalance."""
+    for name in ("intervals", "wants", "lives", "turns"):
+        rows = [row for own in expected.rows.values() for row in getattr(own, name)]
+        assert rows_of(out, name, type(rows[0])) == Counter(rows), name
+    assert rows_of(out, "transitions", Hop) == Counter(expected.hops)
+    assert rows_of(out, "rebalances", Rebalance) == Counter(expected.rebalances)
+    ends = Counter((c.group, c.member, c.life, c.end) for c in expected.coverage)
+    lives = parquet.read_table(out / "lives.parquet").to_pylist()
+    assert Counter((row["group"], row["member"], row["number"], row["end_known"]) for row in lives) == ends
+
+
+def rows_of(out: Path, stage: str, cls: type) -> Counter[object]:
+    """The rows of a stage as instances, counted."""
+    return Counter(map(columns.reader(cls), parquet.read_table(out / f"{stage}.parquet").to_pylist()))
 
 
 # -- generated traces -----------------------------------------------------------------------------------------
@@ -69,11 +91,13 @@ def test_generated_traces(spark: SparkSession, tmp_path: Path) -> None:
     for seed in range(GROUPS):
         write_group(logs, seed)
     found = run([logs], tmp_path / "out", format="trace")["findings"]
-    expected = local.audit_files(logs.rglob("*.jsonl")).findings
-    kinds = {one.kind for one in expected}
-    assert len({one.group for one in expected}) > GROUPS // 2
+    expected = local.audit_files(logs.rglob("*.jsonl"))
+    kinds = {one.kind for one in expected.findings}
+    assert len({one.group for one in expected.findings}) > GROUPS // 2
     assert {FindingKind.DOUBLE_OWNERSHIP, FindingKind.UNOWNED_PARTITION, FindingKind.ILLEGAL_TRANSITION} <= kinds
-    assert without_unparsed(found) == [as_told(one) for one in expected]
+    # Two machines of one member may be stuck at once in states of one name; the pipeline says what is the same once.
+    assert without_unparsed(found) == [as_told(one) for one in dict.fromkeys(expected.findings)]
+    assert_same_rows(tmp_path / "out", expected)
 
 
 def write_group(logs: Path, seed: int) -> None:
