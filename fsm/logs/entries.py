@@ -100,9 +100,11 @@ def assemble(runs: Iterable[Run], formats: Sequence[Format]) -> Iterator[Entry]:
                 cut = cut or was_cut
             else:
                 if owners:
-                    yield Entry(head, head_number, owners, _joined(first, more) if more else _bare(first), cut)
+                    yield Entry(
+                        head, head_number, owners, _joined(first, more) if more else first.removesuffix(b"\r"), cut
+                    )
                 if not found:
-                    yield Entry(offset, number, (), _bare(line), was_cut)
+                    yield Entry(offset, number, (), line.removesuffix(b"\r"), was_cut)
                 head, head_number, first, cut, owners = offset, number, line, was_cut, found
                 if more:
                     more = []
@@ -127,9 +129,5 @@ def _headers(formats: Sequence[Format]) -> _Headers:
     return tuple((header.match, its) for header, its in shared.items())
 
 
-def _bare(line: bytes) -> bytes:
-    return line.removesuffix(b"\r")
-
-
 def _joined(first: bytes, more: Sequence[bytes]) -> bytes:
-    return _bare(b"\n".join((first, *more)).replace(b"\r\n", b"\n"))
+    return b"\n".join((first, *more)).replace(b"\r\n", b"\n").removesuffix(b"\r")

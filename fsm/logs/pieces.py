@@ -71,12 +71,13 @@ class PieceReader:
 
         Raises one of `READ_ERRORS` where the file cannot be read any further; what came before stands.
         """
+        start, end = self.piece.start, self.piece.end
         with _opened(self.piece) as opened:
             handle = _UntilBroken(opened)
             for entry in assemble(self.runs(handle), self.formats):
-                if entry.offset >= self.piece.end:
+                if entry.offset >= end:
                     return
-                if entry.offset >= self.piece.start:
+                if entry.offset >= start:
                     yield entry
             if handle.problem is not None:
                 raise handle.problem
