@@ -63,7 +63,11 @@ def new_member(config: ClassicConfig) -> ClassicMember:
 
 
 def step(member: ClassicMember, given: ClassicInput, now_ms: int) -> Step:
-    """The member after `given`. Raises `LocalProtocolError` for an input that makes no sense, and changes nothing then."""
+    """The member after `given`.
+
+    Raises `LocalProtocolError` for the end of a callback that is not open, and for what is no input; the member
+    given stays as it was.
+    """
     handler = HANDLERS.get(type(given))
     if handler is None:
         raise LocalProtocolError(f"{type(given).__name__} is no input of a classic member")

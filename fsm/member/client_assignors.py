@@ -8,7 +8,7 @@ what another one still holds; among assignments of equal worth it may choose ano
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
@@ -64,22 +64,27 @@ def assign_cooperative_sticky(
     members: Mapping[Candidate, Subscription], counts: PartitionCounts
 ) -> dict[str, Partitions]:
     """A balanced assignment near the last one, less what members must give up first."""
-    existing = {(topic, n) for topic, count in counts for n in range(count)}
-    held = _held(members, existing)
-    wanted = _balanced(members, {c: [*mine] for c, mine in held.items()}, existing)
-    holder = {p: candidate for candidate, mine in held.items() for p in mine}
+    claims = _claims(members, {(topic, n) for topic, count in counts for n in range(count)})
+    held: dict[Candidate, list[TopicPartition]] = {candidate: [] for candidate in sorted(members)}
+    for p, claimants in claims.items():
+        if len(claimants) == 1:
+            held[claimants[0]].append(p)
+    wanted = _balanced(members, held, claims)
     return {
-        candidate.member_id: partitions(p for p in mine if holder.get(p, candidate) is candidate)
+        candidate.member_id: partitions(p for p in mine if claims[p] in ([], [candidate]))
         for candidate, mine in wanted.items()
     }
 
 
-def _held(
+def _claims(
     members: Mapping[Candidate, Subscription], existing: set[TopicPartition]
-) -> dict[Candidate, list[TopicPartition]]:
-    """What each member holds by right: of two that claim a partition, the one of the later generation, else nobody."""
+) -> dict[TopicPartition, list[Candidate]]:
+    """Who holds each partition by right: of those that claim it, who does so with the latest generation.
+
+    Several of one generation: nobody knows who is right, and all have to give it up.
+    """
     latest: dict[TopicPartition, int] = {}
-    claims: dict[TopicPartition, list[Candidate]] = {}
+    claims: dict[TopicPartition, list[Candidate]] = {p: [] for p in sorted(existing)}
     for candidate in sorted(members):
         generation = _generation(members[candidate])
         for p in members[candidate].owned_partitions:
@@ -89,11 +94,7 @@ def _held(
                 latest[p], claims[p] = generation, []
             if generation == latest[p]:
                 claims[p].append(candidate)
-    held: dict[Candidate, list[TopicPartition]] = {candidate: [] for candidate in sorted(members)}
-    for p, candidates in sorted(claims.items()):
-        if len(candidates) == 1:
-            held[candidates[0]].append(p)
-    return held
+    return claims
 
 
 def _generation(subscription: Subscription) -> int:
@@ -106,11 +107,11 @@ def _generation(subscription: Subscription) -> int:
 def _balanced(
     members: Mapping[Candidate, Subscription],
     given: dict[Candidate, list[TopicPartition]],
-    existing: set[TopicPartition],
+    existing: Iterable[TopicPartition],
 ) -> dict[Candidate, list[TopicPartition]]:
     """Free partitions go to who has least; then who has two more than another gives it one, until nobody has."""
     taken = {p for mine in given.values() for p in mine}
-    for p in sorted(existing - taken):
+    for p in sorted({*existing} - taken):
         takers = [c for c in given if p[0] in members[c].topics]
         if takers:
             given[_least(takers, given)].append(p)
