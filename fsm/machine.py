@@ -38,7 +38,7 @@ from transitions.extensions.asyncio import AsyncMachine, HierarchicalAsyncMachin
 from transitions.extensions.nesting import NestedState
 
 from fsm.errors import FsmError
-from fsm.table import Ignore, Row, Symbol, Table
+from fsm.table import Cell, Ignore, Row, Symbol, Table
 from fsm.trace import Kind
 
 SEPARATOR = "."
@@ -216,7 +216,8 @@ class _Steps:
         if step is not None and step[0] is event:
             del self._began[id(event.model)]
             if event.error is None:
-                self._record(event.model, step[1], self.events[event.event.name])
+                name = self.events[event.event.name]
+                self._record(event.model, step[1], name, self._cells[step[1], name])
 
     def refuse(self, model: object, name: str) -> None:
         """Raises for an event inside the step of another one."""
@@ -231,12 +232,9 @@ class _Steps:
         except FsmError as illegal:
             raise illegal from None
 
-    def _record(self, model: object, state: Symbol, event: Symbol) -> None:
+    def _record(self, model: object, state: Symbol, event: Symbol, cell: Cell) -> None:
         logger = self.loggers[id(model)]
-        if not _wants_info(logger):
-            return
-        cell = self._cells[state, event]
-        if cell.ignored:
+        if cell.ignored or not _wants_info(logger):
             return
         entry: dict[str, Any] = {"state": state.name, "next_state": cell.target.name}
         if cell.effects:

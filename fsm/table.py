@@ -167,33 +167,33 @@ class Compiled(dict[tuple[Symbol, Symbol], Cell]):
         self.name = name
         self.initial = initial
         self.terminal = terminal
-        self.by_state: Mapping[Symbol, Mapping[Symbol, Cell]] = _by_state(name, cells)
+        self.by_state: Mapping[Symbol, Mapping[Symbol, Cell]] = _by_state(self)
 
     def __missing__(self, key: tuple[Symbol, Symbol]) -> Cell:
         state, event = key
         raise IllegalTransition(self.name, state, event, tuple(self.by_state.get(state, ())))
 
 
-class _StateCells(dict[Symbol, Cell]):
-    """The cells of one state by event."""
+class StateCells(dict[Symbol, Cell]):
+    """The cells of one state by event: `compiled.by_state[state]`."""
 
-    __slots__ = ("name", "state")
+    __slots__ = ("state", "table")
 
-    def __init__(self, name: str, state: Symbol) -> None:
+    def __init__(self, table: Compiled, state: Symbol) -> None:
         super().__init__()
-        self.name = name
+        self.table = table
         self.state = state
 
     def __missing__(self, event: Symbol) -> Cell:
-        raise IllegalTransition(self.name, self.state, event, tuple(self))
+        raise IllegalTransition(self.table.name, self.state, event, tuple(self))
 
 
-def _by_state(name: str, cells: Mapping[tuple[Symbol, Symbol], Cell]) -> dict[Symbol, _StateCells]:
-    found: dict[Symbol, _StateCells] = {}
-    for (state, event), cell in cells.items():
-        found.setdefault(state, _StateCells(name, state))[event] = cell
-    for cell in cells.values():  # a state without cells still answers: everything is illegal there
-        found.setdefault(cell.target, _StateCells(name, cell.target))
+def _by_state(table: Compiled) -> dict[Symbol, StateCells]:
+    found: dict[Symbol, StateCells] = {}
+    for (state, event), cell in table.items():
+        found.setdefault(state, StateCells(table, state))[event] = cell
+    for cell in table.values():  # a state without cells still answers: everything is illegal there
+        found.setdefault(cell.target, StateCells(table, cell.target))
     return found
 
 

@@ -1,0 +1,52 @@
+"""Tests for an implementation of your own, taken from a table: coverage, tours, and random runs with an oracle.
+
+Three things to do with a table of `fsm.tables`, or with one of your own:
+
+* **Which rows did my tests take?** `pytest --fsm-coverage` prints every row that no test took, with its clause
+  (`fsm.testing.plugin`; `fsm.testing.coverage` without pytest).
+* **Take them all.** `all_transitions(TABLE).params()` are test cases that take every row, in the fewest steps there
+  are; `n_switch(TABLE, 1)` every pair of rows; `all_refusals(TABLE)` every event that must be refused
+  (`fsm.testing.tours`, `fsm.testing.trial`).
+* **Take them in ways nobody thought of.** `machine_from(TABLE, MyAdapter).TestCase` is a Hypothesis state machine
+  (`fsm.testing.stateful`).
+
+An adapter says how to reach the implementation, and that is all a user writes:
+
+    class MyAdapter(Adapter):
+        refuses = (UnexpectedMessage,)           # optional: what an illegal event raises
+
+        def __init__(self):
+            self.consumer = MyConsumer(self.note)
+            self.noted = []
+
+        def note(self, order):
+            self.noted.append(order)             # "commit_offsets", "leave_group", ...
+
+        def send(self, event):
+            self.noted.clear()
+            HAPPENS[event](self.consumer)        # {Event.LEFT: MyConsumer.left, ...}
+            return self.noted
+
+        def state(self):
+            return self.consumer.status
+
+    @pytest.mark.parametrize("case", all_transitions(TABLE, ignored=True).params())
+    def test_my_consumer_does_what_the_notes_say(case):
+        follow(case, MyAdapter)
+
+    TestMyConsumer = machine_from(TABLE, MyAdapter).TestCase
+
+A difference is shown by the shortest sequence of events there is, with the row of the table. Here a prototype takes the
+callback of an older reconciliation for that of the one under way:
+
+    consumer-member-notes: the implementation differs after 4 events
+        1  in UNSUBSCRIBED  SUBSCRIBED
+        2  in JOINING       JOIN_HEARTBEAT_SENT
+        3  in STABLE        ASSIGNMENT_RECEIVED
+        4  in RECONCILING   ABANDONED_STEP_ENDED
+      table     RECONCILING on ABANDONED_STEP_ENDED: DROP_RECONCILIATION, RECONCILE [list: UNSUBSCRIBING, FENCED (how to cancel)]
+      expected  state RECONCILING; effects DROP_RECONCILIATION, RECONCILE
+      got       state ACK; effects HEARTBEAT_NOW
+
+This package imports nothing by itself; `stateful` needs Hypothesis, `plugin` and `Tour.params` need pytest.
+"""  # noqa: E501

@@ -1,0 +1,234 @@
+"""Which rows of which tables a stretch of Python code took.
+
+    with Recorder() as recorder:
+        ...                           # step compiled tables, run bound models
+    print("\\n".join(report(recorder.coverage())))
+
+A row is taken when `compiled[state, event]` or `compiled.by_state[state][event]` answers, which is what a step does;
+`bind` asks the table at the end of every step that did not fail. Reading a table in another way (`get`, `items`, the
+drawing of it) takes nothing. A step costs nothing while no recorder is running: recording puts a Python method in
+the place of the dict look-up, and stopping removes it again.
+
+Counted are cells, since a row for six states can be right in five of them. A state counts when a taken row starts in
+it or enters it, on the way through included. What is declared, yet cannot be reached from the initial state, is no
+part of the sum.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from fsm.errors import FsmError
+from fsm.table import Cell, Compiled, Row, StateCells, Symbol
+
+Pair = tuple[str, str]
+"""Names of a state and an event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a table: what it does, and where."""
+
+    clause: str
+    does: str
+    enters: tuple[str, ...]
+    ignored: bool
+    cells: tuple[Pair, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a report needs of a table; equal for equal tables, also of different processes."""
+
+    name: str
+    states: tuple[str, ...]
+    lines: tuple[Line, ...]
+
+
+Coverage = dict[Shape, set[Pair]]
+"""The cells taken, by table."""
+
+
+class Recorder:
+    """Notes what every compiled table is asked for between `start` and `stop`. One at a time."""
+
+    _running: Recorder | None = None
+
+    def __init__(self) -> None:
+        self._asked: dict[int, tuple[Compiled, set[tuple[Symbol, Symbol]]]] = {}
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Begins to note. Raises `FsmError` while another recorder does."""
+        if Recorder._running is not None:
+            raise FsmError("a recorder of transition coverage is running already")
+        Recorder._running = self
+        asked = self._of
+
+        def cell_of_pair(cells: Compiled, pair: tuple[Symbol, Symbol]) -> Cell:
+            cell = dict.__getitem__(cells, pair)
+            asked(cells).add(pair)
+            return cell
+
+        def cell_of_event(cells: StateCells, event: Symbol) -> Cell:
+            cell = dict.__getitem__(cells, event)
+            asked(cells.table).add((cells.state, event))
+            return cell
+
+        Compiled.__getitem__ = cell_of_pair  # type: ignore[method-assign, assignment]
+        StateCells.__getitem__ = cell_of_event  # type: ignore[method-assign, assignment]
+
+    def stop(self) -> None:
+        """Ends it; stepping costs what it did before. Does nothing if this recorder is not running."""
+        if Recorder._running is self:
+            Recorder._running = None
+            del Compiled.__getitem__, StateCells.__getitem__
+
+    def coverage(self) -> Coverage:
+        """What was taken so far, in the order in which tables were first asked."""
+        found: Coverage = {}
+        for compiled, pairs in list(self._asked.values()):
+            taken = {(state.name, event.name) for state, event in list(pairs)}
+            found.setdefault(shape_of(compiled), set()).update(taken)
+        return found
+
+    def _of(self, compiled: Compiled) -> set[tuple[Symbol, Symbol]]:
+        return self._asked.setdefault(id(compiled), (compiled, set()))[1]
+
+
+def shape_of(compiled: Compiled) -> Shape:
+    """The table's states and lines that can be reached, in table order by state and event."""
+    reached = _reached(compiled)
+    lines: dict[int, list[tuple[Pair, Cell]]] = {}
+    for (state, event), cell in compiled.items():
+        if state in reached:
+            lines.setdefault(id(cell.source), []).append(((state.name, event.name), cell))
+    entered = dict.fromkeys((compiled.initial, *reached, *(s for c in compiled.values() for s in c.path)))
+    states = sorted(entered, key=lambda state: state.code)
+    return Shape(
+        compiled.name,
+        tuple(state.name for state in states),
+        tuple(_line(cells) for cells in lines.values()),
+    )
+
+
+def _line(cells: list[tuple[Pair, Cell]]) -> Line:
+    _, cell = cells[0]
+    does = ", ".join(step.name for step in cell.steps)
+    return Line(
+        clause=cell.source.clause,
+        does=does if isinstance(cell.source, Row) else cell.source.why,
+        enters=tuple(state.name for state in cell.path),
+        ignored=cell.ignored,
+        cells=tuple(pair for pair, _ in cells),
+    )
+
+
+def _reached(compiled: Compiled) -> set[Symbol]:
+    """States where a machine that begins in the initial state can come to rest."""
+    reached, frontier = {compiled.initial}, [compiled.initial]
+    while frontier:
+        for cell in compiled.by_state.get(frontier.pop(), {}).values():
+            if cell.target not in reached:
+                reached.add(cell.target)
+                frontier.append(cell.target)
+    return reached
+
+
+def merge(into: Coverage, other: Mapping[Shape, Collection[Pair]]) -> None:
+    """Adds what another process took."""
+    for shape, taken in other.items():
+        into.setdefault(shape, set()).update(taken)
+
+
+def to_json(coverage: Coverage) -> str:
+    """One line of JSON that `from_json` reads; the same coverage gives the same text."""
+    return json.dumps([{**asdict(shape), "taken": sorted(taken)} for shape, taken in coverage.items()])
+
+
+def from_json(text: str) -> Coverage:
+    """What `to_json` wrote."""
+    return {_shape(entry): {(state, event) for state, event in entry["taken"]} for entry in json.loads(text)}
+
+
+def _shape(entry: dict[str, Any]) -> Shape:
+    lines = [
+        Line(
+            clause=line["clause"],
+            does=line["does"],
+            enters=tuple(line["enters"]),
+            ignored=line["ignored"],
+            cells=tuple((state, event) for state, event in line["cells"]),
+        )
+        for line in entry["lines"]
+    ]
+    return Shape(entry["name"], tuple(entry["states"]), tuple(lines))
+
+
+def percent(shape: Shape, taken: Collection[Pair]) -> float:
+    """Transitions taken, of those there are, in percent."""
+    rows = _cells(shape, ignored=False)
+    return 100 * sum(pair in taken for pair in rows) / len(rows) if rows else 100.0
+
+
+def report(coverage: Coverage) -> Iterator[str]:
+    """Lines for people: per table what was taken, then every row that never was, with its clause."""
+    for shape, taken in coverage.items():
+        rows, ignores = _cells(shape, ignored=False), _cells(shape, ignored=True)
+        seen = _states(shape, taken)
+        parts = [
+            f"{sum(state in seen for state in shape.states)} of {len(shape.states)} states",
+            f"{sum(pair in taken for pair in rows)} of {len(rows)} transitions ({percent(shape, taken):.1f} %)",
+        ]
+        if ignores:
+            parts.append(f"{sum(pair in taken for pair in ignores)} of {len(ignores)} ignored cells")
+        yield f"{shape.name}: {', '.join(parts)}"
+        yield from _never(shape, taken)
+
+
+def _never(shape: Shape, taken: Collection[Pair]) -> Iterator[str]:
+    missing = [(line, [pair for pair in line.cells if pair not in taken]) for line in shape.lines if not line.ignored]
+    missing = [(line, pairs) for line, pairs in missing if pairs]
+    if not missing:
+        return
+    yield "  never taken:"
+    wide = min(max(len(line.clause) for line, _ in missing), 40)
+    for line, pairs in missing:
+        partly = "" if len(pairs) == len(line.cells) else f" ({len(pairs)} of {len(line.cells)} cells)"
+        for states, events in _blocks(pairs):
+            where = f"{', '.join(states)} on {', '.join(events)}{partly}"
+            yield f"    {line.clause or '-':{wide}}  {where}: {line.does or 'stays, orders nothing'}"
+
+
+def _blocks(pairs: Iterable[Pair]) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """The pairs as few groups of states on events: states with the same events stand together."""
+    events: dict[str, list[str]] = {}
+    for state, event in pairs:
+        events.setdefault(state, []).append(event)
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for state, missed in events.items():
+        groups.setdefault(tuple(missed), []).append(state)
+    for missed_by_all, states in groups.items():
+        yield tuple(states), missed_by_all
+
+
+def _cells(shape: Shape, *, ignored: bool) -> list[Pair]:
+    return [pair for line in shape.lines if line.ignored is ignored for pair in line.cells]
+
+
+def _states(shape: Shape, taken: Collection[Pair]) -> set[str]:
+    seen: set[str] = set()
+    for line in shape.lines:
+        for state, event in line.cells:
+            if (state, event) in taken:
+                seen.update((state, *line.enters))
+    return seen

@@ -1,0 +1,152 @@
+"""A pytest plugin that says which rows of which tables the tests of a session took.
+
+    pytest --fsm-coverage                          every table that was stepped or bound
+    pytest --fsm-coverage=consumer-member,my_package.tables:TABLE
+    pytest --fsm-coverage-fail-under=90            exit status 1 below 90 % of the transitions of any of them
+
+pytest loads it by its entry point, so it imports next to nothing and adds two options; everything else happens when
+one of them is given. Workers of pytest-xdist hand what they took to the process that started them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from fsm.table import Table
+    from fsm.testing.coverage import Coverage
+
+_OUTPUT = "fsm_coverage"
+"""Where a worker of pytest-xdist leaves what it took."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The two options."""
+    group = parser.getgroup("fsm", "state tables")
+    group.addoption(
+        "--fsm-coverage",
+        nargs="?",
+        const="",
+        metavar="TABLE,...",
+        help="print the rows of state tables that no test took: of those named (fsm's by name, others as"
+        " package.module:NAME), or of every table that a test stepped or bound",
+    )
+    group.addoption(
+        "--fsm-coverage-fail-under",
+        type=float,
+        metavar="PCT",
+        help="fail if fewer transitions of any such table were taken",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Begins to record if asked to. Raises `pytest.UsageError` for a table that there is not."""
+    named, least = config.getoption("--fsm-coverage"), config.getoption("--fsm-coverage-fail-under")
+    if named is not None or least is not None:
+        names = [name.strip() for name in (named or "").split(",") if name.strip()]
+        config.pluginmanager.register(TransitionCoverage(names, least), "fsm-transition-coverage")
+
+
+class TransitionCoverage:
+    """Records while registered, and reports at the end."""
+
+    def __init__(self, names: list[str], least: float | None) -> None:
+        from fsm.testing.coverage import Recorder, shape_of  # noqa: PLC0415
+
+        self._only = [shape_of(_table(name).compiled) for name in names]
+        self._least = least
+        self._lost = 0
+        self._found: Coverage = {}
+        self._recorder = Recorder()
+        self._recorder.start()
+
+    def pytest_unconfigure(self) -> None:
+        """Stops recording."""
+        self._recorder.stop()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Takes over what a worker of pytest-xdist took."""
+        from fsm.testing.coverage import from_json, merge  # noqa: PLC0415
+
+        output = getattr(node, "workeroutput", {})
+        if _OUTPUT in output:
+            merge(self._found, from_json(output[_OUTPUT]))
+        else:
+            self._lost += 1
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Hands over in a worker; elsewhere turns a session that passed into one that failed below the threshold."""
+        from fsm.testing.coverage import merge, to_json  # noqa: PLC0415
+
+        merge(self._found, self._recorder.coverage())
+        output = getattr(session.config, "workeroutput", None)
+        if output is not None:
+            output[_OUTPUT] = to_json(self._found)
+        elif session.exitstatus == pytest.ExitCode.OK and self._too_low():
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Prints the report."""
+        from fsm.testing.coverage import report  # noqa: PLC0415
+
+        reported = self._reported()
+        terminalreporter.write_sep("=", "transitions taken")
+        for line in report(reported):
+            terminalreporter.write_line(line)
+        if not reported:
+            terminalreporter.write_line("no table was stepped or bound")
+        if self._lost:
+            terminalreporter.write_line(f"{self._lost} workers ended without saying what they took")
+        for line in self._too_low():
+            terminalreporter.write_line(f"FAILED: {line}", red=True)
+
+    def _reported(self) -> Coverage:
+        """Tables that were named, or all that were met."""
+        if not self._only:
+            return self._found
+        return {shape: self._found.get(shape, set()) for shape in self._only}
+
+    def _too_low(self) -> list[str]:
+        from fsm.testing.coverage import percent  # noqa: PLC0415
+
+        if self._least is None:
+            return []
+        reported = self._reported()
+        if not reported:
+            return ["a share of transitions is asked for, and no table was stepped or bound"]
+        shares = {shape.name: percent(shape, taken) for shape, taken in reported.items()}
+        low = [(name, share) for name, share in shares.items() if share < self._least]
+        return [f"{name}: {share:.1f} % of the transitions, less than {self._least:g} %" for name, share in low]
+
+
+def _table(name: str) -> Table:
+    """A table of this package by its name, or another one as module:NAME."""
+    from fsm.errors import InputError  # noqa: PLC0415
+    from fsm.tables import find  # noqa: PLC0415
+
+    if ":" in name:
+        return _imported(name)
+    try:
+        return find(name)
+    except InputError as unknown:
+        hint = "before a path write --fsm-coverage=NAME, or --fsm-coverage= for every table"
+        raise pytest.UsageError(f"--fsm-coverage: {unknown} ({hint})") from None
+
+
+def _imported(name: str) -> Table:
+    from importlib import import_module  # noqa: PLC0415
+
+    from fsm.table import Table  # noqa: PLC0415
+
+    module, _, attribute = name.partition(":")
+    try:
+        table = getattr(import_module(module), attribute, None)
+    except ImportError as missing:
+        raise pytest.UsageError(f"--fsm-coverage: {name}: {missing}") from None
+    if not isinstance(table, Table):
+        raise pytest.UsageError(f"--fsm-coverage: {name} is no fsm.Table")
+    return table
