@@ -44,7 +44,7 @@ def resolve(
     learnt = {**names, **{i: metadata[i] for i, _ in target.partitions if i in metadata}}
     resolved = tuple((i, numbers) for i, numbers in target.partitions if i in learnt)
     missing = tuple(i for i, _ in target.partitions if i not in learnt)
-    known = names if learnt == dict(names) else TopicNames(learnt)
+    known = next((known for known in (names, metadata) if learnt == dict(known)), None) or TopicNames(learnt)
     return LocalAssignment(target.local_epoch, resolved), known, missing
 
 

@@ -290,6 +290,9 @@ class ConsumerMember:
     def _shut_down(self, now_ms: int) -> None:
         self._drain(now_ms)
         self._step(CloseFlush(), now_ms)
+        for awaited in self.member.awaited:
+            failed = "callback could not be completed before the consumer closed"
+            self._step(ConsumerRebalanceListenerCallbackCompletedEvent(awaited.ticket, failed), now_ms)
         self._closing, self.closed = None, True
         self._background.clear()
         self._finish(self._reaper.close())

@@ -1,0 +1,346 @@
+"""The two queues of a consumer, told as the design notes draw them: who calls whom, in order.
+
+U is the user, PAC the consumer in the application's thread, CRL the listener, BEQ and AEQ the two queues; BG is the
+background thread, which the notes leave out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from fsm.kafka.assignment import Partitions, TopicNames
+from fsm.kafka.config import ConsumerConfig
+from fsm.kafka.events import (
+    ApplicationEvent,
+    ApplyAssignmentEvent,
+    AsyncPollEvent,
+    BackgroundEvent,
+    ConsumerRebalanceListenerCallbackCompletedEvent,
+    ErrorEvent,
+    KafkaError,
+    ListenerMethod,
+    PartitionsAssignedEvent,
+    PartitionsRemovedEvent,
+    TopicSubscriptionChangeEvent,
+)
+from fsm.kafka.messages import ConsumerGroupHeartbeatResponse
+from fsm.member.effects import Transition
+from fsm.member.inputs import Answered, CoordinatorFound, MetadataUpdated
+from fsm.member.queues import CompletableEventReaper, EventQueue, InvokeListener, Outcome, process
+from fsm.member.shell import ConsumerMember
+
+A, B = ("t", 0), ("t", 1)
+
+
+class Diagram:
+    """A consumer of one thread that writes down every arrow of a poll()."""
+
+    def __init__(self, *, listener: bool, throws: str = "") -> None:
+        self.listener, self.throws = listener, throws
+        self.arrows: list[str] = []
+        self.member = ConsumerMember(
+            ConsumerConfig("g", enable_auto_commit=False), member_id="M", now_ms=0, spoken="4.4.0"
+        )
+        self.member.receive(CoordinatorFound(), 0)
+        self.member.receive(MetadataUpdated(TopicNames({"T": "t"})), 0)
+        self.member.submit(TopicSubscriptionChangeEvent(("t",), listener))
+        self.member.submit(AsyncPollEvent())
+        self.request = self.member.poll(0).unsent_requests[0]
+
+    def target(self, *numbers: int) -> None:
+        """The coordinator names a target, and the background thread reconciles as far as it can alone."""
+        assigned = (("T", numbers),) if numbers else ()
+        self.member.receive(Answered(self.request, ConsumerGroupHeartbeatResponse(1, 1_000, assigned)), 1)
+        self.member.submit(AsyncPollEvent())
+        self.turn()
+
+    def turn(self) -> None:
+        """The background thread turns its loop until it has nothing to do."""
+        while True:
+            result = self.member.poll(2)
+            self.arrows += [
+                f"BG: {n.source.name} to {n.target.name}" for n in result.notices if isinstance(n, Transition)
+            ]
+            if result.time_until_next_poll_ms > 0:
+                return
+
+    def poll(self) -> Outcome:
+        """U -> PAC: poll(), with every arrow of its pass over background events."""
+        self.arrows = ["U -> PAC: poll"]
+        taken: list[BackgroundEvent] = []
+        self.arrows.append("PAC -> BEQ: poll")
+        while (event := self.member.next_background_event()) is not None:
+            taken.append(event)
+        passing = process(taken, listener=self.listener)
+        answer: KafkaError | None = None
+        while True:
+            try:
+                asked = passing.send(answer)
+            except StopIteration as done:
+                self.arrows.append("PAC -> U: return")
+                outcome: Outcome = done.value
+                return outcome
+            answer = self.call(asked) if isinstance(asked, InvokeListener) else self.add(asked)
+
+    def call(self, asked: InvokeListener) -> KafkaError | None:
+        self.arrows.append(f"PAC -> CRL: {asked.method.value} {shown(asked.partitions)}")
+        if asked.method.value == self.throws:
+            self.arrows.append("CRL -> PAC: throws")
+            return KafkaError("KafkaException", "User rebalance callback throws an error")
+        return None
+
+    def add(self, event: ApplicationEvent) -> None:
+        self.arrows.append(f"PAC -> AEQ: add {told(event)}")
+        self.member.submit(event)
+        self.turn()
+
+
+def shown(these: Partitions) -> str:
+    return "[" + ", ".join(f"{topic}-{number}" for topic, number in these) + "]"
+
+
+def told(event: ApplicationEvent) -> str:
+    match event:
+        case ConsumerRebalanceListenerCallbackCompletedEvent(error=None):
+            return "callback completed"
+        case ConsumerRebalanceListenerCallbackCompletedEvent(error=error):
+            return f"callback completed with {error!r}"
+        case ApplyAssignmentEvent(full=full):
+            return f"apply assignment {shown(full)}"
+    raise AssertionError(event)
+
+
+def test_assign_with_a_listener() -> None:
+    """poll() takes the assigned event, applies it, runs the callback and reports its end, which acknowledges."""
+    consumer = Diagram(listener=True)
+    consumer.target(0, 1)
+    assert consumer.poll() == Outcome()
+    assert consumer.arrows == [
+        "U -> PAC: poll",
+        "PAC -> BEQ: poll",
+        "PAC -> AEQ: add apply assignment [t-0, t-1]",
+        "PAC -> CRL: on_partitions_assigned [t-0, t-1]",
+        "PAC -> AEQ: add callback completed",
+        "BG: RECONCILING to ACKNOWLEDGING",
+        "BG: ACKNOWLEDGING to STABLE",
+        "PAC -> U: return",
+    ]
+
+
+def test_assign_without_a_listener() -> None:
+    """Without a listener the assignment is applied and its end reported; nothing is called."""
+    consumer = Diagram(listener=False)
+    consumer.target(0, 1)
+    consumer.poll()
+    assert consumer.arrows == [
+        "U -> PAC: poll",
+        "PAC -> BEQ: poll",
+        "PAC -> AEQ: add apply assignment [t-0, t-1]",
+        "PAC -> AEQ: add callback completed",
+        "BG: RECONCILING to ACKNOWLEDGING",
+        "BG: ACKNOWLEDGING to STABLE",
+        "PAC -> U: return",
+    ]
+
+
+def test_assign_with_a_listener_that_raises() -> None:
+    """The end is reported with the error, poll() has it to throw, and the run begins anew."""
+    consumer = Diagram(listener=True, throws="on_partitions_assigned")
+    consumer.target(0)
+    assert consumer.poll().first == KafkaError("KafkaException", "User rebalance callback throws an error")
+    assert consumer.arrows == [
+        "U -> PAC: poll",
+        "PAC -> BEQ: poll",
+        "PAC -> AEQ: add apply assignment [t-0]",
+        "PAC -> CRL: on_partitions_assigned [t-0]",
+        "CRL -> PAC: throws",
+        "PAC -> AEQ: add callback completed with 'User rebalance callback throws an error'",
+        "PAC -> U: return",
+    ]
+    assert consumer.member.member.subscription.fetchable == ()
+
+
+def settled(*, listener: bool, throws: str = "") -> Diagram:
+    """A consumer that owns two partitions and is about to lose the second."""
+    consumer = Diagram(listener=listener)
+    consumer.target(0, 1)
+    consumer.poll()
+    consumer.throws = throws
+    consumer.target(0)
+    return consumer
+
+
+def test_revoke_with_a_listener() -> None:
+    """poll() takes the revoke event, runs the listener, adds the revoked event; only the next poll() is assigned."""
+    consumer = settled(listener=True)
+    consumer.poll()
+    assert consumer.arrows == [
+        "U -> PAC: poll",
+        "PAC -> BEQ: poll",
+        "PAC -> CRL: on_partitions_revoked [t-1]",
+        "PAC -> AEQ: add callback completed",
+        "PAC -> U: return",
+    ]
+    consumer.poll()
+    assert consumer.arrows == [
+        "U -> PAC: poll",
+        "PAC -> BEQ: poll",
+        "PAC -> AEQ: add apply assignment [t-0]",
+        "PAC -> CRL: on_partitions_assigned []",
+        "PAC -> AEQ: add callback completed",
+        "BG: RECONCILING to ACKNOWLEDGING",
+        "BG: ACKNOWLEDGING to STABLE",
+        "PAC -> U: return",
+    ]
+
+
+def test_revoke_without_a_listener() -> None:
+    """Nobody is asked: what is left is applied at once."""
+    consumer = settled(listener=False)
+    consumer.poll()
+    assert consumer.arrows == [
+        "U -> PAC: poll",
+        "PAC -> BEQ: poll",
+        "PAC -> AEQ: add apply assignment [t-0]",
+        "PAC -> AEQ: add callback completed",
+        "BG: RECONCILING to ACKNOWLEDGING",
+        "BG: ACKNOWLEDGING to STABLE",
+        "PAC -> U: return",
+    ]
+
+
+def test_revoke_with_a_listener_that_raises() -> None:
+    """The run fails, nothing is assigned, and the next poll asks for the same callback again."""
+    consumer = settled(listener=True, throws="on_partitions_revoked")
+    assert consumer.poll().first is not None
+    assert consumer.arrows == [
+        "U -> PAC: poll",
+        "PAC -> BEQ: poll",
+        "PAC -> CRL: on_partitions_revoked [t-1]",
+        "CRL -> PAC: throws",
+        "PAC -> AEQ: add callback completed with 'User rebalance callback throws an error'",
+        "PAC -> U: return",
+    ]
+    assert consumer.member.member.subscription.owned == (A, B)
+    consumer.member.submit(AsyncPollEvent())
+    consumer.turn()
+    consumer.poll()
+    assert consumer.arrows[2] == "PAC -> CRL: on_partitions_revoked [t-1]"
+
+
+# One pass by itself
+
+ASSIGNED = PartitionsAssignedEvent(2, (A,), (A,))
+LOST = PartitionsRemovedEvent(1, ListenerMethod.LOST, (B,))
+WRONG = ErrorEvent(KafkaError("TOPIC_AUTHORIZATION_FAILED", "t"))
+
+
+def passed(
+    events: list[BackgroundEvent], answer: Callable[[object], KafkaError | None], **how: bool
+) -> tuple[list[object], Outcome]:
+    asked: list[object] = []
+    passing = process(events, **how)  # type: ignore[arg-type]
+    given: KafkaError | None = None
+    while True:
+        try:
+            asked.append(passing.send(given))
+        except StopIteration as done:
+            return asked, done.value
+        given = answer(asked[-1])
+
+
+def test_first_error_is_thrown_and_the_others_are_kept() -> None:
+    """Every event is processed; the first error comes first, the others are for the log."""
+    threw = KafkaError("KafkaException", "lost threw")
+    asked, outcome = passed(
+        [WRONG, LOST, WRONG], lambda a: threw if isinstance(a, InvokeListener) else None, listener=True
+    )
+    assert outcome == Outcome(WRONG.error, (threw, WRONG.error))
+    assert asked == [
+        InvokeListener(ListenerMethod.LOST, (B,)),
+        ConsumerRebalanceListenerCallbackCompletedEvent(1, "lost threw"),
+    ]
+
+
+def test_assignment_that_cannot_be_applied_calls_nobody() -> None:
+    """The run is told that it failed, and poll() throws."""
+    refused = KafkaError("IllegalStateException", "assigned by hand")
+    asked, outcome = passed(
+        [ASSIGNED], lambda a: refused if isinstance(a, ApplyAssignmentEvent) else None, listener=True
+    )
+    assert asked == [
+        ApplyAssignmentEvent(2, (A,), (A,)),
+        ConsumerRebalanceListenerCallbackCompletedEvent(2, "assigned by hand"),
+    ]
+    assert outcome.first == refused
+
+
+def test_unsubscribing_skips_assignments_but_not_releases() -> None:
+    """While unsubscribe() waits, an assignment is failed without being applied; a lost callback runs."""
+    asked, outcome = passed([ASSIGNED, LOST], lambda _a: None, listener=True, unsubscribing=True)
+    assert asked == [
+        ConsumerRebalanceListenerCallbackCompletedEvent(
+            2, "Assignment event skipped because consumer is unsubscribing"
+        ),
+        InvokeListener(ListenerMethod.LOST, (B,)),
+        ConsumerRebalanceListenerCallbackCompletedEvent(1, None),
+    ]
+    assert outcome == Outcome()
+
+
+def test_assignment_applied_already_is_only_called_back() -> None:
+    """Before 4.3 the background has applied it: the application only runs its callback."""
+    applied = PartitionsAssignedEvent(2, (A,), (), apply=False)
+    asked, _ = passed([applied], lambda _a: None, listener=True)
+    assert asked == [
+        InvokeListener(ListenerMethod.ASSIGNED, ()),
+        ConsumerRebalanceListenerCallbackCompletedEvent(2, None),
+    ]
+
+
+# Queues and reaper
+
+
+def test_drain_takes_what_is_there() -> None:
+    """Events come in their order; what is added during a drain waits for the next."""
+    queue: EventQueue[int] = EventQueue()
+    queue.add(1)
+    queue.add(2)
+    taken = []
+    for n in queue.drain():
+        taken.append(n)
+        queue.add(n + 10)
+    assert taken == [1, 2]
+    assert (queue.take(), len(queue), queue.clear(), queue.take()) == (11, 1, (12,), None)
+
+
+def test_reaper_fails_what_is_overdue() -> None:
+    """At its deadline a call fails, in Kafka's words, and a completion after that finds nobody."""
+    reaper = CompletableEventReaper()
+    reaper.add(1, "UnsubscribeEvent", 100)
+    reaper.add(2, "AsyncPollEvent")
+    assert reaper.next_deadline_ms == 100
+    assert reaper.reap(99) == ()
+    (failed,) = reaper.reap(130)
+    assert failed.call == 1
+    assert failed.error == KafkaError("TimeoutException", "UnsubscribeEvent was 30 ms past its expiration of 100")
+    assert (reaper.complete(1), reaper.complete(2), len(reaper)) == (False, True, 0)
+
+
+def test_reaper_fails_everything_at_close() -> None:
+    """What is left at close fails, in the order of the calls."""
+    reaper = CompletableEventReaper()
+    reaper.add(2, "LeaveGroupOnCloseEvent", 10)
+    reaper.add(1, "AsyncPollEvent")
+    assert [(c.call, c.error and c.error.message) for c in reaper.close()] == [
+        (1, "AsyncPollEvent could not be completed before the consumer closed"),
+        (2, "LeaveGroupOnCloseEvent could not be completed before the consumer closed"),
+    ]
+
+
+@pytest.mark.parametrize("listener", [True, False])
+def test_nothing_to_process_asks_nothing(listener: bool) -> None:
+    """An empty queue makes an empty pass."""
+    assert passed([], lambda _a: None, listener=listener) == ([], Outcome())

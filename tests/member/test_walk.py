@@ -1,0 +1,332 @@
+"""A consumer member led at random: every invariant after every step, every row of its table taken.
+
+The walker is an application, a network and a coordinator that do anything at any time: callbacks fail, answers are
+late, lost or of another membership, metadata resolves late, the coordinator goes away. Seeds make it repeatable.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import settings as given_settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from fsm.kafka.assignment import TopicNames, topic_partitions
+from fsm.kafka.config import ConsumerConfig
+from fsm.kafka.error_codes import ErrorCode
+from fsm.kafka.events import (
+    ApplyAssignmentEvent,
+    AssignmentChangeEvent,
+    AsyncPollEvent,
+    BackgroundEvent,
+    ConsumerRebalanceListenerCallbackCompletedEvent,
+    GroupMembershipOperation,
+    KafkaError,
+    LeaveGroupOnCloseEvent,
+    PartitionsAssignedEvent,
+    PartitionsRemovedEvent,
+    TopicPatternSubscriptionChangeEvent,
+    TopicRe2JPatternSubscriptionChangeEvent,
+    TopicSubscriptionChangeEvent,
+    UnsubscribeEvent,
+)
+from fsm.kafka.messages import (
+    DISCONNECTED,
+    TIMED_OUT,
+    UNSUPPORTED_VERSION,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    OffsetCommitResponse,
+)
+from fsm.member.consumer import Step, step
+from fsm.member.dialect import Dialect, dialect
+from fsm.member.effects import Enqueued, UnsentRequest
+from fsm.member.inputs import (
+    Answered,
+    CloseFlush,
+    CoordinatorFound,
+    CoordinatorLost,
+    MemberInput,
+    MetadataFailed,
+    MetadataUpdated,
+    Tick,
+)
+from fsm.member.invariants import Status, violations
+from fsm.member.state import new_member
+from fsm.table import Cell, Symbol
+from fsm.tables.consumer_member import State
+
+NAMES = {"A": "a", "B": "b", "C": "c"}
+ERRORS = (
+    ErrorCode.FENCED_MEMBER_EPOCH,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.FENCED_MEMBER_EPOCH,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.UNRELEASED_INSTANCE_ID,
+)
+COMMIT_ERRORS = (ErrorCode.NONE, ErrorCode.NONE, ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+class Watched(dict[Symbol, Mapping[Symbol, Cell]]):
+    """The cells of a dialect's table, counting which are asked for."""
+
+    def __init__(self, rules: Dialect, seen: Counter[tuple[Symbol, Symbol]]) -> None:
+        super().__init__({state: Watched.Of(state, cells, seen) for state, cells in rules.cells.items()})
+
+    class Of(dict[Symbol, Cell]):
+        def __init__(self, state: Symbol, cells: Mapping[Symbol, Cell], seen: Counter[tuple[Symbol, Symbol]]) -> None:
+            super().__init__(cells)
+            self.state, self.seen, self.cells = state, seen, cells
+
+        def __getitem__(self, event: Symbol) -> Cell:
+            self.seen[self.state, event] += 1
+            return self.cells[event]
+
+
+class Life:
+    """A member and a world that does anything to it, as `Random` decides."""
+
+    def __init__(
+        self,
+        rules: Dialect,
+        *,
+        listener: bool = True,
+        auto_commit: bool = True,
+        static: bool = False,
+        fail: bool = True,
+    ) -> None:
+        config = ConsumerConfig(
+            "g", group_instance_id="i" if static else None, enable_auto_commit=auto_commit, max_poll_interval_ms=5_000
+        )
+        self.now_ms, self.listener, self.fail = 0, listener, fail
+        self.member = new_member(config, "M", rules, 0)
+        self.background: list[BackgroundEvent] = []
+        self.asked: list[UnsentRequest] = []
+        self.broken: list[tuple[str, Status, int, MemberInput]] = []
+        self.steps = 0
+        self.mood = MOODS["usual"]
+        self.do(CoordinatorFound())
+        self.do(MetadataUpdated(TopicNames(NAMES)))
+
+    def do(self, given: MemberInput) -> None:
+        before = self.member
+        done: Step = step(before, given, self.now_ms)
+        self.member = done.member
+        self.steps += 1
+        for effect in done.effects:
+            if isinstance(effect, Enqueued):
+                self.background.append(effect.event)
+            elif isinstance(effect, UnsentRequest):
+                self.asked.append(effect)
+        self.broken += [(i.name, i.status, self.steps, given) for i in violations(before, given, done)]
+
+    def act(self, random: Random) -> None:
+        if random.random() < 0.02:
+            self.mood = MOODS[random.choice(tuple(MOODS))]
+        weights = (ACTIONS[action] * self.mood.get(action, 1) for action in ACTIONS)
+        action = random.choices(tuple(ACTIONS), tuple(weights))[0]
+        getattr(self, action)(random)
+
+    # The loop and the application
+
+    def tick(self, random: Random) -> None:
+        self.now_ms += random.choice((0, 1, 50, 300, 1_000))
+        self.do(Tick(random.uniform(-1, 1)))
+
+    def wait(self, random: Random) -> None:
+        self.now_ms += random.choice((2_000, 6_000))
+        self.do(Tick())
+
+    def poll(self, random: Random) -> None:
+        owned = self.member.subscription.owned if random.random() < 0.5 else ()
+        self.do(AsyncPollEvent(consumed=tuple((p, 1) for p in owned)))
+
+    def take(self, random: Random) -> None:
+        """The next background event, its callback well or not."""
+        if not self.background:
+            return
+        event = self.background.pop(0)
+        error = "listener threw" if self.fail and self.listener and random.random() < 0.15 else None
+        if isinstance(event, PartitionsAssignedEvent) and event.apply:
+            applied = self.member.subscription.kind.is_auto
+            self.do(ApplyAssignmentEvent(event.ticket, event.full, event.added))
+            error = error if applied else "not applied"
+        if isinstance(event, PartitionsAssignedEvent | PartitionsRemovedEvent):
+            self.do(ConsumerRebalanceListenerCallbackCompletedEvent(event.ticket, error))
+
+    def subscribe(self, random: Random) -> None:
+        topics = tuple(sorted(random.sample(sorted(NAMES.values()), random.randint(1, 3))))
+        choice = random.random()
+        if choice < 0.7:
+            self.do(TopicSubscriptionChangeEvent(topics, self.listener, call=1))
+        elif choice < 0.85:
+            self.do(TopicRe2JPatternSubscriptionChangeEvent("[ab]", self.listener, call=1))
+        else:
+            self.do(TopicPatternSubscriptionChangeEvent("[ab]", self.listener, call=1))
+
+    def assign(self, _random: Random) -> None:
+        self.do(AssignmentChangeEvent((("a", 7),), call=1))
+
+    def unsubscribe(self, _random: Random) -> None:
+        self.do(UnsubscribeEvent(call=2))
+
+    def close(self, random: Random) -> None:
+        operation = random.choice(tuple(GroupMembershipOperation))
+        self.do(LeaveGroupOnCloseEvent(operation=operation, call=3))
+
+    def flush(self, _random: Random) -> None:
+        self.do(CloseFlush())
+
+    # The network
+
+    def answer(self, random: Random) -> None:
+        if not self.asked:
+            return
+        request = self.asked.pop(0 if random.random() < 0.7 else random.randrange(len(self.asked)))
+        if not isinstance(request.body, ConsumerGroupHeartbeatRequest):
+            code = random.choice(COMMIT_ERRORS)
+            self.do(Answered(request, OffsetCommitResponse(((("a", 0), code),)), random.uniform(-1, 1)))
+            return
+        self.do(Answered(request, self.response(request.body, random), random.uniform(-1, 1)))
+
+    def response(self, body: ConsumerGroupHeartbeatRequest, random: Random) -> Any:
+        if random.random() < 0.02:
+            return ConsumerGroupHeartbeatResponse(-1, 0)
+        if body.member_epoch < 0:
+            code = random.choice((ErrorCode.NONE, ErrorCode.NONE, ErrorCode.NONE, *ERRORS))
+            return ConsumerGroupHeartbeatResponse(body.member_epoch, 0, error_code=code)
+        if random.random() < self.mood.get("errors", 0.04):
+            return ConsumerGroupHeartbeatResponse(error_code=random.choice(ERRORS))
+        ids = random.sample(sorted(NAMES), random.randint(0, 3))
+        assigned = topic_partitions({i: random.sample(range(3), random.randint(1, 3)) for i in ids})
+        given = assigned if body.member_epoch == 0 or random.random() < 0.4 else None
+        if body.member_epoch == 0 and random.random() < 0.03:
+            given = None
+        if given is not None and random.random() < 0.25 and not self.member.target.is_none:
+            given = self.member.target.partitions
+        return ConsumerGroupHeartbeatResponse(max(body.member_epoch, 1) + random.randint(0, 1), 1_000, given)
+
+    def lose(self, random: Random) -> None:
+        if self.asked:
+            failure = random.choice((DISCONNECTED, TIMED_OUT, TIMED_OUT, UNSUPPORTED_VERSION))
+            self.do(Answered(self.asked.pop(0), failure))
+
+    def coordinator(self, random: Random) -> None:
+        error = KafkaError("GROUP_AUTHORIZATION_FAILED") if random.random() < 0.2 else None
+        self.do(CoordinatorFound() if random.random() < 0.7 else CoordinatorLost(error))
+
+    def metadata(self, random: Random) -> None:
+        if random.random() < 0.05:
+            self.do(MetadataFailed(KafkaError("INVALID_TOPIC_EXCEPTION")))
+        known = random.sample(sorted(NAMES), random.randint(1, 3))
+        self.do(MetadataUpdated(TopicNames({i: NAMES[i] for i in known})))
+
+
+ACTIONS = {
+    "tick": 30, "poll": 25, "take": 20, "answer": 25, "wait": 1, "subscribe": 3, "assign": 0.2, "unsubscribe": 1,
+    "close": 0.4, "flush": 0.2, "lose": 0.7, "coordinator": 2, "metadata": 1.5,
+}  # fmt: skip
+"""What happens, by how often."""
+
+MOODS: dict[str, dict[str, float]] = {
+    "usual": {},
+    "application asleep": {"take": 0.03, "poll": 0.3, "wait": 4},
+    "application in its listener": {"take": 0.02, "unsubscribe": 3, "subscribe": 3},
+    "coordinator slow": {"answer": 0.1, "tick": 2, "unsubscribe": 3, "close": 3},
+    "coordinator wrong": {"errors": 0.4},
+    "everybody leaves": {"unsubscribe": 10, "close": 10, "take": 0.2, "answer": 0.4, "errors": 0.2},
+}
+"""Times in which some things happen more and others less: rare rows need several rare things in a row."""
+
+KINDS = [
+    {"listener": listener, "auto_commit": auto_commit, "static": static}
+    for listener in (True, False)
+    for auto_commit in (True, False)
+    for static in (True, False)
+]
+
+
+def walk(rules: Dialect, steps: int, seed: int, **kind: bool) -> Counter[str]:
+    """Lives one after the other; the invariants that were broken, by how often. One that always holds must not be."""
+    random, broken, done = Random(seed), Counter[str](), 0  # noqa: S311  # a walk must repeat
+    while done < steps:
+        life = Life(rules, **kind)
+        while life.steps < 400 and not (life.member.state is State.FATAL and random.random() < 0.01):
+            life.act(random)
+            for name, status, at, given in life.broken:
+                assert status is not Status.HOLDS, f"{name} at step {at}, {given}"
+                broken[name] += 1
+            life.broken.clear()
+        done += life.steps
+    return broken
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda k: "-".join(name for name, on in k.items() if on) or "plain")
+@pytest.mark.parametrize("release", ["4.0.0", "4.1.2", "4.2.1", "4.3.1", "4.4.0"])
+def test_what_holds_always_holds_in_a_walk(release: str, kind: dict[str, bool]) -> None:
+    """No step is refused, and no invariant that holds always is ever broken, in any release."""
+    walk(dialect(release), 1_500, seed=7, **kind)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS, ids=lambda k: "-".join(name for name, on in k.items() if on) or "plain")
+def test_what_holds_always_holds_in_a_long_walk(kind: dict[str, bool]) -> None:
+    """The same over a million steps of 4.4, an eighth for each kind of member."""
+    walk(dialect("4.4.0"), 125_000, seed=11, **kind)
+
+
+def test_hazards_break_what_they_are_said_to() -> None:
+    """Invariants that hazards violate are seen broken in a walk without failing callbacks."""
+    broken = walk(dialect("4.4.0"), 20_000, seed=3, fail=False)
+    assert {"I09b", "I09c", "I17", "I20", "I27"} <= set(broken)
+    assert not {"I15"} & set(broken)
+
+
+def test_walk_takes_most_rows() -> None:
+    """The walk goes nearly everywhere: seven in ten of all cells are looked at."""
+    seen: Counter[tuple[Symbol, Symbol]] = Counter()
+    rules = dialect("4.4.0")
+    watched = Dialect("4.4.0", rules.choices, rules.table)
+    watched.__dict__["cells"] = Watched(rules, seen)
+    for seed, kind in enumerate(KINDS):
+        walk(watched, 4_000, seed=seed, **kind)
+    assert len(seen) >= 0.7 * len(rules.table.compiled)
+
+
+def test_same_seed_gives_the_same_walk() -> None:
+    """Two walks of one seed end in equal members, which hash alike."""
+    ends = []
+    for _ in range(2):
+        life, random = Life(dialect("4.4.0")), Random(5)  # noqa: S311
+        for _step in range(300):
+            life.act(random)
+        ends.append(life.member)
+    assert ends[0] == ends[1]
+    assert hash(ends[0]) == hash(ends[1])
+
+
+class Anything(RuleBasedStateMachine):
+    """Hypothesis chooses what happens, and shrinks what breaks an invariant that holds."""
+
+    @initialize(kind=st.sampled_from(KINDS), release=st.sampled_from(["4.0.0", "4.2.1", "4.4.0"]))
+    def begin(self, kind: dict[str, bool], release: str) -> None:
+        self.life = Life(dialect(release), **kind)
+
+    @rule(action=st.sampled_from(tuple(ACTIONS)), random=st.randoms(use_true_random=False))
+    def act(self, action: str, random: Random) -> None:
+        getattr(self.life, action)(random)
+        held = [broken for broken in self.life.broken if broken[1] is Status.HOLDS]
+        assert held == []
+        assert hash(self.life.member) == hash(self.life.member._replace())
+
+
+TestAnything = Anything.TestCase
+TestAnything.settings = given_settings(max_examples=40, stateful_step_count=60, deadline=None)
