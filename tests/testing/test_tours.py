@@ -82,20 +82,24 @@ def test_ignored_cells_are_loops_of_a_tour_if_wanted(table):
     assert tour.cost == tour.bound == without.cost + table.counts()["ignored_cells"]
 
 
-def least_transitions(table):
-    """Steps and cases of the shortest tour of all transitions, by search over (state, rows taken)."""
+def least(table, n):
+    """Steps and cases of the shortest tour of all sequences of n + 1 rows, by search over what was taken so far."""
     moves = sorted(rows(table), key=lambda move: (move.state.code, move.event.code))
-    start = (table.compiled.initial, 0)
+    sequences = [(m,) for m in moves]
+    for _ in range(n):
+        sequences = [(*s, m) for s in sequences for m in moves if table.compiled[s[-1]].target is m.state]
+    bit = {sequence: 1 << i for i, sequence in enumerate(sequences)}
+    start = (table.compiled.initial, (), 0)
     cost, todo = {start: 1}, deque([start])
     while todo:
-        state, taken = todo.popleft()
-        spent = cost[state, taken]
-        if taken == (1 << len(moves)) - 1:
-            return spent
-        ways = [(table.compiled[m].target, taken | 1 << i) for i, m in enumerate(moves) if m.state is state]
-        for there in (*ways, (table.compiled.initial, taken)):
+        state, memory, taken = at = todo.popleft()
+        if taken == (1 << len(bit)) - 1:
+            return cost[at]
+        ways = [(table.compiled[m].target, (*memory, m)) for m in moves if m.state is state]
+        after = [(to, seen[-n:] if n else (), taken | bit.get(seen[-n - 1 :], 0)) for to, seen in ways]
+        for there in (*after, (table.compiled.initial, (), taken)):
             if there not in cost:
-                cost[there] = spent + 1
+                cost[there] = cost[at] + 1
                 todo.append(there)
     raise AssertionError("no tour")
 
@@ -148,7 +152,33 @@ def random_table(seed):
 def test_no_tour_of_all_transitions_is_shorter(seed):
     """On random tables of 11 rows exhaustive search finds the same cost."""
     tour = all_transitions(random_table(seed))
-    assert tour.cost == tour.bound == least_transitions(tour.table)
+    assert tour.cost == tour.bound == least(tour.table, 0)
+
+
+def small_table(seed):
+    """Three or four states, six rows, 8 to 12 pairs, with and without an end."""
+    chance = random.Random(seed)  # noqa: S311
+    cells = {(State.A, Event.V): State.B, (State.B, Event.V): State.C, (State.C, Event.V): State.A}
+    while len(cells) < 6:
+        state, event = chance.choice(list(State)[:3]), chance.choice((Event.W, Event.X))
+        cells[state, event] = chance.choice((State.A, State.B, State.C, State.D))
+    names = {s.name: s.meaning for s in State if s in {*cells.values(), State.A}}
+    states = Symbol("Some", names)
+    known = Symbol("Happens", {e.name: e.meaning for e in Event if e in {e for _, e in cells}})
+    lines = [row(states[s.name], known[e.name], states[t.name]) for (s, e), t in cells.items()]
+    return Table(
+        name=f"small-{seed}",
+        initial=states.A,
+        terminal=(states.D,) if "D" in names else (),
+        rows=tuple(lines),
+    )
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_no_tour_of_all_pairs_is_shorter(seed):
+    """On random tables of 6 rows exhaustive search finds the same cost for pairs."""
+    tour = n_switch(small_table(seed), 1)
+    assert tour.cost == tour.bound == least(tour.table, 1)
 
 
 def test_restarts_can_be_made_dear():
