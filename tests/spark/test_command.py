@@ -1,0 +1,311 @@
+"""`fsm audit`: what it prints, the JSON contract, exit status, and input of every bad kind. Never a traceback."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from fsm import cli
+from fsm.audit.findings import FindingKind, Severity
+from fsm.spark.audit import MARK
+from fsm.spark.stages import KEPT
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+LINE = b"[2026-11-21 07:55:%02d,123] INFO [Consumer clientId=a, groupId=g] %s (org.apache.kafka.%s)\n"
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+    """What a command that must refuse says: one line on stderr, nothing on stdout, exit status 2."""
+    assert cli.main(["audit", *map(str, arguments)]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("fsm: ")
+    assert said.err.count("\n") == 1
+    assert "Traceback" not in said.err
+    return said.err
+
+
+# -- findings and contract ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def printed(spark: SparkSession, recordings: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The result of an audit in which something is found, and what was printed."""
+    out = tmp_path_factory.mktemp("command") / "out"
+    with redirect_stdout(StringIO()) as said:
+        assert cli.main(["audit", str(recordings / "j07_maxpoll"), "-o", str(out)]) == 1
+    return out, said.getvalue()
+
+
+@pytest.fixture(scope="module")
+def result(printed: tuple[Path, str]) -> Path:
+    """The folder of that result."""
+    return printed[0]
+
+
+def test_the_summary_says_what_was_read_and_found(printed: tuple[Path, str]) -> None:
+    """Lines and files, counts by kind, the worst findings with the place of their evidence, and where the report is."""
+    out, said = printed
+    lines = said.splitlines()
+    assert re.fullmatch(r"read \d+ lines of 2 files", lines[0])
+    assert any(line.startswith("  error ") and line.endswith("  double_ownership") for line in lines)
+    assert any(line.startswith("error: ") and "both owned" in line for line in lines)
+    assert any(re.fullmatch(r"  .*/j07_maxpoll/[AB]\.log:\d+", line) for line in lines)
+    assert lines[-1] == f"report: {out / 'report.html'}"
+
+
+def test_json_is_all_that_stdout_holds(
+    spark: SparkSession, recordings: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The document is printed byte for byte over an older result; no finding above info is status 0."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / MARK).write_text("older")
+    (tmp_path / "out" / "old.parquet").mkdir()
+    assert cli.main(["audit", str(recordings / "i_j09_kill9"), "-o", str(tmp_path / "out"), "--json"]) == 0
+    said = capfd.readouterr()
+    assert said.out.encode() == (tmp_path / "out" / MARK).read_bytes()
+    assert said.err == ""
+    assert {found["severity"] for found in json.loads(said.out)["findings"]} == {"info"}
+    assert not (tmp_path / "out" / "old.parquet").exists()
+
+
+def test_the_document_has_the_shape_of_the_contract(result: Path) -> None:
+    """Inputs, groups, findings and metrics, with every field of a finding in its type and its order."""
+    document = json.loads((result / MARK).read_text())
+    assert list(document) == ["inputs", "groups", "findings", "metrics"]
+    assert document["findings"]
+    for found in document["findings"]:
+        assert list(found) == [
+            *("kind", "severity", "group", "member", "start_ms", "end_ms", "partitions", "cause", "summary", "evidence")
+        ]
+        assert FindingKind(found["kind"]) and Severity(found["severity"])  # noqa: PT018
+        assert type(found["start_ms"]) is type(found["end_ms"]) is int
+        assert found["evidence"] and all(list(shown) == ["file", "line", "text"] for shown in found["evidence"])  # noqa: PT018
+        assert all(isinstance(topic, str) and type(number) is int for topic, number in found["partitions"])
+    assert ["j07-maxpoll-foo", 3] in [pair for found in document["findings"] for pair in found["partitions"]]
+    (group,) = document["groups"]
+    assert (group["members"], group["partitions"], group["coverage"]) == (2, 4, "whole")
+
+
+def test_findings_stand_in_a_fixed_order(result: Path) -> None:
+    """By group, begin, kind and member, as the audit in one process orders them."""
+    found = json.loads((result / MARK).read_text())["findings"]
+    kinds = [kind.value for kind in FindingKind]
+    keys = [(one["group"], one["start_ms"], kinds.index(one["kind"]), one["member"]) for one in found]
+    assert len(keys) >= 2
+    assert keys == sorted(keys)
+
+
+def test_every_line_shown_is_the_line_it_names(result: Path) -> None:
+    """`file:line` opens at the text that the finding quotes."""
+    for found in json.loads((result / MARK).read_text())["findings"]:
+        for shown in found["evidence"]:
+            line = Path(shown["file"]).read_text().split("\n")[shown["line"] - 1]
+            assert shown["text"] == line[:400].replace("\t", "\ufffd")
+
+
+def test_the_folder_holds_report_document_and_tables(result: Path) -> None:
+    """What was needed on the way is gone, nothing is left beside the folder, and everybody may read it."""
+    assert sorted(path.name for path in result.iterdir()) == sorted(
+        [MARK, "report.html", *(f"{stage}.parquet" for stage in KEPT)]
+    )
+    assert [path.name for path in result.parent.iterdir()] == [result.name]
+    assert result.stat().st_mode & 0o777 == 0o755
+
+
+# -- refusals -------------------------------------------------------------------------------------------------
+
+
+def test_no_such_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A path that does not exist is named, though others do."""
+    (tmp_path / "a.log").write_text("x\n")
+    said = refusal(capsys, tmp_path / "a.log", tmp_path / "gone", "-o", tmp_path / "out")
+    assert f"{tmp_path / 'gone'}: no such file or folder" in said
+
+
+def test_an_empty_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder without files gives nothing to read, and no result."""
+    (tmp_path / "logs" / "deeper").mkdir(parents=True)
+    assert "no file to read" in refusal(capsys, tmp_path / "logs", "-o", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_unknown_time_zone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A time zone that does not exist, or that is a path, is named with its option."""
+    for zone in ("Mars/Olympus", "../../etc/passwd", ""):
+        assert "--timezone" in refusal(capsys, tmp_path, "-o", tmp_path / "out", "--timezone", zone)
+
+
+def test_a_master_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A master that Spark would not know is refused before Spark starts."""
+    (tmp_path / "a.log").write_text("x\n")
+    for master in ("nonsense", "local[0]", "local[2", "spark://"):
+        said = refusal(capsys, tmp_path / "a.log", "-o", tmp_path / "out", "--master", master)
+        assert f"{master!r} is no Spark master" in said
+    assert [path.name for path in tmp_path.iterdir()] == ["a.log"]
+
+
+def test_an_output_folder_that_holds_something_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing of the user's is ever overwritten: a folder with other files, or a file, is refused and left alone."""
+    (tmp_path / "a.log").write_text("x\n")
+    assert "holds something that is no audit" in refusal(capsys, tmp_path / "a.log", "-o", tmp_path)
+    assert "is a file" in refusal(capsys, tmp_path / "a.log", "-o", tmp_path / "a.log")
+    assert (tmp_path / "a.log").read_text() == "x\n"
+
+
+def test_an_output_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where no folder can be made, that is said before anything is read."""
+    (tmp_path / "a.log").write_text("x\n")
+    assert "cannot be written" in refusal(capsys, tmp_path / "a.log", "-o", tmp_path / "a.log" / "out")
+    assert "cannot be written" in refusal(capsys, tmp_path / "a.log", "-o", "/proc/nowhere/out")
+
+
+def test_only_a_binary_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder with nothing but a binary file cannot be audited, and the file is named."""
+    (tmp_path / "core").write_bytes(bytes(range(256)) * 100)
+    assert f"{tmp_path / 'core'}: binary file" in refusal(capsys, tmp_path / "core", "-o", tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("empty.log", b"", "no known client wrote any of the 1 files"),
+        ("nginx.log", b'10.0.0.1 - - [21/Nov/2026:07:55:00 +0000] "GET / HTTP/1.1" 200 5\n' * 50, "no known client"),
+        ("cut.log.gz", gzip.compress(b"nothing to see\n" * 9000)[:40], "EOFError"),
+        ("fake.gz", b"\x1f\x8b" + b"this is no gzip at all", "cannot be read: BadGzipFile"),
+    ],
+)
+def test_nothing_that_a_client_wrote(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: bytes, expected: str
+) -> None:
+    """Empty files, logs of other programs and files that are damaged from their beginning give one line and no folder."""
+    (tmp_path / name).write_bytes(content)
+    said = refusal(capsys, tmp_path / name, "-o", tmp_path / "out")
+    assert expected in said
+    assert str(tmp_path / name) in said
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_the_wrong_format(spark: SparkSession, recordings: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Asked for librdkafka, the audit does not read a Java client's log."""
+    logs = recordings / "i_j09_kill9"
+    assert "no librdkafka log" in refusal(capsys, logs, "-o", tmp_path / "out", "--format", "librdkafka")
+
+
+def test_a_failing_worker_is_one_line(
+    spark: SparkSession,
+    recordings: Path,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What a worker raises arrives as its last error and the stage, without a stack, and an older result stays."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / MARK).write_text("older")
+
+    def fold(*_: object) -> Any:
+        raise ZeroDivisionError("nobody\nexpected this")
+
+    monkeypatch.setattr("fsm.spark.stages.fold", fold)
+    said = refusal(capfd, recordings / "i_j09_kill9", "-o", tmp_path / "out")
+    assert "Spark failed while following each member: ZeroDivisionError: nobody" in said
+    assert (tmp_path / "out" / MARK).read_text() == "older"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+# -- bad files among good ones --------------------------------------------------------------------------------
+
+
+def client(number: int) -> bytes:
+    """The log of a Java client that joins, is given a partition, revokes it and closes, at INFO."""
+    name = b"c%d" % number
+    said = (
+        (b"Subscribed to topic(s): t", "clients.consumer.internals.AsyncKafkaConsumer"),
+        (b"Adding newly assigned partitions: t-%d" % number, "clients.consumer.internals.ConsumerRebalanceListenerInvoker"),
+        (b"Revoke previously assigned partitions [t-%d]" % number, "clients.consumer.internals.ConsumerRebalanceListenerInvoker"),
+    )
+    lines = [LINE % (number + at, text, where.encode()) for at, (text, where) in enumerate(said)]
+    return b"".join(lines).replace(b"clientId=a", b"clientId=" + name)
+
+
+@pytest.fixture(scope="module")
+def bad(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """One audit of a folder with bad files of every kind: its document, `logs` and what it says of each file."""
+    logs = tmp_path_factory.mktemp("bad") / "logs"
+    logs.mkdir()
+    packed = gzip.compress(b"".join(client(n) for n in (20, 21, 22)) * 400, mtime=0)
+    files = {
+        "good.log": client(0),
+        "empty.log": b"",
+        "core": bytes(range(256)) * 100,
+        "other.log": b"10.0.0.1 GET /index.html 200\n" * 7,
+        "cut.log.gz": packed[: len(packed) // 2],
+        "packed.log": gzip.compress(client(1), mtime=0),
+        "fake.gz": client(2),
+        "false.gz": b"\x1f\x8b\x08 but no gzip",
+        "latin.log": client(3).replace(b"topic(s): t", b"topic(s): t\xfc\xff"),
+        "long.log": client(4) + b"[2026-11-21 07:55:00,123] INFO " + b"x" * 10_000_000 + b"\n" + client(5),
+        "windows.log": b"\xef\xbb\xbf" + client(6).replace(b"\n", b"\r\n"),
+        "nul.log": b"\0" * 5000 + b"\n" + client(7) + b"\0\0\n",
+        "open.log": client(8)[:-30],
+    }
+    for name, content in files.items():
+        (logs / name).write_bytes(content)
+    (logs / "loop").symlink_to(logs, target_is_directory=True)
+    (logs / "again.log").symlink_to(logs / "good.log")
+    (logs / "itself").symlink_to(logs / "itself")
+    (logs / "nowhere").symlink_to(logs / "gone")
+    (logs / "unreadable.log").symlink_to("/proc/self/mem")
+    Path(str(logs / "name-") + "\udcff.log").write_bytes(client(9))
+    out = logs.parent / "out"
+    assert cli.main(["audit", str(logs), "-o", str(out), "--split-bytes", "3000000"]) in (0, 1)
+    document: dict[str, Any] = json.loads((out / MARK).read_text(encoding="utf-8"))
+    said = {
+        Path(one["evidence"][0]["file"]).name: one["summary"]
+        for one in document["findings"]
+        if one["kind"] == FindingKind.UNPARSED_LINES.value
+    }
+    return {"document": document, "said": said, "logs": logs}
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        ("core", "was not read: binary file"),
+        ("other.log", "7 lines of"),
+        ("cut.log.gz", "was not read to its end: EOFError"),
+        ("false.gz", "was not read to its end"),
+        ("long.log", "1 lines of"),
+        ("nul.log", "1 lines of"),
+        ("itself", "was not read: cannot be read"),
+        ("nowhere", "was not read: cannot be read: No such file"),
+        ("unreadable.log", "was not read: cannot be read: Input/output error"),
+        ("name-?.log", "its name is not in UTF-8"),
+    ],
+)
+def test_a_bad_file_is_a_finding(bad: dict[str, Any], file: str, expected: str) -> None:
+    """Each file that was not read, or not understood, is said with its reason while the rest is audited."""
+    assert expected in bad["said"][file]
+
+
+def test_good_files_are_no_finding(bad: dict[str, Any]) -> None:
+    """Empty files, gzip under another name, text named .gz, links to known files and folders need no mention."""
+    for name in ("good.log", "empty.log", "packed.log", "fake.gz", "windows.log", "again.log"):
+        assert name not in bad["said"]
+
+
+def test_every_readable_member_is_followed(bad: dict[str, Any]) -> None:
+    """Beside, behind and in spite of all that, every client is seen, those of damaged files too, and each once."""
+    (group,) = [one for one in bad["document"]["groups"] if one["group"] == "g"]
+    assert group["members"] == 12
+    inputs = bad["document"]["inputs"]
+    assert (inputs["files"], inputs["unreadable_files"], inputs["gzipped_files"]) == (12, 7, 3)
+    assert inputs["cut_lines"] == 1

@@ -1,0 +1,68 @@
+"""How the work is cut up changes nothing: pieces of files, tasks, and the planning of queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from fsm.spark.audit import MARK
+
+from .conftest import document, run
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+CHOSEN = ("c06_maxpoll", "i_j04_slow_revoke", "i_j13_dup_instance", "spring_j07_maxpoll", "s01_share")
+
+
+@pytest.fixture(scope="module")
+def logs(recordings: Path) -> list[Path]:
+    """A few recordings, findings and lines that are not understood among them."""
+    return [recordings / name for name in CHOSEN]
+
+
+@pytest.fixture(scope="module")
+def whole(spark: SparkSession, logs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The result for files that are not cut."""
+    out = tmp_path_factory.mktemp("whole") / "out"
+    run(logs, out)
+    return out
+
+
+def test_the_recordings_can_be_cut(logs: list[Path], whole: Path) -> None:
+    """The files are many times as large as the pieces below, and findings name lines that lie behind many of them."""
+    found = document(whole)
+    assert sum(log.stat().st_size for folder in logs for log in folder.iterdir()) > 8 * 65536
+    assert max(shown["line"] for one in found["findings"] for shown in one["evidence"]) > 1000
+    assert {"unparsed_lines", "late_leave", "listener_error"} & {one["kind"] for one in found["findings"]}
+
+
+@pytest.mark.parametrize("split_bytes", [65536, 1000])
+def test_pieces_change_no_finding(logs: list[Path], whole: Path, tmp_path: Path, split_bytes: int) -> None:
+    """Findings with their line numbers, groups and every count are those of uncut files."""
+    assert run(logs, tmp_path / "out", split_bytes=split_bytes) == document(whole)
+
+
+def test_tasks_change_no_byte(logs: list[Path], whole: Path, tmp_path: Path, many_tasks: None) -> None:
+    """Seven tasks a shuffle and adaptive plans write the document and the report of one task, byte for byte."""
+    run(logs, tmp_path / "out")
+    for name in (MARK, "report.html"):
+        assert (tmp_path / "out" / name).read_bytes() == (whole / name).read_bytes(), name
+
+
+@pytest.fixture
+def many_tasks(spark: SparkSession) -> Iterator[None]:
+    """Other settings of the session, for one test."""
+    changed = {
+        "spark.sql.shuffle.partitions": "7",
+        "spark.sql.adaptive.enabled": "true",
+        "spark.sql.adaptive.coalescePartitions.enabled": "false",
+        "spark.sql.autoBroadcastJoinThreshold": "-1",
+    }
+    before = {key: spark.conf.get(key) for key in changed}
+    for key, value in changed.items():
+        spark.conf.set(key, value)
+    yield
+    for key, value in before.items():
+        spark.conf.set(key, value or "")
