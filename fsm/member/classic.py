@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from fsm.errors import LocalProtocolError
 from fsm.kafka.classic_messages import HeartbeatRequest
 from fsm.kafka.events import (
+    ApplicationEvent,
     AsyncPollEvent,
     ConsumerRebalanceListenerCallbackCompletedEvent,
     KafkaError,
@@ -74,10 +75,20 @@ def step(member: ClassicMember, given: ClassicInput, now_ms: int) -> Step:
     d = Draft(member, now_ms)
     if member.closed:
         _refuse(d, given)
+    elif _is_busy(d, given):
+        call = given.call if isinstance(given, ApplicationEvent) else 0
+        d.effects.append(CallCompleted(call, KafkaError("ConcurrentModificationException")))
     else:
         handler(d, given)
         advance_close(d)
     return Step(d.frozen(), tuple(d.effects))
+
+
+def _is_busy(d: Draft, given: ClassicInput) -> bool:
+    """A consumer is for one thread, which is in close(), or in a callback where it may do most things but leave."""
+    if d.closing is not None:
+        return isinstance(given, CALLS)
+    return d.awaited is not None and isinstance(given, UnsubscribeEvent | Close)
 
 
 def _refuse(d: Draft, given: ClassicInput) -> None:
@@ -144,6 +155,14 @@ def tick(d: Draft, _: Tick) -> None:
         send(d, HeartbeatRequest(d.config.group_id, place.generation_id, place.member_id, d.config.group_instance_id))
 
 
+CALLS = (
+    TopicSubscriptionChangeEvent,
+    TopicPatternSubscriptionChangeEvent,
+    UnsubscribeEvent,
+    EnforceRebalance,
+    Close,
+)
+"""What an application calls, beside poll() and commitSync(), which a callback of close() may call too."""
 HANDLERS: Mapping[type, Callable[[Draft, Any], None]] = {
     AsyncPollEvent: poll,
     TopicSubscriptionChangeEvent: _subscribe,

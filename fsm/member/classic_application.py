@@ -32,8 +32,11 @@ LISTENER_RAISED = "User rebalance callback throws an error"
 
 
 def poll(d: Draft, given: AsyncPollEvent) -> None:
-    """poll(): tells that the application is alive, and does what waits for it. Inside a callback it does nothing."""
-    if d.awaited is not None or d.closing is not None:
+    """poll(): tells that the application is alive, and does what waits for it.
+
+    Inside a callback, in close() and without a subscription it does nothing.
+    """
+    if d.awaited is not None or d.closing is not None or d.topics is None:
         return
     d.consumed = given.consumed
     error, d.failure = d.failure or d.commit_fenced, None
@@ -164,9 +167,6 @@ def _completed(d: Draft, work: Work | None, error: KafkaError | None) -> None:
 
 def unsubscribe(d: Draft, given: UnsubscribeEvent) -> None:
     """unsubscribe(): the last callback, then the leave."""
-    if d.awaited is not None:
-        d.effects.append(CallCompleted(given.call, KafkaError("ConcurrentModificationException")))
-        return
     d.unsubscribing = given.call
     _leave(d, GroupMembershipOperation.DEFAULT)
 
@@ -191,10 +191,7 @@ def _left(d: Draft, work: Work | None, error: KafkaError | None) -> None:
 
 
 def close(d: Draft, given: Close) -> None:
-    """close() begins; a second one, or one from inside a callback, is refused."""
-    if d.awaited is not None or d.closing is not None:
-        d.effects.append(CallCompleted(given.call, KafkaError("ConcurrentModificationException")))
-        return
+    """close() begins."""
     d.consumed = given.consumed or d.consumed
     d.closing = Closing(given.call, d.now_ms + given.timeout_ms, given.operation, Stage.COMMITTING)
 
