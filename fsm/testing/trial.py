@@ -21,7 +21,8 @@ from fsm.testing.tours import Case, ways_from
 class Adapter(ABC):
     """One fresh implementation, made without arguments, and how to reach it.
 
-    States and effects are given as members of the table's enums or as their names in any case.
+    States and effects are given as members of the table's enums or as their names in any case. Where a table names a
+    decision as the event (`ACK_SENT_TARGET_MOVED`), `send` first brings about what the implementation decides on.
     """
 
     refuses: ClassVar[tuple[type[BaseException], ...]] = ()
