@@ -36,6 +36,7 @@ from fsm.kafka.events import (
     PartitionsRemovedEvent,
     StopFindCoordinatorOnCloseEvent,
     SyncCommitEvent,
+    UnsubscribeEvent,
 )
 from fsm.member.consumer import step
 from fsm.member.decisions import IN_GROUP, SILENT, may_send_now
@@ -119,6 +120,7 @@ class ConsumerMember:
         self._next_call = 1
         self._out: list[MemberEffect] = []
         self._completed: dict[int, CallCompleted] = {}
+        self._unsubscribing: set[int] = set()
         self._closing: Iterator[int] | None = None
         self._awaiting = 0
         self._close_deadline_ms = NEVER
@@ -135,6 +137,8 @@ class ConsumerMember:
             raise LocalProtocolError("the consumer is closed; make a new one")
         call, self._next_call = self._next_call, self._next_call + 1
         self._reaper.add(call, type(event).__name__, deadline_ms)
+        if isinstance(event, UnsubscribeEvent):
+            self._unsubscribing.add(call)
         self._application.add(replace(event, call=call))
         return call
 
@@ -221,6 +225,9 @@ class ConsumerMember:
 
     def _finish(self, completed: tuple[CallCompleted, ...]) -> None:
         for done in completed:
+            if done.call in self._unsubscribing and done.error is None:
+                self.generation = -1  # as unsubscribe() does when it returns; it forgets nothing else (H20)
+            self._unsubscribing.discard(done.call)
             if self._reaper.complete(done.call) or done.error is not None:
                 self._completed[done.call] = done
 
