@@ -1,10 +1,13 @@
 """The order in which a broker walks its hash maps: what decides ties in Kafka, though nobody promises it.
 
 A Java map of at most a few entries per bucket is walked bucket by bucket, and in a bucket in the order of insertion.
-So the order follows from the hash codes of the keys and the size of the table. Buckets that Java turns into trees
-(eight keys or more) are not imitated.
+So the order follows from the hash codes of the keys and the size of the table. The coordinator keeps its state in maps
+of its own kind, whose tables start at two slots, and copies them into Java's. Not imitated: buckets that Java turns
+into trees (eight keys or more), and that a table once grown does not shrink again.
 
-Source: `java.util.HashMap`, `String.hashCode`; `Uuid` of apache/kafka.
+Source: `java.util.HashMap`, `String.hashCode`; `Uuid`, `BaseHashTable` of apache/kafka. With these orders the assignors
+give the recorded target in 3,984 of 3,995 computations of recorded walks of Kafka 4.0.0 to 4.4.0; the others are
+keys of one bucket that came in another order.
 """
 
 from __future__ import annotations
@@ -73,14 +76,32 @@ def _table_size(entries: int) -> int:
     return size
 
 
+def state_order(keys: Iterable[Key], hash_code: Callable[[Key], int]) -> list[Key]:
+    """The keys, given in the order of their insertion, as a map of the coordinator's state walks them."""
+    given = list(dict.fromkeys(keys))
+    bits = 1
+    while 3 * len(given) > 4 << bits:
+        bits += 1
+
+    def slot(key: Key) -> int:
+        code = hash_code(key)
+        signed = code - (code >> 31 << 32)
+        return (signed * FIBONACCI & 0xFFFFFFFFFFFFFFFF) >> 64 - bits
+
+    return sorted(given, key=slot)
+
+
+FIBONACCI = -7046029254386353131
+
+
 def topic_order(topic_ids: Iterable[TopicId]) -> list[TopicId]:
     """Topic ids as a set of them is walked."""
     return map_order(topic_ids, uuid_hash)
 
 
 def member_order(member_ids: Iterable[str]) -> list[str]:
-    """Member ids as a map of them is walked."""
-    return map_order(member_ids, string_hash)
+    """Member ids as an assignor walks them: a map copied from the coordinator's state."""
+    return map_order(state_order(member_ids, string_hash), string_hash)
 
 
 HASHED = Order(topics=topic_order, previous=topic_order, rank=uuid_rank)

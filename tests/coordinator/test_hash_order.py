@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fsm.coordinator.hash_order import member_order, string_hash, topic_order, uuid_hash, uuid_rank
+from fsm.coordinator.hash_order import member_order, state_order, string_hash, topic_order, uuid_hash, uuid_rank
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,17 @@ def test_keys_come_bucket_by_bucket() -> None:
 def test_keys_of_one_bucket_keep_the_order_they_came_in() -> None:
     """`Aa` and `BB` have the same hash code."""
     assert (member_order(["Aa", "BB"]), member_order(["BB", "Aa"])) == (["Aa", "BB"], ["BB", "Aa"])
+
+
+def test_the_coordinator_s_own_maps_spread_by_the_highest_bits() -> None:
+    """`uniform` comes before `range` whichever came first: its product begins with a 0, the other's with a 1."""
+    assert state_order(["range", "uniform"], string_hash) == ["uniform", "range"]
+    assert state_order(["uniform", "range"], string_hash) == ["uniform", "range"]
+
+
+def test_members_of_one_bucket_come_as_the_state_has_them() -> None:
+    """`a` and `A` share a bucket of 16; in the state's table of two slots `A` comes first."""
+    assert member_order(["a", "A"]) == member_order(["A", "a"]) == ["A", "a"]
 
 
 def test_a_larger_table_spreads_more_bits() -> None:
