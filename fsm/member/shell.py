@@ -187,6 +187,7 @@ class ConsumerMember:
 
     def poll(self, now_ms: int, jitter: float = 0.0) -> PollResult:
         """One turn of the loop: the application queue, commits, heartbeat, reconciliation, overdue calls."""
+        self._close_on(now_ms)
         self._drain(now_ms)
         self._step(Tick(jitter), now_ms)
         self._close_on(now_ms)

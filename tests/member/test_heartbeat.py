@@ -1,0 +1,141 @@
+"""What heartbeats carry, when they are tried again, and the dialects' names."""
+
+from __future__ import annotations
+
+import pytest
+
+from fsm.errors import InputError
+from fsm.kafka.assignment import NONE, LocalAssignment
+from fsm.kafka.config import ConsumerConfig
+from fsm.kafka.messages import ConsumerGroupHeartbeatRequest
+from fsm.member.dialect import RELEASES, Choice, choices_of, custom, dialect
+from fsm.member.heartbeat import heartbeat
+from fsm.member.state import NOTHING_SENT, Member, Sent, new_member
+from fsm.member.subscription import Subscription, SubscriptionType
+from fsm.member.timers import IDLE, backoff_ms
+from fsm.tables.consumer_member import State
+
+HELD = LocalAssignment(0, (("T", (0,)),))
+SENT = Sent(300_000, ("t",), None, "uniform", HELD)
+TOPICS = Subscription(SubscriptionType.AUTO_TOPICS, ("t",))
+
+
+def member(state: State, release: str = "4.4.0", sent: Sent = SENT, **fields: object) -> Member:
+    config = ConsumerConfig("g", group_remote_assignor="uniform", client_rack="r1", group_instance_id="i")
+    made = new_member(config, "M", dialect(release), 0)
+    return made._replace(state=state, epoch=3, current=HELD, subscription=TOPICS, sent=sent)._replace(**fields)
+
+
+def test_full_while_joining() -> None:
+    """A joining heartbeat says everything, whatever was sent before, and owns nothing."""
+    request, sent = heartbeat(member(State.JOINING, epoch=0))
+    assert request == ConsumerGroupHeartbeatRequest("g", "M", 0, "i", "r1", 300_000, ("t",), None, "uniform", ())
+    assert sent == SENT._replace(assignment=NONE)
+
+
+def test_rack_is_named_since_4_1() -> None:
+    """4.0 does not name the rack; others do, and only while joining."""
+    assert heartbeat(member(State.JOINING, "4.0.2"))[0].rack_id is None
+    assert heartbeat(member(State.JOINING, "4.1.0"))[0].rack_id == "r1"
+    assert heartbeat(member(State.STABLE, sent=NOTHING_SENT))[0].rack_id is None
+
+
+def test_plain_when_nothing_changed() -> None:
+    """A member that has said everything sends what identifies it."""
+    assert heartbeat(member(State.STABLE))[0] == ConsumerGroupHeartbeatRequest("g", "M", 3, "i")
+
+
+def test_everything_again_after_a_failure() -> None:
+    """With nothing remembered as sent, every field is repeated, the owned partitions too."""
+    request, _ = heartbeat(member(State.STABLE, sent=NOTHING_SENT))
+    assert request == ConsumerGroupHeartbeatRequest(
+        "g", "M", 3, "i", None, 300_000, ("t",), None, "uniform", (("T", (0,)),)
+    )
+
+
+def test_acknowledgement_carries_what_is_held() -> None:
+    """A current assignment under another local epoch is said again, also where the partitions are the same."""
+    again = HELD._replace(local_epoch=2)
+    assert heartbeat(member(State.ACKNOWLEDGING, current=again))[0].topic_partitions == (("T", (0,)),)
+    assert heartbeat(member(State.ACKNOWLEDGING, current=LocalAssignment(1, ())))[0].topic_partitions == ()
+
+
+def test_leave_gives_everything_back() -> None:
+    """A leave says that nothing is subscribed or owned any more, as far as it was said before."""
+    leaving = member(State.LEAVING, epoch=-2, current=NONE, subscription=Subscription())
+    assert heartbeat(leaving)[0] == ConsumerGroupHeartbeatRequest(
+        "g", "M", -2, "i", subscribed_topic_names=(), topic_partitions=()
+    )
+    unsaid = leaving._replace(sent=SENT._replace(names=(), assignment=NONE))
+    assert heartbeat(unsaid)[0] == ConsumerGroupHeartbeatRequest("g", "M", -2, "i")
+
+
+def test_pattern_is_said_and_taken_back() -> None:
+    """The coordinator's pattern is said while joining and when it changes; an empty text takes it back."""
+    pattern = Subscription(SubscriptionType.AUTO_PATTERN_RE2J, regex="t.*")
+    request, sent = heartbeat(member(State.JOINING, subscription=pattern))
+    assert (request.subscribed_topic_regex, request.subscribed_topic_names) == ("t.*", ())
+    assert heartbeat(member(State.STABLE, subscription=pattern, sent=sent))[0].subscribed_topic_regex is None
+    gone = pattern.emptied()
+    assert gone.regex == "t.*"
+    assert heartbeat(member(State.LEAVING, subscription=gone, sent=sent))[0].subscribed_topic_regex == ""
+
+
+@pytest.mark.parametrize(
+    ("attempts", "jitter", "wait"), [(0, 0.0, 100), (1, 0.0, 200), (3, 0.0, 800), (4, 0.0, 1_000), (9, 0.0, 1_000),
+                                     (1, 1.0, 240), (1, -1.0, 160), (4, 1.0, 1_000), (4, -1.0, 800)]
+)  # fmt: skip
+def test_backoff_doubles_to_its_cap(attempts: int, jitter: float, wait: int) -> None:
+    """The wait doubles with each failure; jitter moves it by a fifth, and never over the cap."""
+    assert backoff_ms(ConsumerConfig("g"), dialect("4.4.0"), attempts, jitter) == wait
+
+
+def test_backoff_before_4_2_is_nothing_or_the_cap() -> None:
+    """The poll interval went in where the jitter belonged."""
+    old = dialect("4.1.2")
+    assert [backoff_ms(ConsumerConfig("g"), old, 1, jitter) for jitter in (-0.5, 0.0, 0.5)] == [0, 200, 1_000]
+
+
+def test_request_waits_after_success_and_failure() -> None:
+    """Nothing is sent while one is in flight, nor before the backoff is over."""
+    sent = IDLE.sent()
+    assert (IDLE.may_send(0), sent.may_send(9_999)) == (True, False)
+    failed = sent.failed(1_000, 200)
+    assert (failed.attempts, failed.may_send(1_199), failed.may_send(1_200)) == (1, False, True)
+    assert failed.sent().succeeded(2_000, 100) == IDLE._replace(ready_ms=2_100)
+
+
+def test_release_without_a_patch_is_its_latest() -> None:
+    """`4.2` means 4.2.1, and the same dialect is one object."""
+    assert dialect("4.2") is dialect("4.2.1")
+    assert dialect() is dialect("4.4.0")
+
+
+def test_unknown_release_is_refused_with_those_there_are() -> None:
+    """The error names the releases."""
+    with pytest.raises(InputError, match=r"unknown dialect '3\.9'; one of 4\.0\.0, 4\.0\.1"):
+        dialect("3.9")
+
+
+@pytest.mark.parametrize(
+    ("release", "count"),
+    [("4.0.2", 0), ("4.1.0", 4), ("4.2.0", 7), ("4.2.1", 9), ("4.3.0", 12), ("4.3.1", 13), ("4.4.0", 15)],
+)
+def test_choices_of_a_release(release: str, count: int) -> None:
+    """A release has every choice up to it: none is taken back."""
+    assert len(choices_of(release)) == count
+    earlier = RELEASES[: RELEASES.index(release)]
+    assert all(choices_of(r) <= choices_of(release) for r in earlier)
+
+
+def test_every_choice_says_what_it_is() -> None:
+    """A choice has its meaning and its first release."""
+    assert all(c.meaning and c.since in RELEASES for c in Choice)
+
+
+def test_table_of_a_dialect() -> None:
+    """Releases share the table, but for the row that 4.0 had otherwise; a dialect of one's own is as easy."""
+    assert dialect("4.1.0").table is dialect("4.4.0").table
+    assert dialect("4.0.0").table is not dialect("4.4.0").table
+    mine = custom("mine", choices_of("4.4.0") - {Choice.COLLECT_GATE})
+    assert (mine.name, Choice.COLLECT_GATE in mine, Choice.MARK_LOST in mine) == ("mine", False, True)
