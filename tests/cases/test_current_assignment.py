@@ -149,3 +149,10 @@ def test_the_decision_is_the_row_of_the_table(case: Case) -> None:
     assert cell.source.clause.partition("/")[2] == outcome
     assert cell.target is member.state
     assert (Effect.WRITE_CURRENT_ASSIGNMENT in cell.effects) == (member != case.member)
+
+
+@pytest.mark.our_copies
+def test_our_copy_holds_49_cases_in_12_dialects(files: Any) -> None:
+    """Nothing of the file is left out."""
+    found = [name for file in files if reads(file.head) for name, _ in cases(file)]
+    assert len(found) == len(set(found)) == 49 * 12

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pytest
 
-from fsm.coordinator.log import read_batches, write_batch
-from fsm.coordinator.records import encode, from_json, to_json
+from fsm.coordinator.log import LogRecord, read_batches, write_batch
+from fsm.coordinator.records import Record, encode, from_json, to_json
 
 
 def reads(head: Any) -> bool:
@@ -23,6 +24,13 @@ def cases(file: Any) -> Iterator[tuple[str, bytes]]:
     yield "segment", file.content
 
 
+@cache
+def decoded(segment: bytes) -> list[tuple[LogRecord, Record]]:
+    """Every record of the coordinator, raw and decoded."""
+    batches = [batch for batch in read_batches(segment) if not batch.is_control]
+    return [(entry, entry.decoded()) for batch in batches for entry in batch.records]
+
+
 def test_batches_are_written_byte_for_byte(case: bytes) -> None:
     """The batches read from the segment, written one after the other, are the segment, checksums included."""
     written = b"".join(write_batch(batch) for batch in read_batches(case))
@@ -32,30 +40,22 @@ def test_batches_are_written_byte_for_byte(case: bytes) -> None:
 
 def test_records_are_encoded_byte_for_byte(case: bytes) -> None:
     """Key and value of every record, decoded and encoded, are the bytes that the broker wrote."""
-    for batch in read_batches(case):
-        if not batch.is_control:
-            for record in batch.records:
-                assert encode(record.decoded()) == (record.key, record.value), record.offset
+    for entry, record in decoded(case):
+        assert encode(record) == (entry.key, entry.value), entry.offset
 
 
 def test_records_survive_json(case: bytes) -> None:
     """Every record, printed as Kafka's tools print it and read again, is the same value."""
-    for batch in read_batches(case):
-        if not batch.is_control:
-            for entry in batch.records:
-                record = entry.decoded()
-                assert from_json(json.loads(json.dumps(to_json(record)))) == record
+    for _, record in decoded(case):
+        assert from_json(json.loads(json.dumps(to_json(record)))) == record
 
 
 @pytest.mark.our_copies
 def test_our_segment_holds_every_type_of_4_4(files: Any) -> None:
-    """The segment of the 4.4.0 walks: 20,639 records in 6,792 batches, by type, values and tombstones."""
+    """The segment of the 4.4.0 walks: 20,639 records, by type, values and tombstones."""
     (segment,) = (file.content for file in files if reads(file.head))
-    batches = list(read_batches(segment))
-    found = Counter(
-        (int(record.key.type), record.value is not None) for b in batches for record in (r.decoded() for r in b.records)
-    )
-    assert len(batches) == 6792
+    found = Counter((int(record.key.type), record.value is not None) for _, record in decoded(segment))
+    assert sum(found.values()) == 20_639
     assert found == {
         (1, True): 276,
         (2, True): 545,
