@@ -29,11 +29,19 @@ from fsm.kafka.events import (
     ListenerMethod,
     PartitionsAssignedEvent,
     PartitionsRemovedEvent,
+    TopicPatternSubscriptionChangeEvent,
     TopicRe2JPatternSubscriptionChangeEvent,
     TopicSubscriptionChangeEvent,
     UnsubscribeEvent,
 )
-from fsm.kafka.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, OffsetCommitResponse
+from fsm.kafka.messages import (
+    DISCONNECTED,
+    TIMED_OUT,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    OffsetCommitResponse,
+    TransportFailure,
+)
 from fsm.member.consumer import step
 from fsm.member.dialect import RELEASES, Dialect, dialect
 from fsm.member.effects import (
@@ -97,6 +105,8 @@ class World(NamedTuple):
     """Callbacks that returned, and whose end the background has not heard of."""
     asked: tuple[UnsentRequest, ...] = ()
     """Heartbeats in the order of their requests."""
+    lost: tuple[int, ...] = ()
+    """Places of heartbeats that got no response and have failed by now."""
     commit: tuple[int, ...] = ()
     """Places in the recording of the commits of the run that is open."""
     assignment: Partitions = ()
@@ -212,6 +222,9 @@ class Replay:
         known = [r for r in RELEASES if order_of(r) <= order_of(recorded.version)]
         self.dialect = spoken or dialect(known[-1] if known else RELEASES[0])
         self.worst: Mismatch | None = None
+        responses = {tuple(seen.line["corr"]) for seen in self.lanes["response"]}
+        corr = [tuple(seen.line["corr"]) for seen in self.lanes["request"]]
+        self.answered = {n for n, given in enumerate(corr) if given in responses}
 
     # Lanes
 
@@ -281,7 +294,8 @@ class Replay:
 
     def known_names(self, now: float) -> TopicNames:
         missing = {i for i, spans in self.recorded.unresolved.items() if any(a <= now <= b for a, b in spans)}
-        return TopicNames({i: n for i, n in self.recorded.names.items() if i not in missing})
+        named = {i: n for i, n in self.recorded.names.items() if i not in missing}
+        return TopicNames({**named, **self.recorded.matched_at(now)})
 
     # What may happen unseen
 
@@ -301,9 +315,20 @@ class Replay:
             yield lambda: self.poll(world, now)
         if not self.listener and world.background and world.callback is None:
             yield lambda: self.pass_over(world, now)
+        for place in self.without_response(world):
+            yield lambda place=place: self.fail(world, place, DISCONNECTED, now)  # type: ignore[misc]
+            yield lambda place=place: self.fail(world, place, TIMED_OUT, now)  # type: ignore[misc]
         for late in sorted({world.member.heartbeat_due_ms, world.member.poll_due_ms, world.member.request.ready_ms}):
             if now < late <= now + DUE_MS:
                 yield lambda late=late: self.step(world, Tick(), late)  # type: ignore[misc]
+
+    def without_response(self, world: World) -> list[int]:
+        """Heartbeats that were sent and never answered: their connection was lost, or their time was over."""
+        return [n for n in range(len(world.asked)) if n not in self.answered and n not in world.lost]
+
+    def fail(self, world: World, place: int, failure: TransportFailure, now: float) -> World:
+        failed = world._replace(lost=(*world.lost, place))
+        return self.step(failed, Answered(world.asked[place], failure), now)
 
     def poll(self, world: World, now: float) -> World:
         """A poll, with the positions that the recorded commit of its run shows, if it starts one."""
@@ -409,6 +434,9 @@ class Replay:
         if "re2" in line:
             asked = TopicRe2JPatternSubscriptionChangeEvent(line["re2"], self.listener)
             return self.step(world._replace(phase="running"), asked, now)
+        if "pattern" in line:
+            pattern = TopicPatternSubscriptionChangeEvent(line["pattern"], self.listener)
+            return self.step(world._replace(phase="running"), pattern, now)
         topics = TopicSubscriptionChangeEvent(tuple(line["topics"]), self.listener)
         return self.step(world._replace(phase="running"), topics, now)
 
@@ -620,25 +648,33 @@ class Replay:
         """Something recorded that was never come to."""
         for lane in self.lanes:
             head = self.head(world, lane)
-            if head is not None:
+            if head is not None and not (lane == "response" and self.recorded.killed):
                 return self.difference(head.t_ms, lane, f"{head.kind} {head.says}", "nothing of the kind")
         return None
 
     def late(self, world: World) -> Difference | None:
         """A plain heartbeat that the client sent long after ours was due.
 
-        Explained: a process that a signal holds sends nothing, however much is due.
+        Explained: a process that a signal holds sends nothing, however much is due, nor does one that has to find its
+        coordinator first.
         """
+        found = [seen.t_ms for seen in self.lanes["response"] if seen.kind == "coordinator"]
         for t_ms, late_ms in world.lateness:
             held = any(since < t_ms and t_ms - late_ms < until for since, until in self.recorded.stopped)
-            if late_ms > LATE_MS and not held:
+            searched = any(t_ms - late_ms < at <= t_ms for at in found)
+            if late_ms > LATE_MS and not held and not searched:
                 return self.difference(t_ms, "request", f"heartbeat at {t_ms}", f"due {late_ms:.0f} ms earlier")
         return None
 
     def may_wait(self, world: World, now: float) -> bool:
-        """Whether a response may have been looked at later: the log goes on within the time a busy client takes."""
+        """Whether a response may have been looked at later: the log goes on within the time a busy client takes.
+
+        One that came when the process was killed was perhaps never looked at.
+        """
         log = self.head(world, "log")
-        return log is not None and log.t_ms <= now + BUSY_MS
+        if log is None:
+            return bool(self.recorded.killed)
+        return bool(log.t_ms <= now + BUSY_MS)
 
 
 WAITING = {"response", "commit", "callback"}

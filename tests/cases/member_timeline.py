@@ -51,6 +51,14 @@ class Timeline:
     killed: bool
     """The process did not end by itself."""
 
+    def matched_at(self, now_ms: float) -> dict[str, str]:
+        """Topics that a pattern of the client may match: those its heartbeats have named by now, and the next one."""
+        if not any("pattern" in seen.says for seen in self.lanes["app"] if seen.kind == "subscribe"):
+            return {}
+        naming = [seen for seen in self.lanes["request"] if seen.says["subscribed_topic_names"] is not None]
+        due = [seen for n, seen in enumerate(naming) if n == 0 or naming[n - 1].t_ms < now_ms]
+        return {f"of a pattern: {name}": name for seen in due for name in seen.says["subscribed_topic_names"]}
+
 
 _BACKBONE = re.compile(r"Member (\S*) with epoch (-?\d+) transitioned from ([A-Z_]+) to ([A-Z_]+)\.$")
 _TARGET = re.compile(r"arget assignment(?: updated)? from (LocalAssignment\{.*?\}\}) to (LocalAssignment\{.*?\}\})\.")
