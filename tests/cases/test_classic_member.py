@@ -1,522 +1,225 @@
-"""The classic member led through recordings of the Java client, and every point in which it does otherwise.
-
-The member is given what is not its decision: the application's calls, the end of its callbacks, its positions, the
-coordinator, answers, and as a leader the assignments it computed. What it decides is compared, each kind in its order:
-callbacks and requests (JoinGroup with its metadata, SyncGroup, LeaveGroup, the commit before a join), heartbeats with
-their generation and their time, and the log lines that tell of its state.
-
-Not recorded, so free: the instants of poll() and of the heartbeat thread. Both act where the recording shows that they
-did; where nothing is shown, they act when the time they are allowed is over, and the difference is reported.
-"""
+"""The classic member against recordings of the Java client, from inside and on the wire, and the tools that do it."""
 
 from __future__ import annotations
 
 import base64
-import re
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+import copy
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
-from fsm.kafka.assignment import Partitions, partitions
-from fsm.kafka.classic_messages import (
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinGroupRequest,
-    JoinGroupResponse,
-    JoinGroupResponseMember,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    SyncGroupRequest,
-    SyncGroupResponse,
+import pytest
+
+from fsm.kafka.consumer_protocol import (
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
 )
-from fsm.kafka.consumer_protocol import decode_assignment, decode_subscription
-from fsm.kafka.error_codes import ErrorCode
-from fsm.kafka.events import (
-    AsyncPollEvent,
-    ConsumerRebalanceListenerCallbackCompletedEvent,
-    ErrorEvent,
-    PartitionsAssignedEvent,
-    PartitionsRemovedEvent,
-    TopicSubscriptionChangeEvent,
-    UnsubscribeEvent,
-)
-from fsm.kafka.messages import OffsetCommitRequest, OffsetCommitResponse, Offsets
-from fsm.member.classic import due_ms, new_member, poll_wanted_ms, step
-from fsm.member.classic_state import (
-    ClassicAnswered,
-    ClassicConfig,
-    ClassicEffect,
-    ClassicInput,
-    Close,
-    PartitionCountsUpdated,
-    Reported,
-    Taken,
-    UnsentClassicRequest,
-)
-from fsm.member.client_assignors import BUILT_IN, COOPERATIVE_STICKY, RANGE, ClientAssignor
-from fsm.member.effects import Enqueued
-from fsm.member.inputs import CoordinatorFound, Tick
-from fsm.tables.classic_member import Effect, Event, State
-
-Line = Mapping[str, Any]
-NOISE_MS = 250
-"""What a busy machine adds to `retry.backoff.ms`, the interval at which the heartbeat thread looks."""
-POLL_MS = 1_000
-"""Longest time between the instant at which a poll would do something and the poll that does it."""
-LOG_LAG_MS = 3
-"""Lines of the log are stamped in whole milliseconds, and come before the wire sees their cause's end."""
+from fsm.member.client_assignors import Candidate, assign_cooperative_sticky, assign_range
 
 
-class Seen(NamedTuple):
-    """One thing that the client did."""
-
-    t_ms: float
-    kind: str
-    says: Any
-
-
-class Difference(NamedTuple):
-    """Where the member does otherwise."""
-
-    scenario: str
-    member: str
-    t_ms: float
-    field: str
-    expected: Any
-    got: Any
+@cache
+def sibling(name: str) -> ModuleType:
+    """A module beside this one; test modules are no package that could import it."""
+    spec = importlib.util.spec_from_file_location(f"cases_{name}", Path(__file__).parent / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
-@dataclass(frozen=True)
-class Recording:
-    """One process that ran the classic protocol."""
-
-    lines: tuple[Line, ...]
-
-    @property
-    def head(self) -> Line:
-        return self.lines[0]
-
-    @property
-    def conf(self) -> Mapping[str, Any]:
-        return next(line["conf"] for line in self.lines if line.get("app") == "start")
-
-    @property
-    def is_classic(self) -> bool:
-        return str(self.conf.get("group.protocol", "classic")) == "classic"
-
-    @property
-    def hung(self) -> bool:
-        """close() never came back."""
-        return not any(line.get("app") == "close_end" for line in self.lines)
-
-    @property
-    def has_listener(self) -> bool:
-        return any(line.get("app") in CALLBACKS for line in self.lines)
+REPLAY = sibling("classic_replay")
+Lines = list[Any]
 
 
 def reads(head: Any) -> bool:
-    """Recordings of members of the classic protocol begin with a line that says so."""
-    return isinstance(head, dict) and "member" in head and "broker" in head and head.get("protocol") == "classic"
+    """Recordings whose scenario began under the classic protocol say so in their first line."""
+    return isinstance(head, dict) and "member" in head and head.get("protocol") == "classic"
 
 
-def cases(file: Any) -> Iterator[tuple[str, Recording]]:
-    """One case a process; one that runs the other protocol, after a migration, belongs to the consumer member."""
-    recording = Recording(tuple(file.lines()))
-    if recording.is_classic:
-        yield "classic", recording
+def cases(file: Any) -> Iterator[tuple[str, Lines]]:
+    lines = list(file.lines())
+    yield f"{lines[0]['scenario']}/{lines[0]['member']}", lines
 
 
-# What a recording tells
-
-
-CALLBACKS = {"assign": "assigned", "revoke": "revoked", "lost": "lost"}
-DONE = {"assign_done", "revoke_done"}
-LOG_LINES = {
-    "(Re-)joining group": "join sent",
-    "Successfully joined group": "joined",
-    "Successfully synced group": "synced",
-    "Resetting generation and member id due to": "reset both",
-    "Resetting generation due to": "reset generation",
-    "Request joining group due to": "rejoin requested",
-}
-IN_POLL = (
-    "Executing onJoinPrepare",
-    "Executing onJoinComplete",
-    "(Re-)joining group",
-    "Successfully joined group",
-    "JoinGroup failed",
-    "Giving away all assigned partitions",
-    "Revoke previously assigned partitions",
-    "Lost previously assigned partitions",
-    "Adding newly assigned partitions",
-)
-"""What only the application's thread says, inside poll()."""
-_GENERATION = re.compile(r"Generation\{generationId=(-?\d+), memberId='(.*?)', protocol='(.*?)'\}")
-_POSITIONS = re.compile(r"([\w.-]+)-(\d+)=OffsetAndMetadata\{offset=(\d+)")
-
-
-def logged(line: Line) -> Seen | None:
-    """The line of the log as what it says of the state, if it does."""
-    for start, kind in LOG_LINES.items():
-        if line["text"].startswith(start):
-            found = _GENERATION.search(line["text"]) if kind in ("joined", "synced") else None
-            reason = line["text"].partition("due to: ")[2] if kind.startswith("reset") else None
-            says = (int(found[1]), found[2], found[3]) if found else reason
-            return Seen(line["t_ms"], kind, says)
-    return None
-
-
-def once(seen: list[Seen]) -> list[Seen]:
-    """Explained: a rebalance that fails by an error that resets the member asks for a rejoin twice, in two lines.
-
-    The handler of the answer asks, and `joinGroupIfNeeded` asks again; in the table it is one effect.
-    """
-    kept: list[Seen] = []
-    for one in seen:
-        if not (kept and one.kind == kept[-1].kind == "rejoin requested"):
-            kept.append(one)
-    return kept
-
-
-def requested(line: Line) -> Seen | None:
-    """A request on the wire as what the member decided in it."""
-    body, t = line["body"], line["t_ms"]
-    match line["api"]:
-        case "JoinGroup":
-            metadata = tuple((p["name"], decode_subscription(_bytes(p["metadata"]))) for p in body["protocols"])
-            timeouts = (body["session_timeout"], body["rebalance_timeout"])
-            return Seen(t, "JoinGroup", (body["member_id"], body["group_instance_id"], timeouts, metadata))
-        case "SyncGroup":
-            place = (body["generation_id"], body["member_id"], body["group_instance_id"])
-            return Seen(t, "SyncGroup", (*place, body["protocol_name"], given_by_leader(body)))
-        case "LeaveGroup":
-            return Seen(t, "LeaveGroup", tuple((m["member_id"], m["group_instance_id"]) for m in body["members"]))
-        case "Heartbeat":
-            return Seen(t, "Heartbeat", (body["generation_id"], body["member_id"], body["group_instance_id"]))
-    return None
-
-
-def given_by_leader(body: Line) -> dict[str, Partitions]:
-    return {a["member_id"]: decode_assignment(_bytes(a["assignment"])).partitions for a in body["assignments"]}
-
-
-def _bytes(text: str) -> bytes:
-    return base64.b64decode(text)
-
-
-def answered(line: Line) -> Any:
-    """A response on the wire as the member gets it."""
-    body = line["body"]
-    code = ErrorCode[(body.get("error_code") or "none").upper()]
-    match line["api"]:
-        case "JoinGroup":
-            members = tuple(
-                JoinGroupResponseMember(m["member_id"], _bytes(m["metadata"]), m["group_instance_id"])
-                for m in body["members"]
-            )
-            names = (body["protocol_type"], body["protocol_name"], body["leader"], body["member_id"])
-            return JoinGroupResponse(body["generation_id"], *names, members, body["skip_assignment"], code)
-        case "SyncGroup":
-            return SyncGroupResponse(
-                _bytes(body["assignment"]), body["protocol_type"], body["protocol_name"], error_code=code
-            )
-        case "Heartbeat":
-            return HeartbeatResponse(code)
-        case "LeaveGroup":
-            return LeaveGroupResponse(code)
-    errors = ((t["name"], p["partition_index"], p["error_code"]) for t in body["topics"] for p in t["partitions"])
-    return OffsetCommitResponse(tuple(((t, p), ErrorCode[e.upper()]) for t, p, e in errors if e))
-
-
-BODIES: dict[type, str] = {
-    JoinGroupRequest: "JoinGroup",
-    SyncGroupRequest: "SyncGroup",
-    HeartbeatRequest: "Heartbeat",
-    LeaveGroupRequest: "LeaveGroup",
-    OffsetCommitRequest: "OffsetCommit",
-}
-
-
-# What the member tells
-
-
-def decided(request: UnsentClassicRequest, now_ms: float) -> Seen:
-    """Our request in the words of `requested`."""
-    match request.body:
-        case JoinGroupRequest() as body:
-            metadata = tuple((p.name, decode_subscription(p.metadata)) for p in body.protocols)
-            timeouts = (body.session_timeout_ms, body.rebalance_timeout_ms)
-            return Seen(now_ms, "JoinGroup", (body.member_id, body.group_instance_id, timeouts, metadata))
-        case SyncGroupRequest() as body:
-            place = (body.generation_id, body.member_id, body.group_instance_id)
-            given = {a.member_id: decode_assignment(a.assignment).partitions for a in body.assignments}
-            return Seen(now_ms, "SyncGroup", (*place, body.protocol_name, given))
-        case LeaveGroupRequest() as body:
-            return Seen(now_ms, "LeaveGroup", tuple((m.member_id, m.group_instance_id) for m in body.members))
-        case HeartbeatRequest() as body:
-            return Seen(now_ms, "Heartbeat", (body.generation_id, body.member_id, body.group_instance_id))
-        case body:
-            return Seen(now_ms, "OffsetCommit", (body.generation_id_or_member_epoch, body.member_id))
-
-
-SAID_BY_EVENT = {
-    Event.JOIN_SENT: "join sent",
-    Event.JOIN_OK_LEADER: "joined",
-    Event.JOIN_OK_FOLLOWER: "joined",
-    Event.SYNC_OK: "synced",
-    Event.SYNC_OK_REVOKING: "synced",
-}
-
-
-class Replay:
-    """The member beside the recording."""
-
-    def __init__(self, recording: Recording) -> None:
-        self.recording = recording
-        self.lines = sorted(recording.lines[1:], key=_when)
-        conf = {key: str(value) for key, value in recording.conf.items()}
-        self.member = new_member(replace(ClassicConfig.of(conf), assignors=self.assignors(conf)))
-        self.now_ms = 0.0
-        self.at = 0
-        self.logs: list[Seen] = []
-        self.acts: list[Seen] = []
-        self.beats: list[Seen] = []
-        self.errors: list[Seen] = []
-        self.sent: dict[str, list[UnsentClassicRequest]] = {}
-        self.late: list[Difference] = []
-        self.polling = False
-        self.pairs = dict(self.pair_requests())
-
-    def assignors(self, conf: Mapping[str, str]) -> tuple[ClientAssignor, ...]:
-        """The configured ones; what a leader computes is taken from the recording."""
-        strategies = conf.get("partition.assignment.strategy")
-        chosen = (RANGE, COOPERATIVE_STICKY)
-        if strategies is not None:
-            classes = {"RangeAssignor": "range", "CooperativeStickyAssignor": "cooperative-sticky"}
-            chosen = tuple(BUILT_IN[classes[s.strip(" []").rpartition(".")[2]]] for s in strategies.split(","))
-        bodies = [line["body"] for line in self.lines if line.get("api") == "SyncGroup" and line["wire"] == "request"]
-        led = iter([given for body in bodies if (given := given_by_leader(body))])
-        return tuple(replace(assignor, assign=lambda *_: next(led, {})) for assignor in chosen)
-
-    def pair_requests(self) -> Iterator[tuple[tuple[int, ...], tuple[str, int]]]:
-        """Each request on the wire by its place among those of its kind; periodic commits are left out."""
-        counted: Counter[str] = Counter()
-        for line in self.lines:
-            if line.get("wire") == "request" and line["api"] in BODIES.values() and line["api"] != "OffsetCommit":
-                yield tuple(line["corr"]), (line["api"], counted[line["api"]])
-                counted[line["api"]] += 1
-
-    # Steps
-
-    def give(self, given: ClassicInput) -> None:
-        taken = step(self.member, given, int(self.now_ms))
-        self.member = taken.member
-        for effect in taken.effects:
-            self.note(effect)
-
-    def note(self, effect: ClassicEffect) -> None:
-        match effect:
-            case UnsentClassicRequest():
-                api = BODIES[type(effect.body)]
-                self.sent.setdefault(api, []).append(effect)
-                kept = self.beats if api == "Heartbeat" else self.acts
-                kept.append(decided(effect, self.now_ms))
-            case Taken(source, event, _) if event in SAID_BY_EVENT and source is not State.UNJOINED:
-                says = tuple(self.member.generation) if event is not Event.JOIN_SENT else None
-                self.logs.append(Seen(self.now_ms, SAID_BY_EVENT[event], says))
-            case Taken(State.UNJOINED, Event.JOIN_SENT):
-                self.logs.append(Seen(self.now_ms, "join sent", None))
-            case Reported(Effect.RESET_GENERATION, reason):
-                self.logs.append(Seen(self.now_ms, "reset generation", reason))
-            case Reported(Effect.RESET_MEMBER_ID, reason):
-                self.logs[-1] = Seen(self.now_ms, "reset both", reason)
-            case Reported(Effect.REQUEST_REJOIN):
-                self.logs.append(Seen(self.now_ms, "rejoin requested", None))
-            case Enqueued(PartitionsRemovedEvent(_, method, gone)):
-                self.acts.append(Seen(self.now_ms, method.name.lower(), gone))
-            case Enqueued(PartitionsAssignedEvent(_, _, added)):
-                self.acts.append(Seen(self.now_ms, "assigned", added))
-            case Enqueued(ErrorEvent(error)):
-                self.errors.append(Seen(self.now_ms, "thrown", error.name))
-
-    def poll(self) -> None:
-        wanted = poll_wanted_ms(self.member)
-        if wanted <= self.now_ms + NOISE_MS:
-            self.now_ms = max(self.now_ms, wanted)
-        self.give(AsyncPollEvent(consumed=self.positions()))
-
-    def positions(self) -> Offsets:
-        """As the next automatic commit has them."""
-        for line in self.lines[self.at :]:
-            if "auto-commit of offsets" in line.get("text", "") and line["text"].startswith("Sending"):
-                found = _POSITIONS.findall(line["text"])
-                return tuple(sorted(((topic, int(p)), int(offset)) for topic, p, offset in found))
-        return ()
-
-    def end_callback(self, error: str | None = None) -> None:
-        if self.member.awaited is not None:
-            self.give(ConsumerRebalanceListenerCallbackCompletedEvent(self.member.awaited.ticket, error))
-
-    # The recording, line by line
-
-    def run(self) -> None:
-        topics = tuple((topic, count) for topic, count in self.recording.head["topics"])
-        self.give(PartitionCountsUpdated(topics))
-        for at, line in enumerate(self.lines):
-            self.at = at
-            self.now_ms = max(self.now_ms, _when(line))
-            self.overdue()
-            if "app" in line:
-                self.app(line)
-            elif "wire" in line:
-                (self.request if line["wire"] == "request" else self.response)(line)
-            elif "log" in line:
-                self.log(line)
-            if not self.recording.has_listener:
-                self.end_callback()
-        self.now_ms += 60_000
-        self.give(Tick())
-
-    def overdue(self) -> None:
-        """What should have happened before this line and was not shown."""
-        now_ms = self.now_ms
-        wanted, due = poll_wanted_ms(self.member), due_ms(self.member)
-        if self.polling and wanted + POLL_MS < now_ms:
-            self.poll()
-        elif self.polling and poll_wanted_ms(self.member) > now_ms:
-            self.poll()  # shows that the application is alive, and does nothing else
-        if due + NOISE_MS + self.member.config.retry_backoff_ms < now_ms:
-            self.missed(due, "nothing that was due", "nothing shown until " + str(now_ms))
-            self.give(Tick())
-
-    def missed(self, t_ms: float, expected: str, got: str) -> None:
-        head = self.recording.head
-        self.late.append(Difference(head["scenario"], head["member"], t_ms, "time", expected, got))
-
-    def app(self, line: Line) -> None:
-        match line["app"]:
-            case "subscribe":
-                self.polling = True
-                self.give(TopicSubscriptionChangeEvent(tuple(line["topics"])))
-            case "unsubscribe":
-                self.give(UnsubscribeEvent(call=1))
-            case "poll_stop":
-                self.polling = False
-            case "poll_resume" | "poll_error":
-                self.polling = True
-                self.poll()
-            case "assign" | "revoke" | "lost" if self.member.awaited is None and self.member.closing is None:
-                self.poll()
-            case "close_begin":
-                self.polling = False
-                self.give(Close(call=1, timeout_ms=10_000, consumed=self.positions()))
-        if line["app"] in DONE | {"lost"}:
-            self.end_callback()
-        if line["app"] == "listener_throw":
-            self.end_callback(line.get("err", "raised"))
-
-    def request(self, line: Line) -> None:
-        if line["api"] == "Heartbeat":
-            self.beat(line)
-
-    def beat(self, line: Line) -> None:
-        """A heartbeat of the client is one of ours, if ours is due by now."""
-        due = self.member.heartbeats.heartbeat_due_ms
-        if not self.member.heartbeats.enabled or due > self.now_ms + NOISE_MS:
-            self.missed(self.now_ms, f"a heartbeat at {line['t_ms']}", f"due at {due}")
-        self.now_ms = max(self.now_ms, due) if due <= self.now_ms + NOISE_MS else self.now_ms
-        self.give(Tick())
-
-    def response(self, line: Line) -> None:
-        if line["api"] == "FindCoordinator":
-            self.give(CoordinatorFound())
-        elif line["api"] == "OffsetCommit":
-            self.committed(line)
-        elif (pair := self.pairs.get(tuple(line["corr"]))) is not None:
-            api, number = pair
-            ours = self.sent.get(api, [])
-            if number < len(ours):
-                self.give(ClassicAnswered(ours[number], answered(line)))
-
-    def committed(self, line: Line) -> None:
-        """The response to a commit of ours, told from those of the interval by being open."""
-        ours = self.sent.get("OffsetCommit", [])
-        asked = next(x for x in self.lines if x.get("corr") == line["corr"] and x.get("wire") == "request")
-        if ours and self.acts and asked["t_ms"] + NOISE_MS >= self.sent_at("OffsetCommit"):
-            self.give(ClassicAnswered(ours.pop(), answered(line)))
-
-    def sent_at(self, kind: str) -> float:
-        return next(seen.t_ms for seen in reversed(self.acts) if seen.kind == kind)
-
-    def log(self, line: Line) -> None:
-        if line["text"].startswith(IN_POLL) and not self.member.closing:
-            self.poll()
-        elif line["text"].startswith("consumer poll timeout has expired"):
-            self.now_ms = max(self.now_ms, min(self.member.heartbeats.poll_due_ms, self.now_ms + NOISE_MS))
-            self.give(Tick())
-
-
-def _when(line: Line) -> float:
-    return float(line["t_ms"]) + (LOG_LAG_MS if "log" in line else 0)
-
-
-# The comparison
-
-
-def differences(recording: Recording) -> list[Difference]:
-    """Every point in which the member does otherwise, of each lane the first one."""
-    replay = Replay(recording)
-    replay.run()
-    found = list(replay.late)
-    for name, theirs, ours in lanes(recording, replay):
-        found += _first_difference(recording.head, name, theirs, ours)
-    return found
-
-
-def lanes(recording: Recording, replay: Replay) -> Iterator[tuple[str, list[Seen], list[Seen]]]:
-    lines = recording.lines[1:]
-    log = [seen for line in lines if "log" in line and (seen := logged(line))]
-    wire = [seen for line in lines if line.get("wire") == "request" and (seen := requested(line))]
-    calls = [Seen(x["t_ms"], CALLBACKS[x["app"]], _parts(x)) for x in lines if x.get("app") in CALLBACKS]
-    acts = sorted((*(s for s in wire if s.kind != "Heartbeat"), *calls), key=lambda seen: seen.t_ms)
-    thrown = [Seen(x["t_ms"], "thrown", _code(x["err"])) for x in lines if x.get("app") == "poll_error"]
-    ours = [seen for seen in replay.acts if seen.kind != "OffsetCommit"]
-    if not recording.has_listener:
-        ours = [seen for seen in ours if seen.kind not in CALLBACKS.values()]
-    yield "log", once(log), once(until_hang(recording, replay.logs))
-    yield "acts", acts, until_hang(recording, ours)
-    yield "heartbeats", [s for s in wire if s.kind == "Heartbeat"], replay.beats
-    yield "thrown", thrown, replay.errors
-
-
-def until_hang(recording: Recording, ours: list[Seen]) -> list[Seen]:
-    """Explained: a close() that hangs (B12) never comes to its callback and its leave; ours does."""
-    if not recording.hung:
-        return ours
-    began = next((x["t_ms"] for x in recording.lines if x.get("app") == "close_begin"), recording.lines[-1]["t_ms"])
-    return [seen for seen in ours if seen.t_ms < began]
-
-
-def _parts(line: Line) -> Partitions:
-    return partitions((topic, number) for topic, number in line["parts"])
-
-
-def _code(name: str) -> str:
-    """FENCED_INSTANCE_ID for org.apache.kafka.common.errors.FencedInstanceIdException."""
-    return "_".join(re.findall("[A-Z][a-z]*", name.rpartition(".")[2].removesuffix("Exception"))).upper()
-
-
-def _first_difference(head: Line, lane: str, theirs: list[Seen], ours: list[Seen]) -> Iterator[Difference]:
-    for number in range(max(len(theirs), len(ours))):
-        expected = theirs[number] if number < len(theirs) else None
-        got = ours[number] if number < len(ours) else None
-        if expected is None or got is None or (expected.kind, expected.says) != (got.kind, got.says):
-            t_ms = (expected or got or Seen(0, "", None)).t_ms
-            yield Difference(head["scenario"], head["member"], t_ms, f"{lane}[{number}]", expected, got)
-            return
-
-
-def test_member_does_what_the_java_client_did(case: Recording) -> None:
+def test_member_does_what_the_java_client_did(case: Lines) -> None:
     """Every request, callback, log line of the state and error of the recording is the member's, in its order."""
-    assert differences(case) == []
+    recording = REPLAY.Recording(tuple(case))
+    if recording.is_classic:
+        assert REPLAY.differences(recording) == []
+    else:  # a migrated process runs the other protocol
+        assert sibling("test_consumer_member").difference(case) is None
+
+
+def test_metadata_is_written_as_java_writes_it(case: Lines) -> None:
+    """Subscriptions come back byte by byte; assignments by what they say, as Java does not sort their partitions."""
+    for body in bodies(case, "JoinGroup", "request"):
+        for protocol in body["protocols"]:
+            data = base64.b64decode(protocol["metadata"])
+            assert encode_subscription(decode_subscription(data)) == data
+    for body in bodies(case, "SyncGroup", "request"):
+        for member in body["assignments"]:
+            assignment = decode_assignment(base64.b64decode(member["assignment"]))
+            assert decode_assignment(encode_assignment(assignment)) == assignment
+
+
+def test_leader_computes_what_the_java_client_computed(case: Lines) -> None:
+    """`range` partition by partition; `cooperative-sticky` the same number for everyone in all."""
+    counts = tuple(sorted((topic, count) for topic, count in case[0]["topics"]))
+    for joined, synced in led(case):
+        group = {
+            Candidate.of(m["member_id"], m["group_instance_id"]): decode_subscription(base64.b64decode(m["metadata"]))
+            for m in joined["members"]
+        }
+        given = REPLAY.given_by_leader(synced)
+        if joined["protocol_name"] == "range":
+            assert assign_range(group, counts) == given
+        else:
+            ours = assign_cooperative_sticky(group, counts)
+            assert sorted(map(len, ours.values())) == sorted(map(len, given.values()))
+
+
+def bodies(lines: Lines, api: str, wire: str) -> Iterator[Any]:
+    return (line["body"] for line in lines if line.get("api") == api and line.get("wire") == wire)
+
+
+def led(lines: Lines) -> Iterator[tuple[Any, Any]]:
+    """Each JoinGroup response to a leader, with the assignments that it then sent."""
+    joined = None
+    for line in lines:
+        if line.get("api") == "JoinGroup" and line["wire"] == "response":
+            joined = line["body"]
+        elif line.get("api") == "SyncGroup" and line["wire"] == "request" and line["body"]["assignments"] and joined:
+            yield joined, line["body"]
+
+
+# The comparison finds what is otherwise
+
+
+def recording(files: Sequence[Any], name: str) -> Lines:
+    found = next(file for file in files if file.name.endswith(f"{name}.jsonl"))
+    return copy.deepcopy(list(found.lines()))
+
+
+def first(lines: Lines, after: int = 0, **wanted: Any) -> Any:
+    return next(line for line in lines[after:] if all(line.get(key) == value for key, value in wanted.items()))
+
+
+def without_a_sync(lines: Lines) -> None:
+    corr = first(lines, api="SyncGroup", wire="request")["corr"]
+    lines[:] = [line for line in lines if line.get("corr") != corr]
+
+
+def with_another_owned(lines: Lines) -> None:
+    protocol = next(b for b in bodies(lines, "JoinGroup", "request") if b["member_id"])["protocols"][0]
+    protocol["metadata"] = base64.b64encode(base64.b64decode(protocol["metadata"])[:-2] + b"\x00\x00").decode()
+
+
+def with_another_heartbeat(lines: Lines) -> None:
+    first(lines, api="Heartbeat", wire="request")["body"]["generation_id"] += 1
+
+
+def with_a_late_heartbeat(lines: Lines) -> None:
+    """Both of a pair, a second later than it was due."""
+    line = first(lines, api="Heartbeat", wire="request")
+    for one in lines:
+        if one.get("corr") == line["corr"]:
+            one["t_ms"] += 900
+    lines[1:] = sorted(lines[1:], key=lambda one: one["t_ms"])
+
+
+def without_a_callback_partition(lines: Lines) -> None:
+    next(line for line in lines if line.get("app") == "revoke" and line["parts"])["parts"].pop()
+
+
+def with_another_callback(lines: Lines) -> None:
+    first(lines, app="revoke")["app"] = "lost"
+
+
+def without_a_log_line(lines: Lines) -> None:
+    lines.remove(next(line for line in lines if line.get("text", "").startswith("Successfully synced group")))
+
+
+def with_another_generation_logged(lines: Lines) -> None:
+    line = next(line for line in lines if line.get("text", "").startswith("Successfully joined group"))
+    line["text"] = line["text"].replace("generationId=", "generationId=7")
+
+
+def with_another_reset(lines: Lines) -> None:
+    line = next(line for line in lines if line.get("text", "").startswith("Resetting generation and member id"))
+    line["text"] = line["text"].replace("and member id ", "")
+
+
+def without_the_leave(lines: Lines) -> None:
+    lines.remove(first(lines, api="LeaveGroup", wire="request"))
+
+
+def with_another_commit(lines: Lines) -> None:
+    body = first(lines[::-1], api="OffsetCommit", wire="request")["body"]
+    body["topics"][0]["partitions"][0]["committed_offset"] += 1
+
+
+def with_an_unknown_member(lines: Lines) -> None:
+    """An answer that the client did not get: it did not react."""
+    first(lines, api="Heartbeat", wire="response")["body"]["error_code"] = "unknown_member_id"
+
+
+@pytest.mark.our_copies
+@pytest.mark.parametrize(
+    ("change", "lane"),
+    [
+        (without_a_sync, "acts"),
+        (with_another_owned, "acts"),
+        (with_another_heartbeat, "heartbeats"),
+        (with_a_late_heartbeat, "time"),
+        (without_a_callback_partition, "acts"),
+        (with_another_callback, "acts"),
+        (without_a_log_line, "log"),
+        (with_another_generation_logged, "log"),
+        (with_another_reset, "log"),
+        (without_the_leave, "acts"),
+        (with_an_unknown_member, "log"),
+        (with_another_commit, "commits"),
+    ],
+)
+def test_changed_recording_is_told_from_the_real_one(
+    files: Sequence[Any], change: Callable[[Lines], None], lane: str
+) -> None:
+    """Whatever is changed in a recording shows as a difference, in its lane."""
+    lines = recording(files, "4.4.0/x01_coop_second/A")
+    assert REPLAY.differences(REPLAY.Recording(tuple(lines))) == []
+    change(lines)
+    found = REPLAY.differences(REPLAY.Recording(tuple(lines)))
+    assert any(difference.field.startswith(lane) for difference in found), found
+
+
+@pytest.mark.our_copies
+def test_error_that_poll_threw_is_compared(files: Sequence[Any]) -> None:
+    """Another class of it differs."""
+    lines = recording(files, "4.4.0/x05_coop_fenced_static/C")
+    first(lines, app="poll_error")["err"] = "org.apache.kafka.common.errors.GroupAuthorizationException"
+    assert [d.field for d in REPLAY.differences(REPLAY.Recording(tuple(lines)))] == ["thrown[0]"]
+
+
+# What is explained
+
+
+def test_a_rejoin_asked_for_twice_is_one() -> None:
+    """The handler of a failed answer asks, and so does the loop around it; two rejoins with a join between are two."""
+    asked, sent = REPLAY.Seen(0, "rejoin requested", None), REPLAY.Seen(0, "join sent", None)
+    assert REPLAY.once([asked, asked, sent, asked]) == [asked, sent, asked]
+
+
+def test_a_close_that_hangs_is_followed_up_to_its_beginning() -> None:
+    """B12: what a close would have done is not expected of a client that hangs in it; what came before is."""
+    lines = ({"scenario": "s"}, {"app": "close_begin", "t_ms": 10.0}, {"driver": "close_timeout", "t_ms": 99.0})
+    ours = [REPLAY.Seen(9, "JoinGroup", None), REPLAY.Seen(10, "revoked", None)]
+    assert REPLAY.until_hang(REPLAY.Recording(lines), ours) == ours[:1]
+    ended = (*lines, {"app": "close_end", "t_ms": 100.0})
+    assert REPLAY.until_hang(REPLAY.Recording(ended), ours) == ours
