@@ -56,7 +56,7 @@ class Process:
 
     pid: int
     parent: int
-    name: str
+    program: str
     cpu_seconds: float
 
 
@@ -78,7 +78,7 @@ class Watch(threading.Thread):
                 self.cpu[one.pid] = one.cpu_seconds
                 mine = memory_mb(one.pid)
                 held["all"] += mine
-                held["driver" if one.pid == self.root else "jvm" if one.name == "java" else "workers"] += mine
+                held["driver" if one.pid == self.root else "jvm" if one.program == "java" else "workers"] += mine
             for part, mb in held.items():
                 self.peak_mb[part] = max(self.peak_mb[part], mb)
 
@@ -92,7 +92,8 @@ def family(root: int) -> list[Process]:
         if one.pid == root:
             found.append(one)
     for one in found:  # grows while it is walked
-        found += children.get(one.pid, ())
+        # A JVM starts programs through a child that is the JVM itself for a moment, memory and all.
+        found += [child for child in children.get(one.pid, ()) if not (one.program == child.program == "java")]
     return found
 
 
@@ -100,12 +101,12 @@ def _processes() -> Iterator[Process]:
     for path in Path("/proc").iterdir():
         if path.name.isdigit():
             try:
-                before, _, after = (path / "stat").read_text().rpartition(")")
+                values = (path / "stat").read_text().rpartition(")")[2].split()
+                program = (path / "exe").readlink().name
             except OSError:
-                continue  # it has just ended
-            values = after.split()
+                continue  # it has just ended, or is none of ours
             cpu_s = (int(values[11]) + int(values[12])) / TICKS
-            yield Process(int(path.name), int(values[1]), before.partition("(")[2], cpu_s)
+            yield Process(int(path.name), int(values[1]), program, cpu_s)
 
 
 def memory_mb(pid: int) -> float:
