@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from operator import attrgetter
 from typing import NamedTuple
 
 from fsm.errors import InputError
@@ -346,4 +347,7 @@ class Draft:
 
     def frozen(self) -> ClassicMember:
         """The member as the step leaves it."""
-        return ClassicMember(*(getattr(self, name) for name in ClassicMember._fields))
+        return ClassicMember._make(_ALL_FIELDS(self))
+
+
+_ALL_FIELDS = attrgetter(*ClassicMember._fields)

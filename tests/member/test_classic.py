@@ -345,6 +345,27 @@ def test_pattern_takes_topics_that_its_leader_knew_first() -> None:
     assert talk.synced(0, topic="w") == ["JoinGroup(m) owning v10"]
 
 
+def test_topic_that_begins_to_match_the_pattern_makes_the_member_join_again() -> None:
+    """Seen in the metadata; a topic that does not match changes nothing."""
+    talk = Talk(COOPERATIVE)
+    talk.give(TopicPatternSubscriptionChangeEvent("t.*"))
+    talk.in_group(0)
+    talk.give(PartitionCountsUpdated((("s", 1), ("t", 4))))
+    assert talk.poll() == []
+    talk.give(PartitionCountsUpdated((("s", 1), ("t", 4), ("t2", 1))))
+    assert talk.poll() == ["JoinGroup(m) owning 0"]
+    assert talk.member.rejoin_reason == "subscription has changed"
+
+
+def test_member_without_auto_commit_revokes_at_once() -> None:
+    """`enable.auto.commit=false`: the application commits in its callback."""
+    talk = Talk(replace(EAGER, enable_auto_commit=False)).in_group(0)
+    talk.give(EnforceRebalance())
+    assert talk.poll(p0=3) == ["revoked 0"]
+    assert talk.give(SyncCommitEvent(((("t", 0), 3),), call=1)) == ["OffsetCommit(1)"]
+    assert talk.done() == ["JoinGroup(m) owning nothing"]
+
+
 def test_sync_that_meets_the_next_rebalance_is_followed_by_a_join() -> None:
     """REBALANCE_IN_PROGRESS: generation and partitions are kept, nothing is prepared again."""
     talk = Talk(COOPERATIVE).in_group(0)
@@ -479,6 +500,29 @@ def test_answer_to_an_older_generation_changes_nothing() -> None:
     talk.answer("Heartbeat", HeartbeatResponse(C.UNKNOWN_MEMBER_ID))
     assert talk.member.state is State.COMPLETING_REBALANCE
     assert talk.member.generation == before.generation
+
+
+def test_join_that_is_refused_after_a_reset_is_stale() -> None:
+    """The heartbeat has told already that the member id is unknown; the join's answer tells nothing new."""
+    talk = Talk(COOPERATIVE).in_group(0)
+    talk.tick(1_000)
+    talk.give(EnforceRebalance())
+    talk.poll()
+    talk.answer("Heartbeat", HeartbeatResponse(C.UNKNOWN_MEMBER_ID))
+    talk.answer("JoinGroup", JoinGroupResponse(error_code=C.UNKNOWN_MEMBER_ID))
+    assert talk.poll() == ["lost 0"]
+    assert talk.done() == ["JoinGroup(-) owning nothing"]
+    assert talk.member.rejoin_reason == "encountered UNKNOWN_MEMBER_ID from HEARTBEAT response"
+
+
+def test_sync_that_is_refused_after_a_reset_is_stale() -> None:
+    """Likewise: one reset, one join."""
+    talk = Talk(COOPERATIVE)
+    talk.poll()
+    talk.joined(1)
+    unknown_member(talk)
+    talk.answer("SyncGroup", SyncGroupResponse(error_code=C.ILLEGAL_GENERATION))
+    assert talk.poll() == ["JoinGroup(-) owning nothing"]
 
 
 def test_heartbeat_answer_during_the_next_join_is_ignored() -> None:
@@ -771,6 +815,41 @@ def test_commit_of_an_older_generation_is_stale_only_while_the_join_is_out() -> 
         talk.member = talk.member._replace(generation=Generation(9, "m"))
         talk.answer("OffsetCommit", OffsetCommitResponse(((("t", 0), C.ILLEGAL_GENERATION),)))
         assert talk.member.state is expected
+
+
+def test_fenced_commit_of_an_older_generation_fails_as_stale() -> None:
+    """RebalanceInProgressException while the join is out, CommitFailedException afterwards; nothing is reset."""
+    for sync_first, error in ((False, "RebalanceInProgressException"), (True, "CommitFailedException")):
+        talk = Talk(COOPERATIVE).in_group(0)
+        talk.give(SyncCommitEvent(((("t", 0), 3),), call=1))
+        talk.give(EnforceRebalance())
+        talk.poll()
+        if sync_first:
+            talk.joined(2)
+        talk.member = talk.member._replace(generation=Generation(9, "m"))
+        said = talk.answer("OffsetCommit", OffsetCommitResponse(((("t", 0), C.FENCED_INSTANCE_ID),)))
+        assert said == [f"call 1: {error}"]
+        assert talk.member.generation == Generation(9, "m")
+
+
+def test_commit_without_a_coordinator_fails_without_being_sent() -> None:
+    """Its caller may repeat it; one whose connection breaks makes the member look for the coordinator."""
+    talk = Talk(COOPERATIVE).in_group(0)
+    talk.give(SyncCommitEvent(((("t", 0), 3),), call=1))
+    said = talk.answer("OffsetCommit", DISCONNECTED)
+    assert said == ["coordinator forgotten", "call 1: COORDINATOR_NOT_AVAILABLE"]
+    assert talk.give(SyncCommitEvent(((("t", 0), 3),), call=2)) == ["call 2: COORDINATOR_NOT_AVAILABLE"]
+
+
+def test_commit_of_close_is_repeated_until_the_timeout() -> None:
+    """Without a coordinator close() tries for its whole timeout, then gives the partitions up all the same."""
+    talk = Talk(COOPERATIVE).in_group(0)
+    talk.give(CoordinatorLost())
+    assert talk.give(Close(call=5, timeout_ms=250, consumed=((("t", 0), 9),))) == []
+    assert due_ms(talk.member) == 100
+    assert [talk.tick(100), talk.tick(100)] == [[], []]
+    assert talk.tick(50) == ["revoked 0"]
+    assert talk.done() == ["call 5: ok"]
 
 
 def test_fenced_automatic_commit_makes_every_poll_throw() -> None:
