@@ -13,14 +13,21 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 
+from fsm.kafka.events import (
+    ApplyAssignmentEvent,
+    AssignmentChangeEvent,
+    AsyncPollEvent,
+    ListenerMethod,
+    PartitionsRemovedEvent,
+)
 from fsm.kafka.messages import ConsumerGroupHeartbeatRequest
 from fsm.member.consumer import Step
 from fsm.member.decisions import IN_GROUP, SILENT
 from fsm.member.dialect import Choice
-from fsm.member.effects import EpochUpdated, Purpose, Transition, UnsentRequest
+from fsm.member.effects import Enqueued, EpochUpdated, Purpose, Transition, UnsentRequest
 from fsm.member.inputs import Answered, MemberInput
 from fsm.member.state import Member, Origin
-from fsm.tables.consumer_member import State
+from fsm.tables.consumer_member import Event, State
 
 
 class Status(Enum):
@@ -109,7 +116,7 @@ def _grows_by_application(before: Member, given: MemberInput, done: Step) -> boo
     if Choice.APPLY_IN_APPLICATION not in before.settings.dialect:
         return True
     grown = set(done.member.subscription.owned) - set(before.subscription.owned)
-    return not grown or type(given).__name__ in ("ApplyAssignmentEvent", "AssignmentChangeEvent")
+    return not grown or isinstance(given, ApplyAssignmentEvent | AssignmentChangeEvent)
 
 
 def _starts_in_poll(before: Member, given: MemberInput, done: Step) -> bool:
@@ -117,7 +124,34 @@ def _starts_in_poll(before: Member, given: MemberInput, done: Step) -> bool:
     if run is None or before.run is not None or Choice.REVOKE_IN_POLL not in before.settings.dialect:
         return True
     needs_poll = before.settings.config.enable_auto_commit or bool(run.revoked)
-    return not needs_poll or type(given).__name__ == "AsyncPollEvent"
+    return not needs_poll or isinstance(given, AsyncPollEvent)
+
+
+def _removed(done: Step) -> Iterable[PartitionsRemovedEvent]:
+    enqueued = (e.event for e in done.effects if isinstance(e, Enqueued))
+    return (event for event in enqueued if isinstance(event, PartitionsRemovedEvent))
+
+
+def _releases_what_is_owned(before: Member, _given: MemberInput, done: Step) -> bool:
+    """A lost callback is over everything owned at that moment, a revoked one over nothing else."""
+    owned = before.subscription.owned
+    return all(
+        event.partitions == owned if event.method is ListenerMethod.LOST else set(event.partitions) <= set(owned)
+        for event in _removed(done)
+    )
+
+
+def _added_is_held_back(_before: Member, given: MemberInput, done: Step) -> bool:
+    if not isinstance(given, ApplyAssignmentEvent):
+        return True
+    return not set(given.added) & set(done.member.subscription.fetchable)
+
+
+def _acknowledged_once(before: Member, _given: MemberInput, done: Step) -> bool:
+    if Choice.ONE_PARTIAL_ACK not in before.settings.dialect:
+        return True
+    partial = any(c.event is Event.REC_PARTIAL_ACK for c in _changes(done))
+    return not partial or done.member.current.local_epoch != before.current.local_epoch
 
 
 def _of(holds: Callable[[Member], bool]) -> Callable[[Member, MemberInput, Step], bool]:
@@ -270,6 +304,8 @@ INVARIANTS: tuple[Invariant, ...] = (
             for _, body in _generated(before, done)
         ),
     ),
+    Invariant("I23", "what was added is not fetched before its callback has ended", _added_is_held_back),
+    Invariant("I25", "a release is over what is owned at that moment", _releases_what_is_owned),
     Invariant(
         "I27",
         "one who has left owns nothing",
@@ -287,7 +323,22 @@ INVARIANTS: tuple[Invariant, ...] = (
         ),
     ),
     Invariant("I31", "a run that commits or revokes begins in a poll", _starts_in_poll),
+    Invariant("I32", "what can be resolved is acknowledged once for a local epoch", _acknowledged_once),
     Invariant("I33", "what is owned grows only by the application's word", _grows_by_application),
+    Invariant(
+        "I34",
+        "one whose membership ended for good owns nothing once every callback is back",
+        _of(
+            lambda m: (
+                m.state is not State.FATAL
+                or bool(m.awaited)
+                or not m.subscription.kind.is_auto
+                or not m.subscription.owned
+            )
+        ),
+        Status.HAZARD,
+        "H17, and a fatal error while leaving",
+    ),
 )
 
 

@@ -45,7 +45,7 @@ from fsm.kafka.messages import (
 )
 from fsm.member.consumer import Step, step
 from fsm.member.dialect import Dialect, dialect
-from fsm.member.effects import Enqueued, UnsentRequest
+from fsm.member.effects import Enqueued, Purpose, UnsentRequest
 from fsm.member.inputs import (
     Answered,
     CloseFlush,
@@ -58,6 +58,7 @@ from fsm.member.inputs import (
 )
 from fsm.member.invariants import Status, violations
 from fsm.member.state import new_member
+from fsm.member.timers import IDLE
 from fsm.table import Cell, Symbol
 from fsm.tables.consumer_member import State
 
@@ -229,6 +230,36 @@ class Life:
         known = random.sample(sorted(NAMES), random.randint(1, 3))
         self.do(MetadataUpdated(TopicNames({i: NAMES[i] for i in known})))
 
+    def settle(self) -> None:
+        """Everybody does what is asked: the application polls, callbacks end well, the coordinator keeps its target."""
+        target = topic_partitions({"A": (0, 1), "B": (2,)})
+        self.do(MetadataUpdated(TopicNames(NAMES)))
+        self.asked.clear()
+        self.do(CoordinatorFound())
+        under_way = UnsentRequest(ConsumerGroupHeartbeatRequest("g", "M", 0), Purpose.HEARTBEAT)
+        self.do(Answered(under_way, TIMED_OUT))
+        for _ in range(40):
+            self.now_ms += 1_200
+            self.do(CoordinatorFound())
+            if self.member.subscription.kind.is_auto:
+                self.do(AsyncPollEvent())
+            self.fail = False
+            while self.background:
+                self.take(Random(0))  # noqa: S311
+            self.do(Tick())
+            self.do(Tick())
+            for request in self.asked:
+                self.do(Answered(request, self.kind_answer(request, target)))
+            self.asked.clear()
+
+    def kind_answer(self, request: UnsentRequest, target: Any) -> Any:
+        body = request.body
+        if not isinstance(body, ConsumerGroupHeartbeatRequest):
+            return OffsetCommitResponse()
+        if body.member_epoch < 0 and self.member.state is State.UNSUBSCRIBED:
+            return ConsumerGroupHeartbeatResponse(body.member_epoch, 0)
+        return ConsumerGroupHeartbeatResponse(max(1, body.member_epoch), 1_000, target)
+
 
 ACTIONS = {
     "tick": 30, "poll": 25, "take": 20, "answer": 25, "wait": 1, "subscribe": 3, "assign": 0.2, "unsubscribe": 1,
@@ -299,6 +330,25 @@ def test_walk_takes_most_rows() -> None:
     for seed, kind in enumerate(KINDS):
         walk(watched, 4_000, seed=seed, **kind)
     assert len(seen) >= 0.7 * len(rules.table.compiled)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda k: "-".join(name for name, on in k.items() if on) or "plain")
+def test_everything_comes_to_rest_in_a_fair_world(kind: dict[str, bool]) -> None:
+    """From wherever a walk has led, a member that is polled, answered and called back gets stable, or is out."""
+    rest = Counter[str]()
+    for seed in range(25):
+        life, random = Life(dialect("4.4.0"), **kind), Random(seed)  # noqa: S311
+        for _step in range(120):
+            life.act(random)
+        if life.member.commit is not None:
+            life.member = life.member._replace(commit=life.member.commit._replace(request=IDLE))
+        life.settle()
+        rest[life.member.state.name] += 1
+        if life.member.state is State.STABLE:
+            assert life.member.current.partitions == topic_partitions({"A": (0, 1), "B": (2,)})
+        elif life.member.subscription.kind.is_auto:
+            assert life.member.state in (State.UNSUBSCRIBED, State.FATAL)
+    assert rest["STABLE"] >= 5
 
 
 def test_same_seed_gives_the_same_walk() -> None:
