@@ -69,7 +69,7 @@ from fsm.tables.consumer_member import State
 
 
 class ConsumerRebalanceListener(Protocol):
-    """The application's callbacks; each may raise."""
+    """The application's callbacks; each may raise. A subclass that has no lost callback gets the revoked one."""
 
     def on_partitions_assigned(self, partitions: Partitions) -> None:
         """These were added."""
@@ -79,6 +79,7 @@ class ConsumerRebalanceListener(Protocol):
 
     def on_partitions_lost(self, partitions: Partitions) -> None:
         """These belong to others already."""
+        self.on_partitions_revoked(partitions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,9 @@ News = Answered | CoordinatorFound | CoordinatorLost | MetadataUpdated | Metadat
 
 CLOSE_TICKET = 0
 """The callback that close() runs: nobody but close() waits for it."""
+
+CALLBACK = -1
+"""What close() waits for while that callback runs; a call's number is positive."""
 
 
 class ConsumerMember:
@@ -142,6 +146,25 @@ class ConsumerMember:
         self._application.add(replace(event, call=call))
         return call
 
+    def report(self, event: ApplicationEvent) -> int:
+        """Adds an event of a pass over background events; gives the number of an `ApplyAssignmentEvent`'s call.
+
+        For the driver of `fsm.member.queues.process`, which waits for that call alone; 0 where nobody waits.
+        """
+        if isinstance(event, ConsumerRebalanceListenerCallbackCompletedEvent) and event.ticket == CLOSE_TICKET:
+            self._awaiting = 0
+            return 0
+        call = self.submit(event)
+        if isinstance(event, ApplyAssignmentEvent):
+            return call
+        self._reaper.complete(call)
+        return 0
+
+    @property
+    def pending_background_events(self) -> int:
+        """How many events wait for the application."""
+        return len(self._background)
+
     def next_background_event(self) -> BackgroundEvent | None:
         """The next event for the application, None where there is none."""
         return self._background.take()
@@ -169,12 +192,8 @@ class ConsumerMember:
 
     def _do(self, event: ApplicationEvent, now_ms: int) -> KafkaError | None:
         """Adds an event of a pass; for an assignment to be applied, waits for the end of it."""
-        if isinstance(event, ConsumerRebalanceListenerCallbackCompletedEvent) and event.ticket == CLOSE_TICKET:
-            self._awaiting = 0
-            return None
-        call = self.submit(event)
-        if not isinstance(event, ApplyAssignmentEvent):
-            self._reaper.complete(call)
+        call = self.report(event)
+        if not call:
             return None
         self._drain(now_ms)
         return self._completed[call].error if call in self._completed else None
@@ -186,11 +205,15 @@ class ConsumerMember:
         self._step(news, now_ms)
 
     def poll(self, now_ms: int, jitter: float = 0.0) -> PollResult:
-        """One turn of the loop: the application queue, commits, heartbeat, reconciliation, overdue calls."""
+        """One turn of the loop: the application queue, commits, heartbeat, reconciliation, overdue calls.
+
+        Once closed, a turn only gives what close() left to be sent.
+        """
         self._close_on(now_ms)
-        self._drain(now_ms)
-        self._step(Tick(jitter), now_ms)
-        self._close_on(now_ms)
+        if not self.closed:
+            self._drain(now_ms)
+            self._step(Tick(jitter), now_ms)
+            self._close_on(now_ms)
         self._finish(self._reaper.reap(now_ms))
         return self._result(now_ms)
 
@@ -247,7 +270,7 @@ class ConsumerMember:
     def _wait_ms(self, now_ms: int) -> int:
         if self._application:
             return 0
-        closing = self._close_deadline_ms if self._closing is not None else NEVER
+        closing = self._close_deadline_ms if self._closing is not None and self._awaiting > 0 else NEVER
         return max(0, min(next_tick_ms(self.member, now_ms), self._reaper.next_deadline_ms, closing) - now_ms)
 
     # Close
@@ -261,7 +284,8 @@ class ConsumerMember:
     ) -> None:
         """Begins to close: commit, callback, leave. Turn the loop and run callbacks until `closed`; again is nothing.
 
-        The whole takes at most `timeout_ms` or the request timeout, whichever is less.
+        The whole takes at most `timeout_ms` or the request timeout, whichever is less, and the time of the callback,
+        which no timeout cuts short.
         """
         if self._closing is not None or self.closed:
             return
@@ -280,19 +304,21 @@ class ConsumerMember:
         if self.assignment and self.member.subscription.listener:
             method = ListenerMethod.REVOKED if self.generation > 0 else ListenerMethod.LOST
             self._background.add(PartitionsRemovedEvent(CLOSE_TICKET, method, self.assignment))
-            yield -1
+            yield CALLBACK
         yield self.submit(LeaveGroupOnCloseEvent(operation=operation), self._close_deadline_ms)
 
     def _close_on(self, now_ms: int) -> None:
-        """Goes on with close() as far as nothing has to be waited for; at its deadline it goes on all the same."""
+        """Goes on with close() as far as nothing has to be waited for; at its deadline no call is waited for."""
         while self._closing is not None:
+            if self._awaiting == CALLBACK:
+                return
             waits = self._awaiting and self._awaiting not in self._completed
             if waits and now_ms < self._close_deadline_ms:
                 return
             self._awaiting = next(self._closing, 0)
             if not self._awaiting:
                 self._shut_down(now_ms)
-            elif self._awaiting > 0:
+            elif self._awaiting != CALLBACK:
                 self._drain(now_ms)
 
     def _shut_down(self, now_ms: int) -> None:
@@ -313,8 +339,15 @@ def invoke(listener: ConsumerRebalanceListener | None, asked: InvokeListener) ->
     try:
         getattr(listener, asked.method.value)(asked.partitions)
     except Exception as raised:  # whatever a listener raises is the membership's business
-        return KafkaError("KafkaException", f"User rebalance callback throws an error: {raised}")
+        return callback_error(raised)
     return None
+
+
+def callback_error(raised: BaseException) -> KafkaError:
+    """What the application sees of an exception of its listener: a Kafka error as it is, anything else wrapped."""
+    if isinstance(raised, KafkaException):
+        return raised.error
+    return KafkaError("KafkaException", f"User rebalance callback throws an error: {raised}")
 
 
 def next_tick_ms(member: Member, now_ms: int) -> int:
