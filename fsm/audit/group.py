@@ -22,10 +22,10 @@ no gap: nothing is reported.
 it, belongs to the same finding. A finding spans all it merges.
 
 **Coverage.** A life that ends without a close is `killed` when a later life of its member exists or another
-member took one of its partitions over afterwards, else `unknown`. Severity is one step lower for a gap whose last
-owner was killed, and for every gap that reaches into a time for which some member's log is missing: before a first
-life that was found in mid-life (before its end, if it did not close: it may have owned what no line tells), after a
-life whose end is `unknown`, and after a life became doubtful.
+member took one of its partitions over afterwards, else `unknown`. Severity is one step lower for a gap by design
+(a static member is away), for one whose last owner was killed, and for every gap that reaches into a time for which
+some member's log is missing: before a first life that was found in mid-life (before its end, if it did not close: it
+may have owned what no line tells), after a life whose end is `unknown`, and after a life became doubtful.
 
 **Rebalances.** Turns of all members, sorted by start, belong to one rebalance while the next starts within
 `SETTLED_MS` of the latest end so far. Moved is the number of partitions assigned in them. The cause is the first
@@ -316,7 +316,7 @@ def _pattern(text: str) -> Any:
 
     The pattern comes from a log, so it may be hostile: RE2 matches in linear time, `re` does not.
     """
-    import re2
+    import re2  # noqa: PLC0415  only patterns need it
 
     options = re2.Options()
     options.log_errors = False
@@ -368,7 +368,8 @@ def unowned(group: str, merged: Sequence[Gap]) -> Finding:
         cause=first.cause,
         places=first.places,
     )
-    return found if all(g.sure for g in merged) else found.lowered()
+    by_design = first.cause is Cause.STATIC_MEMBER_AWAY
+    return found if all(g.sure for g in merged) and not by_design else found.lowered()
 
 
 # -- coverage -----------------------------------------------------------------------------------------------

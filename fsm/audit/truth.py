@@ -203,6 +203,8 @@ def _compare_kind(report: Report, case: Case, kind: FindingKind) -> None:
                 report.misses.append(_line(case, kind, verdict.start_ms, verdict.end_ms, str(verdict)))
     for one in found:
         backing = [v for v in right if meets(one, v, case.by_file)]
+        if case.quiet and one.severity is not Severity.INFO:
+            report.false_alarms.append(_line(case, kind, one.start_ms, one.end_ms, one.summary))
         if backing and not any(v.counts for v in backing):
             continue
         score.findings += 1
