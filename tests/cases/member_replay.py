@@ -61,6 +61,7 @@ from fsm.member.inputs import Answered, CloseFlush, CoordinatorFound, MemberInpu
 from fsm.member.queues import SKIPPED
 from fsm.member.state import Member, new_member
 from fsm.member.subscription import SubscriptionType
+from fsm.tables.consumer_member import State
 
 AHEAD_MS = {"log": 250.0, "request": 1500.0, "app": 250.0}
 """How much earlier than its line something may have happened: logs come at once, requests may wait to be sent."""
@@ -250,13 +251,22 @@ class Replay:
             member, effects = step(world.member, given, round(now))
         except ProtocolError as refused:
             raise Mismatch("refused", "a step", str(refused)) from refused
-        due_ms = max(world.member.heartbeat_due_ms, world.member.request.ready_ms)
+        before = world.member
+        due_ms = max(before.heartbeat_due_ms, before.request.ready_ms)
         world = world._replace(member=member)
         if any(isinstance(e, UnsentRequest) and is_plain(e) for e in effects):
             world = world._replace(lateness=(*world.lateness, (now, now - due_ms)))
         for effect in effects:
             world = self.follow(world, effect, now)
-        return world
+        return self.left(world, before, given, now)
+
+    def left(self, world: World, before: Member, given: MemberInput, now: float) -> World:
+        """The answer to a leave ends it, well or not; the client says so."""
+        if before.state is not State.UNSUBSCRIBED or before.leave is None or world.member.leave is not None:
+            return world
+        answer = given.answer if isinstance(given, Answered) else None
+        well = isinstance(answer, ConsumerGroupHeartbeatResponse) and answer.error_code is ErrorCode.NONE
+        return self.take(world, "log", "left", well, now)
 
     def follow(self, world: World, effect: MemberEffect, now: float) -> World:
         says = shown(effect)
@@ -304,7 +314,7 @@ class Replay:
         response, app = self.head(world, "response"), self.head(world, "app")
         if response is not None and response.t_ms <= now + 60:
             yield lambda: self.response(world, now)
-        if app is not None and app.t_ms <= now + 60:
+        if app is not None and app.t_ms <= now + 60 and (app.kind != "close_end" or self.stops(world)):
             yield lambda: self.application(world, max(now, app.t_ms))
         if world.phase == "ready to leave":
             yield lambda: self.leave(world, now)
@@ -321,6 +331,11 @@ class Replay:
         for late in sorted({world.member.heartbeat_due_ms, world.member.poll_due_ms, world.member.request.ready_ms}):
             if now < late <= now + DUE_MS:
                 yield lambda late=late: self.step(world, Tick(), late)  # type: ignore[misc]
+
+    def stops(self, world: World) -> bool:
+        """Whether the end of close() may come next: all that is left to log is what it fails by itself."""
+        head = self.head(world, "log")
+        return head is None or head.kind == "run ended"
 
     def without_response(self, world: World) -> list[int]:
         """Heartbeats that were sent and never answered: their connection was lost, or their time was over."""

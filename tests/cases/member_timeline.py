@@ -67,6 +67,9 @@ _IDS = re.compile(r"([\w-]{22})=\[([\d, ]*)\]")
 _COMPLETED = re.compile(
     r"The ConsumerRebalanceListener\.onPartitions(\w+) method completed (successfully|with an error)"
 )
+_LEFT = re.compile(
+    r"received a (successful|failed) response to the heartbeat to leave the group and completed the leave"
+)
 _ENQUEUED = re.compile(r"The event to trigger the ConsumerRebalanceListener\.onPartitions(\w+) method")
 _UNNAMED = re.compile(r"Topic Ids \[(.*?)\] received in target assignment were not found")
 
@@ -106,6 +109,8 @@ def log_seen(line: Line) -> Iterator[Seen]:
         yield Seen(t, "run ended", "failed", line)
     elif text.startswith("Interrupting reconciliation"):
         yield Seen(t, "run ended", "stale", line)
+    elif found := _LEFT.search(text):
+        yield Seen(t, "left", found[1] == "successful", line)
     elif found := _COMPLETED.search(text):
         yield Seen(t, "completed", (found[1].lower(), found[2] == "successfully"), line)
 
