@@ -1,6 +1,8 @@
 """Observed transitions held against the tables: one look-up each.
 
-Judged are hops whose machine has a table. A hop is illegal if the table has no such hop at all. A chain that breaks
+Judged are hops whose machine has a table. A hop that names its event, as our own machines write them, is one row of
+the table, however many states that goes through: illegal if the table has no such row, or if the row leads elsewhere. A
+hop without event, as logs have them, is one single step: illegal if no row of the table takes it. A chain that breaks
 (a state that is not the one the member was in) means that lines are missing or wrong; that is reported as an illegal
 transition from the state the member was in, unless the table has that hop as well or the order of the lines is not
 certain.
@@ -8,7 +10,7 @@ certain.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 
 from fsm.audit.findings import Finding, FindingKind, finding
@@ -29,6 +31,13 @@ def edges(machine: str) -> Edges | None:
 
 
 @cache
+def targets(machine: str) -> Mapping[tuple[str, str], str]:
+    """Where each (state, event) of a machine's table leads; the events that it ignores lead nowhere else."""
+    table = next(t for t in ALL if t.name == machine)
+    return {(state.name, event.name): cell.target.name for (state, event), cell in table.compiled.items()}
+
+
+@cache
 def initial(machine: str) -> str:
     """The state a machine begins in; empty where there is no such table."""
     return next((table.compiled.initial.name for table in ALL if table.name == machine), "")
@@ -40,7 +49,9 @@ def illegal_transitions(hops: Iterable[Hop]) -> Iterator[Finding]:
         legal = edges(hop.machine)
         if legal is None or not hop.state:
             continue
-        if (hop.state, hop.next_state) not in legal:
+        if hop.event and targets(hop.machine).get((hop.state, hop.event)) != hop.next_state:
+            yield _illegal(hop, f"went from {hop.state} to {hop.next_state} on {hop.event}")
+        elif not hop.event and (hop.state, hop.next_state) not in legal:
             yield _illegal(hop, f"went from {hop.state} to {hop.next_state}")
         elif hop.previous and hop.previous != hop.state:
             yield _illegal(hop, f"was {hop.previous} and then left {hop.state} for {hop.next_state}; lines are missing")

@@ -18,34 +18,50 @@ from fsm.tables import ALL
 
 
 class Allowed(NamedTuple):
-    """A hop that a table has."""
+    """What a table allows between two states."""
 
     machine: str
     state: str
     next_state: str
+    named: bool
+    """True for whole rows, which hops that name their event are; False for single hops."""
     allowed_by: tuple[str, ...]
     """Events that cause it."""
 
 
 def hops_of(tables: tuple[Table, ...] = ALL) -> Iterator[Allowed]:
-    """Every single hop of every table."""
+    """Every single hop, and every pair of states that a row leads from and to, of every table."""
     for table in tables:
         columns = table.columns
         for source, target, events in columns.edges:
             names = tuple(columns.events[e] for e in events)
-            yield Allowed(table.name, columns.states[source], columns.states[target], names)
+            yield Allowed(table.name, columns.states[source], columns.states[target], False, names)
+        for (state, next_state), events_ in sorted(_rows(table).items()):
+            yield Allowed(table.name, state, next_state, True, tuple(sorted(events_)))
+
+
+def _rows(table: Table) -> dict[tuple[str, str], list[str]]:
+    """The events that lead from one state to another, or leave it as it is."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for (state, event), cell in table.compiled.items():
+        found.setdefault((state.name, cell.target.name), []).append(event.name)
+    return found
 
 
 def judged(spark: SparkSession, hops: DataFrame) -> DataFrame:
-    """Each observed transition with `allowed_by`: the events of its table that cause it, null where none does.
+    """Each observed transition with `allowed_by`: the events of its table that cause it, null where none does, or
+    where the event that it names does not.
 
     A hop of a machine that has no table, or whose state is not known, is not judged: `judged` is false.
     """
     allowed = local(spark, list(map(converter(Allowed), hops_of())), struct_of(Allowed))
     machines = [table.name for table in ALL]
     known = F.col("machine").isin(machines) & (F.col("state") != "")
+    fits = ~F.col("named") | F.array_contains("allowed_by", F.col("event"))
     return (
-        hops.join(F.broadcast(allowed), ["machine", "state", "next_state"], "left")
+        hops.withColumn("named", F.col("event") != "")
+        .join(F.broadcast(allowed), ["machine", "state", "next_state", "named"], "left")
+        .withColumn("allowed_by", F.when(fits, F.col("allowed_by")))
         .withColumn("judged", known)
         .select(*hops.columns, "allowed_by", "judged")
     )
