@@ -65,6 +65,8 @@ class Overlap(NamedTuple):
     cause: Cause
     places: tuple[Place, ...]
     sure: bool
+    in_order: bool
+    """Nothing is wrong but the time: the old owner gave the partition up when asked."""
 
 
 class Gap(NamedTuple):
@@ -142,8 +144,8 @@ def double_ownership(group: str, rows: Rows, limits: Limits) -> Iterator[Finding
     """One finding for each pair of members and stretch of time."""
     end_ms = _end_of_logs(rows)
     found = [o for each in _by_partition(rows.intervals).values() for o in overlaps(each, end_ms, limits)]
-    for merged in _merge(found):
-        yield double(group, merged)
+    for own in _by_pair(found):
+        yield from doubles(group, own)
 
 
 def overlaps(intervals: Iterable[Interval], logs_end_ms: int, limits: Limits) -> Iterator[Overlap]:
@@ -165,6 +167,7 @@ def overlaps(intervals: Iterable[Interval], logs_end_ms: int, limits: Limits) ->
                     _why_still_owned(old, end_ms),
                     (old.start, new.start, old.end),
                     not (old.doubtful or new.doubtful),
+                    old.ended in (Ended.REVOKED, Ended.CLOSED) and end_ms == old.end_ms and old.void_ms is None,
                 )
         active.append(new)
 
@@ -187,8 +190,23 @@ _STILL = {
 }
 
 
-def double(group: str, merged: Sequence[Overlap]) -> Finding:
-    """The finding for overlaps that belong together."""
+def doubles(group: str, parts: Iterable[Overlap]) -> Iterator[Finding]:
+    """The findings for the overlaps of one pair of members, in the order of (start, end, partition)."""
+    own = list(parts)
+    apart_ms = _clocks_apart_ms(own)
+    for merged in runs(own):
+        yield double(group, merged, apart_ms)
+
+
+def _clocks_apart_ms(parts: Sequence[Overlap]) -> int | None:
+    """By how much the clocks of two hosts differ if that is all there is: each exchange overlaps by the same time."""
+    lasted = [o.end_ms - o.start_ms for o in parts]
+    same = max(lasted) - min(lasted) <= SETTLED_MS
+    return sum(lasted) // len(lasted) if same and all(o.in_order for o in parts) else None
+
+
+def double(group: str, merged: Sequence[Overlap], apart_ms: int | None = None) -> Finding:
+    """The finding for overlaps that belong together; `apart_ms` if a difference of clocks explains them."""
     first = merged[0]
     partitions = by_partition(o.partition for o in merged)
     start_ms, end_ms = min(o.start_ms for o in merged), max(o.end_ms for o in merged)
@@ -200,7 +218,8 @@ def double(group: str, merged: Sequence[Overlap]) -> Finding:
         start_ms,
         end_ms,
         summary=f"{first.old} and {first.new} both owned {names(partitions)} for {seconds(end_ms - start_ms)}"
-        + (f": {first.old} had not let go, {why}" if why else f": {first.old} had not let go"),
+        + (f": {first.old} had not let go, {why}" if why else f": {first.old} had not let go")
+        + (f", or the clocks of their hosts differ by about {seconds(apart_ms)}" if apart_ms is not None else ""),
         partitions=partitions,
         cause=first.cause,
         places=first.places,
@@ -529,11 +548,17 @@ def _end_of_logs(rows: Rows) -> int:
 
 
 def _merge(parts: Iterable[_Part]) -> Iterator[list[_Part]]:
+    for own in _by_pair(parts):
+        yield from runs(own)
+
+
+def _by_pair(parts: Iterable[_Part]) -> Iterator[list[_Part]]:
+    """Parts with the same two members, in the order of (start, end, partition)."""
     by_pair: dict[tuple[str, str], list[_Part]] = {}
     for part in parts:
         by_pair.setdefault((part.old, part.new), []).append(part)
     for _, own in sorted(by_pair.items()):
-        yield from runs(sorted(own, key=lambda p: (p.start_ms, p.end_ms, p.partition)))
+        yield sorted(own, key=lambda p: (p.start_ms, p.end_ms, p.partition))
 
 
 def runs(parts: Iterable[_Part]) -> Iterator[list[_Part]]:

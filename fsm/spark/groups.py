@@ -267,8 +267,7 @@ def _walk_pairs(rows: Iterable[dict[str, Any]]) -> Iterator[Finding]:
     overlap, gap = reader(GroupOverlap), reader(GroupGap)
     for (group, double, _, _), mine in groupby(rows, key=itemgetter("group", "double", "old", "new")):
         if double:
-            for overlaps in rules.runs(overlap(row["overlap"]).part for row in mine):
-                yield rules.double(group, overlaps)
+            yield from rules.doubles(group, (overlap(row["overlap"]).part for row in mine))
         else:
             for gaps in rules.runs(gap(row["gap"]).part for row in mine):
                 yield rules.unowned(group, gaps)
