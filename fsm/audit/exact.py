@@ -2,7 +2,7 @@
 
 `ADDED` and `DROPPED` begin and end ownership; the callbacks count partitions without naming them, and only say why
 they go. The client prints many lines within one millisecond, so where its lines were dealt out to several files
-their order is not known: what looks wrong waits for `REORDER_MS` before it is.
+their order is not known: what looks wrong waits for `REORDER_MS` before it is, or is not judged.
 
 * A partition dropped while no callback runs went without one, unless a revoked callback begins within that time.
 * A partition dropped that was not owned, and added within that time, was added first: it is not owned.
@@ -44,8 +44,8 @@ class Exact:
         """The last one, until nothing can go under it any more."""
         self.silent: list[Interval] = []
         """Partitions that seem dropped without a callback."""
-        self.dropped_unowned: dict[Partition, int] = {}
-        self.added_owned: dict[Partition, int] = {}
+        self.dropped_unowned: dict[Partition, Seen] = {}
+        self.added_owned: dict[Partition, Seen] = {}
 
     def see(self, seen: Seen) -> Told:
         """The rows that end with this record."""
@@ -57,6 +57,8 @@ class Exact:
     def end(self) -> Told:
         """What was still waiting."""
         yield from self._silent_drops()
+        yield from self._never_added(list(self.dropped_unowned))
+        yield from self._added_twice(list(self.added_owned))
         yield from self._forget()
 
     def _settle(self, ts_ms: int) -> Told:
@@ -66,29 +68,34 @@ class Exact:
         over_ms = self.callback.over_ms if self.callback is not None else None
         if over_ms is not None and ts_ms - over_ms > REORDER_MS:
             yield from self._forget()
-        for recent in (self.dropped_unowned, self.added_owned):
-            if recent and ts_ms - max(recent.values()) > REORDER_MS:
-                recent.clear()
+        for waiting, told in ((self.dropped_unowned, self._never_added), (self.added_owned, self._added_twice)):
+            if waiting and ts_ms - max(one.record.ts_ms for one in waiting.values()) > REORDER_MS:
+                yield from told(list(waiting))
 
     # -- partitions -------------------------------------------------------------------------------------
 
     def _added(self, seen: Seen) -> Told:
         record, place = seen
         for partition in record.partitions:
-            if self.dropped_unowned.pop(partition, None) is not None:
-                continue
+            if partition in self.dropped_unowned:
+                if not self.living.in_order:
+                    del self.dropped_unowned[partition]
+                    continue
+                yield from self._never_added([partition])
             if partition in self.holdings.owned:
-                self.added_owned[partition] = record.ts_ms
+                self.added_owned[partition] = seen
             self.holdings.take((partition,), record.ts_ms, place)
-        return iter(())
 
     def _dropped(self, seen: Seen) -> Told:
         record, place = seen
         for partition in record.partitions:
             if partition not in self.holdings.owned and self.holdings.complete:
-                self.dropped_unowned[partition] = record.ts_ms
+                self.dropped_unowned[partition] = seen
                 continue
             self.holdings.find((partition,))
+            twice = [partition] if partition in self.added_owned else []
+            if self.living.in_order:
+                yield from self._added_twice(twice)
             yield from self._drop(partition, record.ts_ms, place)
             if self.added_owned.pop(partition, None) is not None:
                 self.holdings.take((partition,), record.ts_ms, place)
@@ -98,7 +105,7 @@ class Exact:
             for interval in self.holdings.release((partition,), ts_ms, place, self.callback.kind):
                 self.callback.dropped.append(interval)
                 yield interval
-        elif self.living.closing_ms is not None or not self.holdings.told:
+        elif not self.holdings.told:
             yield from self.holdings.release((partition,), ts_ms, place, Ended.CLOSED)
         else:
             self.silent.extend(self.holdings.release((partition,), ts_ms, place, Ended.DROPPED))
@@ -114,7 +121,8 @@ class Exact:
 
     def _assign_begin(self, seen: Seen) -> Told:
         self.holdings.told = True
-        if self.callback is not None and seen.record.ts_ms - self.callback.start_ms > REORDER_MS:
+        begun_ms = self.callback.start_ms if self.callback is not None else seen.record.ts_ms
+        if self.callback is not None and (self.living.in_order or seen.record.ts_ms - begun_ms > REORDER_MS):
             self.callback.over_ms = seen.record.ts_ms
         return iter(())
 
@@ -143,6 +151,8 @@ class Exact:
 
     def _closed(self, seen: Seen) -> Told:
         record, place = seen
+        if self.holdings.told and self.living.in_order:
+            yield from self._silent_drops()
         explained, self.silent = self.silent, []
         yield from (replace(interval, ended=Ended.CLOSED) for interval in explained)
         yield from self._forget()
@@ -157,6 +167,20 @@ class Exact:
         if gone:
             partitions = by_partition((i.topic, i.partition) for i in gone)
             yield self.holdings.never_told(partitions, gone[0].end_ms, [i.end for i in gone])
+
+    def _never_added(self, partitions: list[Partition]) -> Told:
+        """Partitions that were dropped, not owned, and not added in the same moment."""
+        gone = {p: self.dropped_unowned.pop(p) for p in partitions}
+        if gone and self.living.in_order:
+            latest_ms = max(seen.record.ts_ms for seen in gone.values())
+            yield self.holdings.not_owned("dropped", gone, latest_ms, [seen.place for seen in gone.values()])
+
+    def _added_twice(self, partitions: list[Partition]) -> Told:
+        """Partitions that were added though they were owned, and not dropped in the same moment."""
+        twice = {p: self.added_owned.pop(p) for p in partitions}
+        if twice and self.living.in_order:
+            latest_ms = max(seen.record.ts_ms for seen in twice.values())
+            yield from self.holdings.given_again(twice, latest_ms, [seen.place for seen in twice.values()])
 
     def _forget(self) -> Told:
         """Nothing goes under the last callback any more; a loss is told with all that went."""

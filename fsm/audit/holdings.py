@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from fsm.audit.findings import Cause, Finding, FindingKind, finding
@@ -138,6 +138,34 @@ class Holdings:
             places=places,
         )
         return found.lowered() if hangs else found
+
+    def given_again(self, partitions: Iterable[Partition], ts_ms: int, places: Sequence[Place]) -> Told:
+        """The application was given what it had already, as the same file says."""
+        owned = {p: self.owned[p] for p in by_partition(partitions) if p in self.owned}
+        same = {place.file for place in places}
+        twice = [p for p, held in owned.items() if held.begun is Begun.ASSIGNED and held.start.file in same]
+        if twice:
+            yield self.finding(
+                FindingKind.ILLEGAL_TRANSITION,
+                ts_ms,
+                ts_ms,
+                summary=f"{self.living.member} was given {names(twice)} though it had not given them up; "
+                "lines are missing, or stand there twice",
+                partitions=twice,
+                places=places,
+            )
+
+    def not_owned(self, what: str, partitions: Iterable[Partition], ts_ms: int, places: Iterable[Place]) -> Finding:
+        """The application was told to give up what it did not have."""
+        gone = by_partition(partitions)
+        return self.finding(
+            FindingKind.CALLBACK_NOT_OWNED,
+            ts_ms,
+            ts_ms,
+            summary=f"{self.living.member} {what} {names(gone)}, which its application no longer held",
+            partitions=gone,
+            places=places,
+        )
 
     def finding(
         self,

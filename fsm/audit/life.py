@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fsm.audit.limits import BURST_MS, DEFAULT_MAX_POLL_INTERVAL_MS, DEFAULT_SESSION_TIMEOUT_MS
+from fsm.audit.limits import BURST_MS, DEFAULT_MAX_POLL_INTERVAL_MS, DEFAULT_SESSION_TIMEOUT_MS, REORDER_MS
 from fsm.audit.rows import DOUBT, NOWHERE, Ended, Life, Place
 from fsm.trace import TraceRecord
 
@@ -36,8 +36,12 @@ class Living:
     member_id: str = ""
     id_files: set[str] = field(default_factory=set)
     """Files that named its id."""
-    one_file: bool = True
-    """Every line so far stands in one file: their order is certain."""
+    left: set[str] = field(default_factory=set)
+    """Files after which another one went on."""
+    turned_ms: int | None = None
+    """When the last file began, where it is not the first."""
+    scattered: bool = False
+    """Its lines were dealt out to several files: a file that another one had followed went on."""
     protocol: str = ""
     version: str = ""
     closing_ms: int | None = None
@@ -58,7 +62,10 @@ class Living:
         """Take over what the record says about the member itself."""
         if record.ts_ms - self.last_ms > BURST_MS:
             self.before, self.burst_ms = (self.last_ms, self.last), record.ts_ms
-        self.one_file = self.one_file and place.file == self.start.file
+        if place.file != self.last.file:
+            self.scattered = self.scattered or place.file in self.left
+            self.left.add(self.last.file)
+            self.turned_ms = record.ts_ms
         self.last_ms, self.last = max(self.last_ms, record.ts_ms), place
         if _INSTANCE in record.client_id:
             self.client = LIBRDKAFKA
@@ -74,6 +81,15 @@ class Living:
             if name in record.settings:
                 self.settings[name] = record.settings[name]
         self.protocol = self.settings.get("group.protocol", self.protocol)
+
+    @property
+    def in_order(self) -> bool:
+        """Its lines come in the order in which they were printed: from one file, or from files that follow each other.
+
+        Where a file begins nobody knows yet whether the one before it is over.
+        """
+        turned = self.turned_ms is None or self.last_ms - self.turned_ms > REORDER_MS
+        return turned and not self.scattered
 
     def end_before_burst(self) -> None:
         """The last burst belongs to the next life: its first lines come before the one that says `STARTED`."""

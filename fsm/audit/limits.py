@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 REORDER_MS = 30
 """Threads of one client write their lines up to this much out of order (measured on Java clients)."""
+CLOCK_MS = 1000
+"""What one file tells later than this after something younger is out of order, whoever wrote it."""
 MERGE_MS = 250
 """Overlaps and gaps of several partitions that begin and end this close together are one finding."""
 SETTLED_MS = 1000

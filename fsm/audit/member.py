@@ -13,10 +13,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from fsm.audit.chain import Chain
+from fsm.audit.contradictions import Contradictions
 from fsm.audit.findings import Finding, Severity
 from fsm.audit.life import Living, unborn
 from fsm.audit.limits import SETTLED_MS, Limits
 from fsm.audit.membership import Membership
+from fsm.audit.order import Order
 from fsm.audit.ownership import Ownership
 from fsm.audit.rows import Ended, Hop, Interval, Life, Seen, Turn, Want
 from fsm.audit.stuck import closed_in_between, stuck_at_end, stuck_before
@@ -59,6 +61,7 @@ class _Member:
 
     def __init__(self, group: str, member: str, limits: Limits) -> None:
         self.limits = limits
+        self.order = Order(group, member)
         self._live(unborn(group, member))
 
     def weighed(self, row: Row) -> Row:
@@ -74,12 +77,14 @@ class _Member:
         self.wants = Wants(living)
         self.turns = Turns(living)
         self.chain = Chain(living)
+        self.contradictions = Contradictions(living)
 
     def see(self, seen: Seen) -> Iterator[Row]:
         """The rows this record completes."""
         if seen.record.kind is Kind.VERSION:  # of any client in the process: it tells nothing of when
             self.living.version = seen.record.settings.get("version", "")
             return
+        self.order.see(seen)
         if self._tells_of_begin(seen):
             self.living.whole_start = self.ownership.holdings.complete = self.wants.subscribed = True
         elif self._begins_life(seen):
@@ -98,6 +103,7 @@ class _Member:
 
     def _follow(self, seen: Seen) -> Iterator[Row]:
         # Membership first: it knows why partitions go before ownership sees them go.
+        yield from self.contradictions.see(seen)
         yield from self.membership.see(seen)
         yield from self.ownership.see(seen)
         yield from self.wants.see(seen)
@@ -110,6 +116,7 @@ class _Member:
     def finish(self) -> Iterator[Row]:
         """The rows that the end of the log completes."""
         yield from self._die(Ended.CLOSED if self.living.closed_ms is not None else Ended.LOG_ENDED)
+        yield from self.order.end()
 
     def _tells_of_begin(self, seen: Seen) -> bool:
         """librdkafka prints a few lines of a new client before the one that says so."""

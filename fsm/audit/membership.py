@@ -71,6 +71,12 @@ class Membership:
     def _assigned(self, seen: Seen) -> Iterator[Finding]:
         return self._in(seen) if seen.record.partitions else iter(())
 
+    def _answered(self, seen: Seen) -> Iterator[Finding]:
+        """The coordinator knows a member of this epoch. After a fatal error that changes nothing."""
+        if (seen.record.epoch or 0) > 0 and self.fatal is None:
+            self.is_member = self.living.in_group = True
+        return iter(())
+
     def _lost(self, seen: Seen) -> Iterator[Finding]:
         """The coordinator does not count the member any more: once for each membership."""
         record, place = seen
@@ -253,4 +259,5 @@ _STEPS: dict[Kind, Callable[[Membership, Seen], Iterator[Finding]]] = {
     Kind.COORDINATOR_LOST: Membership._out_of_reach,
     Kind.COORDINATOR_FOUND: Membership._out_of_reach,
     Kind.HEARTBEAT_SENT: Membership._heartbeat,
+    Kind.HEARTBEAT_OK: Membership._answered,
 }

@@ -82,9 +82,11 @@ class Ownership:
     def _assign_begin(self, seen: Seen) -> Told:
         record, place = seen
         self.holdings.told = True
-        self.failed = False
+        failed, self.failed = self.failed, False
         yield from self._returns(record.ts_ms, place)
         yield from self._given_up(record.ts_ms, place)
+        if not failed and self.living.in_order:
+            yield from self.holdings.given_again(record.partitions, record.ts_ms, [place])
         self.assigning = (record.ts_ms, place)
         self.holdings.take(record.partitions, record.ts_ms, place)
 
@@ -92,7 +94,7 @@ class Ownership:
         """What the block took away is gone when its assigned callback comes, even if no line says so."""
         block, self.block = self.block, None
         left = [p for p in block.revoked if p in self.holdings.owned] if block is not None else []
-        if left and self.living.one_file:
+        if left and self.living.in_order:
             yield from self._untold(left, "gave up", ts_ms, place)
             yield from self.holdings.release(left, ts_ms, place, Ended.REASSIGNED)
 
@@ -134,15 +136,7 @@ class Ownership:
         if foreign and not self.holdings.complete:
             self.holdings.find(foreign)
         elif foreign:
-            yield self.holdings.finding(
-                FindingKind.CALLBACK_NOT_OWNED,
-                record.ts_ms,
-                record.ts_ms,
-                summary=f"{self.living.member} got a {name} callback for {names(foreign)}, "
-                "which its application no longer held",
-                partitions=foreign,
-                places=[place],
-            )
+            yield self.holdings.not_owned(f"got a {name} callback for", foreign, record.ts_ms, [place])
         self.callback = _Callback(kind, record.ts_ms, place, record.partitions)
         ended_ms, ended = self.returned
         if ended_ms == record.ts_ms and ended.file != place.file:
@@ -215,7 +209,7 @@ class Ownership:
         if record.next_state == "ACKNOWLEDGING" and self.block is not None and self.block.full is not None:
             # With a listener its assigned callback has come first, and the block is gone; or its line is missing.
             full, self.block = self.block.full, None
-            if self.holdings.told and not self.living.one_file:
+            if self.holdings.told and not self.living.in_order:
                 return
             new = [p for p in full if p not in self.holdings.owned]
             yield from self._untold(new, "took", record.ts_ms, place)

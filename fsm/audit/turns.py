@@ -6,12 +6,13 @@ and ends when the member has its assignment, has left, or is closed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from fsm.audit.life import Living
 from fsm.audit.rows import Place, Seen, Turn
-from fsm.trace import Kind
+from fsm.trace import Kind, TraceRecord
 
 
 @dataclass(slots=True)
@@ -57,15 +58,15 @@ class Turns:
         return iter(())
 
     def _revoke(self, seen: Seen) -> Iterator[Turn]:
-        self._begin(seen, "left" if self.living.closing_ms is not None else "").removed += len(seen.record.partitions)
+        self._begin(seen, "left" if self.living.closing_ms is not None else "").removed += _partitions(seen.record)
         return iter(())
 
     def _lose(self, seen: Seen) -> Iterator[Turn]:
-        self._begin(seen, "lost").removed += len(seen.record.partitions)
+        self._begin(seen, "lost").removed += _partitions(seen.record)
         return iter(())
 
     def _assign(self, seen: Seen) -> Iterator[Turn]:
-        self._begin(seen, "").added += len(seen.record.partitions)
+        self._begin(seen, "").added += _partitions(seen.record)
         yield from self._finish(seen.record.ts_ms)
 
     def _transition(self, seen: Seen) -> Iterator[Turn]:
@@ -92,6 +93,14 @@ class Turns:
                 place=turn.place,
             )
 
+
+def _partitions(record: TraceRecord) -> int:
+    """How many a callback is about; librdkafka counts them and does not name them."""
+    counted = _COUNTED.match(record.detail)
+    return int(counted[1]) if counted else len(record.partitions)
+
+
+_COUNTED = re.compile(r"(\d{1,9}) partition\(s\)", re.ASCII)
 
 _STEPS: dict[Kind, Callable[[Turns, Seen], Iterator[Turn]]] = {
     Kind.RECONCILING: Turns._reconcile,

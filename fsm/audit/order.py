@@ -1,0 +1,118 @@
+"""Lines that stand in a file out of the order of their times: they were moved, or the clock was set back.
+
+Records come by time, so the offsets of one file should rise. One thread prints the steps of a machine: they are in
+order to the millisecond. Others may differ by `CLOCK_MS`. Where a member's lines were dealt out to several files, and
+much of a file is out of order, its lines were shuffled: nothing can be said of it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from fsm.audit.findings import Finding, FindingKind, finding
+from fsm.audit.limits import CLOCK_MS
+from fsm.audit.rows import Place, Seen
+from fsm.audit.wording import seconds
+from fsm.trace import Kind
+
+_HELD = 256
+"""Lines of each file that are kept, to find the one that stands too early."""
+_SHOWN = 5
+"""Lines out of order that are shown."""
+_SHUFFLED = 0.25
+"""Share of lines out of order from which on a file has none."""
+
+
+@dataclass(slots=True)
+class _File:
+    """What is known of the order in one file."""
+
+    furthest: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=_HELD))
+    """(offset, time) of lines further down than all that are older; both rise."""
+    furthest_step: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=_HELD))
+    """The same of steps."""
+    lines: int = 0
+    moved: int = 0
+    """Lines that are younger than one that stands after them."""
+    start_ms: int = 0
+    end_ms: int = 0
+    back_ms: int = 0
+    places: list[Place] = field(default_factory=list)
+
+
+class Order:
+    """Follows the files of one member, through all its lives."""
+
+    def __init__(self, group: str, member: str) -> None:
+        self.group = group
+        self.member = member
+        self.files: dict[str, _File] = {}
+        self.last = ""
+        """The file of the last record."""
+        self.scattered = False
+        """A file that another one had followed went on."""
+
+    def see(self, seen: Seen) -> None:
+        """Takes a record; they come by time."""
+        record, place = seen
+        known = self.files.get(place.file)
+        self.scattered = self.scattered or (known is not None and place.file != self.last)
+        self.last = place.file
+        if known is None:
+            known = self.files[place.file] = _File()
+        is_step = record.kind is Kind.TRANSITION
+        back_ms = _back_ms(known.furthest, record.ts_ms, place.offset)
+        if back_ms <= CLOCK_MS:
+            back_ms = _back_ms(known.furthest_step, record.ts_ms, place.offset) if is_step else 0
+        known.lines += 1
+        if back_ms > 0:
+            _note(known, seen, back_ms)
+        _reach(known.furthest, record.ts_ms, place.offset)
+        if is_step:
+            _reach(known.furthest_step, record.ts_ms, place.offset)
+
+    def end(self) -> Iterator[Finding]:
+        """A finding for each file that is out of order."""
+        for known in self.files.values():
+            if known.moved and (not self.scattered or known.moved < _SHUFFLED * known.lines):
+                yield self._finding(known)
+
+    def _finding(self, known: _File) -> Finding:
+        which = "a line" if known.moved == 1 else f"{known.moved} lines"
+        before = "a younger one" if known.moved == 1 else "younger ones"
+        return finding(
+            FindingKind.ILLEGAL_TRANSITION,
+            self.group,
+            self.member,
+            known.start_ms,
+            known.end_ms,
+            summary=f"in the file of {self.member} {which} before {before} ({seconds(known.back_ms)} at most): "
+            "lines were moved, or its clock was set back",
+            places=known.places,
+        )
+
+
+def _note(known: _File, seen: Seen, back_ms: int) -> None:
+    record, place = seen
+    if not known.moved:
+        known.start_ms = record.ts_ms - back_ms
+    known.moved += 1
+    known.end_ms = record.ts_ms
+    known.back_ms = max(known.back_ms, back_ms)
+    if len(known.places) < _SHOWN:
+        known.places.append(place)
+
+
+def _back_ms(furthest: deque[tuple[int, int]], ts_ms: int, offset: int) -> int:
+    """By how much the line is younger than one that stands after it; 0 where it is in order."""
+    if not furthest or offset >= furthest[-1][0]:
+        return 0
+    return ts_ms - furthest[bisect_right(furthest, (offset, ts_ms))][1]
+
+
+def _reach(furthest: deque[tuple[int, int]], ts_ms: int, offset: int) -> None:
+    if not furthest or offset > furthest[-1][0]:
+        furthest.append((offset, ts_ms))
