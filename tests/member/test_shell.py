@@ -347,9 +347,12 @@ def test_close_commits_calls_back_and_leaves_in_this_order() -> None:
 
 
 def test_close_without_time_leaves_all_the_same() -> None:
-    """A timeout of 0 waits for nothing, yet the leave is among the requests of the last turn."""
+    """A timeout of 0 waits for nothing but the callback; the leave is among the requests of the last turn."""
     life = Conversation(listener=Listener()).joined(0)
     life.member.close(life.now_ms, timeout_ms=0)
+    life.turn()
+    assert not life.member.closed
+    life.member.run_callbacks(life.listener, life.now_ms)
     life.turn()
     assert (life.member.closed, life.heartbeat().member_epoch) == (True, -1)
 
@@ -362,6 +365,8 @@ def test_close_in_the_middle_of_a_callback_fails_the_run() -> None:
     life.says(AsyncPollEvent())
     assert life.member.member.run is not None
     life.member.close(life.now_ms, timeout_ms=0)
+    life.turn()
+    life.member.run_callbacks(life.listener, life.now_ms)
     life.turn()
     assert (life.member.member.run, life.member.member.awaited) == (None, ())
 
