@@ -38,6 +38,7 @@ from fsm.kafka.events import (
     SyncCommitEvent,
     UnsubscribeEvent,
 )
+from fsm.kafka.messages import Offsets
 from fsm.member.consumer import step
 from fsm.member.decisions import IN_GROUP, SILENT, may_send_now
 from fsm.member.dialect import LATEST, Choice, Dialect, dialect
@@ -232,7 +233,8 @@ class ConsumerMember:
     def _take(self, effect: MemberEffect) -> None:
         match effect:
             case Enqueued(event=event):
-                self._background.add(event)
+                if self._closing is None:  # close() does not look at what comes once it has begun
+                    self._background.add(event)
             case CallCompleted():
                 self._finish((effect,))
             case _:
@@ -281,8 +283,11 @@ class ConsumerMember:
         *,
         operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT,
         timeout_ms: int = 30_000,
+        consumed: Offsets | None = None,
     ) -> None:
         """Begins to close: commit, callback, leave. Turn the loop and run callbacks until `closed`; again is nothing.
+
+        `consumed` are the application's positions, where they have moved since the last poll that was taken note of.
 
         The whole takes at most `timeout_ms` or the request timeout, whichever is less, and the time of the callback,
         which no timeout cuts short.
@@ -290,12 +295,12 @@ class ConsumerMember:
         if self._closing is not None or self.closed:
             return
         self._close_deadline_ms = now_ms + min(timeout_ms, self.member.settings.config.request_timeout_ms)
-        self._closing = self._close(operation)
+        self._closing = self._close(operation, self.member.consumed if consumed is None else consumed)
         self._close_on(now_ms)
 
-    def _close(self, operation: GroupMembershipOperation) -> Iterator[int]:
+    def _close(self, operation: GroupMembershipOperation, positions: Offsets) -> Iterator[int]:
         """The steps of close(); yields the number of what it waits for."""
-        consumed = tuple((p, offset) for p, offset in self.member.consumed if p in self.member.subscription.owned)
+        consumed = tuple((p, offset) for p, offset in positions if p in self.member.subscription.owned)
         if self.member.settings.config.enable_auto_commit and consumed:
             yield self.submit(SyncCommitEvent(consumed), self._close_deadline_ms)
         self.submit(CommitOnCloseEvent())
@@ -354,7 +359,9 @@ def next_tick_ms(member: Member, now_ms: int) -> int:
     """The instant of the next tick that would do something, if nothing happens before; `now_ms` for at once."""
     candidates = [NEVER]
     if member.commit is not None and not member.commit.request.in_flight:
-        candidates += [member.commit.deadline_ms, max(now_ms, member.commit.request.ready_ms)]
+        candidates.append(member.commit.deadline_ms)
+        if member.coordinator_known:
+            candidates.append(max(now_ms, member.commit.request.ready_ms))
     if not member.coordinator_known:
         return now_ms if member.state is State.LEAVING else min(candidates)
     if member.state not in SILENT:
