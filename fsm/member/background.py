@@ -1,0 +1,220 @@
+"""The background side of an embedded member: its loop, and what the loop asks of the network.
+
+`Background` is turned by whatever runs in the background, a thread or an asyncio task. It hands in what the network
+brought, turns the member's own loop, finds coordinators, learns topic names and gives up on requests without an
+answer. It owns no thread and reads no clock: a turn is told the time and says when the next is due.
+
+Source: `ConsumerNetworkThread.runOnce`, `NetworkClientDelegate`, `CoordinatorRequestManager`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+from fsm.kafka.assignment import TopicNames
+from fsm.kafka.events import KafkaError
+from fsm.kafka.messages import DISCONNECTED, TIMED_OUT, ConsumerRequest, ConsumerResponse, TransportFailure
+from fsm.member.effects import CallCompleted, UnsentRequest
+from fsm.member.inputs import Answered, CoordinatorFound, CoordinatorLost, MetadataFailed, MetadataUpdated
+from fsm.member.shell import ConsumerMember
+from fsm.member.timers import IDLE, NEVER, RequestState, backoff_ms
+
+
+class Transport(Protocol):
+    """The network, as an embedded member needs it.
+
+    Each method starts something and returns soon; it then calls the function it was given once, from any thread, now
+    or later. What takes longer than the request timeout has failed, and a later answer is passed over. An `OSError`
+    raised by a method is a connection that is gone; any other exception ends the member, loudly.
+    """
+
+    def find_coordinator(self, found: Callable[[TransportFailure | None], None]) -> None:
+        """Finds the group's coordinator: None once requests can be sent to it, or what went wrong."""
+
+    def update_metadata(self, learnt: Callable[[TopicNames | TransportFailure], None]) -> None:
+        """Learns which topics there are: those a subscription may mean, by id. May call again whenever that changes."""
+
+    def send(self, request: ConsumerRequest, answered: Callable[[ConsumerResponse | TransportFailure], None]) -> None:
+        """Sends a request to the coordinator; the answer, or why there is none."""
+
+
+class Lookup(Enum):
+    """What a client asks its cluster beside requests of the group."""
+
+    COORDINATOR = "where the coordinator is"
+    METADATA = "which topics there are"
+
+    __hash__ = object.__hash__
+
+
+class Flight(NamedTuple):
+    """Something asked of the transport."""
+
+    number: int
+    order: UnsentRequest | Lookup
+    deadline_ms: int
+
+
+@dataclass(slots=True)
+class _Arrival:
+    number: int
+    answer: Any
+
+
+class Background:
+    """The loop. Everything but `land` is called by one thread at a time, under the lock of the runtime if it has one.
+
+    What `turn` wants sent waits in `outbox`; `take_off` starts it, without that lock, since a transport may be slow.
+    """
+
+    def __init__(
+        self,
+        member: ConsumerMember,
+        transport: Transport,
+        *,
+        jitter: Callable[[], float],
+        wake: Callable[[], None],
+    ) -> None:
+        self.member = member
+        self.outbox: deque[Flight] = deque()
+        self.completed: dict[int, CallCompleted] = {}
+        """Calls that came to their end, until their caller looks."""
+        self.awaited: set[int] = set()
+        """Calls that somebody waits for."""
+        self.moves = 0
+        """Counts what may give a poll() something new to do."""
+        self.next_turn_ms = 0
+        self.ended = False
+        """Nobody turns the loop any more."""
+        self.failure: BaseException | None = None
+        """What the loop ended with, if not with close()."""
+        self._transport = transport
+        self._jitter = jitter
+        self._wake = wake
+        self._arrivals: deque[_Arrival] = deque()
+        self._flights: dict[int, Flight] = {}
+        self._last_flight = 0
+        self._lookups = {Lookup.COORDINATOR: IDLE, Lookup.METADATA: IDLE}
+        self._metadata_wanted = True
+
+    # Called from anywhere
+
+    def land(self, number: int, answer: Any) -> None:
+        """An answer; one that comes twice, or too late, is passed over when the loop comes to it."""
+        self._arrivals.append(_Arrival(number, answer))  # a deque's append is atomic
+        self._wake()
+
+    # The loop
+
+    def turn(self, now_ms: int) -> None:
+        """Takes in what arrived and what is overdue, turns the member's loop, and says when it is to be called again.
+
+        Raises `RemoteProtocolError` for an answer that does not answer its request.
+        """
+        for _ in range(len(self._arrivals)):
+            arrival = self._arrivals.popleft()
+            self._arrived(arrival, now_ms)
+        for flight in [f for f in self._flights.values() if now_ms >= f.deadline_ms]:
+            del self._flights[flight.number]
+            self._take_in(flight.order, TIMED_OUT, now_ms)
+        result = self.member.poll(now_ms, self._jitter())
+        self.moves += len(result.notices)
+        self.completed.update((done.call, done) for done in result.completed_calls if done.call in self.awaited)
+        self._metadata_wanted |= result.metadata_needed
+        for request in result.unsent_requests:
+            self._ask(request, now_ms)
+        self._look_up(now_ms)
+        self.next_turn_ms = self._next_turn_ms(now_ms, result.time_until_next_poll_ms)
+
+    def take_off(self) -> None:
+        """Starts what waits in the outbox."""
+        while self.outbox:
+            flight = self.outbox.popleft()
+            try:
+                self._start(flight)
+            except OSError:
+                self.land(flight.number, DISCONNECTED)
+
+    def _start(self, flight: Flight) -> None:
+        answered = partial(self.land, flight.number)
+        match flight.order:
+            case UnsentRequest(body=body):
+                self._transport.send(body, answered)
+            case Lookup.COORDINATOR:
+                self._transport.find_coordinator(answered)
+            case Lookup.METADATA:
+                self._transport.update_metadata(answered)
+
+    def _ask(self, order: UnsentRequest | Lookup, now_ms: int) -> None:
+        self._last_flight += 1
+        flight = Flight(self._last_flight, order, now_ms + self.member.member.settings.config.request_timeout_ms)
+        self._flights[flight.number] = flight
+        self.outbox.append(flight)
+
+    # Answers
+
+    def _arrived(self, arrival: _Arrival, now_ms: int) -> None:
+        flight = self._flights.pop(arrival.number, None)
+        if flight is not None:
+            self._take_in(flight.order, arrival.answer, now_ms)
+        elif isinstance(arrival.answer, TopicNames):
+            self._know(arrival.answer, now_ms)
+
+    def _take_in(self, order: UnsentRequest | Lookup, answer: Any, now_ms: int) -> None:
+        if isinstance(order, UnsentRequest):
+            self.member.receive(Answered(order, answer, self._jitter()), now_ms)
+        elif isinstance(answer, TransportFailure):
+            self._lookup_failed(order, answer, now_ms)
+        elif order is Lookup.METADATA:
+            self._know(answer, now_ms)
+        else:
+            self._lookups[order] = IDLE
+            self.member.receive(CoordinatorFound(), now_ms)
+
+    def _know(self, names: TopicNames, now_ms: int) -> None:
+        """The first answer, and any that a transport gives unasked."""
+        wait = self.member.member.settings.config.retry_backoff_ms
+        self._lookups[Lookup.METADATA] = RequestState().succeeded(now_ms, wait)
+        self._metadata_wanted = False
+        if names == self.member.member.metadata and not self.member.member.metadata_moved:
+            return
+        self.moves += 1
+        self.member.receive(MetadataUpdated(names), now_ms)
+
+    def _lookup_failed(self, order: Lookup, failure: TransportFailure, now_ms: int) -> None:
+        """Tried again after a backoff; what cannot be retried, the application sees."""
+        state, settings = self._lookups[order], self.member.member.settings
+        wait = backoff_ms(settings.config, settings.dialect, state.attempts, self._jitter())
+        self._lookups[order] = state.failed(now_ms, wait)
+        if failure.retriable:
+            return
+        error = KafkaError(failure.name)
+        lost = order is Lookup.COORDINATOR
+        self.moves += 1
+        self.member.receive(CoordinatorLost(error) if lost else MetadataFailed(error), now_ms)
+
+    # What the client wants to know
+
+    def _wanted(self) -> tuple[Lookup, ...]:
+        member = self.member.member
+        if self.member.closed:
+            return ()
+        seeks = not member.coordinator_known and not member.closing
+        wanted = ((Lookup.COORDINATOR, seeks), (Lookup.METADATA, self._metadata_wanted))
+        return tuple(lookup for lookup, is_wanted in wanted if is_wanted)
+
+    def _look_up(self, now_ms: int) -> None:
+        for lookup in self._wanted():
+            if self._lookups[lookup].may_send(now_ms):
+                self._lookups[lookup] = self._lookups[lookup].sent()
+                self._ask(lookup, now_ms)
+
+    def _next_turn_ms(self, now_ms: int, wait_ms: int) -> int:
+        lookups = [self._lookups[w].ready_ms for w in self._wanted() if not self._lookups[w].in_flight]
+        deadlines = [f.deadline_ms for f in self._flights.values()]
+        return min(now_ms + wait_ms, NEVER, *lookups, *deadlines)

@@ -1,0 +1,126 @@
+"""A coordinator to embed against: the transport of every member of one group, scripted by the test.
+
+It does what a coordinator does for members (joins, epochs, targets, partitions that wait for their last owner,
+fencing, leaves) and decides nothing: the test says who is to have what, and the members hear of it when they
+heartbeat. It answers at once, inside `send`.
+
+Source: KIP-848, section on the reconciliation of a group; the exact rules are `fsm.coordinator`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from threading import RLock
+
+from fsm.kafka.assignment import Partitions, TopicNames, TopicPartition, partitions, topic_partitions
+from fsm.kafka.error_codes import ErrorCode
+from fsm.kafka.messages import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    ConsumerRequest,
+    ConsumerResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    TransportFailure,
+)
+
+
+@dataclass(slots=True)
+class _Seat:
+    """A member, as the coordinator knows it."""
+
+    epoch: int = 0
+    held: set[TopicPartition] = field(default_factory=set)
+    """What it may own: told to have, or not reported as given up."""
+    told: Partitions | None = None
+    """The assignment it was sent last."""
+
+
+class ScriptedCoordinator:
+    """One group over some topics; hand it to every member of the group as its transport."""
+
+    def __init__(self, topics: Iterable[str], *, heartbeat_interval_ms: int = 5_000) -> None:
+        self.names = TopicNames({f"id-of-{topic}": topic for topic in topics})
+        self.heartbeat_interval_ms = heartbeat_interval_ms
+        self.requests: list[ConsumerRequest] = []
+        """Everything that members sent."""
+        self.committed: dict[TopicPartition, int] = {}
+        self._ids = {name: topic_id for topic_id, name in self.names.items()}
+        self._group_epoch = 1
+        self._target: dict[str, Partitions] = {}
+        self._seats: dict[str, _Seat] = {}
+        self._lock = RLock()  # members call from their own threads
+
+    # The script
+
+    def give(self, target: Mapping[str, Iterable[TopicPartition]]) -> None:
+        """The target of the group from now on, by member id; a partition moves when its last owner has given it up."""
+        with self._lock:
+            self._target = {member_id: partitions(given) for member_id, given in target.items()}
+            self._group_epoch += 1
+
+    def fence(self, member_id: str) -> None:
+        """Throws a member out; it hears of it at its next heartbeat, and may join again."""
+        with self._lock:
+            self._seats.pop(member_id, None)
+
+    def held(self) -> dict[str, Partitions]:
+        """What each member may own at this moment; no partition is there twice."""
+        with self._lock:
+            return {member_id: partitions(seat.held) for member_id, seat in sorted(self._seats.items())}
+
+    # The transport
+
+    def find_coordinator(self, found: Callable[[TransportFailure | None], None]) -> None:
+        """Here."""
+        found(None)
+
+    def update_metadata(self, learnt: Callable[[TopicNames | TransportFailure], None]) -> None:
+        """All topics."""
+        learnt(self.names)
+
+    def send(self, request: ConsumerRequest, answered: Callable[[ConsumerResponse | TransportFailure], None]) -> None:
+        """Answers before it returns."""
+        with self._lock:
+            self.requests.append(request)
+            answer = self._answer(request)
+        answered(answer)
+
+    def _answer(self, request: ConsumerRequest) -> ConsumerResponse:
+        if isinstance(request, OffsetCommitRequest):
+            self.committed.update(request.offsets)
+            return OffsetCommitResponse()
+        return self._heartbeat(request)
+
+    def _heartbeat(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
+        if request.member_epoch < 0:
+            self._seats.pop(request.member_id, None)
+            return ConsumerGroupHeartbeatResponse(request.member_epoch)
+        if request.member_epoch == 0:
+            self._seats[request.member_id] = _Seat()
+        seat = self._seats.get(request.member_id)
+        if seat is None:
+            return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+        if request.member_epoch != seat.epoch:
+            return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.FENCED_MEMBER_EPOCH)
+        return self._reconcile(seat, request)
+
+    def _reconcile(self, seat: _Seat, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
+        if request.topic_partitions is not None:
+            seat.held = set(self.names.named(request.topic_partitions))
+        target = self._target.get(request.member_id, ())
+        taken = {p for other in self._seats.values() if other is not seat for p in other.held}
+        assigned = tuple(p for p in target if p not in taken)
+        if seat.held <= set(target) or not seat.epoch:  # a member keeps its epoch until it has revoked
+            seat.epoch = self._group_epoch
+        seat.held |= set(assigned)
+        news = assigned if assigned != seat.told else None
+        seat.told = assigned
+        return ConsumerGroupHeartbeatResponse(
+            seat.epoch, self.heartbeat_interval_ms, None if news is None else self._by_id(news)
+        )
+
+    def _by_id(self, given: Partitions) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        topics = {topic for topic, _ in given}
+        return topic_partitions({self._ids[t]: [number for topic, number in given if topic == t] for t in topics})
