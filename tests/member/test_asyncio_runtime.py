@@ -1,0 +1,327 @@
+"""The embedded member on asyncio: the same calls as on threads, cancellation, and tasks in each other's way."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from fsm.errors import LocalProtocolError
+from fsm.kafka.assignment import Partitions
+from fsm.kafka.config import ConsumerConfig
+from fsm.member.asyncio_runtime import AsyncConsumer, AsyncConsumerRebalanceListener
+from fsm.member.calls import BackgroundFailed
+from fsm.member.queues import KafkaException
+from fsm.member.shell import ConsumerRebalanceListener
+from fsm.tables.consumer_member import State
+from fsm.testing.coordinator import ScriptedCoordinator
+
+A, B = ("t", 0), ("t", 1)
+LIMIT_S = 120
+FOR_EVER_MS = 3_600_000
+Does = Callable[[str, Partitions], Awaitable[None]]
+
+
+class Noted(AsyncConsumerRebalanceListener):
+    """Writes down its calls; `does` is what each call does besides."""
+
+    def __init__(self, does: Does | None = None) -> None:
+        self.called: list[tuple[str, Partitions]] = []
+        self.does = does
+
+    async def note(self, method: str, partitions: Partitions) -> None:
+        self.called.append((method, partitions))
+        if self.does is not None:
+            await self.does(method, partitions)
+
+    async def on_partitions_assigned(self, partitions: Partitions) -> None:
+        await self.note("assigned", partitions)
+
+    async def on_partitions_revoked(self, partitions: Partitions) -> None:
+        await self.note("revoked", partitions)
+
+
+def run(story: Callable[[], Awaitable[None]]) -> None:
+    """Runs a story; fails where it does not come to its end."""
+
+    async def limited() -> None:
+        async with asyncio.timeout(LIMIT_S):
+            await story()
+
+    asyncio.run(limited())
+
+
+def coordinator(*given: tuple[str, int], heartbeat_interval_ms: int = 2) -> ScriptedCoordinator:
+    """A group over topic `t` whose member M is to have these partitions."""
+    group = ScriptedCoordinator(["t"], heartbeat_interval_ms=heartbeat_interval_ms)
+    group.give({"M": given})
+    return group
+
+
+def embedded(transport: Any, **settings: Any) -> AsyncConsumer:
+    return AsyncConsumer(ConsumerConfig("g", retry_backoff_ms=0, **settings), transport, member_id="M")
+
+
+async def poll_until(consumer: AsyncConsumer, holds: Callable[[], bool]) -> None:
+    """Polls until something holds."""
+    while not holds():
+        await consumer.poll(timeout_ms=5)
+
+
+def test_a_life() -> None:
+    """Joins, is given partitions, revokes, is fenced (lost is revoked here), rejoins, leaves."""
+
+    async def story() -> None:
+        group, listener = coordinator(A, B), Noted()
+        async with embedded(group) as consumer:
+            await consumer.subscribe(["t"], listener)
+            await poll_until(consumer, lambda: group.held() == {"M": (A, B)} and consumer.assignment() == (A, B))
+            group.give({"M": (B,)})
+            await poll_until(consumer, lambda: group.held() == {"M": (B,)})
+            group.fence("M")
+            await poll_until(consumer, lambda: listener.called[-1] == ("assigned", (B,)))
+        assert group.held() == {}
+        assert [called for called in listener.called if called[1]] == [
+            ("assigned", (A, B)),
+            ("revoked", (A,)),
+            ("revoked", (B,)),
+            ("assigned", (B,)),
+            ("revoked", (B,)),
+        ]
+
+    run(story)
+
+
+def test_a_listener_without_coroutines() -> None:
+    """The listener of a threaded consumer serves as well."""
+
+    class Plain(ConsumerRebalanceListener):
+        called: tuple[Partitions, ...] = ()
+
+        def on_partitions_assigned(self, partitions: Partitions) -> None:
+            self.called += (partitions,)
+
+    async def story() -> None:
+        listener = Plain()
+        async with embedded(coordinator(A, heartbeat_interval_ms=FOR_EVER_MS)) as consumer:
+            await consumer.subscribe(["t"], listener)
+            await consumer.poll(FOR_EVER_MS)
+            assert listener.called == ((A,),)
+
+    run(story)
+
+
+def test_heartbeats_go_on_while_a_callback_awaits() -> None:
+    """A slow callback that awaits holds up nothing but its own task."""
+
+    async def story() -> None:
+        group = coordinator(A)
+
+        async def slow(_method: str, _partitions: Partitions) -> None:
+            seen = len(group.requests)
+            while len(group.requests) < seen + 5:
+                await asyncio.sleep(0.001)
+
+        listener = Noted(slow)
+        async with embedded(group) as consumer:
+            await consumer.subscribe(["t"], listener)
+            await poll_until(consumer, lambda: bool(listener.called))
+
+    run(story)
+
+
+def test_cancelled_inside_a_callback() -> None:
+    """The cancellation comes out, the member hears that the callback failed, and a later poll calls it again."""
+
+    async def story() -> None:
+        reached = asyncio.Event()
+
+        async def once(_method: str, _partitions: Partitions) -> None:
+            if not reached.is_set():
+                reached.set()
+                await asyncio.sleep(FOR_EVER_MS)
+
+        group, listener = coordinator(A), Noted(once)
+        async with embedded(group) as consumer:
+            await consumer.subscribe(["t"], listener)
+            task = asyncio.ensure_future(consumer.poll(FOR_EVER_MS))
+            await reached.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await poll_until(consumer, lambda: group.held() == {"M": (A,)} and len(listener.called) == 2)
+            await poll_until(consumer, lambda: consumer._background.member.member.state is State.STABLE)
+
+    run(story)
+
+
+def test_cancelled_while_it_waits() -> None:
+    """500 polls are cancelled at different points of a rebalance; the consumer still gets its partitions."""
+
+    async def story() -> None:
+        group, listener = coordinator(A, heartbeat_interval_ms=1), Noted()
+        async with embedded(group) as consumer:
+            await consumer.subscribe(["t"], listener)
+            for number in range(500):
+                group.give({"M": (A,) if number % 2 else (B,)})
+                task = asyncio.ensure_future(consumer.poll(FOR_EVER_MS))
+                for _ in range(number % 11):
+                    await asyncio.sleep(0)
+                task.cancel()
+                await asyncio.wait([task])  # cancelled, or done before
+            group.give({"M": (A, B)})
+            await poll_until(consumer, lambda: group.held() == {"M": (A, B)} and consumer.assignment() == (A, B))
+
+    run(story)
+
+
+def test_two_tasks_at_once() -> None:
+    """A second task is told that the consumer is in use; one after the other is fine."""
+
+    async def story() -> None:
+        async with embedded(coordinator(A, heartbeat_interval_ms=FOR_EVER_MS)) as consumer:
+            await consumer.subscribe(["t"])
+            first = asyncio.ensure_future(consumer.poll(100))
+            await asyncio.sleep(0)
+            with pytest.raises(LocalProtocolError, match="one task at a time"):
+                await asyncio.ensure_future(consumer.poll(0))
+            await first
+            await asyncio.ensure_future(consumer.poll(0))
+
+    run(story)
+
+
+def test_close_inside_a_callback_and_again() -> None:
+    """The consumer is closed when that call returns; the poll around it ends, and closing again is nothing."""
+
+    async def story() -> None:
+        async def close(method: str, _partitions: Partitions) -> None:
+            if method == "assigned":
+                await consumer.close()
+
+        group, listener = coordinator(A), Noted(close)
+        consumer = embedded(group)
+        await consumer.subscribe(["t"], listener)
+        assert await consumer.poll(FOR_EVER_MS) == ()
+        await consumer.close()
+        assert (listener.called, group.held()) == ([("assigned", (A,)), ("revoked", (A,))], {})
+        assert consumer._task.done()
+        with pytest.raises(LocalProtocolError, match="closed"):
+            await consumer.poll(0)
+
+    run(story)
+
+
+def test_a_raising_listener() -> None:
+    """poll() throws with the listener's exception as the cause; the consumer goes on."""
+
+    async def story() -> None:
+        async def fail(_method: str, _partitions: Partitions) -> None:
+            if len(listener.called) == 1:
+                raise ValueError("no disk")
+
+        listener = Noted(fail)
+        async with embedded(coordinator(A)) as consumer:
+            await consumer.subscribe(["t"], listener)
+            with pytest.raises(KafkaException, match="no disk") as thrown:
+                await poll_until(consumer, lambda: False)
+            assert isinstance(thrown.value.__cause__, ValueError)
+            await poll_until(consumer, lambda: len(listener.called) == 2)
+
+    run(story)
+
+
+def test_a_bug_of_the_transport_ends_the_consumer_loudly() -> None:
+    """The call that waits raises it, so does each later one, and close() once."""
+
+    class Buggy(ScriptedCoordinator):
+        def send(self, request: Any, answered: Any) -> None:
+            raise ZeroDivisionError("bug", request, answered)
+
+    async def story() -> None:
+        consumer = embedded(Buggy(["t"]))
+        await consumer.subscribe(["t"])
+        for call in (lambda: consumer.poll(FOR_EVER_MS), consumer.unsubscribe, consumer.close):
+            with pytest.raises(BackgroundFailed, match=r"ZeroDivisionError: .*bug") as thrown:
+                await call()
+            assert isinstance(thrown.value.__cause__, ZeroDivisionError)
+        await consumer.close()
+        assert consumer._task.done()
+
+    run(story)
+
+
+def test_a_cancelled_background_ends_the_consumer_loudly() -> None:
+    """Whoever cancels all tasks of a program also ends the background; calls say so and do not wait for it."""
+
+    async def story() -> None:
+        consumer = embedded(coordinator(A))
+        await consumer.subscribe(["t"])
+        consumer._task.cancel()
+        with pytest.raises(BackgroundFailed, match="CancelledError"):
+            await consumer.poll(FOR_EVER_MS)
+        with pytest.raises(BackgroundFailed):
+            await consumer.close()
+
+    run(story)
+
+
+def test_answers_from_other_threads() -> None:
+    """A transport may have threads: 200 rebalances whose every answer comes from another one."""
+
+    class Later(ScriptedCoordinator):
+        def send(self, request: Any, answered: Any) -> None:
+            threading.Thread(target=super().send, args=(request, answered)).start()
+
+    async def story() -> None:
+        group, listener = Later(["t"], heartbeat_interval_ms=1), Noted()
+        async with embedded(group) as consumer:
+            await consumer.subscribe(["t"], listener)
+            for number in range(200):
+                target = (A,) if number % 2 else (B,)
+                group.give({"M": target})
+                await poll_until(consumer, lambda target=target: group.held() == {"M": target})
+        moves = [method for method, given in listener.called if given]
+        assert moves == ["assigned", "revoked"] * 200
+
+    run(story)
+
+
+def test_unsubscribe_and_zero_timeouts() -> None:
+    """unsubscribe() leaves; poll(0) and close(0) never wait for an answer."""
+
+    async def story() -> None:
+        group, listener = coordinator(A), Noted()
+        consumer = embedded(group)
+        await consumer.subscribe(["t"], listener)
+        while ("assigned", (A,)) not in listener.called:
+            await consumer.poll(0)
+            await asyncio.sleep(0)
+        await consumer.unsubscribe()
+        assert (listener.called[-1], group.held()) == (("revoked", (A,)), {})
+        await consumer.close(0)
+        assert consumer._task.done()
+
+    run(story)
+
+
+def test_other_tasks_run_while_a_transport_answers_at_once() -> None:
+    """A member that is busy joining, again and again, leaves the event loop to others between two turns."""
+
+    class Fencing(ScriptedCoordinator):
+        def send(self, request: Any, answered: Any) -> None:
+            self.fence("M")
+            super().send(request, answered)
+
+    async def story() -> None:
+        group = Fencing(["t"], heartbeat_interval_ms=0)
+        async with embedded(group) as consumer:
+            await consumer.subscribe(["t"])
+            for _ in range(300):
+                await consumer.poll(1)
+            assert len(group.requests) > 10
+
+    run(story)
