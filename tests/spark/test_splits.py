@@ -23,7 +23,7 @@ def logs(recordings: Path) -> list[Path]:
 
 
 @pytest.fixture(scope="module")
-def whole(spark: SparkSession, logs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(logs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The result for files that are not cut."""
     out = tmp_path_factory.mktemp("whole") / "out"
     run(logs, out)
@@ -34,7 +34,7 @@ def test_the_recordings_can_be_cut(logs: list[Path], whole: Path) -> None:
     """The files are many times as large as the pieces below, and findings name lines that lie behind many of them."""
     found = document(whole)
     assert sum(log.stat().st_size for folder in logs for log in folder.iterdir()) > 8 * 65536
-    assert max(shown["line"] for one in found["findings"] for shown in one["evidence"]) > 1000
+    assert max(shown["line"] for one in found["findings"] for shown in one["evidence"]) > 500
     assert {"unparsed_lines", "late_leave", "listener_error"} & {one["kind"] for one in found["findings"]}
 
 
@@ -44,8 +44,9 @@ def test_pieces_change_no_finding(logs: list[Path], whole: Path, tmp_path: Path,
     assert run(logs, tmp_path / "out", split_bytes=split_bytes) == document(whole)
 
 
-def test_tasks_change_no_byte(logs: list[Path], whole: Path, tmp_path: Path, many_tasks: None) -> None:
-    """Seven tasks a shuffle and adaptive plans write the document and the report of one task, byte for byte."""
+@pytest.mark.usefixtures("many_tasks")
+def test_tasks_change_no_byte(logs: list[Path], whole: Path, tmp_path: Path) -> None:
+    """Seven tasks a shuffle, adaptive plans, compiled queries and sorted joins write the same document and report."""
     run(logs, tmp_path / "out")
     for name in (MARK, "report.html"):
         assert (tmp_path / "out" / name).read_bytes() == (whole / name).read_bytes(), name
@@ -59,10 +60,12 @@ def many_tasks(spark: SparkSession) -> Iterator[None]:
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.adaptive.coalescePartitions.enabled": "false",
         "spark.sql.autoBroadcastJoinThreshold": "-1",
+        "spark.sql.codegen.wholeStage": "true",
+        "spark.sql.codegen.factoryMode": "FALLBACK",
     }
-    before = {key: spark.conf.get(key) for key in changed}
+    before = {key: spark.conf.get(key) or "" for key in changed}
     for key, value in changed.items():
         spark.conf.set(key, value)
     yield
     for key, value in before.items():
-        spark.conf.set(key, value or "")
+        spark.conf.set(key, value)
