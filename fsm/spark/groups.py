@@ -118,17 +118,16 @@ def _taken_over(intervals: DataFrame) -> DataFrame:
 
 
 def _facts() -> Column:
-    """The `GroupFacts` of the group of each life."""
+    """The `GroupFacts` of the group of each life, by the rule of `rules.dark_ms`."""
     group = Window.partitionBy("group")
-    begins_dark = ~F.col("whole_start") & (F.col("number") == 0)
-    ends_dark = F.col("end_known") == Cause.UNKNOWN.value
-    dark_from = F.least(F.when(ends_dark, F.col("end_ms")), F.col("doubtful_ms"))
+    known_ms = F.when(F.col("end_known") == Ended.CLOSED.value, F.col("start_ms")).otherwise(F.col("end_ms"))
+    dark_until = F.when(~F.col("whole_start") & (F.col("number") == 0), known_ms)
+    ends_dark = F.when(F.col("end_known") == Cause.UNKNOWN.value, F.col("end_ms"))
+    dark_from = F.least(ends_dark, F.col("doubtful_ms"))
     return F.struct(
         "group",
         F.max("end_ms").over(group).alias("end_ms"),
-        F.coalesce(F.max(F.when(begins_dark, F.col("start_ms"))).over(group), F.lit(-rules.FOREVER_MS)).alias(
-            "dark_until_ms"
-        ),
+        F.coalesce(F.max(dark_until).over(group), F.lit(-rules.FOREVER_MS)).alias("dark_until_ms"),
         F.coalesce(F.min(dark_from).over(group), F.lit(rules.FOREVER_MS)).alias("dark_from_ms"),
     )
 

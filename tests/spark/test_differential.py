@@ -114,11 +114,17 @@ def records_of_a_member(chance: random.Random, group: str, client: str, member_i
     for kind in (Kind.STARTED, Kind.SUBSCRIBED, Kind.MEMBER_ID) if born else ():
         yield TraceRecord(ts_ms, kind, group, client, member_id, topics=TOPICS if kind is Kind.SUBSCRIBED else ())
     for _ in range(chance.randint(5, 60)):
-        ts_ms += chance.choice((-20, 0, 0, 1, 7, 300, 900, 2500, 12_000, 70_000))
-        yield anything(chance, ts_ms, group, client, member_id)
+        ts_ms += chance.choice((0, 0, 1, 7, 300, 900, 2500, 12_000, 70_000))
+        record = anything(chance, ts_ms, group, client, member_id)
+        disordered = record.kind in DISORDERED and chance.random() < 0.3
+        yield replace(record, ts_ms=ts_ms - 20) if disordered else record
 
 
 CALLBACKS = (Kind.ASSIGN_BEGIN, Kind.ASSIGN_END, Kind.REVOKE_BEGIN, Kind.REVOKE_END, Kind.LOST_BEGIN, Kind.LOST_END)
+
+
+DISORDERED = (Kind.TRANSITION, Kind.ERROR, Kind.FENCED, Kind.JOINED, Kind.HEARTBEAT_OK, Kind.LEFT, Kind.POLL_EXPIRED)
+"""Records of the background thread, whose lines may be late."""
 
 
 def anything(chance: random.Random, ts_ms: int, group: str, client: str, member_id: str) -> TraceRecord:
