@@ -171,7 +171,6 @@ class AsyncConsumer:
     async def _run(self) -> None:
         try:
             while self._turn():
-                await asyncio.sleep(0)  # a transport that answers at once must not keep the application out
                 await _wait(self._work, self._background.next_turn_ms)
         except BaseException as died:  # every later call raises it
             self._background.failure = died
@@ -191,6 +190,7 @@ class AsyncConsumer:
         return goes_on
 
     def _wake_from_anywhere(self) -> None:
+        """Never at once, so that a transport that answers inside `send` leaves room for other tasks."""
         with suppress(RuntimeError):  # an answer after the event loop was closed has nobody to wake
             self._loop.call_soon_threadsafe(self._work.set)
 

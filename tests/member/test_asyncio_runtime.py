@@ -290,6 +290,25 @@ def test_answers_from_other_threads() -> None:
     run(story)
 
 
+def test_an_answer_from_another_thread_wakes_a_loop_that_sleeps() -> None:
+    """With nothing else to wake the event loop for an hour, each answer does."""
+
+    class Later(ScriptedCoordinator):
+        def send(self, request: Any, answered: Any) -> None:
+            threading.Timer(0.02, super().send, args=(request, answered)).start()
+
+    async def story() -> None:
+        group, listener = Later(["t"], heartbeat_interval_ms=FOR_EVER_MS), Noted()
+        group.give({"M": (A,)})
+        quiet = {"max_poll_interval_ms": FOR_EVER_MS, "request_timeout_ms": FOR_EVER_MS, "enable_auto_commit": False}
+        async with embedded(group, default_api_timeout_ms=FOR_EVER_MS, **quiet) as consumer:
+            await consumer.subscribe(["t"], listener)
+            await consumer.poll(FOR_EVER_MS)
+            assert listener.called == [("assigned", (A,))]
+
+    run(story)
+
+
 def test_unsubscribe_and_zero_timeouts() -> None:
     """unsubscribe() leaves; poll(0) and close(0) never wait for an answer."""
 

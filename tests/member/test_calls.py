@@ -112,6 +112,16 @@ def test_a_long_poll_commits_at_its_interval() -> None:
     assert commits[0].offsets == ((A, 7),)
 
 
+def test_a_target_reaches_a_poll_that_waits() -> None:
+    """Under auto-commit only a poll may reconcile: one that waits for a minute does so when the target comes."""
+    group, listener = ScriptedCoordinator(["t"]), Silent()
+    group.give({"M": (A,)})
+    app = OneThread(group)
+    app.run(app.calls.subscribe(["t"], listener))
+    app.run(app.calls.poll(60_000, ()))
+    assert (listener.assigned, app.now_ms) == ([(A,)], 0)
+
+
 def test_a_long_poll_sleeps() -> None:
     """Ten quiet minutes are some two hundred wakes: for heartbeats each five seconds, and for the poll timer."""
     app = joined(ScriptedCoordinator(["t"]), enable_auto_commit=False)
