@@ -203,15 +203,19 @@ class Calls:
         while not self._member.closed:
             ran = yield from self._pass()
             whole.add(ran.outcome, ran.cause)
-            if self._member.closed:
-                break
-            if self._background.ended:
-                self._member.poll(self._clock())
-            elif self._clock() >= deadline_ms:
-                self._background.turn(self._clock())
-            elif not ran.count:
-                yield from _wait(deadline_ms)
+            yield from self._close_further(deadline_ms, idle=not ran.count)
         return whole
+
+    def _close_further(self, deadline_ms: int, *, idle: bool) -> Call[None]:
+        """One step more towards the end of close(), whoever has to take it."""
+        if self._member.closed:
+            return
+        if self._background.ended:
+            self._member.poll(self._clock())
+        elif self._clock() >= deadline_ms:
+            self._background.turn(self._clock())
+        elif idle:
+            yield from _wait(deadline_ms)
 
     # Background events
 
