@@ -21,11 +21,12 @@ no gap: nothing is reported.
 (start, end, partition); one that begins within `MERGE_MS` of the one before it, and ends within `MERGE_MS` of
 it, belongs to the same finding. A finding spans all it merges.
 
-**Coverage.** A life that ends without a close is `killed` when a later life of its member exists or another
-member took one of its partitions over afterwards, else `unknown`. Severity is one step lower for a gap by design
-(a static member is away), for one whose last owner was killed, and for every gap that reaches into a time for which
-some member's log is missing: before a first life that was found in mid-life (before its end, if it did not close: it
-may have owned what no line tells), after a life whose end is `unknown`, and after a life became doubtful.
+**Coverage.** A life that ends without a close is `killed` when a later life of its member exists or another member
+took one of its partitions over afterwards, else `unknown`. Severity is one step lower for a gap by design (a static
+member is away), for one whose last owner was killed, for one whose last owner lived on while nobody whose log was
+read got the partition (it went to a member whose log is missing), and for every gap that reaches into a time for
+which some member's log is missing: before a first life that was found in mid-life (before its end, if it did not
+close: it may have owned what no line tells), after a life whose end is `unknown`, and after a life became doubtful.
 
 **Rebalances.** Turns of all members, sorted by start, belong to one rebalance while the next starts within
 `SETTLED_MS` of the latest end so far. Moved is the number of partitions assigned in them. The cause is the first
@@ -268,8 +269,21 @@ def gaps(
                 _why_unowned(old, lives),
                 (old.end, new.start) if new else (old.end,),
                 wanted_ms,
-                old.ended not in _UNTOLD and start_ms >= dark_until_ms and end_ms <= dark_from_ms,
+                old.ended not in _UNTOLD
+                and start_ms >= dark_until_ms
+                and end_ms <= dark_from_ms
+                and not _went_to_nobody(old, new, lives),
             )
+
+
+def _went_to_nobody(old: Interval, new: Interval | None, lives: Mapping[tuple[str, int], Life]) -> bool:
+    """True where a member that lived on gave the partition up, and nobody whose log was read got it from there.
+
+    A coordinator revokes in favour of somebody: most likely a member whose log is missing.
+    """
+    life = lives.get((old.member, old.life))
+    lived_on = life is not None and life.end_ms - old.end_ms > SETTLED_MS
+    return old.ended in (Ended.REVOKED, Ended.REASSIGNED) and lived_on and (new is None or new.member == old.member)
 
 
 def holes(

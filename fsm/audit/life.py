@@ -15,7 +15,9 @@ from fsm.trace import TraceRecord
 LIBRDKAFKA = "librdkafka"
 _INSTANCE = "#consumer-"
 """librdkafka appends this and a number to the client id."""
-_KEPT = ("group.protocol", "session.timeout.ms", "max.poll.interval.ms")
+STAYS = "internal.leave.group.on.close"
+"""Kafka Streams sets it to false: its classic consumers close without leaving, and without a callback."""
+_KEPT = ("group.protocol", "session.timeout.ms", "max.poll.interval.ms", STAYS)
 
 
 @dataclass(slots=True)
@@ -81,6 +83,11 @@ class Living:
             if name in record.settings:
                 self.settings[name] = record.settings[name]
         self.protocol = self.settings.get("group.protocol", self.protocol)
+
+    @property
+    def stays(self) -> bool:
+        """close() neither leaves the group nor calls the listener."""
+        return self.settings.get(STAYS) == "false"
 
     @property
     def in_order(self) -> bool:

@@ -229,7 +229,7 @@ class Ownership:
         record, place = seen
         yield from self._returns(record.ts_ms, place)
         left = by_partition(self.holdings.owned)
-        if left and self.holdings.told:
+        if left and self.holdings.told and not self.living.stays:
             yield self.holdings.never_told(left, record.ts_ms, [place])
         yield from self.holdings.release(left, record.ts_ms, place, Ended.CLOSED)
 

@@ -42,6 +42,7 @@ SETTINGS = frozenset(
         "group.protocol",
         "group.remote.assignor",
         "heartbeat.interval.ms",
+        "internal.leave.group.on.close",
         "max.poll.interval.ms",
         "max.poll.records",
         "partition.assignment.strategy",
@@ -53,6 +54,8 @@ SETTINGS = frozenset(
 THREADS = {
     "AsyncKafkaConsumer": "app",
     "ClassicKafkaConsumer": "app",
+    "KafkaConsumer": "app",
+    "LegacyKafkaConsumer": "app",
     "ConsumerRebalanceListenerInvoker": "app",
     "CommitRequestManager": "background",
     "ConsumerHeartbeatRequestManager": "background",
@@ -80,8 +83,9 @@ def _listener_failed(message: Message, match: re.Match[str]) -> Records | None:
     return (record(message, Kind.CALLBACK_FAILED, event=event, partitions=found, detail=message.error),)
 
 
+# Up to Kafka 3.6 the coordinator called the listener itself, and the consumer was one class.
 INVOKER = Book(
-    ("ConsumerRebalanceListenerInvoker",),
+    ("ConsumerRebalanceListenerInvoker", "ConsumerCoordinator"),
     (
         rule(r"Adding newly assigned partitions: ?(?P<partitions>.*)", _callback(Kind.ASSIGN_BEGIN)),
         rule(r"Revoke previously assigned partitions ?(?P<partitions>.*)", _callback(Kind.REVOKE_BEGIN)),
@@ -128,7 +132,7 @@ ASYNC_CONSUMER = Book(
         rule(r"Completed leaving the group", _left_on_close),
     ),
 )
-CLASSIC_CONSUMER = Book(("ClassicKafkaConsumer",), _APPLICATION)
+CLASSIC_CONSUMER = Book(("ClassicKafkaConsumer", "LegacyKafkaConsumer", "KafkaConsumer"), _APPLICATION)
 
 BACKGROUND = Book(
     ("CoordinatorRequestManager", "CommitRequestManager"),
@@ -251,16 +255,16 @@ def _parser(layout: Layout) -> Callable[[str, tzinfo], Records | None]:
 
 _INTERNALS = (
     r"(?:ConsumerCoordinator|ConsumerMembershipManager|ConsumerHeartbeatRequestManager|ConsumerRebalanceListenerInvoker"
-    r"|AsyncKafkaConsumer|ClassicKafkaConsumer|CoordinatorRequestManager|CommitRequestManager"
+    r"|AsyncKafkaConsumer|ClassicKafkaConsumer|LegacyKafkaConsumer|CoordinatorRequestManager|CommitRequestManager"
     r"|Share(?:MembershipManager|HeartbeatRequestManager)"
     r"|Streams(?:MembershipManager|GroupHeartbeatRequestManager|RebalanceListenerInvoker))"
 )
-_OTHERS = r"(?:AppInfoParser|AbstractConfig|ConsumerConfig)"
+_OTHERS = r"(?:AppInfoParser|AbstractConfig|ConsumerConfig|KafkaConsumer)"
 # A search that begins with a literal runs at the speed of memory; most lines are read no further. Requests and answers
 # end with a parenthesis, what NetworkClient says about connections does not.
 _KAFKA_CANDIDATE = re.compile(
     (
-        rf" \(org\.apache\.kafka\.(?:clients\.consumer\.(?:internals\.{_INTERNALS}|ConsumerConfig)"
+        rf" \(org\.apache\.kafka\.(?:clients\.consumer\.(?:internals\.{_INTERNALS}|ConsumerConfig|KafkaConsumer)"
         rf"|common\.[a-z.]{{1,40}}{_OTHERS}"
         r"|(?<=\) \(org\.apache\.kafka\.)clients\.NetworkClient)(?::\d{1,6})?\)"
     ).encode()

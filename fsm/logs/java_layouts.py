@@ -153,8 +153,22 @@ def _iso_ms(text: str, zone: tzinfo) -> int | None:
     return start + int(found[3]) * 1000 + int(((found[4] or "") + "000")[:3])
 
 
+MOST_CONTEXTS = 3
+
+
 def _prefix(text: str) -> Prefix:
-    """The client's prefix. Group and client ids may hold anything but `] ` and the next field's name."""
+    """The client's prefix, behind what other programs put before it, such as Connect's `[connector|task-0] `."""
+    found, rest = _client(text), text
+    for _ in range(MOST_CONTEXTS):
+        _, closed, rest = rest.partition("] ")
+        if found.client or not closed or not rest.startswith("["):
+            break
+        found = _client(rest)
+    return found if found.client else Prefix("", "", "", "", text)
+
+
+def _client(text: str) -> Prefix:
+    """The prefix that the text begins with. Ids may hold anything but `] ` and the next field's name."""
     inner, closed, rest = text[1:].partition("] ") if text.startswith("[") else ("", "", "")
     client, _, fields = inner.partition(" ")
     if not closed or "clientId=" not in fields:

@@ -23,7 +23,7 @@ from fsm.errors import InputError
 if TYPE_CHECKING:
     from fsm.render.views import FindingView
 
-SHOWN = 10
+SHOWN = 5
 """Findings that the command prints; the report holds the rest."""
 MARK = "audit.json"
 """A folder that holds this file is a result of ours and may be replaced."""
@@ -87,7 +87,7 @@ def _print_json(out: Path) -> None:
 
 def _print_summary(result: Result, out: Path) -> None:
     """What was read, what was found, the worst of it, and where the rest is."""
-    say = sys.stdout.write
+    say = _say
     say(f"read {result.inputs['lines']} lines of {result.inputs['files']} files\n")
     for total in result.metrics["findings"]:
         say(f"  {total['severity']:8}{total['count']:6}  {total['kind']}\n")
@@ -101,6 +101,13 @@ def _print_summary(result: Result, out: Path) -> None:
     if len(shown) > SHOWN:
         say("and more; ")
     say(f"report: {out / 'report.html'}\n")
+
+
+def _say(text: str) -> None:
+    """Writes to stdout. Names come from logs: what no terminal should obey, or can show, is written with its code."""
+    shown = "".join(c if c.isprintable() or c == "\n" else f"\\x{ord(c):02x}" for c in text)
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(shown.encode(encoding, "backslashreplace").decode(encoding))
 
 
 def _zone(name: str) -> str:

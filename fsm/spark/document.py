@@ -45,7 +45,7 @@ def _list(out: TextIO, name: str, items: Iterable[dict[str, Any]]) -> None:
 
 
 def _text(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value)
 
 
 def _rows(frame: DataFrame) -> Iterator[dict[str, Any]]:
