@@ -35,7 +35,7 @@ check: .venv/.dev ## format, lint, types, layers, generated files
 	$(BIN)/fsm draw --check -o diagrams
 
 test: .venv/.dev ## every test that needs nothing from outside
-	$(BIN)/python -m pytest -n $(PYTEST_JOBS) -m 'not slow'
+	$(BIN)/python -m pytest -n $(PYTEST_JOBS) --dist loadgroup -m 'not slow'
 
 test-slow: .venv/.dev ## millions of random steps
 	$(BIN)/python -m pytest -m slow
