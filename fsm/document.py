@@ -11,15 +11,15 @@ value in JSON.
 
 from __future__ import annotations
 
-import difflib
 import json
 import keyword
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fsm.errors import InputError, TableError
+from fsm.nodes import DEPTH_LIMIT, Node, nearest, refuse_half_characters, refuse_size, short, yaml_node
 from fsm.table import Ignore, Row, Symbol, Table
 
 if TYPE_CHECKING:
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 """Version of the form, in `fsm`. A reader refuses another."""
-SIZE_LIMIT = 256 * 1024
-"""Longest document that is read, in characters."""
-DEPTH_LIMIT = 40
-"""Deepest nesting of lists and mappings that is read; a nested table takes two levels."""
 
 _ENUMS = {"states": "State", "events": "Event", "effects": "Effect"}
 _PROSE = ("title", "source", "doc")
@@ -122,49 +118,12 @@ def _holds_mappings(items: Sequence[Any]) -> bool:
 
 def from_yaml(text: str, where: str = "<text>") -> Table:
     """The table of a YAML document. Raises `InputError` with `where:line` for anything else."""
-    return _table(_yaml_node(text, where))
+    return _table(yaml_node(text, where, "table"))
 
 
 def from_json(text: str, where: str = "<text>") -> Table:
     """The table of a JSON document. Raises `InputError` with `where` and the path of the value for anything else."""
     return _table(_json_node(text, where))
-
-
-@dataclass(frozen=True, slots=True)
-class _Node:
-    """A value of the document with its place: a text, a list, or a mapping whose keys have places too."""
-
-    value: str | list[_Node] | dict[str, tuple[_Node, _Node]]
-    where: str
-    label: str
-    """The place inside the file, for the texts of a `TableError`."""
-
-    def text(self) -> str:
-        if isinstance(self.value, str):
-            return self.value
-        raise InputError("must be text", self.where)
-
-    def items(self) -> list[_Node]:
-        if isinstance(self.value, list):
-            return self.value
-        raise InputError("must be a list", self.where)
-
-    def mapping(self) -> dict[str, tuple[_Node, _Node]]:
-        if isinstance(self.value, dict):
-            return self.value
-        raise InputError("must be a mapping", self.where)
-
-    def fields(self, known: Sequence[str], required: Sequence[str]) -> dict[str, _Node]:
-        """The values by key, all of them known and the required ones present."""
-        fields = {}
-        for name, (key, value) in self.mapping().items():
-            if name not in known:
-                raise InputError(f"unknown key {_short(name)}", key.where, _nearest(name, known))
-            fields[name] = value
-        for name in required:
-            if name not in fields:
-                raise InputError(f"the key {name!r} is missing", self.where)
-        return fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,13 +134,13 @@ class _Members:
     events: dict[str, Symbol]
     effects: dict[str, Symbol]
 
-    def state(self, node: _Node) -> Symbol:
+    def state(self, node: Node) -> Symbol:
         return _member(node, self.states, "state")
 
-    def event(self, node: _Node) -> Symbol:
+    def event(self, node: Node) -> Symbol:
         return _member(node, self.events, "event")
 
-    def step(self, node: _Node) -> Symbol:
+    def step(self, node: Node) -> Symbol:
         """A state or an effect; `State.X` or `Effect.X` where both have the name."""
         both = {**self.effects, **self.states}
         for name in self.states.keys() & self.effects.keys():
@@ -195,7 +154,7 @@ class _Members:
         return _member(node, both, "state and no effect")
 
 
-def _table(node: _Node) -> Table:
+def _table(node: Node) -> Table:
     fields = node.fields(_TOP_KEYS, ("fsm", "name", "states", "events", "initial", "rows"))
     if fields["fsm"].text() != str(SCHEMA):
         raise InputError(f"a document of form {fields['fsm'].text()!r}", fields["fsm"].where, f"fsm: {SCHEMA} is read")
@@ -204,7 +163,7 @@ def _table(node: _Node) -> Table:
     return _build(node, fields, members, enums)
 
 
-def _build(node: _Node, fields: Mapping[str, _Node], members: _Members, enums: Mapping[str, type[Symbol]]) -> Table:
+def _build(node: Node, fields: Mapping[str, Node], members: _Members, enums: Mapping[str, type[Symbol]]) -> Table:
     nested: dict[Symbol, Table] = {}
     for holder, value in fields["nested"].mapping().values() if "nested" in fields else ():
         inner = value.fields(_TABLE_KEYS, ("name", "initial", "rows"))
@@ -230,7 +189,7 @@ def _build(node: _Node, fields: Mapping[str, _Node], members: _Members, enums: M
         raise _at_rows(error, node, rows) from None
 
 
-def _row(node: _Node, members: _Members) -> Row | Ignore:
+def _row(node: Node, members: _Members) -> Row | Ignore:
     ignored = "why" in node.mapping()
     fields = node.fields(_IGNORE_KEYS if ignored else _ROW_KEYS, ("states", "events") + (() if ignored else ("steps",)))
     states = tuple(map(members.state, fields["states"].items()))
@@ -241,20 +200,20 @@ def _row(node: _Node, members: _Members) -> Row | Ignore:
     return Row(states, events, tuple(map(members.step, fields["steps"].items())), **prose)
 
 
-def _at_rows(error: TableError, node: _Node, rows: Sequence[_Node]) -> InputError:
+def _at_rows(error: TableError, node: Node, rows: Sequence[Node]) -> InputError:
     """The kernel counts the lines of a table; a reader of the document wants the lines of the file."""
     place = re.search(r"line (\d+)", error.problems[0])
     where = rows[int(place[1]) - 1].where if place else node.where
     return InputError(re.sub(r"\bline (\d+)", lambda m: rows[int(m[1]) - 1].label, str(error)), where)
 
 
-def _enum(node: _Node, name: str) -> type[Symbol]:
+def _enum(node: Node, name: str) -> type[Symbol]:
     """A new enum with these members, whose names are plain Python names."""
     members = []
     for key, meaning in node.mapping().values():
         text = key.text()
         if not (text.isascii() and text.isidentifier()) or keyword.iskeyword(text):
-            raise InputError(f"{_short(text)} is not a name", key.where, "names are letters, digits and _")
+            raise InputError(f"{short(text)} is not a name", key.where, "names are letters, digits and _")
         if text.startswith("_") or text in ("name", "value", "code", "meaning", "mro"):
             raise InputError(f"{text} cannot be the name of a member", key.where, "an enum needs it for itself")
         members.append((text, meaning.text()))
@@ -262,52 +221,30 @@ def _enum(node: _Node, name: str) -> type[Symbol]:
     return make(name, members)
 
 
-def _member(node: _Node, known: Mapping[str, Symbol], role: str) -> Symbol:
+def _member(node: Node, known: Mapping[str, Symbol], role: str) -> Symbol:
     name = node.text()
     if name not in known:
-        raise InputError(f"{_short(name)} is no {role} of this document", node.where, _nearest(name, list(known)))
+        raise InputError(f"{short(name)} is no {role} of this document", node.where, nearest(name, list(known)))
     return known[name]
 
 
-def _one_line(node: _Node) -> str:
+def _one_line(node: Node) -> str:
     if not node.text().strip() or not node.text().isprintable():
         raise InputError("must be text on one line", node.where)
     return node.text()
 
 
-def _flag(node: _Node) -> bool:
+def _flag(node: Node) -> bool:
     if node.text() not in ("yes", "no"):
-        raise InputError(f"{_short(node.text())} is neither yes nor no", node.where)
+        raise InputError(f"{short(node.text())} is neither yes nor no", node.where)
     return node.text() == "yes"
-
-
-def _nearest(name: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name[:80], known, n=1)
-    return f"did you mean {near[0]}?" if near else "it has " + (", ".join(known[:20]) or "none")
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 60 else text[:57] + "...")
-
-
-def _refuse_size(text: str, where: str) -> None:
-    if len(text) > SIZE_LIMIT:
-        raise InputError(f"{len(text)} characters; a table has at most {SIZE_LIMIT}", where)
-
-
-def _refuse_half_characters(text: str, where: str) -> None:
-    """Both forms can escape half of a UTF-16 pair, which no file can be written with."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise InputError("not text: half of a surrogate pair", where) from None
 
 
 # JSON: places are paths.
 
 
-def _json_node(text: str, where: str) -> _Node:
-    _refuse_size(text, where)
+def _json_node(text: str, where: str) -> Node:
+    refuse_size(text, where, "table")
     try:
         data = json.loads(text, object_pairs_hook=_Pairs)
     except json.JSONDecodeError as problem:
@@ -321,101 +258,31 @@ class _Pairs(list[tuple[str, Any]]):
     """A JSON object as it stands, repeated keys included."""
 
 
-def _from_json(data: Any, where: str, path: str, depth: int) -> _Node:
+def _from_json(data: Any, where: str, path: str, depth: int) -> Node:
     place = f"{where}: {path}" if path else where
     if depth > DEPTH_LIMIT:
         raise InputError(f"nested deeper than {DEPTH_LIMIT} levels", place[:200])
     if isinstance(data, _Pairs):
-        return _Node(_json_mapping(data, where, path, depth), place, path)
+        return Node(_json_mapping(data, where, path, depth), place, path)
     if isinstance(data, list):
         items = [_from_json(item, where, f"{path}[{i}]", depth + 1) for i, item in enumerate(data)]
-        return _Node(items, place, path)
+        return Node(items, place, path)
     if isinstance(data, str):
-        _refuse_half_characters(data, place)
-        return _Node(data, place, path)
+        refuse_half_characters(data, place)
+        return Node(data, place, path)
     if data == SCHEMA and path == "fsm" and type(data) is int:
-        return _Node(str(data), place, path)
+        return Node(str(data), place, path)
     raise InputError("must be text, a list or a mapping", place)
 
 
-def _json_mapping(data: _Pairs, where: str, path: str, depth: int) -> dict[str, tuple[_Node, _Node]]:
-    found: dict[str, tuple[_Node, _Node]] = {}
+def _json_mapping(data: _Pairs, where: str, path: str, depth: int) -> dict[str, tuple[Node, Node]]:
+    found: dict[str, tuple[Node, Node]] = {}
     for name, value in data:
         inner = f"{path}.{name}" if path else name
-        _refuse_half_characters(name, where)
+        refuse_half_characters(name, where)
         if not name.isprintable() or len(name) > 200:
-            raise InputError(f"{_short(name)} is no key", f"{where}: {path}" if path else where)
+            raise InputError(f"{short(name)} is no key", f"{where}: {path}" if path else where)
         if name in found:
-            raise InputError(f"the key {_short(name)} stands there twice", f"{where}: {path}" if path else where)
-        found[name] = (_Node(name, f"{where}: {inner}", inner), _from_json(value, where, inner, depth + 1))
+            raise InputError(f"the key {short(name)} stands there twice", f"{where}: {path}" if path else where)
+        found[name] = (Node(name, f"{where}: {inner}", inner), _from_json(value, where, inner, depth + 1))
     return found
-
-
-# YAML: places are lines. The library's events are read one by one, so that nothing is built from them but nodes.
-
-
-def _yaml_node(text: str, where: str) -> _Node:
-    import yaml  # noqa: PLC0415
-
-    _refuse_size(text, where)
-    try:
-        return _compose(yaml.parse(text, Loader=yaml.SafeLoader), where)
-    except yaml.MarkedYAMLError as problem:
-        mark = problem.problem_mark or problem.context_mark
-        place = f"{where}:{mark.line + 1}" if mark else where
-        raise InputError(f"not YAML: {problem.problem or problem.context}", place) from None
-    except (yaml.YAMLError, ValueError, RecursionError) as problem:
-        raise InputError("not YAML: " + " ".join(str(problem).split()), where) from None
-
-
-_PLAIN_TAGS = (None, "!", "tag:yaml.org,2002:str", "tag:yaml.org,2002:seq", "tag:yaml.org,2002:map")
-
-
-def _compose(events: Iterator[yaml.Event], where: str) -> _Node:
-    """The one document in the events. Open lists and mappings stand on a stack, so depth costs no recursion."""
-    import yaml  # noqa: PLC0415
-
-    open_: list[tuple[str, bool, list[_Node]]] = [(where, False, [])]
-    for event in events:
-        place = f"{where}:{event.start_mark.line + 1}" if event.start_mark else where
-        if isinstance(event, yaml.NodeEvent):
-            _refuse_event(event, place)
-        if isinstance(event, yaml.CollectionStartEvent):
-            if len(open_) > DEPTH_LIMIT:
-                raise InputError(f"nested deeper than {DEPTH_LIMIT} levels", place)
-            open_.append((place, isinstance(event, yaml.MappingStartEvent), []))
-        elif isinstance(event, yaml.CollectionEndEvent):
-            start, is_mapping, nodes = open_.pop()
-            open_[-1][2].append(_Node(_yaml_mapping(nodes) if is_mapping else nodes, start, _line_of(start)))
-        elif isinstance(event, yaml.ScalarEvent):
-            _refuse_half_characters(event.value, place)
-            open_[-1][2].append(_Node(event.value, place, _line_of(place)))
-    documents = open_[0][2]
-    if len(documents) != 1:
-        raise InputError(f"{len(documents)} documents in one text; a table is one", where)
-    return documents[0]
-
-
-def _refuse_event(event: yaml.NodeEvent, place: str) -> None:
-    """No alias, no anchor and no tag: none of them is needed, and each of them has been an attack."""
-    import yaml  # noqa: PLC0415
-
-    if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
-        raise InputError(f"anchors and aliases are refused: {event.anchor}", place, "write the value out")
-    tag = getattr(event, "tag", None)
-    if tag not in _PLAIN_TAGS:
-        raise InputError(f"the tag {_short(tag)} is refused", place, "a table is text, lists and mappings")
-
-
-def _yaml_mapping(nodes: Sequence[_Node]) -> dict[str, tuple[_Node, _Node]]:
-    found: dict[str, tuple[_Node, _Node]] = {}
-    for key, value in zip(nodes[::2], nodes[1::2], strict=True):
-        name = key.text()
-        if name in found:
-            raise InputError(f"the key {_short(name)} stands there twice", key.where)
-        found[name] = (key, value)
-    return found
-
-
-def _line_of(place: str) -> str:
-    return "line " + place.rpartition(":")[2]

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fsm.document import SIZE_LIMIT, from_json, from_yaml, to_document, to_json, to_yaml
+from fsm.document import from_json, from_yaml, to_document, to_json, to_yaml
 from fsm.errors import InputError
+from fsm.nodes import SIZE_LIMIT
 from fsm.table import Symbol, Table, ignore, row
 from fsm.tables import ALL
 

@@ -24,7 +24,8 @@ def chosen(name: str) -> Table:
 
 
 def _from_file(path: Path) -> Table:
-    from fsm.document import SIZE_LIMIT, from_json, from_yaml
+    from fsm.document import from_json, from_yaml
+    from fsm.nodes import SIZE_LIMIT
 
     try:
         with path.open("rb") as file:  # a character is four bytes at most; the reader refuses what is longer

@@ -1,0 +1,188 @@
+"""Documents as values with their places, so that whoever reads them can say where something is wrong.
+
+A document is text, lists and mappings and nothing else: no tag, no alias and no anchor is resolved, so nothing in a
+document is executed and nothing small can grow. Sizes and depth are bounded. Whatever does not fit is one
+`InputError` with `file:line`. What a text means (a number, a flag, nothing) is said by who asks for it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fsm.errors import InputError
+
+if TYPE_CHECKING:
+    import yaml
+
+SIZE_LIMIT = 256 * 1024
+"""Longest document that is read, in characters."""
+DEPTH_LIMIT = 40
+"""Deepest nesting of lists and mappings that is read; a nested table takes two levels."""
+NUMBER_LIMIT = 2**63 - 1
+"""Largest number that is read: Kafka's largest."""
+
+_FLAGS = {"yes": True, "no": False, "true": True, "false": False}
+_NULLS = ("null", "~", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A value of the document with its place: a text, a list, or a mapping whose keys have places too."""
+
+    value: str | list[Node] | dict[str, tuple[Node, Node]]
+    where: str
+    label: str
+    """The place inside the file, for the texts of a `TableError`."""
+    plain: bool = False
+    """A text without quotes, which may mean a number, a flag or nothing."""
+
+    def text(self) -> str:
+        """The text. Raises `InputError` for a list or a mapping."""
+        if isinstance(self.value, str):
+            return self.value
+        raise InputError("must be text", self.where)
+
+    def items(self) -> list[Node]:
+        """The values of a list. Raises `InputError` for anything else."""
+        if isinstance(self.value, list):
+            return self.value
+        raise InputError("must be a list", self.where)
+
+    def mapping(self) -> dict[str, tuple[Node, Node]]:
+        """(key, value) by the text of the key. Raises `InputError` for a text or a list."""
+        if isinstance(self.value, dict):
+            return self.value
+        raise InputError("must be a mapping", self.where)
+
+    def fields(self, known: Sequence[str], required: Sequence[str] = ()) -> dict[str, Node]:
+        """The values by key, all of them known and the required ones present."""
+        fields = {}
+        for name, (key, value) in self.mapping().items():
+            if name not in known:
+                raise InputError(f"unknown key {short(name)}", key.where, nearest(name, known))
+            fields[name] = value
+        for name in required:
+            if name not in fields:
+                raise InputError(f"the key {name!r} is missing", self.where)
+        return fields
+
+    @property
+    def is_null(self) -> bool:
+        """Whether nothing stands there, or the word for nothing."""
+        return self.plain and self.value in _NULLS
+
+    def number(self) -> int:
+        """A whole number. Raises `InputError` for anything else, and for one that Kafka has no room for."""
+        text = self.text()
+        digits = text.removeprefix("-")
+        if not (self.plain and digits.isascii() and digits.isdigit()):
+            raise InputError(f"{short(text)} is not a whole number", self.where)
+        if len(digits) > 19 or int(digits) > NUMBER_LIMIT:
+            raise InputError(f"{short(text)} is too large", self.where, f"at most {NUMBER_LIMIT}")
+        return int(text)
+
+    def flag(self) -> bool:
+        """Yes or no. Raises `InputError` for anything else."""
+        text = self.text()
+        if not self.plain or text not in _FLAGS:
+            raise InputError(f"{short(text)} is neither yes nor no", self.where)
+        return _FLAGS[text]
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    """What to do about a name that is not among the known ones."""
+    near = difflib.get_close_matches(name[:80], known, n=1)
+    return f"did you mean {near[0]}?" if near else "it has " + (", ".join(known[:20]) or "none")
+
+
+def short(text: str) -> str:
+    """A text of the document in quotes, as long as a line of an error may hold."""
+    return repr(text if len(text) <= 60 else text[:57] + "...")
+
+
+def refuse_size(text: str, where: str, role: str) -> None:
+    """Raises `InputError` for a text that is too long."""
+    if len(text) > SIZE_LIMIT:
+        raise InputError(f"{len(text)} characters; a {role} has at most {SIZE_LIMIT}", where)
+
+
+def refuse_half_characters(text: str, where: str) -> None:
+    """Raises `InputError` for half of a UTF-16 pair, which escapes can make and no file can be written with."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError("not text: half of a surrogate pair", where) from None
+
+
+# YAML: places are lines. The library's events are read one by one, so that nothing is built from them but nodes.
+
+
+def yaml_node(text: str, where: str, role: str) -> Node:
+    """The one document in the text, which is to be a `role`. Raises `InputError` with `where:line` otherwise."""
+    import yaml  # noqa: PLC0415
+
+    refuse_size(text, where, role)
+    try:
+        return _compose(yaml.parse(text, Loader=yaml.SafeLoader), where, role)
+    except yaml.MarkedYAMLError as problem:
+        mark = problem.problem_mark or problem.context_mark
+        place = f"{where}:{mark.line + 1}" if mark else where
+        raise InputError(f"not YAML: {problem.problem or problem.context}", place) from None
+    except (yaml.YAMLError, ValueError, RecursionError) as problem:
+        raise InputError("not YAML: " + " ".join(str(problem).split()), where) from None
+
+
+_PLAIN_TAGS = (None, "!", "tag:yaml.org,2002:str", "tag:yaml.org,2002:seq", "tag:yaml.org,2002:map")
+
+
+def _compose(events: Iterator[yaml.Event], where: str, role: str) -> Node:
+    """The one document in the events. Open lists and mappings stand on a stack, so depth costs no recursion."""
+    import yaml  # noqa: PLC0415
+
+    open_: list[tuple[str, bool, list[Node]]] = [(where, False, [])]
+    for event in events:
+        place = f"{where}:{event.start_mark.line + 1}" if event.start_mark else where
+        if isinstance(event, yaml.NodeEvent):
+            _refuse_event(event, place, role)
+        if isinstance(event, yaml.CollectionStartEvent):
+            if len(open_) > DEPTH_LIMIT:
+                raise InputError(f"nested deeper than {DEPTH_LIMIT} levels", place)
+            open_.append((place, isinstance(event, yaml.MappingStartEvent), []))
+        elif isinstance(event, yaml.CollectionEndEvent):
+            start, is_mapping, nodes = open_.pop()
+            open_[-1][2].append(Node(_yaml_mapping(nodes) if is_mapping else nodes, start, _line_of(start)))
+        elif isinstance(event, yaml.ScalarEvent):
+            refuse_half_characters(event.value, place)
+            open_[-1][2].append(Node(event.value, place, _line_of(place), plain=event.style is None))
+    documents = open_[0][2]
+    if len(documents) != 1:
+        raise InputError(f"{len(documents)} documents in one text; a {role} is one", where)
+    return documents[0]
+
+
+def _refuse_event(event: yaml.NodeEvent, place: str, role: str) -> None:
+    """No alias, no anchor and no tag: none of them is needed, and each of them has been an attack."""
+    import yaml  # noqa: PLC0415
+
+    if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
+        raise InputError(f"anchors and aliases are refused: {event.anchor}", place, "write the value out")
+    tag = getattr(event, "tag", None)
+    if tag not in _PLAIN_TAGS:
+        raise InputError(f"the tag {short(tag)} is refused", place, f"a {role} is text, lists and mappings")
+
+
+def _yaml_mapping(nodes: Sequence[Node]) -> dict[str, tuple[Node, Node]]:
+    found: dict[str, tuple[Node, Node]] = {}
+    for key, value in zip(nodes[::2], nodes[1::2], strict=True):
+        name = key.text()
+        if name in found:
+            raise InputError(f"the key {short(name)} stands there twice", key.where)
+        found[name] = (key, value)
+    return found
+
+
+def _line_of(place: str) -> str:
+    return "line " + place.rpartition(":")[2]
