@@ -3,7 +3,7 @@
 Within one file the lines of one thread are in order. Where a member's lines were dealt out to several files, those of
 one moment may be in any order: transitions wait for `REORDER_MS`, and if they do not make a chain as they stand,
 but do in another order, they are taken in that one. What does not fit keeps its place, and its hop says which state
-the member was in before, unless that stands in another file: a file between the two may be missing.
+the member was in before, unless that stands in another file and a file between the two may be missing.
 
 A source that tells only where a machine went (classic Java members) is taken to come from where it was. Several
 machines of a member (librdkafka prints two) have a chain each.
@@ -30,7 +30,7 @@ class Link:
     file: str = ""
     """Where its last transition stands."""
     moved: bool = False
-    """Its transitions stand in several files."""
+    """Its transitions stand in several files, between which something may be missing."""
     waiting: list[Seen] = field(default_factory=list)
 
 
@@ -53,7 +53,7 @@ class Chain:
     def _link(self, first: Seen) -> Link:
         """A machine whose life began in this log, in this file, is in its table's initial state."""
         start = self.living.start.file if self.living.whole_start else ""
-        state = initial(first.record.machine) if start == first.place.file else ""
+        state = initial(first.record.machine) if self.living.unbroken(start, first.place.file) else ""
         return Link(state, self.living.start_ms, start)
 
     def end(self) -> Iterator[Hop]:
@@ -63,10 +63,10 @@ class Chain:
 
     def _take(self, link: Link) -> Iterator[Hop]:
         waiting, link.waiting = link.waiting, []
-        several = len({seen.place.file for seen in waiting}) > 1
+        several = self.living.shuffled or len({seen.place.file for seen in waiting}) > 1
         for seen in (_in_chain(link.state, waiting) or waiting) if several else waiting:
             yield self._hop(seen, link, sure=bool(seen.record.state) or not several)
-            link.moved = link.moved or link.file not in ("", seen.place.file)
+            link.moved = link.moved or not (link.file == "" or self.living.unbroken(link.file, seen.place.file))
             link.state, link.since_ms, link.file = seen.record.next_state, seen.record.ts_ms, seen.place.file
 
     def _hop(self, seen: Seen, link: Link, sure: bool) -> Hop:
@@ -83,7 +83,7 @@ class Chain:
             event=record.event,
             ts_ms=record.ts_ms,
             dwell_ms=max(0, record.ts_ms - link.since_ms) if fits else None,
-            previous=link.state if fits or link.file == place.file else "",
+            previous=link.state if fits or self.living.unbroken(link.file, place.file) else "",
             place=place,
         )
 

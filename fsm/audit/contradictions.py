@@ -6,7 +6,7 @@
   the exception in the consumer protocol: they leave when the application polls again.
 
 Where a member's lines were dealt out to several files, what needs their order is not judged; nor is what stands in two
-files, because one between them may be missing.
+files where one between them may be missing.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Contradictions:
         yield from self._epoch(seen, 0)
 
     def _lenient(self, seen: Seen) -> Iterator[Finding]:
-        """Another thread than that which joins may print it."""
-        yield from self._epoch(seen, REORDER_MS)
+        """In Java another thread than that which joins may print it."""
+        yield from self._epoch(seen, 0 if self.living.client == LIBRDKAFKA else REORDER_MS)
 
     def _epoch(self, seen: Seen, slack_ms: int) -> Iterator[Finding]:
         record, place = seen
@@ -59,7 +59,7 @@ class Contradictions:
         if record.epoch <= 0:
             self.epoch = None
             return
-        before = self.epoch if self.epoch is not None and self.epoch[2].file == place.file else None
+        before = self.epoch if self.epoch and self.living.unbroken(self.epoch[2].file, place.file) else None
         if before is not None and record.epoch < before[0] and record.ts_ms - before[1] < slack_ms:
             return
         if before is None or record.epoch > before[0]:
@@ -79,7 +79,7 @@ class Contradictions:
 
     def _synced(self, seen: Seen) -> Iterator[Finding]:
         record, place = seen
-        joined = self.joined[0] if self.joined is not None and self.joined[1] == place.file else None
+        joined = self.joined[0] if self.joined and self.living.unbroken(self.joined[1], place.file) else None
         if record.epoch is not None and joined is not None and record.epoch > joined:
             self.epoch = None
             yield self._finding(

@@ -89,7 +89,7 @@ class Exact:
     def _dropped(self, seen: Seen) -> Told:
         record, place = seen
         for partition in record.partitions:
-            if partition not in self.holdings.owned and self.holdings.complete:
+            if self.holdings.foreign((partition,)):
                 self.dropped_unowned[partition] = seen
                 continue
             self.holdings.find((partition,))

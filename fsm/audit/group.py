@@ -220,7 +220,7 @@ def double(group: str, merged: Sequence[Overlap], apart_ms: int | None = None) -
         end_ms,
         summary=f"{first.old} and {first.new} both owned {names(partitions)} for {seconds(end_ms - start_ms)}"
         + (f": {first.old} had not let go, {why}" if why else f": {first.old} had not let go")
-        + (f", or the clocks of their hosts differ by about {seconds(apart_ms)}" if apart_ms is not None else ""),
+        + (f", or the clocks of their hosts differ by {seconds(apart_ms)} or more" if apart_ms is not None else ""),
         partitions=partitions,
         cause=first.cause,
         places=first.places,

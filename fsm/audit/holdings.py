@@ -43,6 +43,8 @@ class Holdings:
         """The application has a listener: a callback was seen in this life."""
         self.complete = living.whole_start
         """Everything owned is known; False while partitions may be owned since before the log began."""
+        self.given_up: set[Partition] = set()
+        """Partitions that were owned and are not any more."""
         self.cause = Cause.NONE
         """Why partitions go that go now."""
 
@@ -55,6 +57,7 @@ class Holdings:
         """Owned from now on, where it is not owned already."""
         for partition in partitions:
             self.void = None
+            self.given_up.discard(partition)
             self.owned.setdefault(partition, Held(ts_ms, place, Begun.ASSIGNED))
 
     def find(self, partitions: Iterable[Partition], since: tuple[int, Place] | None = None) -> None:
@@ -63,11 +66,17 @@ class Holdings:
         for partition in partitions:
             self.owned.setdefault(partition, Held(ts_ms, place, Begun.FOUND))
 
+    def foreign(self, partitions: Iterable[Partition]) -> list[Partition]:
+        """Those that are certainly not owned."""
+        known = self.given_up if self.living.in_order else set()
+        return [p for p in partitions if p not in self.owned and (self.complete or p in known)]
+
     def release(self, partitions: Iterable[Partition], ts_ms: int, place: Place, how: Ended) -> Iterator[Interval]:
         """The intervals of those partitions that were owned."""
         for partition in by_partition(partitions):
             held = self.owned.pop(partition, None)
             if held is not None:
+                self.given_up.add(partition)
                 yield self._interval(partition, held, max(ts_ms, held.start_ms), place, how)
         if not self.owned:
             self.void = None
@@ -140,10 +149,11 @@ class Holdings:
         return found.lowered() if hangs else found
 
     def given_again(self, partitions: Iterable[Partition], ts_ms: int, places: Sequence[Place]) -> Told:
-        """The application was given what it had already, as the same file says."""
+        """The application was given what it had already, with nothing missing in between."""
+        here = places[-1].file
         owned = {p: self.owned[p] for p in by_partition(partitions) if p in self.owned}
-        same = {place.file for place in places}
-        twice = [p for p, held in owned.items() if held.begun is Begun.ASSIGNED and held.start.file in same]
+        sure = {p for p, h in owned.items() if h.begun is Begun.ASSIGNED and self.living.unbroken(h.start.file, here)}
+        twice = by_partition(sure)
         if twice:
             yield self.finding(
                 FindingKind.ILLEGAL_TRANSITION,

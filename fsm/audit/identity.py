@@ -21,12 +21,12 @@ ones, or lines that a collector dealt out to files.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from fsm.audit.limits import REORDER_MS
+from fsm.audit.rotation import stem
 from fsm.trace import Kind, TraceRecord
 
 Source = tuple[str, str, str]
@@ -202,24 +202,6 @@ def _following(files: Mapping[str, _Span]) -> Iterator[tuple[str, str]]:
             yield before, file
         if before is None or files[file].last_ms >= files[before].last_ms:
             latest[stem(file)] = file
-
-
-_ROTATION = re.compile(
-    r"(?:\.(?:gz|zst|bz2|old|log|txt|out|json)|[.\-_]\d{4}-?\d\d-?\d\d(?:[T_\-.]?\d{1,6})?|[.\-_]\d{1,5})\Z"
-)
-
-
-def stem(file: str) -> str:
-    """The file's path without what log rotation adds to it.
-
-    >>> stem("/logs/a.log.2.gz"), stem("/logs/a-2026-11-21.log"), stem("/logs/a.log")
-    ('/logs/a', '/logs/a', '/logs/a')
-    """
-    path = PurePosixPath(file)
-    name = path.name
-    while (shorter := _ROTATION.sub("", name)) and shorter != name:
-        name = shorter
-    return str(path.with_name(name))
 
 
 def _label(file: str, others: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from fsm.audit.limits import BURST_MS, DEFAULT_MAX_POLL_INTERVAL_MS, DEFAULT_SESSION_TIMEOUT_MS, REORDER_MS
+from fsm.audit.rotation import adjoin
 from fsm.audit.rows import DOUBT, NOWHERE, Ended, Life, Place
 from fsm.trace import TraceRecord
 
@@ -44,6 +45,10 @@ class Living:
     """When the last file began, where it is not the first."""
     scattered: bool = False
     """Its lines were dealt out to several files: a file that another one had followed went on."""
+    shuffled: bool = False
+    """The lines of the file that is read have no order."""
+    whole: set[str] = field(default_factory=set)
+    """Files before the last one between which, and it, nothing is missing: rotations of one name."""
     protocol: str = ""
     version: str = ""
     closing_ms: int | None = None
@@ -65,9 +70,7 @@ class Living:
         if record.ts_ms - self.last_ms > BURST_MS:
             self.before, self.burst_ms = (self.last_ms, self.last), record.ts_ms
         if place.file != self.last.file:
-            self.scattered = self.scattered or place.file in self.left
-            self.left.add(self.last.file)
-            self.turned_ms = record.ts_ms
+            self._turn(record.ts_ms, place.file)
         self.last_ms, self.last = max(self.last_ms, record.ts_ms), place
         if _INSTANCE in record.client_id:
             self.client = LIBRDKAFKA
@@ -84,6 +87,20 @@ class Living:
                 self.settings[name] = record.settings[name]
         self.protocol = self.settings.get("group.protocol", self.protocol)
 
+    def _turn(self, ts_ms: int, file: str) -> None:
+        """Another file goes on."""
+        self.scattered = self.scattered or file in self.left
+        self.left.add(self.last.file)
+        if adjoin(self.last.file, file) and not self.scattered:
+            self.whole.add(self.last.file)
+        else:
+            self.whole = set()
+            self.turned_ms = ts_ms
+
+    def unbroken(self, earlier: str, later: str) -> bool:
+        """Nothing is missing between the two files, of which the later one was just read."""
+        return earlier == later or (earlier in self.whole and (later in self.whole or later == self.last.file))
+
     @property
     def stays(self) -> bool:
         """close() neither leaves the group nor calls the listener."""
@@ -96,7 +113,7 @@ class Living:
         Where a file begins nobody knows yet whether the one before it is over.
         """
         turned = self.turned_ms is None or self.last_ms - self.turned_ms > REORDER_MS
-        return turned and not self.scattered
+        return turned and not (self.scattered or self.shuffled)
 
     def end_before_burst(self) -> None:
         """The last burst belongs to the next life: its first lines come before the one that says `STARTED`."""

@@ -94,6 +94,7 @@ class _Member:
             self._be_born(seen)
         record = seen.record
         self.living.note(record, seen.place)
+        self.living.shuffled = self.order.shuffled(seen.place.file)
         if record.kind is Kind.CLOSE_BEGIN and self.living.closing_ms is None:
             self.living.closing_ms = record.ts_ms
         elif record.kind is Kind.CLOSE_END:

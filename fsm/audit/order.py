@@ -1,8 +1,11 @@
 """Lines that stand in a file out of the order of their times: they were moved, or the clock was set back.
 
 Records come by time, so the offsets of one file should rise. One thread prints the steps of a machine: they are in
-order to the millisecond. Others may differ by `CLOCK_MS`. Where a member's lines were dealt out to several files, and
-much of a file is out of order, its lines were shuffled: nothing can be said of it.
+order to the millisecond. Others may differ by `CLOCK_MS`.
+
+A file whose lines were shuffled has no order, and nothing can be said of it. It shows in lines that are out of order
+among those that are out of order: after a clock was set back there are none. Where a member's lines were dealt out to
+several files, a file tells too little of one member to see that, and few lines may be out of order.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from dataclasses import dataclass, field
 
 from fsm.audit.findings import Finding, FindingKind, finding
 from fsm.audit.limits import CLOCK_MS
+from fsm.audit.rotation import rotations
 from fsm.audit.rows import Place, Seen
 from fsm.audit.wording import seconds
 from fsm.trace import Kind
@@ -35,12 +39,23 @@ class _File:
     furthest_step: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=_HELD))
     """The same of steps."""
     lines: int = 0
+    astray: int = 0
+    """Lines that are younger than one that stands after them, if only by a millisecond."""
+    furthest_astray: int = -1
+    """Offset."""
+    astray_twice: int = 0
+    """Those that are out of order among themselves."""
     moved: int = 0
-    """Lines that are younger than one that stands after them."""
+    """Those that must have been moved, or whose clock was."""
     start_ms: int = 0
     end_ms: int = 0
     back_ms: int = 0
     places: list[Place] = field(default_factory=list)
+
+    @property
+    def shuffled(self) -> bool:
+        """Its lines have no order."""
+        return self.astray_twice > _SHUFFLED * self.lines
 
 
 class Order:
@@ -68,6 +83,10 @@ class Order:
         if back_ms <= CLOCK_MS:
             back_ms = _back_ms(known.furthest_step, record.ts_ms, place.offset) if is_step else 0
         known.lines += 1
+        if known.furthest and place.offset < known.furthest[-1][0]:
+            known.astray += 1
+            known.astray_twice += place.offset < known.furthest_astray
+            known.furthest_astray = max(known.furthest_astray, place.offset)
         if back_ms > 0:
             _note(known, seen, back_ms)
         _reach(known.furthest, record.ts_ms, place.offset)
@@ -76,20 +95,25 @@ class Order:
 
     def end(self) -> Iterator[Finding]:
         """A finding for each file that is out of order."""
+        dealt = self.scattered and not rotations(self.files)
         for known in self.files.values():
-            if known.moved and (not self.scattered or known.moved < _SHUFFLED * known.lines):
+            too_many = known.astray > _SHUFFLED * known.lines if dealt else known.shuffled
+            if known.moved and not too_many:
                 yield self._finding(known)
 
+    def shuffled(self, file: str) -> bool:
+        """The lines of the file have no order."""
+        return self.files[file].shuffled
+
     def _finding(self, known: _File) -> Finding:
-        which = "a line" if known.moved == 1 else f"{known.moved} lines"
-        before = "a younger one" if known.moved == 1 else "younger ones"
+        which = "a line stands" if known.moved == 1 else f"{known.moved} lines stand"
         return finding(
             FindingKind.ILLEGAL_TRANSITION,
             self.group,
             self.member,
             known.start_ms,
             known.end_ms,
-            summary=f"in the file of {self.member} {which} before {before} ({seconds(known.back_ms)} at most): "
+            summary=f"in the file of {self.member} {which} before what is up to {seconds(known.back_ms)} older: "
             "lines were moved, or its clock was set back",
             places=known.places,
         )

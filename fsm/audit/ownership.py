@@ -132,10 +132,9 @@ class Ownership:
         self.failed = False
         self.assigning = None
         yield from self._returns(record.ts_ms, place)
-        foreign = [p for p in record.partitions if p not in self.holdings.owned]
-        if foreign and not self.holdings.complete:
-            self.holdings.find(foreign)
-        elif foreign:
+        foreign = self.holdings.foreign(record.partitions)
+        self.holdings.find(p for p in record.partitions if p not in foreign)
+        if foreign:
             yield self.holdings.not_owned(f"got a {name} callback for", foreign, record.ts_ms, [place])
         self.callback = _Callback(kind, record.ts_ms, place, record.partitions)
         ended_ms, ended = self.returned

@@ -58,7 +58,7 @@ RESTING = frozenset({"UNSUBSCRIBED", "FATAL", "STALE", "UNJOINED", "INIT"})
 def closed_in_between(chain: Chain, living: Living) -> Iterator[Finding]:
     """The findings for machines that were on their way when their consumer was closed."""
     for machine, link in chain.links.items():
-        if living.stays or link.state in RESTING or link.moved or link.file != living.last.file:
+        if living.stays or link.state in RESTING or link.moved or not living.unbroken(link.file, living.last.file):
             continue
         yield finding(
             FindingKind.ILLEGAL_TRANSITION,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fsm.audit.identity import Facts, facts_of, identify, stem
+from fsm.audit.identity import Facts, facts_of, identify
+from fsm.audit.rotation import stem
 from fsm.trace import Kind, TraceRecord
 
 

@@ -1,0 +1,111 @@
+"""What one member's records say that cannot all be true."""
+
+from __future__ import annotations
+
+import pytest
+
+from fsm.audit.findings import Finding, FindingKind
+from fsm.trace import Kind
+
+ID, OTHER = "NKts6OBZQjKVjVHJpeBwXA", "zp6cqWMGTLaEMelrDt_FCw"
+
+
+@pytest.fixture
+def stable(log):
+    """A member of the consumer protocol in epoch 3, from its start."""
+    log(0, Kind.STARTED)
+    for at, state, next_state, epoch in (
+        (100, "UNSUBSCRIBED", "JOINING", 0), (200, "JOINING", "RECONCILING", 3),
+        (300, "RECONCILING", "ACKNOWLEDGING", 3), (400, "ACKNOWLEDGING", "STABLE", 3),
+    ):  # fmt: skip
+        log.step(at, state, next_state, epoch=epoch, member_id=ID)
+    return log
+
+
+def said(log):
+    found = log.rows(Finding)
+    assert {f.kind for f in found} <= {FindingKind.ILLEGAL_TRANSITION}
+    return [f.summary for f in found]
+
+
+def test_an_epoch_goes_back(stable):
+    """Within one membership epochs rise."""
+    stable.step(2000, "STABLE", "RECONCILING", epoch=2, member_id=ID)
+    assert said(stable) == ["the epoch of c went back from 3 to 2 without a new join"]
+
+
+def test_a_new_join_begins_with_a_new_epoch(stable):
+    """A fenced member joins with epoch 0; the group may count anew."""
+    stable.step(2000, "STABLE", "FENCED", epoch=3, member_id=ID).step(2010, "FENCED", "JOINING", epoch=0, member_id=ID)
+    stable.step(2100, "JOINING", "RECONCILING", epoch=1, member_id=ID)
+    assert said(stable) == []
+
+
+def test_a_heartbeat_may_cross_a_join(log):
+    """Another thread prints it: within the time by which threads interleave it may tell the old generation."""
+    log(0, Kind.JOINED, epoch=2)(20, Kind.HEARTBEAT_SENT, epoch=1)
+    assert said(log) == []
+    log(500, Kind.HEARTBEAT_SENT, epoch=1)
+    assert said(log) == ["the epoch of c went back from 2 to 1 without a new join"]
+
+
+def test_a_generation_is_joined_before_it_is_synced(log):
+    """A sync of a generation nobody joined."""
+    log(0, Kind.JOINED, epoch=2)(10, Kind.SYNCED, epoch=7)
+    assert said(log) == ["c synced generation 7, but had joined generation 2"]
+
+
+def test_a_generation_that_was_given_up_counts_no_more(log):
+    """After a reset a group that was empty begins anew."""
+    log(0, Kind.JOINED, epoch=9)(900, Kind.GENERATION_RESET, detail="x")(1000, Kind.JOINED, epoch=1)
+    log(1010, Kind.SYNCED, epoch=1)
+    assert said(log) == []
+
+
+def test_a_step_names_another_member(stable):
+    """A client of the consumer protocol chooses its id once."""
+    stable.step(2000, "STABLE", "RECONCILING", epoch=3, member_id=OTHER)
+    stable.step(2100, "RECONCILING", "ACKNOWLEDGING", epoch=3, member_id=ID)
+    assert said(stable) == [f"c is {ID}, but a step of it names {OTHER}"]
+
+
+def test_a_poll_timeout_without_a_leave(stable):
+    """The client announces both in one go; here the leave is missing."""
+    stable(2000, Kind.POLL_EXPIRED)(2500, Kind.HEARTBEAT_OK, epoch=3)(9000, Kind.HEARTBEAT_OK, epoch=3)
+    assert said(stable) == ["c said that its poll timeout had expired, but did not leave; lines are missing"]
+
+
+def test_a_poll_timeout_with_a_leave(stable):
+    """The step follows at once."""
+    stable(2000, Kind.POLL_EXPIRED).step(2001, "STABLE", "PREPARE_LEAVING", epoch=3, member_id=ID)
+    stable.step(2002, "PREPARE_LEAVING", "LEAVING", epoch=-1, member_id=ID)
+    stable.step(2003, "LEAVING", "STALE", epoch=-1, member_id=ID)(9000, Kind.COORDINATOR_FOUND)
+    assert said(stable) == []
+
+
+def test_a_log_without_steps_cannot_miss_one(log):
+    """Warnings alone: nobody knows whether the member left."""
+    log(0, Kind.ASSIGN_BEGIN, partitions=(("t", 0),))(2000, Kind.POLL_EXPIRED)(9000, Kind.COORDINATOR_FOUND)
+    assert said(log) == []
+
+
+def test_an_assignment_is_given_twice(stable):
+    """The application has it already: a revocation is missing, or the line stands there twice."""
+    stable(500, Kind.ASSIGN_BEGIN, partitions=(("t", 0), ("t", 1)))(900, Kind.ASSIGN_BEGIN, partitions=(("t", 1),))
+    assert said(stable) == [
+        "c was given t-[1] though it had not given them up; lines are missing, or stand there twice"
+    ]
+
+
+def test_an_assigned_callback_that_failed_may_come_again(stable):
+    """The client tries once more."""
+    stable(500, Kind.ASSIGN_BEGIN, partitions=(("t", 0),))(510, Kind.CALLBACK_FAILED, event="assigned")
+    stable(700, Kind.ASSIGN_BEGIN, partitions=(("t", 0),))
+    assert [f.kind for f in stable.rows(Finding)] == [FindingKind.LISTENER_ERROR]
+
+
+def test_what_was_given_up_in_a_log_without_beginning_is_not_owned(log):
+    """The first revocation tells of a partition owned before; the second is one too many."""
+    log(0, Kind.HEARTBEAT_OK, epoch=3)(500, Kind.REVOKE_BEGIN, partitions=(("t", 0),))(510, Kind.REVOKE_END)
+    log(900, Kind.REVOKE_BEGIN, partitions=(("t", 0),))
+    assert [(f.kind, f.start_ms) for f in log.rows(Finding)] == [(FindingKind.CALLBACK_NOT_OWNED, 900)]
