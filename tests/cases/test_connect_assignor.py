@@ -1,0 +1,69 @@
+"""Connect's assignor of 4.3.1, called directly with a virtual clock: every recorded round comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from typing import Any
+
+from fsm.connect.assignor import Outcome, Round, assign
+from fsm.connect.memory import AS_GIVEN, Memory
+from fsm.connect.units import configured, units_of
+
+Line = Mapping[str, Any]
+
+
+def reads(head: Any) -> bool:
+    """Lines that are rounds of a run."""
+    return isinstance(head, dict) and {"run", "round", "members", "config", "expect", "new_leader"} <= head.keys()
+
+
+def cases(file: Any) -> Iterator[tuple[str, list[Line]]]:
+    """One case a run: its rounds share the leader's memory."""
+    for run, lines in groupby(file.lines(), key=lambda line: line["run"]):
+        yield run, list(lines)
+
+
+def round_of(line: Line) -> Round:
+    return Round(
+        now_ms=line["now_ms"],
+        generation=line["generation"],
+        configured=configured(line["config"]),
+        owned={member["id"]: units_of(member["connectors"], member["tasks"]) for member in line["members"]},
+        last_completed_generation=line["last_completed_generation"],
+    )
+
+
+def told(outcome: Outcome) -> Mapping[str, Any]:
+    """The outcome in the fields of a recording; the order of units and of candidates is not recorded."""
+    workers = {
+        worker: (sorted(outcome.assigned[worker]), sorted(outcome.revoked[worker])) for worker in outcome.assigned
+    }
+    memory = outcome.memory
+    return {
+        "delay_ms": outcome.delay_ms,
+        "scheduled_rebalance_ms": memory.deadline_ms or 0,
+        "candidates": sorted(memory.candidates),
+        "workers": workers,
+    }
+
+
+def expected(line: Line) -> Mapping[str, Any]:
+    workers = {
+        worker: tuple(
+            sorted(units_of(said[f"{verb}_connectors"], said[f"{verb}_tasks"])) for verb in ("assigned", "revoked")
+        )
+        for worker, said in line["expect"]["workers"].items()
+    }
+    return {**line["expect"], "candidates": sorted(line["expect"]["candidates"]), "workers": workers}
+
+
+def test_every_round_of_a_run_comes_out(case: list[Line]) -> None:
+    """Assigned, revoked, delay, deadline and candidates of every round are what Kafka's class gave."""
+    memory = Memory()
+    for line in case:
+        outcome = assign(
+            Memory() if line["new_leader"] else memory, round_of(line), line["max_delay_ms"], order=AS_GIVEN
+        )
+        assert told(outcome) == expected(line), f"round {line['round']}: {line['event']}"
+        memory = outcome.memory
