@@ -6,7 +6,7 @@ DATA ?= tests/data
 PYTEST_JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run check test test-slow audit-truth bench diagrams clean
+.PHONY: help run check test test-slow audit-truth conformance bench diagrams clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ test-slow: .venv/.dev ## millions of random steps
 
 audit-truth: .venv/.user ## precision and recall of the audit against what applications saw; DATA=DIR for other recordings
 	@$(BIN)/python tests/truth.py $(DATA)
+
+conformance: .venv/.user ## our coordinator held against recorded walks of Apache Kafka; DATA=DIR for other recordings
+	@$(BIN)/python tests/conformance.py $(filter-out tests/data,$(DATA))
 
 bench: .venv/.dev ## ratios against transitions, a plain dict, single-process Python and DuckDB
 	@$(BIN)/python tests/bench/dispatch.py

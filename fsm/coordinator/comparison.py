@@ -1,0 +1,144 @@
+"""What one step of a coordinator showed, held against what was recorded: the first fields that differ.
+
+Compared are answers, records and the description of the group, every field, with these exceptions: texts of errors,
+instants inside records, and the value of a metadata hash, of which only counts whether two are equal. Lists that are
+sets (topics of an assignment, members of a description) are compared as sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from fsm.coordinator.records import RecordType
+
+ABSENT = "(absent)"
+NOT_COMPARED = frozenset({"error_message", "commitTimestamp", "expireTimestamp", "currentStateTimestamp"})
+INSTANTS = frozenset({"assignmentTimestamp"})
+"""Of these only counts whether they are known."""
+
+SETS = {"topic_partitions": "topic_id", "topicPartitions": "topicId", "assignedPartitions": "topicId"}
+SETS |= {"partitionsPendingRevocation": "topicId"}
+"""Lists that are sets, and what tells their elements apart."""
+
+
+class FieldDifference(NamedTuple):
+    """One field that is not what was recorded."""
+
+    field: str
+    expected: Any
+    got: Any
+
+    def __str__(self) -> str:
+        return f"{self.field}: expected {self.expected!r}, got {self.got!r}"
+
+
+class Shown(NamedTuple):
+    """What a step lets others see."""
+
+    answers: Mapping[int, Mapping[str, Any]]
+    """By the step they answer."""
+    records: Sequence[Mapping[str, Any]]
+    """As Kafka's tools print them."""
+    described: Mapping[str, Any] | None
+    """None: nobody knows the group."""
+
+
+@dataclass(frozen=True)
+class Hashes:
+    """Which of our metadata hashes stands for which recorded one; equal content has equal hashes on both sides."""
+
+    ours: Mapping[int, int] = field(default_factory=dict)
+
+    def matches(self, expected: int, got: int) -> bool:
+        """Whether the pair contradicts none before."""
+        if (expected == 0) != (got == 0):
+            return False
+        return self.ours.get(expected, got) == got and all(e == expected for e, g in self.ours.items() if g == got)
+
+    def knowing(self, expected: Sequence[Mapping[str, Any]], got: Sequence[Mapping[str, Any]]) -> Hashes:
+        """With the pairs of these records, too."""
+        pairs = {}
+        for one, other in zip(expected, got, strict=False):
+            if one["key"]["type"] == RecordType.CONSUMER_GROUP_METADATA and one["value"] and other["value"]:
+                pairs[_hash(one)] = _hash(other)
+        return Hashes({**self.ours, **pairs})
+
+
+def _hash(record: Mapping[str, Any]) -> int:
+    return int(record["value"].get("metadataHash", 0))
+
+
+def differences(expected: Shown, got: Shown, hashes: Hashes) -> Iterator[FieldDifference]:
+    """Every field that differs: answers by step, then records in order, then the description."""
+    for to in sorted(expected.answers.keys() | got.answers.keys()):
+        yield from _compared(f"answer to {to}", expected.answers.get(to, ABSENT), got.answers.get(to, ABSENT))
+    yield from _records(expected.records, got.records, hashes)
+    yield from _compared("group", expected.described, got.described)
+
+
+def _records(
+    expected: Sequence[Mapping[str, Any]], got: Sequence[Mapping[str, Any]], hashes: Hashes
+) -> Iterator[FieldDifference]:
+    wanted, found = [label(record) for record in expected], [label(record) for record in got]
+    if wanted != found:
+        yield FieldDifference("records", ", ".join(wanted) or "none", ", ".join(found) or "none")
+        return
+    for i, (one, other) in enumerate(zip(expected, got, strict=True)):
+        place = f"records[{i}] {label(one)}"
+        for difference in _compared(place, one["value"], other["value"]):
+            if not (difference.field.endswith(".metadataHash") and hashes.matches(_hash(one), _hash(other))):
+                yield difference
+
+
+def label(record: Mapping[str, Any]) -> str:
+    """A record in short: type, what its key names besides the group, `t` for a tombstone.
+
+    >>> label({"key": {"type": 8, "groupId": "g", "memberId": "m1"}, "value": None})
+    '8t m1'
+    """
+    key = record["key"]
+    named = [str(part) for name, part in key.items() if name not in {"type", "groupId", "group"}]
+    return " ".join([f"{key['type']}{'t' if record['value'] is None else ''}", *named])
+
+
+def _compared(place: str, expected: Any, got: Any) -> Iterator[FieldDifference]:
+    if isinstance(expected, Mapping) and isinstance(got, Mapping):
+        yield from _fields(place, expected, got)
+    elif _is_list(expected) and _is_list(got) and len(expected) == len(got):
+        for i, (one, other) in enumerate(zip(expected, got, strict=True)):
+            yield from _compared(f"{place}[{i}]", one, other)
+    elif expected != got and not (_is_list(expected) and _is_list(got) and list(expected) == list(got)):
+        yield FieldDifference(place, expected, got)
+
+
+def _fields(place: str, expected: Mapping[str, Any], got: Mapping[str, Any]) -> Iterator[FieldDifference]:
+    for name in (*expected, *(name for name in got if name not in expected)):
+        if name in NOT_COMPARED or (place.endswith("16") and name in {"version", "timestamp"}):
+            continue
+        one, other = (_canonical(name, side.get(name, ABSENT)) for side in (expected, got))
+        yield from _compared(f"{place}.{name}", one, other)
+
+
+def _canonical(name: str, value: Any) -> Any:
+    if name in INSTANTS:
+        return "an instant" if value not in {0, ABSENT} else 0
+    if name == "metadataHash":
+        return 0 if value == ABSENT else value
+    if name in SETS and _is_list(value):
+        return sorted((_sorted_partitions(topic) for topic in value), key=lambda topic: str(topic[SETS[name]]))
+    return value
+
+
+def _sorted_partitions(topic: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The topic with its partitions ascending, and their epochs with them."""
+    epochs = topic.get("assignmentEpochs")
+    if epochs is None:
+        return {**topic, "partitions": sorted(topic["partitions"])}
+    pairs = sorted(zip(topic["partitions"], epochs, strict=True))
+    return {**topic, "partitions": [p for p, _ in pairs], "assignmentEpochs": [e for _, e in pairs]}
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)

@@ -1,0 +1,238 @@
+"""The coordinator driven along a recorded walk: every step held against what was recorded.
+
+What is not the machine's decision comes from the recording: ids that the broker made, the time, when a background task
+was done. Where clocks decide, what lies within `SLACK_MS` of a deadline may go either way; where an assignor may break
+a tie either way, the recorded target is taken if the same assignor gives it for another order of members or topics.
+Both are counted. After the first difference the state is no longer that of the recording, so the walk ends there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from fsm.coordinator.comparison import FieldDifference, Hashes, Shown, differences
+from fsm.coordinator.context import BrokerConfig, Context, Image, Topic
+from fsm.coordinator.coordinator import (
+    Coordinator,
+    describe,
+    handle,
+    handle_resolution,
+    handle_timer,
+    image_changed,
+    next_deadline_ms,
+    resolutions,
+)
+from fsm.coordinator.dialect import Choice, dialect
+from fsm.coordinator.frozen import FrozenMap
+from fsm.coordinator.messages import Request
+from fsm.coordinator.recording import Admin, Asked, RecordedStep, Recording
+from fsm.coordinator.records import to_json
+from fsm.coordinator.step import Step
+from fsm.coordinator.ties import Ties
+
+SLACK_MS = 150
+STARTED_MS = 1_700_000_000_000
+"""When walks begin: instants of a broker are never near 0, which means unknown."""
+MOST_EVENTS = 8
+"""How many timers and tasks of one step may come early or late."""
+HOST = "/127.0.0.1"
+MAKES_IDS = ("JoinGroup", "ConsumerGroupHeartbeat")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first difference of a walk."""
+
+    walk: str
+    step: RecordedStep
+    fields: tuple[FieldDifference, ...]
+
+    def __str__(self) -> str:
+        asked = self.step.request
+        lines = [f"{self.walk} step {self.step}", f"  request: {dict(asked.body)}" if asked else "  no request"]
+        lines += [f"  {one.field}\n    expected {one.expected}\n    got      {one.got}" for one in self.fields]
+        return "\n".join(lines)
+
+
+class Outcome(NamedTuple):
+    """How far a walk went."""
+
+    steps: int
+    equal: int
+    ties: int
+    """Steps whose target was adopted."""
+    early_or_late: int
+    """Steps that needed the freedom around a deadline."""
+    difference: Difference | None
+
+
+class Run(NamedTuple):
+    """One way a step may have gone."""
+
+    state: Coordinator
+    answers: FrozenMap[int, Any] = FrozenMap()
+    records: tuple[Mapping[str, Any], ...] = ()
+    is_natural: bool = True
+
+    def then(self, step: Step[Coordinator]) -> Run:
+        """With what one more event brought."""
+        answers = self.answers.merged({answer.token: answer.body for answer in step.answers})
+        return self._replace(
+            state=step.state, answers=answers, records=(*self.records, *(to_json(r) for r in step.records))
+        )
+
+
+@dataclass
+class Walk:
+    """One coordinator that follows one recording, or a broker while it is being recorded."""
+
+    group: str
+    context: Context
+    state: Coordinator = field(default_factory=Coordinator)
+    hashes: Hashes = field(default_factory=Hashes)
+    described: Mapping[str, Any] | None = None
+    """As recorded after the last step."""
+    ties: int = 0
+    early_or_late: int = 0
+
+    def step(self, recorded: RecordedStep, until_ms: int, answer: Mapping[str, Any] | None) -> list[FieldDifference]:
+        """Follows one step; gives what differs, and stays where it was if anything does.
+
+        `answer` is what the step's request was answered with, now or later; `until_ms` when the step was over.
+        """
+        expected = self._expected(recorded)
+        self._admin(recorded.admin)
+        ties = Ties(recorded.records, Choice.EXTRA_SLOT_STAYS in self.context.dialect)
+        first: list[FieldDifference] = []
+        for run in self._runs(recorded, until_ms, answer, ties):
+            shown = Shown(run.answers, run.records, describe(run.state, self.group, self.context))
+            found = list(differences(expected, shown, self.hashes))
+            if not found:
+                self._accept(run, expected, shown, ties)
+                return []
+            first = first or found
+        return first
+
+    def _expected(self, recorded: RecordedStep) -> Shown:
+        described = self.described if recorded.described is None else recorded.described
+        return Shown({r.to: r.body for r in recorded.responses}, recorded.records, described)
+
+    def _accept(self, run: Run, expected: Shown, shown: Shown, ties: Ties) -> None:
+        self.state = run.state
+        self.hashes = self.hashes.knowing(expected.records, shown.records)
+        self.described = expected.described
+        self.ties += ties.adopted
+        self.early_or_late += not run.is_natural
+
+    def _admin(self, admin: Admin | None) -> None:
+        if admin is None:
+            return
+        topics = self.context.image.topics
+        if admin.action == "delete":
+            topics = topics.without(admin.topic)
+        else:
+            topics = topics.set(admin.topic, Topic(admin.topic_id, admin.partitions))
+        before = self.context
+        self.context = replace(before, image=Image(topics, before.image.version + 1))
+        self.state = image_changed(self.state, before.image, self.context)
+
+    def _runs(
+        self, recorded: RecordedStep, until_ms: int, answer: Mapping[str, Any] | None, ties: Ties
+    ) -> Iterator[Run]:
+        """Ways the step may have gone, the one that follows from the clock alone first."""
+        for context in self._contexts(ties):
+            is_natural = context.config == self.context.config
+            start = Run(self.state, is_natural=is_natural)
+            if recorded.request is None:
+                yield from self._background(start, context, until_ms)
+                continue
+            request = asked(recorded.n, recorded.request, answer)
+            now_ms = STARTED_MS + handled_ms(recorded)
+            for before in self._background(start, context, handled_ms(recorded)):
+                ties.begin()
+                after = before.then(handle(before.state, request, replace(context, now_ms=now_ms)))
+                yield from self._background(after, context, until_ms)
+
+    def _contexts(self, ties: Ties) -> Iterator[Context]:
+        """With the assignment interval as it is, then ending a little earlier or later."""
+        exact = replace(self.context, adopt=ties.adopt)
+        yield exact
+        interval = exact.config.group_consumer_assignment_interval_ms
+        if interval:
+            for other in (max(0, interval - SLACK_MS), interval + SLACK_MS):
+                yield replace(exact, config=replace(exact.config, group_consumer_assignment_interval_ms=other))
+
+    def _background(self, start: Run, context: Context, until_ms: int) -> Iterator[Run]:
+        """What timers and tasks may have done by then: all that is due first, then less, then more."""
+        runs = [start]
+        while len(runs) <= MOST_EVENTS:
+            following = self._event(runs[-1], context, STARTED_MS + until_ms + SLACK_MS)
+            if following is None:
+                break
+            runs.append(following)
+        natural = self._due(runs, STARTED_MS + until_ms)
+        yield runs[natural]
+        must = self._due(runs, STARTED_MS + until_ms - SLACK_MS)
+        yield from (run._replace(is_natural=False) for i, run in enumerate(runs) if must <= i != natural)
+
+    def _event(self, run: Run, context: Context, latest_ms: int) -> Run | None:
+        """The next task that is done or timer that fires, if that may be by then."""
+        if resolutions(run.state):
+            return run.then(handle_resolution(run.state, self.group, replace(context, now_ms=latest_ms - SLACK_MS)))
+        deadline_ms = next_deadline_ms(run.state)
+        if deadline_ms is None or deadline_ms > latest_ms:
+            return None
+        return run.then(handle_timer(run.state, replace(context, now_ms=deadline_ms)))
+
+    def _due(self, runs: list[Run], now_ms: int) -> int:
+        """How many of the events come before the clock says so."""
+        return sum(_is_due(run.state, now_ms) for run in runs[:-1])
+
+
+def _is_due(state: Coordinator, now_ms: int) -> bool:
+    deadline_ms = next_deadline_ms(state)
+    return bool(resolutions(state)) or (deadline_ms is not None and deadline_ms <= now_ms)
+
+
+def handled_ms(recorded: RecordedStep) -> int:
+    """When the broker handled the request: just before it answered, or when it was sent if it was parked."""
+    own = [r.t_ms for r in recorded.responses if r.to == recorded.n]
+    parks = recorded.request is not None and recorded.request.api in {"JoinGroup", "SyncGroup"}
+    return own[0] if own and not parks else recorded.t_ms
+
+
+def asked(n: int, sent: Asked, answer: Mapping[str, Any] | None) -> Request:
+    """The request of step `n`, with the id that the broker made for it."""
+    client_id = f"c-{sent.client}"
+    made = fresh_id(sent.body, client_id, answer)
+    return Request(n, client_id, HOST, sent.api, sent.version, sent.body, made)
+
+
+def fresh_id(request: Mapping[str, Any], client_id: str, answer: Mapping[str, Any] | None) -> str:
+    """The random part of the member id in the answer to a request without one."""
+    made = (answer or {}).get("member_id")
+    if request.get("member_id") or not made:
+        return "none-was-made"
+    return str(made).removeprefix(f"{client_id}-")
+
+
+def begin(recording: Recording) -> Walk:
+    """A coordinator set up as the recorded broker was. Raises `InputError` for settings that cannot be read."""
+    topics = FrozenMap({name: Topic(t.topic_id, t.partitions) for name, t in recording.topics.items()})
+    config = BrokerConfig.of(recording.settings)
+    context = Context(STARTED_MS, dialect(recording.release), config, Image(topics, 1))
+    return Walk(recording.group, context)
+
+
+def follow(recording: Recording) -> Outcome:
+    """Follows the walk up to its first difference. Raises `InputError` where the recording cannot be used."""
+    walk = begin(recording)
+    for i, recorded in enumerate(recording.steps):
+        answer = recording.answers.get(recorded.n)
+        found = walk.step(recorded, recording.lasts_ms(i), answer.body if answer else None)
+        if found:
+            difference = Difference(recording.name, recorded, tuple(found))
+            return Outcome(len(recording.steps), i, walk.ties, walk.early_or_late, difference)
+    return Outcome(len(recording.steps), len(recording.steps), walk.ties, walk.early_or_late, None)
