@@ -10,16 +10,26 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fsm.connect.assignor import Outcome, Round, assign
+from fsm.connect.config import VERSIONS, ConnectConfig
 from fsm.connect.dialect import SHIPPED
 from fsm.connect.eager import assign_eagerly
+from fsm.connect.leader import ConfigSnapshot, Election, perform
 from fsm.connect.lost_work import handle_lost
 from fsm.connect.memory import Memory, Order
 from fsm.connect.placement import place
+from fsm.connect.protocol import (
+    Assignment,
+    WorkerMetadata,
+    decode_assignment,
+    decode_metadata,
+    encode_assignment,
+    encode_metadata,
+)
 from fsm.connect.units import Holdings, Unit, Units, configured, kinds, units_of
 
 Stated = Mapping[str, Any]
 TASK = re.compile(r"(.+)-(\d+)")
-ADVANCE = re.compile(r"(?P<base>[DM])(?:/(?P<by>\d+))?(?P<plus>[+-]\d+)?")
+ADVANCE = re.compile(r"(?:(?P<base>[DM])(?:/(?P<by>\d+))?)?(?P<plus>[+-]?\d+)?")
 
 
 def reads(head: Any) -> bool:
@@ -109,7 +119,7 @@ class Group:
             return int(stimulus["ms"])
         match = ADVANCE.fullmatch(stimulus["advance"].replace(" ", ""))
         assert match, stimulus
-        base = self.delay_ms if match["base"] == "D" else self.max_delay_ms
+        base = {"D": self.delay_ms, "M": self.max_delay_ms}.get(match["base"], 0)
         return base // int(match["by"] or 1) + int(match["plus"] or 0)
 
     def play(self, mode: str) -> Outcome:
@@ -264,9 +274,93 @@ def run_eager(case: Stated) -> None:
     assert written(assign_eagerly(configured(case["connectors"]), case["workers"])) == case["expect"]
 
 
+# ------------------------------------------------------------------------------------ leaders and their bytes
+
+
+def run_protocol(case: Stated) -> None:
+    """A round through the leader and the wire: every member gets an assignment of the elected version."""
+    given = case["given"]
+    version = given.get("protocol_version", case["expect"].get("assignment_version"))
+    elected = given.get("elected") or next(name for name, number in VERSIONS.items() if number == version)
+    metadata = {m: WorkerMetadata(given.get("url", "u"), given["config_offset"]) for m in given["members"]}
+    counts = tuple((name, 0) for name in given["connectors"])
+    snapshot = ConfigSnapshot(given["config_offset"], counts)
+    done = perform(
+        Election(given["leader"], elected, 1, metadata),
+        Memory(),
+        (snapshot, snapshot),
+        ConnectConfig("g"),
+        now_ms=0,
+        last_completed_generation=-1,
+    )
+    sent = {member: encode_assignment(told, told.version) for member, told in done.assignments.items()}
+    assert {decode_assignment(data).version for data in sent.values()} == {version}
+    if case["expect"].get("leader_state_published"):
+        assert done.outcome is not None
+        assert done.outcome.after.keys() == metadata.keys()
+        assert {told.leader_url for told in done.assignments.values()} == {given["url"]}
+
+
+def run_coordinator(case: Stated) -> None:
+    """Rounds through the leader and the wire, under each protocol the case names."""
+    for protocol in case["protocols"]:
+        coordinate(case, protocol)
+
+
+def coordinate(case: Stated, protocol: str) -> None:
+    setup = case["setup"]
+    memory = Memory(previous_generation=setup["assignor_previous_generation"])
+    generation, completed, now_ms = setup["generation"], setup["last_completed_generation"], 0
+    config = ConnectConfig("g", protocol, setup["max_delay_ms"])
+    snapshot = ConfigSnapshot(1, tuple(setup["connectors"].items()))
+    for said in case["rounds"]:
+        now_ms, generation = now_ms + said.get("advance_ms", 0), generation + 1
+        members = {worker: joined(worker, held, protocol) for worker, held in sorted(said["joins_owning"].items())}
+        done = perform(
+            Election(setup["leader"], protocol, generation, members),
+            memory,
+            (snapshot, snapshot),
+            config,
+            now_ms=now_ms,
+            last_completed_generation=completed,
+        )
+        memory, completed = done.memory, generation
+        check_coordinated(said, done.assignments, protocol)
+
+
+def joined(worker: str, held: Sequence[str], protocol: str) -> WorkerMetadata:
+    """What the leader reads of a worker that holds these units, in the order of the case: bytes group by connector."""
+    said = WorkerMetadata(f"http://{worker}/", 1, Assignment(VERSIONS[protocol], "", "", 1, units(held)))
+    read = decode_metadata(encode_metadata(said, VERSIONS[protocol]))
+    assert read.held is not None
+    assert sorted(read.held.assigned) == sorted(units(held))
+    return said
+
+
+def check_coordinated(said: Stated, assignments: Mapping[str, Assignment], protocol: str) -> None:
+    where = f"{protocol}, round {said['round']}"
+    seen = {}
+    for worker, told in assignments.items():
+        got = decode_assignment(encode_assignment(told, told.version))
+        (connectors, tasks), (gone, stopped) = kinds(got.assigned), kinds(got.revoked)
+        seen[worker] = {
+            "assigned_connectors": [str(u) for u in connectors],
+            "assigned_task_count": len(tasks),
+            "revoked_connectors": [str(u) for u in gone],
+            "revoked_task_count": len(stopped),
+            "delay_ms": got.delay_ms,
+        }
+    assert seen == said["expect"], where
+    for verb in ("assigned", "revoked"):
+        exact = {worker: getattr(told, verb) for worker, told in assignments.items()}
+        assert written(exact) == said.get("derived", {}).get(verb, written(exact)), where
+
+
 KINDS: dict[str, Callable[[Stated], None]] = {
     "rounds": run_rounds,
     "placement": run_placement,
     "lost_handler": run_lost,
     "eager_assignment": run_eager,
+    "protocol": run_protocol,
+    "coordinator_rounds": run_coordinator,
 }

@@ -1,0 +1,61 @@
+"""Settings of a Connect worker: defaults, vocabularies, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from fsm.connect.config import ConnectConfig, Mode, version_of
+from fsm.connect.dialect import DOCUMENT
+from fsm.errors import InputError
+
+
+def test_defaults_are_kafkas() -> None:
+    """Only the group's name must be given."""
+    config = ConnectConfig.of({"group.id": "connect-cluster"})
+    assert (config.mode, config.scheduled_rebalance_max_delay_ms) == (Mode.SESSIONED, 300_000)
+    assert (config.session_timeout_ms, config.heartbeat_interval_ms, config.rebalance_timeout_ms) == (
+        10_000,
+        3_000,
+        60_000,
+    )
+    assert (config.worker_sync_timeout_ms, config.worker_unsync_backoff_ms) == (3_000, 300_000)
+    assert config.max_poll_interval_ms == 60_000
+
+
+def test_the_document_has_its_own_default() -> None:
+    """In the document `connect.protocol` is eager unless set."""
+    assert ConnectConfig.of({"group.id": "g"}, DOCUMENT).mode is Mode.EAGER
+    assert ConnectConfig.of({"group.id": "g", "connect.protocol": "cooperative"}, DOCUMENT).mode is Mode.COOPERATIVE
+
+
+@pytest.mark.parametrize("text", ["Eager", "COMPATIBLE", "sessioned"])
+def test_the_protocol_is_case_insensitive(text: str) -> None:
+    """As in Kafka, the letters' case means nothing; other properties are passed over."""
+    properties = {"group.id": "g", "connect.protocol": text, "key.converter": "x"}
+    assert ConnectConfig.of(properties).mode is Mode[text.upper()]
+
+
+@pytest.mark.parametrize(
+    ("properties", "error"),
+    [
+        ({}, "group.id: must be given"),
+        ({"connect.protocol": "cooperative"}, "connect.protocol: cooperative was never shipped; use compatible or"),
+        ({"connect.protocol": "lazy"}, "connect.protocol: cannot be 'lazy'; choose from eager, compatible, sessioned$"),
+        ({"scheduled.rebalance.max.delay.ms": "-1"}, "scheduled.rebalance.max.delay.ms: cannot be -1; it is from 0 to"),
+        ({"scheduled.rebalance.max.delay.ms": "2147483648"}, "it is from 0 to 2147483647"),
+        ({"rebalance.timeout.ms": "1m"}, "rebalance.timeout.ms: '1m' is no number; give milliseconds"),
+        ({"heartbeat.interval.ms": "10000"}, "heartbeat.interval.ms: cannot be 10000; it is above 0 and below"),
+    ],
+)
+def test_what_cannot_be_used_is_named(properties: dict[str, str], error: str) -> None:
+    """The setting by Kafka's key, what is wrong with it, and what it may be."""
+    given = properties if not properties else {"group.id": "g", **properties}
+    with pytest.raises(InputError, match=error):
+        ConnectConfig.of(given)
+
+
+def test_names_on_the_wire_have_versions() -> None:
+    """default, compatible and sessioned are versions 0, 1 and 2; another name is none of Connect's."""
+    assert [version_of(name) for name in ("default", "compatible", "sessioned")] == [0, 1, 2]
+    with pytest.raises(InputError, match="'range' is no protocol of Connect"):
+        version_of("range")
