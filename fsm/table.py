@@ -40,7 +40,7 @@ class Symbol(Enum):
 
     def __new__(cls, meaning: str) -> Self:
         member = object.__new__(cls)
-        member._value_ = len(cls.__members__)
+        member._value_ = len(cls)
         member.meaning = meaning
         return member
 
@@ -253,7 +253,7 @@ class Table:
         if problems:
             raise TableError(self.name, problems)
 
-    @property
+    @cached_property
     def states(self) -> tuple[Symbol, ...]:
         """States of this table in the order of their enum, without those of nested tables and without exits."""
         outside = set(self.exits)

@@ -24,6 +24,24 @@ PIPE_CLOSED = 141
 """Exit status after the reader of our output went away, as the shell reports it of other programs."""
 
 
+class Help(argparse.RawDescriptionHelpFormatter):
+    """Help as wide as the terminal. argparse makes one for every argument it is told of; this one is cheap to make."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_columns() - 2)
+
+
+def _columns() -> int:
+    """As `shutil.get_terminal_size` has it, without that module and all the compressors that it loads."""
+    told = os.environ.get("COLUMNS", "")
+    if told.isascii() and told.isdigit() and int(told):
+        return int(told)
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or 80 if sys.__stdout__ else 80
+    except (OSError, ValueError):
+        return 80
+
+
 class Parser(argparse.ArgumentParser):
     """Reports wrong arguments as every other unusable input: on one line."""
 
@@ -32,11 +50,26 @@ class Parser(argparse.ArgumentParser):
         raise InputError(message, remedy=f"see {self.prog} --help")
 
 
-def parser() -> Parser:
-    """The arguments of `fsm` and of every command."""
-    top = Parser(prog="fsm", description="Kafka's rebalance protocols as executable state tables.", allow_abbrev=False)
+class _Version(argparse.Action):
+    """Prints the version and ends the program."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            out(f"fsm {version('rebalance-fsm')}\n")
+        except PackageNotFoundError:
+            out("fsm, not installed: run from its sources\n")
+        parser.exit()
+
+
+def parser(names: Sequence[str] = COMMANDS) -> Parser:
+    """The arguments of `fsm` and of these commands."""
+    summary = "Kafka's rebalance protocols as executable state tables."
+    top = Parser(prog="fsm", description=summary, formatter_class=Help, allow_abbrev=False)
+    top.add_argument("--version", action=_Version, nargs=0, help="print the version")
     commands = top.add_subparsers(metavar="COMMAND", required=True, parser_class=Parser)
-    for name in COMMANDS:
+    for name in names:
         importlib.import_module(f"{__name__}.{name}").add(commands)
     return top
 
@@ -48,7 +81,7 @@ def add_command(commands: Any, name: str, summary: str, details: str, run: Any) 
         help=summary,
         description=f"{summary[0].upper()}{summary[1:]}.",
         epilog=details,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Help,
         allow_abbrev=False,
     )
     command.set_defaults(run=run)
@@ -57,8 +90,9 @@ def add_command(commands: Any, name: str, summary: str, details: str, run: Any) 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and gives its exit status."""
+    given = sys.argv[1:] if argv is None else argv
     try:
-        args = parser().parse_args(argv)
+        args = parser([name for name in COMMANDS if given[:1] == [name]] or COMMANDS).parse_args(given)
         status: int = args.run(args)
         sys.stdout.flush()
     except FsmError as problem:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fsm.errors import InputError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from fsm.table import Table
 
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -15,6 +16,8 @@ SUFFIXES = (".yaml", ".yml", ".json")
 
 def chosen(name: str) -> Table:
     """The table. Raises `InputError` for an unknown name, with the nearest ones, and for a file that is no table."""
+    from pathlib import Path
+
     path = Path(name)
     if path.suffix.lower() in SUFFIXES or "/" in name or path.is_file():
         return _from_file(path)

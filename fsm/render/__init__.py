@@ -6,7 +6,6 @@ the package, which need neither the `graphviz` package nor the `dot` program.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fsm.errors import InputError
@@ -51,6 +50,7 @@ def shipped(name: str, suffix: str) -> str:
     Raises `InputError` where the package has none.
     """
     from importlib.resources import files
+    from pathlib import Path
 
     file = f"{name}.{suffix}"
     checkout = Path(__file__).parents[2] / "diagrams"

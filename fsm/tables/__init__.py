@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-
 from fsm.errors import InputError
 from fsm.table import Table
 from fsm.tables import (
@@ -43,5 +41,7 @@ def find(name: str) -> Table:
     tables = {table.name: table for table in ALL}
     if name in tables:
         return tables[name]
+    import difflib  # noqa: PLC0415  only a wrong name needs it
+
     nearest = difflib.get_close_matches(name, tables, n=3) or list(tables)
     raise InputError(f"there is no table {name!r}", remedy="did you mean " + " or ".join(nearest) + "?")
