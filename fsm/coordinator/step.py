@@ -9,9 +9,20 @@ from typing import Generic, NamedTuple, TypeVar
 
 from fsm.coordinator.messages import Answer
 from fsm.coordinator.records import Record
+from fsm.table import Symbol
 
 State = TypeVar("State")
 Other = TypeVar("Other")
+
+
+class Happened(NamedTuple):
+    """One step of a table that the coordinator took."""
+
+    member_id: str
+    """Whose table it is; empty for the group's own."""
+    state: Symbol
+    event: Symbol
+    target: Symbol
 
 
 class Step(NamedTuple, Generic[State]):
@@ -21,11 +32,18 @@ class Step(NamedTuple, Generic[State]):
     answers: tuple[Answer, ...] = ()
     """Those that are due now, of this request or of earlier ones; their order says nothing."""
     records: tuple[Record, ...] = ()
+    happened: tuple[Happened, ...] = ()
+    """Which rows of the tables were taken, in their order."""
 
     def leading_to(self, state: Other) -> Step[Other]:
-        """The same answers and records with another state around them."""
-        return Step(state, self.answers, self.records)
+        """The same with another state around it."""
+        return Step(state, self.answers, self.records, self.happened)
 
     def after(self, earlier: Step[Other]) -> Step[State]:
-        """This step with the answers and records of an earlier one in front of its own."""
-        return Step(self.state, (*earlier.answers, *self.answers), (*earlier.records, *self.records))
+        """This step with what an earlier one gave in front of its own."""
+        return Step(
+            self.state,
+            (*earlier.answers, *self.answers),
+            (*earlier.records, *self.records),
+            (*earlier.happened, *self.happened),
+        )

@@ -1,0 +1,182 @@
+"""The group coordinator as one value: groups, offsets, and what every request, timer and metadata update makes of it.
+
+A request is one atomic step. `handle` gives the state afterwards, the answers that are due and the records to store;
+an error answer comes with the same state and no records. Timers do not run: `next_deadline_ms` says when the next one
+is due, `handle_timer` does what is due by then.
+
+    coordinator = Coordinator()
+    step = handle(coordinator, request, context)
+    step.state, step.answers, step.records
+
+Source: sections 3 and 4 of the coordinator reference; `GroupCoordinatorShard` of apache/kafka 4.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from fsm.coordinator import consumer_group_heartbeat as consumer
+from fsm.coordinator import heartbeat, subscriptions
+from fsm.coordinator.consumer_group import ConsumerGroup, fresh
+from fsm.coordinator.context import Context, Image
+from fsm.coordinator.describe import described
+from fsm.coordinator.frozen import FrozenMap
+from fsm.coordinator.heartbeat import JOINING
+from fsm.coordinator.members import AWAY
+from fsm.coordinator.messages import Answer, Refused, Request, error_name
+from fsm.coordinator.step import Step
+from fsm.errors import InputError
+from fsm.kafka.error_codes import ErrorCode
+from fsm.tables.consumer_group_member import Event
+
+Group = ConsumerGroup
+NO_GROUPS: FrozenMap[str, Group] = FrozenMap()
+
+
+@dataclass(frozen=True)
+class Coordinator:
+    """The state of one coordinator."""
+
+    groups: FrozenMap[str, Group] = NO_GROUPS
+    topics_added_version: int = -1
+    """Version of the last metadata image that brought new topics; -1 before the first update."""
+
+    def having(self, group: Group) -> Coordinator:
+        """With this group, new or changed."""
+        return replace(self, groups=self.groups.merged({group.group_id: group}))
+
+
+class Api(NamedTuple):
+    """How one kind of request is handled, and how it is refused."""
+
+    handle: Callable[[Coordinator, Request, Context], Step[Coordinator]]
+    refusal: Callable[[Request, ErrorCode, str], Mapping[str, Any]]
+
+
+def handle(state: Coordinator, request: Request, context: Context) -> Step[Coordinator]:
+    """One request. Raises `InputError` for an API that is not a group coordinator's."""
+    if request.api not in APIS:
+        raise InputError(f"no API {request.api!r} of the group coordinator", remedy=f"one of {', '.join(APIS)}")
+    api = APIS[request.api]
+    try:
+        return api.handle(state, request, context)
+    except Refused as refused:
+        return Step(state, (Answer(request.token, api.refusal(request, refused.code, refused.message)),))
+
+
+def _consumer_group_heartbeat(state: Coordinator, request: Request, context: Context) -> Step[Coordinator]:
+    sent = heartbeat.heartbeat_of(request.body)
+    heartbeat.check(request, sent, context)
+    if sent.leaves:
+        return _consumer_group_leave(state, request, sent, context)
+    group = _consumer_group(state, sent, context)
+    step = consumer.heartbeat(group, request, sent, context, topics_added_version=state.topics_added_version)
+    return step.leading_to(state.having(step.state))
+
+
+def _consumer_group(state: Coordinator, sent: heartbeat.Heartbeat, context: Context) -> ConsumerGroup:
+    """The group of a heartbeat; a member that joins may be the first. Raises `Refused` where there is none."""
+    group = state.groups.get(sent.group_id)
+    if group is None and sent.member_epoch == JOINING:
+        return fresh(sent.group_id, context.dialect)
+    return _existing(state, sent.group_id)
+
+
+def _existing(state: Coordinator, group_id: str) -> ConsumerGroup:
+    group = state.groups.get(group_id)
+    if not isinstance(group, ConsumerGroup):
+        raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"no consumer group {group_id}")
+    return group
+
+
+def _consumer_group_leave(
+    state: Coordinator, request: Request, sent: heartbeat.Heartbeat, context: Context
+) -> Step[Coordinator]:
+    group = _existing(state, sent.group_id)
+    member = consumer.leaving_member(group, sent)
+    if sent.instance_id is not None and sent.member_epoch == AWAY:
+        step = consumer.leave_for_a_while(group, member, request, context)
+    else:
+        answers = (heartbeat.answer(request, sent.member_id, sent.member_epoch),)
+        step = consumer.remove(group, (member.member_id,), Event.LEFT, context)._replace(answers=answers)
+    return step.leading_to(state.having(step.state))
+
+
+def _heartbeat_refusal(_request: Request, code: ErrorCode, message: str) -> Mapping[str, Any]:
+    return heartbeat.refusal(error_name(code) or "", message)
+
+
+APIS: Mapping[str, Api] = {
+    "ConsumerGroupHeartbeat": Api(_consumer_group_heartbeat, _heartbeat_refusal),
+}
+
+
+def next_deadline_ms(state: Coordinator) -> int | None:
+    """When the next timer is due; None where none runs."""
+    deadlines = (group.timers.next_deadline_ms for group in state.groups.values())
+    return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+
+def handle_timer(state: Coordinator, context: Context) -> Step[Coordinator]:
+    """Everything that is due at `now_ms`, the earliest first: each timer is a step of its own, here put together."""
+    done = Step(state)
+    while (due := _next_due(done.state, context.now_ms)) is not None:
+        done = _expired(done.state, due, context).after(done)
+    return done
+
+
+def _next_due(state: Coordinator, now_ms: int) -> Group | None:
+    """The group with the earliest timer that is due."""
+    due = [
+        (group.timers.next_deadline_ms, group_id)
+        for group_id, group in state.groups.items()
+        if group.timers.next_deadline_ms is not None and group.timers.next_deadline_ms <= now_ms
+    ]
+    return state.groups[min(due)[1]] if due else None
+
+
+def _expired(state: Coordinator, group: ConsumerGroup, context: Context) -> Step[Coordinator]:
+    """The group's earliest timer ran out."""
+    (kind, member_id), timer = group.timers.due(context.now_ms)[0]
+    group = replace(group, timers=group.timers.cancelled(member_id, kind))
+    if not consumer.expires(group, kind, member_id, timer):
+        return Step(state.having(group))
+    step = consumer.remove(group, (member_id,), consumer.EXPIRED[kind], context)
+    return step.leading_to(state.having(step.state))
+
+
+def resolutions(state: Coordinator) -> tuple[str, ...]:
+    """Groups whose regular expressions a background task is resolving."""
+    return tuple(group_id for group_id, group in state.groups.items() if group.resolution is not None)
+
+
+def handle_resolution(state: Coordinator, group_id: str, context: Context) -> Step[Coordinator]:
+    """The background task of this group is done. Nothing happens where none was running."""
+    group = state.groups.get(group_id)
+    if group is None or group.resolution is None:
+        return Step(state)
+    step = subscriptions.resolved(group, context)
+    return step.leading_to(state.having(step.state))
+
+
+def image_changed(state: Coordinator, before: Image, context: Context) -> Coordinator:
+    """After an update of the broker's metadata: groups check it at their next heartbeat where it touches them."""
+    old, new = before.topics, context.image.topics
+    names = {name for name in {*old, *new} if old.get(name) != new.get(name)}
+    added = any(_id(new.get(name)) not in {None, _id(old.get(name))} for name in names)
+    if added or state.topics_added_version < 0:
+        state = replace(state, topics_added_version=context.image.version)
+    groups = {i: subscriptions.topics_changed(group, names, context) for i, group in state.groups.items()}
+    return replace(state, groups=FrozenMap(groups))
+
+
+def _id(topic: Any) -> str | None:
+    return None if topic is None else topic.topic_id
+
+
+def describe(state: Coordinator, group_id: str, context: Context) -> Mapping[str, Any] | None:
+    """What the describe APIs say about the group; None where nobody knows it."""
+    group = state.groups.get(group_id)
+    return None if group is None else described(group, context)

@@ -1,0 +1,198 @@
+"""One member's request carried through its group: from what the member says to where that leaves member and group.
+
+Consumer heartbeats and classic JoinGroups share it. First everything is decided - the member's own record, its regular
+expression, the epoch, the target, its reconciliation - then the decisions are named as events and the tables obeyed.
+
+Source: sections 3.4 (R5 to R10), 3.8 and 8.4 of the coordinator reference; `GroupMetadataManager` of apache/kafka 4.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from fsm.coordinator import subscriptions, targets
+from fsm.coordinator.consumer_group import ConsumerGroup
+from fsm.coordinator.dialect import Choice
+from fsm.coordinator.draft import Draft
+from fsm.coordinator.election import elected
+from fsm.coordinator.group_metadata import subscribed_metadata
+from fsm.coordinator.members import GroupMember
+from fsm.coordinator.messages import Refused
+from fsm.coordinator.reconciliation import Decision, reconcile
+from fsm.coordinator.subscriptions import RegexChange
+from fsm.kafka.assignment import TopicPartitions
+from fsm.kafka.error_codes import ErrorCode
+from fsm.tables.consumer_group import Event as GroupEvent
+from fsm.tables.consumer_group import State as GroupState
+from fsm.tables.consumer_group_member import Event, State
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a request changes about its member."""
+
+    before: GroupMember
+    """As stored, blank for a new one, or the copy that replaced a static member."""
+    after: GroupMember
+    """With the fields of the request."""
+    is_new: bool
+    """Whether it joins the group and replaces nobody."""
+    regex: RegexChange
+    assignor: str
+    """Elected with the request's vote."""
+    elects_another: bool
+    """Whether the stored votes elect another one, in dialects where that counts."""
+
+    @property
+    def names(self) -> bool:
+        """Whether the subscribed names differ."""
+        return self.before.metadata.subscribed_topic_names != self.after.metadata.subscribed_topic_names
+
+    @property
+    def subscription(self) -> bool:
+        """Whether names or regular expression differ."""
+        return self.names or self.regex is not RegexChange.NONE
+
+
+def change_of(draft: Draft, before: GroupMember, after: GroupMember, *, is_new: bool) -> Change:
+    """What is changed. Raises `Refused` for a regular expression that does not compile."""
+    default = draft.context.default_assignor
+    votes = draft.stored.stored_votes()
+    after_vote = after.metadata.server_assignor
+    assignor = elected(votes, before.metadata.server_assignor, after_vote) or default
+    counts = Choice.ELECTED_ASSIGNOR_BUMPS in draft.context.dialect
+    another = counts and not after.is_classic and assignor != draft.stored.preferred_assignor(default)
+    regex = subscriptions.regex_change(draft, before, after)
+    return Change(before, after, is_new, regex, assignor, another)
+
+
+def progress(draft: Draft, change: Change, owned: TopicPartitions | None, *, topics_added_version: int) -> GroupMember:
+    """The member afterwards, with the draft worked through up to it.
+
+    Raises `Refused` where the assignor fails, or the member cannot be trusted with what it reports.
+    """
+    draft.keep(change.after)
+    starts_resolution = subscriptions.wants_resolution(draft, topics_added_version)
+    bumps = _bumps(draft, change)
+    group_epoch = draft.group.epoch + bumps
+    _compute_target(draft, change, group_epoch)
+    decision = _reconciled(draft, change, owned, group_epoch)
+    member = replace(change.after, current=decision.member)
+    draft.keep(member)
+    if starts_resolution:
+        draft.resolution = subscriptions.resolution(draft, member.member_id)
+    _obey(draft, change, decision, member, bumps=bumps, starts_resolution=starts_resolution)
+    return member
+
+
+def _bumps(draft: Draft, change: Change) -> bool:
+    """Whether the group epoch moves; looks at the metadata where that is due."""
+    bumps = bumps_by_itself(draft.group, change, draft)
+    if bumps or draft.stored.metadata_due:
+        draft.metadata = subscribed_metadata(draft.group.subscribed_names(), draft.context)
+        bumps = bumps or draft.metadata != draft.stored.metadata
+    return bumps
+
+
+def bumps_by_itself(group: ConsumerGroup, change: Change, draft: Draft) -> bool:
+    """Whether the change moves the group epoch, whatever the metadata looks like."""
+    if change.names or change.regex is RegexChange.RESOLVED or change.elects_another:
+        return True
+    is_fresh = group.epoch == 0 and Choice.EMPTY_SUBSCRIPTION_NOT_BUMPED not in draft.context.dialect
+    return is_fresh or (change.after.is_classic and change.regex is not RegexChange.NONE)
+
+
+def _compute_target(draft: Draft, change: Change, group_epoch: int) -> None:
+    if not targets.is_due(draft.group, group_epoch, draft.context):
+        return
+    typed = draft.group if draft.metadata is not None else draft.stored
+    target = targets.computed(draft.group, change.assignor, typed.is_homogeneous, draft.context)
+    draft.targets = targets.changed(draft.group, target)
+
+
+def _reconciled(draft: Draft, change: Change, owned: TopicPartitions | None, group_epoch: int) -> Decision:
+    """Towards the new target, or the stored one where none was computed."""
+    after = change.after
+    if draft.targets is None:
+        epoch, target = draft.stored.target_epoch, draft.stored.target_of(after.member_id, after.instance_id)
+    else:
+        known = draft.group.targets.get(after.member_id, ())
+        epoch, target = group_epoch, draft.targets.get(after.member_id, known)
+    if not change.subscription and after.is_reconciled_to(epoch):
+        return Decision(Event.SAME, after.current)
+    decision = reconcile(
+        after.current,
+        target_epoch=epoch,
+        target=target,
+        owned=owned,
+        partition_epoch=draft.stored.members.partition_epoch,
+        subscribed=_subscribed(draft, after),
+        subscription_changed=change.subscription,
+        dialect=draft.context.dialect,
+    )
+    if decision.event is Event.UNKNOWN_STATE_FENCED:
+        raise Refused(ErrorCode.FENCED_MEMBER_EPOCH, f"{after.member_id} is in an unknown state and must rejoin")
+    return decision
+
+
+def _subscribed(draft: Draft, member: GroupMember) -> frozenset[str]:
+    """What the member subscribes to; regular expressions count as resolved before this request."""
+    return frozenset(draft.stored.topics_of(member, draft.context.image))
+
+
+def _obey(
+    draft: Draft, change: Change, decision: Decision, member: GroupMember, *, bumps: bool, starts_resolution: bool
+) -> None:
+    """The rows of the tables, in the order of their records."""
+    before = change.before.current.state
+    if change.is_new:
+        draft.on_member(State.ABSENT, Event.CREATED, change.after)
+    elif change.after.metadata != change.before.metadata:
+        draft.on_member(before, Event.UPDATED, change.after)
+    _tell_group(draft, change, bumps)
+    draft.on_member(before, decision.event, member)
+    if draft.metadata is not None and not bumps:
+        draft.on_group(GroupEvent.METADATA_UNCHANGED)
+    if starts_resolution:
+        draft.on_group(GroupEvent.REGEX_RESOLUTION_DUE)
+
+
+_REASONS: Mapping[str, Mapping[GroupState, GroupEvent]] = {
+    reason: {
+        state: GroupEvent[f"{reason}_{suffix}"]
+        for state, suffix in (
+            (GroupState.ASSIGNING, "TARGET_STALE"),
+            (GroupState.RECONCILING, "RECONCILING"),
+            (GroupState.STABLE, "ALL_STABLE"),
+        )
+    }
+    for reason in (
+        "MEMBER_JOINED",
+        "SUBSCRIPTION_CHANGED",
+        "ASSIGNOR_CHANGED",
+        "METADATA_CHANGED",
+        "UNSUBSCRIBED_JOINED",
+        "REGEX_UNRESOLVED",
+        "HEARTBEAT",
+    )
+}
+"""Events of the group's table by what happened and by the state that follows from it."""
+
+
+def _tell_group(draft: Draft, change: Change, bumps: bool) -> None:
+    epoch = draft.group.epoch + bumps
+    target_epoch = draft.group.target_epoch if draft.targets is None else epoch
+    leads_to = replace(draft.group, epoch=epoch, target_epoch=target_epoch).state
+    draft.on_group(_REASONS[_reason(change, bumps)][leads_to])
+
+
+def _reason(change: Change, bumps: bool) -> str:
+    """Of several reasons the first one in the order of the table."""
+    if change.is_new:
+        return "MEMBER_JOINED" if bumps else "UNSUBSCRIBED_JOINED"
+    if not bumps:
+        return "HEARTBEAT" if change.regex is RegexChange.NONE else "REGEX_UNRESOLVED"
+    if change.subscription:
+        return "SUBSCRIPTION_CHANGED"
+    return "ASSIGNOR_CHANGED" if change.elects_another else "METADATA_CHANGED"

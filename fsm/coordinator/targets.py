@@ -1,0 +1,61 @@
+"""When a new target is due, and what the assignor makes of it.
+
+Source: sections 3.9 and 7.1 of the coordinator reference; `TargetAssignmentBuilder` of apache/kafka 4.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fsm.coordinator.assignors import Assignments, GroupSpec, MemberSpec, PartitionAssignorError
+from fsm.coordinator.consumer_group import ConsumerGroup
+from fsm.coordinator.context import Context
+from fsm.coordinator.dialect import Choice
+from fsm.coordinator.hash_order import map_order, string_hash
+from fsm.coordinator.messages import Refused
+from fsm.kafka.assignment import TopicPartitions
+from fsm.kafka.error_codes import ErrorCode
+
+
+def is_due(group: ConsumerGroup, group_epoch: int, context: Context) -> bool:
+    """Whether a target for this group epoch is computed now."""
+    if group_epoch <= group.target_epoch:
+        return False
+    interval_ms = context.config.assignment_interval_ms(group.group_id)
+    if Choice.ASSIGNMENT_INTERVAL not in context.dialect or not group.target_time_ms or not interval_ms:
+        return True
+    return context.now_ms >= group.target_time_ms + interval_ms
+
+
+def computed(group: ConsumerGroup, assignor: str, homogeneous: bool, context: Context) -> Assignments:
+    """The whole target. Raises `Refused` where the assignor fails."""
+    spec = GroupSpec(_members(group, context), _topics(context), homogeneous)
+    try:
+        found = context.assignors[assignor](spec)
+    except PartitionAssignorError as problem:
+        raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, str(problem)) from None
+    return context.adopt(assignor, spec, found) if context.adopt else found
+
+
+def _members(group: ConsumerGroup, context: Context) -> Mapping[str, MemberSpec]:
+    found = {}
+    for member_id in map_order(group.members.in_order(), string_hash):
+        member = group.members[member_id]
+        found[member_id] = MemberSpec(
+            group.topics_of(member, context.image),
+            group.targets.get(member_id, ()),
+            member.instance_id,
+            member.metadata.rack_id,
+        )
+    return found
+
+
+def _topics(context: Context) -> Mapping[str, int]:
+    return {topic.topic_id: topic.partitions for topic in context.image.topics.values()}
+
+
+def changed(group: ConsumerGroup, target: Assignments) -> dict[str, TopicPartitions]:
+    """The entries that differ from the group's, in the order of their records; a member left out has nothing."""
+    order = map_order(group.members.in_order(), string_hash)
+    new = {member_id: target.get(member_id, ()) for member_id in order}
+    return {member_id: part for member_id, part in new.items() if group.targets.get(member_id) != part}
