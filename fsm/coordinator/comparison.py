@@ -127,8 +127,13 @@ def _canonical(name: str, value: Any) -> Any:
     if name == "metadataHash":
         return 0 if value == ABSENT else value
     if name in SETS and _is_list(value):
-        return sorted((_sorted_partitions(topic) for topic in value), key=lambda topic: str(topic[SETS[name]]))
+        return sorted((_sorted_partitions(topic) for topic in value), key=lambda topic: _topic(name, topic))
     return value
+
+
+def _topic(name: str, entry: Mapping[str, Any]) -> str:
+    """What tells the entries of such a list apart; inside the record of a classic group it is the topic's name."""
+    return str(entry.get(SETS[name], entry.get("topic")))
 
 
 def _sorted_partitions(topic: Mapping[str, Any]) -> Mapping[str, Any]:

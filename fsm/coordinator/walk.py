@@ -25,10 +25,10 @@ from fsm.coordinator.coordinator import (
     resolutions,
 )
 from fsm.coordinator.dialect import Choice, dialect
+from fsm.coordinator.dumped import as_dumped
 from fsm.coordinator.frozen import FrozenMap
 from fsm.coordinator.messages import Request
 from fsm.coordinator.recording import Admin, Asked, RecordedStep, Recording
-from fsm.coordinator.records import to_json
 from fsm.coordinator.step import Step
 from fsm.coordinator.ties import Ties
 
@@ -80,7 +80,7 @@ class Run(NamedTuple):
         """With what one more event brought."""
         answers = self.answers.merged({answer.token: answer.body for answer in step.answers})
         return self._replace(
-            state=step.state, answers=answers, records=(*self.records, *(to_json(r) for r in step.records))
+            state=step.state, answers=answers, records=(*self.records, *(as_dumped(r) for r in step.records))
         )
 
 
@@ -215,7 +215,7 @@ def fresh_id(request: Mapping[str, Any], client_id: str, answer: Mapping[str, An
     made = (answer or {}).get("member_id")
     if request.get("member_id") or not made:
         return "none-was-made"
-    return str(made).removeprefix(f"{client_id}-")
+    return str(made).removeprefix(f"{request.get('group_instance_id') or client_id}-")
 
 
 def begin(recording: Recording) -> Walk:
