@@ -16,7 +16,7 @@ Source: `ConsumerNetworkThread.runOnce`, `AsyncKafkaConsumer.poll`, `.unsubscrib
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -130,6 +130,8 @@ class ConsumerMember:
         self._awaiting = 0
         self._close_deadline_ms = NEVER
         self.closed = False
+        self.observe: Callable[[MemberInput, tuple[MemberEffect, ...]], None] = _unobserved
+        """Called after each step of the member with what went in and what came of it; for traces and pictures."""
 
     # What the application does
 
@@ -227,6 +229,7 @@ class ConsumerMember:
 
     def _step(self, given: MemberInput, now_ms: int) -> None:
         self.member, effects = step(self.member, given, now_ms)
+        self.observe(given, effects)
         for effect in effects:
             self._take(effect)
 
@@ -335,6 +338,10 @@ class ConsumerMember:
         self._closing, self.closed = None, True
         self._background.clear()
         self._finish(self._reaper.close())
+
+
+def _unobserved(_given: MemberInput, _effects: tuple[MemberEffect, ...]) -> None:
+    """Nobody looks."""
 
 
 def invoke(listener: ConsumerRebalanceListener | None, asked: InvokeListener) -> KafkaError | None:
