@@ -10,14 +10,15 @@ from typing import Any
 
 from fsm.coordinator.consumer_group import ConsumerGroup
 from fsm.coordinator.context import Context, Image
-from fsm.coordinator.members import GroupMember
+from fsm.coordinator.dialect import Choice
+from fsm.coordinator.members import GroupMember, by_topic
 from fsm.kafka.assignment import TopicPartitions
 
 
 def described(group: ConsumerGroup, context: Context) -> Mapping[str, Any]:
     """As ConsumerGroupDescribe has it: epochs, state, assignor, members."""
     members = {
-        member_id: _member(member, group.targets.get(member_id, ()), context.image)
+        member_id: _member(member, group.targets.get(member_id, ()), context)
         for member_id, member in sorted(group.members.items())
     }
     return {
@@ -30,7 +31,7 @@ def described(group: ConsumerGroup, context: Context) -> Mapping[str, Any]:
     }
 
 
-def _member(member: GroupMember, target: TopicPartitions, image: Image) -> Mapping[str, Any]:
+def _member(member: GroupMember, target: TopicPartitions, context: Context) -> Mapping[str, Any]:
     metadata = member.metadata
     return {
         "epoch": member.epoch,
@@ -39,9 +40,16 @@ def _member(member: GroupMember, target: TopicPartitions, image: Image) -> Mappi
         "names": list(metadata.subscribed_topic_names),
         "regex": member.pattern or None,
         "classic": member.is_classic,
-        "assigned": by_name(member.assigned, image),
-        "target": by_name(target, image),
+        "assigned": by_name(_shown(member, context), context.image),
+        "target": by_name(target, context.image),
     }
+
+
+def _shown(member: GroupMember, context: Context) -> TopicPartitions:
+    """What counts as assigned: from 4.3 on also what the member must still give up."""
+    if Choice.DESCRIBE_SHOWS_PENDING in context.dialect:
+        return by_topic(member.current.held)
+    return member.assigned
 
 
 def by_name(partitions: TopicPartitions, image: Image) -> dict[str, list[int]]:
