@@ -32,6 +32,7 @@ class Result(NamedTuple):
     release: str
     family: str
     name: str
+    steps: int
     outcome: Outcome | None
     text: str
     """The first difference, or what was raised."""
@@ -53,11 +54,12 @@ def recordings(folder: Path) -> Iterator[tuple[str, bytes]]:
 def followed(named: tuple[str, bytes]) -> Result:
     """One walk against our coordinator."""
     recording = read(json.loads(line) for line in named[1].splitlines() if line.strip())
+    here = (recording.release, recording.family, recording.name, len(recording.steps))
     try:
         outcome = follow(recording)
     except Exception:  # a fault of ours, shown like a difference
-        return Result(recording.release, recording.family, recording.name, None, traceback.format_exc(limit=-4))
-    return Result(recording.release, recording.family, recording.name, outcome, str(outcome.difference or ""))
+        return Result(*here, None, traceback.format_exc(limit=-4))
+    return Result(*here, outcome, str(outcome.difference or ""))
 
 
 def main(arguments: list[str]) -> int:
@@ -104,8 +106,9 @@ def line(found: list[Result]) -> str:
     """Walks, walks without a difference, steps, steps equal, steps that needed a freedom."""
     outcomes = [result.outcome for result in found if result.outcome]
     whole = sum(not result.text for result in found)
-    sums: list[Any] = [sum(getattr(o, name) for o in outcomes) for name in ("steps", "equal", "ties", "early_or_late")]
-    return f"{len(found):5} {whole:5} {sums[0]:6} {sums[1]:6} {sums[2]:5} {sums[3]:5}"
+    steps = sum(result.steps for result in found)
+    sums: list[Any] = [sum(getattr(outcome, name) for outcome in outcomes) for name in Outcome._fields[1:4]]
+    return f"{len(found):5} {whole:5} {steps:6} {sums[0]:6} {sums[1]:5} {sums[2]:5}"
 
 
 if __name__ == "__main__":

@@ -128,6 +128,12 @@ def _canonical(name: str, value: Any) -> Any:
         return 0 if value == ABSENT else value
     if name in SETS and _is_list(value):
         return sorted((_sorted_partitions(topic) for topic in value), key=lambda topic: _topic(name, topic))
+    if (
+        name == "topics"
+        and _is_list(value)
+        and all(isinstance(topic, Mapping) and "topicName" in topic for topic in value)
+    ):
+        return sorted(value, key=lambda topic: str(topic["topicName"]))
     return value
 
 
