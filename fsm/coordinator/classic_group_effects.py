@@ -27,7 +27,7 @@ from fsm.coordinator.classic_group import (
 from fsm.coordinator.context import Context
 from fsm.coordinator.messages import Answer, Request, error_name
 from fsm.coordinator.records import Record
-from fsm.coordinator.step import Step
+from fsm.coordinator.step import Happened, Step
 from fsm.kafka.error_codes import ErrorCode
 from fsm.table import Symbol
 from fsm.tables.classic_group import TABLE, Effect, Event, State
@@ -63,6 +63,7 @@ class Work:
     """The error answer, where the request is not one of the classic protocol's."""
     answers: tuple[Answer, ...] = ()
     records: tuple[Record, ...] = ()
+    happened: tuple[Happened, ...] = ()
 
     @property
     def asked(self) -> Request:
@@ -86,12 +87,14 @@ class Work:
 
     def step(self) -> Step[ClassicGroup]:
         """The outcome."""
-        return Step(self.group, self.answers, self.records)
+        return Step(self.group, self.answers, self.records, self.happened)
 
 
 def run(work: Work, event: Event) -> Work:
     """The event's row, done. Raises `IllegalTransition` for an event that the group's state does not know."""
-    for step in TABLE.compiled[work.group.state, event].steps:
+    cell = TABLE.compiled[work.group.state, event]
+    work = replace(work, happened=(*work.happened, Happened("", work.group.state, event, cell.target)))
+    for step in cell.steps:
         work = _enter(work, step) if isinstance(step, State) else EFFECTS[step](work)
     return work
 

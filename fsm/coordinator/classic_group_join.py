@@ -52,7 +52,7 @@ def join(
     if work is None:
         return Step(None, (_refusal(request, ErrorCode.UNKNOWN_MEMBER_ID),))
     step = _joined(work, stored).step()
-    return Step(step.state, step.answers, step.records)
+    return step.leading_to(step.state)
 
 
 def _refusal(request: Request, code: ErrorCode) -> Answer:

@@ -176,7 +176,7 @@ def _refused(group: ClassicGroup | None, request: Request, code: ErrorCode) -> S
 
 def _ended(work: Work) -> Step[ClassicGroup | None]:
     step = work.step()
-    return Step(step.state, step.answers, step.records)
+    return step.leading_to(step.state)
 
 
 # Offsets

@@ -27,12 +27,12 @@ def next_deadline_ms(group: ClassicGroup) -> int | None:
     return min([*group.heartbeat_deadlines_ms.values(), *phases], default=None)
 
 
-def handle_timer(group: ClassicGroup, context: Context) -> Step[ClassicGroup]:
-    """Everything that is due, the earliest first."""
-    work = Work(group, context)
-    while (deadline_ms := next_deadline_ms(work.group)) is not None and deadline_ms <= context.now_ms:
-        work = _fired(work, deadline_ms)
-    return work.step()
+def expired(group: ClassicGroup, context: Context) -> Step[ClassicGroup]:
+    """The group's earliest timer ran out; of equal deadlines, a member's before the group's own."""
+    deadline_ms = next_deadline_ms(group)
+    if deadline_ms is None or deadline_ms > context.now_ms:
+        return Step(group)
+    return _fired(Work(group, context), deadline_ms).step()
 
 
 def _fired(work: Work, deadline_ms: int) -> Work:

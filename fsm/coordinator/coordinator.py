@@ -17,8 +17,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from fsm.coordinator import classic_group_answers, classic_group_timers, classic_protocol, heartbeat, subscriptions
 from fsm.coordinator import consumer_group_heartbeat as consumer
-from fsm.coordinator import heartbeat, subscriptions
+from fsm.coordinator.classic_group import ClassicGroup
 from fsm.coordinator.consumer_group import ConsumerGroup, fresh
 from fsm.coordinator.context import Context, Image
 from fsm.coordinator.describe import described
@@ -31,7 +32,7 @@ from fsm.errors import InputError
 from fsm.kafka.error_codes import ErrorCode
 from fsm.tables.consumer_group_member import Event
 
-Group = ConsumerGroup
+Group = ConsumerGroup | ClassicGroup
 NO_GROUPS: FrozenMap[str, Group] = FrozenMap()
 
 
@@ -46,6 +47,10 @@ class Coordinator:
     def having(self, group: Group) -> Coordinator:
         """With this group, new or changed."""
         return replace(self, groups=self.groups.merged({group.group_id: group}))
+
+    def without(self, group_id: str) -> Coordinator:
+        """Without the group of this id, if there is one."""
+        return replace(self, groups=self.groups.without(group_id))
 
 
 class Api(NamedTuple):
@@ -108,15 +113,37 @@ def _heartbeat_refusal(_request: Request, code: ErrorCode, message: str) -> Mapp
     return heartbeat.refusal(error_name(code) or "", message)
 
 
+def _of_classic_member(state: Coordinator, request: Request, context: Context) -> Step[Coordinator]:
+    group_id = request.body.get("group_id", "")
+    step = classic_protocol.handle(state.groups.get(group_id), request, context)
+    return step.leading_to(state.having(step.state) if step.state else state.without(group_id))
+
+
+def _classic_refusal(request: Request, code: ErrorCode, _message: str) -> Mapping[str, Any]:
+    return classic_group_answers.refusal(request, code)
+
+
+_CLASSIC = Api(_of_classic_member, _classic_refusal)
+
 APIS: Mapping[str, Api] = {
     "ConsumerGroupHeartbeat": Api(_consumer_group_heartbeat, _heartbeat_refusal),
+    "JoinGroup": _CLASSIC,
+    "SyncGroup": _CLASSIC,
+    "Heartbeat": _CLASSIC,
+    "LeaveGroup": _CLASSIC,
 }
 
 
 def next_deadline_ms(state: Coordinator) -> int | None:
     """When the next timer is due; None where none runs."""
-    deadlines = (group.timers.next_deadline_ms for group in state.groups.values())
+    deadlines = (_next_deadline_ms(group) for group in state.groups.values())
     return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+
+def _next_deadline_ms(group: Group) -> int | None:
+    if isinstance(group, ClassicGroup):
+        return classic_group_timers.next_deadline_ms(group)
+    return group.timers.next_deadline_ms
 
 
 def handle_timer(state: Coordinator, context: Context) -> Step[Coordinator]:
@@ -129,16 +156,16 @@ def handle_timer(state: Coordinator, context: Context) -> Step[Coordinator]:
 
 def _next_due(state: Coordinator, now_ms: int) -> Group | None:
     """The group with the earliest timer that is due."""
-    due = [
-        (group.timers.next_deadline_ms, group_id)
-        for group_id, group in state.groups.items()
-        if group.timers.next_deadline_ms is not None and group.timers.next_deadline_ms <= now_ms
-    ]
+    deadlines = ((_next_deadline_ms(group), group_id) for group_id, group in state.groups.items())
+    due = [(deadline, group_id) for deadline, group_id in deadlines if deadline is not None and deadline <= now_ms]
     return state.groups[min(due)[1]] if due else None
 
 
-def _expired(state: Coordinator, group: ConsumerGroup, context: Context) -> Step[Coordinator]:
+def _expired(state: Coordinator, group: Group, context: Context) -> Step[Coordinator]:
     """The group's earliest timer ran out."""
+    if isinstance(group, ClassicGroup):
+        classic = classic_group_timers.expired(group, context)
+        return classic.leading_to(state.having(classic.state))
     (kind, member_id), timer = group.timers.due(context.now_ms)[0]
     group = replace(group, timers=group.timers.cancelled(member_id, kind))
     if not consumer.expires(group, kind, member_id, timer):
@@ -149,13 +176,17 @@ def _expired(state: Coordinator, group: ConsumerGroup, context: Context) -> Step
 
 def resolutions(state: Coordinator) -> tuple[str, ...]:
     """Groups whose regular expressions a background task is resolving."""
-    return tuple(group_id for group_id, group in state.groups.items() if group.resolution is not None)
+    return tuple(group_id for group_id, group in state.groups.items() if _is_resolving(group))
+
+
+def _is_resolving(group: Group) -> bool:
+    return isinstance(group, ConsumerGroup) and group.resolution is not None
 
 
 def handle_resolution(state: Coordinator, group_id: str, context: Context) -> Step[Coordinator]:
     """The background task of this group is done. Nothing happens where none was running."""
     group = state.groups.get(group_id)
-    if group is None or group.resolution is None:
+    if not isinstance(group, ConsumerGroup) or group.resolution is None:
         return Step(state)
     step = subscriptions.resolved(group, context)
     return step.leading_to(state.having(step.state))
@@ -168,8 +199,12 @@ def image_changed(state: Coordinator, before: Image, context: Context) -> Coordi
     added = any(_id(new.get(name)) not in {None, _id(old.get(name))} for name in names)
     if added or state.topics_added_version < 0:
         state = replace(state, topics_added_version=context.image.version)
-    groups = {i: subscriptions.topics_changed(group, names, context) for i, group in state.groups.items()}
-    return replace(state, groups=FrozenMap(groups))
+    touched: dict[str, Group] = {
+        group_id: subscriptions.topics_changed(group, names, context)
+        for group_id, group in state.groups.items()
+        if isinstance(group, ConsumerGroup)
+    }
+    return replace(state, groups=state.groups.merged(touched))
 
 
 def _id(topic: Any) -> str | None:
@@ -179,4 +214,6 @@ def _id(topic: Any) -> str | None:
 def describe(state: Coordinator, group_id: str, context: Context) -> Mapping[str, Any] | None:
     """What the describe APIs say about the group; None where nobody knows it."""
     group = state.groups.get(group_id)
+    if isinstance(group, ClassicGroup):
+        return classic_group_answers.describe(group)
     return None if group is None else described(group, context)
