@@ -184,7 +184,12 @@ def _tell_group(draft: Draft, change: Change, bumps: bool) -> None:
     epoch = draft.group.epoch + bumps
     target_epoch = draft.group.target_epoch if draft.targets is None else epoch
     leads_to = replace(draft.group, epoch=epoch, target_epoch=target_epoch).state
-    draft.on_group(_REASONS[_reason(change, bumps)][leads_to])
+    reason = _reason(change, bumps)
+    if draft.state is GroupState.EMPTY and not bumps and draft.targets is not None:
+        # Emptied before 4.4, its target epoch is behind (F4): the row of a join that bumps nothing computes no target.
+        draft.on_group(GroupEvent.UNSUBSCRIBED_JOINED_TARGET_STALE)
+        reason = "HEARTBEAT"
+    draft.on_group(_REASONS[reason][leads_to])
 
 
 def _reason(change: Change, bumps: bool) -> str:
