@@ -8,7 +8,7 @@ Both are counted. After the first difference the state is no longer that of the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -38,6 +38,8 @@ STARTED_MS = 1_700_000_000_000
 MOST_EVENTS = 8
 """How many timers and tasks of one step may come early or late."""
 HOST = "/127.0.0.1"
+UNSAID = {"group.min.session.timeout.ms": "3000"}
+"""A setting of every recorded broker that the heads of the recordings leave out."""
 MAKES_IDS = ("JoinGroup", "ConsumerGroupHeartbeat")
 
 
@@ -96,24 +98,40 @@ class Walk:
     """As recorded after the last step."""
     ties: int = 0
     early_or_late: int = 0
+    under_way: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    """Answers given in earlier steps that the recorder had not seen when it wrote those down."""
 
-    def step(self, recorded: RecordedStep, until_ms: int, answer: Mapping[str, Any] | None) -> list[FieldDifference]:
+    def step(
+        self,
+        recorded: RecordedStep,
+        until_ms: int,
+        answer: Mapping[str, Any] | None,
+        late: Collection[int] = (),
+    ) -> list[FieldDifference]:
         """Follows one step; gives what differs, and stays where it was if anything does.
 
-        `answer` is what the step's request was answered with, now or later; `until_ms` when the step was over.
+        `answer` is what the step's request was answered with, now or later; `until_ms` when the step was over; `late`
+        the requests whose answers were seen in a later step, but soon after this one.
         """
         expected = self._expected(recorded)
         self._admin(recorded.admin)
         ties = Ties(recorded.records, Choice.EXTRA_SLOT_STAYS in self.context.dialect)
         first: list[FieldDifference] = []
         for run in self._runs(recorded, until_ms, answer, ties):
-            shown = Shown(run.answers, run.records, describe(run.state, self.group, self.context))
+            given = {**self.under_way, **run.answers}
+            under_way = {to: body for to, body in given.items() if to not in expected.answers and self._may(to, late)}
+            arrived = {to: body for to, body in given.items() if to not in under_way}
+            shown = Shown(arrived, run.records, describe(run.state, self.group, self.context))
             found = list(differences(expected, shown, self.hashes))
             if not found:
-                self._accept(run, expected, shown, ties)
+                self._accept(run._replace(is_natural=run.is_natural and not under_way), expected, shown, ties)
+                self.under_way = under_way
                 return []
             first = first or found
         return first
+
+    def _may(self, to: int, late: Collection[int]) -> bool:
+        return to in late or to in self.under_way
 
     def _expected(self, recorded: RecordedStep) -> Shown:
         described = self.described if recorded.described is None else recorded.described
@@ -148,12 +166,17 @@ class Walk:
             if recorded.request is None:
                 yield from self._background(start, context, until_ms)
                 continue
-            request = asked(recorded.n, recorded.request, answer)
+            request = asked(recorded.n, recorded.request, answer, self._newcomers(recorded))
             now_ms = STARTED_MS + handled_ms(recorded)
             for before in self._background(start, context, handled_ms(recorded)):
                 ties.begin()
                 after = before.then(handle(before.state, request, replace(context, now_ms=now_ms)))
                 yield from self._background(after, context, until_ms)
+
+    def _newcomers(self, recorded: RecordedStep) -> Sequence[str]:
+        """Ids of members that the step made known: a broker may have made one in a request it answered later."""
+        known = (self.described or {}).get("members", {})
+        return [member_id for member_id in (recorded.described or {}).get("members", {}) if member_id not in known]
 
     def _contexts(self, ties: Ties) -> Iterator[Context]:
         """With the assignment interval as it is, then ending a little earlier or later."""
@@ -203,25 +226,28 @@ def handled_ms(recorded: RecordedStep) -> int:
     return own[0] if own and not parks else recorded.t_ms
 
 
-def asked(n: int, sent: Asked, answer: Mapping[str, Any] | None) -> Request:
+def asked(n: int, sent: Asked, answer: Mapping[str, Any] | None, newcomers: Sequence[str] = ()) -> Request:
     """The request of step `n`, with the id that the broker made for it."""
     client_id = f"c-{sent.client}"
-    made = fresh_id(sent.body, client_id, answer)
+    made = fresh_id(sent.body, client_id, answer, newcomers)
     return Request(n, client_id, HOST, sent.api, sent.version, sent.body, made)
 
 
-def fresh_id(request: Mapping[str, Any], client_id: str, answer: Mapping[str, Any] | None) -> str:
-    """The random part of the member id in the answer to a request without one."""
-    made = (answer or {}).get("member_id")
-    if request.get("member_id") or not made:
+def fresh_id(
+    request: Mapping[str, Any], client_id: str, answer: Mapping[str, Any] | None, newcomers: Sequence[str] = ()
+) -> str:
+    """The random part of the member id that a request without one was given: as the answer or the group shows it."""
+    if request.get("member_id"):
         return "none-was-made"
-    return str(made).removeprefix(f"{request.get('group_instance_id') or client_id}-")
+    prefix = f"{request.get('group_instance_id') or client_id}-"
+    made = (answer or {}).get("member_id") or next((i for i in newcomers if i.startswith(prefix)), None)
+    return str(made).removeprefix(prefix) if made else "none-was-made"
 
 
 def begin(recording: Recording) -> Walk:
     """A coordinator set up as the recorded broker was. Raises `InputError` for settings that cannot be read."""
     topics = FrozenMap({name: Topic(t.topic_id, t.partitions) for name, t in recording.topics.items()})
-    config = BrokerConfig.of(recording.settings)
+    config = BrokerConfig.of({**UNSAID, **recording.settings})
     context = Context(STARTED_MS, dialect(recording.release), config, Image(topics, 1))
     return Walk(recording.group, context)
 
@@ -231,8 +257,16 @@ def follow(recording: Recording) -> Outcome:
     walk = begin(recording)
     for i, recorded in enumerate(recording.steps):
         answer = recording.answers.get(recorded.n)
-        found = walk.step(recorded, recording.lasts_ms(i), answer.body if answer else None)
+        until_ms = recording.lasts_ms(i)
+        late = _late(recording, i, until_ms)
+        found = walk.step(recorded, until_ms, answer.body if answer else None, late)
         if found:
             difference = Difference(recording.name, recorded, tuple(found))
             return Outcome(len(recording.steps), i, walk.ties, walk.early_or_late, difference)
     return Outcome(len(recording.steps), len(recording.steps), walk.ties, walk.early_or_late, None)
+
+
+def _late(recording: Recording, i: int, until_ms: int) -> frozenset[int]:
+    """Requests whose answers the recorder saw in a later step, but so soon that they may have been sent before."""
+    following = (response for step in recording.steps[i + 1 : i + 3] for response in step.responses)
+    return frozenset(response.to for response in following if response.t_ms <= until_ms + SLACK_MS)
