@@ -63,7 +63,7 @@ def _draw(tables: tuple[Table, ...], args: argparse.Namespace) -> int:
     from fsm.render.diagrams import drawings
 
     written = []
-    for file, content in drawings(tables, args.format, index=not args.names):
+    for file, content in [*drawings(tables, args.format, index=not args.names), *_pictures(args).items()]:
         write(args.folder / file, content)
         written.append(str(args.folder / file))
     if args.json:
@@ -78,13 +78,23 @@ def _check(tables: tuple[Table, ...], args: argparse.Namespace) -> int:
 
     if not args.folder.is_dir():
         raise InputError("no such folder", str(args.folder), f"draw it with: fsm draw -o {args.folder}")
-    found = differences(args.folder, tables, args.format, whole=not args.names)
+    found = differences(args.folder, tables, args.format, whole=not args.names, further=_pictures(args))
     if args.json:
         _print_json({"differences": [difference._asdict() for difference in found]})
     else:
         out("".join(f"{d.problem}: {args.folder / d.file}\n" for d in found))
         out(f"redraw with: fsm draw -o {args.folder}\n" if found else "")
     return 1 if found else 0
+
+
+def _pictures(args: argparse.Namespace) -> dict[str, bytes]:
+    """What is drawn beside tables, where all of them are."""
+    if args.names:
+        return {}
+    from fsm.scenario.pictures import shipped_pictures
+
+    suffixes = {f".{FORMS[form]}" for form in args.format}
+    return {file: content for file, content in shipped_pictures() if Path(file).suffix in suffixes}
 
 
 def _print_json(document: object) -> None:

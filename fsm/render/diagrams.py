@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,6 +10,8 @@ from fsm.errors import InputError
 from fsm.render import FORMS, render
 from fsm.table import Table
 
+NONE: Mapping[str, bytes] = {}
+"""No files beside those of the tables."""
 INDEX = "README.md"
 """The page that links all others, drawn where all tables are drawn as Markdown."""
 
@@ -36,8 +38,10 @@ def drawings(tables: Sequence[Table], forms: Sequence[str], *, index: bool) -> I
         yield INDEX, _index(tables)
 
 
-def differences(folder: Path, tables: Sequence[Table], forms: Sequence[str], *, whole: bool) -> list[Difference]:
-    """What differs, sorted by file. `whole`: the tables are all there are, so any other file is surplus.
+def differences(
+    folder: Path, tables: Sequence[Table], forms: Sequence[str], *, whole: bool, further: Mapping[str, bytes] = NONE
+) -> list[Difference]:
+    """What differs, sorted by file. `whole`: tables and `further` files are all there are, so any other is surplus.
 
     Text is compared byte for byte. An SVG is compared by the hash of its DOT, so this needs no `dot` program; a PNG,
     which carries no hash, only has to be there.
@@ -50,9 +54,12 @@ def differences(folder: Path, tables: Sequence[Table], forms: Sequence[str], *, 
             problems.append(Difference(file, "missing"))
         elif not _is_current(folder / file, table, form):
             problems.append(Difference(file, "stale"))
+    for file, content in further.items():
+        if file not in found or (folder / file).read_bytes() != content:
+            problems.append(Difference(file, "stale" if file in found else "missing"))
     if whole:
         problems.extend(_of_index(folder, found, tables, forms))
-        surplus = found - wanted.keys() - ({INDEX} if "markdown" in forms else set())
+        surplus = found - wanted.keys() - further.keys() - ({INDEX} if "markdown" in forms else set())
         problems.extend(Difference(file, "surplus") for file in surplus)
     return sorted(problems)
 

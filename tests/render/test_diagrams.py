@@ -10,6 +10,7 @@ from fsm.errors import InputError
 from fsm.render import SHIPPED
 from fsm.render.diagrams import Difference, differences, drawings
 from fsm.table import Table
+from fsm.scenario.pictures import shipped_pictures
 from fsm.tables import ALL
 
 TEXTS = ("dot", "mermaid", "plantuml", "markdown")
@@ -22,8 +23,8 @@ def fill(folder: Path, table: Table) -> None:
 
 
 def test_the_projects_diagrams_are_current() -> None:
-    """Every table is drawn as it is now, and nothing else lies in `diagrams/`; if not: make diagrams."""
-    assert differences(FOLDER, ALL, SHIPPED, whole=True) == []
+    """Every table and every picture beside them is drawn as it is now, and nothing else lies in `diagrams/`; if not: make diagrams."""
+    assert differences(FOLDER, ALL, SHIPPED, whole=True, further=dict(shipped_pictures())) == []
 
 
 def test_a_folder_just_drawn_has_no_difference(tmp_path: Path, door: Table) -> None:

@@ -1,0 +1,102 @@
+"""`fsm dialects`: what the protocols can be run as, and the rules in which that differs."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fsm.cli import add_command, out
+
+if TYPE_CHECKING:
+    from fsm.scenario.dialects import Flag, Part
+
+EXAMPLES = """examples:
+  fsm dialects             every dialect of every part, and each flag: since when, its ticket, what it changes
+  fsm dialects 4.2         the flags that Kafka 4.2 (its latest patch) has, and those it has not
+  fsm dialects document    the rules of the design document
+  fsm dialects --json      the same as one JSON document
+
+exit status: 0; 2 where there is no dialect of that name"""
+
+WIDTH = 118
+
+
+def add(commands: Any) -> None:
+    """Registers the command."""
+    command = add_command(commands, "dialects", "list dialects and the flags that make them", EXAMPLES, run)
+    command.add_argument("name", nargs="?", metavar="NAME", help="one dialect, as a release or the name of a profile")
+    command.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints what is asked for; always 0."""
+    from fsm.scenario.dialects import parts, parts_with
+
+    if args.json:
+        _print_json(args.name)
+    elif args.name is None:
+        out("\n".join(line for part in parts() for line in _part(part)))
+    else:
+        out("\n".join(line for part, full in parts_with(args.name) for line in _dialect(part, full)))
+    return 0
+
+
+def _part(part: Part) -> Iterator[str]:
+    yield f"{part.name}: {', '.join(part.dialects)}"
+    yield ""
+    for flag in part.flags:
+        yield from _flag(flag)
+    yield ""
+
+
+def _dialect(part: Part, full: str) -> Iterator[str]:
+    has = [flag for flag in part.flags if full in flag.dialects]
+    lacks = [flag for flag in part.flags if full not in flag.dialects]
+    yield f"{part.name} as of {full}: {len(has)} of {len(part.flags)} flags"
+    yield ""
+    for flag in has:
+        yield from _flag(flag)
+    if lacks:
+        yield from ("", "without")
+        for flag in lacks:
+            yield from _flag(flag)
+    yield ""
+
+
+def _flag(flag: Flag) -> Iterator[str]:
+    origin = ", ".join(text for text in (_when(flag), flag.ticket) if text)
+    yield f"  {flag.name}" + (f"  ({origin})" if origin else "")
+    older = (f"; without it, {flag.older}",) if flag.older else ()
+    yield from _wrapped((flag.rule, *older))
+
+
+def _when(flag: Flag) -> str:
+    if not flag.since or not flag.since[0][0].isdigit():
+        return f"in {', '.join(flag.dialects)}"
+    since = f"since {' and '.join(flag.since)}"
+    return f"{since}, until {flag.until}" if flag.until else since
+
+
+def _wrapped(texts: Sequence[str]) -> list[str]:
+    from textwrap import wrap
+
+    return wrap("".join(texts), WIDTH, initial_indent="      ", subsequent_indent="      ")
+
+
+def _print_json(name: str | None) -> None:
+    import json
+
+    from fsm.scenario.dialects import parts, parts_with
+
+    if name is None:
+        document: Any = {"parts": [part.as_document() for part in parts()]}
+    else:
+        found = parts_with(name)
+        document = {"parts": [_with(part, full) for part, full in found]}
+    out(json.dumps(document, ensure_ascii=False, indent=2) + "\n")
+
+
+def _with(part: Part, full: str) -> dict[str, Any]:
+    flags = [{**flag.as_document(), "has": full in flag.dialects} for flag in part.flags]
+    return {"part": part.name, "dialect": full, "flags": flags}

@@ -1,0 +1,323 @@
+"""A member of the consumer protocol in a conversation: the embedded member on a clock that the scenario turns.
+
+It is the code of the runtimes (`Calls` for the application's thread, `Background` for the other) on one thread. The
+transport writes down what is sent and answers when the scenario says so. A call of the application that has to wait
+stays open, and goes on when an answer, time or the end of a callback lets it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fsm.errors import FsmError, LocalProtocolError
+from fsm.kafka.assignment import TopicNames
+from fsm.kafka.config import ConsumerConfig
+from fsm.kafka.events import ApplicationEvent, BackgroundEvent, GroupMembershipOperation
+from fsm.kafka.messages import DISCONNECTED, ConsumerRequest, OffsetCommitRequest, OffsetCommitResponse, Offsets
+from fsm.member.background import Background
+from fsm.member.calls import Calls, Wait
+from fsm.member.client_assignors import PartitionCounts
+from fsm.member.dialect import Dialect
+from fsm.member.effects import (
+    AssignmentUpdated,
+    CallCompleted,
+    Enqueued,
+    EpochUpdated,
+    Marked,
+    MemberEffect,
+    ReconciliationChecked,
+    RunEnded,
+    RunStarted,
+    Transition,
+    UnsentRequest,
+)
+from fsm.member.inputs import Answered, MemberInput
+from fsm.member.queues import InvokeListener
+from fsm.member.shell import ConsumerMember
+from fsm.member.timers import NEVER
+from fsm.scenario import words
+from fsm.scenario.listener import Behaviour, Listener
+from fsm.scenario.record import BACKGROUND, Record
+from fsm.scenario.rest import TURNS_AT_ONCE, TURNS_IN_ALL, Restless
+
+DRAWN = (RunStarted, Marked, AssignmentUpdated, EpochUpdated, RunEnded)
+"""What a picture shows of the effects beside queues, requests and states."""
+
+
+class _Watched(ConsumerMember):
+    """A member whose two queues are looked at."""
+
+    record: Record
+
+    def submit(self, event: ApplicationEvent, deadline_ms: int = NEVER) -> int:
+        call = super().submit(event, deadline_ms)
+        self.record.submitted(event)
+        return call
+
+    def next_background_event(self) -> BackgroundEvent | None:
+        event = super().next_background_event()
+        if event is not None:
+            self.record.taken_out(event)
+        return event
+
+
+@dataclass(slots=True)
+class _Open:
+    """A call of the application that has not returned."""
+
+    name: str
+    running: Any
+    brief: bool
+    """Returns as soon as nothing more happens at the instant."""
+    asked: Wait | InvokeListener | None = None
+    callback_due_ms: int = 0
+
+
+class ConsumerSide:
+    """The member, its application, and the requests that are not answered, by their numbers."""
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        member_id: str,
+        dialect: Dialect,
+        listener: Listener | None,
+        topics: PartitionCounts,
+    ) -> None:
+        self.now_ms = 0
+        self.listener = listener
+        self.record = Record(BACKGROUND)
+        self.unanswered: dict[int, tuple[object, Callable[[Any], None]]] = {}
+        self.reachable = True
+        """Whether the search for the coordinator finds it."""
+        self.commits_answered = True
+        self._member = _Watched(config, member_id=member_id, now_ms=0, spoken=dialect)
+        self._member.record = self.record
+        self._member.observe = self._observe
+        self._topics = topics
+        self._learnt: Callable[[Any], None] | None = None
+        self._background = Background(self._member, self, jitter=lambda: 0.0, wake=self._wake)
+        self._calls = Calls(self._background, self._clock, self._wake)
+        self._open: _Open | None = None
+        self._hurry_ms = 0
+        self._woken = self._moved = self._stepped = False
+        self._numbers = 0
+        self._outgoing: deque[int] = deque()
+        """Numbers of requests on their way to `send`."""
+
+    @property
+    def inside(self) -> str | None:
+        """The call that the application is in; None where it is in none."""
+        return None if self._open is None else self._open.name
+
+    @property
+    def closed(self) -> bool:
+        """Whether close() has done its work."""
+        return self._member.closed
+
+    def seen(self) -> dict[str, str]:
+        """The member as it is now."""
+        member = self._member.member
+        return {
+            "state": member.state.name,
+            "epoch": str(member.epoch),
+            "owned": words.named(member.subscription.owned),
+            "fetchable": words.named(member.subscription.fetchable),
+            "inside": words.plain(self.inside),
+            "closed": words.plain(self.closed),
+        }
+
+    # The application's calls
+
+    def subscribe(self, to: Any) -> None:
+        """subscribe(), with the listener the scenario has now."""
+        self._call("subscribe", self._calls.subscribe(to, self.listener))
+
+    def poll(self, timeout_ms: int | None, consumed: Offsets) -> None:
+        """poll(); without a timeout it returns as soon as nothing more happens at this instant."""
+        brief = timeout_ms is None
+        self._call("poll", self._calls.poll(1 if timeout_ms is None else timeout_ms, consumed), brief=brief)
+
+    def unsubscribe(self) -> None:
+        """unsubscribe()"""
+        self._call("unsubscribe", self._calls.unsubscribe())
+
+    def close(self, timeout_ms: int, operation: GroupMembershipOperation) -> None:
+        """close()"""
+        self._call("close", self._calls.close(timeout_ms, operation, None))
+
+    def callback_returns(self, raises: str | None) -> None:
+        """The callback that is held ends. Raises `LocalProtocolError` where none is."""
+        if self._open is None or not isinstance(self._open.asked, InvokeListener):
+            raise LocalProtocolError("no callback is under way")
+        self._end_callback(raises)
+        self.settle()
+
+    def _call(self, name: str, running: Any, *, brief: bool = False) -> None:
+        self.record.called(f"{name}()")
+        self._open = _Open(name, running, brief)
+        self._resume(None)
+        self.settle()
+
+    def _resume(self, raised: BaseException | None) -> None:
+        """Lets the open call go on until it has to wait, is in a callback, or returns."""
+        call = self._open
+        if call is None:
+            return
+        try:
+            call.asked = call.running.send(raised)
+        except StopIteration:
+            self._returned(None)
+        except FsmError as error:
+            self._returned(str(error))
+        else:
+            if isinstance(call.asked, InvokeListener):
+                self._begin_callback(call, call.asked)
+
+    def _returned(self, error: str | None) -> None:
+        if self._open is not None:
+            self.record.returns(self._open.name, error)
+        self._open, self._moved = None, True
+
+    def _behaviour(self, asked: InvokeListener) -> Behaviour:
+        return (self.listener or Listener()).of(asked.method)
+
+    def _begin_callback(self, call: _Open, asked: InvokeListener) -> None:
+        self.record.invoked(asked)
+        self._moved = True
+        behaviour = self._behaviour(asked)
+        call.callback_due_ms = NEVER if behaviour.held else self.now_ms + behaviour.takes_ms
+
+    def _end_callback(self, raises: str | None) -> None:
+        self._moved = True
+        if raises is not None:
+            self.record.callback_raised(raises)
+        self._resume(None if raises is None else RuntimeError(raises))
+
+    # The network, as `Transport` has it
+
+    def find_coordinator(self, found: Callable[[Any], None]) -> None:
+        """Found at once, or not."""
+        found(None if self.reachable else DISCONNECTED)
+
+    def update_metadata(self, learnt: Callable[[Any], None]) -> None:
+        """The topics that the scenario names."""
+        self._learnt = learnt
+        learnt(self._names())
+
+    def send(self, request: ConsumerRequest, answered: Callable[[Any], None]) -> None:
+        """Left for the scenario to answer; a commit is answered at once unless it wants to do that, too."""
+        number = self._outgoing.popleft()
+        if isinstance(request, OffsetCommitRequest) and self.commits_answered:
+            answered(OffsetCommitResponse())
+        else:
+            self.unanswered[number] = (request, answered)
+
+    def answer(self, number: int, response: object) -> None:
+        """The answer to a request, or the failure of it. Raises `KeyError` for one that is not open."""
+        _, answered = self.unanswered.pop(number)
+        answered(response)
+        self.settle()
+
+    def topics_are(self, topics: PartitionCounts) -> None:
+        """The client's metadata names these topics from now on."""
+        self._topics = topics
+        if self._learnt is not None:
+            self._learnt(self._names())
+        self.settle()
+
+    def _names(self) -> TopicNames:
+        return TopicNames({topic: topic for topic, _ in self._topics})
+
+    # Time
+
+    def wait(self, ms: int) -> None:
+        """Time passes. Raises `Restless` where too much happens in it."""
+        end_ms = self.now_ms + ms
+        for _ in range(TURNS_IN_ALL):
+            self.settle()
+            next_ms = max(self.now_ms + 1, self._next_ms())
+            self.now_ms = min(next_ms, end_ms)
+            if next_ms > end_ms:
+                self.settle()
+                return
+        raise Restless(f"{TURNS_IN_ALL} turns of the loop by {self.now_ms} ms; wait for less")
+
+    def _next_ms(self) -> int:
+        due = [NEVER if self._background.ended else self._background.next_turn_ms]
+        if self._open is not None and self._open.asked is not None:
+            due.append(self._open.asked.until_ms if isinstance(self._open.asked, Wait) else self._open.callback_due_ms)
+        return min(due)
+
+    def _clock(self) -> int:
+        return self.now_ms + self._hurry_ms
+
+    def _wake(self) -> None:
+        self._woken = True
+
+    def settle(self) -> None:
+        """What happens by itself at this instant; at first the search for the coordinator and the topics."""
+        for _ in range(TURNS_AT_ONCE):
+            if not self._turn() and not self._hurried():
+                return
+        raise Restless(f"{TURNS_AT_ONCE} turns of the loop at {self.now_ms} ms, and no rest")
+
+    def _turn(self) -> bool:
+        """One turn of the background, then of the application; whether anything came of it."""
+        self._woken = self._moved = self._stepped = False
+        if not self._background.ended:
+            self._background.turn(self.now_ms)
+            self._background.ended = self._member.closed
+            self._background.take_off()
+        self._go_on()
+        turns = self._stepped and not self._background.ended and self._background.next_turn_ms <= self.now_ms
+        return self._woken or self._moved or turns
+
+    def _go_on(self) -> None:
+        call = self._open
+        if call is None:
+            return
+        if isinstance(call.asked, InvokeListener):
+            if self.now_ms >= call.callback_due_ms:
+                self._end_callback(self._behaviour(call.asked).raises)
+        else:
+            self._resume(None)
+
+    def _hurried(self) -> bool:
+        """A brief poll() that waits for nothing is told that its time is over."""
+        if self._open is None or not self._open.brief or not isinstance(self._open.asked, Wait):
+            return False
+        self._hurry_ms = 1
+        self._resume(None)
+        self._hurry_ms = 0
+        return True
+
+    # What is seen of the member
+
+    def _observe(self, given: MemberInput, effects: tuple[MemberEffect, ...]) -> None:
+        self._stepped |= bool(effects)
+        if isinstance(given, ApplicationEvent):
+            self.record.taken_in(given)
+        elif isinstance(given, Answered):
+            self.record.received(words.answer_line(given.answer))
+        for effect in effects:
+            self._note(effect)
+
+    def _note(self, effect: MemberEffect) -> None:
+        match effect:
+            case Enqueued(event=event):
+                self.record.enqueued(event)
+            case Transition(source=source, target=target, event=event):
+                self.record.moved(source.name, target.name, event.name)
+            case UnsentRequest(body=body):
+                self._numbers += 1
+                self._outgoing.append(self._numbers)
+                self.record.sent(body, self._numbers)
+            case CallCompleted() | ReconciliationChecked():
+                return
+            case _:
+                drawn = isinstance(effect, DRAWN)
+                self.record.effect(type(effect).__name__, words.effect_line(effect), drawn=drawn)

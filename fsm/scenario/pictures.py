@@ -1,0 +1,56 @@
+"""Runs of conversations as sequence diagrams: both threads of a consumer, the queues between them, the coordinator.
+
+`PICTURES` come with the package: each is a scenario beside this module, drawn again and compared by `fsm draw`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.resources import files
+
+from fsm.errors import InputError
+from fsm.nodes import yaml_node
+from fsm.render.sequence import Diagram, Part, mermaid, svg
+from fsm.scenario.record import APPLICATION, APPLICATION_QUEUE, BACKGROUND, BACKGROUND_QUEUE, COORDINATOR
+from fsm.scenario.replay import ROLE, replayed
+from fsm.scenario.steps import Replay
+
+LANES = (APPLICATION, APPLICATION_QUEUE, BACKGROUND, BACKGROUND_QUEUE, COORDINATOR)
+QUEUES = frozenset((APPLICATION_QUEUE, BACKGROUND_QUEUE))
+FORMS = {".svg": svg, ".mmd": mermaid}
+"""Suffix -> how it is drawn."""
+PICTURES = ("reconciliation-threads",)
+"""Scenarios of this package whose pictures come with it."""
+
+
+def picture(replay: Replay, suffix: str) -> str:
+    """The run as a diagram in the form of the suffix.
+
+    Steps with a note are drawn, under their notes; all of them where none has one. Raises `InputError` for an unknown
+    suffix, and for a run in which nobody told anybody anything.
+    """
+    if suffix not in FORMS:
+        raise InputError(f"no form of picture {suffix!r}", remedy="name it FILE.svg or FILE.mmd")
+    return FORMS[suffix](diagram(replay))
+
+
+def diagram(replay: Replay) -> Diagram:
+    """What `picture` draws; lanes in which nothing happens are left out."""
+    noted = [step for step in replay.steps if step.note]
+    parts = tuple(
+        Part(step.note or step.title.strip(), step.arrows) for step in noted or replay.steps if step.note or step.arrows
+    )
+    used = {lane for part in parts for arrow in part.arrows for lane in (arrow.source, arrow.target)}
+    if not used:
+        raise InputError("nothing to draw", replay.file, "pictures are drawn of conversations")
+    lanes = tuple(lane for lane in LANES if lane in used)
+    return Diagram(replay.title, lanes, parts, QUEUES & used)
+
+
+def shipped_pictures() -> Iterator[tuple[str, bytes]]:
+    """(file name, content) of every picture that comes with the package."""
+    for name in PICTURES:
+        text = (files(__package__) / f"{name}.yaml").read_text(encoding="utf-8")
+        (run,) = replayed(yaml_node(text, f"{name}.yaml", ROLE), f"{name}.yaml")
+        for suffix in FORMS:
+            yield f"{name}{suffix}", picture(run, suffix).encode()

@@ -1,0 +1,68 @@
+"""How a run is printed: each step as it went, two dialects side by side, and the first difference in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from textwrap import wrap
+
+from fsm.scenario.steps import Comparison, Difference, Step
+
+WIDTH = 58
+"""Of one of two columns."""
+INDENT = " " * 16
+
+
+def report(found: Comparison, *, quiet: bool) -> str:
+    """The run, or the two runs, as text that ends with a verdict and a newline."""
+    lines = [*_head(found), *([] if quiet else _steps(found)), *_verdict(found), ""]
+    return "\n".join(lines) + "\n"
+
+
+def _head(found: Comparison) -> Iterator[str]:
+    dialects = found.ours.dialect if found.theirs is None else f"{found.ours.dialect} against {found.theirs.dialect}"
+    yield f"{found.ours.title} ({found.ours.kind}, {dialects})"
+
+
+def _steps(found: Comparison) -> Iterator[str]:
+    theirs = found.theirs.steps if found.theirs is not None else ()
+    for number, (ours, other) in enumerate(zip_longest(found.ours.steps, theirs), 1):
+        step = ours or other
+        yield f"{number:>4}  {step.title}"
+        if found.theirs is None:
+            yield from (INDENT + line for line in step.lines)
+        else:
+            yield from _beside(ours, other)
+        yield from (f"{INDENT}! {_said(d, found)}" for d in found.differences if d.step == number)
+
+
+def _beside(ours: Step | None, other: Step | None) -> Iterator[str]:
+    left, right = (step.lines if step is not None else () for step in (ours, other))
+    if left == right:
+        yield from (INDENT + line for line in left)
+        return
+    for a, b in zip_longest(_wrapped(left), _wrapped(right), fillvalue=""):
+        yield f"{INDENT}{a:<{WIDTH}}  | {b}".rstrip()
+
+
+def _wrapped(lines: Sequence[str]) -> list[str]:
+    return [part for line in lines for part in wrap(line, WIDTH, subsequent_indent="  ") or [""]]
+
+
+def _said(difference: Difference, found: Comparison) -> str:
+    if found.theirs is None:
+        return f"{difference.field}: expected {difference.expected}, got {difference.got}"
+    ours, theirs = found.ours.dialect, found.theirs.dialect
+    return f"{difference.field}: {ours} {difference.expected}, {theirs} {difference.got}"
+
+
+def _verdict(found: Comparison) -> Iterator[str]:
+    steps = f"{len(found.ours.steps)} steps"
+    if not found.differences:
+        held = "no difference" if found.theirs else f"{found.ours.expectations} expectations, all met"
+        yield f"{steps}, {held}"
+        return
+    first = found.differences[0]
+    more = len(found.differences) - 1
+    rest = f"; {more} more" if more else ""
+    yield f"{first.where}: step {first.step} ({first.title.strip()}): {_said(first, found)}{rest}"
