@@ -38,6 +38,10 @@ class KafkaError:
     message: str = ""
 
 
+OUTDATED = KafkaError("AssignmentOutdated", "the membership that was given this assignment is over")
+"""Why an assignment is not applied, where the member looks: nothing that the application has to see."""
+
+
 @dataclass(frozen=True, slots=True)
 class ApplicationEvent:
     """Anything the application asks of the background thread; `call` numbers the caller who waits, 0 is nobody."""

@@ -257,7 +257,7 @@ class Calls:
         """Adds an event of a pass; waits for the end of an assignment's application."""
         if self._member.closed:
             return None
-        call = self._member.report(event)
+        call = self._member.report(event, self._clock())
         if isinstance(event, ApplyAssignmentEvent):
             self._background.awaited.add(call)
             self._wake()

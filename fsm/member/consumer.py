@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from fsm.errors import IllegalTransition, LocalProtocolError, RemoteProtocolError
 from fsm.kafka.error_codes import ErrorCode
 from fsm.kafka.events import (
+    OUTDATED,
     ApplicationEvent,
     ApplyAssignmentEvent,
     AssignmentChangeEvent,
@@ -40,6 +41,7 @@ from fsm.kafka.events import (
 from fsm.kafka.messages import ConsumerGroupHeartbeatResponse, OffsetCommitResponse, TransportFailure
 from fsm.member import decisions as decide
 from fsm.member import heartbeat, membership, reconciliation
+from fsm.member.dialect import Choice
 from fsm.member.effects import (
     CallCompleted,
     CoordinatorSearchStopped,
@@ -155,6 +157,8 @@ def enter(d: Draft, target: State) -> None:
     elif d.state is State.RECONCILING and target in (State.STABLE, State.ACKNOWLEDGING):
         d.rebalance_open = False
     d.state = target
+    if target in (State.PREPARE_LEAVING, State.FENCED) and Choice.CANCEL_RUN in d.settings.dialect:
+        reconciliation.cancel_run(d)
 
 
 def _happen_if(d: Draft, event: Event | None) -> None:
@@ -176,9 +180,7 @@ def poll(d: Draft, asked: AsyncPollEvent) -> None:
     d.effects.append(ReconciliationChecked(d.call))
     reconciliation.interval_commit(d)
     update_pattern(d, asked)
-    flag = decide.decide_flag(d)
-    d.updated = False
-    _happen_if(d, flag)
+    consume_flag(d)
     late = decide.decide_late_poll(d, d.now_ms)
     if late is not None:
         d.poll_expired = False
@@ -187,10 +189,20 @@ def poll(d: Draft, asked: AsyncPollEvent) -> None:
     membership.complete_call(d)
 
 
+def consume_flag(d: Draft) -> None:
+    """Joins with an updated subscription, or takes note that one has been seen."""
+    flag = decide.decide_flag(d)
+    if flag is not None:
+        d.updated = False
+        happen(d, flag)
+
+
 def update_pattern(d: Draft, _asked: ApplicationEvent) -> None:
     """Matches the client's pattern anew where the metadata has changed; a subscription like any other."""
     if d.subscription.kind is not SubscriptionType.AUTO_PATTERN or not d.metadata_moved:
         return
+    if d.state is State.FATAL and Choice.SUBSCRIBE_ENDS_FATAL in d.settings.dialect:
+        return  # only the application's own word ends it
     call, d.call, d.metadata_moved = d.call, 0, False
     d.subscription_asked = matched(d.subscription, d.metadata.values())
     happen(d, Event.SUBSCRIBE)
@@ -202,7 +214,15 @@ def subscribe(d: Draft, asked: Any) -> None:
     if not _fits(d, asked):
         return
     d.subscription_asked = subscribed(d.subscription, asked, d.metadata.values())
+    rules, changed = d.settings.dialect, d.subscription_asked != d.subscription
+    if d.state is State.FATAL and not changed and Choice.SUBSCRIBE_ENDS_FATAL in rules:
+        membership.complete_call(d)
+        return
     happen(d, Event.SUBSCRIBE)
+    if changed and d.state in decide.IN_GROUP and Choice.HEARTBEAT_ON_CHANGE in rules:
+        d.heartbeat_due_ms = d.now_ms
+    if d.state is State.UNSUBSCRIBED and Choice.JOIN_ON_SUBSCRIBE in rules:
+        consume_flag(d)
 
 
 def assign(d: Draft, asked: AssignmentChangeEvent) -> None:
@@ -222,18 +242,32 @@ def _fits(d: Draft, asked: Any) -> bool:
 
 def unsubscribe(d: Draft, _asked: UnsubscribeEvent) -> None:
     """unsubscribe()."""
+    take_back(d)
+    if d.settings.config.enable_auto_commit and Choice.COMMIT_ON_UNSUBSCRIBE in d.settings.dialect:
+        reconciliation.commit_and_forget(d)
     happen(d, decide.decide_unsubscribe(d))
+
+
+def take_back(d: Draft) -> None:
+    """A subscription that no poll has seen is none any more, where the last word counts."""
+    if Choice.LAST_SUBSCRIPTION_COUNTS in d.settings.dialect:
+        d.updated = False
 
 
 def leave_on_close(d: Draft, asked: LeaveGroupOnCloseEvent) -> None:
     """close(), after its callback."""
+    take_back(d)
     d.operation_asked = asked.operation
     happen(d, Event.CLOSE_LEAVE)
 
 
 def apply(d: Draft, asked: ApplyAssignmentEvent) -> None:
     """The application applies what it was sent."""
-    if all(a.ticket != asked.ticket or a.origin is not Origin.RUN_ASSIGNED for a in d.awaited):
+    origin = next((a.origin for a in d.awaited if a.ticket == asked.ticket), None)
+    if origin is Origin.CANCELLED:
+        d.effects.append(CallCompleted(d.call, OUTDATED))
+        return
+    if origin is not Origin.RUN_ASSIGNED:
         raise LocalProtocolError(f"no assignment waits under ticket {asked.ticket}")
     d.full, d.added = asked.full, asked.added
     happen(d, decide.decide_apply(d))
@@ -246,7 +280,7 @@ def callback_completed(d: Draft, asked: ConsumerRebalanceListenerCallbackComplet
         raise LocalProtocolError(f"no callback waits under ticket {asked.ticket}; each is completed once")
     d.awaited = tuple(a for a in d.awaited if a is not awaited)
     d.callback_error = asked.error
-    happen(d, _completed(d, awaited, asked.error))
+    _happen_if(d, _completed(d, awaited, asked.error))
 
 
 _RELEASED = {
@@ -256,7 +290,9 @@ _RELEASED = {
 }
 
 
-def _completed(d: Draft, awaited: Awaited, error: str | None) -> Event:
+def _completed(d: Draft, awaited: Awaited, error: str | None) -> Event | None:
+    if awaited.origin is Origin.CANCELLED:
+        return None
     if awaited.origin in _RELEASED:
         return _RELEASED[awaited.origin]
     if awaited.origin is Origin.STALE:
@@ -265,7 +301,11 @@ def _completed(d: Draft, awaited: Awaited, error: str | None) -> Event:
     if run is None:
         raise LookupError("a callback of a run came back, but none is open")
     completed = Event.REVOKED_OK if awaited.origin is Origin.RUN_REVOKED else Event.ASSIGNED_OK
-    return decide.decide_run_step(d, run, completed, error)
+    event = decide.decide_run_step(d, run, completed, error)
+    called = completed is Event.REVOKED_OK and event is not Event.RUN_FAILED
+    if called and Choice.REMOVED_ONCE in d.settings.dialect:
+        reconciliation.give_up_revoked(d, run)
+    return event
 
 
 def stop_find_coordinator(d: Draft, _asked: StopFindCoordinatorOnCloseEvent) -> None:
@@ -321,11 +361,12 @@ def answered(d: Draft, given: Answered) -> None:
         case Purpose.UNWATCHED:
             return
         case Purpose.HEARTBEAT if not isinstance(answer, OffsetCommitResponse):
-            heartbeat_answered(d, answer)
+            if decide.counts(d, given.request.number):
+                heartbeat_answered(d, answer)
         case _ if isinstance(answer, ConsumerGroupHeartbeatResponse) or given.request.purpose is Purpose.HEARTBEAT:
             raise RemoteProtocolError(f"{type(answer).__name__} does not answer {type(given.request.body).__name__}")
         case Purpose.RUN_COMMIT:
-            _happen_if(d, reconciliation.run_commit_answered(d, answer))
+            _happen_if(d, reconciliation.run_commit_answered(d, given.request.number, answer))
         case Purpose.INTERVAL_COMMIT:
             reconciliation.interval_commit_answered(d, answer)
         case Purpose.CALL_COMMIT:

@@ -10,12 +10,12 @@ Source: `AbstractMembershipManager`, `ConsumerMembershipManager`, `AbstractHeart
 
 from __future__ import annotations
 
-from fsm.kafka.assignment import LocalAssignment, among
+from fsm.kafka.assignment import Partitions, among, without
 from fsm.kafka.error_codes import ErrorCode
 from fsm.kafka.events import GroupMembershipOperation, KafkaError
 from fsm.kafka.messages import ConsumerGroupHeartbeatResponse, TransportFailure
 from fsm.member.dialect import Choice
-from fsm.member.state import Failure, Forgets, Run, Seen, StaleRelease
+from fsm.member.state import Failure, Forgets, Origin, Run, Seen, StaleRelease
 from fsm.tables.consumer_member import MEMBER, NOT_IN_GROUP, ON_THE_WAY_OUT, Event, State
 
 IN_GROUP = frozenset(MEMBER)
@@ -33,6 +33,11 @@ def remains(member: Seen) -> bool:
     """Whether a dynamic member was closed with REMAIN_IN_GROUP."""
     asked = member.operation is GroupMembershipOperation.REMAIN_IN_GROUP
     return asked and not member.settings.is_static
+
+
+def remains_silent(member: Seen) -> bool:
+    """Whether such a member tells the coordinator nothing: its session runs out."""
+    return remains(member) and Choice.REMAIN_IS_SILENT in member.settings.dialect
 
 
 def is_leaving(member: Seen) -> bool:
@@ -56,19 +61,41 @@ def has_someone_to_tell(member: Seen) -> bool:
     return bool(member.subscription.owned) and member.subscription.listener
 
 
+RELEASES_OF_A_LIFE = frozenset({Origin.LEAVE, Origin.FENCE, Origin.FATAL, Origin.STALE})
+
+
+def may_join(member: Seen) -> bool:
+    """Whether a new membership may begin: not before the callbacks of the last one are back, where that matters."""
+    if Choice.JOIN_AFTER_RELEASES not in member.settings.dialect:
+        return True
+    return all(a.origin not in RELEASES_OF_A_LIFE for a in member.awaited)
+
+
+def to_be_removed(member: Seen) -> Partitions:
+    """What a release calls back for: everything owned, less what an open revoked callback is about already."""
+    owned = member.subscription.owned
+    if member.run is None or Choice.REMOVED_ONCE not in member.settings.dialect:
+        return owned
+    revoking = any(a.origin is Origin.RUN_REVOKED for a in member.awaited)
+    return without(owned, member.run.revoked) if revoking else owned
+
+
 # Application queue
 
 
 def decide_flag(member: Seen) -> Event | None:
-    """POLL_JOIN or POLL_FLAG_LOST by the state, where a poll finds the subscription updated; else None."""
+    """POLL_JOIN or POLL_FLAG_LOST by the state, where a poll finds the subscription updated and consumes that."""
     if not member.updated:
         return None
-    return Event.POLL_JOIN if member.state is State.UNSUBSCRIBED else Event.POLL_FLAG_LOST
+    if member.state is State.UNSUBSCRIBED:
+        return Event.POLL_JOIN if may_join(member) else None
+    keeps = member.state in LEAVING and Choice.LAST_SUBSCRIPTION_COUNTS in member.settings.dialect
+    return None if keeps else Event.POLL_FLAG_LOST
 
 
 def decide_late_poll(member: Seen, now_ms: int) -> Event | None:
     """One of the three POLL_LATE events where a poll comes after the poll timer has run out; else None."""
-    if now_ms < member.poll_due_ms:
+    if now_ms < member.poll_due_ms or Choice.POLL_TIMER not in member.settings.dialect:
         return None
     if member.state is not State.STALE:
         return Event.POLL_LATE
@@ -82,24 +109,42 @@ def decide_unsubscribe(member: Seen) -> Event:
     return Event.UNSUBSCRIBE_CB if has_someone_to_tell(member) else Event.UNSUBSCRIBE_NOCB
 
 
+def is_outdated(member: Seen) -> bool:
+    """Whether an assignment that the application is to apply is one of the past, and the dialect looks at that."""
+    if Choice.OUTDATED_IS_SKIPPED not in member.settings.dialect:
+        return False
+    return member.run is None or not is_current(member, member.run)
+
+
 def decide_apply(member: Seen) -> Event:
-    """APPLY_ASSIGNMENT under a subscription that the group assigns, else APPLY_REJECTED; no state is looked at."""
-    return Event.APPLY_ASSIGNMENT if member.subscription.kind.is_auto else Event.APPLY_REJECTED
+    """APPLY_ASSIGNMENT under a subscription that the group assigns, else APPLY_REJECTED; no release looks further."""
+    applies = member.subscription.kind.is_auto and not is_outdated(member)
+    return Event.APPLY_ASSIGNMENT if applies else Event.APPLY_REJECTED
 
 
 # Heartbeat tick
 
 
-def may_send_now(member: Seen) -> bool:
+def may_send_now(member: Seen, now_ms: int) -> bool:
     """Whether a heartbeat is due whatever the interval says."""
     if member.state is State.LEAVING and not remains(member):
         return True
-    return member.state in AT_ONCE and not member.request.in_flight
+    if member.state not in AT_ONCE or member.request.in_flight:
+        return False
+    waits = member.request.attempts > 0 and Choice.BACKOFF_WHEN_JOINING in member.settings.dialect
+    return not waits or now_ms >= member.request.ready_ms
 
 
 def interval_over(member: Seen, now_ms: int) -> bool:
     """Whether the interval and the backoff are over, with nothing in flight."""
     return now_ms >= member.heartbeat_due_ms and member.request.may_send(now_ms)
+
+
+def is_overdue(member: Seen, now_ms: int) -> bool:
+    """Whether the poll timer has run out on a member that is not on its way out already."""
+    if now_ms < member.poll_due_ms or Choice.POLL_TIMER not in member.settings.dialect:
+        return False
+    return not is_leaving(member) and not (member.state in LEAVING and remains_silent(member))
 
 
 def decide_tick(member: Seen, now_ms: int) -> Event:
@@ -109,9 +154,11 @@ def decide_tick(member: Seen, now_ms: int) -> Event:
         return Event.LEAVE_SKIPPED if state is State.LEAVING else Event.TICK_SKIP
     if state in SILENT:
         return Event.TICK_SKIP
-    if now_ms >= member.poll_due_ms and not is_leaving(member):
+    if state is State.LEAVING and remains_silent(member):
+        return Event.LEAVE_SKIPPED
+    if is_overdue(member, now_ms):
         return Event.POLL_EXPIRED
-    if not may_send_now(member) and not interval_over(member, now_ms):
+    if not may_send_now(member, now_ms) and not interval_over(member, now_ms):
         return Event.HB_IDLE
     if state is State.LEAVING:
         return Event.LEAVE_SENT
@@ -126,6 +173,14 @@ def decide_close_flush(member: Seen) -> Event | None:
 
 
 # Responses
+
+
+def counts(member: Seen, number: int) -> bool:
+    """Whether the answer to a heartbeat is still waited for; where answers have no numbers, every one is."""
+    if Choice.ANSWERS_NUMBERED not in member.settings.dialect:
+        return True
+    left = member.state is State.UNSUBSCRIBED and member.leave is None
+    return member.request.in_flight and member.request.number == number and not left
 
 
 def decide_response(member: Seen, response: ConsumerGroupHeartbeatResponse) -> Event:
@@ -195,20 +250,23 @@ def failure_of_transport(failure: TransportFailure) -> Failure:
 
 
 def decide_attempt(
-    member: Seen, resolved: LocalAssignment | None, revokes: bool, *, can_commit: bool
-) -> Event:  # the attempt knows what it could resolve and whether that revokes
-    """The REC event of an attempt in RECONCILING; `resolved` is None where it did not come to resolving."""
+    member: Seen, attempted: Run | None, *, can_commit: bool
+) -> Event:  # the attempt knows what it could resolve, and what that adds and revokes
+    """The REC event of an attempt in RECONCILING; `attempted` is None where it did not come to resolving."""
     if member.target == member.current:
         return Event.REC_NONE
-    if member.run is not None or resolved is None:
+    if member.run is not None or attempted is None:
         return Event.REC_BUSY
+    resolved, dialect = attempted.resolved, member.settings.dialect
     held = not member.current.is_none and resolved.partitions == member.current.partitions
-    dialect = member.settings.dialect
+    if Choice.HELD_IS_OWNED in dialect:
+        held = held and not attempted.added and not attempted.revoked
     if held and resolved == member.current and Choice.ONE_PARTIAL_ACK in dialect:
         return Event.REC_WAITING
     if held:
         return Event.REC_PARTIAL_ACK
-    needs_poll = member.settings.config.enable_auto_commit or (revokes and Choice.REVOKE_IN_POLL in dialect)
+    revokes = bool(attempted.revoked) and Choice.REVOKE_IN_POLL in dialect
+    needs_poll = member.settings.config.enable_auto_commit or revokes
     return Event.REC_DEFERRED if needs_poll and not can_commit else Event.REC_START
 
 
@@ -227,9 +285,16 @@ def decide_commit_done(member: Seen, run: Run) -> Event:
 
 def decide_run_step(member: Seen, run: Run, completed: Event, error: str | None) -> Event:
     """The event of a callback of a run that came back: `completed`, unless it failed or comes too late."""
-    if error is not None:
+    if error is not None and not is_done_all_the_same(member, run, completed):
         return Event.RUN_FAILED
     return completed if is_current(member, run) else Event.RUN_STEP_STALE
+
+
+def is_done_all_the_same(member: Seen, run: Run, completed: Event) -> bool:
+    """Whether a callback that raised has been called, and what it was called for is so."""
+    if Choice.RAISED_IS_CALLED not in member.settings.dialect:
+        return False
+    return completed is Event.REVOKED_OK or member.subscription.owned == run.full
 
 
 def decide_stale_done(member: Seen) -> Event:

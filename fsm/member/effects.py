@@ -34,6 +34,8 @@ class UnsentRequest:
     body: ConsumerRequest
     purpose: Purpose
     call: int = 0
+    number: int = 0
+    """Which attempt of its kind it is, where the dialect numbers them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from fsm.member.effects import CoordinatorForgotten, Purpose, RebalanceFailed, U
 from fsm.member.membership import complete_leave
 from fsm.member.state import NOTHING_SENT, Draft, Forgets, Seen, Sent
 from fsm.member.subscription import SubscriptionType
-from fsm.member.timers import IDLE, backoff_ms
+from fsm.member.timers import backoff_ms
 from fsm.tables.consumer_member import State
 
 
@@ -56,9 +56,9 @@ def heartbeat(member: Seen) -> tuple[ConsumerGroupHeartbeatRequest, Sent]:
 
 def _generate(d: Draft, purpose: Purpose) -> None:
     request, d.sent = heartbeat(d)
-    d.request = d.request.sent()
+    d.request = d.request.numbered() if Choice.ANSWERS_NUMBERED in d.settings.dialect else d.request.sent()
     d.heartbeat_due_ms = d.now_ms + d.heartbeat_interval_ms
-    d.effects.append(UnsentRequest(request, purpose))
+    d.effects.append(UnsentRequest(request, purpose, number=d.request.number))
 
 
 def send(d: Draft) -> None:
@@ -94,7 +94,7 @@ def fail_request(d: Draft) -> None:
 
 def reset_request(d: Draft) -> None:
     """No attempt was ever made."""
-    d.request = IDLE
+    d.request = d.request.reset()
 
 
 def forget_coordinator(d: Draft) -> None:
@@ -104,7 +104,7 @@ def forget_coordinator(d: Draft) -> None:
     d.coordinator_known = False
     d.effects.append(CoordinatorForgotten())
     if d.failure.forgets is Forgets.COORDINATOR:
-        d.request = IDLE
+        d.request = d.request.reset()
 
 
 def run_failure_hook(d: Draft) -> None:

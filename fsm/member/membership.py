@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from fsm.kafka.assignment import NO_NAMES, NONE
 from fsm.kafka.events import ErrorEvent, KafkaError, ListenerMethod, PartitionsRemovedEvent
-from fsm.member.decisions import decide_stale_done, has_someone_to_tell, leave_epoch
+from fsm.member.decisions import decide_stale_done, has_someone_to_tell, leave_epoch, to_be_removed
 from fsm.member.dialect import Choice
 from fsm.member.effects import AssignmentUpdated, CallCompleted, Enqueued, EpochUpdated, Marked, TargetUpdated
 from fsm.member.state import Awaited, Draft, Origin, StaleRelease
@@ -62,8 +62,11 @@ def flag_subscription(d: Draft) -> None:
 
 
 def unsubscribe_all(d: Draft) -> None:
-    """Nothing subscribed, nothing owned."""
-    d.subscription = d.subscription.emptied()
+    """Nothing subscribed, nothing owned; a subscription made since the leave began may stay."""
+    newer = d.updated and Choice.LAST_SUBSCRIPTION_COUNTS in d.settings.dialect
+    d.subscription = d.subscription.own(()) if newer else d.subscription.emptied()
+    if Choice.CLOSE_ASKS_MEMBER in d.settings.dialect:
+        notify_empty_assignment(d)
 
 
 def clear_assignment(d: Draft) -> None:
@@ -138,7 +141,7 @@ def mark_owned(d: Draft) -> None:
 def enqueue_removed_leave(d: Draft) -> None:
     """The callback before a leave: revoked for a member in good standing, else lost."""
     method = ListenerMethod.REVOKED if d.epoch > 0 else ListenerMethod.LOST
-    enqueue_removed(d, method, Origin.LEAVE, d.subscription.owned)
+    enqueue_removed(d, method, Origin.LEAVE, to_be_removed(d))
 
 
 def _release_lost(d: Draft, origin: Origin) -> bool:
@@ -147,7 +150,7 @@ def _release_lost(d: Draft, origin: Origin) -> bool:
         mark(d, d.subscription.owned)
     if not has_someone_to_tell(d):
         return False
-    enqueue_removed(d, ListenerMethod.LOST, origin, d.subscription.owned)
+    enqueue_removed(d, ListenerMethod.LOST, origin, to_be_removed(d))
     return True
 
 

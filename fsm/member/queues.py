@@ -23,6 +23,7 @@ from typing import Generic, NamedTuple, TypeVar
 from fsm.errors import FsmError
 from fsm.kafka.assignment import Partitions
 from fsm.kafka.events import (
+    OUTDATED,
     ApplicationEvent,
     ApplyAssignmentEvent,
     BackgroundEvent,
@@ -167,6 +168,8 @@ def process(events: Iterable[BackgroundEvent], *, listener: bool, unsubscribing:
         match event:
             case ErrorEvent(error=error):
                 outcome = outcome.with_error(error)
+            case PartitionsRemovedEvent(ticket=ticket, partitions=()):
+                yield _completed(ticket, None)
             case PartitionsRemovedEvent(ticket=ticket, method=method, partitions=removed):
                 outcome = outcome.with_error((yield from _call_back(ticket, method, removed)))
             case PartitionsAssignedEvent() if unsubscribing and event.apply:
@@ -182,6 +185,9 @@ def _assign(
     """Apply, then call back; without a listener the end is reported at once."""
     if event.apply:
         failed = yield ApplyAssignmentEvent(event.ticket, event.full, event.added)
+        if failed == OUTDATED:
+            yield _completed(event.ticket, None)
+            return None
         if failed is not None:
             yield _completed(event.ticket, failed.message or failed.name)
             return failed

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from fsm.kafka.assignment import LocalAssignment, TopicId, TopicNames, among, without
 from fsm.kafka.error_codes import ErrorCode
-from fsm.kafka.events import KafkaError, ListenerMethod, PartitionsAssignedEvent
+from fsm.kafka.events import OUTDATED, KafkaError, ListenerMethod, PartitionsAssignedEvent
 from fsm.kafka.messages import OffsetCommitRequest, OffsetCommitResponse, Offsets, TransportFailure
-from fsm.member.decisions import decide_attempt, decide_commit_done, decide_run_step
+from fsm.member.decisions import decide_attempt, decide_commit_done, decide_run_step, is_outdated
 from fsm.member.dialect import Choice
 from fsm.member.effects import (
     AssignmentUpdated,
@@ -51,15 +51,13 @@ def resolve(
 def attempt(d: Draft, *, can_commit: bool) -> Event:
     """The event of an attempt to reconcile; what it learnt and resolved stays with the draft."""
     if d.target == d.current or d.run is not None:
-        return decide_attempt(d, None, revokes=False, can_commit=can_commit)
+        return decide_attempt(d, None, can_commit=can_commit)
     resolved, d.names, missing = resolve(d.target, d.metadata, d.names)
     if missing:
         d.effects.append(MetadataNeeded(missing))
     full, owned = d.names.named(resolved.partitions), d.subscription.owned
-    revoked = without(owned, full)
-    d.resolved = resolved
-    d.run_in_hand = Run(resolved, full, without(full, owned), revoked)
-    return decide_attempt(d, resolved, bool(revoked), can_commit=can_commit)
+    d.run_in_hand = Run(resolved, full, without(full, owned), without(owned, full))
+    return decide_attempt(d, d.run_in_hand, can_commit=can_commit)
 
 
 def _run(d: Draft) -> Run:
@@ -104,12 +102,14 @@ def commit_consumed(d: Draft) -> Event | None:
     offsets = offsets_of(d) if d.settings.config.enable_auto_commit else ()
     if not offsets:
         return _commit_ended(d, None)
-    d.commit = Commit(d.now_ms + d.settings.config.max_poll_interval_ms, IDLE.sent())
-    _send_commit(d, offsets, Purpose.RUN_COMMIT)
+    # The number of the last heartbeat tells a run from those before it: at least a join lies between two lives.
+    request = IDLE.sent()._replace(number=d.request.number)
+    d.commit = Commit(d.now_ms + d.settings.config.max_poll_interval_ms, request)
+    _send_commit(d, offsets, Purpose.RUN_COMMIT, number=request.number)
     return None
 
 
-def _send_commit(d: Draft, offsets: Offsets, purpose: Purpose, call: int = 0) -> None:
+def _send_commit(d: Draft, offsets: Offsets, purpose: Purpose, call: int = 0, number: int = 0) -> None:
     config = d.settings.config
     request = OffsetCommitRequest(
         config.group_id,
@@ -118,7 +118,7 @@ def _send_commit(d: Draft, offsets: Offsets, purpose: Purpose, call: int = 0) ->
         offsets,
         config.group_instance_id,
     )
-    d.effects.append(UnsentRequest(request, purpose, call))
+    d.effects.append(UnsentRequest(request, purpose, call, number))
 
 
 def _commit_ended(d: Draft, error: KafkaError | None) -> Event:
@@ -137,7 +137,7 @@ def commit_tick(d: Draft) -> Event | None:
         return _commit_ended(d, KafkaError("TimeoutException", "commit before the rebalance timed out"))
     if d.coordinator_known and commit.request.may_send(d.now_ms):
         d.commit = commit._replace(request=commit.request.sent())
-        _send_commit(d, offsets_of(d), Purpose.RUN_COMMIT)
+        _send_commit(d, offsets_of(d), Purpose.RUN_COMMIT, number=commit.request.number)
     return None
 
 
@@ -171,9 +171,9 @@ def _note_coordinator(d: Draft, answer: OffsetCommitResponse | TransportFailure)
         d.effects.append(CoordinatorForgotten())
 
 
-def run_commit_answered(d: Draft, answer: OffsetCommitResponse | TransportFailure) -> Event | None:
+def run_commit_answered(d: Draft, number: int, answer: OffsetCommitResponse | TransportFailure) -> Event | None:
     """The end of the commit before a run's changes, unless it is tried again; late answers change nothing."""
-    if d.commit is None:
+    if d.commit is None or d.commit.request.number != number:
         return None
     error = error_of(answer)
     _note_coordinator(d, answer)
@@ -204,6 +204,13 @@ def interval_commit_answered(d: Draft, answer: OffsetCommitResponse | TransportF
     _note_coordinator(d, answer)
     if error_of(answer) is not None and may_retry(d, answer):
         d.auto_commit_due_ms = d.now_ms + d.settings.config.retry_backoff_ms
+
+
+def commit_and_forget(d: Draft) -> None:
+    """Before a leave: what was consumed, on the same connection as the leave and so before it."""
+    offsets = offsets_of(d)
+    if offsets and d.coordinator_known:
+        _send_commit(d, offsets, Purpose.INTERVAL_COMMIT)
 
 
 def commit_called(d: Draft, offsets: Offsets) -> None:
@@ -257,6 +264,24 @@ def prune_names(d: Draft) -> None:
     d.names = d.names.only(topic_id for topic_id, _ in _run(d).resolved.partitions)
 
 
+def give_up_revoked(d: Draft, run: Run) -> None:
+    """What the run's revoked callback was about is not owned any more."""
+    d.subscription = d.subscription.own(without(d.subscription.owned, run.revoked))
+    d.effects.append(AssignmentUpdated(d.subscription.owned))
+
+
+def cancel_run(d: Draft) -> None:
+    """The open run is over, and what it waits for means nothing any more."""
+    if d.run is None:
+        return
+    if any(a.origin is Origin.RUN_REVOKED for a in d.awaited):
+        give_up_revoked(d, d.run)
+    steps = (Origin.RUN_REVOKED, Origin.RUN_ASSIGNED)
+    d.awaited = tuple(a._replace(origin=Origin.CANCELLED) if a.origin in steps else a for a in d.awaited)
+    d.run = d.commit = None
+    d.effects.append(RunEnded(None))
+
+
 def set_owned(d: Draft) -> None:
     """The full set is owned."""
     d.subscription = d.subscription.own(d.full)
@@ -274,7 +299,10 @@ def notify_assignment(d: Draft) -> None:
 
 
 def reject_assignment(d: Draft) -> None:
-    """The application's call fails; its poll() throws."""
+    """The application's call fails; its poll() throws, unless the assignment is just one of the past."""
+    if is_outdated(d):
+        d.effects.append(CallCompleted(d.call, OUTDATED))
+        return
     text = "partitions are not assigned by the group under this subscription"
     d.effects.append(CallCompleted(d.call, KafkaError("IllegalStateException", text)))
 
@@ -282,6 +310,8 @@ def reject_assignment(d: Draft) -> None:
 def adopt_current(d: Draft) -> None:
     """What was resolved is held."""
     d.current = _run(d).resolved
+    if Choice.KEPT_IS_UNMARKED in d.settings.dialect:
+        d.subscription = d.subscription.keep(_run(d).full)
 
 
 def enable_assigned(d: Draft) -> None:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from fsm.errors import LocalProtocolError
-from fsm.kafka.assignment import Partitions
+from fsm.kafka.assignment import Partitions, partitions, without
 from fsm.kafka.config import ConsumerConfig
 from fsm.kafka.events import (
     ApplicationEvent,
@@ -40,7 +40,7 @@ from fsm.kafka.events import (
 )
 from fsm.kafka.messages import Offsets
 from fsm.member.consumer import step
-from fsm.member.decisions import IN_GROUP, SILENT, may_send_now
+from fsm.member.decisions import IN_GROUP, SILENT, may_send_now, remains_silent
 from fsm.member.dialect import LATEST, Choice, Dialect, dialect
 from fsm.member.effects import (
     AssignmentUpdated,
@@ -63,8 +63,16 @@ from fsm.member.inputs import (
     MetadataUpdated,
     Tick,
 )
-from fsm.member.queues import CompletableEventReaper, EventQueue, InvokeListener, KafkaException, Outcome, process
-from fsm.member.state import Member, new_member
+from fsm.member.queues import (
+    SKIPPED,
+    CompletableEventReaper,
+    EventQueue,
+    InvokeListener,
+    KafkaException,
+    Outcome,
+    process,
+)
+from fsm.member.state import Member, Origin, new_member
 from fsm.member.timers import NEVER
 from fsm.tables.consumer_member import State
 
@@ -149,7 +157,7 @@ class ConsumerMember:
         self._application.add(replace(event, call=call))
         return call
 
-    def report(self, event: ApplicationEvent) -> int:
+    def report(self, event: ApplicationEvent, now_ms: int) -> int:
         """Adds an event of a pass over background events; gives the number of an `ApplyAssignmentEvent`'s call.
 
         For the driver of `fsm.member.queues.process`, which waits for that call alone; 0 where nobody waits.
@@ -157,11 +165,23 @@ class ConsumerMember:
         if isinstance(event, ConsumerRebalanceListenerCallbackCompletedEvent) and event.ticket == CLOSE_TICKET:
             self._awaiting = 0
             return 0
+        if self._ends_at_once(event):
+            self._step(event, now_ms)
+            return 0
         call = self.submit(event)
         if isinstance(event, ApplyAssignmentEvent):
             return call
         self._reaper.complete(call)
         return 0
+
+    def _ends_at_once(self, event: ApplicationEvent) -> bool:
+        """Whether the application's thread does the background's work, past the queue (H18)."""
+        if self.closed or not isinstance(event, ConsumerRebalanceListenerCallbackCompletedEvent):
+            return False
+        if Choice.UNHEARD_AT_ONCE not in self.member.settings.dialect:
+            return False
+        assigns = any(a.ticket == event.ticket and a.origin is Origin.RUN_ASSIGNED for a in self.member.awaited)
+        return assigns and (not self.member.subscription.listener or event.error == SKIPPED)
 
     @property
     def pending_background_events(self) -> int:
@@ -170,7 +190,14 @@ class ConsumerMember:
 
     def next_background_event(self) -> BackgroundEvent | None:
         """The next event for the application, None where there is none."""
-        return self._background.take()
+        event = self._background.take()
+        return None if event is None else self._taken(event)
+
+    def _taken(self, event: BackgroundEvent) -> BackgroundEvent:
+        """Takes note that the application is called back now for what it loses."""
+        if isinstance(event, PartitionsRemovedEvent) and Choice.CLOSE_ASKS_MEMBER in self.member.settings.dialect:
+            self.assignment = without(self.assignment, event.partitions)
+        return event
 
     def run_callbacks(
         self, listener: ConsumerRebalanceListener | None, now_ms: int, *, unsubscribing: bool = False
@@ -180,7 +207,8 @@ class ConsumerMember:
         Raises `KafkaException` with the first error, after every event was processed; the others are in the outcome
         of a pass that `fsm.member.queues.process` makes.
         """
-        running = process(self._background.drain(), listener=listener is not None, unsubscribing=unsubscribing)
+        taken = (self._taken(event) for event in self._background.drain())
+        running = process(taken, listener=listener is not None, unsubscribing=unsubscribing)
         answer: KafkaError | None = None
         while True:
             try:
@@ -195,7 +223,7 @@ class ConsumerMember:
 
     def _do(self, event: ApplicationEvent, now_ms: int) -> KafkaError | None:
         """Adds an event of a pass; for an assignment to be applied, waits for the end of it."""
-        call = self.report(event)
+        call = self.report(event, now_ms)
         if not call:
             return None
         self._drain(now_ms)
@@ -308,12 +336,21 @@ class ConsumerMember:
             yield self.submit(SyncCommitEvent(consumed), self._close_deadline_ms)
         self.submit(CommitOnCloseEvent())
         self.submit(StopFindCoordinatorOnCloseEvent())
-        self._background.clear()
-        if self.assignment and self.member.subscription.listener:
-            method = ListenerMethod.REVOKED if self.generation > 0 else ListenerMethod.LOST
-            self._background.add(PartitionsRemovedEvent(CLOSE_TICKET, method, self.assignment))
+        last = self._last_callback(self._background.clear())
+        if last.partitions and self.member.subscription.listener:
+            self._background.add(last)
             yield CALLBACK
         yield self.submit(LeaveGroupOnCloseEvent(operation=operation), self._close_deadline_ms)
+
+    def _last_callback(self, unheard: tuple[BackgroundEvent, ...]) -> PartitionsRemovedEvent:
+        """What close() tells the listener: by the application's record, or by what it has not been told of yet."""
+        if Choice.CLOSE_ASKS_MEMBER not in self.member.settings.dialect:
+            method = ListenerMethod.REVOKED if self.generation > 0 else ListenerMethod.LOST
+            return PartitionsRemovedEvent(CLOSE_TICKET, method, self.assignment)
+        belongs = self.member.epoch > 0 and self.member.state not in SILENT
+        removed = (p for event in unheard if isinstance(event, PartitionsRemovedEvent) for p in event.partitions)
+        method = ListenerMethod.REVOKED if belongs else ListenerMethod.LOST
+        return PartitionsRemovedEvent(CLOSE_TICKET, method, partitions((*self.assignment, *removed)))
 
     def _close_on(self, now_ms: int) -> None:
         """Goes on with close() as far as nothing has to be waited for; at its deadline no call is waited for."""
@@ -369,18 +406,18 @@ def next_tick_ms(member: Member, now_ms: int) -> int:
         candidates.append(member.commit.deadline_ms)
         if member.coordinator_known:
             candidates.append(max(now_ms, member.commit.request.ready_ms))
-    if not member.coordinator_known:
-        return now_ms if member.state is State.LEAVING else min(candidates)
-    if member.state not in SILENT:
+    if member.state is State.LEAVING and (remains_silent(member) or not member.coordinator_known):
+        return now_ms
+    if member.coordinator_known and member.state not in SILENT:
         candidates.append(heartbeat_at_ms(member, now_ms))
-        if member.state in IN_GROUP:
+        if member.state in IN_GROUP and Choice.POLL_TIMER in member.settings.dialect:
             candidates.append(member.poll_due_ms)
     return min(candidates)
 
 
 def heartbeat_at_ms(member: Member, now_ms: int) -> int:
     """The instant of the next heartbeat of a member that sends heartbeats."""
-    if may_send_now(member):
+    if may_send_now(member, now_ms):
         return now_ms
     return NEVER if member.request.in_flight else max(member.heartbeat_due_ms, member.request.ready_ms)
 
@@ -390,12 +427,12 @@ def maximum_time_to_wait_ms(member: Member, now_ms: int) -> int:
     knows = member.settings.dialect
     if member.state is State.UNSUBSCRIBED and Choice.UNSUBSCRIBED_WAITS in knows:
         return NEVER
-    if now_ms >= member.poll_due_ms:
+    if now_ms >= member.poll_due_ms and Choice.POLL_TIMER in knows:
         return 0
     silent = member.state in SILENT
     if silent or (not member.coordinator_known and Choice.WAIT_GUARD in knows):
         return member.heartbeat_interval_ms
-    if may_send_now(member):
+    if may_send_now(member, now_ms):
         return 0
     return max(0, min((member.poll_due_ms - now_ms) // 2, heartbeat_at_ms(member, now_ms) - now_ms))
 

@@ -47,6 +47,7 @@ class Origin(Enum):
     FENCE = "the member was fenced"
     FATAL = "the membership ended for good"
     STALE = "the application did not poll"
+    CANCELLED = "of a run that was cancelled: its end means nothing"
 
     __hash__ = object.__hash__
 
@@ -191,7 +192,6 @@ class Draft:
         "jitter",
         "now_ms",
         "operation_asked",
-        "resolved",
         "response",
         "run_in_hand",
         "subscription_asked",
@@ -242,8 +242,6 @@ class Draft:
     """What a callback raised."""
     subscription_asked: Subscription
     operation_asked: GroupMembershipOperation
-    resolved: LocalAssignment
-    """What an attempt to reconcile could resolve, or what the run in hand had resolved."""
     run_in_hand: Run | None
     """The run that a step ends: still needed after it is closed."""
     full: Partitions

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
-from fsm.kafka.assignment import Partitions, TopicId, among, partitions
+from fsm.kafka.assignment import Partitions, TopicId, among, partitions, without
 from fsm.kafka.events import (
     ApplicationEvent,
     AssignmentChangeEvent,
@@ -85,6 +85,10 @@ class Subscription(NamedTuple):
         """Clears the flag of `mark_added` on `assigned`."""
         enabled = set(assigned)
         return self._replace(pending_on_assigned=tuple(p for p in self.pending_on_assigned if p not in enabled))
+
+    def keep(self, kept: Partitions) -> Subscription:
+        """Clears the flag of `mark_revoked` on `kept`."""
+        return self._replace(pending_revocation=without(self.pending_revocation, kept))
 
     def emptied(self) -> Subscription:
         """After unsubscribe(): no topics, nothing owned; the listener and the coordinator's pattern stay registered."""

@@ -32,23 +32,36 @@ class RequestState(NamedTuple):
     attempts: int = 0
     ready_ms: int = 0
     """No attempt before this instant."""
+    number: int = 0
+    """Of the last attempt, where the dialect numbers them; it goes round, and never to 0."""
 
     def sent(self) -> RequestState:
         """An attempt is made."""
         return self._replace(in_flight=True)
 
+    def numbered(self) -> RequestState:
+        """An attempt is made under the next number."""
+        return self._replace(in_flight=True, number=self.number % NUMBERS + 1)
+
+    def reset(self) -> RequestState:
+        """No attempt was ever made, but for its number."""
+        return IDLE if not self.number else RequestState(number=self.number)
+
     def succeeded(self, now_ms: int, initial_backoff_ms: int) -> RequestState:
         """A response came; even then the initial backoff applies."""
-        return RequestState(in_flight=False, attempts=0, ready_ms=now_ms + initial_backoff_ms)
+        return RequestState(in_flight=False, attempts=0, ready_ms=now_ms + initial_backoff_ms, number=self.number)
 
     def failed(self, now_ms: int, wait_ms: int) -> RequestState:
         """The attempt failed; the next one waits."""
-        return RequestState(in_flight=False, attempts=self.attempts + 1, ready_ms=now_ms + wait_ms)
+        return self._replace(in_flight=False, attempts=self.attempts + 1, ready_ms=now_ms + wait_ms)
 
     def may_send(self, now_ms: int) -> bool:
         """Whether nothing is in flight and the backoff is over."""
         return not self.in_flight and now_ms >= self.ready_ms
 
+
+NUMBERS = 256
+"""More than a member can ever have outstanding at once: few, so that its states stay finite."""
 
 IDLE = RequestState()
 """Nothing in flight, nothing to wait for."""

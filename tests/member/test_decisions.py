@@ -238,6 +238,12 @@ def test_invalid_pattern_is_explained() -> None:
 
 
 PART = LocalAssignment(1, HELD.partitions)
+
+
+def attempted(resolved: LocalAssignment, *, revokes: bool = False) -> Run:
+    return Run(resolved, (), (), T0 if revokes else ())
+
+
 ATTEMPTS: list[tuple[dict[str, Any], LocalAssignment | None, bool, bool, Event]] = [
     ({"target": HELD, "current": HELD}, None, False, True, E.REC_NONE),
     ({"target": MORE, "current": HELD, "run": RUN}, None, False, True, E.REC_BUSY),
@@ -255,7 +261,8 @@ def test_attempt(
 ) -> None:
     """An attempt to reconcile is one event, looked for in a fixed order."""
     reconciling = member(S.RECONCILING, **fields)
-    assert decide.decide_attempt(reconciling, resolved, revokes, can_commit=can_commit) is event
+    run = None if resolved is None else attempted(resolved, revokes=revokes)
+    assert decide.decide_attempt(reconciling, run, can_commit=can_commit) is event
 
 
 @pytest.mark.parametrize(
@@ -271,15 +278,14 @@ def test_attempt(
 def test_attempt_of_a_tick(release: str, commits: bool, revokes: bool, event: Event) -> None:
     """Outside a poll nothing is committed, and since 4.2.1 nothing is revoked."""
     reconciling = member(S.RECONCILING, release, commits=commits, target=MORE, current=HELD)
-    assert decide.decide_attempt(reconciling, MORE, revokes, can_commit=False) is event
+    assert decide.decide_attempt(reconciling, attempted(MORE, revokes=revokes), can_commit=False) is event
 
 
 def test_partial_acknowledgement_is_repeated_before_4_4() -> None:
     """What is acknowledged under the target's local epoch already is acknowledged again and again."""
     waiting = {"target": MORE, "current": PART}
-    assert decide.decide_attempt(member(S.RECONCILING, "4.3.1", **waiting), PART, False, can_commit=False) is (
-        E.REC_PARTIAL_ACK
-    )
+    older = member(S.RECONCILING, "4.3.1", **waiting)
+    assert decide.decide_attempt(older, attempted(PART), can_commit=False) is E.REC_PARTIAL_ACK
 
 
 def test_end_of_the_commit() -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fsm.errors import InputError
 from fsm.kafka.assignment import NONE, LocalAssignment
 from fsm.kafka.config import ConsumerConfig
 from fsm.kafka.messages import ConsumerGroupHeartbeatRequest
-from fsm.member.dialect import RELEASES, Choice, choices_of, custom, dialect
+from fsm.member.dialect import dialect
 from fsm.member.heartbeat import heartbeat
 from fsm.member.state import NOTHING_SENT, Member, Sent, new_member
 from fsm.member.subscription import Subscription, SubscriptionType
@@ -103,39 +102,3 @@ def test_request_waits_after_success_and_failure() -> None:
     failed = sent.failed(1_000, 200)
     assert (failed.attempts, failed.may_send(1_199), failed.may_send(1_200)) == (1, False, True)
     assert failed.sent().succeeded(2_000, 100) == IDLE._replace(ready_ms=2_100)
-
-
-def test_release_without_a_patch_is_its_latest() -> None:
-    """`4.2` means 4.2.1, and the same dialect is one object."""
-    assert dialect("4.2") is dialect("4.2.1")
-    assert dialect() is dialect("4.4.0")
-
-
-def test_unknown_release_is_refused_with_those_there_are() -> None:
-    """The error names the releases."""
-    with pytest.raises(InputError, match=r"unknown dialect '3\.9'; one of 4\.0\.0, 4\.0\.1"):
-        dialect("3.9")
-
-
-@pytest.mark.parametrize(
-    ("release", "count"),
-    [("4.0.2", 0), ("4.1.0", 4), ("4.2.0", 7), ("4.2.1", 9), ("4.3.0", 12), ("4.3.1", 13), ("4.4.0", 15)],
-)
-def test_choices_of_a_release(release: str, count: int) -> None:
-    """A release has every choice up to it: none is taken back."""
-    assert len(choices_of(release)) == count
-    earlier = RELEASES[: RELEASES.index(release)]
-    assert all(choices_of(r) <= choices_of(release) for r in earlier)
-
-
-def test_every_choice_says_what_it_is() -> None:
-    """A choice has its meaning and its first release."""
-    assert all(c.meaning and c.since in RELEASES for c in Choice)
-
-
-def test_table_of_a_dialect() -> None:
-    """Releases share the table, but for the row that 4.0 had otherwise; a dialect of one's own is as easy."""
-    assert dialect("4.1.0").table is dialect("4.4.0").table
-    assert dialect("4.0.0").table is not dialect("4.4.0").table
-    mine = custom("mine", choices_of("4.4.0") - {Choice.COLLECT_GATE})
-    assert (mine.name, Choice.COLLECT_GATE in mine, Choice.MARK_LOST in mine) == ("mine", False, True)
