@@ -25,6 +25,8 @@ class Rule(Enum):
     """Shipped: it gives up the front of its list."""
     TASKS_PLACED_FIRST = "tasks are placed before connectors, each on the worker with the fewest units, ties by id"
     """Shipped: connectors first, dealt in the order of the workers' initial counts of that kind."""
+    EAGER_STEP_STOPS = "a step from a cooperative to an eager round stops what the worker does not hold any more"
+    """Shipped: it goes on running beside the worker that got it (KAFKA-13816)."""
 
 
 @dataclass(frozen=True, slots=True)
