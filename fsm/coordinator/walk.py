@@ -35,8 +35,8 @@ from fsm.coordinator.ties import Ties
 SLACK_MS = 150
 STARTED_MS = 1_700_000_000_000
 """When walks begin: instants of a broker are never near 0, which means unknown."""
-MOST_EVENTS = 8
-"""How many timers and tasks of one step may come early or late."""
+MOST_TIMERS = 8
+"""How many timers may fire in one step."""
 HOST = "/127.0.0.1"
 UNSAID = {"group.min.session.timeout.ms": "3000"}
 """A setting of every recorded broker that the heads of the recordings leave out."""
@@ -188,35 +188,29 @@ class Walk:
                 yield replace(exact, config=replace(exact.config, group_consumer_assignment_interval_ms=other))
 
     def _background(self, start: Run, context: Context, until_ms: int) -> Iterator[Run]:
-        """What timers and tasks may have done by then: all that is due first, then less, then more."""
+        """What tasks and timers may have done by then; a task that is under way may be done now or in a later step."""
+        if resolutions(start.state):
+            now = replace(context, now_ms=STARTED_MS + until_ms)
+            yield from self._timers(start.then(handle_resolution(start.state, self.group, now)), context, until_ms)
+        yield from self._timers(start, context, until_ms)
+
+    def _timers(self, start: Run, context: Context, until_ms: int) -> Iterator[Run]:
+        """All timers that are due have fired; or fewer, or more, of those that are due at about that time."""
         runs = [start]
-        while len(runs) <= MOST_EVENTS:
-            following = self._event(runs[-1], context, STARTED_MS + until_ms + SLACK_MS)
-            if following is None:
+        while len(runs) <= MOST_TIMERS:
+            deadline_ms = next_deadline_ms(runs[-1].state)
+            if deadline_ms is None or deadline_ms > STARTED_MS + until_ms + SLACK_MS:
                 break
-            runs.append(following)
-        natural = self._due(runs, STARTED_MS + until_ms)
+            runs.append(runs[-1].then(handle_timer(runs[-1].state, replace(context, now_ms=deadline_ms))))
+        natural, must = (_due(runs, STARTED_MS + until_ms - slack) for slack in (0, SLACK_MS))
         yield runs[natural]
-        must = self._due(runs, STARTED_MS + until_ms - SLACK_MS)
         yield from (run._replace(is_natural=False) for i, run in enumerate(runs) if must <= i != natural)
 
-    def _event(self, run: Run, context: Context, latest_ms: int) -> Run | None:
-        """The next task that is done or timer that fires, if that may be by then."""
-        if resolutions(run.state):
-            return run.then(handle_resolution(run.state, self.group, replace(context, now_ms=latest_ms - SLACK_MS)))
-        deadline_ms = next_deadline_ms(run.state)
-        if deadline_ms is None or deadline_ms > latest_ms:
-            return None
-        return run.then(handle_timer(run.state, replace(context, now_ms=deadline_ms)))
 
-    def _due(self, runs: list[Run], now_ms: int) -> int:
-        """How many of the events come before the clock says so."""
-        return sum(_is_due(run.state, now_ms) for run in runs[:-1])
-
-
-def _is_due(state: Coordinator, now_ms: int) -> bool:
-    deadline_ms = next_deadline_ms(state)
-    return bool(resolutions(state)) or (deadline_ms is not None and deadline_ms <= now_ms)
+def _due(runs: Sequence[Run], now_ms: int) -> int:
+    """How many of the timers between these runs are due by then."""
+    deadlines = (next_deadline_ms(run.state) for run in runs[:-1])
+    return sum(deadline_ms is not None and deadline_ms <= now_ms for deadline_ms in deadlines)
 
 
 def handled_ms(recorded: RecordedStep) -> int:
