@@ -9,8 +9,8 @@ import pytest
 from fsm.errors import InputError
 from fsm.render import SHIPPED
 from fsm.render.diagrams import Difference, differences, drawings
-from fsm.table import Table
 from fsm.scenario.pictures import shipped_pictures
+from fsm.table import Table
 from fsm.tables import ALL
 
 TEXTS = ("dot", "mermaid", "plantuml", "markdown")
@@ -23,7 +23,7 @@ def fill(folder: Path, table: Table) -> None:
 
 
 def test_the_projects_diagrams_are_current() -> None:
-    """Every table and every picture beside them is drawn as it is now, and nothing else lies in `diagrams/`; if not: make diagrams."""
+    """Tables and pictures are drawn as they are now, and nothing else lies in `diagrams/`; if not: make diagrams."""
     assert differences(FOLDER, ALL, SHIPPED, whole=True, further=dict(shipped_pictures())) == []
 
 
