@@ -18,6 +18,7 @@ from fsm.coordinator.consumer_group import ConsumerGroup, Resolution
 from fsm.coordinator.context import Context
 from fsm.coordinator.dialect import Choice
 from fsm.coordinator.group_metadata import SubscribedMetadata
+from fsm.coordinator.hash_order import state_order, string_hash
 from fsm.coordinator.members import AWAY, GroupMember
 from fsm.coordinator.messages import Answer
 from fsm.coordinator.records import Record, RecordType, ResolvedRegularExpression
@@ -156,6 +157,26 @@ def _write_regexes(draft: Draft) -> None:
     draft.group = replace(draft.group, regexes=draft.group.regexes.merged(draft.regexes))
 
 
+def _write_converted_group(draft: Draft) -> None:
+    """Epochs of a group that was a classic one, and what its topics look like, in releases that fill that in."""
+    if draft.group.has_metadata_record:
+        draft.records.append(write.metadata_record(draft.group))
+    draft.records.extend((write.epoch_record(draft.group), write.target_epoch_record(draft.group)))
+
+
+def _remove_group_records(draft: Draft) -> None:
+    """The end of a type 4 is written whether or not there was one."""
+    draft.records.append(write.group_tombstone(RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA, draft.group_id))
+    for pattern in state_order(draft.stored.regexes, string_hash):
+        draft.records.append(write.regex_tombstone(draft.group_id, pattern))
+    draft.records.append(write.group_tombstone(RecordType.CONSUMER_GROUP_PARTITION_METADATA, draft.group_id))
+    draft.records.append(write.group_tombstone(RecordType.CONSUMER_GROUP_METADATA, draft.group_id))
+
+
+def _done_by_classic_group(draft: Draft) -> None:
+    """The classic group that takes the place begins with a row of its own table."""
+
+
 def _done_by_members(draft: Draft) -> None:
     """`move_target` has moved the entry; the copy's own row writes it."""
 
@@ -170,6 +191,11 @@ _GROUP_EFFECTS: Mapping[object, Callable[[Draft], None]] = {
     GroupEffect.SET_METADATA_DEADLINE: _set_metadata_deadline,
     GroupEffect.CLEAR_METADATA_DEADLINE: _clear_metadata_deadline,
     GroupEffect.RESOLVE_REGEXES: _resolve_regexes,
+    GroupEffect.WRITE_CONVERTED_GROUP: _write_converted_group,
+    GroupEffect.REMOVE_GROUP_RECORDS: _remove_group_records,
+    GroupEffect.CREATE_CLASSIC_GROUP: _done_by_classic_group,
+    GroupEffect.REBALANCE_CLASSIC_GROUP: _done_by_classic_group,
+    GroupEffect.CREATE_EMPTY_CLASSIC_GROUP: _done_by_classic_group,
 }
 
 
