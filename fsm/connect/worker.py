@@ -4,8 +4,9 @@
 rows are those of the table `connect-worker`; what decides which row is here and in `answers`, what a row orders is in
 `orders`. Time passes by `Tick`, which the embedding gives at `due_ms`.
 
-Two rows of the table are not reached from here: a delay that is over when its sync arrives (it takes a thread that
-dawdles), and a failed assignment that the herder gets to see (never recorded).
+Five events of the table do not come from here: a delay that is over as soon as its sync has been dealt with (two of
+them; it takes a thread that dawdles), a failed assignment that the herder gets to see (two; never recorded), and an
+assignor that raises, which ours does not.
 
 Source: `DistributedHerder`, `WorkerCoordinator`, `AbstractCoordinator` of apache/kafka at 1eb7644, with the corrections
 of recorded 4.3.1 workers.
