@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from fsm.coordinator import classic_group_answers, classic_group_timers, classic_protocol, heartbeat, subscriptions
 from fsm.coordinator import consumer_group_heartbeat as consumer
+from fsm.coordinator import offsets as committed
 from fsm.coordinator.classic_group import ClassicGroup
 from fsm.coordinator.consumer_group import ConsumerGroup, fresh
 from fsm.coordinator.context import Context, Image
@@ -27,6 +28,7 @@ from fsm.coordinator.frozen import FrozenMap
 from fsm.coordinator.heartbeat import JOINING
 from fsm.coordinator.members import AWAY
 from fsm.coordinator.messages import Answer, Refused, Request, error_name
+from fsm.coordinator.offsets import NO_OFFSETS, Offsets
 from fsm.coordinator.step import Step
 from fsm.errors import InputError
 from fsm.kafka.error_codes import ErrorCode
@@ -41,6 +43,7 @@ class Coordinator:
     """The state of one coordinator."""
 
     groups: FrozenMap[str, Group] = NO_GROUPS
+    offsets: Offsets = NO_OFFSETS
     topics_added_version: int = -1
     """Version of the last metadata image that brought new topics; -1 before the first update."""
 
@@ -123,6 +126,27 @@ def _classic_refusal(request: Request, code: ErrorCode, _message: str) -> Mappin
     return classic_group_answers.refusal(request, code)
 
 
+def _offset_commit(state: Coordinator, request: Request, context: Context) -> Step[Coordinator]:
+    group_id = request.body["group_id"]
+    group, records, body = committed.commit(state.groups.get(group_id), request, context)
+    after = state if group is None else state.having(group)
+    answers = (Answer(request.token, body),)
+    return Step(replace(after, offsets=committed.applied(state.offsets, records)), answers, records)
+
+
+def _commit_refusal(request: Request, code: ErrorCode, _message: str) -> Mapping[str, Any]:
+    return committed.commit_refusal(request, code)
+
+
+def _offset_fetch(state: Coordinator, request: Request, context: Context) -> Step[Coordinator]:
+    body = committed.fetch(state.groups, state.offsets, request, context)
+    return Step(state, (Answer(request.token, body),))
+
+
+def _fetch_refusal(_request: Request, code: ErrorCode, _message: str) -> Mapping[str, Any]:
+    return {"groups": [], "error_code": error_name(code)}
+
+
 _CLASSIC = Api(_of_classic_member, _classic_refusal)
 
 APIS: Mapping[str, Api] = {
@@ -131,6 +155,8 @@ APIS: Mapping[str, Api] = {
     "SyncGroup": _CLASSIC,
     "Heartbeat": _CLASSIC,
     "LeaveGroup": _CLASSIC,
+    "OffsetCommit": Api(_offset_commit, _commit_refusal),
+    "OffsetFetch": Api(_offset_fetch, _fetch_refusal),
 }
 
 

@@ -147,6 +147,8 @@ class Members(Mapping[str, GroupMember]):
     """Members in STABLE by their epoch."""
     holders: FrozenMap[Partition, int] = NO_HOLDERS
     """The member epoch of each partition's holder."""
+    most: int = 0
+    """How many members there were at most: the order of the coordinator's map hangs on it."""
 
     @classmethod
     def of(cls, members: Iterable[GroupMember]) -> Members:
@@ -178,7 +180,7 @@ class Members(Mapping[str, GroupMember]):
 
     def in_order(self) -> list[str]:
         """Member ids as the coordinator walks its map of them."""
-        return state_order(self.by_id, string_hash)
+        return state_order(self.by_id, string_hash, self.most)
 
     def partition_epoch(self, topic_id: TopicId, partition: int) -> int:
         """The member epoch of the partition's holder, -1 where nobody holds it."""
@@ -227,6 +229,7 @@ class Members(Mapping[str, GroupMember]):
             classic=self.classic + bool(new and new.is_classic) - bool(old and old.is_classic),
             settled=_counted(self.settled, _settled(old), _settled(new)),
             holders=_registered(self.holders, old, new),
+            most=max(self.most, len(by_id)),
         )
 
 

@@ -107,8 +107,9 @@ def _compute_target(draft: Draft, change: Change, group_epoch: int) -> None:
     if not targets.is_due(draft.group, group_epoch, draft.context):
         return
     typed = draft.group if draft.metadata is not None else draft.stored
-    target = targets.computed(draft.group, change.assignor, typed.is_homogeneous, draft.context)
-    draft.targets = targets.changed(draft.group, target)
+    order = targets.walked(draft.stored, draft.group)
+    target = targets.computed(draft.group, change.assignor, typed.is_homogeneous, order, draft.context)
+    draft.targets = targets.changed(draft.group, target, order)
 
 
 def _reconciled(draft: Draft, change: Change, owned: TopicPartitions | None, group_epoch: int) -> Decision:

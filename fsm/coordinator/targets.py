@@ -5,7 +5,7 @@ Source: sections 3.9 and 7.1 of the coordinator reference; `TargetAssignmentBuil
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from fsm.coordinator.assignors import Assignments, GroupSpec, MemberSpec, PartitionAssignorError
 from fsm.coordinator.consumer_group import ConsumerGroup
@@ -27,9 +27,11 @@ def is_due(group: ConsumerGroup, group_epoch: int, context: Context) -> bool:
     return context.now_ms >= group.target_time_ms + interval_ms
 
 
-def computed(group: ConsumerGroup, assignor: str, homogeneous: bool, context: Context) -> Assignments:
-    """The whole target. Raises `Refused` where the assignor fails."""
-    spec = GroupSpec(_members(group, context), _topics(context), homogeneous)
+def computed(
+    group: ConsumerGroup, assignor: str, homogeneous: bool, order: Iterable[str], context: Context
+) -> Assignments:
+    """The whole target, for members in this order. Raises `Refused` where the assignor fails."""
+    spec = GroupSpec(_members(group, order, context), _topics(context), homogeneous)
     try:
         found = context.assignors[assignor](spec)
     except PartitionAssignorError as problem:
@@ -37,9 +39,17 @@ def computed(group: ConsumerGroup, assignor: str, homogeneous: bool, context: Co
     return context.adopt(assignor, spec, found) if context.adopt else found
 
 
-def _members(group: ConsumerGroup, context: Context) -> Mapping[str, MemberSpec]:
+def walked(stored: ConsumerGroup, group: ConsumerGroup) -> list[str]:
+    """The members of the group as an assignor sees them: those that are stored, then who came with this request."""
+    known = [member_id for member_id in stored.members.in_order() if member_id in group.members]
+    return map_order(
+        [*known, *(member_id for member_id in group.members if member_id not in stored.members)], string_hash
+    )
+
+
+def _members(group: ConsumerGroup, order: Iterable[str], context: Context) -> Mapping[str, MemberSpec]:
     found = {}
-    for member_id in map_order(group.members.in_order(), string_hash):
+    for member_id in order:
         member = group.members[member_id]
         found[member_id] = MemberSpec(
             group.topics_of(member, context.image),
@@ -54,8 +64,7 @@ def _topics(context: Context) -> Mapping[str, int]:
     return {topic.topic_id: topic.partitions for topic in context.image.topics.values()}
 
 
-def changed(group: ConsumerGroup, target: Assignments) -> dict[str, TopicPartitions]:
-    """The entries that differ from the group's, in the order of their records; a member left out has nothing."""
-    order = map_order(group.members.in_order(), string_hash)
+def changed(group: ConsumerGroup, target: Assignments, order: Iterable[str]) -> dict[str, TopicPartitions]:
+    """The entries that differ from the group's, in this order of their records; a member left out has nothing."""
     new = {member_id: target.get(member_id, ()) for member_id in order}
     return {member_id: part for member_id, part in new.items() if group.targets.get(member_id) != part}
