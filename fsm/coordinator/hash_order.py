@@ -56,10 +56,10 @@ def uuid_rank(topic_id: TopicId) -> tuple[int, int]:
     return _halves(topic_id)
 
 
-def map_order(keys: Iterable[Key], hash_code: Callable[[Key], int]) -> list[Key]:
-    """The keys, given in the order of their insertion, as a hash map walks them."""
+def map_order(keys: Iterable[Key], hash_code: Callable[[Key], int], table: int = SMALLEST_TABLE) -> list[Key]:
+    """The keys, given in the order of their insertion, as a hash map walks them that began with a table so large."""
     given = list(dict.fromkeys(keys))
-    mask = _table_size(len(given)) - 1
+    mask = _table_size(len(given), table) - 1
 
     def bucket(key: Key) -> int:
         code = hash_code(key)
@@ -68,9 +68,13 @@ def map_order(keys: Iterable[Key], hash_code: Callable[[Key], int]) -> list[Key]
     return sorted(given, key=bucket)
 
 
-def _table_size(entries: int) -> int:
+def fitting_table(entries: int) -> int:
+    """The table of a hash map that was made for so many entries, as the copy of another one is."""
+    return _table_size(entries, 1) if entries else SMALLEST_TABLE
+
+
+def _table_size(entries: int, size: int) -> int:
     """Tables double when they are three quarters full."""
-    size = SMALLEST_TABLE
     while 4 * entries > 3 * size:
         size *= 2
     return size

@@ -16,7 +16,7 @@ from fsm.coordinator.dialect import Choice
 from fsm.coordinator.draft import Draft, draft_of
 from fsm.coordinator.frozen import FrozenMap
 from fsm.coordinator.group_metadata import subscribed_metadata
-from fsm.coordinator.hash_order import map_order, string_hash
+from fsm.coordinator.hash_order import fitting_table, map_order, state_order, string_hash
 from fsm.coordinator.members import GroupMember
 from fsm.coordinator.records import ResolvedRegularExpression
 from fsm.coordinator.step import Step
@@ -80,14 +80,24 @@ def wants_resolution(draft: Draft, topics_added_version: int) -> bool:
 def resolution(draft: Draft, requested_by: str) -> Resolution:
     """What the background task will find: every subscribed regular expression over the topics of this moment."""
     image = draft.context.image
-    subscribed = map_order(sorted(draft.group.members.patterns), string_hash)
     found = {
         pattern: ResolvedRegularExpression(
             patterns.matching(pattern, image.topics), image.version, draft.context.now_ms
         )
-        for pattern in subscribed
+        for pattern in _walked(draft)
     }
     return Resolution(requested_by, FrozenMap(found))
+
+
+def _walked(draft: Draft) -> list[str]:
+    """The group's regular expressions in the order of the task's maps: a copy of the stored ones, then two more."""
+    stored = state_order(draft.stored.members.patterns, string_hash)
+    now = draft.group.members.patterns
+    copied = [*(pattern for pattern in stored if pattern in now), *(p for p in now if p not in stored)]
+    found = map_order(copied, string_hash, fitting_table(len(stored)))
+    for _ in range(2):
+        found = map_order(found, string_hash, fitting_table(len(found)))
+    return found
 
 
 def resolved(group: ConsumerGroup, context: Context) -> Step[ConsumerGroup]:
