@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from fsm.coordinator import records
 from fsm.coordinator.classic_group import ClassicGroup, ClassicGroupMember
 from fsm.coordinator.messages import Request, error_name
+from fsm.kafka.consumer_protocol import PROTOCOL_TYPE
 from fsm.kafka.error_codes import ErrorCode
 from fsm.tables.classic_group import State
 
@@ -76,6 +77,20 @@ def joined(group: ClassicGroup, member_id: str, leader: str, *, skip: bool = Fal
         "skip_assignment": skip,
         "member_id": member_id,
         "members": [_for_leader(group, member) for member in group.in_order()] if leads else [],
+    }
+
+
+def joined_mixed(member_id: str, generation: int, protocol: str) -> Mapping[str, Any]:
+    """A classic member of a consumer group joined: nobody leads, and nobody assigns."""
+    return {
+        "error_code": None,
+        "generation_id": generation,
+        "protocol_type": PROTOCOL_TYPE,
+        "protocol_name": protocol,
+        "leader": "",
+        "skip_assignment": False,
+        "member_id": member_id,
+        "members": [],
     }
 
 

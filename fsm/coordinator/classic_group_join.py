@@ -45,7 +45,7 @@ def join(
     `stored` says how storing the record went where a static member is replaced without a rebalance.
     """
     try:
-        _refuse_unreadable(request, context)
+        check_join(request, context)
     except Refused as refused:
         return Step(group, (_refusal(request, refused.code),))
     work = Work(group, context, request) if group else _created(request, context)
@@ -83,7 +83,8 @@ def _joined(work: Work, stored: ErrorCode) -> Work:
 # Checks, in their order
 
 
-def _refuse_unreadable(request: Request, context: Context) -> None:
+def check_join(request: Request, context: Context) -> None:
+    """What is checked before any group is looked at. Raises `Refused`."""
     refuse_blank_group(request)
     config, session_timeout_ms = context.config, request.body["session_timeout"]
     if not config.group_min_session_timeout_ms <= session_timeout_ms <= config.group_max_session_timeout_ms:
@@ -132,8 +133,8 @@ def refuse_stranger(group: ClassicGroup, member_id: str, instance_id: str | None
 
 def _unknown(work: Work, stored: ErrorCode) -> Work:
     request, instance_id = work.asked, work.asked.body.get("group_instance_id")
-    offered = _offered(request, f"{instance_id or request.client_id}-{request.fresh_id}")
-    work = replace(work, member_id=offered.member_id, offered=offered)
+    member = offered(request, f"{instance_id or request.client_id}-{request.fresh_id}")
+    work = replace(work, member_id=member.member_id, offered=member)
     holder = None if instance_id is None else work.group.static_member_id(instance_id)
     if holder is not None:
         return _replacing(replace(work, replaced=work.group.members[holder]), stored)
@@ -142,7 +143,7 @@ def _unknown(work: Work, stored: ErrorCode) -> Work:
     return _new(work)
 
 
-def _offered(request: Request, member_id: str) -> ClassicGroupMember:
+def offered(request: Request, member_id: str) -> ClassicGroupMember:
     """The member that the request describes; of two protocols of one name, the first counts."""
     body = request.body
     protocols: dict[str, bytes] = {}
@@ -188,10 +189,10 @@ def _replacing(work: Work, stored: ErrorCode) -> Work:
 
 def _swapped(work: Work) -> ClassicGroup:
     """The group as it will be, as far as the vote goes."""
-    group, offered = work.group, work.offered
-    if offered is None or work.replaced is None:
+    group, member = work.group, work.offered
+    if member is None or work.replaced is None:
         return group
-    return replace(group, members=group.members.without(work.replaced.member_id).set(offered.member_id, offered))
+    return replace(group, members=group.members.without(work.replaced.member_id).set(member.member_id, member))
 
 
 # Members with an id
@@ -200,7 +201,7 @@ def _swapped(work: Work) -> ClassicGroup:
 def _known(work: Work) -> Work:
     request, group = work.asked, work.group
     member_id, instance_id = request.body["member_id"], request.body.get("group_instance_id")
-    work = replace(work, member_id=member_id, offered=_offered(request, member_id))
+    work = replace(work, member_id=member_id, offered=offered(request, member_id))
     if member_id in group.given_ids:
         if instance_id is not None:  # Kafka's own word for it: only dynamic members are given ids
             raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR)

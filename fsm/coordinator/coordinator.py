@@ -17,7 +17,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from fsm.coordinator import classic_group_answers, classic_group_timers, classic_protocol, heartbeat, subscriptions
+from fsm.coordinator import (
+    classic_group_answers,
+    classic_group_timers,
+    classic_protocol,
+    heartbeat,
+    migration,
+    subscriptions,
+)
 from fsm.coordinator import consumer_group_heartbeat as consumer
 from fsm.coordinator import offsets as committed
 from fsm.coordinator.classic_group import ClassicGroup
@@ -79,6 +86,11 @@ def _consumer_group_heartbeat(state: Coordinator, request: Request, context: Con
     heartbeat.check(request, sent, context)
     if sent.leaves:
         return _consumer_group_leave(state, request, sent, context)
+    classic = state.groups.get(sent.group_id)
+    if isinstance(classic, ClassicGroup) and sent.member_epoch == JOINING:
+        version = state.topics_added_version
+        joined = migration.consumer_join(classic, request, sent, context, topics_added_version=version)
+        return joined.leading_to(state.having(joined.state))
     group = _consumer_group(state, sent, context)
     step = consumer.heartbeat(group, request, sent, context, topics_added_version=state.topics_added_version)
     return step.leading_to(state.having(step.state))
@@ -105,11 +117,11 @@ def _consumer_group_leave(
     group = _existing(state, sent.group_id)
     member = consumer.leaving_member(group, sent)
     if sent.instance_id is not None and sent.member_epoch == AWAY:
-        step = consumer.leave_for_a_while(group, member, request, context)
-    else:
-        answers = (heartbeat.answer(request, sent.member_id, sent.member_epoch),)
-        step = consumer.remove(group, (member.member_id,), Event.LEFT, context)._replace(answers=answers)
-    return step.leading_to(state.having(step.state))
+        away = consumer.leave_for_a_while(group, member, request, context)
+        return away.leading_to(state.having(away.state))
+    answer = heartbeat.answer(request, sent.member_id, sent.member_epoch)
+    step = migration.remove(group, (member.member_id,), Event.LEFT, context)
+    return step._replace(answers=(*step.answers, answer)).leading_to(state.having(step.state))
 
 
 def _heartbeat_refusal(_request: Request, code: ErrorCode, message: str) -> Mapping[str, Any]:
@@ -118,7 +130,8 @@ def _heartbeat_refusal(_request: Request, code: ErrorCode, message: str) -> Mapp
 
 def _of_classic_member(state: Coordinator, request: Request, context: Context) -> Step[Coordinator]:
     group_id = request.body.get("group_id", "")
-    step = classic_protocol.handle(state.groups.get(group_id), request, context)
+    group, version = state.groups.get(group_id), state.topics_added_version
+    step = classic_protocol.handle(group, request, context, topics_added_version=version)
     return step.leading_to(state.having(step.state) if step.state else state.without(group_id))
 
 
@@ -196,7 +209,7 @@ def _expired(state: Coordinator, group: Group, context: Context) -> Step[Coordin
     group = replace(group, timers=group.timers.cancelled(member_id, kind))
     if not consumer.expires(group, kind, member_id, timer):
         return Step(state.having(group))
-    step = consumer.remove(group, (member_id,), consumer.EXPIRED[kind], context)
+    step = migration.remove(group, (member_id,), consumer.EXPIRED[kind], context)
     return step.leading_to(state.having(step.state))
 
 

@@ -67,8 +67,17 @@ def change_of(draft: Draft, before: GroupMember, after: GroupMember, *, is_new: 
     return Change(before, after, is_new, regex, assignor, another)
 
 
-def progress(draft: Draft, change: Change, owned: TopicPartitions | None, *, topics_added_version: int) -> GroupMember:
+def progress(
+    draft: Draft,
+    change: Change,
+    owned: TopicPartitions | None,
+    *,
+    topics_added_version: int,
+    ends_group: bool = False,
+) -> GroupMember:
     """The member afterwards, with the draft worked through up to it.
+
+    A request that `ends_group` as a consumer group computes no target, and reconciles only towards a current one.
 
     Raises `Refused` where the assignor fails, or the member cannot be trusted with what it reports.
     """
@@ -76,9 +85,11 @@ def progress(draft: Draft, change: Change, owned: TopicPartitions | None, *, top
     starts_resolution = subscriptions.wants_resolution(draft, topics_added_version)
     bumps = _bumps(draft, change)
     group_epoch = draft.group.epoch + bumps
-    _compute_target(draft, change, group_epoch)
-    decision = _reconciled(draft, change, owned, group_epoch)
-    member = replace(change.after, current=decision.member)
+    if not ends_group:
+        _compute_target(draft, change, group_epoch)
+    is_stale = ends_group and draft.stored.target_epoch < group_epoch
+    decision = None if is_stale else _reconciled(draft, change, owned, group_epoch)
+    member = change.after if decision is None else replace(change.after, current=decision.member)
     draft.keep(member)
     if starts_resolution:
         draft.resolution = subscriptions.resolution(draft, member.member_id)
@@ -143,7 +154,13 @@ def _subscribed(draft: Draft, member: GroupMember) -> frozenset[str]:
 
 
 def _obey(
-    draft: Draft, change: Change, decision: Decision, member: GroupMember, *, bumps: bool, starts_resolution: bool
+    draft: Draft,
+    change: Change,
+    decision: Decision | None,
+    member: GroupMember,
+    *,
+    bumps: bool,
+    starts_resolution: bool,
 ) -> None:
     """The rows of the tables, in the order of their records."""
     before = change.before.current.state
@@ -152,7 +169,8 @@ def _obey(
     elif change.after.metadata != change.before.metadata:
         draft.on_member(before, Event.UPDATED, change.after)
     _tell_group(draft, change, bumps)
-    draft.on_member(before, decision.event, member)
+    if decision is not None:
+        draft.on_member(before, decision.event, member)
     if draft.metadata is not None and not bumps:
         draft.on_group(GroupEvent.METADATA_UNCHANGED)
     if starts_resolution:
