@@ -80,7 +80,8 @@ class Draft:
 
     def keep(self, member: GroupMember) -> None:
         """The group has this member, new or changed."""
-        self.group = self.group.with_member(member, self.context.dialect)
+        if self.group.members.by_id.get(member.member_id) is not member:
+            self.group = self.group.with_member(member, self.context.dialect)
 
     def done(self, answers: tuple[Answer, ...] = ()) -> Step[ConsumerGroup]:
         """The step. Raises `FsmError` where epochs and members contradict the rows that were taken."""

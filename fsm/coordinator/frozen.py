@@ -75,6 +75,11 @@ class FrozenMap(Mapping[K, V]):
         return _of(left)
 
 
+def taken(entries: dict[K, V]) -> FrozenMap[K, V]:
+    """A map of this dict itself, which nobody may change from now on; saves the copy."""
+    return _of(entries)
+
+
 def _of(entries: dict[K, V]) -> FrozenMap[K, V]:
     """A map that takes the dict over instead of copying it once more."""
     made: FrozenMap[K, V] = FrozenMap.__new__(FrozenMap)

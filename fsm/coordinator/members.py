@@ -9,11 +9,11 @@ Source: section 1 of the coordinator reference; `ConsumerGroup` and `ConsumerGro
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 from fsm.coordinator import records
-from fsm.coordinator.frozen import FrozenMap
+from fsm.coordinator.frozen import FrozenMap, taken
 from fsm.coordinator.hash_order import state_order, string_hash
 from fsm.coordinator.reconciliation import FREE, CurrentAssignment, Partition
 from fsm.kafka.assignment import TopicId, TopicPartitions, topic_partitions
@@ -95,7 +95,7 @@ def _counted(counts: Counts[Name], lost: Iterable[Name], gained: Iterable[Name])
             del found[name]
     for name in gained:
         found[name] = found.get(name, 0) + 1
-    return FrozenMap(found)
+    return taken(found)
 
 
 def _vote(member: GroupMember | None) -> tuple[str, ...]:
@@ -218,10 +218,9 @@ class Members(Mapping[str, GroupMember]):
         by_id: FrozenMap[str, GroupMember],
         static: FrozenMap[str, str],
     ) -> Members:
-        return replace(
-            self,
-            by_id=by_id,
-            static=static,
+        return Members(
+            by_id,
+            static,
             votes=_counted(self.votes, _vote(old), _vote(new)),
             names=_counted(self.names, _names(old), _names(new)),
             patterns=_counted(self.patterns, _pattern(old), _pattern(new)),
@@ -237,6 +236,8 @@ def _registered(
     holders: FrozenMap[Partition, int], old: GroupMember | None, new: GroupMember | None
 ) -> FrozenMap[Partition, int]:
     """What the old member held is free, if it was registered at its epoch; what the new one holds is its own."""
+    if old and new and old.current == new.current:
+        return holders
     before = dict.fromkeys(old.current.held, old.epoch) if old else {}
     after = dict.fromkeys(new.current.held, new.epoch) if new else {}
     if before == after:
@@ -248,7 +249,7 @@ def _registered(
     for partition, epoch in after.items():
         if found.get(partition, FREE) < epoch or partition not in found:
             found[partition] = epoch
-    return FrozenMap(found)
+    return taken(found)
 
 
 NOBODY = Members()

@@ -23,6 +23,7 @@ from fsm.coordinator.reconciliation import Decision, reconcile
 from fsm.coordinator.subscriptions import RegexChange
 from fsm.kafka.assignment import TopicPartitions
 from fsm.kafka.error_codes import ErrorCode
+from fsm.table import Symbol
 from fsm.tables.consumer_group import Event as GroupEvent
 from fsm.tables.consumer_group import State as GroupState
 from fsm.tables.consumer_group_member import Event, State
@@ -89,7 +90,9 @@ def progress(
         _compute_target(draft, change, group_epoch)
     is_stale = ends_group and draft.stored.target_epoch < group_epoch
     decision = None if is_stale else _reconciled(draft, change, owned, group_epoch)
-    member = change.after if decision is None else replace(change.after, current=decision.member)
+    member = change.after
+    if decision is not None and decision.member is not member.current:
+        member = replace(member, current=decision.member)
     draft.keep(member)
     if starts_resolution:
         draft.resolution = subscriptions.resolution(draft, member.member_id)
@@ -177,7 +180,7 @@ def _obey(
         draft.on_group(GroupEvent.REGEX_RESOLUTION_DUE)
 
 
-_REASONS: Mapping[str, Mapping[GroupState, GroupEvent]] = {
+_REASONS: Mapping[str, Mapping[Symbol, GroupEvent]] = {
     reason: {
         state: GroupEvent[f"{reason}_{suffix}"]
         for state, suffix in (
@@ -200,15 +203,22 @@ _REASONS: Mapping[str, Mapping[GroupState, GroupEvent]] = {
 
 
 def _tell_group(draft: Draft, change: Change, bumps: bool) -> None:
-    epoch = draft.group.epoch + bumps
-    target_epoch = draft.group.target_epoch if draft.targets is None else epoch
-    leads_to = replace(draft.group, epoch=epoch, target_epoch=target_epoch).state
+    leads_to = _leads_to(draft, bumps)
     reason = _reason(change, bumps)
     if draft.state is GroupState.EMPTY and not bumps and draft.targets is not None:
         # Emptied before 4.4, its target epoch is behind (F4): the row of a join that bumps nothing computes no target.
         draft.on_group(GroupEvent.UNSUBSCRIBED_JOINED_TARGET_STALE)
         reason = "HEARTBEAT"
     draft.on_group(_REASONS[reason][leads_to])
+
+
+def _leads_to(draft: Draft, bumps: bool) -> Symbol:
+    """The group's state with the new epochs."""
+    if not bumps and draft.targets is None:
+        return draft.group.state
+    epoch = draft.group.epoch + bumps
+    target_epoch = draft.group.target_epoch if draft.targets is None else epoch
+    return replace(draft.group, epoch=epoch, target_epoch=target_epoch).state
 
 
 def _reason(change: Change, bumps: bool) -> str:
