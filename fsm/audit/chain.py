@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from fsm.audit.conformance import initial
 from fsm.audit.life import Living
@@ -63,7 +64,9 @@ class Chain:
 
     def _take(self, link: Link) -> Iterator[Hop]:
         waiting, link.waiting = link.waiting, []
-        several = self.living.shuffled or len({seen.place.file for seen in waiting}) > 1
+        several = self.living.shuffled or any(
+            not self.living.unbroken(a.place.file, b.place.file) for a, b in pairwise(waiting)
+        )
         for seen in (_in_chain(link.state, waiting) or waiting) if several else waiting:
             yield self._hop(seen, link, sure=bool(seen.record.state) or not several)
             link.moved = link.moved or not (link.file == "" or self.living.unbroken(link.file, seen.place.file))

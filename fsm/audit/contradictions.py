@@ -1,6 +1,7 @@
 """What the records of one member say that cannot all be true, though no step of its table is wrong.
 
 * An epoch or generation that goes backwards within one membership, or a generation that was agreed on and not joined.
+* A classic member of Java that learns, or is given, an assignment without having synced: one thread does both.
 * A member of the consumer protocol that has another id for a while: clients choose it once.
 * A poll timeout after which the member did not leave: both are one action of one thread. Members of librdkafka are
   the exception in the consumer protocol: they leave when the application polls again.
@@ -18,6 +19,7 @@ from fsm.audit.findings import Finding, FindingKind, finding
 from fsm.audit.life import LIBRDKAFKA, Living
 from fsm.audit.limits import REORDER_MS, SETTLED_MS
 from fsm.audit.rows import Place, Seen
+from fsm.tables.classic_member import TABLE as CLASSIC
 from fsm.trace import Kind, TraceRecord
 
 
@@ -33,6 +35,8 @@ class Contradictions:
         self.identity = ""
         self.steps = False
         """The log prints steps."""
+        self.at: tuple[str, Place] | None = None
+        """The state of a classic member, and the step that led there."""
         self.expired: tuple[int, Place] | None = None
         """A poll timeout that nothing followed yet."""
 
@@ -98,6 +102,7 @@ class Contradictions:
     def _transition(self, seen: Seen) -> Iterator[Finding]:
         record, place = seen
         self.steps = True
+        self.at = (record.next_state, place) if record.machine == CLASSIC.name else None
         yield from self._strict(seen)
         if not record.member_id or not record.state:
             return
@@ -110,6 +115,18 @@ class Contradictions:
                 f"{self.living.member} is {self.identity}, but a step of it names {record.member_id}",
                 [place],
             )
+
+    def _assigned(self, seen: Seen) -> Iterator[Finding]:
+        record, place = seen
+        if self.at is None or self.at[0] == "STABLE" or not self.living.unbroken(self.at[1].file, place.file):
+            return
+        (state, since), self.at = self.at, None
+        yield self._finding(
+            record.ts_ms,
+            record.ts_ms,
+            f"{self.living.member} got an assignment while it was {state}; lines are missing",
+            [since, place],
+        )
 
     # -- poll timeouts ----------------------------------------------------------------------------------
 
@@ -176,5 +193,8 @@ _STEPS: dict[Kind, Callable[[Contradictions, Seen], Iterator[Finding]]] = {
     Kind.MEMBER_ID: Contradictions._reset,
     Kind.LEAVE_SENT: Contradictions._reset,
     Kind.LEFT: Contradictions._reset,
+    Kind.TARGET: Contradictions._assigned,
+    Kind.RECONCILING: Contradictions._assigned,
+    Kind.ASSIGN_BEGIN: Contradictions._assigned,
     Kind.POLL_EXPIRED: Contradictions._expires,
 }

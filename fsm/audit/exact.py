@@ -7,6 +7,9 @@ their order is not known: what looks wrong waits for `REORDER_MS` before it is, 
 * A partition dropped while no callback runs went without one, unless a revoked callback begins within that time.
 * A partition dropped that was not owned, and added within that time, was added first: it is not owned.
 * A partition added that was owned, and dropped within that time, was dropped first: it is owned on.
+
+The application is told of as many partitions as are added and dropped afterwards, unless a fatal error takes them: what
+it was told of must be what it owns when it has been closed.
 """
 
 from __future__ import annotations
@@ -14,11 +17,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from fsm.audit.findings import Cause
+from fsm.audit.findings import Cause, FindingKind
 from fsm.audit.holdings import Holdings, Told
 from fsm.audit.life import Living
 from fsm.audit.limits import REORDER_MS
 from fsm.audit.rows import Ended, Interval, Place, Seen
+from fsm.audit.turns import counted
 from fsm.trace import Kind, Partition, by_partition
 
 
@@ -46,6 +50,10 @@ class Exact:
         """Partitions that seem dropped without a callback."""
         self.dropped_unowned: dict[Partition, Seen] = {}
         self.added_owned: dict[Partition, Seen] = {}
+        self.told: int | None = 0
+        """How many partitions the callbacks so far leave the application with; None after a silent drop."""
+        self.balanced_ms = living.start_ms
+        """When that was last what it owned."""
 
     def see(self, seen: Seen) -> Told:
         """The rows that end with this record."""
@@ -121,6 +129,7 @@ class Exact:
 
     def _assign_begin(self, seen: Seen) -> Told:
         self.holdings.told = True
+        self._count(counted(seen.record), seen.record.ts_ms)
         begun_ms = self.callback.start_ms if self.callback is not None else seen.record.ts_ms
         if self.callback is not None and (self.living.in_order or seen.record.ts_ms - begun_ms > REORDER_MS):
             self.callback.over_ms = seen.record.ts_ms
@@ -135,6 +144,9 @@ class Exact:
     def _begins(self, seen: Seen, kind: Ended) -> Told:
         record, place = seen
         self.holdings.told = True
+        if self.living.in_order:
+            yield from self._silent_drops()
+        self._count(-counted(record), record.ts_ms)
         yield from self._forget()
         void = self.holdings.void
         self.callback = _Callback(kind, record.ts_ms, place, void.cause if void else self.holdings.cause)
@@ -143,6 +155,12 @@ class Exact:
             found = replace(interval, ended=kind)
             self.callback.dropped.append(found)
             yield found
+
+    def _count(self, more: int, ts_ms: int) -> None:
+        """A callback tells of that many more, or less, partitions."""
+        if self.told is not None:
+            self.balanced_ms = ts_ms if self.told == len(self.holdings.owned) else self.balanced_ms
+            self.told += more
 
     def _lost_decided(self, seen: Seen) -> Told:
         """What goes now goes under a lost callback, if one begins at all; that may stand just before."""
@@ -156,6 +174,7 @@ class Exact:
         explained, self.silent = self.silent, []
         yield from (replace(interval, ended=Ended.CLOSED) for interval in explained)
         yield from self._forget()
+        yield from self._unbalanced(seen)
         yield from self.holdings.release(list(self.holdings.owned), record.ts_ms, place, Ended.CLOSED)
 
     # -- findings ---------------------------------------------------------------------------------------
@@ -165,8 +184,24 @@ class Exact:
         gone, self.silent = self.silent, []
         yield from gone
         if gone:
+            self.told = None
             partitions = by_partition((i.topic, i.partition) for i in gone)
             yield self.holdings.never_told(partitions, gone[0].end_ms, [i.end for i in gone])
+
+    def _unbalanced(self, closed: Seen) -> Told:
+        """What the application was told of is not what it was given and what was taken from it."""
+        owned, told = by_partition(self.holdings.owned), self.told
+        judged = self.holdings.told and self.living.whole_start and self.living.in_order
+        if judged and told is not None and told != len(owned):
+            yield self.holdings.finding(
+                FindingKind.ILLEGAL_TRANSITION,
+                self.balanced_ms,
+                closed.record.ts_ms,
+                summary=f"the callbacks of {self.living.member} leave it with {told} partitions, the lines that add "
+                f"and drop them with {len(owned)}; lines are missing, or stand there twice",
+                partitions=owned,
+                places=[closed.place],
+            )
 
     def _never_added(self, partitions: list[Partition]) -> Told:
         """Partitions that were dropped, not owned, and not added in the same moment."""

@@ -21,8 +21,8 @@ from fsm.audit.member import Row, fold
 from fsm.audit.mixed import separate
 from fsm.audit.rows import Hop, Interval, Life, Place, Seen, Turn, Want
 from fsm.logs import Format, formats
+from fsm.logs.entries import first_line, records_of
 from fsm.logs.pieces import WHOLE, Piece, PieceReader, is_gzip
-from fsm.trace import TraceRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +68,6 @@ class Audit:
     read: Read
 
 
-TEXT_LIMIT = 400
-"""Characters of a line that a finding shows."""
-
-
 def audit_files(paths: Iterable[Path], options: Options | None = None) -> Audit:
     """The audit of some log files. Raises OSError for a file that cannot be read."""
     options = options or Options()
@@ -94,7 +90,8 @@ def audit_records(read: Read, limits: Limits) -> Audit:
         findings += judge(group, its, limits)
     findings += illegal_transitions(hops)
     return Audit(
-        findings=[_with_text(f, read.lines) for f in in_order(findings)],
+        # Two machines of one member may be stuck at once in states of one name: that is said once.
+        findings=list(dict.fromkeys(_with_text(f, read.lines) for f in in_order(findings))),
         rows=judged,
         hops=hops,
         coverage=[c for own in judged.values() for c in coverage(own)],
@@ -113,22 +110,13 @@ def read_files(paths: Iterable[Path], options: Options) -> Read:
         for entry in reader.entries():
             read.entries += 1
             place = Place(str(path), entry.offset)
-            found = _parse(entry.format, entry.data, options.zone)
+            found = records_of(entry, options.zone)
             if found is None:
                 read.not_understood[str(path)] += 1
             elif found:
                 read.seen.extend(Seen(record, place) for record in found)
-                text = entry.data.split(b"\n", 1)[0][:TEXT_LIMIT].decode("utf-8", "replace")
-                read.lines[place] = Line(entry.number, text)
+                read.lines[place] = Line(entry.number, first_line(entry.data))
     return read
-
-
-def _parse(format_: Format | None, data: bytes, zone: tzinfo) -> Sequence[TraceRecord] | None:
-    if format_ is None:
-        return None if data.strip() else ()
-    if not format_.candidate.search(data):
-        return ()
-    return format_.parse(data.decode("utf-8", "replace"), zone)
 
 
 def _by_member(seen: Iterable[Seen], keys: dict[Source, Key]) -> Iterator[tuple[Key, Iterable[Seen]]]:

@@ -58,15 +58,15 @@ class Turns:
         return iter(())
 
     def _revoke(self, seen: Seen) -> Iterator[Turn]:
-        self._begin(seen, "left" if self.living.closing_ms is not None else "").removed += _partitions(seen.record)
+        self._begin(seen, "left" if self.living.closing_ms is not None else "").removed += counted(seen.record)
         return iter(())
 
     def _lose(self, seen: Seen) -> Iterator[Turn]:
-        self._begin(seen, "lost").removed += _partitions(seen.record)
+        self._begin(seen, "lost").removed += counted(seen.record)
         return iter(())
 
     def _assign(self, seen: Seen) -> Iterator[Turn]:
-        self._begin(seen, "").added += _partitions(seen.record)
+        self._begin(seen, "").added += counted(seen.record)
         yield from self._finish(seen.record.ts_ms)
 
     def _transition(self, seen: Seen) -> Iterator[Turn]:
@@ -94,10 +94,10 @@ class Turns:
             )
 
 
-def _partitions(record: TraceRecord) -> int:
-    """How many a callback is about; librdkafka counts them and does not name them."""
-    counted = _COUNTED.match(record.detail)
-    return int(counted[1]) if counted else len(record.partitions)
+def counted(record: TraceRecord) -> int:
+    """How many partitions a callback is about; librdkafka counts them and does not name them."""
+    found = _COUNTED.match(record.detail)
+    return int(found[1]) if found else len(record.partitions)
 
 
 _COUNTED = re.compile(r"(\d{1,9}) partition\(s\)", re.ASCII)

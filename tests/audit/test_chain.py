@@ -106,3 +106,15 @@ def test_a_closed_consumer_has_left(log):
     (found,) = log.rows(Finding)
     assert (found.kind, found.start_ms) == (FindingKind.ILLEGAL_TRANSITION, 5000)
     assert "STABLE" in found.summary
+
+
+def test_rotated_files_are_in_order_though_they_meet_in_one_moment(log):
+    """The step back to STABLE is missing; the rest would make a chain in another order."""
+    log(0, Kind.STARTED, file="a.log.1")
+    ring = [("STABLE", "RECONCILING"), ("RECONCILING", "ACKNOWLEDGING"), ("ACKNOWLEDGING", "STABLE")]
+    write(log, JOIN, files=("a.log.1",))
+    write(log, ring[:2], begin_ms=5000, files=("a.log.1",))
+    for i, (state, next_state) in enumerate(ring):
+        log.step(5110 + i, state, next_state, file="a.log.1" if i == 0 else "a.log")
+    (found,) = judged(log)
+    assert found.startswith("c was ACKNOWLEDGING and then left STABLE for RECONCILING; lines are missing")

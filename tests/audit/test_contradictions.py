@@ -109,3 +109,18 @@ def test_what_was_given_up_in_a_log_without_beginning_is_not_owned(log):
     log(0, Kind.HEARTBEAT_OK, epoch=3)(500, Kind.REVOKE_BEGIN, partitions=(("t", 0),))(510, Kind.REVOKE_END)
     log(900, Kind.REVOKE_BEGIN, partitions=(("t", 0),))
     assert [(f.kind, f.start_ms) for f in log.rows(Finding)] == [(FindingKind.CALLBACK_NOT_OWNED, 900)]
+
+
+@pytest.mark.parametrize("kind", [Kind.TARGET, Kind.RECONCILING, Kind.ASSIGN_BEGIN])
+def test_a_classic_member_syncs_before_it_has_an_assignment(log, kind):
+    """One thread does both, so the line of the sync is missing."""
+    for ts_ms, state in ((0, "PREPARING_REBALANCE"), (100, "COMPLETING_REBALANCE")):
+        log(ts_ms, Kind.TRANSITION, machine="classic-member", next_state=state)
+    log(200, kind)(210, Kind.ASSIGN_BEGIN)
+    assert said(log) == ["c got an assignment while it was COMPLETING_REBALANCE; lines are missing"]
+
+
+def test_a_classic_member_that_has_synced_gets_its_assignment(log):
+    """Nothing is missing."""
+    log(100, Kind.TRANSITION, machine="classic-member", next_state="STABLE")(110, Kind.TARGET)(120, Kind.ASSIGN_BEGIN)
+    assert said(log) == []

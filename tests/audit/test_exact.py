@@ -82,3 +82,37 @@ def test_without_a_listener_nothing_is_owed(new_log):
     )
     log(900, Kind.HEARTBEAT_OK)
     assert log.rows(Finding) == []
+
+
+def test_in_one_file_no_later_callback_explains_what_was_dropped(rdk):
+    """The revoked callback of t-0 is missing; that of t-1 begins within the same moment, but after it."""
+    rdk(500, Kind.DROPPED, partitions=(T0,))(501, Kind.REVOKE_BEGIN, detail="1 partition(s)")
+    rdk(900, Kind.DROPPED, partitions=(T1,))
+    (found,) = rdk.rows(Finding)
+    assert (found.kind, found.partitions) == (FindingKind.LOST_WITHOUT_CALLBACK, (T0,))
+
+
+@pytest.mark.parametrize(
+    ("counted", "dropped", "told"),
+    [(2, (T0, T1), None), (2, (T0,), "with 0 partitions, the lines that add and drop them with 1"),
+     (1, (T0, T1), "with 1 partitions, the lines that add and drop them with 0")],
+)  # fmt: skip
+def test_callbacks_count_what_is_added_and_dropped(rdk, counted, dropped, told):
+    """When the consumer has been closed both must come to the same."""
+    rdk(500, Kind.REVOKE_BEGIN, detail=f"{counted} partition(s)")
+    for partition in dropped:
+        rdk(501, Kind.DROPPED, partitions=(partition,))
+    found = rdk(9000, Kind.CLOSE_END).rows(Finding)
+    assert [(f.kind, f.start_ms, f.end_ms) for f in found] == (
+        [(FindingKind.ILLEGAL_TRANSITION, 500, 9000)] if told else []
+    )
+    assert all(told in f.summary for f in found)
+
+
+def test_what_is_added_late_may_be_revoked_before(rdk):
+    """librdkafka asks for positions first: a callback that takes partitions away can overtake what adds them."""
+    rdk(500, Kind.ASSIGN_BEGIN, detail="1 partition(s)")(600, Kind.REVOKE_BEGIN, detail="1 partition(s)")
+    rdk(700, Kind.ADDED, partitions=(("t", 2),))(701, Kind.DROPPED, partitions=(T1,))
+    rdk(800, Kind.REVOKE_BEGIN, detail="2 partition(s)")(801, Kind.DROPPED, partitions=(T0,))
+    rdk(801, Kind.DROPPED, partitions=(("t", 2),))(9000, Kind.CLOSE_END)
+    assert rdk.rows(Finding) == []
