@@ -13,7 +13,7 @@ give the recorded target in 3,984 of 3,995 computations of recorded walks of Kaf
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import TypeVar
 
@@ -83,19 +83,36 @@ def _table_size(entries: int, size: int) -> int:
 def state_order(keys: Iterable[Key], hash_code: Callable[[Key], int], most: int = 0) -> list[Key]:
     """The keys, given in the order of their insertion, as a map of the coordinator's state walks them.
 
-    `most` is how many it once had, if that were more: its table does not shrink.
+    `most` is how many it once had, if that were more: its table does not shrink. Keys of one slot are chained in the
+    order in which they came or a growing table found them, and walked from the last to the first.
     """
     given = list(dict.fromkeys(keys))
+    chained: list[Key] = []
     bits = 1
-    while 3 * max(len(given), most) > 4 << bits:
+    for full in _growth(max(most, len(given))):
+        chained += given[len(chained) : full]
+        chained.sort(key=_slot(hash_code, bits))
         bits += 1
+    chained += given[len(chained) :]
+    chained.reverse()
+    return sorted(chained, key=_slot(hash_code, bits))
 
+
+def _growth(entries: int) -> Iterator[int]:
+    """How many entries a table of two slots takes before it grows, then one of four, and so on."""
+    slots = 2
+    while 3 * entries > 4 * slots:
+        yield 4 * slots // 3
+        slots *= 2
+
+
+def _slot(hash_code: Callable[[Key], int], bits: int) -> Callable[[Key], int]:
     def slot(key: Key) -> int:
         code = hash_code(key)
         signed = code - (code >> 31 << 32)
         return (signed * FIBONACCI & 0xFFFFFFFFFFFFFFFF) >> 64 - bits
 
-    return sorted(given, key=slot)
+    return slot
 
 
 FIBONACCI = -7046029254386353131

@@ -29,9 +29,16 @@ def test_keys_come_bucket_by_bucket() -> None:
     assert topic_order(ids) == [ids[0], ids[2], ids[1]]
 
 
-def test_keys_of_one_bucket_keep_the_order_they_came_in() -> None:
-    """`Aa` and `BB` have the same hash code."""
-    assert (member_order(["Aa", "BB"]), member_order(["BB", "Aa"])) == (["Aa", "BB"], ["BB", "Aa"])
+def test_members_of_one_slot_are_walked_from_the_last_to_the_first() -> None:
+    """`Aa` and `BB` have the same hash code; Java's copy of the map keeps the order in which it met them."""
+    assert (member_order(["Aa", "BB"]), member_order(["BB", "Aa"])) == (["BB", "Aa"], ["Aa", "BB"])
+
+
+def test_a_growing_table_chains_keys_in_the_order_of_its_old_slots() -> None:
+    """The order is that of a downgrade of Kafka 4.4.0, whose first member becomes leader: both share a slot."""
+    met = ["gmigrate-11-m2", "fiCmvIAlQrmHZNVRMBKaow", "3xYxaJMATPuYRFdgMoCCwQ", "289dQRreSwq6G4qJQAm6Fw"]
+    walked = ["3xYxaJMATPuYRFdgMoCCwQ", "fiCmvIAlQrmHZNVRMBKaow", "gmigrate-11-m2", "289dQRreSwq6G4qJQAm6Fw"]
+    assert state_order(met, string_hash) == walked
 
 
 def test_the_coordinator_s_own_maps_spread_by_the_highest_bits() -> None:
