@@ -179,7 +179,7 @@ class ClassicSide:
             if next_ms > end_ms:
                 self.settle()
                 return
-        raise Restless(f"{TURNS_IN_ALL} heartbeats by {self.now_ms} ms; wait for less")
+        raise Restless(f"{TURNS_IN_ALL} turns by {self.now_ms} ms; wait for less")
 
     def _next_ms(self) -> int:
         due = [due_ms(self._member)]

@@ -244,7 +244,7 @@ class ConsumerSide:
             if next_ms > end_ms:
                 self.settle()
                 return
-        raise Restless(f"{TURNS_IN_ALL} turns of the loop by {self.now_ms} ms; wait for less")
+        raise Restless(f"{TURNS_IN_ALL} turns by {self.now_ms} ms; wait for less")
 
     def _next_ms(self) -> int:
         due = [NEVER if self._background.ended else self._background.next_turn_ms]

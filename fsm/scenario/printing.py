@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
 from itertools import zip_longest
 from textwrap import wrap
 
@@ -38,11 +39,12 @@ def _steps(found: Comparison) -> Iterator[str]:
 
 def _beside(ours: Step | None, other: Step | None) -> Iterator[str]:
     left, right = (step.lines if step is not None else () for step in (ours, other))
-    if left == right:
-        yield from (INDENT + line for line in left)
-        return
-    for a, b in zip_longest(_wrapped(left), _wrapped(right), fillvalue=""):
-        yield f"{INDENT}{a:<{WIDTH}}  | {b}".rstrip()
+    for tag, i, j, m, n in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
+        if tag == "equal":
+            yield from (INDENT + line for line in left[i:j])
+            continue
+        for a, b in zip_longest(_wrapped(left[i:j]), _wrapped(right[m:n]), fillvalue=""):
+            yield f"{INDENT}{a:<{WIDTH}}  | {b}".rstrip()
 
 
 def _wrapped(lines: Sequence[str]) -> list[str]:
@@ -57,7 +59,8 @@ def _said(difference: Difference, found: Comparison) -> str:
 
 
 def _verdict(found: Comparison) -> Iterator[str]:
-    steps = f"{len(found.ours.steps)} steps"
+    count = len(found.ours.steps)
+    steps = f"{count} step{'s' if count != 1 else ''}"
     if not found.differences:
         held = "no difference" if found.theirs else f"{found.ours.expectations} expectations, all met"
         yield f"{steps}, {held}"

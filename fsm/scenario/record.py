@@ -6,6 +6,9 @@ that are printed, and the arrows of a picture.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+
 from fsm.kafka.events import ApplicationEvent, BackgroundEvent
 from fsm.member.queues import InvokeListener
 from fsm.render.sequence import Arrow, Look
@@ -118,19 +121,19 @@ class Record:
             self.arrows.append(Arrow(self.lane, self.lane, text, Look.NOTE))
 
     def take(self) -> tuple[dict[str, str], tuple[str, ...], tuple[Arrow, ...]]:
-        """Fields, lines and arrows since the last time."""
+        """Fields, lines and arrows since the last time; what happens again and again is told once."""
         seen = {
             "transitions": words.listed(self.transitions),
             "sent": words.listed(map(words.api, self.requests)),
             **self._requests(),
             "committed": words.committed(self.requests),
             "callbacks": words.listed(self.callbacks),
-            "events": words.listed(self.events),
-            "effects": words.listed(self.effects),
+            "events": words.listed(event for event, _ in groupby(self.events)),
+            "effects": words.listed(effect for effect, _ in groupby(self.effects)),
             "returned": words.listed(self.returned),
             "raised": ", ".join(self.raised) or NOTHING,
         }
-        taken = seen, tuple(self.lines), tuple(self.arrows)
+        taken = seen, tuple(_counted(self.lines)), tuple(self.arrows)
         self._clear()
         return taken
 
@@ -140,3 +143,10 @@ class Record:
             for name, value in words.request_fields(request).items():
                 fields[f"sent {number} {name}"] = value
         return fields
+
+
+def _counted(lines: Iterable[str]) -> Iterator[str]:
+    """Lines that follow each other and are the same, as one."""
+    for line, same in groupby(lines):
+        count = len(list(same))
+        yield line if count == 1 else f"{line} ({count} times)"

@@ -123,7 +123,10 @@ def _paired(ours: Sequence[Step], theirs: Sequence[Step]) -> Iterator[tuple[Step
 
 
 def _fields_that_differ(ours: Mapping[str, str], theirs: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """A field such as `sent 1 member_epoch` is a detail of `sent`: of no interest where that differs already."""
+    differing: set[str] = set()
     for field in dict.fromkeys((*ours, *theirs)):
         mine, other = ours.get(field, NOTHING), theirs.get(field, NOTHING)
-        if mine != other:
+        if mine != other and field.partition(" ")[0] not in differing:
+            differing.add(field)
             yield field, mine, other
