@@ -53,6 +53,8 @@ class Coordinator:
     offsets: Offsets = NO_OFFSETS
     topics_added_version: int = -1
     """Version of the last metadata image that brought new topics; -1 before the first update."""
+    unstored: FrozenMap[str, Group] = NO_GROUPS
+    """Groups that are gone without a record: what is described is what is stored, so they show until one is written."""
 
     def having(self, group: Group) -> Coordinator:
         """With this group, new or changed."""
@@ -60,7 +62,10 @@ class Coordinator:
 
     def without(self, group_id: str) -> Coordinator:
         """Without the group of this id, if there is one."""
-        return replace(self, groups=self.groups.without(group_id))
+        if group_id not in self.groups:
+            return self
+        unstored = self.unstored.merged({group_id: self.groups[group_id]})
+        return replace(self, groups=self.groups.without(group_id), unstored=unstored)
 
 
 class Api(NamedTuple):
@@ -76,9 +81,16 @@ def handle(state: Coordinator, request: Request, context: Context) -> Step[Coord
         raise InputError(f"no API {request.api!r} of the group coordinator", remedy=f"one of {', '.join(APIS)}")
     api = APIS[request.api]
     try:
-        return api.handle(state, request, context)
+        return _stored(api.handle(state, request, context))
     except Refused as refused:
         return Step(state, (Answer(request.token, api.refusal(request, refused.code, refused.message)),))
+
+
+def _stored(step: Step[Coordinator]) -> Step[Coordinator]:
+    """A step that writes makes whatever happened before it visible."""
+    if not step.records or not step.state.unstored:
+        return step
+    return step.leading_to(replace(step.state, unstored=NO_GROUPS))
 
 
 def _consumer_group_heartbeat(state: Coordinator, request: Request, context: Context) -> Step[Coordinator]:
@@ -190,7 +202,7 @@ def handle_timer(state: Coordinator, context: Context) -> Step[Coordinator]:
     done = Step(state)
     while (due := _next_due(done.state, context.now_ms)) is not None:
         done = _expired(done.state, due, context).after(done)
-    return done
+    return _stored(done)
 
 
 def _next_due(state: Coordinator, now_ms: int) -> Group | None:
@@ -252,7 +264,7 @@ def _id(topic: Any) -> str | None:
 
 def describe(state: Coordinator, group_id: str, context: Context) -> Mapping[str, Any] | None:
     """What the describe APIs say about the group; None where nobody knows it."""
-    group = state.groups.get(group_id)
+    group = state.groups.get(group_id, state.unstored.get(group_id))
     if isinstance(group, ClassicGroup):
         return classic_group_answers.describe(group)
     return None if group is None else described(group, context)
