@@ -108,6 +108,28 @@ class Kind(StrEnum):
     """The application closes its consumer."""
     CLOSE_END = "close_end"
     """The consumer is closed."""
+    GROUP_EPOCH = "group_epoch"
+    """Coordinator: the group's epoch is `epoch` from here on."""
+    TARGET_COMPUTED = "target_computed"
+    """Coordinator: the target assignment for `epoch` was computed by the assignor in `detail`."""
+    MEMBER_STATE = "member_state"
+    """Coordinator: it counts the member in `next_state` at `epoch`, with `full` assigned and `revoked` still to be given
+    up; topics by their ids where the source knows no names."""
+    GROUP_STATE = "group_state"
+    """Coordinator: the group is one of `machine` and, where the source tells, in `next_state`; `epoch` is its epoch or
+    generation, `detail` the reason."""
+    UNITS_STARTED = "units_started"
+    """Connect: `partitions` run from here; the connector is the topic, a task its number, the instance -1."""
+    UNITS_STOPPING = "units_stopping"
+    """Connect: `partitions` were told to stop."""
+    UNITS_STOPPED = "units_stopped"
+    """Connect: `partitions` do not run any more."""
+    UNITS_FAILED = "units_failed"
+    """Connect: `partitions` failed, did not stop in time, or could not be started, as `event` says; see `detail`."""
+    CONFIG_TOPIC = "config_topic"
+    """Connect: the config topic says what `event` names of the connectors in `topics` or the tasks in `partitions`."""
+    SETTINGS = "settings"
+    """Connect: the `settings` of a process that has started."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,261 @@
+"""What the coordinator stored: records of `__consumer_offsets` as Kafka's tools print them.
+
+Three prints are read: JSON lines with one record each (fields `timestamp`, `type`, `key`, `value`), the record lines of
+DumpLogSegments with its offsets decoder, and the objects of the console formatters, which may follow one another on one
+line and tell no time. Records of groups become `TraceRecord`s of the thread `coordinator`; committed offsets, and share
+and streams groups, have no bearing. Topics of consumer groups are known by their ids.
+
+Source: sections 8.2, 8.3 and 8.8 of the coordinator reference.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64decode
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import tzinfo
+from typing import Any
+
+from fsm.errors import FsmError
+from fsm.kafka.consumer_protocol import decode_assignment
+from fsm.logs import Format
+from fsm.logs.broker import CLASSIC, CONSUMER, MEMBER, THREAD
+from fsm.trace import DETAIL_LIMIT, Kind, Partition, TraceRecord, by_partition
+
+Fields = Mapping[str, Any]
+Records = tuple[TraceRecord, ...]
+
+STATES = ("STABLE", "UNREVOKED_PARTITIONS", "UNRELEASED_PARTITIONS")
+"""By their codes in records of type 8."""
+OTHERS = frozenset({0, 1, 4, 9, *range(10, 24)})
+"""Types that say nothing of a group's rebalances: offsets, topics, regular expressions, share and streams groups."""
+
+
+def told(ts_ms: int, type_: int, key: Fields, value: Fields | None) -> Records | None:
+    """The records that one stored record means; None where it is not one as Kafka writes it."""
+    if type_ in OTHERS:
+        return ()
+    tell = _TELLERS.get(type_)
+    try:
+        return None if tell is None else tuple(tell(_Speaker(ts_ms, key), value))
+    except (KeyError, TypeError, ValueError, AttributeError, FsmError):
+        return None
+
+
+class _Speaker:
+    """Makes records about the group, and the member, of one key."""
+
+    def __init__(self, ts_ms: int, key: Fields) -> None:
+        group = key["group"] if "group" in key else key["groupId"]
+        self.about = {"group": _text(group), "member_id": _text(key.get("memberId", ""))}
+        self.ts_ms = ts_ms
+
+    def says(self, kind: Kind, **fields: Any) -> TraceRecord:
+        values = {**self.about, **fields}
+        values["detail"] = values.get("detail", "")[:DETAIL_LIMIT]
+        return TraceRecord(self.ts_ms, kind, thread=THREAD, **values)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
+
+
+def _whole(value: object) -> int:
+    if type(value) is not int or not -(1 << 31) <= value < 1 << 31:
+        raise ValueError(value)
+    return value
+
+
+def _classic_group(speaker: _Speaker, value: Fields | None) -> Iterator[TraceRecord]:
+    """Type 2: a generation whose assignment was stored, or a group without members."""
+    if value is None:
+        yield speaker.says(Kind.GROUP_STATE, machine=CLASSIC, next_state="DEAD")
+        return
+    members, generation = value["members"], _whole(value["generation"])
+    yield speaker.says(
+        Kind.GROUP_STATE,
+        machine=CLASSIC,
+        next_state="STABLE" if members else "EMPTY",
+        epoch=generation,
+        detail=f"{len(members)} members",
+    )
+    for member in members:
+        yield speaker.says(
+            Kind.MEMBER_STATE,
+            machine=CLASSIC,
+            next_state="STABLE",
+            epoch=generation,
+            member_id=_text(member["memberId"]),
+            instance_id=_text(member.get("groupInstanceId") or ""),
+            full=_given(member["assignment"]) if value["protocolType"] == "consumer" else None,
+            settings={"client.id": _text(member["clientId"])},
+        )
+
+
+def _given(assignment: Any) -> tuple[Partition, ...]:
+    """Bytes of the embedded consumer protocol, or what the dump tool made of them."""
+    if isinstance(assignment, str):
+        data = b64decode(assignment, validate=True)
+        return by_partition(decode_assignment(data).partitions) if data else ()
+    return by_partition(
+        (_text(topic["topic"]), _whole(number))
+        for topic in (assignment or {}).get("assignedPartitions", ())
+        for number in topic["partitions"]
+    )
+
+
+def _group_epoch(speaker: _Speaker, value: Fields | None) -> Iterator[TraceRecord]:
+    """Type 3."""
+    if value is None:
+        yield speaker.says(Kind.GROUP_STATE, machine=CONSUMER, next_state="DEAD")
+    else:
+        yield speaker.says(Kind.GROUP_EPOCH, epoch=_whole(value["epoch"]))
+
+
+def _member(speaker: _Speaker, value: Fields | None) -> Iterator[TraceRecord]:
+    """Type 5: the member as it joined, or its end."""
+    if value is None:
+        yield speaker.says(Kind.LEFT)
+        return
+    instance_id = _text(value["instanceId"] or "")
+    protocol = "consumer" if value["classicMemberMetadata"] is None else "classic"
+    settings = {"client.id": _text(value["clientId"])}
+    yield speaker.says(Kind.JOINED, instance_id=instance_id, detail=protocol, settings=settings)
+    topics = tuple(sorted(map(_text, value["subscribedTopicNames"])))
+    pattern = _text(value["subscribedTopicRegex"] or "")
+    yield speaker.says(Kind.SUBSCRIBED, instance_id=instance_id, topics=topics, detail=pattern)
+
+
+def _target_epoch(speaker: _Speaker, value: Fields | None) -> Iterator[TraceRecord]:
+    """Type 6."""
+    if value is not None:
+        yield speaker.says(Kind.TARGET_COMPUTED, epoch=_whole(value["assignmentEpoch"]))
+
+
+def _target(speaker: _Speaker, value: Fields | None) -> Iterator[TraceRecord]:
+    """Type 7."""
+    if value is not None:
+        yield speaker.says(Kind.TARGET, full=_by_id(value["topicPartitions"]))
+
+
+def _assignment(speaker: _Speaker, value: Fields | None) -> Iterator[TraceRecord]:
+    """Type 8."""
+    if value is not None:
+        code = _whole(value["state"])
+        yield speaker.says(
+            Kind.MEMBER_STATE,
+            machine=MEMBER,
+            next_state=STATES[code] if 0 <= code < len(STATES) else "UNKNOWN",
+            epoch=_whole(value["memberEpoch"]),
+            full=_by_id(value["assignedPartitions"]),
+            revoked=_by_id(value["partitionsPendingRevocation"]),
+        )
+
+
+def _by_id(topics: Iterable[Fields]) -> tuple[Partition, ...]:
+    return by_partition((_text(t["topicId"]), _whole(number)) for t in topics for number in t["partitions"])
+
+
+_TELLERS: Mapping[int, Callable[[_Speaker, Fields | None], Iterator[TraceRecord]]] = {
+    2: _classic_group,
+    3: _group_epoch,
+    5: _member,
+    6: _target_epoch,
+    7: _target,
+    8: _assignment,
+}
+
+
+def _line(entry: str, _zone: tzinfo) -> Records | None:
+    """A JSON line with one record and its place."""
+    try:
+        found = json.loads(entry.partition("\n")[0])
+        return told(_time(found["timestamp"]), _whole(found["type"]), found["key"], found["value"])
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return None
+
+
+def _dumped(entry: str, _zone: tzinfo) -> Records | None:
+    """A record line of DumpLogSegments; a tombstone says `<DELETE>`, what it cannot decode is not understood."""
+    head = _DUMPED.match(entry)
+    if head is None:
+        return None
+    key_text, _, payload = entry[head.end() :].partition("\n")[0].partition(" payload: ")
+    try:
+        key = json.loads(key_text)
+        value = None if payload == "<DELETE>" else json.loads(payload)["data"]
+        return told(int(head[1]), int(key["type"]), key["data"], value)
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return None
+
+
+def _formatted(entry: str, _zone: tzinfo) -> Records | None:
+    """What a console formatter printed: objects without a break between them, and without a time."""
+    text, place = entry.partition("\n")[0].rstrip(), 0
+    out: Records = ()
+    while place < len(text):
+        try:
+            found, place = _DECODER.raw_decode(text, place)
+            key, value = found["key"], found["value"]
+            type_ = key["type"] if "type" in key else key["version"]
+            value = value and value["data"]
+            records = told(_stored_ms(value), _whole(type_), key["data"], value)
+        except (KeyError, TypeError, ValueError, RecursionError):
+            return None
+        if records is None:
+            return None
+        out += records
+    return out
+
+
+def _stored_ms(value: Fields | None) -> int:
+    """The only time that an object of a formatter may tell: a classic group's. 0 where it does not."""
+    return max(0, _time((value or {}).get("currentStateTimestamp", 0)))
+
+
+def _time(value: object) -> int:
+    if type(value) is not int or not -1 <= value < 1 << 63:
+        raise ValueError(value)
+    return value
+
+
+_DECODER = json.JSONDecoder()
+_DUMPED = re.compile(
+    r"\| offset: \d{1,19} CreateTime: (\d{1,15}) keySize: -?\d{1,10} valueSize: -?\d{1,10} sequence: -?\d{1,10} "
+    r"headerKeys: \[[^\]]{0,500}\] key: ",
+    re.ASCII,
+)
+
+RECORD = Format(
+    name="consumer-offsets",
+    layout="json",
+    first=b"{",
+    header=re.compile(rb'\{"partition":\d{1,10},"offset":\d'),
+    candidate=re.compile(rb'"type":(?:[2-8]|16)\b'),
+    parse=_line,
+)
+
+FORMATS = (
+    RECORD,
+    Format(
+        name="consumer-offsets",
+        layout="dump",
+        first=b"|bDL",
+        header=re.compile(
+            rb"\| offset: \d{1,19} CreateTime: |baseOffset: \d{1,19} lastOffset: |Dumping \S|Log starting offset: \d"
+        ),
+        candidate=re.compile(rb'\A\| offset: .{1,200}? key: \{"type":"(?:[2-8]|16)"'),
+        parse=_dumped,
+    ),
+    Format(
+        name="consumer-offsets",
+        layout="formatter",
+        first=b"{",
+        header=re.compile(rb'\{"key":\{"(?:type|version)":\d'),
+        candidate=re.compile(rb'\A\{"key":'),
+        parse=_formatted,
+    ),
+)

@@ -1,0 +1,220 @@
+"""What the coordinator prints, line by line, in the words of 4.0 to 4.4."""
+
+from __future__ import annotations
+
+import tarfile
+from datetime import UTC
+from pathlib import Path
+
+import pytest
+
+from fsm.logs import formats
+from fsm.logs.broker import FORMATS
+from fsm.logs.entries import records_of
+from fsm.logs.pieces import from_bytes
+from fsm.trace import Kind, TraceRecord
+
+RECORDED = Path(__file__).parent.parent / "data" / "broker-logs.tar.xz"
+SHARD = "[GroupCoordinator id=1 topic=__consumer_offsets partition=1] "
+MANAGER = "org.apache.kafka.coordinator.group.GroupMetadataManager"
+TOPIC = "5Y6cx24zR4681KyGg4shiw"
+
+
+def told(message: str, logger: str = MANAGER, level: str = "INFO") -> list[TraceRecord] | None:
+    """The records of one line of the coordinator."""
+    line = f"[2026-11-21 08:19:42,138] {level} {SHARD}{message} ({logger})"
+    (entry,) = from_bytes(line.encode(), FORMATS)
+    found = records_of(entry, UTC)
+    return None if found is None else list(found)
+
+
+def one(message: str) -> TraceRecord:
+    """The only record of a line."""
+    found = told(message)
+    assert found is not None
+    (record,) = found
+    assert (record.ts_ms, record.thread, record.client_id) == (1795249182138, "coordinator", "")
+    return record
+
+
+@pytest.mark.parametrize(
+    ("message", "kind", "group", "member_id", "instance_id", "detail"),
+    [
+        (
+            "[GroupId g 1] Member m joins the consumer group using the classic protocol.",
+            "joined",
+            "g 1",
+            "m",
+            "",
+            "classic",
+        ),
+        (
+            "[GroupId g] Static member m with instance id i joins the consumer group using the consumer protocol.",
+            *("joined", "g", "m", "i", "consumer"),
+        ),
+        (
+            (
+                "[GroupId g] Static member with instance id i re-joins the consumer group using the consumer protocol. "
+                "Created a new member n to replace the existing member m."
+            ),
+            *("joined", "g", "n", "i", "consumer"),
+        ),
+        (
+            "[GroupId g] Static member m with instance id i temporarily left the consumer group.",
+            *("left", "g", "m", "i", "STATIC_MEMBER_AWAY"),
+        ),
+        ("[GroupId g] Static Member m with instance id i left the consumer group.", "left", "g", "m", "i", ""),
+        (
+            "[Group g] Member m has left group through explicit `LeaveGroup` request; client reason: not provided",
+            *("left", "g", "m", "", "not provided"),
+        ),
+        (
+            "[GroupId g] Member m fenced from the group because the member session expired.",
+            *("fenced", "g", "m", "", "SESSION_EXPIRED"),
+        ),
+        (
+            "[GroupId g] Member m fenced from the group because it failed to transition from epoch 7 within 45000ms.",
+            *("fenced", "g", "m", "", "REBALANCE_TIMEOUT"),
+        ),
+        ("Member m in group g h has failed, removing it from the group.", "fenced", "g h", "m", "", "SESSION_EXPIRED"),
+        (
+            (
+                "Static member with groupInstanceId=i and unknown member id joins group g in Stable state. Replacing "
+                "previously mapped member m with this groupInstanceId."
+            ),
+            *("fenced", "g", "m", "i", "FENCED_INSTANCE_ID"),
+        ),
+        (
+            "Pending dynamic member with id m joins group g in CompletingRebalance state. Adding to the group now.",
+            *("joined", "g", "m", "", "classic"),
+        ),
+        (
+            (
+                "[GroupId g] Static member n with instance id i cannot join the group because the instance id is owned "
+                "by member m."
+            ),
+            *("error", "g", "n", "i", "UNRELEASED_INSTANCE_ID"),
+        ),
+        (
+            "Cannot upgrade classic group g to consumer group because online upgrade is disabled.",
+            *("error", "g", "", "", "online upgrade is disabled."),
+        ),
+    ],
+)
+def test_what_becomes_of_members(  # noqa: PLR0917  the columns of the cases
+    message: str, kind: str, group: str, member_id: str, instance_id: str, detail: str
+) -> None:
+    """Joins, leaves, fences and refusals name group and member, whatever words the release uses."""
+    record = one(message)
+    assert (record.kind, record.group, record.member_id) == (kind, group, member_id)
+    assert (record.instance_id, record.detail) == (instance_id, detail)
+
+
+@pytest.mark.parametrize(
+    ("message", "machine", "state", "epoch", "detail"),
+    [
+        (
+            (
+                "Preparing to rebalance group g in state PreparingRebalance with old generation 3 (reason: removing "
+                "member m on heartbeat expiration.)."
+            ),
+            *("classic-group", "PREPARING_REBALANCE", 3, "removing member m on heartbeat expiration."),
+        ),
+        ("Stabilized group g generation 4 with 2 members.", "classic-group", "COMPLETING_REBALANCE", 4, "2 members"),
+        (
+            (
+                "Assignment received from leader m for group g for generation 4. The group has 2 members, 0 of which "
+                "are static."
+            ),
+            *("classic-group", "STABLE", 4, "2 members, 0 of which are static"),
+        ),
+        ("Group g with generation 5 is now empty.", "classic-group", "EMPTY", 5, ""),
+        ("[GroupId g] Converted the classic group to a consumer group.", "consumer-group", "", None, ""),
+        ("[GroupId g] Converted the empty consumer group to a classic group.", "classic-group", "", None, ""),
+        ("[GroupId=g] Unloaded group metadata for group epoch 9.", "consumer-group", "DEAD", 9, ""),
+        ("Loaded classic group g with 3 members.", "classic-group", "", None, "3 members"),
+    ],
+)
+def test_states_of_groups(message: str, machine: str, state: str, epoch: int | None, detail: str) -> None:
+    """A classic group's states are printed, a consumer group's have to be derived; conversions tell the machine."""
+    record = one(message)
+    assert (record.kind, record.group) == (Kind.GROUP_STATE, "g")
+    assert (record.machine, record.next_state, record.epoch, record.detail) == (machine, state, epoch, detail)
+
+
+def test_epochs_and_targets() -> None:
+    """The group epoch with or without hash, the target with or without its map."""
+    assert one("[GroupId g] Bumped group epoch to 2.").epoch == 2
+    assert one("[GroupId g] Bumped group epoch to 3 with metadata hash -12.").kind is Kind.GROUP_EPOCH
+    short = one("[GroupId g] Computed a new target assignment for epoch 3 with 'uniform' assignor in 1ms.")
+    long = one(
+        "[GroupId g] Computed a new target assignment for epoch 3 with 'uniform' assignor in 1ms: "
+        "{m=MemberAssignment(partitions={x=[0, 1]})}."
+    )
+    assert short == long
+    assert (short.kind, short.epoch, short.detail) == (Kind.TARGET_COMPUTED, 3, "uniform")
+
+
+@pytest.mark.parametrize("epochs", ["", "@7"])
+def test_the_coordinators_view_of_a_member(epochs: str) -> None:
+    """Assigned and pending partitions are named by topic id, with or without their epochs."""
+    record = one(
+        f"[GroupId g] Member m new assignment state: epoch=7, previousEpoch=6, state=UNREVOKED_PARTITIONS, "
+        f"assignedPartitions=[{TOPIC}-1{epochs}, {TOPIC}-0{epochs}] and revokedPartitions=[{TOPIC}-12{epochs}]."
+    )
+    assert (record.kind, record.machine, record.next_state) == (
+        Kind.MEMBER_STATE,
+        "consumer-group-member",
+        "UNREVOKED_PARTITIONS",
+    )
+    assert (record.epoch, record.full, record.revoked) == (7, ((TOPIC, 0), (TOPIC, 1)), ((TOPIC, 12),))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "[GroupId g] Member m joins the consumer group on foot.",
+        (
+            "[GroupId g] Member m new assignment state: epoch=1, previousEpoch=0, state=STABLE, assignedPartitions="
+            "[foo] and revokedPartitions=[]."
+        ),
+        "Group g is in the garden.",
+    ],
+)
+def test_unknown_words_are_not_understood(message: str) -> None:
+    """What the coordinator says of a group, and no rule knows, is counted."""
+    assert told(message) is None
+
+
+@pytest.mark.parametrize(
+    ("message", "logger"),
+    [
+        ("[GroupId g][MemberId m] Member joins the streams group.", MANAGER),
+        ("[GroupId g] Member m joins the share group using the share protocol.", MANAGER),
+        (
+            "[GroupId g] Committing offsets 5 for partition t-0.",
+            "org.apache.kafka.coordinator.group.OffsetMetadataManager",
+        ),
+    ],
+)
+def test_other_groups_have_no_bearing(message: str, logger: str) -> None:
+    """Share and streams groups keep other machines; offsets say nothing of rebalances."""
+    assert told(message, logger) == []
+
+
+def test_every_line_of_the_recorded_brokers_is_understood() -> None:
+    """Brokers 4.0.0, 4.3.1 and 4.4.0 in 161 scenarios: no line of the coordinator is unknown, under all the formats."""
+    counts: dict[Kind, int] = {}
+    with tarfile.open(RECORDED) as archive:
+        for member in archive:
+            opened = archive.extractfile(member)
+            for entry in from_bytes(opened.read() if opened else b"", formats()):
+                if b" [GroupCoordinator id=" in entry.data:
+                    found = records_of(entry, UTC)
+                    assert found is not None, entry.data[:300]
+                    for record in found:
+                        assert record.group, entry.data[:300]
+                        counts[record.kind] = counts.get(record.kind, 0) + 1
+    assert counts[Kind.FENCED] == 83
+    assert counts[Kind.MEMBER_STATE] > 1000
+    assert counts[Kind.GROUP_EPOCH] > 500
