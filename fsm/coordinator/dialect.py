@@ -289,6 +289,13 @@ class Choice(Enum):
         "TxnOffsetCommit version 6 answers GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH as such",
         "they are mapped to older codes",
     )
+    MOVED_TARGET_COUNTS_AS_STORED = (
+        "F28",
+        "4.4.0",
+        "KAFKA-20292",
+        "a target computed as a static member is replaced writes the entry that moved only where it changes",
+        "it writes that entry once more",
+    )
 
     def holds_in(self, release: str) -> bool:
         """Whether the release has the rule; `s24` has none."""

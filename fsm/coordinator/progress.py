@@ -123,7 +123,8 @@ def _compute_target(draft: Draft, change: Change, group_epoch: int) -> None:
     typed = draft.group if draft.metadata is not None else draft.stored
     order = targets.walked(draft.stored, draft.group)
     target = targets.computed(draft.group, change.assignor, typed.is_homogeneous, order, draft.context)
-    draft.targets = targets.changed(draft.group, target, order)
+    counts_moved = Choice.MOVED_TARGET_COUNTS_AS_STORED in draft.context.dialect
+    draft.targets = targets.changed(draft.group if counts_moved else draft.stored, target, order)
 
 
 def _reconciled(draft: Draft, change: Change, owned: TopicPartitions | None, group_epoch: int) -> Decision:
