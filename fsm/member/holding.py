@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import NamedTuple
 
-from fsm.kafka.assignment import Partitions
+from fsm.kafka.assignment import Partitions, without
 from fsm.kafka.events import (
     ApplyAssignmentEvent,
     AssignmentChangeEvent,
@@ -22,7 +22,7 @@ from fsm.kafka.events import (
 )
 from fsm.kafka.messages import ConsumerGroupHeartbeatRequest
 from fsm.member.consumer import Step
-from fsm.member.decisions import SILENT, to_be_removed
+from fsm.member.decisions import SILENT
 from fsm.member.dialect import Choice, Dialect
 from fsm.member.effects import CommitEnded, Enqueued, EpochUpdated, Purpose, Transition, UnsentRequest
 from fsm.member.inputs import Answered, MemberInput
@@ -109,13 +109,17 @@ def generated(at: Moment) -> Iterable[tuple[State, ConsumerGroupHeartbeatRequest
 
 
 def tells_what_is_held(at: Moment) -> bool:
-    """A member that joins holds nothing; the leave of a stale one is generated when that is forgotten already."""
-    for state, body in generated(at):
-        current = at.after.current if state in ACTIVE else at.before.current
-        told = () if state in (State.JOINING, State.LEAVING) else current.partitions
-        if body.topic_partitions not in (None, told):
-            return False
-    return True
+    """One who joins or leaves holds nothing; else it is what was held before the step, in it or after it.
+
+    In one tick a run may end before the heartbeat, and the next one may begin and end after it.
+    """
+    around = [at.before.current, at.after.current, *([at.before.run.resolved] if at.before.run is not None else [])]
+    held = {current.partitions for current in around}
+    nothing = (State.JOINING, State.LEAVING)
+    return all(
+        body.topic_partitions is None or body.topic_partitions in ({()} if state in nothing else held)
+        for state, body in generated(at)
+    )
 
 
 class Outstanding:
@@ -251,15 +255,23 @@ def grows_by_application(at: Moment) -> bool:
 
 def releases_what_is_owned(at: Moment) -> bool:
     """A lost callback is over everything owned that no open callback is about; a revoked one over nothing else."""
-    removed = [
-        e.event for e in at.done.effects if isinstance(e, Enqueued) and isinstance(e.event, PartitionsRemovedEvent)
-    ]
+    enqueued = [e.event for e in at.done.effects if isinstance(e, Enqueued)]
+    owned = at.before.subscription.owned
     return all(
-        event.partitions == to_be_removed(at.before)
+        event.partitions == without(owned, _being_revoked(at))
         if event.method is ListenerMethod.LOST
-        else {*event.partitions} <= {*at.before.subscription.owned}
-        for event in removed
+        else {*event.partitions} <= {*owned}
+        for event in enqueued
+        if isinstance(event, PartitionsRemovedEvent)
     )
+
+
+def _being_revoked(at: Moment) -> Partitions:
+    """What a revoked callback of a run is about that was open before, or was asked for earlier in the step."""
+    run = at.before.run or at.after.run
+    open_ones = {a.origin for a in (*at.before.awaited, *at.after.awaited)}
+    counts = at.knows(Choice.REMOVED_ONCE) and Origin.RUN_REVOKED in open_ones
+    return run.revoked if counts and run is not None else ()
 
 
 def _rejoins(at: Moment) -> bool:
