@@ -4,7 +4,8 @@
 
 DATA is a folder of recordings (`*.jsonl`, as they are, as `.xz`, or inside `.tar.xz`); without it, those that lie
 beside the tests. Printed are, per version and family: walks, steps, steps equal up to the first difference of each
-walk, and how many of them needed a freedom that the rules leave (a tie of an assignor, an instant near a deadline).
+walk, and how many of them needed a freedom that the rules leave (a tie of an assignor, the order
+of a hash map, an instant near a deadline).
 Below stand the first differences: request, field, expected, got. Exit status 1 if there are any.
 """
 
@@ -90,7 +91,8 @@ def report(results: list[Result], show: int) -> int:
     rows: dict[tuple[str, str], list[Result]] = {}
     for result in results:
         rows.setdefault((result.release, result.family), []).append(result)
-    print(f"{'kafka':7} {'family':15} {'walks':>5} {'whole':>5} {'steps':>6} {'equal':>6} {'ties':>5} {'clock':>5}")
+    columns = ("walks", "whole", "steps", "equal", "ties", "order", "clock")
+    print(f"{'kafka':7} {'family':15} {' '.join(f'{name:>6}' for name in columns)}")
     for (release, family), found in sorted(rows.items()):
         print(f"{release:7} {family:15} {line(found)}")
     print(f"{'all':23} {line(results)}")
@@ -107,8 +109,8 @@ def line(found: list[Result]) -> str:
     outcomes = [result.outcome for result in found if result.outcome]
     whole = sum(not result.text for result in found)
     steps = sum(result.steps for result in found)
-    sums: list[Any] = [sum(getattr(outcome, name) for outcome in outcomes) for name in Outcome._fields[1:4]]
-    return f"{len(found):5} {whole:5} {steps:6} {sums[0]:6} {sums[1]:5} {sums[2]:5}"
+    sums: list[Any] = [sum(getattr(outcome, name) for outcome in outcomes) for name in Outcome._fields[1:5]]
+    return " ".join(f"{number:6}" for number in (len(found), whole, steps, *sums))
 
 
 if __name__ == "__main__":

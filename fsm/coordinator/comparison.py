@@ -2,13 +2,15 @@
 
 Compared are answers, records and the description of the group, every field, with these exceptions: texts of errors,
 instants inside records, and the value of a metadata hash, of which only counts whether two are equal. Lists that are
-sets (topics of an assignment, members of a description) are compared as sets.
+sets (topics of an assignment, members of a description) are compared as sets, and so are records of one type that
+follow each other, about one member each: their order is that of a hash map.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from fsm.coordinator.records import RecordType
@@ -81,7 +83,8 @@ def differences(expected: Shown, got: Shown, hashes: Hashes) -> Iterator[FieldDi
 def _records(
     expected: Sequence[Mapping[str, Any]], got: Sequence[Mapping[str, Any]], hashes: Hashes
 ) -> Iterator[FieldDifference]:
-    wanted, found = [label(record) for record in expected], [label(record) for record in got]
+    expected, got = in_runs(expected), in_runs(got)
+    wanted, found = labels(expected), labels(got)
     if wanted != found:
         yield FieldDifference("records", ", ".join(wanted) or "none", ", ".join(found) or "none")
         return
@@ -90,6 +93,17 @@ def _records(
         for difference in _compared(place, one["value"], other["value"]):
             if not (difference.field.endswith(".metadataHash") and hashes.matches(_hash(one), _hash(other))):
                 yield difference
+
+
+def in_runs(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The records, those of one type that follow each other sorted: a broker writes them as its maps are walked."""
+    runs = groupby(records, lambda record: (record["key"]["type"], record["value"] is None))
+    return [record for _, run in runs for record in sorted(run, key=label)]
+
+
+def labels(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Every record in short."""
+    return [label(record) for record in records]
 
 
 def label(record: Mapping[str, Any]) -> str:

@@ -58,7 +58,7 @@ class RecordedStep(NamedTuple):
     records: tuple[Mapping[str, Any], ...]
     """As Kafka's tools print them."""
     described: Mapping[str, Any] | None
-    """None where the description stayed as it was."""
+    """None where the description stayed as it was, empty where nobody knows the group."""
 
     def __str__(self) -> str:
         if self.request:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from fsm.coordinator.comparison import FieldDifference, Hashes, Shown, differences
+from fsm.coordinator.comparison import FieldDifference, Hashes, Shown, differences, labels
 from fsm.coordinator.context import BrokerConfig, Context, Image, Topic
 from fsm.coordinator.coordinator import (
     Coordinator,
@@ -65,9 +65,19 @@ class Outcome(NamedTuple):
     equal: int
     ties: int
     """Steps whose target was adopted."""
+    reordered: int
+    """Steps whose records of one type came in another order of a hash map."""
     early_or_late: int
     """Steps that needed the freedom around a deadline."""
     difference: Difference | None
+
+
+class Foreseen(NamedTuple):
+    """What a request is going to bring."""
+
+    answered: frozenset[int]
+    """The steps that are answered at once."""
+    records: int
 
 
 class Run(NamedTuple):
@@ -97,7 +107,10 @@ class Walk:
     described: Mapping[str, Any] | None = None
     """As recorded after the last step."""
     ties: int = 0
+    reordered: int = 0
     early_or_late: int = 0
+    unseen: tuple[str, ...] = ()
+    """What nobody recorded: `records`, `group`."""
     under_way: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     """Answers given in earlier steps that the recorder had not seen when it wrote those down."""
 
@@ -122,7 +135,7 @@ class Walk:
             under_way = {to: body for to, body in given.items() if to not in expected.answers and self._may(to, late)}
             arrived = {to: body for to, body in given.items() if to not in under_way}
             shown = Shown(arrived, run.records, describe(run.state, self.group, self.context))
-            found = list(differences(expected, shown, self.hashes))
+            found = [one for one in differences(expected, shown, self.hashes) if not one.field.startswith(self.unseen)]
             if not found:
                 self._accept(run._replace(is_natural=run.is_natural and not under_way), expected, shown, ties)
                 self.under_way = under_way
@@ -130,11 +143,17 @@ class Walk:
             first = first or found
         return first
 
+    def foresee(self, n: int, sent: Asked, t_ms: int) -> Foreseen:
+        """What this request will bring at once if it is step `n`; nothing changes."""
+        imagined = RecordedStep(n, t_ms, sent, 0, None, (), (), None)
+        run = next(self._runs(imagined, t_ms, None, Ties(())))
+        return Foreseen(frozenset(run.answers), len(run.records))
+
     def _may(self, to: int, late: Collection[int]) -> bool:
         return to in late or to in self.under_way
 
     def _expected(self, recorded: RecordedStep) -> Shown:
-        described = self.described if recorded.described is None else recorded.described
+        described = self.described if recorded.described is None else recorded.described or None
         return Shown({r.to: r.body for r in recorded.responses}, recorded.records, described)
 
     def _accept(self, run: Run, expected: Shown, shown: Shown, ties: Ties) -> None:
@@ -142,6 +161,7 @@ class Walk:
         self.hashes = self.hashes.knowing(expected.records, shown.records)
         self.described = expected.described
         self.ties += ties.adopted
+        self.reordered += labels(expected.records) != labels(shown.records)
         self.early_or_late += not run.is_natural
 
     def _admin(self, admin: Admin | None) -> None:
@@ -256,8 +276,8 @@ def follow(recording: Recording) -> Outcome:
         found = walk.step(recorded, until_ms, answer.body if answer else None, late)
         if found:
             difference = Difference(recording.name, recorded, tuple(found))
-            return Outcome(len(recording.steps), i, walk.ties, walk.early_or_late, difference)
-    return Outcome(len(recording.steps), len(recording.steps), walk.ties, walk.early_or_late, None)
+            return Outcome(len(recording.steps), i, walk.ties, walk.reordered, walk.early_or_late, difference)
+    return Outcome(len(recording.steps), len(recording.steps), walk.ties, walk.reordered, walk.early_or_late, None)
 
 
 def _late(recording: Recording, i: int, until_ms: int) -> frozenset[int]:

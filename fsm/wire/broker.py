@@ -1,0 +1,244 @@
+"""A broker on a socket as the walker sees it: one connection per client, because a parked join holds its own up.
+
+What rules its groups is asked for: settings by DescribeConfigs, topics by Metadata, records by fetching the group's
+partition of `__consumer_offsets`, the description by ConsumerGroupDescribe, else DescribeGroups. What the broker does
+not speak is left out and said.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from itertools import count
+from typing import Any
+
+from fsm.coordinator.recording import Admin, Asked, Response
+from fsm.coordinator.walk import Foreseen
+from fsm.errors import InputError
+from fsm.wire.connection import Connection, PeerError
+from fsm.wire.describing import PASSING, classic, describe
+from fsm.wire.offsets_log import OFFSETS_TOPIC, OffsetsLog
+from fsm.wire.peer import Observed
+from fsm.wire.schemas import APIS
+
+TOPICS = {"foo": 6, "bar": 3, "baz": 2}
+"""What walks subscribe to, and how many partitions each has."""
+
+NEEDED = ("Metadata", "FindCoordinator")
+"""Without these nobody can be asked anything."""
+
+BROKER = 4
+"""The resource type of a broker's settings."""
+READY_S, ANSWERED_S, STORED_S, PARKED_S, MEANWHILE_S = 60.0, 5.0, 1.0, 0.03, 0.003
+SETTLED_MS = 250
+
+
+class Broker:
+    """One broker, asked by one walk after the other."""
+
+    def __init__(
+        self, host: str, port: int, release: str, settings: Mapping[str, str], timeout_s: float = 10.0
+    ) -> None:
+        """Connects and asks what rules its groups; `settings` win over what it tells.
+
+        Raises `PeerError` where it does not answer as a broker would, `InputError` where it lacks what a walk needs.
+        """
+        self.release = release
+        self.host, self.port, self.timeout_s = host, port, timeout_s
+        self.group = ""
+        self._clients: dict[str, Connection] = {}
+        self._log: OffsetsLog | None = None
+        self._started = time.monotonic()
+        self._control = Connection(host, port, "conform", timeout_s)
+        self.unspoken = self._unspoken()
+        self.settings = {**self._configs(), **settings}
+        self.topics = self._make_topics()
+        self.keeps_log = "Fetch" not in self.unspoken
+
+    def now_ms(self) -> int:
+        return round((time.monotonic() - self._started) * 1000)
+
+    # What it is.
+
+    def _unspoken(self) -> dict[str, str]:
+        keys = self._control.call("ApiVersions", {})["api_keys"]
+        spoken = {api["api_key"]: (api["min_version"], api["max_version"]) for api in keys}
+        found = {name: _lack(spoken.get(api.key), api.version) for name, api in APIS.items()}
+        lacks = {name: why for name, why in found.items() if why}
+        for name in NEEDED:
+            if name in lacks:
+                raise InputError(f"the broker cannot be walked: {name} {lacks[name]}", self._control.peer)
+        return lacks
+
+    def _configs(self) -> dict[str, str]:
+        if "DescribeConfigs" in self.unspoken:
+            return {}
+        node = self._metadata()["brokers"][0]["node_id"]
+        resource = {"resource_type": BROKER, "resource_name": str(node), "configuration_keys": None}
+        answer = self._control.call("DescribeConfigs", {"resources": [resource], "include_synonyms": False})
+        configs = answer["results"][0]["configs"] if answer["results"] else ()
+        return {config["name"]: config["value"] for config in configs if config["value"] is not None}
+
+    def _metadata(self, *names: str) -> dict[str, Any]:
+        topics = [{"topic_id": "A" * 22, "name": name} for name in names] if names else None
+        body = {"topics": topics, "allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
+        return self._control.call("Metadata", body)
+
+    def _partitions(self, topic: str) -> int:
+        found = [t for t in self._metadata(topic)["topics"] if t["error_code"] is None]
+        return len(found[0]["partitions"]) if found else 0
+
+    # Topics.
+
+    def _make_topics(self) -> dict[str, Admin]:
+        for name, partitions in TOPICS.items():
+            if not self._partitions(name):
+                self._change("create", name, partitions)
+        return {name: self._settled("create", name, TOPICS[name]) for name in TOPICS}
+
+    def _settled(self, action: str, name: str, partitions: int) -> Admin:
+        """The topic once the broker's metadata has it so."""
+        until = time.monotonic() + READY_S
+        while time.monotonic() < until:
+            found = [topic for topic in self._metadata(name)["topics"] if topic["error_code"] is None]
+            if len(found[0]["partitions"]) == partitions if found else action == "delete":
+                return Admin(action, name, found[0]["topic_id"] if found else "", partitions)
+            time.sleep(0.05)
+        raise InputError(
+            f"topic {name} has not {partitions} partitions", self._control.peer, "give it those, or delete it"
+        )
+
+    def _change(self, action: str, name: str, partitions: int) -> None:
+        if action == "create":
+            topic = {
+                "name": name,
+                "num_partitions": partitions,
+                "replication_factor": 1,
+                "assignments": (),
+                "configs": (),
+            }
+            answer = self._control.call("CreateTopics", {"topics": [topic], "timeout": 10_000, "validate_only": False})
+            error = answer["topics"][0]["error_code"]
+        elif action == "grow":
+            grown = {"name": name, "count": partitions, "assignments": None}
+            answer = self._control.call(
+                "CreatePartitions", {"topics": [grown], "timeout": 10_000, "validate_only": False}
+            )
+            error = answer["results"][0]["error_code"]
+        else:
+            answer = self._control.call("DeleteTopics", {"topic_names": [name], "timeout": 10_000})
+            error = answer["responses"][0]["error_code"]
+        if error:
+            raise InputError(f"cannot {action} topic {name}: {error}", self._control.peer)
+
+    def administer(self, action: str, topic: str, partitions: int) -> Admin:
+        self._change(action, topic, partitions)
+        settled = self._settled(action, topic, partitions)
+        time.sleep(SETTLED_MS / 1000)
+        return settled
+
+    # A walk.
+
+    def begin(self, group: str) -> str:
+        for client in self._clients.values():
+            client.close()
+        self.group, self._clients, self._started = group, {}, time.monotonic()
+        self._coordinator()
+        for again in count(2):
+            if describe(self._control, self.group, self.unspoken) is None:
+                break
+            self.group = f"{group}.{again}"
+            self._coordinator()
+        partitions = self._partitions(OFFSETS_TOPIC)
+        self.keeps_log = self.keeps_log and partitions > 0
+        self._log = OffsetsLog(self._control, self.group, partitions) if self.keeps_log else None
+        return self.group
+
+    def _coordinator(self) -> None:
+        """Waits until somebody coordinates the group."""
+        until = time.monotonic() + READY_S
+        while time.monotonic() < until:
+            answer = self._control.call("FindCoordinator", {"key_type": 0, "coordinator_keys": [self.group]})
+            found = answer["coordinators"]
+            if found and found[0]["error_code"] is None and self._is_loaded():
+                return
+            time.sleep(0.1)
+        raise PeerError(f"{self._control.peer}: no coordinator for {self.group} within {READY_S:g} s")
+
+    def _is_loaded(self) -> bool:
+        if "DescribeGroups" in self.unspoken:
+            return True
+        return classic(self._control, self.group)["error_code"] not in PASSING
+
+    def ask(self, n: int, asked: Asked, foreseen: Foreseen) -> Observed:
+        connection = self._client(asked.client)
+        connection.send(asked.api, asked.body, n)
+        return self._observed(self._collected(n, foreseen.answered), foreseen.records)
+
+    def _client(self, name: str) -> Connection:
+        """The connection of a client; another one while an earlier request of it is parked."""
+        for suffix in range(len(self._clients) + 1):
+            key = f"{name}/{suffix}"
+            if key not in self._clients:
+                self._clients[key] = Connection(self.host, self.port, f"c-{name}", self.timeout_s)
+            if not self._clients[key].is_waiting:
+                return self._clients[key]
+        raise AssertionError("a new connection waits for nothing")
+
+    def _collected(self, n: int, expected: frozenset[int]) -> list[Response]:
+        """Answers until all that are expected are here, and those that come meanwhile though nobody expects them.
+
+        One that does not come in time is missing in what was observed.
+        """
+        found: list[Response] = []
+        until = time.monotonic() + ANSWERED_S
+        while not expected <= {response.to for response in found} and time.monotonic() < until:
+            found += self._arrived(0.002)
+        is_answered = any(response.to == n for response in found)
+        until = time.monotonic() + (MEANWHILE_S if is_answered else PARKED_S)
+        while self._waiting() and time.monotonic() < until:
+            found += self._arrived(0.002)
+        return found
+
+    def _waiting(self) -> list[Connection]:
+        return [client for client in self._clients.values() if client.is_waiting]
+
+    def _arrived(self, timeout_s: float) -> list[Response]:
+        arrived = (client.receive(timeout_s) for client in self._waiting())
+        return [Response(answer.tag, self.now_ms(), answer.body) for answer in arrived if answer]
+
+    def wait(self, wait_ms: int) -> Observed:
+        until = time.monotonic() + wait_ms / 1000
+        found: list[Response] = []
+        while (left := until - time.monotonic()) > 0:
+            if self._waiting():
+                found += self._arrived(min(left, 0.01))
+            else:
+                time.sleep(left)
+        return self._observed(found, 0)
+
+    def _observed(self, responses: list[Response], records: int) -> Observed:
+        read = self._read(records)
+        return Observed(tuple(responses), read, describe(self._control, self.group, self.unspoken))
+
+    def _read(self, count: int) -> tuple[Mapping[str, Any], ...]:
+        """What was appended; records may come a little after the answer that goes with them."""
+        if self._log is None:
+            return ()
+        found = self._log.read()
+        until = time.monotonic() + STORED_S
+        while len(found) < count and time.monotonic() < until:
+            time.sleep(0.001)
+            found += self._log.read()
+        return found
+
+    def close(self) -> None:
+        for connection in (self._control, *self._clients.values()):
+            connection.close()
+
+
+def _lack(versions: tuple[int, int] | None, version: int) -> str:
+    if versions is None:
+        return "is not spoken"
+    low, high = versions
+    return "" if low <= version <= high else f"is spoken in versions {low} to {high}, not in {version}"

@@ -1,0 +1,150 @@
+"""One connection to a broker: requests go out, answers come back in order. The peer is not trusted.
+
+A frame is bounded, an answer has to carry the id of the oldest request that waits, and nothing waits for ever. After a
+`PeerError` the connection is closed.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from fsm.coordinator.encoding import Reader, varint
+from fsm.errors import FsmError, InputError
+from fsm.wire.schemas import APIS
+
+LARGEST_FRAME = 16 << 20
+LENGTH = 4
+
+
+class PeerError(FsmError):
+    """The peer closed the connection, was silent for too long, or sent what is no answer."""
+
+
+class Arrived(NamedTuple):
+    """An answer."""
+
+    tag: int
+    """What the request was sent with."""
+    body: dict[str, Any]
+
+
+class _Waiting(NamedTuple):
+    tag: int
+    correlation: int
+    api: str
+
+
+class Connection:
+    """A socket to one broker, as one client."""
+
+    def __init__(self, host: str, port: int, client_id: str, timeout_s: float = 30.0) -> None:
+        """Connects. Raises `PeerError` where nobody listens."""
+        self.peer = f"{host}:{port}"
+        self.client_id = client_id
+        self.timeout_s = timeout_s
+        self._waiting: deque[_Waiting] = deque()
+        self._bytes = bytearray()
+        self._correlation = 0
+        try:
+            self._socket = socket.create_connection((host, port), timeout_s)
+        except OSError as problem:
+            raise PeerError(f"{self.peer}: cannot connect: {problem}") from None
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def send(self, api: str, body: Mapping[str, Any], tag: int = 0) -> None:
+        """Sends a request; its answer comes with the tag. Raises `InputError` for a body that lacks a field."""
+        spoken = APIS[api]
+        self._correlation += 1
+        name = self.client_id.encode()
+        head = spoken.key.to_bytes(2, "big") + spoken.version.to_bytes(2, "big") + self._correlation.to_bytes(4, "big")
+        head += len(name).to_bytes(2, "big") + name + (varint(0) if spoken.flexible else b"")
+        frame = head + spoken.write_request(body)
+        try:
+            self._socket.settimeout(self.timeout_s)
+            self._socket.sendall(len(frame).to_bytes(LENGTH, "big") + frame)
+        except OSError as problem:
+            raise self._failed(f"cannot send {api}: {problem}") from None
+        self._waiting.append(_Waiting(tag, self._correlation, api))
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether an answer is due."""
+        return bool(self._waiting)
+
+    def receive(self, timeout_s: float) -> Arrived | None:
+        """The next answer, None if none came in time."""
+        until = time.monotonic() + timeout_s
+        while (frame := self._frame()) is None:
+            left = until - time.monotonic()
+            if not self._read(max(left, 0.0)):
+                return None
+        return self._answer(frame)
+
+    def call(self, api: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Sends a request and waits for its answer; no other may be due. Raises `PeerError` where none comes."""
+        self.send(api, body)
+        arrived = self.receive(self.timeout_s)
+        if arrived is None:
+            raise self._failed(f"no answer to {api} within {self.timeout_s:g} s")
+        return arrived.body
+
+    def close(self) -> None:
+        """Closes the socket."""
+        self._socket.close()
+
+    def _read(self, timeout_s: float) -> bool:
+        """Takes what has arrived; False if nothing did."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._socket, selectors.EVENT_READ)
+            if not selector.select(timeout_s):
+                return False
+        try:
+            data = self._socket.recv(1 << 16)
+        except OSError as problem:
+            raise self._failed(f"cannot read: {problem}") from None
+        if not data:
+            raise self._failed("the peer closed the connection")
+        self._bytes += data
+        return True
+
+    def _frame(self) -> bytes | None:
+        if len(self._bytes) < LENGTH:
+            return None
+        size = int.from_bytes(self._bytes[:LENGTH], "big")
+        if size > LARGEST_FRAME:
+            raise self._failed(f"a frame of {size} bytes; {LARGEST_FRAME} are allowed")
+        if len(self._bytes) < LENGTH + size:
+            return None
+        frame = bytes(self._bytes[LENGTH : LENGTH + size])
+        del self._bytes[: LENGTH + size]
+        return frame
+
+    def _answer(self, frame: bytes) -> Arrived:
+        if not self._waiting:
+            raise self._failed("an answer to no request")
+        waited = self._waiting.popleft()
+        try:
+            return Arrived(waited.tag, APIS[waited.api].read_answer(_body(frame, waited)))
+        except InputError as problem:
+            raise self._failed(f"no answer to {waited.api}: {problem}") from None
+
+    def _failed(self, why: str) -> PeerError:
+        self._socket.close()
+        return PeerError(f"{self.peer}: {why}")
+
+
+def _body(frame: bytes, waited: _Waiting) -> bytes:
+    """What follows the header. Raises `InputError` where that names another request."""
+    reader = Reader(frame)
+    correlation = reader.number(4)
+    if correlation != waited.correlation:
+        raise InputError(f"it answers request {correlation}, not {waited.correlation}")
+    if APIS[waited.api].flexible:
+        for _ in range(reader.varint()):
+            reader.varint(), reader.take(reader.varint())
+    return bytes(reader.data[reader.at :])

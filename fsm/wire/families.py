@@ -1,0 +1,75 @@
+"""Families of walks: who takes part and what they do, in the proportions of the recorded walks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fsm.errors import InputError
+
+
+@dataclass(frozen=True)
+class Family:
+    """What a walk is made of."""
+
+    what: str
+    consumer: bool = True
+    """Clients of the consumer protocol take part."""
+    classic: bool = False
+    """Clients of the classic protocol take part."""
+    clients: int = 5
+    instances: tuple[str, ...] = ()
+    """Ids of static members; a client may be any of them."""
+    switches: float = 0.0
+    """How often a client that joins speaks the other protocol than it is used to."""
+    cooperative: bool = False
+    patterns: tuple[str, ...] = ()
+    commits: bool = False
+    changes_topics: bool = False
+    waits: bool = False
+    """Time passes: timers run out."""
+
+    def needs(self) -> tuple[str, ...]:
+        """Requests without which the family cannot be walked."""
+        apis: tuple[str, ...] = ("ConsumerGroupHeartbeat",) if self.consumer else ()
+        if self.classic:
+            apis += ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup")
+        if self.commits:
+            apis += ("OffsetCommit", "OffsetFetch")
+        if self.changes_topics:
+            apis += ("CreateTopics", "CreatePartitions", "DeleteTopics")
+        return apis
+
+
+STATIC = ("i1", "i2")
+PATTERNS = ("foo", "ba[rz]", "foo.*", "nothing", ".*a.*", "[")
+
+FAMILIES: Mapping[str, Family] = {
+    "plain": Family("members of the consumer protocol join, acknowledge, change their minds, leave"),
+    "many": Family("the same with up to twelve members", clients=12),
+    "static": Family("static members that leave for a while and are replaced", instances=STATIC),
+    "commit": Family("offsets committed and fetched with member epochs", commits=True),
+    "regex": Family("subscriptions by regular expression", patterns=PATTERNS),
+    "admin": Family("topics created, grown and deleted under the group", changes_topics=True),
+    "classic": Family("members of the classic protocol", consumer=False, classic=True),
+    "classic-static": Family("static members of the classic protocol", consumer=False, classic=True, instances=STATIC),
+    "classic-coop": Family("cooperative members of the classic protocol", False, True, cooperative=True),
+    "mixed": Family("both protocols in one group", classic=True, clients=4),
+    "mixed-coop": Family("both protocols in one group, cooperative", classic=True, clients=4, cooperative=True),
+    "migrate": Family("members leave and come back with the other protocol", classic=True, clients=3, switches=0.5),
+    "migrate-static": Family(
+        "the same with static members", classic=True, clients=3, switches=0.5, instances=STATIC, cooperative=True
+    ),
+    "timers": Family("members of the consumer protocol that fall silent", waits=True),
+    "classic-timers": Family("members of the classic protocol that fall silent", False, True, waits=True),
+}
+"""Every family by name."""
+
+
+def chosen(names: str) -> tuple[str, ...]:
+    """The families of a list with commas, all where it is empty. Raises `InputError` for one that there is not."""
+    given = tuple(name.strip() for name in names.split(",") if name.strip())
+    for name in given:
+        if name not in FAMILIES:
+            raise InputError(f"no family {name!r} of walks", remedy=f"one of {', '.join(FAMILIES)}")
+    return given or tuple(FAMILIES)
