@@ -1,0 +1,161 @@
+"""A consumer group to talk to in tests: members send heartbeats, time passes, topics come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from fsm.coordinator.consumer_group import ConsumerGroup
+from fsm.coordinator.context import BrokerConfig, Context, Image, Topic
+from fsm.coordinator.coordinator import (
+    Coordinator,
+    describe,
+    handle,
+    handle_resolution,
+    handle_timer,
+    image_changed,
+    next_deadline_ms,
+)
+from fsm.coordinator.dialect import dialect
+from fsm.coordinator.frozen import FrozenMap
+from fsm.coordinator.messages import Request
+from fsm.coordinator.records import Current, GroupEpoch, Record, Target, TargetEpoch
+from fsm.coordinator.step import Step
+
+IDS = {"foo": "AAAAAAAAAAEAAAAAAAAAAQ", "bar": "AAAAAAAAAAEAAAAAAAAAAg", "baz": "AAAAAAAAAAEAAAAAAAAAAw"}
+NAMES = {topic_id: name for name, topic_id in IDS.items()}
+START_MS = 1_000_000
+
+
+class Scene:
+    """One group `g`, its clock, and what its last step showed."""
+
+    def __init__(self, release: str = "4.4.0", topics: Mapping[str, int] | None = None, **settings: Any) -> None:
+        config = BrokerConfig(**{"group_consumer_assignment_interval_ms": 0, **settings})
+        found = {name: Topic(IDS[name], count) for name, count in (topics or {"foo": 2, "bar": 1}).items()}
+        self.context = Context(START_MS, dialect(release), config, Image(FrozenMap(found), 1))
+        self.state = Coordinator()
+        self.last: Step[Coordinator] = Step(self.state)
+
+    @property
+    def group(self) -> ConsumerGroup:
+        """The group as it is."""
+        found = self.state.groups["g"]
+        assert isinstance(found, ConsumerGroup)
+        return found
+
+    @property
+    def described(self) -> Mapping[str, Any]:
+        """What ConsumerGroupDescribe says."""
+        found = describe(self.state, "g", self.context)
+        assert found is not None
+        return found
+
+    @property
+    def records(self) -> list[str]:
+        """The records of the last step, each as a few words."""
+        return [_shown(record) for record in self.last.records]
+
+    @property
+    def events(self) -> list[str]:
+        """The events of the group's own table in the last step."""
+        return [one.event.name for one in self.last.happened if not one.member_id]
+
+    def send(self, api: str, version: int, body: Mapping[str, Any], fresh_id: str = "") -> Mapping[str, Any]:
+        """The answer to a request."""
+        before = self.state
+        request = Request(1, "client", "/127.0.0.1", api, version, {"group_id": "g", **body}, fresh_id)
+        self.last = handle(before, request, self.context)
+        self.state = self.last.state
+        (answer,) = self.last.answers
+        return answer.body
+
+    def beat(self, member_id: str, epoch: int, *, version: int = 1, **fields: Any) -> Mapping[str, Any]:
+        """The answer to a heartbeat; `owned` and the answer's assignment are partitions by topic name."""
+        if "owned" in fields:
+            fields["topic_partitions"] = owned(fields.pop("owned"))
+        body = {"member_id": member_id, "member_epoch": epoch, **fields}
+        return self.send("ConsumerGroupHeartbeat", version, body, "made-by-broker")
+
+    def join(self, member_id: str, *names: str, **fields: Any) -> Mapping[str, Any]:
+        """The answer to a heartbeat with epoch 0."""
+        full = {"rebalance_timeout": 30_000, "subscribed_topic_names": list(names), "owned": {}, **fields}
+        return self.beat(member_id, 0, **full)
+
+    def ack(self, member_id: str) -> Mapping[str, Any]:
+        """The answer to a heartbeat that reports exactly what the member was handed."""
+        member = self.group.members[member_id]
+        topics = [{"topic_id": topic_id, "partitions": list(numbers)} for topic_id, numbers in member.assigned]
+        fields: dict[str, Any] = {} if member.instance_id is None else {"instance_id": member.instance_id}
+        return self.beat(member_id, member.epoch, topic_partitions=topics, **fields)
+
+    def settle(self, *member_ids: str) -> None:
+        """Everybody reports what it was handed until the group is at rest."""
+        for _ in range(4):
+            for member_id in member_ids or tuple(self.group.members):
+                self.ack(member_id)
+        assert self.group.state.name == "STABLE"
+
+    def wait(self, ms: int) -> list[str]:
+        """Time passes; the records of the timers that ran out meanwhile."""
+        until_ms, found = self.context.now_ms + ms, list[str]()
+        while (deadline_ms := next_deadline_ms(self.state)) is not None and deadline_ms <= until_ms:
+            self.context = replace(self.context, now_ms=deadline_ms)
+            self.last = handle_timer(self.state, self.context)
+            self.state = self.last.state
+            found += self.records
+        self.context = replace(self.context, now_ms=until_ms)
+        return found
+
+    def resolve(self) -> list[str]:
+        """The background task that resolves regular expressions is done; its records."""
+        self.last = handle_resolution(self.state, "g", self.context)
+        self.state = self.last.state
+        return self.records
+
+    def topic(self, name: str, partitions: int) -> None:
+        """The topic has so many partitions from now on; 0 deletes it."""
+        before = self.context.image
+        topics = before.topics.set(name, Topic(IDS[name], partitions)) if partitions else before.topics.without(name)
+        self.context = replace(self.context, image=Image(topics, before.version + 1))
+        self.state = image_changed(self.state, before, self.context)
+
+
+def owned(partitions: Mapping[str, list[int]] | None) -> list[dict[str, Any]] | None:
+    """Partitions by topic name as a request has them."""
+    if partitions is None:
+        return None
+    return [{"topic_id": IDS[name], "partitions": numbers} for name, numbers in partitions.items()]
+
+
+def assigned(answer: Mapping[str, Any]) -> dict[str, list[int]] | None:
+    """The assignment of an answer by topic name; None where nothing changed."""
+    if answer["assignment"] is None:
+        return None
+    return {NAMES[topic["topic_id"]]: topic["partitions"] for topic in answer["assignment"]["topic_partitions"]}
+
+
+def _shown(record: Record) -> str:
+    key, value = record.key, record.value
+    whose = " ".join(str(part) for part in key[1:] if part != "g")
+    parts = [f"{int(key[0])}{'t' if value is None else ''}", whose, _of(value)]
+    return " ".join(part for part in parts if part)
+
+
+def _of(value: Any) -> str:
+    if isinstance(value, GroupEpoch):
+        return f"epoch {value.epoch}"
+    if isinstance(value, TargetEpoch):
+        return f"epoch {value.assignment_epoch} at {value.assignment_timestamp}"
+    if isinstance(value, Target):
+        return _partitions(value.topic_partitions)
+    if isinstance(value, Current):
+        pending = _partitions(value.partitions_pending_revocation)
+        has = _partitions(value.assigned_partitions)
+        return f"{value.previous_member_epoch}->{value.member_epoch} {has}{' gives up ' + pending if pending else ''}"
+    return ""
+
+
+def _partitions(topics: Any) -> str:
+    return " ".join(f"{NAMES[topic.topic_id]}{list(topic.partitions)}" for topic in topics)
