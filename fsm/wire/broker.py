@@ -15,7 +15,7 @@ from typing import Any
 from fsm.coordinator.recording import Admin, Asked, Response
 from fsm.coordinator.walk import Foreseen
 from fsm.errors import InputError
-from fsm.wire.connection import Connection, PeerError
+from fsm.wire.connection import Connection, PeerError, receive_any
 from fsm.wire.describing import PASSING, classic, describe
 from fsm.wire.offsets_log import OFFSETS_TOPIC, OffsetsLog
 from fsm.wire.peer import Observed
@@ -193,19 +193,19 @@ class Broker:
         found: list[Response] = []
         until = time.monotonic() + ANSWERED_S
         while not expected <= {response.to for response in found} and time.monotonic() < until:
-            found += self._arrived(0.002)
+            found += self._arrived(0.001)
         is_answered = any(response.to == n for response in found)
         until = time.monotonic() + (MEANWHILE_S if is_answered else PARKED_S)
         while self._waiting() and time.monotonic() < until:
-            found += self._arrived(0.002)
+            found += self._arrived(0.001)
         return found
 
     def _waiting(self) -> list[Connection]:
         return [client for client in self._clients.values() if client.is_waiting]
 
     def _arrived(self, timeout_s: float) -> list[Response]:
-        arrived = (client.receive(timeout_s) for client in self._waiting())
-        return [Response(answer.tag, self.now_ms(), answer.body) for answer in arrived if answer]
+        arrived = receive_any(self._waiting(), timeout_s)
+        return [Response(answer.tag, self.now_ms(), answer.body) for answer in arrived]
 
     def wait(self, wait_ms: int) -> Observed:
         until = time.monotonic() + wait_ms / 1000

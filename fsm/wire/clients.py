@@ -160,6 +160,8 @@ class Client:
     def learn(self, api: str, request: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
         """Takes the answer to one of its requests."""
         error = answer.get("error_code")
+        if request.get("member_id", self.member_id) != self.member_id:
+            return
         if api == "ConsumerGroupHeartbeat":
             self._learn_heartbeat(request, answer, error)
         elif api == "JoinGroup":
@@ -171,8 +173,6 @@ class Client:
             self._learn_error(error)
 
     def _learn_heartbeat(self, request: Mapping[str, Any], answer: Mapping[str, Any], error: str | None) -> None:
-        if request["member_id"] != self.member_id:
-            return
         if error in {"unknown_member_id", "fenced_member_epoch", "group_id_not_found", "unreleased_instance_id"}:
             self.state = OUT
         if error is not None:

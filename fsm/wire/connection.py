@@ -10,7 +10,7 @@ import selectors
 import socket
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from fsm.coordinator.encoding import Reader, varint
@@ -97,6 +97,10 @@ class Connection:
         """Closes the socket."""
         self._socket.close()
 
+    def fileno(self) -> int:
+        """Of the socket, for a selector."""
+        return self._socket.fileno()
+
     def _read(self, timeout_s: float) -> bool:
         """Takes what has arrived; False if nothing did."""
         with selectors.DefaultSelector() as selector:
@@ -136,6 +140,16 @@ class Connection:
     def _failed(self, why: str) -> PeerError:
         self._socket.close()
         return PeerError(f"{self.peer}: {why}")
+
+
+def receive_any(connections: Iterable[Connection], timeout_s: float) -> list[Arrived]:
+    """The answers that have arrived on any of the connections; waits for the first one, though not for longer."""
+    with selectors.DefaultSelector() as selector:
+        for connection in connections:
+            selector.register(connection, selectors.EVENT_READ, connection)
+        ready = [key.data for key, _ in selector.select(timeout_s)]
+    found = (connection.receive(0) for connection in ready)
+    return [arrived for arrived in found if arrived]
 
 
 def _body(frame: bytes, waited: _Waiting) -> bytes:
