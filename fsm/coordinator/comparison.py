@@ -3,7 +3,8 @@
 Compared are answers, records and the description of the group, every field, with these exceptions: texts of errors,
 instants inside records, and the value of a metadata hash, of which only counts whether two are equal. Lists that are
 sets (topics of an assignment, members of a description) are compared as sets, and so are records of one type that
-follow each other, about one member each: their order is that of a hash map.
+follow each other, about one member each: their order is that of a hash map. So is that of the topics inside the bytes
+of a classic member's assignment, which are compared by what they say.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from fsm.coordinator.dumped import spelled_out
 from fsm.coordinator.records import RecordType
 
 ABSENT = "(absent)"
@@ -140,6 +142,8 @@ def _canonical(name: str, value: Any) -> Any:
         return "an instant" if value not in {0, ABSENT} else 0
     if name == "metadataHash":
         return 0 if value == ABSENT else value
+    if name == "assignment" and isinstance(value, str) and value != ABSENT:
+        return spelled_out(value)
     if name in SETS and _is_list(value):
         return sorted((_sorted_partitions(topic) for topic in value), key=lambda topic: _topic(name, topic))
     if (

@@ -87,6 +87,8 @@ class Run(NamedTuple):
     answers: FrozenMap[int, Any] = FrozenMap()
     records: tuple[Mapping[str, Any], ...] = ()
     is_natural: bool = True
+    just_before: Coordinator | None = None
+    """Before its last timer, where that fired about when the step was over: a description may still show that."""
 
     def then(self, step: Step[Coordinator]) -> Run:
         """With what one more event brought."""
@@ -130,11 +132,11 @@ class Walk:
         self._admin(recorded.admin)
         ties = Ties(recorded.records, Choice.EXTRA_SLOT_STAYS in self.context.dialect)
         first: list[FieldDifference] = []
-        for run in self._runs(recorded, until_ms, answer, ties):
+        for run in self._sights(recorded, until_ms, answer, ties):
             given = {**self.under_way, **run.answers}
             under_way = {to: body for to, body in given.items() if to not in expected.answers and self._may(to, late)}
             arrived = {to: body for to, body in given.items() if to not in under_way}
-            shown = Shown(arrived, run.records, describe(run.state, self.group, self.context))
+            shown = Shown(arrived, run.records, describe(run.just_before or run.state, self.group, self.context))
             found = [one for one in differences(expected, shown, self.hashes) if not one.field.startswith(self.unseen)]
             if not found:
                 self._accept(run._replace(is_natural=run.is_natural and not under_way), expected, shown, ties)
@@ -175,6 +177,15 @@ class Walk:
         before = self.context
         self.context = replace(before, image=Image(topics, before.image.version + 1))
         self.state = image_changed(self.state, before.image, self.context)
+
+    def _sights(
+        self, recorded: RecordedStep, until_ms: int, answer: Mapping[str, Any] | None, ties: Ties
+    ) -> Iterator[Run]:
+        """Every run as it is described when all is done; then as it may be described a moment before that."""
+        for run in self._runs(recorded, until_ms, answer, ties):
+            yield run._replace(just_before=None)
+            if run.just_before is not None:
+                yield run._replace(is_natural=False)
 
     def _runs(
         self, recorded: RecordedStep, until_ms: int, answer: Mapping[str, Any] | None, ties: Ties
@@ -221,7 +232,9 @@ class Walk:
             deadline_ms = next_deadline_ms(runs[-1].state)
             if deadline_ms is None or deadline_ms > STARTED_MS + until_ms + SLACK_MS:
                 break
-            runs.append(runs[-1].then(handle_timer(runs[-1].state, replace(context, now_ms=deadline_ms))))
+            fired = runs[-1].then(handle_timer(runs[-1].state, replace(context, now_ms=deadline_ms)))
+            is_late = deadline_ms > STARTED_MS + until_ms - SLACK_MS
+            runs.append(fired._replace(just_before=runs[-1].state if is_late else None))
         natural, must = (_due(runs, STARTED_MS + until_ms - slack) for slack in (0, SLACK_MS))
         yield runs[natural]
         yield from (run._replace(is_natural=False) for i, run in enumerate(runs) if must <= i != natural)
