@@ -6,7 +6,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from fsm.audit.limits import Limits
 from fsm.cli import add_command
+from fsm.spark.options import Options
 
 FORMATS = ("auto", "librdkafka", "java", "trace")
 """What there are parsers for."""
@@ -26,23 +28,34 @@ def add(commands: Any) -> None:
     )
     command.add_argument("paths", nargs="+", metavar="PATH", help="log files and folders, plain or .gz")
     command.add_argument("-o", dest="folder", metavar="DIR", type=Path, required=True, help="report, findings, Parquet")
-    command.add_argument("--format", choices=FORMATS, default="auto", help="what the logs are; found out by default")
-    command.add_argument("--master", help="a Spark master; the cores of this machine by default")
-    command.add_argument("--timezone", default="UTC", help="zone of time stamps that carry none (default %(default)s)")
+    usual = Options()
+    command.add_argument(
+        "--format", choices=FORMATS, default=usual.format, help="what the logs are; found out by default"
+    )
+    command.add_argument("--master", default=usual.master, help="a Spark master; the cores of this machine by default")
+    command.add_argument(
+        "--timezone", default=usual.timezone, help="zone of time stamps that carry none (default %(default)s)"
+    )
     command.add_argument(
         "--cluster-by-folder", action="store_true", help="folders directly below a PATH are clusters of their own"
     )
-    _add_limits(command)
-    command.add_argument("--split-bytes", type=_positive, metavar="N", help="how much of a file one task reads")
+    _add_limits(command, usual.limits)
+    command.add_argument(
+        "--split-bytes",
+        type=_positive,
+        default=usual.split_bytes,
+        metavar="N",
+        help="how much of a file one task reads",
+    )
     command.add_argument("--json", action="store_true", help="print the findings as one JSON document")
 
 
-def _add_limits(command: argparse.ArgumentParser) -> None:
+def _add_limits(command: argparse.ArgumentParser, usual: Limits) -> None:
     limits = (
-        ("--clock-skew-ms", 0, "how far the clocks of two hosts may differ"),
-        ("--tolerance-ms", 100, "double ownership up to this long is no finding"),
-        ("--unowned-ms", 2000, "a partition may be without an owner so long"),
-        ("--window-ms", 60_000, "memberships lost again within this time make a fencing loop"),
+        ("--clock-skew-ms", usual.clock_skew_ms, "how far the clocks of two hosts may differ"),
+        ("--tolerance-ms", usual.tolerance_ms, "double ownership up to this long is no finding"),
+        ("--unowned-ms", usual.unowned_ms, "a partition may be without an owner so long"),
+        ("--window-ms", usual.window_ms, "memberships lost again within this time make a fencing loop"),
     )
     for option, default, meaning in limits:
         command.add_argument(option, type=_milliseconds, default=default, metavar="MS", help=f"{meaning} ({default})")

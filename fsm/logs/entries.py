@@ -1,7 +1,8 @@
 """From raw lines to entries: a first line in a known layout, with the continuation lines that follow it.
 
 Continuation lines (configuration dumps, assignment blocks, stack traces) stay with their first line while they
-begin within `ENTRY_LIMIT` bytes of it; a line that has no entry near enough is an orphan. So what happens at a
+begin within `ENTRY_LIMIT` bytes of it. They are told by how they begin: the line of another program in the same file
+is none. A line that continues no entry is an orphan. So what happens at a
 byte offset depends on at most `ENTRY_LIMIT` bytes before it, and a file may be cut anywhere and read in pieces:
 a piece begins reading `ENTRY_LIMIT` bytes early and keeps only what starts inside it.
 """
@@ -20,6 +21,14 @@ ENTRY_LIMIT = 256 * 1024
 """How far from the start of its first line a continuation line may begin, in bytes."""
 LINE_LIMIT = 1024 * 1024
 """Longest line that is kept whole, in bytes; readers cut what is longer and say so."""
+_CONTINUES = re.compile(
+    rb"[\s{}\[\]()*]|\Z"
+    rb"|(?:Caused by|Suppressed|Wrapped by): "
+    rb"|[\w$]{1,100}\.[\w$.]{0,200}?(?:Exception|Error|Throwable)(?::|\s*\Z)"
+    rb"|Following [a-z ]+\(s\) "
+)
+"""What a continuation line begins with: a blank or a bracket, an asterisk of a banner, the class of what was thrown,
+and the only words that a client of Kafka (Streams) puts there."""
 TEXT_LIMIT = 400
 """Characters of a line that are kept to be shown."""
 
@@ -83,7 +92,7 @@ def first_line(data: bytes) -> str:
 
 def assemble(runs: Iterable[Run], formats: Sequence[Format]) -> Iterator[Entry]:
     """Entries and orphans in the order of their first lines. Memory is bounded by one run and one entry."""
-    by_first = _by_first_byte(formats)
+    by_first, continues = _by_first_byte(formats), _CONTINUES.match
     head, head_number, first, cut = 0, 0, b"", False
     more: list[bytes] = []
     owners: tuple[Format, ...] = ()
@@ -95,7 +104,7 @@ def assemble(runs: Iterable[Run], formats: Sequence[Format]) -> Iterator[Entry]:
                 for matches, its in by_first.get(line[0], ()):
                     if matches(line):
                         found += its
-            if not found and owners and offset - head < ENTRY_LIMIT:
+            if not found and owners and offset - head < ENTRY_LIMIT and continues(line):
                 more.append(line)
                 cut = cut or was_cut
             else:

@@ -12,13 +12,14 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from fsm.audit.limits import Limits
 from fsm.errors import InputError
+from fsm.spark.options import Options
 
 if TYPE_CHECKING:
     from fsm.render.views import FindingView
@@ -27,19 +28,6 @@ SHOWN = 5
 """Findings that the command prints; the report holds the rest."""
 MARK = "audit.json"
 """A folder that holds this file is a result of ours and may be replaced."""
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What the command line asks for."""
-
-    format: str = "auto"
-    master: str = "local[*]"
-    timezone: str = "UTC"
-    split_bytes: int = 64 << 20
-    by_folder: bool = False
-    """Folders directly below a path are clusters of their own: their groups are named `folder:group`."""
-    limits: Limits = field(default_factory=Limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +49,9 @@ def run_audit(args: argparse.Namespace) -> int:
     """The command: audits, prints a summary or JSON, gives the exit status. Raises `InputError` for unusable input."""
     options = Options(
         format=args.format,
-        master=args.master or "local[*]",
+        master=args.master,
         timezone=_zone(args.timezone),
-        split_bytes=args.split_bytes or Options().split_bytes,
+        split_bytes=args.split_bytes,
         by_folder=args.cluster_by_folder,
         limits=Limits(
             tolerance_ms=args.tolerance_ms,

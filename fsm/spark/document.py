@@ -10,16 +10,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from fsm.spark import conformance
 from fsm.spark.evidence import in_order
-
-if TYPE_CHECKING:
-    from fsm.spark.stages import Stages
+from fsm.spark.sources import Inputs
+from fsm.spark.written import Written
 
 MOST = 40
 """Unreadable files, layouts and shapes that the document names; it counts the rest."""
@@ -27,9 +26,9 @@ NAMES = 1000
 """Kinds, transitions and states that it counts."""
 
 
-def write(stages: Stages, path: Path) -> dict[str, Any]:
-    """Writes the document; gives its `inputs` and `metrics`, which are bounded."""
-    known = {"inputs": inputs(stages), "metrics": metrics(stages)}
+def write(stages: Written, given: Inputs, summed: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Writes the document; gives its `inputs` and `metrics`, which are bounded. `summed` is what `totals` gave."""
+    known = {"inputs": inputs(stages, given, summed), "metrics": metrics(stages)}
     with path.open("w", encoding="utf-8") as out:
         out.write('{"inputs": ' + _text(known["inputs"]))
         _list(out, "groups", _rows(stages.read("groups").orderBy("group")))
@@ -73,15 +72,15 @@ def totals(seen: DataFrame) -> dict[str, Any]:
     return {name: row[name] for name in row.asDict()}
 
 
-def inputs(stages: Stages) -> dict[str, Any]:
+def inputs(stages: Written, given: Inputs, summed: dict[str, Any]) -> dict[str, Any]:
     """What was read and what of it was understood."""
-    seen, refused = stages.read("files"), stages.inputs.unreadable
-    known = dict(stages.totals)
+    seen, refused = stages.read("files"), given.unreadable
+    known = dict(summed)
     damaged = known.pop("damaged_files")
     unreadable = [[u.file, u.reason] for u in refused] + (_damaged(seen) if damaged else [])
     return {
-        "files": len(stages.inputs.sources),
-        "bytes": stages.inputs.size,
+        "files": len(given.sources),
+        "bytes": given.size,
         **known,
         **_counts(seen, ("layouts", "levels", "shapes")),
         "unreadable": sorted(unreadable)[:MOST],
@@ -116,7 +115,7 @@ def _entry(column: str, entry: Column) -> Column:
     return F.struct(F.lit(column).alias("what"), entry["key"].alias("key"), entry["value"].alias("value"))
 
 
-def metrics(stages: Stages) -> dict[str, Any]:
+def metrics(stages: Written) -> dict[str, Any]:
     """Counts by kind, traffic on the tables, dwell times and rebalances."""
     kinds = stages.read("findings").groupBy("kind", "severity").count()
     edges = conformance.edge_counts(stages.read("transitions"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
@@ -14,11 +14,9 @@ from fsm.audit.wording import names
 from fsm.render import views
 from fsm.spark.columns import local
 from fsm.spark.evidence import worst_first
+from fsm.spark.written import Written
 from fsm.tables import ALL
 from fsm.trace import Kind
-
-if TYPE_CHECKING:
-    from fsm.spark.stages import Stages
 
 FINDINGS, GROUPS, MEMBERS, PARTITIONS, REBALANCES = 400, 12, 40, 120, 60
 """How many of each the report shows; of members, partitions and rebalances that many in each group."""
@@ -44,7 +42,7 @@ MARKED = [
 """Records that a member's lane marks."""
 
 
-def contents(stages: Stages, known: dict[str, Any]) -> views.Report:
+def contents(stages: Written, known: dict[str, Any]) -> views.Report:
     """What the page shows. `known` is what `document.write` gave."""
     extract = _Extract(stages)
     read = known["inputs"]
@@ -130,7 +128,7 @@ def _machines(metrics: dict[str, Any]) -> tuple[views.MachineView, ...]:
 class _Extract:
     """Reads the bounded parts; each method is a Spark job or two."""
 
-    def __init__(self, stages: Stages) -> None:
+    def __init__(self, stages: Written) -> None:
         self.stages = stages
         every = stages.read("groups")
         totals = every.agg(F.count("*"), F.coalesce(F.sum("end_unknown"), F.lit(0))).collect()[0]

@@ -13,8 +13,6 @@ from typing import NamedTuple
 from fsm.errors import InputError
 from fsm.logs.pieces import GZIP_MAGIC, Piece, Unreadable, cut
 
-SPLIT_BYTES = 64 << 20
-"""Largest piece of a plain file that one task reads at once."""
 BINS_A_CORE = 4
 GZIP_FACTOR = 8
 """How much a compressed log is expected to grow; only for spreading the work."""

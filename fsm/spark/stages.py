@@ -5,10 +5,10 @@ pieces of files -> records -> members -> rows of each member -> partitions and g
 
 from __future__ import annotations
 
-import shutil
+from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -18,12 +18,9 @@ from fsm.errors import InputError
 from fsm.render.report import render
 from fsm.spark import conformance, document, evidence, groups, members, parse, report, sources, unparsed
 from fsm.spark.fold import folded
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fsm.spark.audit import Options
-    from fsm.spark.sources import Inputs
+from fsm.spark.options import Options
+from fsm.spark.sources import Inputs
+from fsm.spark.written import Written
 
 KEPT = (
     "records",
@@ -50,23 +47,11 @@ class Stages:
         self.spark = spark
         self.inputs = inputs
         self.options = options
-        self.work = work
         self.say = say
-        self.written: dict[str, DataFrame] = {}
+        self.written = Written(spark, work)
+        self.read, self.write = self.written.read, self.written.write
         self.totals: dict[str, Any] = {}
         """Sums over all files."""
-
-    def read(self, name: str) -> DataFrame:
-        """A stage that is written."""
-        return self.written[name]
-
-    def write(self, frame: DataFrame, name: str) -> DataFrame:
-        """Writes a stage; gives it as it was written."""
-        folder = str(self.work / f"{name}.parquet")
-        frame.write.parquet(folder)
-        # Without its schema, which is known here, Spark would read it from the files in one more job.
-        self.written[name] = self.spark.read.schema(frame.schema).parquet(folder)
-        return self.written[name]
 
     def run(self, page: Path, mark: Path) -> tuple[dict[str, Any], Any]:
         """All stages, then the document `mark` and the report `page`; gives what is in them, which is bounded."""
@@ -79,11 +64,10 @@ class Stages:
         self.say("collecting evidence")
         self._findings()
         self.say("writing the report")
-        known = document.write(self, mark)
-        shown = report.contents(self, known)
+        known = document.write(self.written, self.inputs, self.totals, mark)
+        shown = report.contents(self.written, known)
         page.write_text(render(shown), encoding="utf-8")
-        for name in self.written.keys() - set(KEPT):
-            shutil.rmtree(self.work / f"{name}.parquet")
+        self.written.keep(KEPT)
         return known, shown
 
     def _records(self) -> None:

@@ -39,6 +39,7 @@ LEGAL = [(_STATES[a], _STATES[b]) for a, b, _ in TABLE.columns.edges]
 def audit_spark(logs: Path, out: Path) -> dict[str, Any]:
     """`fsm audit` as the command runs it, with a clock at each stage."""
     from fsm.spark import audit, sources
+    from fsm.spark.options import Options
     from fsm.spark.session import session
     from fsm.spark.stages import Stages
 
@@ -46,7 +47,7 @@ def audit_spark(logs: Path, out: Path) -> dict[str, Any]:
     inputs = sources.find([logs])
     with session("local[*]", input_bytes=inputs.size, scratch=out / "scratch") as spark:
         started = clock.tick()
-        stages = Stages(spark, inputs, audit.Options(), out, clock.stage)
+        stages = Stages(spark, inputs, Options(), out, clock.stage)
         known, _ = stages.run(out / "report.html", out / audit.MARK)
         seconds = clock.tick()
     findings = sum(total["count"] for total in known["metrics"]["findings"] if total["severity"] != "info")
@@ -125,11 +126,12 @@ def edges_duckdb(logs: Path, _out: Path) -> dict[str, Any]:
 def edges_spark(logs: Path, out: Path) -> dict[str, Any]:
     """The audit's own reader and its own judgement, restricted to the lines that the others look for; twice."""
     from fsm.spark import sources
+    from fsm.spark.options import Options
     from fsm.spark.session import session
 
     inputs = sources.find([logs])
     with session("local[*]", input_bytes=inputs.size, scratch=out / "scratch") as spark:
-        bins = sources.bins(inputs, sources.SPLIT_BYTES, spark.sparkContext.defaultParallelism)
+        bins = sources.bins(inputs, Options().split_bytes, spark.sparkContext.defaultParallelism)
         clock = Clock()
         counts = _count_edges(spark, bins)
         cold = clock.tick()

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,19 +38,65 @@ def lines(*texts: bytes) -> list[Run]:
 
 
 def test_a_first_line_takes_the_lines_that_follow() -> None:
-    """Lines without a header belong to the last line with one, empty lines included."""
-    found = list(assemble(lines(b"# a", b"  one", b"", b"# b", b"7 c", b"end"), FORMATS))
+    """Indented lines without a header belong to the last line with one, empty lines included."""
+    found = list(assemble(lines(b"# a", b"  one", b"", b"# b", b"7 c", b"\tend"), FORMATS))
     assert found == [
         Entry(0, 1, (HASH,), b"# a\n  one\n", False),
         Entry(11, 4, (HASH,), b"# b", False),
-        Entry(15, 5, (NUMBER,), b"7 c\nend", False),
+        Entry(15, 5, (NUMBER,), b"7 c\n\tend", False),
+    ]
+
+
+CONTINUED = (
+    b"\tat org.apache.kafka.clients.Metadata.fetch(Metadata.java:1)",
+    b"    ... 5 more",
+    b"Caused by: java.lang.IllegalStateException: on purpose",
+    b"org.apache.kafka.common.errors.DisconnectException",
+    b"java.lang.OutOfMemoryError: Java heap space",
+    b"{consumer-1=[t-0, t-1]}",
+    b"*****",
+    b"* The consumer rebalance protocol (KIP-848) is production-ready!",
+    b"Following changelog topic(s) has not been named: KSTREAM-1-changelog",
+    b"\r",
+)
+FOREIGN = (
+    b"10.0.0.1 - - [21/Nov/2026:07:55:00 +0000] GET / HTTP/1.1 200 5",
+    b"2026/11/21 07:55:00 [notice] 1#1: start worker processes",
+    b"Error: only a word",
+    b"worker.NetworkError was raised",
+    b"processed order 17 of customer 4",
+    b"at last",
+    b"<html>",
+)
+
+
+@pytest.mark.parametrize("line", CONTINUED)
+def test_what_clients_print_below_a_first_line_continues_it(line: bytes) -> None:
+    """Stack traces, dumps, banners and assignments, each with or without more below it."""
+    (entry,) = assemble(lines(b"# a", line, b"  more"), FORMATS)
+    assert entry.data == b"# a\n" + line.removesuffix(b"\r") + b"\n  more"
+
+
+@pytest.mark.parametrize("line", FOREIGN)
+def test_what_another_program_printed_continues_nothing(line: bytes) -> None:
+    """A line that begins like none of those is an orphan, and so is whatever follows it up to the next entry."""
+    found = list(assemble(lines(b"# a", b"  one", line, b"  more", b"# b"), FORMATS))
+    assert [(one.format, one.data) for one in found] == [
+        (HASH, b"# a\n  one"),
+        (None, line),
+        (None, b"  more"),
+        (HASH, b"# b"),
     ]
 
 
 def test_the_first_byte_does_not_decide_alone() -> None:
     """Of the formats with a first byte the one whose header matches owns the line; if none does, it is no head."""
     found = list(assemble(lines(b"## a", b"#nothing", b"9nothing"), FORMATS))
-    assert found == [Entry(0, 1, (HASHES,), b"## a\n#nothing\n9nothing", False)]
+    assert found == [
+        Entry(0, 1, (HASHES,), b"## a", False),
+        Entry(5, 2, (), b"#nothing", False),
+        Entry(14, 3, (), b"9nothing", False),
+    ]
 
 
 def test_lines_before_the_first_entry_are_orphans() -> None:
@@ -64,19 +111,19 @@ def test_lines_before_the_first_entry_are_orphans() -> None:
 
 def test_continuation_is_bounded_by_where_a_line_begins() -> None:
     """A line that begins `ENTRY_LIMIT` bytes behind the head is an orphan, one byte earlier it is not."""
-    filler = b"x" * (ENTRY_LIMIT - len(b"# a\n") - 2)
-    near = list(assemble(lines(b"# a", filler, b"near", b"far"), FORMATS))
+    filler = b" " * (ENTRY_LIMIT - len(b"# a\n") - 2)
+    near = list(assemble(lines(b"# a", filler, b" near", b" far"), FORMATS))
     assert [(one.offset, one.format, one.data[-4:]) for one in near] == [
         (0, HASH, b"near"),
-        (ENTRY_LIMIT + 4, None, b"far"),
+        (ENTRY_LIMIT + 5, None, b" far"),
     ]
-    far = list(assemble(lines(b"# a", filler + b"x", b"far", b"too"), FORMATS))
+    far = list(assemble(lines(b"# a", filler + b" ", b"far", b"too"), FORMATS))
     assert [(one.offset, one.format) for one in far] == [(0, HASH), (ENTRY_LIMIT, None), (ENTRY_LIMIT + 4, None)]
 
 
 def test_a_cut_line_marks_its_entry() -> None:
     """An entry says so where the reader kept only part of any of its lines, and its neighbours do not."""
-    found = assemble([Run(0, 1, [b"# a"]), Run(4, 2, [b"long"], cut=True), Run(900, 3, [b"# b"])], FORMATS)
+    found = assemble([Run(0, 1, [b"# a"]), Run(4, 2, [b" long"], cut=True), Run(900, 3, [b"# b"])], FORMATS)
     assert [one.cut for one in found] == [True, False]
 
 

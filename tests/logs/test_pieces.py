@@ -16,7 +16,7 @@ from fsm.logs.entries import ENTRY_LIMIT, LINE_LIMIT, Entry
 from fsm.logs.pieces import CHUNK, WHOLE, Piece, PieceReader, cut, from_bytes, is_gzip
 
 HASH = Format("hash", "test", b"#", re.compile(b"# "), re.compile(b""), lambda _entry, _zone: ())
-SMALL = b"# one\n  more\nstray but owned\n# two\n\n# three"
+SMALL = b"# one\n  more\n  also its own.\n# two\n\n# three"
 
 
 def read(piece: Piece) -> tuple[list[Entry], int]:
@@ -62,7 +62,7 @@ def test_entries_of_a_whole_file(tmp_path: Path) -> None:
     path.write_bytes(SMALL)
     assert read(Piece(str(path), 0, WHOLE)) == (
         [
-            Entry(0, 1, (HASH,), b"# one\n  more\nstray but owned", False),
+            Entry(0, 1, (HASH,), b"# one\n  more\n  also its own.", False),
             Entry(29, 4, (HASH,), b"# two\n", False),
             Entry(36, 6, (HASH,), b"# three", False),
         ],
@@ -78,7 +78,9 @@ def test_small_pieces_give_what_the_whole_gives(tmp_path: Path, split_bytes: int
     assert in_pieces(path, split_bytes) == in_pieces(path, WHOLE)
 
 
-PARTS = st.sampled_from([b"# head", b"\n", b"\n\n", b"\r\n", b"tail ", b"\0", b"\xff\xfe", b"x" * 999, b"#", b"# \n"])
+PARTS = st.sampled_from(
+    [b"# head", b"\n", b"\n\n", b"\r\n", b"tail ", b" more", b"\0", b"\xff\xfe", b"x" * 999, b"#", b"# \n"]
+)
 
 
 @settings(max_examples=150, deadline=None)
@@ -98,10 +100,10 @@ def test_long_lines_and_long_entries_in_pieces(tmp_path: Path, split_bytes: int)
     path = tmp_path / "a.log"
     lines = [
         b"# a",
-        b"x" * (LINE_LIMIT + 5),
+        b" " * (LINE_LIMIT + 5),
         b"# b",
-        b"y" * (ENTRY_LIMIT - 6),
-        b"near",
+        b"\t" * (ENTRY_LIMIT - 6),
+        b"\tnea",
         b"far",
         b"# c" + b"z" * LINE_LIMIT,
     ]

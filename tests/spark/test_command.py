@@ -287,7 +287,7 @@ def bad(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         ("cut.log.gz", "was not read to its end: EOFError"),
         ("false.gz", "was not read to its end"),
         ("long.log", "1 lines of"),
-        ("nul.log", "1 lines of"),
+        ("nul.log", "2 lines of"),
         ("itself", "was not read: cannot be read"),
         ("nowhere", "was not read: cannot be read: No such file"),
         ("unreadable.log", "was not read: cannot be read: Input/output error"),
