@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import zip_longest
 from textwrap import wrap
 
-from fsm.scenario.steps import Comparison, Difference, Step
+from fsm.scenario.steps import Comparison, Difference, Step, paired
 
 WIDTH = 58
 """Of one of two columns."""
@@ -26,15 +26,16 @@ def _head(found: Comparison) -> Iterator[str]:
 
 
 def _steps(found: Comparison) -> Iterator[str]:
-    theirs = found.theirs.steps if found.theirs is not None else ()
-    for number, (ours, other) in enumerate(zip_longest(found.ours.steps, theirs), 1):
-        step = ours or other
-        yield f"{number:>4}  {step.title}"
-        if found.theirs is None:
-            yield from (INDENT + line for line in step.lines)
-        else:
-            yield from _beside(ours, other)
+    for number, (ours, other) in enumerate(_both(found), 1):
+        yield f"{number:>4}  {' | '.join(dict.fromkeys(step.title for step in (ours, other) if step))}"
+        yield from _beside(ours, other)
         yield from (f"{INDENT}! {_said(d, found)}" for d in found.differences if d.step == number)
+
+
+def _both(found: Comparison) -> Iterable[tuple[Step | None, Step | None]]:
+    if found.theirs is None:
+        return ((step, step) for step in found.ours.steps)
+    return paired(found.ours.steps, found.theirs.steps)
 
 
 def _beside(ours: Step | None, other: Step | None) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """Documents of somebody else's schema: read by the shape they must have, before anything runs on them.
 
 A shape is a mapping from key to shape (`"key?"` may be absent, `EACH` stands for every key there is), a list with the
-shape of its items, `str` or `int` for a text or a whole number, or `Checked` for a text with a rule of its own. Keys
-that a shape does not name are left out: such documents say more than is run.
+shape of its items, `str` or `int` for a text or a whole number, `Checked` for a text with a rule of its own, `Maybe`
+for what may be null. Keys that a shape does not name are left out: such documents say more than is run.
 """
 
 from __future__ import annotations
@@ -22,6 +22,12 @@ class Checked(NamedTuple):
     by: Callable[[str], object]
 
 
+class Maybe(NamedTuple):
+    """A value of this shape, or nothing."""
+
+    shape: Any
+
+
 def read(node: Node, shape: Any) -> Any:
     """The document in plain values. Raises `InputError` with the line of the first value that has another shape."""
     if isinstance(shape, dict):
@@ -30,6 +36,8 @@ def read(node: Node, shape: Any) -> Any:
         return [read(item, shape[0]) for item in node.items()]
     if isinstance(shape, Checked):
         return _checked(node, shape)
+    if isinstance(shape, Maybe):
+        return None if node.is_null else read(node, shape.shape)
     return node.number() if shape is int else node.text()
 
 

@@ -42,6 +42,8 @@ class Step:
     """Who told whom what in it, for a picture."""
     note: str = ""
     """What the file says about it."""
+    key: str = ""
+    """Names the step across dialects whose stories have different steps; empty where they have the same ones."""
 
 
 class Difference(NamedTuple):
@@ -84,8 +86,9 @@ class Replay:
         """Where the same scenario went otherwise under another dialect: `expected` is ours, `got` the other's."""
         return tuple(
             Difference(number, ours.title, ours.where, *found)
-            for number, (ours, theirs) in enumerate(_paired(self.steps, other.steps), 1)
-            for found in _fields_that_differ(ours.seen, theirs.seen)
+            for number, (ours, theirs) in enumerate(paired(self.steps, other.steps), 1)
+            if ours is not None and theirs is not None
+            for found in _fields_that_differ(ours, theirs)
         )
 
     def as_document(self) -> dict[str, Any]:
@@ -114,19 +117,33 @@ class Comparison:
         return {**self.ours.as_document(), **against, "differences": [d._asdict() for d in self.differences]}
 
 
-_ABSENT = Step("the scenario has ended", "", {})
+def paired(ours: Sequence[Step], theirs: Sequence[Step]) -> Iterator[tuple[Step | None, Step | None]]:
+    """The steps of two runs beside each other: by their keys, or one by one where they have none."""
+    if not all(step.key for step in ours):
+        yield from zip(ours, theirs, strict=True)
+        return
+    places = {step.key: index for index, step in enumerate(theirs) if step.key}
+    at = 0
+    for step in ours:
+        place = places.get(step.key, -1)
+        if place < at:
+            yield step, None
+            continue
+        yield from ((None, other) for other in theirs[at:place])
+        yield step, theirs[place]
+        at = place + 1
+    yield from ((None, other) for other in theirs[at:])
 
 
-def _paired(ours: Sequence[Step], theirs: Sequence[Step]) -> Iterator[tuple[Step, Step]]:
-    for index in range(max(len(ours), len(theirs))):
-        yield (ours[index] if index < len(ours) else _ABSENT, theirs[index] if index < len(theirs) else _ABSENT)
+def _fields_that_differ(ours: Step, theirs: Step) -> Iterator[tuple[str, str, str]]:
+    """A field such as `sent 1 member_epoch` is a detail of `sent`: of no interest where that differs already.
 
-
-def _fields_that_differ(ours: Mapping[str, str], theirs: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    """A field such as `sent 1 member_epoch` is a detail of `sent`: of no interest where that differs already."""
+    Different stories show different fields, so there only those that both have are compared.
+    """
     differing: set[str] = set()
-    for field in dict.fromkeys((*ours, *theirs)):
-        mine, other = ours.get(field, NOTHING), theirs.get(field, NOTHING)
-        if mine != other and field.partition(" ")[0] not in differing:
+    for field in dict.fromkeys((*ours.seen, *theirs.seen)):
+        mine, other = ours.seen.get(field, NOTHING), theirs.seen.get(field, NOTHING)
+        shown = not ours.key or (field in ours.seen and field in theirs.seen)
+        if mine != other and shown and field.partition(" ")[0] not in differing:
             differing.add(field)
             yield field, mine, other

@@ -1,0 +1,106 @@
+"""A group in migration as it can be looked at from outside, in the words of the design document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from fsm.scenario.words import listed
+
+Numbers = tuple[int, ...]
+"""Partitions of the one topic, sorted."""
+
+
+class MemberView(NamedTuple):
+    """One member, by whatever protocol."""
+
+    is_classic: bool
+    epoch: int
+    assigned: Numbers = ()
+    """Handed to it, without what it must give up."""
+    revoking: Numbers = ()
+    """What the coordinator asked it to give up, and it has not yet."""
+    waiting: Numbers = ()
+    """In its target, and held by somebody else."""
+    phase: str = ""
+    """Of a classic member: PreparingRebalance, CompletingRebalance, Stable."""
+    state: str = ""
+    previous_epoch: int | None = None
+    timers: tuple[str, ...] = ()
+
+    @property
+    def owned(self) -> Numbers:
+        """What it may hold now."""
+        return tuple(sorted((*self.assigned, *self.revoking)))
+
+
+class View(NamedTuple):
+    """The whole group."""
+
+    topic: str
+    is_classic: bool
+    epoch: int
+    """Of a classic group its generation."""
+    members: Mapping[str, MemberView]
+    target_epoch: int | None = None
+    target: Mapping[str, Numbers] = {}
+    state: str = ""
+
+    def named(self, numbers: Numbers) -> str:
+        """Partitions as `[foo-0, foo-1]`."""
+        return listed(f"{self.topic}-{number}" for number in sorted(numbers))
+
+
+def lines(view: View) -> Iterator[str]:
+    """The group as the document prints it: members, target, member assignments."""
+    kind = f"Generic Group (generation={view.epoch})" if view.is_classic else f"Group (epoch={view.epoch})"
+    yield f"* {kind}" + (f" {view.state}" if view.state else "")
+    yield from (f"    * {name}{_label(view, member)}" for name, member in sorted(view.members.items()))
+    if view.target_epoch is not None:
+        yield f"* Target Assignment (epoch={view.target_epoch})"
+        yield from (f"    * {name} - partitions={view.named(given)}" for name, given in sorted(view.target.items()))
+    yield "* Assignment" if view.is_classic else "* Member Assignment"
+    yield from (f"    * {name} - {_holds(view, member)}" for name, member in sorted(view.members.items()))
+
+
+def _label(view: View, member: MemberView) -> str:
+    if not member.is_classic:
+        return " (upgraded)"
+    return f" ({member.phase})" if member.phase and not view.is_classic else ""
+
+
+def _holds(view: View, member: MemberView) -> str:
+    epoch = "" if view.is_classic else f"epoch={member.epoch}, "
+    more = [("revoking", member.revoking), ("waiting for", member.waiting)]
+    rest = "".join(f", {word} {view.named(numbers)}" for word, numbers in more if numbers)
+    return f"{epoch}partitions={view.named(member.owned)}{rest}"
+
+
+def fields(view: View) -> dict[str, str]:
+    """Everything that can be compared, by name."""
+    found = {"group": f"{'classic, generation' if view.is_classic else 'consumer, epoch'} {view.epoch}"}
+    if view.state:
+        found["group_state"] = view.state
+    found["members"] = listed(sorted(view.members))
+    found["target_epoch"] = "none" if view.target_epoch is None else str(view.target_epoch)
+    found["target"] = listed(sorted(view.target))
+    found |= {f"target.{name}": view.named(given) for name, given in sorted(view.target.items())}
+    for name, member in sorted(view.members.items()):
+        found |= {f"{name}.{key}": value for key, value in _member_fields(view, member)}
+    return found
+
+
+def _member_fields(view: View, member: MemberView) -> Iterator[tuple[str, str]]:
+    yield "protocol", "classic" if member.is_classic else "consumer"
+    yield "epoch", str(member.epoch)
+    yield "assigned", view.named(member.assigned)
+    yield "owned", view.named(member.owned)
+    yield "revoking", view.named(member.revoking)
+    yield "waiting", view.named(member.waiting)
+    if member.is_classic:
+        yield "phase", member.phase
+    if member.state:
+        yield "state", member.state
+    if member.previous_epoch is not None:
+        yield "previous_epoch", str(member.previous_epoch)
+        yield "timers", listed(member.timers)

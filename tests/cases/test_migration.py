@@ -1,0 +1,34 @@
+"""Stories of an online migration: the design document's, and the same one as shipped Kafka tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from fsm.nodes import yaml_node
+from fsm.scenario.replay import replayed
+from fsm.scenario.steps import Replay, Step
+
+
+def reads(head: Any) -> bool:
+    """Documents whose schema is that of migration scenarios."""
+    meta = head.get("meta") if isinstance(head, dict) else None
+    return isinstance(meta, dict) and str(meta.get("schema", "")).startswith("migration-scenario/")
+
+
+def cases(file: Any) -> Iterator[tuple[str, tuple[Replay, int]]]:
+    """Every step of both stories, run from their beginnings."""
+    document = yaml_node(file.content.decode(), file.name, "scenario")
+    for dialect in ("document", *(("s24",) if "shipped_trace" in file.head else ())):
+        (run,) = replayed(document, file.name, dialect)
+        yield from ((f"{dialect}-{name(step)}", (run, number)) for number, step in enumerate(run.steps, 1))
+
+
+def name(step: Step) -> str:
+    return step.title.partition(".")[0]
+
+
+def test_step_comes_out_as_stated(case: tuple[Replay, int]) -> None:
+    """Group, target, members, classic states and the answer are those of the file."""
+    run, number = case
+    assert [d for d in run.differences() if d.step == number] == []
