@@ -97,9 +97,17 @@ def consumer_join(
     try:
         converted = converted_group(group, context)
         begun = _with_conversion(run(work, ClassicEvent.UPGRADED).step(), converted, context)
-        return _of_either(joined(begun.state).after(begun))
+        step = joined(begun.state).after(begun)
+        return _of_either(step.leading_to(_as_written(step.state, begun.state)))
     except Refused as refused:
         return _refused(work, refused.code, ClassicEvent.UPGRADE_REFUSED_LATE, refused.message)
+
+
+def _as_written(group: ConsumerGroup, converted: ConsumerGroup) -> ConsumerGroup:
+    """The broker makes the group anew from the records of the conversion: its map meets the members in their order."""
+    known = [member_id for member_id in converted.members.in_order() if member_id in group.members]
+    by_id = FrozenMap({member_id: group.members[member_id] for member_id in dict.fromkeys((*known, *group.members))})
+    return replace(group, members=replace(group.members, by_id=by_id))
 
 
 def _of_either(step: Step[ConsumerGroup] | Step[ClassicGroup]) -> Step[Group]:

@@ -1,0 +1,144 @@
+"""A group to talk to in tests with the classic protocol: clients join, sync, send heartbeats, leave; time passes."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from typing import Any
+
+from consumer_scene import IDS, NAMES, Scene
+
+from fsm.coordinator.classic_group import ClassicGroup
+from fsm.coordinator.coordinator import handle, next_deadline_ms
+from fsm.coordinator.messages import Request
+from fsm.kafka.consumer_protocol import (
+    Assignment,
+    Subscription,
+    decode_assignment,
+    encode_assignment,
+    encode_subscription,
+)
+
+__all__ = ["IDS", "NAMES", "ClassicScene", "given", "subscribed"]
+
+
+def subscribed(*topics: str, owned: Mapping[str, list[int]] | None = None, user_data: bytes | None = None) -> str:
+    """What a consumer says of itself as it joins, as it stands in a body."""
+    held = tuple((topic, number) for topic, numbers in (owned or {}).items() for number in numbers)
+    return b64encode(encode_subscription(Subscription(topics, user_data, held), 1)).decode()
+
+
+def given(assignment: str) -> dict[str, list[int]]:
+    """The assignment in a body, by topic name."""
+    found: dict[str, list[int]] = {}
+    for topic, number in decode_assignment(b64decode(assignment)).partitions if assignment else ():
+        found.setdefault(topic, []).append(number)
+    return found
+
+
+def assignment(**topics: list[int]) -> str:
+    """An assignment as a leader sends it."""
+    held = tuple((topic, number) for topic, numbers in topics.items() for number in numbers)
+    return b64encode(encode_assignment(Assignment(held), 1)).decode()
+
+
+NOTHING: Mapping[str, Any] = {}
+
+
+class ClassicScene(Scene):
+    """A scene whose requests may be answered later: `answered` has every answer by the request's name."""
+
+    def __init__(self, release: str = "4.4.0", topics: Mapping[str, int] | None = None, **settings: Any) -> None:
+        settings = {"group_initial_rebalance_delay_ms": 3_000, **settings}
+        super().__init__(release, topics, **settings)
+        self.answered: dict[str, Mapping[str, Any]] = {}
+        self.names: list[str] = []
+
+    @property
+    def classic(self) -> ClassicGroup:
+        """The group as it is, a classic one."""
+        found = self.state.groups["g"]
+        assert isinstance(found, ClassicGroup)
+        return found
+
+    @property
+    def states(self) -> str:
+        """The group's state as DescribeGroups prints it."""
+        return str(self.described["state"])
+
+    def ask(self, name: str, api: str, version: int, body: Mapping[str, Any], fresh_id: str = "") -> Any:
+        """The answer to a request, None while it is parked; `name` finds it in `answered` later."""
+        self.names.append(name)
+        self.answered.pop(name, None)
+        token = len(self.names) - 1
+        request = Request(token, "client", "/127.0.0.1", api, version, {"group_id": "g", **body}, fresh_id)
+        self.last = handle(self.state, request, self.context)
+        self.state = self.last.state
+        self._note()
+        return self.answered.get(name)
+
+    def _note(self) -> None:
+        for answer in self.last.answers:
+            self.answered[self.names[answer.token]] = answer.body
+
+    def wait(self, ms: int) -> list[str]:
+        """Time passes; answers that come meanwhile are noted."""
+        until_ms = self.context.now_ms + ms
+        found: list[str] = []
+        while (deadline_ms := next_deadline_ms(self.state)) is not None and deadline_ms <= until_ms:
+            found += super().wait(deadline_ms - self.context.now_ms)
+            self._note()
+        return found + super().wait(until_ms - self.context.now_ms)
+
+    def come(self, member_id: str = "", *, name: str = "", fresh_id: str = "", version: int = 9, **fields: Any) -> Any:
+        """The answer to a JoinGroup with protocol `range` for foo, None while it is parked."""
+        body = {
+            "member_id": member_id,
+            "session_timeout": 10_000,
+            "rebalance_timeout": 60_000,
+            "protocol_type": "consumer",
+            "protocols": [{"name": "range", "metadata": subscribed("foo")}],
+            **fields,
+        }
+        return self.ask(name or member_id or fresh_id, "JoinGroup", version, body, fresh_id)
+
+    def enter(self, *names: str) -> list[str]:
+        """Dynamic members of these names join, and the join phase ends; their ids, the leader's first."""
+        ids = [self.come(fresh_id=name)["member_id"] for name in names]
+        for member_id in ids:
+            self.come(member_id)
+        self.wait(6_000 if len(ids) > 1 else 3_000)
+        return ids
+
+    def share(self, member_id: str, generation: int, sent: Mapping[str, Any] = NOTHING, **fields: Any) -> Any:
+        """The answer to a SyncGroup, None while it is parked; `assigns` has what a leader gives out."""
+        assigns = fields.pop("assigns", {})
+        body = {
+            "member_id": member_id,
+            "generation_id": generation,
+            "protocol_type": "consumer",
+            "protocol_name": "range",
+            "assignments": [{"member_id": i, "assignment": assignment(**part)} for i, part in assigns.items()],
+            **fields,
+        }
+        return self.ask(f"sync {member_id}", "SyncGroup", 5, {**body, **sent})
+
+    def pulse(self, member_id: str, generation: int, **fields: Any) -> Any:
+        """The error of a Heartbeat, None for none."""
+        body = {"member_id": member_id, "generation_id": generation, **fields}
+        return self.ask(f"heartbeat {member_id}", "Heartbeat", 4, body)["error_code"]
+
+    def go(self, *entries: str | tuple[str, str]) -> list[Any]:
+        """The errors of a LeaveGroup, one by entry: a member id, or a member id and an instance id."""
+        pairs = [(entry, None) if isinstance(entry, str) else entry for entry in entries]
+        members = [{"member_id": member_id, "group_instance_id": instance_id} for member_id, instance_id in pairs]
+        return [m["error_code"] for m in self.ask("leave", "LeaveGroup", 5, {"members": members})["members"]]
+
+    def stable(self, *names: str) -> list[str]:
+        """A stable classic group of these members in generation 1; the leader gives each one partition of foo."""
+        ids = self.enter(*names)
+        for follower in ids[1:]:
+            self.share(follower, 1)
+        self.share(ids[0], 1, assigns={member_id: {"foo": [i]} for i, member_id in enumerate(ids)})
+        assert self.states == "Stable"
+        return ids
