@@ -41,6 +41,22 @@ def test_an_unsubscribed_topic_is_taken_back_at_once() -> None:
     assert scene.records == ["5 m1", "3 epoch 3", "8 m1 2->2 bar[0] gives up foo[0, 1]"]
 
 
+def test_a_joiner_without_subscription_may_strand_a_partition() -> None:
+    """It bumps nothing, so the delayed target it triggers goes by the subscriptions of before: all alike.
+
+    Kafka does the same. The partition that the joiner's target has is never handed out; nobody has it until the next
+    target.
+    """
+    scene = Scene(topics={"foo": 3}, group_consumer_assignment_interval_ms=1_000)
+    scene.join("m1", "foo")
+    scene.join("m2", "foo")
+    scene.wait(1_000)
+    scene.join("m3")
+    scene.settle("m1", "m2", "m3")
+    assert [len(scene.described["members"][m]["assigned"].get("foo", [])) for m in ("m1", "m2", "m3")] == [1, 1, 0]
+    assert len(scene.described["members"]["m3"]["target"]["foo"]) == 1
+
+
 def test_before_4_3_there_is_no_interval() -> None:
     """The target is computed in the very request that bumps."""
     scene = Scene("4.2.0", group_consumer_assignment_interval_ms=1_000)

@@ -1,0 +1,36 @@
+"""Random walks of clients that misbehave in every way they may: what must hold, holds; in the end all comes to rest."""
+
+from __future__ import annotations
+
+import pytest
+from consumer_world import World
+
+RELEASES = ("4.0.0", "4.0.2", "4.1.1", "4.2.0", "4.3.1", "4.4.0")
+
+
+def walk(release: str, steps: int, seed: int, **settings: int) -> int:
+    """So many steps, in walks of 300 that end in a fair time; gives how many walks there were."""
+    done = walks = 0
+    while done < steps:
+        world = World(release, seed * 1_000_003 + walks, **settings)
+        while world.steps < 300:
+            world.act()
+        world.quiet()
+        assert world.has_converged(), (release, seed, walks, world.group, world.clients)
+        done, walks = done + world.steps, walks + 1
+    return walks
+
+
+@pytest.mark.parametrize("interval_ms", [0, 1_000])
+@pytest.mark.parametrize("release", RELEASES)
+def test_invariants_hold_in_a_walk(release: str, interval_ms: int) -> None:
+    """Single ownership, ordered epochs, deadlines, answers, safety of clients; and convergence."""
+    assert walk(release, 900, 7, group_consumer_assignment_interval_ms=interval_ms)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("interval_ms", [0, 1_000])
+@pytest.mark.parametrize("release", RELEASES)
+def test_invariants_hold_in_a_long_walk(release: str, interval_ms: int) -> None:
+    """The same over a million steps, a twelfth of them for each release and interval."""
+    assert walk(release, 84_000, 11, group_consumer_assignment_interval_ms=interval_ms)
