@@ -97,6 +97,8 @@ class Cause(StrEnum):
     """close() began and never came back."""
     REVOKED = "revoked"
     """The partition was given up in time; the next owner took long."""
+    HEARTBEAT_INTERVAL = "heartbeat_interval"
+    """The partition was given up in time; the next owner learned of it with its next heartbeat."""
     COORDINATOR_LOST = "coordinator_lost"
     """The group's coordinator could not be reached."""
     UNKNOWN = "unknown"

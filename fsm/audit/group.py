@@ -12,21 +12,24 @@ largest end so far (its interval is the last owner) to the next start, or to the
 interval. What precedes the first interval is not a gap: nobody knows since when the partition exists. The gap
 counts when the union of the wants of its topic inside it is longer than `unowned_ms`, and is reported from the
 first to the last wanted moment. Where the last owner's end is not exact (its log ends without a word), the gap
-begins at the earliest with its last line, and one session timeout before the next start where that is known to
-be later; after the last interval such a gap is not reported, for a silent owner may live; nor is the one after an
-interval that ended because its topic was deleted. A next interval that was `found` (owned before its log tells) ends
-no gap: nothing is reported.
+begins at the earliest with its last line, and one session timeout (Kafka's default where the log does not tell) before
+the next start where that is later; after the last interval such a gap is not reported, for a silent owner may live; nor
+is the one after an interval that ended because its topic was deleted. A next interval that was `found` (owned before
+its log tells) ends no gap: nothing is reported.
 
 **Merging.** Overlaps with the same two members, and gaps with the same last and next owner, are sorted by
 (start, end, partition); one that begins within `MERGE_MS` of the one before it, and ends within `MERGE_MS` of
 it, belongs to the same finding. A finding spans all it merges.
 
+A gap by design is for information only: a static member is away; or the partition was given up in time, and the next
+owner had it within one heartbeat interval of its own, by which members learn of a rebalance, and `SETTLED_MS`.
+
 **Coverage.** A life that ends without a close is `killed` when a later life of its member exists or another member
-took one of its partitions over afterwards, else `unknown`. Severity is one step lower for a gap by design (a static
-member is away), for one whose last owner was killed, for one whose last owner lived on while nobody whose log was
-read got the partition (it went to a member whose log is missing), and for every gap that reaches into a time for
-which some member's log is missing: before a first life that was found in mid-life (before its end, if it did not
-close: it may have owned what no line tells), after a life whose end is `unknown`, and after a life became doubtful.
+took one of its partitions over afterwards, else `unknown`. Severity is one step lower for a gap whose last owner was
+killed, for one whose last owner lived on while nobody whose log was read got the partition (it went to a member whose
+log is missing), and for every gap that reaches into a time for which some member's log is missing: before a first life
+that was found in mid-life (before its end, if it did not close: it may have owned what no line tells), after a life
+whose end is `unknown`, and after a life became doubtful.
 
 **Rebalances.** Turns of all members, sorted by start, belong to one rebalance while the next starts within
 `SETTLED_MS` of the latest end so far. Moved is the number of partitions assigned in them. The cause is the first
@@ -44,7 +47,7 @@ from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 from fsm.audit.findings import Cause, Finding, FindingKind, Severity, finding, in_order
-from fsm.audit.limits import MERGE_MS, SETTLED_MS, Limits
+from fsm.audit.limits import DEFAULT_SESSION_TIMEOUT_MS, MERGE_MS, SETTLED_MS, SKEW_MS, Limits
 from fsm.audit.rows import Begun, Ended, Interval, Life, Place, Turn, Want
 from fsm.audit.wording import names, seconds
 from fsm.trace import Partition, by_partition
@@ -67,7 +70,7 @@ class Overlap(NamedTuple):
     places: tuple[Place, ...]
     sure: bool
     in_order: bool
-    """Nothing is wrong but the time: the old owner gave the partition up when asked."""
+    """Nothing is wrong but the time: the old owner gave the partition up when asked, and another file says so."""
 
 
 class Gap(NamedTuple):
@@ -150,7 +153,17 @@ def double_ownership(group: str, rows: Rows, limits: Limits) -> Iterator[Finding
 
 
 def overlaps(intervals: Iterable[Interval], logs_end_ms: int, limits: Limits) -> Iterator[Overlap]:
-    """Overlaps of one partition; its intervals come in the order of (start, end, member)."""
+    """Overlaps of one partition; its intervals come in the order of (start, end, member).
+
+    No difference of two clocks makes exchanges overlap both ways.
+    """
+    found = list(_overlaps(intervals, logs_end_ms, limits))
+    ways = {(o.old, o.new) for o in found}
+    for overlap in found:
+        yield overlap._replace(in_order=overlap.in_order and (overlap.new, overlap.old) not in ways)
+
+
+def _overlaps(intervals: Iterable[Interval], logs_end_ms: int, limits: Limits) -> Iterator[Overlap]:
     longest_ms = limits.tolerance_ms + limits.clock_skew_ms
     active: list[Interval] = []
     for interval in intervals:
@@ -168,9 +181,15 @@ def overlaps(intervals: Iterable[Interval], logs_end_ms: int, limits: Limits) ->
                     _why_still_owned(old, end_ms),
                     (old.start, new.start, old.end),
                     not (old.doubtful or new.doubtful),
-                    old.ended in (Ended.REVOKED, Ended.CLOSED) and end_ms == old.end_ms and old.void_ms is None,
+                    _is_ordinary(old, new),
                 )
         active.append(new)
+
+
+def _is_ordinary(old: Interval, new: Interval) -> bool:
+    """True for an exchange that would be one if the clock of either file were set otherwise."""
+    gave_up = old.ended in (Ended.REVOKED, Ended.CLOSED) and old.void_ms is None
+    return gave_up and new.begun is Begun.ASSIGNED and old.end_ms <= new.end_ms and old.start.file != new.start.file
 
 
 def _why_still_owned(old: Interval, end_ms: int) -> Cause:
@@ -225,7 +244,7 @@ def double(group: str, merged: Sequence[Overlap], apart_ms: int | None = None) -
         cause=first.cause,
         places=first.places,
     )
-    if not all(o.sure for o in merged):
+    if not all(o.sure for o in merged) or (apart_ms is not None and end_ms - start_ms < SKEW_MS):
         return replace(found, severity=Severity.INFO)
     return found.lowered() if first.cause is Cause.CLOSE_HANGS else found
 
@@ -266,7 +285,7 @@ def gaps(
                 wanted[0][0],
                 wanted[-1][1],
                 (old.topic, old.partition),
-                _why_unowned(old, lives),
+                _why_unowned(old, new, wanted[-1][1] - wanted[0][0], lives),
                 (old.end, new.start) if new else (old.end,),
                 wanted_ms,
                 old.ended not in _UNTOLD
@@ -303,12 +322,12 @@ def holes(
 def _gone_ms(last: Interval, next_ms: int, lives: Mapping[tuple[str, int], Life]) -> int:
     """When the last owner was gone: its last line, or a session before the next owner if that is later."""
     life = lives.get((last.member, last.life))
-    if last.ended not in _UNTOLD or life is None or life.session_timeout_ms is None or not life.in_group:
+    if last.ended not in _UNTOLD or life is None or not life.in_group:
         return last.end_ms
-    return max(last.end_ms, next_ms - life.session_timeout_ms)
+    return max(last.end_ms, next_ms - (life.session_timeout_ms or DEFAULT_SESSION_TIMEOUT_MS))
 
 
-def _why_unowned(old: Interval, lives: Mapping[tuple[str, int], Life]) -> Cause:
+def _why_unowned(old: Interval, new: Interval | None, lasted_ms: int, lives: Mapping[tuple[str, int], Life]) -> Cause:
     if old.ended in _UNTOLD:
         return Cause.KILLED
     if old.ended is Ended.DROPPED:
@@ -319,6 +338,10 @@ def _why_unowned(old: Interval, lives: Mapping[tuple[str, int], Life]) -> Cause:
     leaves = life is not None and life.ended is Ended.CLOSED and old.end_ms >= life.end_ms - LEAVING_MS
     if life is not None and leaves and life.instance_id:
         return Cause.STATIC_MEMBER_AWAY
+    receiver = lives.get((new.member, new.life)) if new is not None else None
+    learns_ms = receiver.heartbeat_interval_ms if receiver is not None else None
+    if learns_ms is not None and lasted_ms <= learns_ms + SETTLED_MS:
+        return Cause.HEARTBEAT_INTERVAL
     return Cause.REVOKED
 
 
@@ -379,6 +402,7 @@ _SINCE = {
     Cause.SLOW_CALLBACK: "whose revoked callback took too long",
     Cause.FENCED: "which was fenced",
     Cause.REVOKED: "which gave them up when asked",
+    Cause.HEARTBEAT_INTERVAL: "which gave them up when asked; members learn of a rebalance with their next heartbeat",
 }
 
 
@@ -401,7 +425,7 @@ def unowned(group: str, merged: Sequence[Gap]) -> Finding:
         cause=first.cause,
         places=first.places,
     )
-    by_design = first.cause is Cause.STATIC_MEMBER_AWAY
+    by_design = first.cause in (Cause.STATIC_MEMBER_AWAY, Cause.HEARTBEAT_INTERVAL)
     return found if all(g.sure for g in merged) and not by_design else found.lowered()
 
 

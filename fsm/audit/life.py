@@ -8,17 +8,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fsm.audit.limits import BURST_MS, DEFAULT_MAX_POLL_INTERVAL_MS, DEFAULT_SESSION_TIMEOUT_MS, REORDER_MS
+from fsm.audit.limits import (
+    BURST_MS,
+    CLASSIC_HEARTBEAT_INTERVAL_MS,
+    CONSUMER_HEARTBEAT_INTERVAL_MS,
+    DEFAULT_MAX_POLL_INTERVAL_MS,
+    DEFAULT_SESSION_TIMEOUT_MS,
+    REORDER_MS,
+)
 from fsm.audit.rotation import adjoin
 from fsm.audit.rows import DOUBT, NOWHERE, Ended, Life, Place
-from fsm.trace import TraceRecord
+from fsm.trace import Kind, TraceRecord
 
 LIBRDKAFKA = "librdkafka"
 _INSTANCE = "#consumer-"
 """librdkafka appends this and a number to the client id."""
 STAYS = "internal.leave.group.on.close"
 """Kafka Streams sets it to false: its classic consumers close without leaving, and without a callback."""
-_KEPT = ("group.protocol", "session.timeout.ms", "max.poll.interval.ms", STAYS)
+_KEPT = ("group.protocol", "session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms", STAYS)
+CONSUMER = "consumer"
+"""The protocol of KIP-848."""
+_SPOKEN = {"consumer-member": CONSUMER, "classic-member": "classic"}
+"""The protocol of a member whose machine is printed."""
+_SPOKEN_BY_LIBRDKAFKA = {Kind.OWNED: CONSUMER, Kind.TARGET: CONSUMER, Kind.SYNCED: "classic"}
+"""The protocol that it speaks, by what it says; one machine serves both."""
 
 
 @dataclass(slots=True)
@@ -85,7 +98,10 @@ class Living:
         for name in _KEPT:
             if name in record.settings:
                 self.settings[name] = record.settings[name]
-        self.protocol = self.settings.get("group.protocol", self.protocol)
+        spoken = _SPOKEN.get(record.machine, "")
+        if self.client == LIBRDKAFKA:
+            spoken = _SPOKEN_BY_LIBRDKAFKA.get(record.kind, "")
+        self.protocol = spoken or self.protocol or self.settings.get("group.protocol", "")
 
     def _turn(self, ts_ms: int, file: str) -> None:
         """Another file goes on."""
@@ -133,7 +149,14 @@ class Living:
     @property
     def session_timeout_ms(self) -> int | None:
         """The session timeout where the client decides it: in classic groups."""
-        return None if self.protocol == "consumer" else self.setting_ms("session.timeout.ms")
+        return None if self.protocol == CONSUMER else self.setting_ms("session.timeout.ms")
+
+    @property
+    def heartbeat_interval_ms(self) -> int:
+        """How long it may take until this member learns of a rebalance."""
+        if self.protocol == CONSUMER:
+            return CONSUMER_HEARTBEAT_INTERVAL_MS
+        return self.setting_ms("heartbeat.interval.ms") or CLASSIC_HEARTBEAT_INTERVAL_MS
 
     @property
     def silence_ms(self) -> int:
@@ -158,6 +181,7 @@ class Living:
             in_group=self.in_group,
             doubtful_ms=self.doubtful_ms,
             session_timeout_ms=self.session_timeout_ms,
+            heartbeat_interval_ms=self.heartbeat_interval_ms,
             max_poll_interval_ms=self.setting_ms("max.poll.interval.ms"),
             start=self.start,
             end=self.last,

@@ -18,6 +18,12 @@ DEFAULT_MAX_POLL_INTERVAL_MS = 300_000
 """Kafka's default of max.poll.interval.ms, which is also the rebalance timeout of a consumer."""
 DEFAULT_SESSION_TIMEOUT_MS = 45_000
 """Kafka's default session timeout (client setting in classic groups, broker setting in consumer groups)."""
+CONSUMER_HEARTBEAT_INTERVAL_MS = 5000
+"""Kafka's default of group.consumer.heartbeat.interval.ms, a setting of the broker."""
+CLASSIC_HEARTBEAT_INTERVAL_MS = 3000
+"""Kafka's default of heartbeat.interval.ms, a setting of the client that counts in classic groups only."""
+SKEW_MS = 1000
+"""Clocks of two hosts may differ by less than this though somebody keeps them in step."""
 CLOSE_TIMEOUT_MS = 30_000
 """Kafka's default timeout of close(): what takes longer hangs."""
 LATE_LEAVE_MS = 1000

@@ -133,6 +133,9 @@ class Life:
     doubtful_ms: int | None
     """Since when its lines may be another process's; None where they are its own."""
     session_timeout_ms: int | None
+    """None where the log does not tell: the broker decides it in consumer groups."""
+    heartbeat_interval_ms: int | None
+    """Kafka's default where a consumer's log does not tell."""
     max_poll_interval_ms: int | None
     start: Place
     end: Place

@@ -96,7 +96,7 @@ def life() -> Callable[..., Life]:
         fields: dict[str, Any] = {
             "number": 0, "client_id": member, "instance_id": "", "member_id": member, "protocol": "consumer",
             "version": "", "whole_start": True, "ended": Ended.CLOSED, "in_group": False, "doubtful_ms": None,
-            "session_timeout_ms": None, "max_poll_interval_ms": None,
+            "session_timeout_ms": None, "heartbeat_interval_ms": 5000, "max_poll_interval_ms": None,
             "start": Place(f"{member}.log", 0), "end": Place(f"{member}.log", 9),
         } | values  # fmt: skip
         return Life("g", member, start_ms=start_ms, end_ms=end_ms, **fields)

@@ -31,6 +31,26 @@ def test_an_overlap_within_tolerance_and_skew_is_none(interval):
     assert judge("g", rows, Limits(tolerance_ms=50, clock_skew_ms=50)) == []
 
 
+def test_an_overlap_that_two_clocks_explain_is_for_information(interval):
+    """Less than a second, the old owner gave up when asked, and another file tells of it."""
+    found = one(Rows([interval("a", 0, 1300), interval("b", 1000, 9000)]))
+    assert (found.severity, found.cause) == (Severity.INFO, Cause.UNKNOWN)
+    assert found.summary.endswith("or the clocks of their hosts differ by 0.3 s or more")
+
+
+def test_an_overlap_that_no_clocks_explain_is_an_error(interval):
+    """A second and more; one file, so one clock; a member out of its group; exchanges that overlap both ways."""
+    for intervals in (
+        [interval("a", 0, 2000), interval("b", 1000, 9000)],
+        [interval("a", 0, 1300), interval("b", 1000, 9000, start=Place("a.log", 5))],
+        [interval("a", 0, 1300, ended=Ended.LOST), interval("b", 1000, 9000)],
+        [interval("a", 0, 1300, void_ms=900, void_cause="fenced"), interval("b", 1000, 9000)],
+        [interval("a", 0, 9000), interval("b", 1000, 1300)],
+        [interval("a", 0, 1300), interval("b", 1000, 5000), interval("a", 4700, 9000)],
+    ):
+        assert {f.severity for f in judge("g", Rows(intervals))} == {Severity.ERROR}
+
+
 def test_one_member_is_never_its_own_rival(interval):
     """Lives of one member may touch."""
     assert judge("g", Rows([interval("a", 0, 5000), interval("a", 1000, 9000, life=1)])) == []
@@ -52,14 +72,35 @@ def test_partitions_that_go_together_are_one_finding(interval):
 def test_a_gap_while_a_member_wants_the_topic(interval, want, life):
     """Nobody owned it for longer than `unowned_ms`."""
     rows = Rows(
-        [interval("a", 0, 1000), interval("b", 4000, 9000)],
+        [interval("a", 0, 1000), interval("b", 8000, 9000)],
         [want("b", 0, 9000)],
         [life("a", 0, 9000), life("b", 0, 9000)],
     )
     found = one(rows)
     assert (found.kind, found.severity, found.cause) == (FindingKind.UNOWNED_PARTITION, Severity.WARNING, Cause.REVOKED)
-    assert (found.start_ms, found.end_ms) == (1000, 4000)
-    assert judge("g", rows, Limits(unowned_ms=3000)) == []
+    assert (found.start_ms, found.end_ms) == (1000, 8000)
+    assert judge("g", rows, Limits(unowned_ms=7000)) == []
+
+
+def test_a_gap_that_the_heartbeat_interval_explains_is_by_design(interval, want, life):
+    """Members learn of a rebalance with their next heartbeat: by default after 3 s, or 5 s in a consumer group."""
+    for interval_ms, taken_ms, severity, cause in (
+        (3000, 5000, Severity.INFO, Cause.HEARTBEAT_INTERVAL),
+        (3000, 5001, Severity.WARNING, Cause.REVOKED),
+        (5000, 7000, Severity.INFO, Cause.HEARTBEAT_INTERVAL),
+        (None, 5000, Severity.WARNING, Cause.REVOKED),
+    ):
+        lives = [life("a", 0, 9000), life("b", 0, 9000, heartbeat_interval_ms=interval_ms)]
+        found = one(Rows([interval("a", 0, 1000), interval("b", taken_ms, 9000)], [want("b", 0, 9000)], lives))
+        assert (found.severity, found.cause) == (severity, cause)
+
+
+def test_what_a_fenced_member_lost_does_not_wait_for_a_heartbeat_only(interval, want, life):
+    """The same gap after a loss stays a warning."""
+    lost = interval("a", 0, 1000, ended=Ended.LOST)
+    lives = [life("a", 0, 9000), life("b", 0, 9000)]
+    found = one(Rows([lost, interval("b", 5000, 9000)], [want("b", 0, 9000)], lives))
+    assert (found.severity, found.cause) == (Severity.WARNING, Cause.FENCED)
 
 
 def test_a_gap_counts_only_while_it_is_wanted(interval, want):
@@ -102,11 +143,15 @@ def test_a_gap_after_a_kill_is_less_certain(interval, want, life):
 
 
 def test_a_session_bounds_the_gap_after_a_kill(interval, want, life):
-    """A classic member that was silent at INFO died at most a session before the next owner got the partition."""
+    """A member that was silent at INFO died at most a session before the next owner got the partition.
+
+    Where the log does not tell how long that is, by Kafka's default of 45 s.
+    """
     killed = interval("a", 0, 1000, ended=Ended.LOG_ENDED, end_exact=False)
-    lives = [life("a", 0, 1000, ended=Ended.LOG_ENDED, in_group=True, session_timeout_ms=6000)]
-    found = one(Rows([killed, interval("b", 90_000, 99_000)], [want("b", 0, 99_000)], lives))
-    assert (found.start_ms, found.end_ms) == (84_000, 90_000)
+    for session_timeout_ms, start_ms in ((6000, 84_000), (None, 45_000)):
+        ended = life("a", 0, 1000, ended=Ended.LOG_ENDED, in_group=True, session_timeout_ms=session_timeout_ms)
+        found = one(Rows([killed, interval("b", 90_000, 99_000)], [want("b", 0, 99_000)], [ended]))
+        assert (found.start_ms, found.end_ms) == (start_ms, 90_000)
 
 
 def test_a_silent_owner_may_live(interval, want, life):
