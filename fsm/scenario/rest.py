@@ -6,7 +6,7 @@ from fsm.errors import FsmError
 
 TURNS_AT_ONCE = 1_000
 """Turns of a member's loop at one instant."""
-TURNS_IN_ALL = 20_000
+TURNS_IN_ALL = 10_000
 """Turns of it in one wait."""
 
 

@@ -218,7 +218,7 @@ def test_what_is_no_conversation_is_one_line_with_its_place(text: str, said: str
 def test_wait_that_never_ends_is_refused() -> None:
     """A heartbeat every millisecond for a thousand years is more than a scenario may ask for; the line is named."""
     text = "conversation: x\nprotocol: classic\ntopics: [orders]\nsteps:\n- subscribe: [orders]\n- poll\n"
-    config = "config: {enable_auto_commit: no, heartbeat_interval_ms: 1, session_timeout_ms: 60000}\n"
+    config = "config: {enable_auto_commit: no, heartbeat_interval_ms: 1, session_timeout_ms: 30000}\n"
     talk = "- answer: {generation_id: 1, member_id: m-1}\n- poll\n- answer\n- poll\n- wait: 31536000000000\n"
-    with pytest.raises(InputError, match=r"^talk\.yaml:12: 20000 turns by 20000 ms; wait for less"):
+    with pytest.raises(InputError, match=r"^talk\.yaml:12: 10000 turns by 10000 ms; wait for less"):
         told(config + text + talk)
