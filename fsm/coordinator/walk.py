@@ -29,6 +29,7 @@ from fsm.coordinator.dumped import as_dumped
 from fsm.coordinator.frozen import FrozenMap
 from fsm.coordinator.messages import Request
 from fsm.coordinator.recording import Admin, Asked, RecordedStep, Recording
+from fsm.coordinator.records import Record
 from fsm.coordinator.step import Step
 from fsm.coordinator.ties import Ties
 
@@ -85,17 +86,20 @@ class Run(NamedTuple):
 
     state: Coordinator
     answers: FrozenMap[int, Any] = FrozenMap()
-    records: tuple[Mapping[str, Any], ...] = ()
+    log: tuple[Record, ...] = ()
     is_natural: bool = True
     just_before: Coordinator | None = None
-    """Before its last timer, where that fired about when the step was over: a description may still show that."""
+    """Before its last timer or task, where that was about when the step was over: a description may still show it."""
 
     def then(self, step: Step[Coordinator]) -> Run:
         """With what one more event brought."""
         answers = self.answers.merged({answer.token: answer.body for answer in step.answers})
-        return self._replace(
-            state=step.state, answers=answers, records=(*self.records, *(as_dumped(r) for r in step.records))
-        )
+        return self._replace(state=step.state, answers=answers, log=(*self.log, *step.records))
+
+    @property
+    def records(self) -> tuple[Mapping[str, Any], ...]:
+        """As Kafka's tools print them."""
+        return tuple(as_dumped(record) for record in self.log)
 
 
 @dataclass
@@ -113,6 +117,8 @@ class Walk:
     early_or_late: int = 0
     unseen: tuple[str, ...] = ()
     """What nobody recorded: `records`, `group`."""
+    log: tuple[Record, ...] = ()
+    """What the last step appended."""
     under_way: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     """Answers given in earlier steps that the recorder had not seen when it wrote those down."""
 
@@ -149,7 +155,7 @@ class Walk:
         """What this request will bring at once if it is step `n`; nothing changes."""
         imagined = RecordedStep(n, t_ms, sent, 0, None, (), (), None)
         run = next(self._runs(imagined, t_ms, None, Ties(())))
-        return Foreseen(frozenset(run.answers), len(run.records))
+        return Foreseen(frozenset(run.answers), len(run.log))
 
     def _may(self, to: int, late: Collection[int]) -> bool:
         return to in late or to in self.under_way
@@ -160,6 +166,7 @@ class Walk:
 
     def _accept(self, run: Run, expected: Shown, shown: Shown, ties: Ties) -> None:
         self.state = run.state
+        self.log = run.log
         self.hashes = self.hashes.knowing(expected.records, shown.records)
         self.described = expected.described
         self.ties += ties.adopted
@@ -201,7 +208,8 @@ class Walk:
             now_ms = STARTED_MS + handled_ms(recorded)
             for before in self._background(start, context, handled_ms(recorded)):
                 ties.begin()
-                after = before.then(handle(before.state, request, replace(context, now_ms=now_ms)))
+                handled = handle(before.state, request, replace(context, now_ms=now_ms))
+                after = before._replace(just_before=None).then(handled)
                 yield from self._background(after, context, until_ms)
 
     def _newcomers(self, recorded: RecordedStep) -> Sequence[str]:
@@ -222,7 +230,8 @@ class Walk:
         """What tasks and timers may have done by then; a task that is under way may be done now or in a later step."""
         if resolutions(start.state):
             now = replace(context, now_ms=STARTED_MS + until_ms)
-            yield from self._timers(start.then(handle_resolution(start.state, self.group, now)), context, until_ms)
+            done = start.then(handle_resolution(start.state, self.group, now))
+            yield from self._timers(done._replace(just_before=start.state), context, until_ms)
         yield from self._timers(start, context, until_ms)
 
     def _timers(self, start: Run, context: Context, until_ms: int) -> Iterator[Run]:
