@@ -10,7 +10,7 @@ from fsm.audit.limits import Limits
 from fsm.cli import add_command
 from fsm.spark.options import Options
 
-FORMATS = ("auto", "librdkafka", "java", "trace")
+FORMATS = ("auto", "librdkafka", "java", "broker", "connect", "consumer-offsets", "trace")
 """What there are parsers for."""
 EXAMPLES = """examples:
   fsm audit logs/ -o out                             every log below logs/, formats found by themselves

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from fsm.audit.identity import Facts, members
+from fsm.audit.identity import EMBEDDED, Facts, members
 from fsm.spark.groups import only, walked
 from fsm.trace import Kind
 
@@ -70,9 +70,13 @@ def _named(records: DataFrame) -> DataFrame:
 def _with_nameless(named: DataFrame) -> DataFrame:
     """And the member of the records that name no client: the only one that writes to their file."""
     key = F.struct("group", "member", "mixed", "rank")
+    host = F.when(~F.col("client_id").rlike(EMBEDDED), key)
     alone = (
         named.groupBy("file")
-        .agg(F.min(key).alias("one"), F.max(key).alias("other"))
+        .agg(
+            F.coalesce(F.min(host), F.min(key)).alias("one"),
+            F.coalesce(F.max(host), F.max(key)).alias("other"),
+        )
         .where(F.col("one") == F.col("other"))
         .select(F.lit("").alias("printed_group"), F.lit("").alias("client_id"), "file", "one.*")
     )

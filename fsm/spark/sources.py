@@ -18,6 +18,8 @@ GZIP_FACTOR = 8
 """How much a compressed log is expected to grow; only for spreading the work."""
 BIN_BYTES = 2 << 20
 """What is worth a task of its own."""
+PIECE_BYTES = 8 << 20
+"""What is worth a piece of its own: at its ends some context is read twice."""
 _SNIFF = 4096
 _CONTROLS = bytes({*range(32), 127} - {*b"\t\n\v\f\r\x1b"})
 """Bytes that no log has but in passing; escape begins colours."""
@@ -153,9 +155,11 @@ def _cluster(root: Path, path: Path) -> str:
 def bins(inputs: Inputs, split_bytes: int, cores: int) -> list[list[Job]]:
     """The pieces of every source, dealt out to tasks: the largest go first into the emptiest bin.
 
-    Raises OSError where a file is gone by now.
+    No piece is larger than `split_bytes`, nor so large that a core would wait for it in the end. Raises OSError where
+    a file is gone by now.
     """
-    jobs = [Job(piece, s.cluster, _weight(piece, s.size)) for s in inputs.sources for piece in cut(s.path, split_bytes)]
+    most = min(split_bytes, max(PIECE_BYTES, inputs.size // (BINS_A_CORE * cores)))
+    jobs = [Job(piece, s.cluster, _weight(piece, s.size)) for s in inputs.sources for piece in cut(s.path, most)]
     wanted = 1 + sum(job.weight for job in jobs) // BIN_BYTES
     loads = [(0, number) for number in range(min(len(jobs), wanted, BINS_A_CORE * cores))]
     packed: list[list[Job]] = [[] for _ in loads]

@@ -43,6 +43,7 @@ def main() -> None:
             )
         print(flush=True)
         whole_audit(logs, Path(work))
+        splits(logs["large"], Path(work))
         edges(logs["large"], Path(work))
 
 
@@ -112,6 +113,25 @@ def memory(found: Found) -> None:
     ):
         few, many = (found[job, size].peak_mb[part] for size in SIZES)
         table.row(name, f"{few:,.0f}", f"{many:,.0f}", f"{many / few:.2f}")
+    table.print()
+
+
+def splits(logs: fleet.Fleet, work: Path) -> None:
+    """The same lines in many small files, and in one large one that is cut into pieces or not."""
+    one = fleet.joined(logs, work / "joined")
+    found = {
+        "many small files": measure.run("read-spark", logs.folder, work / "read-many"),
+        "one large file, in pieces": measure.run("read-spark", one, work / "read-pieces"),
+        "one large file, as one piece": measure.run("read-spark-uncut", one, work / "read-one"),
+    }
+    if len({took.inner["records"] for took in found.values()}) != 1:
+        raise SystemExit(f"pieces hold other records: { {name: took.inner for name, took in found.items()} }")
+    base = found["many small files"].inner["seconds"]
+    table = Table("Spark reads and parses the large input", "tasks", "seconds", "lines/s", "x small files", "peak MB")
+    for name, took in found.items():
+        seconds, tasks = took.inner["seconds"], took.inner["tasks"]
+        rate, ratio = logs.lines / seconds, base / seconds
+        table.row(name, f"{tasks}", f"{seconds:.1f}", f"{rate:,.0f}", f"{ratio:.2f}", f"{took.peak_mb['all']:,.0f}")
     table.print()
 
 

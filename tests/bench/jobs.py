@@ -54,6 +54,28 @@ def audit_spark(logs: Path, out: Path) -> dict[str, Any]:
     return {"start_seconds": started, "seconds": seconds, "stages": clock.stages(), "findings": findings}
 
 
+def read_spark(logs: Path, out: Path, split_bytes: int | None = None) -> dict[str, Any]:
+    """The first stage alone: what files hold, parsed and written."""
+    from fsm.spark import parse, sources
+    from fsm.spark.options import Options
+    from fsm.spark.session import session
+
+    inputs, usual = sources.find([logs]), Options()
+    with session(usual.master, input_bytes=inputs.size, scratch=out / "scratch") as spark:
+        clock = Clock()
+        bins = sources.bins(inputs, split_bytes or usual.split_bytes, spark.sparkContext.defaultParallelism)
+        read = parse.parsed(spark, bins, usual.format, usual.timezone)
+        read.write.parquet(str(out / "parsed.parquet"))
+        seconds = clock.tick()
+        records = spark.read.parquet(str(out / "parsed.parquet")).where("record IS NOT NULL").count()
+    return {"seconds": seconds, "tasks": len(bins), "records": records}
+
+
+def read_spark_uncut(logs: Path, out: Path) -> dict[str, Any]:
+    """The same, each file by one task."""
+    return read_spark(logs, out, 1 << 62)
+
+
 def audit_python(logs: Path, _out: Path) -> dict[str, Any]:
     """The same audit in this process."""
     from fsm.audit.local import Options, audit_records, read_files
@@ -204,6 +226,8 @@ class Clock:
 RUN: dict[str, Callable[[Path, Path], dict[str, Any]]] = {
     "audit-spark": audit_spark,
     "audit-python": audit_python,
+    "read-spark": read_spark,
+    "read-spark-uncut": read_spark_uncut,
     "edges-python": edges_python,
     "edges-duckdb": edges_duckdb,
     "edges-spark": edges_spark,

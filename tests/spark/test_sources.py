@@ -13,7 +13,7 @@ from fsm.logs.pieces import WHOLE, Piece
 from fsm.spark.columns import batches
 from fsm.spark.parse import rows_of
 from fsm.spark.schema import PARSED
-from fsm.spark.sources import BIN_BYTES, bins, find
+from fsm.spark.sources import BIN_BYTES, PIECE_BYTES, bins, find
 
 
 def files(root: Path, *names: str) -> None:
@@ -96,9 +96,23 @@ def test_pieces_are_dealt_out_by_size(tmp_path: Path) -> None:
     jobs = sorted((job.piece.file, job.piece.start) for own in dealt for job in own)
     assert len(jobs) == 12
     assert jobs == sorted(set(jobs))
-    assert [len(own) for own in bins(inputs, 1 << 40, cores=64)] == [1, 1, 1, 1, 1]
+    assert [len(own) for own in bins(inputs, 1 << 40, cores=1)] == [1, 1, 2, 2]
     files(tmp_path / "small", "a", "b", "c")
     assert [len(own) for own in bins(find([tmp_path / "small"]), 1000, cores=64)] == [3]
+
+
+def test_one_large_file_is_work_for_every_core(tmp_path: Path) -> None:
+    """It is cut into more pieces than there are cores, unless they would be small; none exceeds what is asked for."""
+    with (tmp_path / "large.log").open("wb") as out:
+        out.truncate(100 * PIECE_BYTES)
+    inputs = find([tmp_path])
+
+    def sizes(split_bytes: int, cores: int) -> list[int]:
+        return [job.piece.end - job.piece.start for own in bins(inputs, split_bytes, cores) for job in own]
+
+    assert sizes(1 << 40, cores=5) == [5 * PIECE_BYTES] * 20
+    assert sizes(1 << 40, cores=1000) == [PIECE_BYTES] * 100
+    assert sizes(2 * PIECE_BYTES, cores=5) == [2 * PIECE_BYTES] * 50
 
 
 def test_no_byte_of_a_real_log_breaks_a_task(recordings: Path, tmp_path: Path) -> None:
