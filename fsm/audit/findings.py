@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from fsm.audit.rows import Place
+from fsm.audit.wording import UNIT, unit
 from fsm.trace import Partition, by_partition
 
 
@@ -70,6 +71,13 @@ SEVERITY: dict[FindingKind, Severity] = {
     FindingKind.UNPARSED_LINES: Severity.INFO,
 }
 """Severity of each kind where the logs leave no doubt; `Finding.lowered` takes one step down where they do."""
+
+
+UNIT_KINDS = {
+    FindingKind.DOUBLE_OWNERSHIP: FindingKind.RAN_TWICE,
+    FindingKind.UNOWNED_PARTITION: FindingKind.UNASSIGNED_WORK,
+}
+"""What a kind is called where it is about units of Connect."""
 
 
 class Cause(StrEnum):
@@ -167,9 +175,10 @@ def finding(
 ) -> Finding:
     """A finding with its kind's severity, sorted partitions, and each place once in the order given."""
     shown = tuple(Evidence(p.file, p.offset) for p in dict.fromkeys(places) if p.offset >= 0)
-    return Finding(
-        kind, SEVERITY[kind], group, member, start_ms, end_ms, by_partition(partitions), cause, summary, shown
-    )
+    given = tuple(partitions)
+    if any(topic.startswith(UNIT) for topic, _ in given):
+        kind, given = UNIT_KINDS.get(kind, kind), tuple(map(unit, given))
+    return Finding(kind, SEVERITY[kind], group, member, start_ms, end_ms, by_partition(given), cause, summary, shown)
 
 
 def in_order(findings: Iterable[Finding]) -> list[Finding]:

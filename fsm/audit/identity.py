@@ -21,6 +21,7 @@ ones, or lines that a collector dealt out to files.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -95,12 +96,21 @@ def identify(facts: Iterable[Facts]) -> dict[Source, Key]:
     return keys | _nameless(keys)
 
 
+EMBEDDED = r"^connector-(?:consumer|adminclient)-|-(?:configs|offsets|statuses)$"
+"""Client ids of the clients inside a Connect worker: where others write to a file, its nameless records are theirs."""
+_EMBEDDED = re.compile(EMBEDDED)
+
+
 def _nameless(keys: Mapping[Source, Key]) -> dict[Source, Key]:
     """The member of the records of a file that name no client: the only one that writes there, if there is only one."""
     writers: dict[str, set[Key]] = {}
-    for (_, _, file), key in keys.items():
+    hosts: dict[str, set[Key]] = {}
+    for (_, client_id, file), key in keys.items():
         writers.setdefault(file, set()).add(key)
-    return {("", "", file): next(iter(own)) for file, own in writers.items() if len(own) == 1}
+        if not _EMBEDDED.search(client_id):
+            hosts.setdefault(file, set()).add(key)
+    chosen = writers | hosts
+    return {("", "", file): next(iter(own)) for file, own in chosen.items() if len(own) == 1}
 
 
 def _homes(facts: Sequence[Facts]) -> dict[tuple[str, str], str]:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from fsm.audit.chain import Chain
+from fsm.audit.connect import MACHINE, ConnectFold
 from fsm.audit.contradictions import Contradictions
 from fsm.audit.findings import Finding, Severity
 from fsm.audit.life import Living, unborn
@@ -32,12 +33,18 @@ _DEFAULTS = Limits()
 
 def fold(group: str, member: str, records: Iterable[Seen], limits: Limits = _DEFAULTS) -> Iterator[Row]:
     """The rows of one member; `records` are its own, ordered by (ts_ms, file, offset)."""
-    follower = _Member(group, member, limits)
+    follower: _Member | ConnectFold = _Member(group, member, limits)
     for seen in records:
+        if seen.record.machine == MACHINE and isinstance(follower, _Member):  # VERSION lines may come before
+            follower = ConnectFold(group, member, limits)
         for row in follower.see(seen):
-            yield follower.weighed(row)
+            yield _weighed(follower, row)
     for row in follower.finish():
-        yield follower.weighed(row)
+        yield _weighed(follower, row)
+
+
+def _weighed(follower: _Member | ConnectFold, row: Row) -> Row:
+    return follower.weighed(row) if isinstance(follower, _Member) else row
 
 
 CHOSEN_ID_LENGTH = 22

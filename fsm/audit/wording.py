@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 from fsm.trace import Partition, by_partition
 
+UNIT = "unit:"
+"""Begins the topic of a row that stands for a unit of Connect: `unit:A` for an instance, `unit:A:0` for a task."""
 _SHOWN = 8
 """Partitions of one topic, and topics, that a sentence names; it counts the rest."""
 
@@ -17,11 +19,31 @@ def names(partitions: Iterable[Partition]) -> str:
     'a-[0, 3], b-[1]'
     """
     by_topic: dict[str, list[int]] = {}
-    for topic, number in by_partition(partitions):
+    given = by_partition(partitions)
+    if any(topic.startswith(UNIT) for topic, _ in given):
+        return _units(given)
+    for topic, number in given:
         by_topic.setdefault(topic, []).append(number)
     shown = [f"{topic}-[{_numbers(numbers)}]" for topic, numbers in list(by_topic.items())[:_SHOWN]]
     more = len(by_topic) - len(shown)
     return ", ".join(shown) + (f" and partitions of {more} more topics" if more else "")
+
+
+def _units(given: Iterable[Partition]) -> str:
+    """Connectors by their names, tasks as Connect prints them, long lists cut and counted.
+
+    >>> names([("unit:A", -1), ("unit:A:0", 0)])
+    'A, A-0'
+    """
+    printed = [topic.removeprefix(UNIT).removesuffix(f":{n}") + (f"-{n}" if n >= 0 else "") for topic, n in given]
+    more = len(printed) - _SHOWN
+    return ", ".join(printed[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def unit(partition: Partition) -> Partition:
+    """What a finding shows of a partition: a unit of Connect by its connector and number, any other as it is."""
+    topic, number = partition
+    return (topic.removeprefix(UNIT).removesuffix(f":{number}"), number) if topic.startswith(UNIT) else partition
 
 
 def _numbers(numbers: list[int]) -> str:

@@ -227,6 +227,13 @@ _UNITS = _rules(
     ),
     (r"Completed shutdown for WorkerConnector\{id=(?P<connector>[^}]{1,300})\}", _unit(Kind.UNITS_STOPPED)),
 )
+# The admin client and the consumer of a task are closed when its thread ends; its producer may go before.
+_APP_INFO = _rules(
+    (
+        r"App info kafka\.\S{1,20} for connector-(?:adminclient|consumer)-(?P<task>.{1,300}) unregistered",
+        _unit(Kind.UNITS_STOPPED),
+    ),
+)
 _BEGIN = _rules(
     (r"Kafka Connect worker initializing", _says(Kind.STARTED)),
     (r"DistributedConfig values:", _settings),
@@ -245,13 +252,14 @@ RULES = {
     "AbstractConnectCli": _BEGIN,
     "ConnectDistributed": _BEGIN,
     "AbstractConfig": _BEGIN,
+    "AppInfoParser": _APP_INFO,
 }
 """What the lines of each class mean; other lines of these classes have no bearing."""
 
-_CANDIDATE = re.compile(
-    rb"DistributedConfig values:| \(org\.apache\.kafka\.connect\.(?:runtime|cli)\.(?:distributed\.)?(?:"
+_CANDIDATE = re.compile(  # begins with a literal: the search runs over every line of every log
+    rb" \(org\.apache\.kafka\.(?:connect\.(?:runtime|cli)\.(?:distributed\.)?(?:"
     + "|".join(sorted(RULES)).encode()
-    + rb")(?::\d{1,6})?\)(?:\n|\Z)"
+    + rb")|common\.(?:config\.AbstractConfig|utils\.AppInfoParser))(?::\d{1,6})?\)(?:\n|\Z)"
 )
 
 
