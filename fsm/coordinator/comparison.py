@@ -9,6 +9,7 @@ of a classic member's assignment, which are compared by what they say.
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -16,6 +17,8 @@ from typing import Any, NamedTuple
 
 from fsm.coordinator.dumped import spelled_out
 from fsm.coordinator.records import RecordType
+from fsm.errors import RemoteProtocolError
+from fsm.kafka.consumer_protocol import decode_assignment
 
 ABSENT = "(absent)"
 NOT_COMPARED = frozenset({"error_message", "commitTimestamp", "expireTimestamp", "currentStateTimestamp"})
@@ -144,6 +147,8 @@ def _canonical(name: str, value: Any) -> Any:
         return 0 if value == ABSENT else value
     if name == "assignment" and isinstance(value, str) and value != ABSENT:
         return spelled_out(value)
+    if name == "assignment" and isinstance(value, str):
+        return _spelled_out(value)
     if name in SETS and _is_list(value):
         return sorted((_sorted_partitions(topic) for topic in value), key=lambda topic: _topic(name, topic))
     if (
@@ -153,6 +158,16 @@ def _canonical(name: str, value: Any) -> Any:
     ):
         return sorted(value, key=lambda topic: str(topic["topicName"]))
     return value
+
+
+def _spelled_out(assignment: str) -> Any:
+    """What a classic member was assigned: version, partitions, user data; other bytes stay as they are."""
+    data = b64decode(assignment)
+    try:
+        found = decode_assignment(data)
+    except RemoteProtocolError:
+        return assignment
+    return [int.from_bytes(data[:2], "big"), found.partitions, found.user_data]
 
 
 def _topic(name: str, entry: Mapping[str, Any]) -> str:

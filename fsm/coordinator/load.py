@@ -1,0 +1,103 @@
+"""A coordinator takes over: what is in memory only is made anew from what is stored.
+
+Every member gets a session timer - the broker's consumer session timeout, also where it speaks the classic protocol -
+and every member that must give partitions up a rebalance timer. Join and sync timers, parked requests, ids that were
+given out, and running resolutions of regular expressions are lost. A classic group with more members than allowed
+rebalances at once.
+
+Source: sections 4, 5.1 and 8.5 of the coordinator reference; `GroupMetadataManager.onLoaded` of apache/kafka 4.4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fsm.coordinator.classic_group import ClassicGroup
+from fsm.coordinator.classic_group_effects import Work, run
+from fsm.coordinator.consumer_group import ConsumerGroup
+from fsm.coordinator.context import Context
+from fsm.coordinator.coordinator import Coordinator, Group
+from fsm.coordinator.frozen import FrozenMap
+from fsm.coordinator.step import Step
+from fsm.coordinator.timers import NO_TIMERS, Timer, TimerKind, Timers
+from fsm.tables.classic_group import Event, State
+from fsm.tables.consumer_group_member import State as MemberState
+
+NO_DEADLINES: FrozenMap[str, int] = FrozenMap()
+
+
+def load(state: Coordinator, context: Context) -> Step[Coordinator]:
+    """The coordinator after a fail-over, and what it writes as it loads."""
+    step = Step(replace(stored(state), groups=FrozenMap()))
+    for group in state.groups.values():
+        loaded = _loaded(group, context)
+        step = loaded.leading_to(step.state.having(loaded.state)).after(step)
+    return step
+
+
+def stored(state: Coordinator) -> Coordinator:
+    """The part of the state that a log keeps."""
+    groups = {group_id: _stored(group) for group_id, group in state.groups.items()}
+    return replace(state, groups=FrozenMap(groups), unstored=FrozenMap(), topics_added_version=-1)
+
+
+def _stored(group: Group) -> Group:
+    if isinstance(group, ConsumerGroup):
+        return replace(group, timers=NO_TIMERS, metadata_due=True, resolution=None)
+    return _stored_classic(group)
+
+
+def _stored_classic(group: ClassicGroup) -> ClassicGroup:
+    """What its record says while it is STABLE or EMPTY; a rebalance is stored with its leader's assignment, not before.
+
+    The instant is left out: a record is written just before the group enters the state.
+    """
+    members = {
+        member_id: replace(
+            member,
+            protocols=tuple(one for one in member.protocols if one.name == group.protocol_name),
+            is_new=False,
+            join=None,
+            sync=None,
+        )
+        for member_id, member in group.members.items()
+    }
+    return ClassicGroup(
+        group.group_id,
+        state=group.state,
+        generation=group.generation,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        leader=group.leader,
+        members=FrozenMap(members),
+        subscribed_topics=group.subscribed_topics,
+    )
+
+
+def _loaded(group: Group, context: Context) -> Step[Group]:
+    if isinstance(group, ConsumerGroup):
+        return Step(replace(group, timers=_timers(group, context), metadata_due=True, resolution=None))
+    return _loaded_classic(group, context)
+
+
+def _timers(group: ConsumerGroup, context: Context) -> Timers:
+    session_ms = context.config.session_timeout_ms(group.group_id)
+    timers = NO_TIMERS
+    for member_id in group.members.in_order():
+        member = group.members[member_id]
+        timers = timers.armed(TimerKind.SESSION, member_id, Timer(context.now_ms + session_ms))
+        if member.current.state is MemberState.UNREVOKED_PARTITIONS:
+            deadline_ms = context.now_ms + member.metadata.rebalance_timeout_ms
+            timers = timers.armed(TimerKind.REBALANCE, member_id, Timer(deadline_ms, member.epoch))
+    return timers
+
+
+def _loaded_classic(group: ClassicGroup, context: Context) -> Step[Group]:
+    """The table's way into STABLE: heartbeat timers, and a rebalance where the group is too large."""
+    if not group.members:
+        return Step(group)
+    over = len(group.members) > context.config.group_max_size
+    unloaded = replace(group, state=State.EMPTY)
+    step = run(Work(unloaded, context), Event.LOADED_OVER_CAPACITY if over else Event.LOADED_WITH_MEMBERS).step()
+    since_ms = group.state_since_ms if step.state.state is State.STABLE else step.state.state_since_ms
+    return step.leading_to(replace(step.state, state_since_ms=since_ms))
