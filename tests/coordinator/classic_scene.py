@@ -77,6 +77,11 @@ class ClassicScene(Scene):
         self._note()
         return self.answered.get(name)
 
+    def send(self, api: str, version: int, body: Mapping[str, Any], fresh_id: str = "") -> Mapping[str, Any]:
+        """The answer to a request of the consumer protocol; those of parked requests may come with it."""
+        found: Mapping[str, Any] = self.ask(f"{api} {body.get('member_id')}", api, version, body, fresh_id)
+        return found
+
     def _note(self) -> None:
         for answer in self.last.answers:
             self.answered[self.names[answer.token]] = answer.body
@@ -133,6 +138,27 @@ class ClassicScene(Scene):
         pairs = [(entry, None) if isinstance(entry, str) else entry for entry in entries]
         members = [{"member_id": member_id, "group_instance_id": instance_id} for member_id, instance_id in pairs]
         return [m["error_code"] for m in self.ask("leave", "LeaveGroup", 5, {"members": members})["members"]]
+
+    def mix(self, member_id: str, *topics: str, owned: Mapping[str, list[int]] | None = None, **fields: Any) -> Any:
+        """The answer to the JoinGroup of a classic member in a consumer group: it is never parked."""
+        metadata = subscribed(*(topics or ("foo",)), owned=owned)
+        protocols = [{"name": fields.pop("protocol", "range"), "metadata": metadata}]
+        return self.come(member_id, name=f"join {member_id}", **{"protocols": protocols, **fields})
+
+    def mixed_in(self, name: str, *topics: str, **fields: Any) -> str:
+        """A new classic member of a consumer group, joined and synced; its id."""
+        member_id = str(self.mix("", *topics, fresh_id=name, **fields)["member_id"])
+        self.mix(member_id, *topics, **fields)
+        self.fetch(member_id)
+        return member_id
+
+    def fetch(self, member_id: str) -> dict[str, list[int]]:
+        """What a SyncGroup of a classic member in a consumer group brings, by topic name."""
+        return given(self.share(member_id, self.group.members[member_id].epoch)["assignment"])
+
+    def beat_of(self, member_id: str) -> Any:
+        """The error of a Heartbeat of such a member in its generation."""
+        return self.pulse(member_id, self.group.members[member_id].epoch)
 
     def stable(self, *names: str) -> list[str]:
         """A stable classic group of these members in generation 1; the leader gives each one partition of foo."""
