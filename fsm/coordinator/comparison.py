@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from fsm.coordinator.dumped import spelled_out
 from fsm.coordinator.records import RecordType
 from fsm.errors import RemoteProtocolError
 from fsm.kafka.consumer_protocol import decode_assignment
@@ -146,8 +145,6 @@ def _canonical(name: str, value: Any) -> Any:
     if name == "metadataHash":
         return 0 if value == ABSENT else value
     if name == "assignment" and isinstance(value, str) and value != ABSENT:
-        return spelled_out(value)
-    if name == "assignment" and isinstance(value, str):
         return _spelled_out(value)
     if name in SETS and _is_list(value):
         return sorted((_sorted_partitions(topic) for topic in value), key=lambda topic: _topic(name, topic))

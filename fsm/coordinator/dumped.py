@@ -8,7 +8,7 @@ Source: section 8.8 of the coordinator reference; `DumpLogSegments` of apache/ka
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from typing import Any
 
 from fsm.coordinator.encoding import Reader
@@ -38,13 +38,6 @@ def _decoded(data: bytes, read: Any, undecoded: Any) -> Any:
         return read(Reader(data))
     except (InputError, ValueError, IndexError):
         return undecoded
-
-
-def spelled_out(assignment: str) -> Any:
-    """The bytes of an assignment as what they say, with their version; as they are where they are none."""
-    data = b64decode(assignment)
-    found = _decoded(data, _assignment, assignment)
-    return found if isinstance(found, str) else {"version": Reader(data).number(2), **found}
 
 
 def _subscription(reader: Reader) -> dict[str, Any]:
