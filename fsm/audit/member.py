@@ -19,6 +19,7 @@ from fsm.audit.findings import Finding, Severity
 from fsm.audit.life import Living, unborn
 from fsm.audit.limits import SETTLED_MS, Limits
 from fsm.audit.membership import Membership
+from fsm.audit.newcomer import CHOSEN_ID_LENGTH, Newcomer
 from fsm.audit.order import Order
 from fsm.audit.ownership import Ownership
 from fsm.audit.rows import Ended, Hop, Interval, Life, Seen, Turn, Want
@@ -47,8 +48,6 @@ def _weighed(follower: _Member | ConnectFold, row: Row) -> Row:
     return follower.weighed(row) if isinstance(follower, _Member) else row
 
 
-CHOSEN_ID_LENGTH = 22
-"""Characters of a member id that the client itself has chosen: a UUID in base64 (KIP-848)."""
 _LIVELY = frozenset(
     {
         Kind.TRANSITION,
@@ -85,6 +84,7 @@ class _Member:
         self.turns = Turns(living)
         self.chain = Chain(living)
         self.contradictions = Contradictions(living)
+        self.newcomer = Newcomer()
 
     def see(self, seen: Seen) -> Iterator[Row]:
         """The rows this record completes."""
@@ -92,14 +92,33 @@ class _Member:
             self.living.version = seen.record.settings.get("version", "")
             return
         self.order.see(seen)
-        if self._tells_of_begin(seen):
+        if self.newcomer.shows(seen, self.living):
+            yield from self._succeed(seen)
+        elif self._tells_of_begin(seen):
             self.living.whole_start = self.ownership.holdings.complete = self.wants.subscribed = True
         elif self._begins_life(seen):
             if self.living.closed_ms is None and seen.record.ts_ms - self.living.burst_ms <= SETTLED_MS:
                 self.living.end_before_burst()
             yield from self._die(Ended.CLOSED if self.living.closed_ms is not None else Ended.RESTARTED)
-            self._be_born(seen)
+            self._be_born(seen, whole=seen.record.kind is Kind.STARTED)
+        yield from self._live_on(seen)
+
+    def _succeed(self, seen: Seen) -> Iterator[Row]:
+        """Another process took over unseen; what it said before it had its id is read again, as its own."""
+        early, before = self.newcomer.first, self.newcomer.before
+        if early:
+            self.living.last_ms, self.living.last = before
+        elif seen.record.ts_ms - self.living.burst_ms <= SETTLED_MS:
+            self.living.end_before_burst()
+        yield from self._die(Ended.RESTARTED)
+        first = early[0] if early else seen
+        self._be_born(first, whole=first.record.kind is Kind.SUBSCRIBED)
+        for one in early:
+            yield from self._live_on(one)
+
+    def _live_on(self, seen: Seen) -> Iterator[Row]:
         record = seen.record
+        self.newcomer.note(seen, self.living)
         self.living.note(record, seen.place)
         self.living.shuffled = self.order.shuffled(seen.place.file)
         if record.kind is Kind.CLOSE_BEGIN and self.living.closing_ms is None:
@@ -154,10 +173,9 @@ class _Member:
         chosen = len(old) == len(new) == CHOSEN_ID_LENGTH and old != new
         return chosen and seen.place.file not in self.living.id_files
 
-    def _be_born(self, seen: Seen) -> None:
+    def _be_born(self, seen: Seen, *, whole: bool) -> None:
         record, place = seen
         number = self.living.number + 1
-        whole = record.kind is Kind.STARTED
         group, member = self.living.group, self.living.member
         self._live(Living(group, member, number, record.ts_ms, place, whole, record.ts_ms, place))
 

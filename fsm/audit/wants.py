@@ -104,7 +104,7 @@ class Wants:
     def _close(self, wish: _Wish, end_ms: int) -> Want:
         start_ms, place = self.open.pop(wish)
         topic, pattern = wish
-        return Want(self.living.group, self.living.member, topic, pattern, start_ms, end_ms, place)
+        return Want(self.living.group, self.living.member, topic, pattern, start_ms, max(start_ms, end_ms), place)
 
 
 _STEPS: dict[Kind, Callable[[Wants, Seen], Iterator[Want]]] = {
