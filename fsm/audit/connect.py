@@ -70,6 +70,7 @@ class ConnectFold:
         self.number = -1
         self.lag = _Lag()
         self.joins: list[tuple[int, Place]] = []
+        self.wanted: dict[Partition, tuple[int, Place]] = {}
         self._be_born(0, NOWHERE, whole=False)
         self.number = -1
 
@@ -78,10 +79,9 @@ class ConnectFold:
         self.start_ms, self.start, self.whole = ts_ms, place, whole
         self.last_ms, self.last = ts_ms, place
         self.running: dict[Partition, _Running] = {}
-        self.wanted: dict[Partition, tuple[int, Place]] = {}
         self.settings: dict[str, str] = {}
         self.client_id = self.member_id = ""
-        self.in_group = False
+        self.in_group = self.answered = False
         self.closed_ms: int | None = None
         self.emptied_ms: int | None = None
         self.turn: tuple[int, Place] | None = None
@@ -95,6 +95,8 @@ class ConnectFold:
         elif record.kind is Kind.STARTED:
             yield from self._die()
             self._be_born(record.ts_ms, place, whole=True)
+        elif self._was_frozen(record):
+            yield from self._thaw(record.ts_ms, place)
         self.last_ms, self.last = max(self.last_ms, record.ts_ms), place
         self.client_id = record.client_id or self.client_id
         step = STEPS.get(record.kind)
@@ -105,6 +107,7 @@ class ConnectFold:
         """The rows that the end of the log completes."""
         if self.number >= 0:
             yield from self._die(at_end=True)
+            yield from self._unwant(set(self.wanted), self.last_ms)
         yield from self._end_lag()
         yield from self._end_storm()
 
@@ -116,8 +119,6 @@ class ConnectFold:
                 yield self._interval(unit, run, run.told_ms, run.told, Ended.REVOKED)
             else:
                 yield self._interval(unit, run, self.last_ms, self.last, ended)
-        for unit in sorted(self.wanted):
-            yield self._want(unit, self.last_ms)
         yield Life(
             group=self.group,
             member=self.member,
@@ -193,7 +194,9 @@ class ConnectFold:
     def _stopped(self, record: TraceRecord, place: Place) -> Iterator[Row]:
         for unit in record.partitions:
             run = self.running.pop(unit, None)
-            if run is not None:
+            if run is not None and run.told is not None and not run.zombie:
+                yield self._interval(unit, run, run.told_ms, run.told, Ended.REVOKED)
+            elif run is not None:
                 yield self._interval(unit, run, record.ts_ms, place, Ended.REVOKED)
 
     def _unit_failed(self, record: TraceRecord, place: Place) -> Iterator[Row]:
@@ -224,6 +227,29 @@ class ConnectFold:
             cause=Cause.SLOW_CALLBACK,
             places=[place] if run is None or run.told is None else [run.told, place],
         )
+
+    def _was_frozen(self, record: TraceRecord) -> bool:
+        """Whether a worker whose last heartbeat was answered printed nothing for a whole session.
+
+        It must print its heartbeats. One that waits for an answer sends no other, and is not frozen for that.
+        """
+        session_ms = self._setting_ms("session.timeout.ms")
+        if not self.answered or self.turn is not None or not self.in_group or session_ms is None:
+            return False
+        return record.ts_ms - self.last_ms > session_ms
+
+    def _thaw(self, ts_ms: int, place: Place) -> Iterator[Row]:
+        """What ran stood still since the last line, and goes on."""
+        for unit in sorted(self.running):
+            run = self.running[unit]
+            yield replace(
+                self._interval(unit, run, self.last_ms, self.last, Ended.LOST), void_cause=Cause.UNKNOWN.value
+            )
+            self.running[unit] = replace(run, start_ms=ts_ms, place=place)
+
+    def _beat(self, record: TraceRecord, _place: Place) -> Iterator[Row]:
+        self.answered = record.kind is Kind.HEARTBEAT_OK
+        return iter(())
 
     # The config topic
 
@@ -380,6 +406,8 @@ STEPS: dict[Kind, Callable[[ConnectFold, TraceRecord, Place], Iterator[Row]]] = 
     Kind.CONFIG_TOPIC: ConnectFold._config,
     Kind.JOINING: ConnectFold._joining,
     Kind.JOINED: ConnectFold._joined,
+    Kind.HEARTBEAT_SENT: ConnectFold._beat,
+    Kind.HEARTBEAT_OK: ConnectFold._beat,
     Kind.TARGET: ConnectFold._round,
     Kind.TRANSITION: ConnectFold._transition,
     Kind.LEAVE_SENT: ConnectFold._out,

@@ -118,11 +118,11 @@ def _config(event: str) -> Build:
     return build
 
 
-def _settings(message: Message, match: re.Match[str]) -> Records:
+def _settings(message: Message, _match: re.Match[str]) -> Records:
     """The settings a worker prints when it starts."""
-    found = dict(_SETTING.findall(match[0]))
+    found = dict(_SETTING.findall(message.text))
     kept = {name: value for name, value in found.items() if name in SETTINGS}
-    return _record(message, Kind.SETTINGS, settings=kept, group=found.get("group.id", ""))
+    return _record(message, Kind.SETTINGS, settings=kept)
 
 
 _SETTING = re.compile(r"\n\t([a-z.]{1,80}) = ([^\n]{0,200})")
@@ -163,6 +163,11 @@ _COORDINATOR = _rules(
         r"Successfully synced group in generation Generation\{generationId=(?P<epoch>-?\d{1,9}), memberId='" + _ID,
         _says(Kind.SYNCED),
     ),
+    (
+        r"Sending Heartbeat request with generation (?P<epoch>-?\d{1,9}) and member id (?P<member_id>\S{0,300}) to ",
+        _says(Kind.HEARTBEAT_SENT),
+    ),
+    (r"Received successful Heartbeat response", _says(Kind.HEARTBEAT_OK)),
     (
         r"Broker coordinator was unreachable for \d+ms\. Revoking previous assignment",
         _goes("DISCOVERY_FAILED_HOLDING", "DISCONNECTED", "DISCONNECTED"),
