@@ -152,11 +152,15 @@ class ErrorEvent(BackgroundEvent):
 
 @dataclass(frozen=True, slots=True)
 class PartitionsRemovedEvent(BackgroundEvent):
-    """Run the revoked or the lost callback over `partitions`, then report the end."""
+    """Run the revoked or the lost callback over `partitions`, then report the end.
+
+    Without `heard` there is nothing left to call back for: the end alone is to be reported, in its turn.
+    """
 
     ticket: int
     method: ListenerMethod
     partitions: Partitions
+    heard: bool = True
 
 
 @dataclass(frozen=True, slots=True)

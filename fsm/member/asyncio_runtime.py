@@ -27,9 +27,9 @@ from fsm.kafka.messages import Offsets
 from fsm.member.background import Background, Transport
 from fsm.member.calls import BackgroundFailed, Call, Calls, SubscriptionPattern, Wait
 from fsm.member.dialect import LATEST, Dialect
+from fsm.member.embedding import ConsumerRebalanceListener
 from fsm.member.queues import InvokeListener
-from fsm.member.runtime import clock_ms, new_member_id, spread
-from fsm.member.shell import ConsumerMember, ConsumerRebalanceListener
+from fsm.member.runtime import clock_ms, embed, spread
 from fsm.member.timers import NEVER
 
 T = TypeVar("T")
@@ -65,12 +65,11 @@ class AsyncConsumer:
         spoken: Dialect | str = LATEST,
         jitter: Callable[[], float] = spread,
     ) -> None:
-        self.member_id = member_id or new_member_id()
-        member = ConsumerMember(config, member_id=self.member_id, now_ms=clock_ms(), spoken=spoken)
+        self._member = embed(config, member_id, spoken)
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
         self._work = asyncio.Event()
-        self._background = Background(member, transport, jitter=jitter, wake=self._wake_from_anywhere)
+        self._background = Background(self._member, transport, jitter=jitter, wake=self._wake_from_anywhere)
         self._calls = Calls(self._background, clock_ms, self._work.set)
         self._owner: asyncio.Task[object] | None = None
         self._depth = 0
@@ -100,6 +99,11 @@ class AsyncConsumer:
     ) -> None:
         """Commits, runs the revoked callback, leaves, ends the background task. Closed already: nothing."""
         await self._drive(self._calls.close(timeout_ms, operation, consumed))
+
+    @property
+    def member_id(self) -> str:
+        """The member's name in its group; a classic member has none until its coordinator has given it one."""
+        return self._member.member_id
 
     def assignment(self) -> Partitions:
         """The partitions that are owned now."""

@@ -18,11 +18,10 @@ from typing import Any, NamedTuple, Protocol
 
 from fsm.kafka.assignment import TopicNames
 from fsm.kafka.events import KafkaError
-from fsm.kafka.messages import DISCONNECTED, TIMED_OUT, ConsumerRequest, ConsumerResponse, TransportFailure
-from fsm.member.effects import CallCompleted, UnsentRequest
-from fsm.member.inputs import Answered, CoordinatorFound, CoordinatorLost, MetadataFailed, MetadataUpdated
-from fsm.member.shell import ConsumerMember
-from fsm.member.timers import IDLE, NEVER, RequestState, backoff_ms
+from fsm.kafka.messages import DISCONNECTED, TIMED_OUT, TransportFailure
+from fsm.member.effects import CallCompleted
+from fsm.member.embedding import EmbeddedMember, Metadata, Order
+from fsm.member.timers import IDLE, NEVER, RequestState
 
 
 class Transport(Protocol):
@@ -36,11 +35,18 @@ class Transport(Protocol):
     def find_coordinator(self, found: Callable[[TransportFailure | None], None]) -> None:
         """Finds the group's coordinator: None once requests can be sent to it, or what went wrong."""
 
-    def update_metadata(self, learnt: Callable[[TopicNames | TransportFailure], None]) -> None:
-        """Learns which topics there are: those a subscription may mean, by id. May call again whenever that changes."""
+    def update_metadata(self, learnt: Callable[[Any], None]) -> None:
+        """Learns which topics there are: those a subscription may mean. May call again whenever that changes.
 
-    def send(self, request: ConsumerRequest, answered: Callable[[ConsumerResponse | TransportFailure], None]) -> None:
-        """Sends a request to the coordinator; the answer, or why there is none."""
+        For a member of KIP-848 `TopicNames`, their names by id; for a classic one `PartitionCounts`, how many
+        partitions each has; or a `TransportFailure`.
+        """
+
+    def send(self, request: Any, answered: Callable[[Any], None]) -> None:
+        """Sends a request to the coordinator; the answer, or the `TransportFailure` for which there is none.
+
+        Requests are those of `fsm.kafka.messages` or, from a classic member, of `fsm.kafka.classic_messages`.
+        """
 
 
 class Lookup(Enum):
@@ -56,7 +62,7 @@ class Flight(NamedTuple):
     """Something asked of the transport."""
 
     number: int
-    order: UnsentRequest | Lookup
+    order: Order | Lookup
     deadline_ms: int
 
 
@@ -74,7 +80,7 @@ class Background:
 
     def __init__(
         self,
-        member: ConsumerMember,
+        member: EmbeddedMember,
         transport: Transport,
         *,
         jitter: Callable[[], float],
@@ -143,16 +149,18 @@ class Background:
     def _start(self, flight: Flight) -> None:
         answered = partial(self.land, flight.number)
         match flight.order:
-            case UnsentRequest(body=body):
-                self._transport.send(body, answered)
             case Lookup.COORDINATOR:
                 self._transport.find_coordinator(answered)
             case Lookup.METADATA:
                 self._transport.update_metadata(answered)
+            case order:
+                self._transport.send(order.body, answered)
 
-    def _ask(self, order: UnsentRequest | Lookup, now_ms: int) -> None:
+    def _ask(self, order: Order | Lookup, now_ms: int) -> None:
         self._last_flight += 1
-        flight = Flight(self._last_flight, order, now_ms + self.member.member.settings.config.request_timeout_ms)
+        config = self.member.config
+        patience_ms = config.request_timeout_ms if isinstance(order, Lookup) else self.member.timeout_ms(order.body)
+        flight = Flight(self._last_flight, order, now_ms + patience_ms)
         self._flights[flight.number] = flight
         self.outbox.append(flight)
 
@@ -162,50 +170,43 @@ class Background:
         flight = self._flights.pop(arrival.number, None)
         if flight is not None:
             self._take_in(flight.order, arrival.answer, now_ms)
-        elif isinstance(arrival.answer, TopicNames):
+        elif isinstance(arrival.answer, TopicNames | tuple):
             self._know(arrival.answer, now_ms)
 
-    def _take_in(self, order: UnsentRequest | Lookup, answer: Any, now_ms: int) -> None:
-        if isinstance(order, UnsentRequest):
-            self.member.receive(Answered(order, answer, self._jitter()), now_ms)
+    def _take_in(self, order: Order | Lookup, answer: Any, now_ms: int) -> None:
+        if not isinstance(order, Lookup):
+            self.member.answered(order, answer, self._jitter(), now_ms)
         elif isinstance(answer, TransportFailure):
             self._lookup_failed(order, answer, now_ms)
         elif order is Lookup.METADATA:
             self._know(answer, now_ms)
         else:
             self._lookups[order] = IDLE
-            self.member.receive(CoordinatorFound(), now_ms)
+            self.member.found_coordinator(now_ms)
 
-    def _know(self, names: TopicNames, now_ms: int) -> None:
+    def _know(self, metadata: Metadata, now_ms: int) -> None:
         """The first answer, and any that a transport gives unasked."""
-        wait = self.member.member.settings.config.retry_backoff_ms
+        wait = self.member.config.retry_backoff_ms
         self._lookups[Lookup.METADATA] = RequestState().succeeded(now_ms, wait)
         self._metadata_wanted = False
-        if names == self.member.member.metadata and not self.member.member.metadata_moved:
-            return
-        self.moves += 1
-        self.member.receive(MetadataUpdated(names), now_ms)
+        self.moves += self.member.learn(metadata, now_ms)
 
     def _lookup_failed(self, order: Lookup, failure: TransportFailure, now_ms: int) -> None:
         """Tried again after a backoff; what cannot be retried, the application sees."""
-        state, settings = self._lookups[order], self.member.member.settings
-        wait = backoff_ms(settings.config, settings.dialect, state.attempts, self._jitter())
-        self._lookups[order] = state.failed(now_ms, wait)
+        state = self._lookups[order]
+        self._lookups[order] = state.failed(now_ms, self.member.backoff_ms(state.attempts, self._jitter()))
         if failure.retriable:
             return
-        error = KafkaError(failure.name)
-        lost = order is Lookup.COORDINATOR
         self.moves += 1
-        self.member.receive(CoordinatorLost(error) if lost else MetadataFailed(error), now_ms)
+        failed = self.member.lost_coordinator if order is Lookup.COORDINATOR else self.member.fail_metadata
+        failed(KafkaError(failure.name), now_ms)
 
     # What the client wants to know
 
     def _wanted(self) -> tuple[Lookup, ...]:
-        member = self.member.member
         if self.member.closed:
             return ()
-        seeks = not member.coordinator_known and not member.closing
-        wanted = ((Lookup.COORDINATOR, seeks), (Lookup.METADATA, self._metadata_wanted))
+        wanted = ((Lookup.COORDINATOR, self.member.seeks_coordinator), (Lookup.METADATA, self._metadata_wanted))
         return tuple(lookup for lookup, is_wanted in wanted if is_wanted)
 
     def _look_up(self, now_ms: int) -> None:

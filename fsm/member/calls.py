@@ -32,9 +32,8 @@ from fsm.kafka.events import (
 from fsm.kafka.messages import Offsets
 from fsm.member.background import Background
 from fsm.member.effects import CallCompleted
+from fsm.member.embedding import callback_error
 from fsm.member.queues import InvokeListener, KafkaException, Outcome, process
-from fsm.member.shell import callback_error, may_collect
-from fsm.member.subscription import SubscriptionType
 from fsm.member.timers import NEVER
 
 T = TypeVar("T")
@@ -100,7 +99,7 @@ class Calls:
         """wakeup() was called, and no poll() has raised for it."""
         self._background = background
         self._member = background.member
-        self._config = background.member.member.settings.config
+        self._config = background.member.config
         self._clock = clock
         self._wake = wake
         self._poll = 0
@@ -119,7 +118,7 @@ class Calls:
     def assignment(self) -> Partitions:
         """What is owned now."""
         self.check()
-        return self._member.member.subscription.owned
+        return self._member.owned
 
     def subscribe(self, to: Iterable[str] | re.Pattern[str] | SubscriptionPattern, listener: Any) -> Call[None]:
         """subscribe(): returns when the background has taken note; no topics mean unsubscribe()."""
@@ -140,7 +139,7 @@ class Calls:
     def poll(self, timeout_ms: int, consumed: Offsets) -> Call[Partitions]:
         """poll(): runs what is due until something was, or until the timeout; gives what may be fetched from."""
         self.check()
-        if self._member.member.subscription.kind is SubscriptionType.NONE:
+        if not self._member.is_subscribed:
             raise LocalProtocolError("nothing is subscribed to; call subscribe() before poll()")
         until_ms = self._clock() + not_negative(timeout_ms)
         self._consumed = consumed
@@ -276,10 +275,11 @@ class Calls:
         at_ms = min(until_ms, self._clock() + max(1, renewal_ms))
         while not self.woken and background.moves == moves and not self._member.pending_background_events:
             done = background.completed.get(self._poll)
-            if self._clock() >= at_ms or (done is not None and done.error is not None):
+            wanted_ms = at_ms if done is None else min(at_ms, self._member.poll_wanted_ms)
+            if self._clock() >= wanted_ms or (done is not None and done.error is not None):
                 return
             self._check_background()
-            yield from _wait(at_ms)
+            yield from _wait(wanted_ms)
         self._check_background()
 
     def _await(self, call: int, deadline_ms: int = NEVER) -> Call[KafkaError | None]:
@@ -330,8 +330,7 @@ class Calls:
             raise KafkaException(error)
 
     def _fetchable(self) -> Partitions:
-        member = self._member.member
-        return member.subscription.fetchable if may_collect(member, checked=not self._poll) else ()
+        return self._member.fetchable(checked=not self._poll)
 
     def _throw_wakeup(self) -> None:
         if self.woken:

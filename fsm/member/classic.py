@@ -41,6 +41,7 @@ from fsm.member.classic_state import (
     Close,
     Draft,
     EnforceRebalance,
+    OpenCallback,
     PartitionCountsUpdated,
     Purpose,
     Stage,
@@ -88,7 +89,9 @@ def _is_busy(d: Draft, given: ClassicInput) -> bool:
     """A consumer is for one thread, which is in close(), or in a callback where it may do most things but leave."""
     if d.closing is not None:
         return isinstance(given, CALLS)
-    return d.awaited is not None and isinstance(given, UnsubscribeEvent | Close)
+    if d.awaited is None or not isinstance(given, UnsubscribeEvent | Close):
+        return False
+    return not isinstance(given, Close) or given.open_callback is OpenCallback.REFUSED
 
 
 def _refuse(d: Draft, given: ClassicInput) -> None:

@@ -23,7 +23,7 @@ from fsm.kafka.messages import Offsets
 from fsm.member.classic_answers import read_join, start_commit
 from fsm.member.classic_decisions import leave_event, matches_subscription, prepare_event, rejoin_cause
 from fsm.member.classic_effects import decide, perform, send_join_group
-from fsm.member.classic_state import Close, Closing, Commit, Draft, Purpose, Stage, Work
+from fsm.member.classic_state import Close, Closing, Commit, Draft, OpenCallback, Purpose, Stage, Work
 from fsm.member.effects import CallCompleted, Enqueued
 from fsm.tables.classic_member import Effect, Event, State
 
@@ -190,8 +190,26 @@ def _left(d: Draft, work: Work | None, error: KafkaError | None) -> None:
     d.effects.append(CallCompleted(call, error))
 
 
+def _go_past_callback(d: Draft, open_callback: OpenCallback) -> None:
+    """What an open callback is about changes hands as far as the application has heard of it; nothing goes on after it.
+
+    A call of unsubscribe() that waits for it returns: close() leaves in its place.
+    """
+    awaited = d.awaited
+    if awaited is None:
+        return
+    d.awaited = d.work = d.completion = None
+    assigned, heard = awaited.method is ListenerMethod.ASSIGNED, open_callback is OpenCallback.HEARD
+    if assigned is not heard:
+        d.owned = without(d.owned, awaited.partitions)
+    if d.unsubscribing is not None:
+        d.effects.append(CallCompleted(d.unsubscribing))
+        d.unsubscribing = None
+
+
 def close(d: Draft, given: Close) -> None:
     """close() begins."""
+    _go_past_callback(d, given.open_callback)
     d.consumed = given.consumed or d.consumed
     d.closing = Closing(given.call, d.now_ms + given.timeout_ms, given.operation, Stage.COMMITTING)
 

@@ -240,7 +240,7 @@ def assign_partitions(d: Draft, _: str) -> None:
     if d.pattern is not None:
         d.topics = tuple(sorted({*(d.topics or ()), *(topic for topic, _ in d.assigned)}))
         d.joined_topics = tuple(sorted({*(d.joined_topics or ()), *(topic for topic, _ in d.assigned)}))
-    event = PartitionsAssignedEvent(d.next_ticket, d.owned, added)
+    event = PartitionsAssignedEvent(d.next_ticket, d.owned, added, apply=False)
     _call_back(d, Awaited(d.next_ticket, ListenerMethod.ASSIGNED, added), event)
 
 

@@ -117,6 +117,16 @@ class EnforceRebalance(ApplicationEvent):
     reason: str = "rebalance enforced by user"
 
 
+class OpenCallback(Enum):
+    """What close() does about a callback whose end has not been reported."""
+
+    REFUSED = "close() is refused: the application is to report it first"
+    HEARD = "close() comes from inside it: it counts as over"
+    UNHEARD = "it has not begun, and will not"
+
+    __hash__ = object.__hash__
+
+
 @dataclass(frozen=True, slots=True)
 class Close(ApplicationEvent):
     """close(): commit, run the last callback, leave, and wait for open answers until `timeout_ms` have passed."""
@@ -124,6 +134,7 @@ class Close(ApplicationEvent):
     timeout_ms: int = 30_000
     operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT
     consumed: Offsets = ()
+    open_callback: OpenCallback = OpenCallback.REFUSED
 
 
 @dataclass(frozen=True, slots=True)

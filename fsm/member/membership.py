@@ -123,7 +123,7 @@ def await_callback(d: Draft, origin: Origin) -> int:
 
 def enqueue_removed(d: Draft, method: ListenerMethod, origin: Origin, removed: tuple[tuple[str, int], ...]) -> None:
     """Asks for the revoked or the lost callback."""
-    d.effects.append(Enqueued(PartitionsRemovedEvent(await_callback(d, origin), method, removed)))
+    d.effects.append(Enqueued(PartitionsRemovedEvent(await_callback(d, origin), method, removed, heard=bool(removed))))
 
 
 def mark(d: Draft, revoked: tuple[tuple[str, int], ...]) -> None:

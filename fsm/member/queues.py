@@ -168,7 +168,7 @@ def process(events: Iterable[BackgroundEvent], *, listener: bool, unsubscribing:
         match event:
             case ErrorEvent(error=error):
                 outcome = outcome.with_error(error)
-            case PartitionsRemovedEvent(ticket=ticket, partitions=()):
+            case PartitionsRemovedEvent(ticket=ticket, heard=False):
                 yield _completed(ticket, None)
             case PartitionsRemovedEvent(ticket=ticket, method=method, partitions=removed):
                 outcome = outcome.with_error((yield from _call_back(ticket, method, removed)))

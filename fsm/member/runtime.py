@@ -6,11 +6,12 @@
             fetch_from(consumer.poll(timeout_ms=100))
 
 The application's thread calls `poll`, which runs the listener's callbacks; the background thread heartbeats through
-the `Transport` it was given, also while a callback takes its time. The calls themselves stand in `fsm.member.calls`,
-the loop in `fsm.member.background`; here is what two threads need: one lock, held while either side looks at the
-member and never while foreign code runs (callbacks, the transport), one condition on it for the application to wait
-on, and one event that the background sleeps on. The event is cleared before the loop looks, and set after something
-was added: whatever comes while the loop is at work makes its next sleep end at once.
+the `Transport` it was given, also while a callback takes its time. With a `ClassicConfig` it is a member of a classic
+group, and nothing else changes. The calls themselves stand in `fsm.member.calls`, the loop in `fsm.member.background`;
+here is what two threads need: one lock, held while either side looks at the member and never while foreign code runs
+(callbacks, the transport), one condition on it for the application to wait on, and one event that the background sleeps
+on. The event is cleared before the loop looks, and set after something was added: whatever comes while the loop is at
+work makes its next sleep end at once.
 
 Source: `AsyncKafkaConsumer`, `ConsumerNetworkThread`.
 """
@@ -33,12 +34,16 @@ from fsm.kafka.events import GroupMembershipOperation
 from fsm.kafka.messages import Offsets
 from fsm.member.background import Background, Transport
 from fsm.member.calls import BackgroundFailed, Call, Calls, SubscriptionPattern, Wait
+from fsm.member.classic_shell import ClassicConsumerMember
+from fsm.member.classic_state import ClassicConfig
 from fsm.member.dialect import LATEST, Dialect
+from fsm.member.embedding import ConsumerRebalanceListener, EmbeddedMember
 from fsm.member.queues import InvokeListener, KafkaException
-from fsm.member.shell import ConsumerMember, ConsumerRebalanceListener
+from fsm.member.shell import ConsumerMember
 
 __all__ = [
     "BackgroundFailed",
+    "ClassicConfig",
     "Consumer",
     "ConsumerRebalanceListener",
     "KafkaException",
@@ -54,6 +59,18 @@ T = TypeVar("T")
 def new_member_id() -> str:
     """A member id as Kafka makes them: 16 random bytes in 22 characters of base64."""
     return secrets.token_urlsafe(16)
+
+
+def embed(config: ConsumerConfig, member_id: str | None, spoken: Dialect | str) -> EmbeddedMember:
+    """The member of these settings: `ConsumerConfig` means KIP-848, `ClassicConfig` the classic protocol.
+
+    Raises `LocalProtocolError` for a classic member that comes with a name, which its coordinator has to give it.
+    """
+    if not isinstance(config, ClassicConfig):
+        return ConsumerMember(config, member_id=member_id or new_member_id(), now_ms=clock_ms(), spoken=spoken)
+    if member_id is not None:
+        raise LocalProtocolError("a classic member is named by its coordinator; leave member_id out")
+    return ClassicConsumerMember(config)
 
 
 def spread() -> float:
@@ -83,11 +100,10 @@ class Consumer:
         spoken: Dialect | str = LATEST,
         jitter: Callable[[], float] = spread,
     ) -> None:
-        self.member_id = member_id or new_member_id()
-        member = ConsumerMember(config, member_id=self.member_id, now_ms=clock_ms(), spoken=spoken)
+        self._member = embed(config, member_id, spoken)
         self._changed = threading.Condition()
         self._work = threading.Event()
-        self._background = Background(member, transport, jitter=jitter, wake=self._work.set)
+        self._background = Background(self._member, transport, jitter=jitter, wake=self._work.set)
         self._calls = Calls(self._background, clock_ms, self._work.set)
         self._owner: int | None = None
         self._depth = 0
@@ -133,6 +149,11 @@ class Consumer:
         self._drive(self._calls.close(timeout_ms, operation, consumed))
         if self._background.ended:
             self._thread.join()
+
+    @property
+    def member_id(self) -> str:
+        """The member's name in its group; a classic member has none until its coordinator has given it one."""
+        return self._member.member_id
 
     def assignment(self) -> Partitions:
         """The partitions that are owned now."""

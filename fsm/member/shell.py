@@ -17,11 +17,9 @@ Source: `ConsumerNetworkThread.runOnce`, `AsyncKafkaConsumer.poll`, `.unsubscrib
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Protocol
 
 from fsm.errors import LocalProtocolError
-from fsm.kafka.assignment import Partitions, partitions, without
+from fsm.kafka.assignment import Partitions, TopicNames, partitions, without
 from fsm.kafka.config import ConsumerConfig
 from fsm.kafka.events import (
     ApplicationEvent,
@@ -38,9 +36,9 @@ from fsm.kafka.events import (
     SyncCommitEvent,
     UnsubscribeEvent,
 )
-from fsm.kafka.messages import Offsets
+from fsm.kafka.messages import ConsumerResponse, Offsets, TransportFailure
 from fsm.member.consumer import step
-from fsm.member.decisions import IN_GROUP, SILENT, may_send_now, remains_silent
+from fsm.member.decisions import SILENT
 from fsm.member.dialect import LATEST, Choice, Dialect, dialect
 from fsm.member.effects import (
     AssignmentUpdated,
@@ -53,6 +51,7 @@ from fsm.member.effects import (
     Notice,
     UnsentRequest,
 )
+from fsm.member.embedding import ConsumerRebalanceListener, PollResult, invoke
 from fsm.member.inputs import (
     Answered,
     CloseFlush,
@@ -63,50 +62,18 @@ from fsm.member.inputs import (
     MetadataUpdated,
     Tick,
 )
+from fsm.member.mailbox import Mailbox
 from fsm.member.queues import (
     SKIPPED,
-    CompletableEventReaper,
-    EventQueue,
     InvokeListener,
     KafkaException,
     Outcome,
     process,
 )
 from fsm.member.state import Member, Origin, new_member
-from fsm.member.timers import NEVER
-from fsm.tables.consumer_member import State
-
-
-class ConsumerRebalanceListener(Protocol):
-    """The application's callbacks; each may raise. A subclass that has no lost callback gets the revoked one."""
-
-    def on_partitions_assigned(self, partitions: Partitions) -> None:
-        """These were added."""
-
-    def on_partitions_revoked(self, partitions: Partitions) -> None:
-        """These are given up; their positions can still be committed."""
-
-    def on_partitions_lost(self, partitions: Partitions) -> None:
-        """These belong to others already."""
-        self.on_partitions_revoked(partitions)
-
-
-@dataclass(frozen=True, slots=True)
-class PollResult:
-    """What a turn of the loop came to."""
-
-    unsent_requests: tuple[UnsentRequest, ...]
-    """To be sent to the coordinator, in order."""
-    time_until_next_poll_ms: int
-    """Call `poll` again after this time, or earlier when something happens."""
-    completed_calls: tuple[CallCompleted, ...] = ()
-    coordinator_needed: bool = False
-    """The coordinator was forgotten: find it, then hand in `CoordinatorFound`."""
-    metadata_needed: bool = False
-    """Topic ids without names: update the metadata, then hand in `MetadataUpdated`."""
-    notices: tuple[Notice, ...] = ()
-    """What the member went through, for logs and traces."""
-
+from fsm.member.subscription import SubscriptionType
+from fsm.member.timers import NEVER, backoff_ms
+from fsm.member.waiting import may_collect, next_tick_ms
 
 News = Answered | CoordinatorFound | CoordinatorLost | MetadataUpdated | MetadataFailed
 
@@ -127,12 +94,8 @@ class ConsumerMember:
         """The application's own record of what it was assigned."""
         self.generation = -1
         """The application's record of its last positive epoch; -1 where it never had one."""
-        self._application: EventQueue[ApplicationEvent] = EventQueue()
-        self._background: EventQueue[BackgroundEvent] = EventQueue()
-        self._reaper = CompletableEventReaper()
-        self._next_call = 1
+        self._mail = Mailbox()
         self._out: list[MemberEffect] = []
-        self._completed: dict[int, CallCompleted] = {}
         self._unsubscribing: set[int] = set()
         self._closing: Iterator[int] | None = None
         self._awaiting = 0
@@ -140,6 +103,50 @@ class ConsumerMember:
         self.closed = False
         self.observe: Callable[[MemberInput, tuple[MemberEffect, ...]], None] = _unobserved
         """Called after each step of the member with what went in and what came of it; for traces and pictures."""
+
+    # What a runtime has to know
+
+    @property
+    def config(self) -> ConsumerConfig:
+        """The settings."""
+        return self.member.settings.config
+
+    @property
+    def member_id(self) -> str:
+        """Constant for the life of the consumer."""
+        return self.member.settings.member_id
+
+    @property
+    def seeks_coordinator(self) -> bool:
+        """As long as none is known and close() has not begun."""
+        return not self.closed and not self.member.coordinator_known and not self.member.closing
+
+    @property
+    def is_subscribed(self) -> bool:
+        """Whether anything is, in whatever way."""
+        return self.member.subscription.kind is not SubscriptionType.NONE
+
+    @property
+    def owned(self) -> Partitions:
+        """What the member owns now."""
+        return self.member.subscription.owned
+
+    def fetchable(self, *, checked: bool) -> Partitions:
+        """What records may be taken from, as far as the membership is concerned."""
+        return self.member.subscription.fetchable if may_collect(self.member, checked=checked) else ()
+
+    @property
+    def poll_wanted_ms(self) -> int:
+        """The background moves by itself; a poll that waits renews itself often enough."""
+        return NEVER
+
+    def backoff_ms(self, attempts: int, jitter: float) -> int:
+        """By the rules of the dialect."""
+        return backoff_ms(self.config, self.member.settings.dialect, attempts, jitter)
+
+    def timeout_ms(self, _request: object) -> int:
+        """The same for every request."""
+        return self.config.request_timeout_ms
 
     # What the application does
 
@@ -150,11 +157,9 @@ class ConsumerMember:
         """
         if self.closed:
             raise LocalProtocolError("the consumer is closed; make a new one")
-        call, self._next_call = self._next_call, self._next_call + 1
-        self._reaper.add(call, type(event).__name__, deadline_ms)
+        call = self._mail.submit(event, deadline_ms)
         if isinstance(event, UnsubscribeEvent):
             self._unsubscribing.add(call)
-        self._application.add(replace(event, call=call))
         return call
 
     def report(self, event: ApplicationEvent, now_ms: int) -> int:
@@ -171,7 +176,7 @@ class ConsumerMember:
         call = self.submit(event)
         if isinstance(event, ApplyAssignmentEvent):
             return call
-        self._reaper.complete(call)
+        self._mail.forget(call)
         return 0
 
     def _ends_at_once(self, event: ApplicationEvent) -> bool:
@@ -186,11 +191,11 @@ class ConsumerMember:
     @property
     def pending_background_events(self) -> int:
         """How many events wait for the application."""
-        return len(self._background)
+        return len(self._mail.background)
 
     def next_background_event(self) -> BackgroundEvent | None:
         """The next event for the application, None where there is none."""
-        event = self._background.take()
+        event = self._mail.background.take()
         return None if event is None else self._taken(event)
 
     def _taken(self, event: BackgroundEvent) -> BackgroundEvent:
@@ -207,7 +212,7 @@ class ConsumerMember:
         Raises `KafkaException` with the first error, after every event was processed; the others are in the outcome
         of a pass that `fsm.member.queues.process` makes.
         """
-        taken = (self._taken(event) for event in self._background.drain())
+        taken = (self._taken(event) for event in self._mail.background.drain())
         running = process(taken, listener=listener is not None, unsubscribing=unsubscribing)
         answer: KafkaError | None = None
         while True:
@@ -227,13 +232,43 @@ class ConsumerMember:
         if not call:
             return None
         self._drain(now_ms)
-        return self._completed[call].error if call in self._completed else None
+        done = self._mail.end_of(call)
+        return None if done is None else done.error
 
     # What the background thread does
 
     def receive(self, news: News, now_ms: int) -> None:
         """Hands in what the network brought. Raises `RemoteProtocolError` for an answer that answers nothing."""
         self._step(news, now_ms)
+
+    def answered(
+        self,
+        order: UnsentRequest,
+        answer: ConsumerResponse | TransportFailure,
+        jitter: float,
+        now_ms: int,
+    ) -> None:
+        """The same as to `receive` what answers a request."""
+        self.receive(Answered(order, answer, jitter), now_ms)
+
+    def found_coordinator(self, now_ms: int) -> None:
+        """Requests may be sent."""
+        self.receive(CoordinatorFound(), now_ms)
+
+    def lost_coordinator(self, error: KafkaError, now_ms: int) -> None:
+        """The application is to see why the search failed."""
+        self.receive(CoordinatorLost(error), now_ms)
+
+    def learn(self, metadata: TopicNames, now_ms: int) -> bool:
+        """Names by id; whether they are others than before."""
+        if metadata == self.member.metadata and not self.member.metadata_moved:
+            return False
+        self.receive(MetadataUpdated(metadata), now_ms)
+        return True
+
+    def fail_metadata(self, error: KafkaError, now_ms: int) -> None:
+        """The next poll fails with it."""
+        self.receive(MetadataFailed(error), now_ms)
 
     def poll(self, now_ms: int, jitter: float = 0.0) -> PollResult:
         """One turn of the loop: the application queue, commits, heartbeat, reconciliation, overdue calls.
@@ -245,11 +280,11 @@ class ConsumerMember:
             self._drain(now_ms)
             self._step(Tick(jitter), now_ms)
             self._close_on(now_ms)
-        self._finish(self._reaper.reap(now_ms))
+        self._finish(self._mail.reaper.reap(now_ms))
         return self._result(now_ms)
 
     def _drain(self, now_ms: int) -> None:
-        for event in self._application.drain():
+        for event in self._mail.application.drain():
             try:
                 self._step(event, now_ms)
             except LocalProtocolError as refused:
@@ -265,7 +300,7 @@ class ConsumerMember:
         match effect:
             case Enqueued(event=event):
                 if self._closing is None:  # close() does not look at what comes once it has begun
-                    self._background.add(event)
+                    self._mail.background.add(event)
             case CallCompleted():
                 self._finish((effect,))
             case _:
@@ -285,26 +320,22 @@ class ConsumerMember:
             if done.call in self._unsubscribing and done.error is None:
                 self.generation = -1  # as unsubscribe() does when it returns; it forgets nothing else (H20)
             self._unsubscribing.discard(done.call)
-            if self._reaper.complete(done.call) or done.error is not None:
-                self._completed[done.call] = done
+            self._mail.finish(done)
 
     def _result(self, now_ms: int) -> PollResult:
         out, self._out = self._out, []
-        completed, self._completed = tuple(self._completed.values()), {}
         return PollResult(
             unsent_requests=tuple(e for e in out if isinstance(e, UnsentRequest)),
             time_until_next_poll_ms=self._wait_ms(now_ms),
-            completed_calls=completed,
+            completed_calls=self._mail.take_completed(),
             coordinator_needed=any(isinstance(e, CoordinatorForgotten) for e in out),
             metadata_needed=any(isinstance(e, MetadataNeeded) for e in out),
             notices=tuple(e for e in out if isinstance(e, Notice)),
         )
 
     def _wait_ms(self, now_ms: int) -> int:
-        if self._application:
-            return 0
         closing = self._close_deadline_ms if self._closing is not None and self._awaiting > 0 else NEVER
-        return max(0, min(next_tick_ms(self.member, now_ms), self._reaper.next_deadline_ms, closing) - now_ms)
+        return self._mail.wait_ms(min(next_tick_ms(self.member, now_ms), closing), now_ms)
 
     # Close
 
@@ -336,9 +367,9 @@ class ConsumerMember:
             yield self.submit(SyncCommitEvent(consumed), self._close_deadline_ms)
         self.submit(CommitOnCloseEvent())
         self.submit(StopFindCoordinatorOnCloseEvent())
-        last = self._last_callback(self._background.clear())
+        last = self._last_callback(self._mail.background.clear())
         if last.partitions and self.member.subscription.listener:
-            self._background.add(last)
+            self._mail.background.add(last)
             yield CALLBACK
         yield self.submit(LeaveGroupOnCloseEvent(operation=operation), self._close_deadline_ms)
 
@@ -357,7 +388,7 @@ class ConsumerMember:
         while self._closing is not None:
             if self._awaiting == CALLBACK:
                 return
-            waits = self._awaiting and self._awaiting not in self._completed
+            waits = self._awaiting and self._mail.end_of(self._awaiting) is None
             if waits and now_ms < self._close_deadline_ms:
                 return
             self._awaiting = next(self._closing, 0)
@@ -373,74 +404,9 @@ class ConsumerMember:
             failed = "callback could not be completed before the consumer closed"
             self._step(ConsumerRebalanceListenerCallbackCompletedEvent(awaited.ticket, failed), now_ms)
         self._closing, self.closed = None, True
-        self._background.clear()
-        self._finish(self._reaper.close())
+        self._mail.background.clear()
+        self._finish(self._mail.reaper.close())
 
 
 def _unobserved(_given: MemberInput, _effects: tuple[MemberEffect, ...]) -> None:
     """Nobody looks."""
-
-
-def invoke(listener: ConsumerRebalanceListener | None, asked: InvokeListener) -> KafkaError | None:
-    """Runs a callback; gives what it raised, as the application will see it."""
-    if listener is None:
-        return None
-    try:
-        getattr(listener, asked.method.value)(asked.partitions)
-    except Exception as raised:  # whatever a listener raises is the membership's business
-        return callback_error(raised)
-    return None
-
-
-def callback_error(raised: BaseException) -> KafkaError:
-    """What the application sees of an exception of its listener: a Kafka error as it is, anything else wrapped."""
-    if isinstance(raised, KafkaException):
-        return raised.error
-    return KafkaError("KafkaException", f"User rebalance callback throws an error: {raised}")
-
-
-def next_tick_ms(member: Member, now_ms: int) -> int:
-    """The instant of the next tick that would do something, if nothing happens before; `now_ms` for at once."""
-    candidates = [NEVER]
-    if member.commit is not None and not member.commit.request.in_flight:
-        candidates.append(member.commit.deadline_ms)
-        if member.coordinator_known:
-            candidates.append(max(now_ms, member.commit.request.ready_ms))
-    if member.state is State.LEAVING and (remains_silent(member) or not member.coordinator_known):
-        return now_ms
-    if member.coordinator_known and member.state not in SILENT:
-        candidates.append(heartbeat_at_ms(member, now_ms))
-        if member.state in IN_GROUP and Choice.POLL_TIMER in member.settings.dialect:
-            candidates.append(member.poll_due_ms)
-    return min(candidates)
-
-
-def heartbeat_at_ms(member: Member, now_ms: int) -> int:
-    """The instant of the next heartbeat of a member that sends heartbeats."""
-    if may_send_now(member, now_ms):
-        return now_ms
-    return NEVER if member.request.in_flight else max(member.heartbeat_due_ms, member.request.ready_ms)
-
-
-def maximum_time_to_wait_ms(member: Member, now_ms: int) -> int:
-    """How long an application's poll() may wait before it looks again, as far as heartbeats are concerned."""
-    knows = member.settings.dialect
-    if member.state is State.UNSUBSCRIBED and Choice.UNSUBSCRIBED_WAITS in knows:
-        return NEVER
-    if now_ms >= member.poll_due_ms and Choice.POLL_TIMER in knows:
-        return 0
-    silent = member.state in SILENT
-    if silent or (not member.coordinator_known and Choice.WAIT_GUARD in knows):
-        return member.heartbeat_interval_ms
-    if may_send_now(member, now_ms):
-        return 0
-    return max(0, min((member.poll_due_ms - now_ms) // 2, heartbeat_at_ms(member, now_ms) - now_ms))
-
-
-def may_collect(member: Member, *, checked: bool) -> bool:
-    """Whether poll() may hand out records; `checked` where this poll has made its attempt to reconcile.
-
-    Since 4.3.1 it may not while a reconciliation is about to decide which partitions go away.
-    """
-    gated = Choice.COLLECT_GATE in member.settings.dialect and member.state is State.RECONCILING
-    return checked or not gated

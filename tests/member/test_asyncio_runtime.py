@@ -14,8 +14,8 @@ from fsm.kafka.assignment import Partitions
 from fsm.kafka.config import ConsumerConfig
 from fsm.member.asyncio_runtime import AsyncConsumer, AsyncConsumerRebalanceListener
 from fsm.member.calls import BackgroundFailed
+from fsm.member.embedding import ConsumerRebalanceListener
 from fsm.member.queues import KafkaException
-from fsm.member.shell import ConsumerRebalanceListener
 from fsm.tables.consumer_member import State
 from fsm.testing.coordinator import ScriptedCoordinator
 

@@ -154,7 +154,7 @@ def test_interrupted_while_the_assignment_is_applied() -> None:
     app.run(app.calls.subscribe(["t"], listener))
 
     def applying() -> bool:
-        return any(isinstance(event, ApplyAssignmentEvent) for event in app.background.member._application._events)
+        return any(isinstance(event, ApplyAssignmentEvent) for event in app.background.member._mail.application._events)
 
     with pytest.raises(KeyboardInterrupt):
         app.run(app.calls.poll(60_000, ()), interrupt_at=applying)

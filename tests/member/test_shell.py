@@ -27,10 +27,12 @@ from fsm.kafka.messages import (
     OffsetCommitResponse,
 )
 from fsm.member.effects import CallCompleted, Purpose, Transition, UnsentRequest
+from fsm.member.embedding import PollResult
 from fsm.member.inputs import Answered, CoordinatorFound, CoordinatorLost, MetadataFailed, MetadataUpdated
 from fsm.member.queues import KafkaException
-from fsm.member.shell import ConsumerMember, PollResult, maximum_time_to_wait_ms, may_collect
+from fsm.member.shell import ConsumerMember
 from fsm.member.timers import NEVER
+from fsm.member.waiting import maximum_time_to_wait_ms, may_collect
 from fsm.tables.consumer_member import State
 
 T0, T1 = ("t", 0), ("t", 1)

@@ -1,0 +1,211 @@
+"""A coordinator of a classic group to embed against: the transport of every member of one group.
+
+It does what a coordinator does for members: names them, lets them join in generations, waits until everybody has joined
+and the leader has assigned, tells of rebalances by their heartbeats, and throws out whom the test wants out. What each
+is to have is the leader's decision, as it is in Kafka. Sessions do not expire here; `expire` is their end.
+
+Source: `GroupMetadataManager`, classic groups; the exact rules are `fsm.coordinator`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import count
+from threading import RLock
+from typing import Any
+
+from fsm.kafka.assignment import Partitions, TopicPartition
+from fsm.kafka.classic_messages import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from fsm.kafka.consumer_protocol import decode_assignment
+from fsm.kafka.error_codes import ErrorCode
+from fsm.kafka.messages import OffsetCommitRequest, OffsetCommitResponse, TransportFailure
+
+Answer = Callable[[Any], None]
+Due = list[tuple[Answer, Any]]
+
+
+@dataclass(slots=True)
+class _Seat:
+    """A member, as the coordinator knows it."""
+
+    join: JoinGroupRequest
+    joined: Answer | None = None
+    """Waits for the others to join."""
+    synced: Answer | None = None
+    """Waits for the leader's assignment."""
+    assignment: bytes = b""
+
+
+class ScriptedClassicCoordinator:
+    """One classic group; hand it to every member of the group as its transport."""
+
+    def __init__(self, partitions: Mapping[str, int]) -> None:
+        self.requests: list[Any] = []
+        """Everything that members sent."""
+        self.committed: dict[TopicPartition, int] = {}
+        self.generation_id = 0
+        self._counts = tuple(sorted(partitions.items()))
+        self._seats: dict[str, _Seat] = {}
+        self._leader = ""
+        self._rebalancing = False
+        self._assigned = False
+        self._names = count(1)
+        self._lock = RLock()  # members call from their own threads
+
+    # The script
+
+    def rebalance(self) -> None:
+        """Everybody has to join again; members hear of it when they heartbeat."""
+        with self._lock:
+            self._rebalancing = True
+
+    def expire(self, member_id: str) -> None:
+        """A session runs out: the member is thrown out, and the others rebalance."""
+        self._answered(lambda due: self._remove(member_id, due))
+
+    def held(self) -> dict[str, Partitions]:
+        """What each member was given last, by member id; empty while a rebalance is under way."""
+        with self._lock:
+            if self._rebalancing or not self._assigned:
+                return {}
+            given = {m: seat.assignment for m, seat in sorted(self._seats.items())}
+            return {m: decode_assignment(bytes_).partitions for m, bytes_ in given.items()}
+
+    # The transport
+
+    def find_coordinator(self, found: Callable[[TransportFailure | None], None]) -> None:
+        """Here."""
+        found(None)
+
+    def update_metadata(self, learnt: Callable[[tuple[tuple[str, int], ...]], None]) -> None:
+        """All topics, with their partitions."""
+        learnt(self._counts)
+
+    def send(self, request: Any, answered: Answer) -> None:
+        """Answers at once what waits for nobody else; a join or a sync when the others have come as far."""
+        self.requests.append(request)
+        self._answered(lambda due: self._take(request, answered, due))
+
+    def _answered(self, work: Callable[[Due], None]) -> None:
+        due: Due = []
+        with self._lock:
+            work(due)
+        for answered, answer in due:  # never under the lock: a member may send in answer to it
+            answered(answer)
+
+    def _take(self, request: Any, answered: Answer, due: Due) -> None:
+        match request:
+            case JoinGroupRequest():
+                self._join(request, answered, due)
+            case SyncGroupRequest():
+                self._sync(request, answered, due)
+            case HeartbeatRequest():
+                due.append((answered, HeartbeatResponse(self._standing(request.member_id, request.generation_id))))
+            case LeaveGroupRequest(members=members):
+                for identity in members:
+                    self._remove(identity.member_id, due)
+                due.append((answered, LeaveGroupResponse()))
+            case OffsetCommitRequest():
+                due.append((answered, self._commit(request)))
+
+    def _standing(self, member_id: str, generation_id: int) -> ErrorCode:
+        if member_id not in self._seats:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if generation_id != self.generation_id:
+            return ErrorCode.ILLEGAL_GENERATION
+        return ErrorCode.REBALANCE_IN_PROGRESS if self._rebalancing else ErrorCode.NONE
+
+    def _commit(self, request: OffsetCommitRequest) -> OffsetCommitResponse:
+        error = self._standing(request.member_id, request.generation_id_or_member_epoch)
+        if error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
+            self.committed.update(request.offsets)
+            error = ErrorCode.NONE
+        return OffsetCommitResponse(tuple((p, error) for p, _ in request.offsets))
+
+    # Joining
+
+    def _join(self, request: JoinGroupRequest, answered: Answer, due: Due) -> None:
+        if not request.member_id:
+            named = JoinGroupResponse(member_id=f"member-{next(self._names)}", error_code=ErrorCode.MEMBER_ID_REQUIRED)
+            due.append((answered, named))
+            return
+        seat = self._seats.setdefault(request.member_id, _Seat(request))
+        seat.join, seat.joined = request, answered
+        self._rebalancing = True
+        self._complete_join(due)
+
+    def _complete_join(self, due: Due) -> None:
+        """The generation begins when everybody has joined; those who waited for the last one join anew."""
+        for seat in self._seats.values():
+            if seat.synced is not None:
+                due.append((seat.synced, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)))
+                seat.synced = None
+        if not self._seats or any(seat.joined is None for seat in self._seats.values()):
+            return
+        self.generation_id += 1
+        self._rebalancing = self._assigned = False
+        self._leader = self._leader if self._leader in self._seats else min(self._seats)
+        for member_id, seat in self._seats.items():
+            due.append((seat.joined or _nobody, self._joined(member_id)))
+            seat.joined, seat.assignment = None, b""
+
+    def _joined(self, member_id: str) -> JoinGroupResponse:
+        protocol = self._seats[self._leader].join.protocols[0].name
+        members = tuple(
+            JoinGroupResponseMember(m, next(p.metadata for p in seat.join.protocols if p.name == protocol))
+            for m, seat in sorted(self._seats.items())
+        )
+        return JoinGroupResponse(
+            self.generation_id,
+            "consumer",
+            protocol,
+            self._leader,
+            member_id,
+            members if member_id == self._leader else (),
+        )
+
+    def _sync(self, request: SyncGroupRequest, answered: Answer, due: Due) -> None:
+        error = self._standing(request.member_id, request.generation_id)
+        if error is not ErrorCode.NONE:
+            due.append((answered, SyncGroupResponse(error_code=error)))
+            return
+        self._seats[request.member_id].synced = answered
+        if request.member_id == self._leader:
+            given = {a.member_id: a.assignment for a in request.assignments}
+            for member_id, seat in self._seats.items():
+                seat.assignment = given.get(member_id, b"")
+            self._assigned = True
+        if self._assigned:
+            self._complete_sync(due)
+
+    def _complete_sync(self, due: Due) -> None:
+        for seat in self._seats.values():
+            if seat.synced is not None:
+                due.append((seat.synced, SyncGroupResponse(seat.assignment, "consumer")))
+                seat.synced = None
+
+    def _remove(self, member_id: str, due: Due) -> None:
+        seat = self._seats.pop(member_id, None)
+        if seat is None:
+            return
+        if seat.joined is not None:
+            due.append((seat.joined, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)))
+        if seat.synced is not None:
+            due.append((seat.synced, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)))
+        self._rebalancing = bool(self._seats)
+        self._complete_join(due)
+
+
+def _nobody(_answer: Any) -> None:
+    """Hears nothing."""
