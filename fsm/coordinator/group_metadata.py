@@ -1,6 +1,7 @@
 """What the topics that a group subscribes to look like: the value that tells a group that they changed.
 
-From 4.1 on it is a hash inside the group's record (F12), before that a record of its own with partition counts.
+From 4.1 on it is a hash inside the group's record (F12), before that a record of its own with partition counts. The
+hash is the one that Kafka computes, to the bit.
 
 Source: section 7.2 of the coordinator reference; `Utils.computeGroupHash` and `computeTopicHash` of apache/kafka 4.4.
 """
@@ -9,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from hashlib import blake2b
 from typing import NamedTuple
 
 from fsm.coordinator.context import Context, Topic
 from fsm.coordinator.dialect import Choice
+from fsm.coordinator.hash_order import uuid_rank
 from fsm.coordinator.records import TopicMetadata
+from fsm.coordinator.xxh3 import xxh3_64
 
 
 class SubscribedMetadata(NamedTuple):
@@ -40,10 +42,32 @@ def subscribed_metadata(names: Iterable[str], context: Context) -> SubscribedMet
 
 
 def _digest(data: bytes) -> int:
-    return int.from_bytes(blake2b(data, digest_size=8).digest(), "little", signed=True)
+    """As Java has it: a signed number."""
+    found = xxh3_64(data)
+    return found - (found >> 63 << 64)
 
 
 @lru_cache(maxsize=4096)
 def _topic_digest(name: str, topic: Topic) -> bytes:
-    text = f"{topic.topic_id}\0{name}\0{topic.partitions}\0{topic.racks}"
-    return blake2b(text.encode(), digest_size=8).digest()
+    """The topic's hash: over its id, its name, and each partition with the racks of its replicas."""
+    most, least = uuid_rank(topic.topic_id)
+    data = bytearray(b"\0" + _long(most) + _long(least) + _text(name) + _int(topic.partitions))
+    for partition in range(topic.partitions):
+        data += _int(partition)
+        for rack in sorted(topic.racks[partition] if topic.racks else ()):
+            data += _int(len(rack)) + _text(rack)
+    return xxh3_64(bytes(data)).to_bytes(8, "little")
+
+
+def _int(number: int) -> bytes:
+    return number.to_bytes(4, "little")
+
+
+def _long(number: int) -> bytes:
+    return number.to_bytes(8, "little", signed=True)
+
+
+def _text(text: str) -> bytes:
+    """Its UTF-16 units, then how many there are."""
+    units = text.encode("utf-16-le")
+    return units + _int(len(units) // 2)

@@ -181,8 +181,8 @@ class World:
     def leave(self, client: Client) -> None:
         """For good, or for a while if it is static; the process ends or begins anew under another id."""
         for_a_while = client.instance_id is not None and self.random.random() < 0.7
+        self.clients.remove(client)  # it stops using anything before it says so
         self.sent(client, -2 if for_a_while else -1)
-        self.clients.remove(client)
         if for_a_while and self.random.random() < 0.8:
             self.made += 1
             self.clients.append(Client(f"m{self.made}", client.instance_id, client.names, client.pattern))
