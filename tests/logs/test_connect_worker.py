@@ -1,0 +1,157 @@
+"""Lines of Connect workers, as 4.3.1 prints them, and the records they become."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from typing import Any
+
+import pytest
+
+from fsm.logs import formats
+from fsm.logs.connect_worker import parse, partitions
+from fsm.logs.entries import Entry, records_of
+from fsm.trace import Kind, to_dict
+
+STAMP = "[2026-11-21 08:02:06,210]"
+CTX = "[Worker clientId=connect-127.0.0.1:8083, groupId=g] "
+HERDER = "org.apache.kafka.connect.runtime.distributed.DistributedHerder:2650"
+COORDINATOR = "org.apache.kafka.connect.runtime.distributed.WorkerCoordinator:1"
+WORKER = "org.apache.kafka.connect.runtime.Worker:676"
+TASK = "org.apache.kafka.connect.runtime.WorkerTask:234"
+NAMED = {"group": "g", "client_id": "connect-127.0.0.1:8083"}
+
+
+def said(text: str, logger: str, level: str = "INFO", after: str = "") -> list[dict[str, Any]]:
+    """What a line says, without its time and machine."""
+    entry = f"{STAMP} {level} {text} ({logger}){after}"
+    records = records_of(Entry(0, 1, formats_of(entry), entry.encode(), False), UTC)
+    assert records is not None
+    assert {(r.ts_ms, r.machine) for r in records} <= {(1795248126210, "connect-worker")}
+    return [{k: v for k, v in to_dict(r).items() if k not in {"ts_ms", "machine"}} for r in records]
+
+
+def formats_of(entry: str) -> tuple[Any, ...]:
+    return tuple(f for f in formats() if f.header.match(entry.encode()))
+
+
+ROUND = (
+    "Joined group at generation 7 with protocol version 2 and got assignment: Assignment{error=0, leader='m-1', "
+    "leaderUrl='http://127.0.0.1:8083/', offset=12, connectorIds=[my-conn], taskIds=[my-conn-0, my-conn-10], "
+    "revokedConnectorIds=[B], revokedTaskIds=[B-0], delay=5000} with rebalance delay: 5000"
+)
+EAGER = (
+    "Joined group at generation 3 with protocol version 0 and got assignment: Assignment{error=1, leader='m-1', "
+    "leaderUrl='http://127.0.0.1:8083/', offset=-1, connectorIds=[], taskIds=[]} with rebalance delay: 0"
+)
+
+
+def test_a_round_is_a_target_with_all_that_is_held() -> None:
+    """Generation, holdings, revocations, leader, offset and delay; names of connectors may hold hyphens."""
+    assert said(CTX + ROUND, HERDER) == [
+        {
+            "kind": Kind.TARGET,
+            **NAMED,
+            "epoch": 7,
+            "full": [["my-conn", -1], ["my-conn", 0], ["my-conn", 10]],
+            "revoked": [["B", -1], ["B", 0]],
+            "settings": {"delay_ms": "5000", "error": "0", "leader": "m-1", "offset": "12", "version": "2"},
+        }
+    ]
+
+
+def test_an_eager_round_has_no_delay() -> None:
+    """Assignments without the cooperative fields are read, too; a failed one says so."""
+    (record,) = said(CTX + EAGER, HERDER)
+    assert (record["full"], record["settings"]["error"], record["settings"]["delay_ms"]) == ([], "1", "0")
+
+
+@pytest.mark.parametrize(
+    ("text", "logger", "expected"),
+    [
+        (CTX + "Rebalance started", COORDINATOR, {"kind": "joining", "event": "JOIN_DUE", **NAMED}),
+        (
+            CTX + "Successfully joined group with generation Generation{generationId=4, memberId='m-1', "
+            "protocol='sessioned'}",
+            COORDINATOR,
+            {"kind": "joined", "epoch": 4, "member_id": "m-1", "settings": {"protocol": "sessioned"}, **NAMED},
+        ),
+        (
+            "[A|task-0] WorkerSourceTask{id=A-0} Source task finished initialization and start",
+            "org.apache.kafka.connect.runtime.AbstractWorkerSourceTask:289",
+            {"kind": "units_started", "partitions": [["A", 0]]},
+        ),
+        ("[A|worker] Finished creating connector A", WORKER, {"kind": "units_started", "partitions": [["A", -1]]}),
+        ("[A|task-1] Stopping task A-1", WORKER, {"kind": "units_stopping", "partitions": [["A", 1]]}),
+        (
+            "[A|worker] Completed shutdown for WorkerConnector{id=A}",
+            "org.apache.kafka.connect.runtime.WorkerConnector:318",
+            {"kind": "units_stopped", "partitions": [["A", -1]]},
+        ),
+        (
+            "App info kafka.admin.client for connector-adminclient-A-1 unregistered",
+            "org.apache.kafka.common.utils.AppInfoParser:89",
+            {"kind": "units_stopped", "partitions": [["A", 1]]},
+        ),
+        (
+            CTX + "Tasks [A-1, A-0] configs updated",
+            HERDER,
+            {"kind": "config_topic", "event": "tasks", "topics": ("A",), "partitions": [["A", 1], ["A", 0]], **NAMED},
+        ),
+        (
+            CTX + "Connector A config removed",
+            HERDER,
+            {"kind": "config_topic", "event": "removed", "topics": ("A",), **NAMED},
+        ),
+        (
+            CTX + "Current config state offset 4 does not match group assignment 6. Forcing rebalance.",
+            HERDER,
+            {
+                "kind": "transition",
+                "event": "MISMATCH",
+                "next_state": "UNJOINED",
+                "detail": "4 does not match group assignment 6",
+                **NAMED,
+            },
+        ),
+        (
+            "Kafka Connect worker initializing ...",
+            "org.apache.kafka.connect.cli.AbstractConnectCli:114",
+            {"kind": "started"},
+        ),
+    ],
+)
+def test_a_line_is_this_record(text: str, logger: str, expected: dict[str, Any]) -> None:
+    """Lines about the group name their worker; those about units do not."""
+    assert said(text, logger) == [expected]
+
+
+def test_a_failed_task_tells_its_error() -> None:
+    """The first line of the stack trace is the detail."""
+    text = "[F|task-0] WorkerSourceTask{id=F-0} Task threw an uncaught and unrecoverable exception. Task"
+    trace = "\norg.apache.kafka.connect.errors.ConnectException: planned\n\tat x.Y.z(Y.java:1)"
+    (record,) = said(text, TASK, "ERROR", trace)
+    assert (record["kind"], record["event"], record["partitions"]) == ("units_failed", "task", [["F", 0]])
+    assert record["detail"].endswith("ConnectException: planned")
+
+
+def test_settings_are_kept_from_the_dump() -> None:
+    """Of the settings a worker prints, those that rule its rebalances; the logger ends the dump on its own line."""
+    entry = (
+        f"{STAMP} INFO DistributedConfig values: \n\tgroup.id = g\n\tsession.timeout.ms = 6000\n\tplugin.path = [x]\n "
+        "(org.apache.kafka.common.config.AbstractConfig:384)"
+    )
+    (record,) = parse(entry, UTC) or ()
+    assert (record.kind, dict(record.settings)) == (Kind.SETTINGS, {"group.id": "g", "session.timeout.ms": "6000"})
+
+
+def test_other_lines_have_no_bearing_and_broken_rounds_are_not_understood() -> None:
+    """A line of the same class that says nothing of the group, and a result that was cut."""
+    assert said(CTX + "Ensuring group membership is still active", HERDER, "DEBUG") == []
+    assert parse(f"{STAMP} INFO {CTX}Joined group at generation 7 with protocol version 2 and ({HERDER})", UTC) is None
+    assert parse("no time stamp at all", UTC) is None
+
+
+def test_units_of_two_printed_lists() -> None:
+    """Connectors are instances; a task's number stands behind the last hyphen; what has none is passed over."""
+    assert partitions("A, b-c", "b-c-0, odd") == (("A", -1), ("b-c", -1), ("b-c", 0))
+    assert partitions("", "") == ()
