@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from fsm.errors import InputError
-from fsm.nodes import yaml_node
-from fsm.scenario.replay import compared, replay, replayed
+from fsm.nodes import Node, yaml_node
+from fsm.scenario.replay import read, replay, replayed
 
 FILE = Path(__file__).parents[1] / "cases" / "seed_connect.yaml"
 SMALL = """\
@@ -27,10 +28,16 @@ scenarios:
 """
 
 
+@cache
+def document() -> Node:
+    """The scenarios of the design document, read once."""
+    return read(FILE)
+
+
 @pytest.mark.parametrize("profile", ["document", "shipped"])
 def test_every_round_comes_out_as_the_file_says(profile: str) -> None:
     """All five scenarios, round by round, delay by delay, under either profile."""
-    runs = replay(FILE, profile)
+    runs = replayed(document(), "rounds.yaml", profile)
     assert [len(run.steps) for run in runs] == [2, 2, 3, 1, 5]
     assert [run.differences() for run in runs] == [()] * 5
     assert all(run.expectations > 5 for run in runs)
@@ -38,7 +45,7 @@ def test_every_round_comes_out_as_the_file_says(profile: str) -> None:
 
 def test_bounced_leader_is_printed_as_in_the_document() -> None:
     """The third round of the last scenario: W3 takes over and goes on with the delay that runs."""
-    step = replay(FILE)[4].steps[2]
+    step = replayed(document(), "rounds.yaml")[4].steps[2]
     assert step.lines == (
         "W1, the leader, leaves (triggers the rebalance)",
         "W2 joins with assignment: []",
@@ -52,8 +59,8 @@ def test_bounced_leader_is_printed_as_in_the_document() -> None:
 
 def test_profiles_part_at_the_leader_without_memory() -> None:
     """Shipped Kafka places at once what the document still waits for; before that round they agree."""
-    *_, found = compared(FILE, "shipped", "document")
-    first = found.differences[0]
+    ours, theirs = (replayed(document(), "rounds.yaml", name)[4] for name in ("shipped", "document"))
+    first = ours.parts_from(theirs)[0]
     assert (first.step, first.field, first.expected, first.got) == (3, "W2 delay", "0 ms", "200000 ms")
 
 
@@ -87,4 +94,73 @@ def test_other_shapes_are_refused_with_their_line(said: str, instead: str, refus
     assert said in SMALL
     with pytest.raises(InputError) as refused:
         told(SMALL.replace(said, instead, 1))
+    assert str(refused.value).startswith(refusal)
+
+
+# Cases of Kafka's own tests
+
+CASES = FILE.with_name("connect.yaml")
+CASE = """\
+cases:
+- kind: placement
+- id: one
+  kind: rounds
+  setup: {max_delay_ms: 1000, connectors: {c: 1}, workers: {w1: []}, generation: 5, assignor_previous_generation: 5}
+  rounds:
+  - {round: 1, mode: standard, stimuli: [], derived: {assigned: {w1: [c, c-0]}, owned_after: {w1: [c, c-0]}}}
+  - {round: 2, mode: standard, stimuli: [{add_workers: [w2]}, {remove_workers: [w1]}], expect: {delay_ms: 1000}}
+  - {round: 3, mode: standard, stimuli: [{advance: D/2}], expect: {delay_ms: 500}}
+  - {round: 4, mode: standard, stimuli: [{advance: D}], derived: {assigned: {w2: [c, c-0]}}}
+"""
+
+
+def test_every_case_of_rounds_comes_out() -> None:
+    """All cases with rounds in the file: delays, assignments, revocations, holdings and candidates exactly."""
+    runs = replay(CASES)
+    assert len(runs) == 22
+    assert [run.differences() for run in runs] == [()] * 22
+    assert sum(run.expectations for run in runs) > 600
+
+
+def test_case_is_told_round_by_round() -> None:
+    """What happens to the group, then what each worker holds and must give up; D is the delay of the round before."""
+    (run,) = replayed(yaml_node(CASE, "rounds.yaml", "scenario"), "rounds.yaml")
+    assert run.differences() == ()
+    assert [step.title for step in run.steps][1:] == ["round 2 at 0 ms", "round 3 at 500 ms", "round 4 at 1000 ms"]
+    assert run.steps[1].lines == (
+        "add_workers: [w2]",
+        "remove_workers: [w1]",
+        "w2(delay: 1000, assigned: [], revoked: [])",
+    )
+    assert run.steps[3].lines == ("advance: D", "w2(delay: 0, assigned: [c, c-0], revoked: [])")
+
+
+def test_case_that_comes_out_otherwise_says_where() -> None:
+    """Round, worker and field of a wrong expectation."""
+    assert told(CASE.replace("{w2: [c, c-0]}", "{w2: [c]}")) == [("w2 assigned", "[c]", "[c, c-0]")]
+    assert told(CASE.replace("delay_ms: 500", "delay_ms: 501")) == [("delay_ms", "501", "500")]
+
+
+@pytest.mark.parametrize(
+    ("said", "instead", "refusal"),
+    [
+        ("add_workers", "add_worker", "rounds.yaml:8: unknown stimulus 'add_worker'; did you mean add_workers?"),
+        ("remove_workers: [w1]", "remove_workers: [w9]", "rounds.yaml:8: 'w9' is not there; "),
+        ("advance: D/2", "advance: D/0", "rounds.yaml:9: 'D/0' is no time; "),
+        ("advance: D/2", "advance: soon", "rounds.yaml:9: 'soon' is no time; "),
+        ("{c: 1}", "{c: 999999999}", "rounds.yaml:3: more than 100000 connectors and tasks"),
+        ("{c: 1}", "{c: -1}", "rounds.yaml:3: a connector has no fewer than 0 tasks"),
+        (
+            "mode: standard, stimuli: []",
+            "mode: fast, stimuli: []",
+            "rounds.yaml:7: 'fast' is no mode; one of standard, ",
+        ),
+        ("max_delay_ms: 1000, ", "", "rounds.yaml:5: the key 'max_delay_ms' is missing"),
+    ],
+)
+def test_case_of_another_shape_is_refused_with_its_line(said: str, instead: str, refusal: str) -> None:
+    """What a case cannot mean is one line."""
+    assert said in CASE
+    with pytest.raises(InputError) as refused:
+        told(CASE.replace(said, instead, 1))
     assert str(refused.value).startswith(refusal)
