@@ -50,7 +50,8 @@ def _stored(group: Group) -> Group:
 def _stored_classic(group: ClassicGroup) -> ClassicGroup:
     """What its record says while it is STABLE or EMPTY; a rebalance is stored with its leader's assignment, not before.
 
-    The instant is left out: a record is written just before the group enters the state.
+    Left out are the instant - a record is written just before the group enters the state - and what follows from what
+    the members said when the generation began, of which those who come back under their instance id may say other things.
     """
     members = {
         member_id: replace(
@@ -70,7 +71,6 @@ def _stored_classic(group: ClassicGroup) -> ClassicGroup:
         protocol_name=group.protocol_name,
         leader=group.leader,
         members=FrozenMap(members),
-        subscribed_topics=group.subscribed_topics,
     )
 
 

@@ -288,14 +288,19 @@ def begin(recording: Recording) -> Walk:
     return Walk(recording.group, context)
 
 
+def arrive(walk: Walk, recording: Recording, i: int) -> list[FieldDifference]:
+    """Follows step `i` of the recording; gives what differs."""
+    answer = recording.answers.get(recording.steps[i].n)
+    until_ms = recording.lasts_ms(i)
+    late = _late(recording, i, until_ms)
+    return walk.step(recording.steps[i], until_ms, answer.body if answer else None, late)
+
+
 def follow(recording: Recording) -> Outcome:
     """Follows the walk up to its first difference. Raises `InputError` where the recording cannot be used."""
     walk = begin(recording)
     for i, recorded in enumerate(recording.steps):
-        answer = recording.answers.get(recorded.n)
-        until_ms = recording.lasts_ms(i)
-        late = _late(recording, i, until_ms)
-        found = walk.step(recorded, until_ms, answer.body if answer else None, late)
+        found = arrive(walk, recording, i)
         if found:
             difference = Difference(recording.name, recorded, tuple(found))
             return Outcome(len(recording.steps), i, walk.ties, walk.reordered, walk.early_or_late, difference)

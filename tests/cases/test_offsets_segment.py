@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from fsm.coordinator.dialect import dialect
 from fsm.coordinator.log import LogRecord, read_batches, write_batch
 from fsm.coordinator.records import Record, encode, from_json, to_json
+from fsm.coordinator.replay import replay
 
 
 def reads(head: Any) -> bool:
@@ -48,6 +50,13 @@ def test_records_survive_json(case: bytes) -> None:
     """Every record, printed as Kafka's tools print it and read again, is the same value."""
     for _, record in decoded(case):
         assert from_json(json.loads(json.dumps(to_json(record)))) == record
+
+
+def test_segments_replay_without_a_remark(case: bytes) -> None:
+    """A coordinator that loads the segment finds every record following from those before it, and some group."""
+    found = replay((record for _, record in decoded(case)), dialect())
+    assert found.remarks == ()
+    assert found.state.groups
 
 
 @pytest.mark.our_copies
