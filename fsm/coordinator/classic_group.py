@@ -55,6 +55,10 @@ class ClassicGroupMember:
         """Whether it cannot be expected to send heartbeats, because it waits for an answer."""
         return not self.is_new and (self.join is not None or self.sync is not None)
 
+    def supports(self, protocol: str | None) -> bool:
+        """Whether the protocol is one of its own."""
+        return any(name == protocol for name, _ in self.protocols)
+
     def metadata(self, protocol: str | None) -> bytes:
         """What it said under this protocol. Raises `KeyError` where it does not support it."""
         for name, metadata in self.protocols:
@@ -161,7 +165,7 @@ class ClassicGroup:
         return self.protocol_type == protocol_type and any(self._is_supported_by_all(name) for name in offered)
 
     def _is_supported_by_all(self, name: str) -> bool:
-        return all(any(name == offered for offered, _ in member.protocols) for member in self.members.values())
+        return all(member.supports(name) for member in self.members.values())
 
     def elected_protocol(self) -> str:
         """Each member votes for the first of its protocols that all support; most votes win.

@@ -131,8 +131,8 @@ def converted_group(group: ClassicGroup, context: Context) -> ConsumerGroup:
 
     Raises `Refused` where what the members said cannot be read, or where an assignor keeps state in assignments.
     """
-    if group.protocol_name is None and group.members:
-        raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, "the group has no protocol yet")
+    if not all(member.supports(group.protocol_name) for member in group.members.values()):
+        raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, "a member does not have the protocol of the last generation")
     try:
         members = [_converted_member(group, member, context) for member in group.in_order()]
     except RemoteProtocolError as problem:
@@ -188,8 +188,8 @@ def _with_conversion(before: Step[ClassicGroup], group: ConsumerGroup, context: 
     draft.on_group(GroupEvent.CLASSIC_GROUP_CONVERTED)
     for member_id in group.members.in_order():
         draft.on_member(State.ABSENT, Event.CONVERTED, group.members[member_id])
-    step = draft.done()
-    return step._replace(records=_by_type(step.records, UPGRADE_ORDER)).after(before)
+    # No `done`: where every member left during the first join phase, what the table calls STABLE has nobody in it.
+    return Step(draft.group, (), _by_type(draft.records, UPGRADE_ORDER), tuple(draft.happened)).after(before)
 
 
 # Downgrade
