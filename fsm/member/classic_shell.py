@@ -25,6 +25,7 @@ from fsm.kafka.events import (
 )
 from fsm.kafka.messages import OffsetCommitResponse, Offsets, TransportFailure
 from fsm.member.classic import due_ms, new_member, poll_wanted_ms, step
+from fsm.member.classic_application import LISTENER_RAISED
 from fsm.member.classic_heartbeat import backoff_ms
 from fsm.member.classic_state import (
     ClassicAnswered,
@@ -221,6 +222,8 @@ class ClassicConsumerMember:
             match effect:
                 case Enqueued(event=ErrorEvent()) if self.member.closing is not None:
                     pass  # close() does not look at what comes once it has begun
+                case Enqueued(event=ErrorEvent(error=KafkaError(message=text))) if text == LISTENER_RAISED:
+                    pass  # thrown by the pass that ran the callback, which knows the exception itself
                 case Enqueued(event=event):
                     self._heard = self._heard and isinstance(event, ErrorEvent)
                     self._mail.background.add(event)

@@ -24,7 +24,15 @@ from fsm.kafka.messages import ConsumerGroupHeartbeatRequest
 from fsm.member.consumer import Step
 from fsm.member.decisions import SILENT
 from fsm.member.dialect import Choice, Dialect
-from fsm.member.effects import CommitEnded, Enqueued, EpochUpdated, Purpose, Transition, UnsentRequest
+from fsm.member.effects import (
+    AssignmentUpdated,
+    CommitEnded,
+    Enqueued,
+    EpochUpdated,
+    Purpose,
+    Transition,
+    UnsentRequest,
+)
 from fsm.member.inputs import Answered, MemberInput
 from fsm.member.state import Member, Origin
 from fsm.tables.consumer_member import Event, State
@@ -255,15 +263,15 @@ def grows_by_application(at: Moment) -> bool:
 
 def releases_what_is_owned(at: Moment) -> bool:
     """A lost callback is over everything owned that no open callback is about; a revoked one over nothing else."""
-    enqueued = [e.event for e in at.done.effects if isinstance(e, Enqueued)]
     owned = at.before.subscription.owned
-    return all(
-        event.partitions == without(owned, _being_revoked(at))
-        if event.method is ListenerMethod.LOST
-        else {*event.partitions} <= {*owned}
-        for event in enqueued
-        if isinstance(event, PartitionsRemovedEvent)
-    )
+    for effect in at.done.effects:
+        if isinstance(effect, AssignmentUpdated):
+            owned = effect.partitions
+        elif isinstance(effect, Enqueued) and isinstance(effect.event, PartitionsRemovedEvent):
+            removed, lost = effect.event.partitions, effect.event.method is ListenerMethod.LOST
+            if removed != without(owned, _being_revoked(at)) if lost else not {*removed} <= {*owned}:
+                return False
+    return True
 
 
 def _being_revoked(at: Moment) -> Partitions:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -321,9 +322,13 @@ def test_choices_stand_alone(choice: Choice) -> None:
         walk(spoken, 600, seed=13, listener=True, auto_commit=True, static=False)
 
 
+DIFFERENT = [name for name, before in pairwise(DIALECTS[::-1]) if choices_of(name) != choices_of(before)] + ["4.0.0"]
+"""Dialects that differ: of releases with the same rules the first one, the latest dialect first."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: "-".join(name for name, on in k.items() if on) or "plain")
-@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("name", DIFFERENT)
 def test_what_holds_always_holds_in_a_long_walk(name: str, kind: dict[str, bool]) -> None:
     """The same over a million steps of each dialect, an eighth of them for each kind of member."""
     walk(dialect(name), 125_000, seed=11, **kind)
