@@ -149,6 +149,8 @@ class Members(Mapping[str, GroupMember]):
     """The member epoch of each partition's holder."""
     most: int = 0
     """How many members there were at most: the order of the coordinator's map hangs on it."""
+    most_patterns: int = 0
+    """How many regular expressions there were at most, for the same reason."""
 
     @classmethod
     def of(cls, members: Iterable[GroupMember]) -> Members:
@@ -218,17 +220,19 @@ class Members(Mapping[str, GroupMember]):
         by_id: FrozenMap[str, GroupMember],
         static: FrozenMap[str, str],
     ) -> Members:
+        patterns = _counted(self.patterns, _pattern(old), _pattern(new))
         return Members(
             by_id,
             static,
             votes=_counted(self.votes, _vote(old), _vote(new)),
             names=_counted(self.names, _names(old), _names(new)),
-            patterns=_counted(self.patterns, _pattern(old), _pattern(new)),
+            patterns=patterns,
             protocols=_counted(self.protocols, _protocols(old), _protocols(new)),
             classic=self.classic + bool(new and new.is_classic) - bool(old and old.is_classic),
             settled=_counted(self.settled, _settled(old), _settled(new)),
             holders=_registered(self.holders, old, new),
             most=max(self.most, len(by_id)),
+            most_patterns=max(self.most_patterns, len(patterns)),
         )
 
 

@@ -91,7 +91,8 @@ def resolution(draft: Draft, requested_by: str) -> Resolution:
 
 def _walked(draft: Draft) -> list[str]:
     """The group's regular expressions in the order of the task's maps: a copy of the stored ones, then two more."""
-    stored = state_order(draft.stored.members.patterns, string_hash)
+    members = draft.stored.members
+    stored = state_order(members.patterns, string_hash, members.most_patterns)
     now = draft.group.members.patterns
     copied = [*(pattern for pattern in stored if pattern in now), *(p for p in now if p not in stored)]
     found = map_order(copied, string_hash, fitting_table(len(stored)))
