@@ -284,3 +284,45 @@ def test_a_group_of_workers_is_like_any_other() -> None:
     body = {"assignments": [{"member_id": member_id, "assignment": "/w=="}]}
     synced = scene.share(member_id, 1, protocol_type="connect", protocol_name="sessioned", **body)
     assert (synced["assignment"], scene.classic.subscribed_topics) == ("/w==", None)
+
+
+def with_static(scene: ClassicScene) -> str:
+    """The static member i1 leads, in the sync phase; the id of a dynamic member beside it."""
+    scene.come(name="s", fresh_id="x", group_instance_id="i1")
+    member_id = str(scene.come(fresh_id="b")["member_id"])
+    scene.come(member_id)
+    scene.wait(6_000)
+    return member_id
+
+
+def test_a_static_member_that_comes_back_in_the_sync_phase_begins_a_rebalance() -> None:
+    """The leader may be assigning to the old id; syncs that wait learn of it."""
+    scene = ClassicScene()
+    other = with_static(scene)
+    scene.share(other, 1)
+    assert scene.come(name="again", fresh_id="y", group_instance_id="i1") is None
+    assert scene.answered[f"sync {other}"]["error_code"] == "rebalance_in_progress"
+    assert scene.states == "PreparingRebalance"
+
+
+def test_a_static_member_that_changes_the_protocol_waits_for_the_others() -> None:
+    """In a stable group of two it is the first whose join is parked."""
+    scene = ClassicScene()
+    other = with_static(scene)
+    scene.share(other, 1)
+    scene.share("i1-x", 1, group_instance_id="i1")
+    protocols = [{"name": "roundrobin", "metadata": subscribed("foo")}, RANGE]
+    scene.come(name="again", fresh_id="y", group_instance_id="i1", protocols=protocols)
+    assert scene.states == "Stable"
+    scene.come(other, protocols=[ROUND_ROBIN, RANGE])
+    scene.come("i1-y", group_instance_id="i1", protocols=[ROUND_ROBIN, RANGE])
+    assert scene.classic.protocol_name == "roundrobin"
+    scene.share(other, 2, {"protocol_name": None})
+    scene.share(str(scene.classic.leader), 2, {"protocol_name": None, "group_instance_id": _instance(scene)})
+    assert scene.states == "Stable"
+    assert scene.come(name="last", fresh_id="z", group_instance_id="i1", protocols=[RANGE, ROUND_ROBIN]) is None
+    assert scene.states == "PreparingRebalance"
+
+
+def _instance(scene: ClassicScene) -> str | None:
+    return scene.classic.members[str(scene.classic.leader)].instance_id

@@ -190,3 +190,36 @@ def test_an_empty_group_ends_with_its_tombstone() -> None:
     scene.go(*scene.stable("a"))
     step = deleted(scene.classic, scene.context)
     assert [(int(record.key[0]), record.value) for record in step.records] == [(2, None)]
+
+
+def test_who_synced_stays_when_the_sync_phase_runs_out() -> None:
+    """Its parked sync learns of the rebalance; the leader, who never assigned, is out."""
+    scene = ClassicScene()
+    leader, follower = scene.enter("a", "b")
+    scene.share(follower, 1)
+    for _ in range(12):
+        scene.pulse(leader, 1)
+        scene.wait(5_000)
+    assert scene.answered[f"sync {follower}"]["error_code"] == "rebalance_in_progress"
+    assert (list(scene.classic.members), scene.classic.leader) == ([follower], follower)
+
+
+def test_unloading_a_group_in_its_join_phase() -> None:
+    """Parked joins are told under the ids of their members."""
+    scene = ClassicScene()
+    member_id = scene.come(fresh_id="a")["member_id"]
+    scene.come(member_id)
+    (answer,) = unload(scene.classic, scene.context).answers
+    assert (answer.body["error_code"], answer.body["member_id"]) == ("not_coordinator", member_id)
+
+
+def test_a_group_that_is_gone_refuses_everybody() -> None:
+    """COORDINATOR_NOT_AVAILABLE, for a leave on top of the answer: clients look for the coordinator anew."""
+    scene = ClassicScene()
+    (leader,) = scene.stable("a")
+    scene.state = scene.state.having(unload(scene.classic, scene.context).state)
+    assert scene.pulse(leader, 1) == "coordinator_not_available"
+    assert scene.share(leader, 1)["error_code"] == "coordinator_not_available"
+    assert scene.come(leader)["error_code"] == "coordinator_not_available"
+    left = scene.ask("leave", "LeaveGroup", 5, {"members": [{"member_id": leader}]})
+    assert left == {"error_code": "coordinator_not_available", "members": []}

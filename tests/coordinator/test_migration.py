@@ -297,3 +297,39 @@ def test_an_empty_consumer_group_has_no_classic_members(api: str) -> None:
     scene.beat("m1", -1)
     answer = scene.ask("it", api, 4, {"member_id": "x", "generation_id": 1})
     assert answer["error_code"] == "unknown_member_id"
+
+
+def test_a_refused_upgrade_tells_parked_syncs_all_the_same() -> None:
+    """The leader has not assigned yet, the joiner fails a check after that."""
+    scene = ClassicScene(group_consumer_max_size=2)
+    _, second = scene.enter("a", "b")
+    scene.share(second, 1)
+    assert scene.join("m1", "foo")["error_code"] == "group_max_size_reached"
+    assert scene.answered[f"sync {second}"]["error_code"] == "rebalance_in_progress"
+    assert (scene.described["state"], scene.records) == ("CompletingRebalance", [])
+
+
+def test_members_without_the_last_protocol_cannot_be_converted() -> None:
+    """They came with another strategy while the join phase is open, and Kafka stumbles over that."""
+    scene = ClassicScene()
+    first, second = scene.stable("a", "b")
+    both = [*_range("foo"), {"name": "roundrobin", "metadata": subscribed("foo")}]
+    scene.come(second, protocols=both)
+    scene.come(first, protocols=both)
+    scene.share(second, 2)
+    scene.share(first, 2)
+    scene.come(second, protocols=[both[1]])
+    assert scene.states == "PreparingRebalance"
+    assert scene.join("m1", "foo")["error_code"] == "unknown_server_error"
+
+
+def test_a_first_join_phase_that_everybody_left_is_converted_too() -> None:
+    """There is nobody to convert, but the group is not empty before its timer says so: two group epochs are written."""
+    scene = ClassicScene()
+    member_id = scene.come(fresh_id="a")["member_id"]
+    scene.come(member_id)
+    scene.go(member_id)
+    scene.join("m1", "foo")
+    assert [r for r in scene.records if r[0] in "236"] == [
+        "2t", "3 epoch 0", "6 epoch 0 at 0", "3 epoch 1", f"6 epoch 1 at {scene.context.now_ms}",
+    ]  # fmt: skip
