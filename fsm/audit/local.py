@@ -6,12 +6,13 @@ This is the baseline the pipeline is held against, and what small inputs need. R
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import NamedTuple
 
+from fsm.audit import coordinator
 from fsm.audit.conformance import illegal_transitions
 from fsm.audit.findings import Evidence, Finding, in_order
 from fsm.audit.group import Coverage, Rebalance, Rows, coverage, judge, rebalances
@@ -21,6 +22,7 @@ from fsm.audit.member import Row, fold
 from fsm.audit.mixed import separate
 from fsm.audit.rows import Hop, Interval, Life, Place, Seen, Turn, Want
 from fsm.logs import Format, formats
+from fsm.logs.broker import THREAD
 from fsm.logs.entries import first_line, records_of
 from fsm.logs.pieces import WHOLE, Piece, PieceReader, is_gzip
 
@@ -89,6 +91,7 @@ def audit_records(read: Read, limits: Limits) -> Audit:
         findings += [row for row in rows[group] if isinstance(row, Finding)]
         findings += judge(group, its, limits)
     findings += illegal_transitions(hops)
+    findings = _with_coordinator(findings, read.seen, keys, limits)
     return Audit(
         # Two machines of one member may be stuck at once in states of one name: that is said once.
         findings=list(dict.fromkeys(_with_text(f, read.lines) for f in in_order(findings))),
@@ -99,6 +102,28 @@ def audit_records(read: Read, limits: Limits) -> Audit:
         members=keys,
         read=read,
     )
+
+
+def _with_coordinator(
+    findings: list[Finding], seen: Sequence[Seen], keys: Mapping[Source, Key], limits: Limits
+) -> list[Finding]:
+    """The findings with what the coordinator said of their members."""
+    coordinators = [s for s in seen if s.record.thread == THREAD]
+    if not coordinators:
+        return findings
+    words = coordinator.words(coordinators, _member_ids(seen, keys))
+    return [coordinator.heard(f, words.get((f.group, f.member), ()), limits.clock_skew_ms) for f in findings]
+
+
+def _member_ids(seen: Iterable[Seen], keys: Mapping[Source, Key]) -> dict[coordinator.Member, str]:
+    """The member of each (group, member id) that some client's log names."""
+    named: dict[coordinator.Member, str] = {}
+    for record, place in seen:
+        key = keys.get((record.group, record.client_id, place.file))
+        if key is not None and record.member_id:
+            whose = (key.group, record.member_id)
+            named[whose] = min(key.member, named.get(whose, key.member))
+    return named
 
 
 def read_files(paths: Iterable[Path], options: Options) -> Read:

@@ -102,7 +102,9 @@ def chart(group: GroupView, findings: Sequence[Numbered], style: Style, budget: 
     left = budget - sum(map(_cost, kept))
     hurt = [bool(same[0].gaps or same[0].overlaps) for same in histories]
     kept_partitions = _fitting(histories, hurt, lambda same: partition_lane(same, axis, style), left)
+    told = [member_lane(group.coordinator, axis, style)] if group.coordinator else []
     sections = [
+        *(_section("The coordinator's own words", [lane], axis, bands) for lane in told),
         *_sections("members", kept, len(group.members) + group.members_hidden, axis, bands),
         *_sections("partitions", kept_partitions, len(group.partitions) + group.partitions_hidden, axis, bands),
     ]
@@ -110,7 +112,7 @@ def chart(group: GroupView, findings: Sequence[Numbered], style: Style, budget: 
 
 
 def _instants(group: GroupView) -> Iterator[int]:
-    for member in group.members:
+    for member in (*group.members, *filter(None, [group.coordinator])):
         yield from (ts for state in member.states for ts in (state.start_ms, state.end_ms))
         yield from (mark.ts_ms for mark in member.marks)
     for partition in group.partitions:
@@ -308,7 +310,7 @@ def close_up(group: GroupView, found: Numbered, style: Style) -> Chart | None:
     members = [m for m in group.members if m.member in owners][:_CLOSE_UP_LANES]
     if not members and not partitions:
         return None
-    near = GroupView(group.group, begin, until, tuple(members), 0, tuple(partitions))
+    near = GroupView(group.group, begin, until, tuple(members), partitions=tuple(partitions))
     axis = scale(_instants(near), begin, until, _CLOSE_UP_WIDTH)
     head, heights, _ = _head(axis, near, (), group.start_ms)
     lanes = [member_lane(m, axis, style) for m in members]

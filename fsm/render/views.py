@@ -183,6 +183,8 @@ class GroupView:
     end_ms: int
     members: tuple[MemberView, ...] = ()
     members_hidden: int = 0
+    coordinator: MemberView | None = None
+    """The group as its coordinator tells it: its epochs or states, and whom it lost."""
     partitions: tuple[PartitionView, ...] = ()
     partitions_hidden: int = 0
     rebalances: tuple[RebalanceView, ...] = ()

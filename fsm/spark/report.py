@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from fsm.audit.coordinator import TELLING
 from fsm.audit.findings import FindingKind, Severity
 from fsm.audit.wording import names
 from fsm.render import views
@@ -40,6 +41,9 @@ MARKED = [
     )
 ]
 """Records that a member's lane marks."""
+EPOCHS = [Kind.GROUP_EPOCH.value, Kind.GROUP_STATE.value]
+TOLD = [*EPOCHS, *(kind.value for kind in TELLING)]
+"""Records that a coordinator's lane shows."""
 
 
 def contents(stages: Written, known: dict[str, Any]) -> views.Report:
@@ -169,6 +173,7 @@ class _Extract:
     def groups(self) -> tuple[views.GroupView, ...]:
         """The timelines."""
         members, owners, moves = self._members(), self._partitions(), self._rebalances()
+        told = self._coordinators()
         return tuple(
             views.GroupView(
                 group=row["group"],
@@ -176,6 +181,7 @@ class _Extract:
                 end_ms=row["end_ms"],
                 members=tuple(members.get(row["group"], ())),
                 members_hidden=row["members"] - len(members.get(row["group"], ())),
+                coordinator=told.get(row["group"]),
                 partitions=tuple(owners.get(row["group"], ())),
                 partitions_hidden=row["partitions"] - len(owners.get(row["group"], ())),
                 rebalances=tuple(moves.get(row["group"], ())),
@@ -262,6 +268,19 @@ class _Extract:
             found.setdefault((row["group"], row["member"]), []).append(mark)
         return found
 
+    def _coordinators(self) -> dict[str, views.MemberView]:
+        """Each group as its coordinator tells it, where one does."""
+        if not self.stages.has("coordinator"):
+            return {}
+        said = self._of_worst("coordinator").where((F.col("ts_ms") > 0) & F.col("kind").isin(TOLD))
+        time = Window.partitionBy("group", F.col("kind").isin(EPOCHS)).orderBy("ts_ms", "file", "offset", "seq")
+        rows = said.withColumn("at", F.row_number().over(time)).where(F.col("at") <= SPANS).orderBy("group", "at")
+        words: dict[str, list[Row]] = {}
+        for row in rows.collect():
+            words.setdefault(row["group"], []).append(row)
+        ends = {row["group"]: row["end_ms"] for row in self.worst}
+        return {group: _coordinator(own, ends[group]) for group, own in words.items()}
+
     def _partitions(self) -> dict[str, list[views.PartitionView]]:
         key = ("group", "topic", "partition")
         wrong = self._stretches()
@@ -327,6 +346,22 @@ class _Extract:
                 views.RebalanceView(r["start_ms"], r["end_ms"], r["cause"], r["members"], r["moved"], r["unowned_ms"])
             )
         return found
+
+
+def _coordinator(words: Sequence[Row], end_ms: int) -> views.MemberView:
+    """Its epochs, or the states of a classic group, as spans; members that it lost as marks."""
+    steps = [row for row in words if row["kind"] in EPOCHS and (row["next_state"] or row["epoch"] is not None)]
+    untils = [row["ts_ms"] for row in steps[1:]] + [end_ms]
+    spans = tuple(
+        views.StateSpan(row["next_state"] or f"epoch {row['epoch']}", row["ts_ms"], max(row["ts_ms"], until_ms))
+        for row, until_ms in zip(steps, untils, strict=False)
+    )
+    marks = tuple(
+        views.Mark(row["ts_ms"], row["kind"], f"{row['member'] or row['member_id']} {row['detail']}".strip())
+        for row in words
+        if row["kind"] not in EPOCHS
+    )
+    return views.MemberView("coordinator", coverage="epochs, states, and members that left", states=spans, marks=marks)
 
 
 def _severities() -> list[Column]:

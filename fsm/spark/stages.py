@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from fsm.audit.member import fold
 from fsm.errors import InputError
 from fsm.render.report import render
-from fsm.spark import conformance, document, evidence, groups, members, parse, report, sources, unparsed
+from fsm.spark import conformance, coordinator, document, evidence, groups, members, parse, report, sources, unparsed
 from fsm.spark.fold import folded
 from fsm.spark.options import Options
 from fsm.spark.sources import Inputs
@@ -32,6 +32,7 @@ KEPT = (
     "lives",
     "turns",
     "rebalances",
+    "coordinator",
     "findings",
     "groups",
 )
@@ -77,7 +78,9 @@ class Stages:
         self.totals = document.totals(self.write(groups.only(read, "seen"), "files"))
         if not self.totals["records"]:
             raise self._nothing()
-        self.write(members.keyed(groups.only(read, "record")), "records")
+        records = self.write(members.keyed(groups.only(read, "record")), "records")
+        if coordinator.speaks(records):
+            self.write(coordinator.spoken(records), "coordinator")
 
     def _nothing(self) -> InputError:
         wrote = "no known client" if self.options.format == "auto" else f"no {self.options.format} log"
@@ -113,8 +116,13 @@ class Stages:
             conformance.illegal(self.read("transitions")),
             unparsed.findings(self.spark, self.read("files"), self.inputs.unreadable),
         ]
-        shown = evidence.with_lines(reduce(DataFrame.unionByName, found), self.read("records"), self.read("files"))
+        together = reduce(DataFrame.unionByName, found)
+        if self.written.has("coordinator"):
+            together = coordinator.heard(together, self.read("coordinator"), self.options.limits.clock_skew_ms)
+        shown = evidence.with_lines(together, self.read("records"), self.read("files"))
         findings = self.write(evidence.in_order(shown), "findings")
-        self.write(
-            groups.overview(self.read("lives"), self.read("intervals"), self.read("rebalances"), findings), "groups"
-        )
+        known = groups.overview(self.read("lives"), self.read("intervals"), self.read("rebalances"), findings)
+        if self.written.has("coordinator"):
+            known = known.join(coordinator.strangers(self.read("coordinator")), "group", "left")
+            known = known.fillna(0, ["members_without_logs"])
+        self.write(known, "groups")

@@ -29,6 +29,10 @@ class Written:
         """A stage that is written."""
         return self._frames[name]
 
+    def has(self, name: str) -> bool:
+        """Whether this audit wrote the stage: some are written only where there is something to write."""
+        return name in self._frames
+
     def keep(self, names: Container[str]) -> None:
         """Removes the other stages."""
         for name in sorted(self._frames):
