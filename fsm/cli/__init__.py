@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from fsm.errors import FsmError, InputError
 
-COMMANDS = ("tables", "draw", "replay", "dialects", "audit")
+COMMANDS = ("tables", "draw", "replay", "dialects", "audit", "conform")
 """Modules of this package, in the order of `fsm --help`. A new command is a module and its name here."""
 
 INTERRUPTED = 130

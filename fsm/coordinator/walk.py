@@ -30,7 +30,7 @@ from fsm.coordinator.frozen import FrozenMap
 from fsm.coordinator.messages import Request
 from fsm.coordinator.recording import Admin, Asked, RecordedStep, Recording
 from fsm.coordinator.records import Record
-from fsm.coordinator.step import Step
+from fsm.coordinator.step import Happened, Step
 from fsm.coordinator.ties import Ties
 
 SLACK_MS = 150
@@ -87,6 +87,7 @@ class Run(NamedTuple):
     state: Coordinator
     answers: FrozenMap[int, Any] = FrozenMap()
     log: tuple[Record, ...] = ()
+    happened: tuple[Happened, ...] = ()
     is_natural: bool = True
     just_before: Coordinator | None = None
     """Before its last timer or task, where that was about when the step was over: a description may still show it."""
@@ -94,7 +95,8 @@ class Run(NamedTuple):
     def then(self, step: Step[Coordinator]) -> Run:
         """With what one more event brought."""
         answers = self.answers.merged({answer.token: answer.body for answer in step.answers})
-        return self._replace(state=step.state, answers=answers, log=(*self.log, *step.records))
+        happened = (*self.happened, *step.happened)
+        return self._replace(state=step.state, answers=answers, log=(*self.log, *step.records), happened=happened)
 
     @property
     def records(self) -> tuple[Mapping[str, Any], ...]:
@@ -119,6 +121,9 @@ class Walk:
     """What nobody recorded: `records`, `group`."""
     log: tuple[Record, ...] = ()
     """What the last step appended."""
+    happened: tuple[Happened, ...] = ()
+    """What our tables decided in the last step, also in one that differs."""
+    slack_ms: int = SLACK_MS
     under_way: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     """Answers given in earlier steps that the recorder had not seen when it wrote those down."""
 
@@ -148,7 +153,8 @@ class Walk:
                 self._accept(run._replace(is_natural=run.is_natural and not under_way), expected, shown, ties)
                 self.under_way = under_way
                 return []
-            first = first or found
+            if not first:
+                first, self.happened = found, run.happened
         return first
 
     def foresee(self, n: int, sent: Asked, t_ms: int) -> Foreseen:
@@ -166,7 +172,7 @@ class Walk:
 
     def _accept(self, run: Run, expected: Shown, shown: Shown, ties: Ties) -> None:
         self.state = run.state
-        self.log = run.log
+        self.log, self.happened = run.log, run.happened
         self.hashes = self.hashes.knowing(expected.records, shown.records)
         self.described = expected.described
         self.ties += ties.adopted
@@ -223,7 +229,7 @@ class Walk:
         yield exact
         interval = exact.config.group_consumer_assignment_interval_ms
         if interval:
-            for other in (max(0, interval - SLACK_MS), interval + SLACK_MS):
+            for other in (max(0, interval - self.slack_ms), interval + self.slack_ms):
                 yield replace(exact, config=replace(exact.config, group_consumer_assignment_interval_ms=other))
 
     def _background(self, start: Run, context: Context, until_ms: int) -> Iterator[Run]:
@@ -239,12 +245,12 @@ class Walk:
         runs = [start]
         while len(runs) <= MOST_TIMERS:
             deadline_ms = next_deadline_ms(runs[-1].state)
-            if deadline_ms is None or deadline_ms > STARTED_MS + until_ms + SLACK_MS:
+            if deadline_ms is None or deadline_ms > STARTED_MS + until_ms + self.slack_ms:
                 break
             fired = runs[-1].then(handle_timer(runs[-1].state, replace(context, now_ms=deadline_ms)))
-            is_late = deadline_ms > STARTED_MS + until_ms - SLACK_MS
+            is_late = deadline_ms > STARTED_MS + until_ms - self.slack_ms
             runs.append(fired._replace(just_before=runs[-1].state if is_late else None))
-        natural, must = (_due(runs, STARTED_MS + until_ms - slack) for slack in (0, SLACK_MS))
+        natural, must = (_due(runs, STARTED_MS + until_ms - slack) for slack in (0, self.slack_ms))
         yield runs[natural]
         yield from (run._replace(is_natural=False) for i, run in enumerate(runs) if must <= i != natural)
 

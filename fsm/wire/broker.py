@@ -17,12 +17,10 @@ from fsm.coordinator.walk import Foreseen
 from fsm.errors import InputError
 from fsm.wire.connection import Connection, PeerError, receive_any
 from fsm.wire.describing import PASSING, classic, describe
+from fsm.wire.families import TOPICS
 from fsm.wire.offsets_log import OFFSETS_TOPIC, OffsetsLog
 from fsm.wire.peer import Observed
 from fsm.wire.schemas import APIS
-
-TOPICS = {"foo": 6, "bar": 3, "baz": 2}
-"""What walks subscribe to, and how many partitions each has."""
 
 NEEDED = ("Metadata", "FindCoordinator")
 """Without these nobody can be asked anything."""
@@ -30,7 +28,7 @@ NEEDED = ("Metadata", "FindCoordinator")
 BROKER = 4
 """The resource type of a broker's settings."""
 READY_S, ANSWERED_S, STORED_S, PARKED_S, MEANWHILE_S = 60.0, 5.0, 1.0, 0.03, 0.003
-SETTLED_MS = 250
+SETTLED_MS = 500
 
 
 class Broker:
@@ -52,7 +50,8 @@ class Broker:
         self._control = Connection(host, port, "conform", timeout_s)
         self.unspoken = self._unspoken()
         self.settings = {**self._configs(), **settings}
-        self.topics = self._make_topics()
+        self._make_topics()
+        self.topics = self._all_topics()
         self.keeps_log = "Fetch" not in self.unspoken
 
     def now_ms(self) -> int:
@@ -90,11 +89,16 @@ class Broker:
 
     # Topics.
 
-    def _make_topics(self) -> dict[str, Admin]:
+    def _make_topics(self) -> None:
         for name, partitions in TOPICS.items():
             if not self._partitions(name):
                 self._change("create", name, partitions)
-        return {name: self._settled("create", name, TOPICS[name]) for name in TOPICS}
+            self._settled("create", name, partitions)
+
+    def _all_topics(self) -> dict[str, Admin]:
+        """A regular expression may match any of them."""
+        found = [topic for topic in self._metadata()["topics"] if topic["error_code"] is None]
+        return {t["name"]: Admin("create", t["name"], t["topic_id"], len(t["partitions"])) for t in found}
 
     def _settled(self, action: str, name: str, partitions: int) -> Admin:
         """The topic once the broker's metadata has it so."""
@@ -143,6 +147,9 @@ class Broker:
         for client in self._clients.values():
             client.close()
         self.group, self._clients, self._started = group, {}, time.monotonic()
+        if self._control.is_closed:
+            self._control = Connection(self.host, self.port, "conform", self.timeout_s)
+        self.topics = self._all_topics()
         self._coordinator()
         for again in count(2):
             if describe(self._control, self.group, self.unspoken) is None:

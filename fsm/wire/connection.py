@@ -97,6 +97,11 @@ class Connection:
         """Closes the socket."""
         self._socket.close()
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed, by us or because the peer failed."""
+        return self._socket.fileno() < 0
+
     def fileno(self) -> int:
         """Of the socket, for a selector."""
         return self._socket.fileno()

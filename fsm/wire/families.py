@@ -41,6 +41,9 @@ class Family:
         return apis
 
 
+TOPICS = {"foo": 6, "bar": 3, "baz": 2}
+"""What walks subscribe to, and how many partitions each has."""
+
 STATIC = ("i1", "i2")
 PATTERNS = ("foo", "ba[rz]", "foo.*", "nothing", ".*a.*", "[")
 

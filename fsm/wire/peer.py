@@ -20,16 +20,25 @@ class Observed(NamedTuple):
 class Peer(Protocol):
     """A coordinator that may be asked: a broker on a socket, or our own in this process."""
 
-    release: str
-    """The dialect it is held against."""
-    settings: Mapping[str, str]
-    """The broker settings that rule groups, by Kafka's names."""
-    topics: Mapping[str, Admin]
-    """What there is when the walk begins."""
-    keeps_log: bool
-    """Whether its records can be read."""
-    unspoken: Mapping[str, str]
-    """Requests it cannot speak, and why."""
+    @property
+    def release(self) -> str:
+        """The dialect it is held against."""
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """The broker settings that rule groups, by Kafka's names."""
+
+    @property
+    def topics(self) -> Mapping[str, Admin]:
+        """What there is when the walk begins."""
+
+    @property
+    def keeps_log(self) -> bool:
+        """Whether its records can be read."""
+
+    @property
+    def unspoken(self) -> Mapping[str, str]:
+        """Requests it cannot speak, and why."""
 
     def now_ms(self) -> int:
         """The walk's clock."""

@@ -1,0 +1,119 @@
+"""`fsm conform`: a broker, or our own coordinator, walked and held against Kafka's rules, step by step."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from fsm.cli import add_command, out
+from fsm.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fsm.wire.peer import Peer
+
+EXAMPLES = """examples:
+  fsm conform                                          our own coordinator, through the bytes of wire and log
+  fsm conform --broker 127.0.0.1:9092                  every family of walks on a broker of the latest release
+  fsm conform --broker 127.0.0.1:9092 --dialect 4.2 --family plain,static --steps 2000 --seed 7
+  fsm conform --broker 127.0.0.1:9092 --set group.consumer.session.timeout.ms=6000
+  fsm conform --against 4.2                            where our coordinator of 4.2 parts from Kafka's latest
+  fsm conform --broker 127.0.0.1:9092 --json           one JSON document: families, first differences, requests
+
+The broker's settings come from DescribeConfigs; --set says what it does not tell, or tells otherwise. It gets topics
+foo, bar and baz if it lacks them, and a group of its own for each family. A walk ends at its first difference. What it
+cannot speak is said, and families that need it are left out. Families: {families}.
+
+exit status: 0 every step equal; 1 a difference; 2 where the broker cannot be reached or walked"""
+
+
+def add(commands: Any) -> None:
+    """Registers the command."""
+    from fsm.wire.families import FAMILIES
+
+    details = EXAMPLES.replace("{families}", ", ".join(FAMILIES))
+    command = add_command(commands, "conform", "hold a coordinator against Kafka's rules, step by step", details, run)
+    command.add_argument("--broker", metavar="HOST:PORT", help="a broker; without it, our own coordinator")
+    command.add_argument("--dialect", metavar="RELEASE", default="", help="whose rules it shall follow; the latest")
+    command.add_argument("--against", metavar="RELEASE", default="", help="without a broker: the release ours follows")
+    command.add_argument("--family", metavar="LIST", default="", help="families of walks; all by default")
+    command.add_argument("--seed", type=int, default=1, metavar="N", help="same seed, same walk (%(default)s)")
+    command.add_argument("--steps", type=_positive, default=500, metavar="N", help="of each family (%(default)s)")
+    command.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of the broker")
+    slack = "how far from a deadline what it decides may go either way (%(default)s)"
+    command.add_argument("--slack-ms", type=_positive, default=150, metavar="MS", help=slack)
+    command.add_argument("--timeout-s", type=_positive, default=10, metavar="S", help="for one answer (%(default)s)")
+    command.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Walks every family; gives 1 where one differs."""
+    from fsm.wire.conform import hold
+    from fsm.wire.families import chosen
+    from fsm.wire.report import document, lines
+
+    families = chosen(args.family)
+    peer = _peer(args)
+    try:
+        held = hold(peer, families, args.seed, args.steps, slack_ms=args.slack_ms, progress=_progress())
+    finally:
+        peer.close()
+    if all(one.unspoken for one in held):
+        lacks = ", ".join(sorted({api for one in held for api in one.unspoken}))
+        raise InputError(f"no family can be walked: {lacks} not spoken", args.broker, "choose another --family")
+    if args.json:
+        out(json.dumps(document(peer, held, args.seed), indent=2, default=str) + "\n")
+    else:
+        out("".join(f"{line}\n" for line in lines(peer, held, args.seed)))
+    return int(any(one.difference for one in held))
+
+
+def _peer(args: argparse.Namespace) -> Peer:
+    from fsm.coordinator.dialect import LATEST, dialect
+
+    settings = dict(_setting(text) for text in args.set)
+    release = dialect(args.dialect or LATEST).name
+    if args.broker is None:
+        from fsm.wire.own import Own
+
+        return Own(release, settings, dialect(args.against).name if args.against else release)
+    if args.against:
+        raise InputError("a broker has a release of its own", "--against", "say --dialect")
+    from fsm.wire.broker import Broker
+
+    host, port = _address(args.broker)
+    return Broker(host, port, release, settings, args.timeout_s)
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 1 << 16:
+        raise InputError(f"must be HOST:PORT, not {text!r}", "--broker")
+    return host.strip("[]"), int(port)
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, found, value = text.partition("=")
+    if not found or not key:
+        raise InputError(f"must be KEY=VALUE, not {text!r}", "--set")
+    return key.strip(), value.strip()
+
+
+def _positive(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not int(text):
+        raise argparse.ArgumentTypeError(f"must be a whole number above 0, not {text!r}")
+    return int(text)
+
+
+def _progress() -> Callable[[str, int], None]:
+    """Every hundredth step on stderr, where that is a terminal."""
+
+    def show(family: str, step: int) -> None:
+        if step % 100 == 0 and sys.stderr.isatty():
+            sys.stderr.write(f"\r{family:15} {step:6} steps")
+            sys.stderr.flush()
+
+    return show

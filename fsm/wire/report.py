@@ -1,0 +1,128 @@
+"""What was found when a peer was held against Kafka: as text for a reader of the KIP, and as one JSON document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from fsm.coordinator.recording import RecordedStep
+from fsm.coordinator.step import Happened
+from fsm.wire.conform import FirstDifference, Held
+from fsm.wire.peer import Peer
+
+STEPS_BEFORE, FIELDS, WIDEST = 6, 12, 160
+
+
+def document(peer: Peer, held: Sequence[Held], seed: int) -> dict[str, Any]:
+    """Everything, for other programs."""
+    return {
+        "dialect": peer.release,
+        "seed": seed,
+        "records_compared": peer.keeps_log,
+        "unspoken": dict(peer.unspoken),
+        "families": [_family(one) for one in held],
+    }
+
+
+def _family(held: Held) -> dict[str, Any]:
+    return {
+        "family": held.family,
+        "group": held.group,
+        "equal": held.equal,
+        "requests": dict(held.requests),
+        "ties": held.ties,
+        "reordered": held.reordered,
+        "early_or_late": held.early_or_late,
+        "unspoken": dict(held.unspoken),
+        "difference": _difference(held.difference) if held.difference else None,
+    }
+
+
+def _difference(found: FirstDifference) -> dict[str, Any]:
+    asked = found.step.request
+    return {
+        "step": found.step.n,
+        "what": str(found.step),
+        "request": {"api": asked.api, "version": asked.version, "body": dict(asked.body)} if asked else None,
+        "fields": [one._asdict() for one in found.fields],
+        "decided": [_decision(one) for one in found.decided],
+        "group_before": found.group,
+        "steps_before": [str(step) for step in found.before],
+    }
+
+
+def lines(peer: Peer, held: Sequence[Held], seed: int) -> Iterator[str]:
+    """A line for each family, then the first difference of each in full."""
+    for api, why in sorted(peer.unspoken.items()):
+        yield f"not spoken: {api} {why}"
+    if not peer.keeps_log:
+        yield "records are not compared: __consumer_offsets cannot be read"
+    for one in held:
+        yield _summary(one)
+    for one in held:
+        if one.difference:
+            yield from ("", *_story(one, one.difference, seed, peer.release))
+
+
+def _summary(held: Held) -> str:
+    if held.unspoken:
+        return f"{held.family:15} not walked: {', '.join(held.unspoken)} not spoken"
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(held.requests.items(), key=lambda kind: -kind[1]))
+    free = {"ties": held.ties, "reordered": held.reordered, "near a deadline": held.early_or_late}
+    needed = ", ".join(f"{name} {count}" for name, count in free.items() if count)
+    verdict = f"differs at step {held.difference.step.n}" if held.difference else ""
+    return (
+        f"{held.family:15} {held.equal:6} steps equal ({kinds or 'none'}{'; ' + needed if needed else ''}): {verdict}"
+    )
+
+
+def _story(held: Held, found: FirstDifference, seed: int, release: str) -> Iterator[str]:
+    """The first difference: where, after what, the request, what Kafka decides, field by field."""
+    yield f"{held.family}, seed {seed}: first difference at step {found.step}"
+    yield from _before(found.before)
+    if found.group:
+        yield f"  group before  {_described(found.group)}"
+    if found.step.request:
+        yield f"  request       {found.step.request.api} v{found.step.request.version}"
+        yield from (f"                {name} = {_short(value)}" for name, value in _said(found.step.request.body))
+    for decision in found.decided:
+        yield f"  Kafka         {_decision(decision)}"
+    for one in found.fields[:FIELDS]:
+        yield f"  {one.field}"
+        yield f"    Kafka {release:8}{_short(one.expected)}"
+        yield f"    got           {_short(one.got)}"
+    if found.fields[FIELDS:]:
+        yield f"  and {len(found.fields) - FIELDS} fields more"
+
+
+def _before(steps: Sequence[RecordedStep]) -> Iterator[str]:
+    for step in steps[-STEPS_BEFORE:]:
+        errors = [f"{'' if r.to == step.n else f'{r.to} '}{r.body.get('error_code') or 'ok'}" for r in step.responses]
+        yield f"  before        {step}: {', '.join(errors) or 'no answer yet' if step.request else 'done'}"
+
+
+def _said(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The fields of a request that say something."""
+    return ((name, value) for name, value in body.items() if value is not None)
+
+
+def _described(group: Mapping[str, Any]) -> str:
+    parts = [group["type"], group["state"]]
+    if "epoch" in group:
+        parts.append(f"epoch {group['epoch']}, target {group['assignment_epoch']}")
+    members = [_who(member_id, member) for member_id, member in group["members"].items()]
+    return f"{' '.join(parts[:2])}{', ' + parts[2] if parts[2:] else ''}; {', '.join(members) or 'no members'}"
+
+
+def _who(member_id: str, member: Mapping[str, Any]) -> str:
+    return f"{member_id}@{member['epoch']}" if "epoch" in member else member_id
+
+
+def _decision(happened: Happened) -> str:
+    who = happened.member_id or "the group"
+    return f"{who}: {happened.event.name}, {happened.state.name} to {happened.target.name}"
+
+
+def _short(value: Any) -> str:
+    text = repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= WIDEST else f"{text[: WIDEST - 3]}..."
