@@ -25,6 +25,7 @@ from fsm.coordinator.step import Step
 
 IDS = {"foo": "AAAAAAAAAAEAAAAAAAAAAQ", "bar": "AAAAAAAAAAEAAAAAAAAAAg", "baz": "AAAAAAAAAAEAAAAAAAAAAw"}
 NAMES = {topic_id: name for name, topic_id in IDS.items()}
+"""Of topics that were never deleted."""
 START_MS = 1_000_000
 
 
@@ -35,6 +36,7 @@ class Scene:
         config = BrokerConfig(**{"group_consumer_assignment_interval_ms": 0, **settings})
         found = {name: Topic(IDS[name], count) for name, count in (topics or {"foo": 2, "bar": 1}).items()}
         self.context = Context(START_MS, dialect(release), config, Image(FrozenMap(found), 1))
+        self.deleted = 0
         self.state = Coordinator()
         self.last: Step[Coordinator] = Step(self.state)
 
@@ -115,11 +117,23 @@ class Scene:
         return self.records
 
     def topic(self, name: str, partitions: int) -> None:
-        """The topic has so many partitions from now on; 0 deletes it."""
+        """The topic has so many partitions from now on; 0 deletes it, and the next of that name has another id."""
         before = self.context.image
-        topics = before.topics.set(name, Topic(IDS[name], partitions)) if partitions else before.topics.without(name)
+        known = before.topics.get(name)
+        self.deleted += partitions == 0
+        topic = Topic(known.topic_id if known else _id(name, self.deleted), partitions)
+        topics = before.topics.set(name, topic) if partitions else before.topics.without(name)
         self.context = replace(self.context, image=Image(topics, before.version + 1))
         self.state = image_changed(self.state, before, self.context)
+
+
+def _id(name: str, generation: int) -> str:
+    return IDS[name] if not generation else f"{generation:05d}{IDS[name][5:]}"
+
+
+def name_of(topic_id: str) -> str:
+    """The topic that the id was made for."""
+    return next(name for name, first in IDS.items() if first[5:] == topic_id[5:])
 
 
 def owned(partitions: Mapping[str, list[int]] | None) -> list[dict[str, Any]] | None:
@@ -133,7 +147,7 @@ def assigned(answer: Mapping[str, Any]) -> dict[str, list[int]] | None:
     """The assignment of an answer by topic name; None where nothing changed."""
     if answer["assignment"] is None:
         return None
-    return {NAMES[topic["topic_id"]]: topic["partitions"] for topic in answer["assignment"]["topic_partitions"]}
+    return {name_of(topic["topic_id"]): topic["partitions"] for topic in answer["assignment"]["topic_partitions"]}
 
 
 def _shown(record: Record) -> str:
@@ -158,4 +172,4 @@ def _of(value: Any) -> str:
 
 
 def _partitions(topics: Any) -> str:
-    return " ".join(f"{NAMES[topic.topic_id]}{list(topic.partitions)}" for topic in topics)
+    return " ".join(f"{name_of(topic.topic_id)}{list(topic.partitions)}" for topic in topics)

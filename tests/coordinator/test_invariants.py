@@ -1,0 +1,147 @@
+"""The invariants see what they are there for: each is broken by a group that was tampered with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from consumer_scene import IDS, Scene
+
+from fsm.coordinator.consumer_group import ConsumerGroup
+from fsm.coordinator.heartbeat import heartbeat_of
+from fsm.coordinator.invariants import INVARIANTS, Moment, broken
+from fsm.coordinator.members import GroupMember, Members
+from fsm.coordinator.messages import Answer
+from fsm.coordinator.timers import NO_TIMERS, Timer, TimerKind
+from fsm.tables.consumer_group_member import State
+
+FOO_0, FOO_1, BAR_0 = (IDS["foo"], 0), (IDS["foo"], 1), (IDS["bar"], 0)
+
+
+def at_rest() -> Scene:
+    """m1 has foo 0, the static m2 has foo 1, at epoch 3."""
+    scene = Scene(group_consumer_assignment_interval_ms=1_000)
+    scene.join("m1", "foo")
+    scene.wait(1_000)
+    scene.join("m2", "foo", instance_id="i2")
+    scene.settle("m1", "m2")
+    return scene
+
+
+def member(group: ConsumerGroup, member_id: str, **changes: Any) -> GroupMember:
+    """A member with other values in its current assignment."""
+    found = group.members[member_id]
+    return replace(found, current=replace(found.current, **changes))
+
+
+def tampered(member_id: str, **changes: Any) -> Callable[[ConsumerGroup], ConsumerGroup]:
+    """A change of one member's current assignment."""
+
+    def change(group: ConsumerGroup) -> ConsumerGroup:
+        return replace(group, members=group.members.having(member(group, member_id, **changes)))
+
+    return change
+
+
+def without_timers(group: ConsumerGroup) -> ConsumerGroup:
+    """Nobody has a session any more."""
+    return replace(group, timers=NO_TIMERS)
+
+
+def with_rebalance_timer(group: ConsumerGroup) -> ConsumerGroup:
+    """A settled member has a rebalance timer of its present epoch."""
+    return replace(group, timers=group.timers.armed(TimerKind.REBALANCE, "m1", Timer(9_999_999, 3)))
+
+
+def overlapping_targets(group: ConsumerGroup) -> ConsumerGroup:
+    """Both members shall have foo 0."""
+    return replace(group, targets=group.targets.set("m2", ((IDS["foo"], (0,)),)))
+
+
+def lost_holder(group: ConsumerGroup) -> ConsumerGroup:
+    """The ownership map forgot a partition."""
+    return replace(group, members=replace(group.members, holders=group.members.holders.without(FOO_0)))
+
+
+def lost_instance(group: ConsumerGroup) -> ConsumerGroup:
+    """The instance id leads nowhere."""
+    return replace(group, members=replace(group.members, static=group.members.static.without("i2")))
+
+
+@pytest.mark.parametrize(
+    ("change", "names"),
+    [
+        (tampered("m1", assigned=((FOO_0, 3), (FOO_1, 3))), {"1", "6", "9"}),
+        (tampered("m1", pending=((FOO_0, 3),)), {"2", "5"}),
+        (lost_holder, {"3", "10"}),
+        (tampered("m1", epoch=2), {"20"}),
+        (tampered("m1", previous_epoch=4), {"4"}),
+        (tampered("m1", state=State.UNREVOKED_PARTITIONS), {"5", "17"}),
+        (tampered("m1", assigned=((BAR_0, 3),)), {"6", "9", "10", "23"}),
+        (tampered("m1", state=State.UNRELEASED_PARTITIONS), {"7"}),
+        (tampered("m1", assigned=()), {"9", "10", "23"}),
+        (overlapping_targets, {"6", "9", "11", "22"}),
+        (lost_instance, {"13"}),
+        (without_timers, {"17"}),
+        (with_rebalance_timer, {"17"}),
+        (tampered("m1", assigned=((FOO_0, 4),)), {"18"}),
+        (lambda group: replace(group, target_time_ms=9_999_999), {"19"}),
+        (lambda group: replace(group, epoch=2), {"4", "9", "20", "21"}),
+        (lambda group: replace(group, epoch=5), {"21"}),
+        (lambda group: replace(group, epoch=4, target_epoch=4), {"28"}),
+    ],
+)
+def test_a_tampered_group_breaks_what_it_should(
+    change: Callable[[ConsumerGroup], ConsumerGroup], names: set[str]
+) -> None:
+    """At least these numbers of the reference, measured against the group as it was."""
+    scene = at_rest()
+    sent = heartbeat_of({"group_id": "g", "member_id": "m9", "member_epoch": 3})
+    moment = Moment(scene.group, change(scene.group), scene.context, sent)
+    assert names <= {name.split()[0] for name in broken(moment)}
+    assert not broken(Moment(scene.group, scene.group, scene.context, sent))
+
+
+@pytest.mark.parametrize(
+    ("body", "change", "names"),
+    [
+        ({"error_code": "fenced_member_epoch"}, tampered("m1", previous_epoch=1), {"25"}),
+        ({"error_code": None, "assignment": None}, tampered("m1", assigned=()), {"26"}),
+        ({"error_code": None, "member_epoch": 2, "assignment": None}, tampered("m1", previous_epoch=3), {"27"}),
+    ],
+)
+def test_an_answer_that_lies_is_seen(
+    body: dict[str, Any], change: Callable[[ConsumerGroup], ConsumerGroup], names: set[str]
+) -> None:
+    """An error that changed something, a change that was not told, an epoch that is not the member's."""
+    scene = at_rest()
+    sent = heartbeat_of({"group_id": "g", "member_id": "m1", "member_epoch": 3})
+    answer = Answer(1, {"member_id": "m1", "member_epoch": 3, "assignment": None, **body})
+    moment = Moment(scene.group, change(scene.group), scene.context, sent, answer)
+    assert names <= {name.split()[0] for name in broken(moment)}
+
+
+def test_a_member_must_not_be_granted_anything_while_it_revokes() -> None:
+    """24: a step into UNREVOKED only takes."""
+    scene = at_rest()
+    before = replace(scene.group, members=Members.of([member(scene.group, "m1", assigned=())]))
+    after = tampered("m1", state=State.UNREVOKED_PARTITIONS, assigned=((FOO_0, 3),))(before)
+    assert "24 who must revoke is granted nothing" in broken(Moment(before, after, scene.context))
+
+
+def test_a_joiner_must_hear_everything() -> None:
+    """27: an answer to epoch 0 that leaves partitions out is seen."""
+    scene = at_rest()
+    sent = heartbeat_of({"group_id": "g", "member_id": "m1", "member_epoch": 0})
+    answer = Answer(
+        1, {"error_code": None, "member_id": "m1", "member_epoch": 3, "assignment": {"topic_partitions": []}}
+    )
+    assert broken(Moment(scene.group, scene.group, scene.context, sent, answer)) == ["27 a joiner is told all it has"]
+
+
+def test_every_invariant_has_a_number() -> None:
+    """All of the reference, but the derived state, size limits, clients, conversions, classic answers and commits."""
+    numbers = {int(name.split()[0]) for name, _ in INVARIANTS}
+    assert set(range(1, 33)) - numbers == {8, 14, 16, 29, 30, 31, 32}
