@@ -162,7 +162,7 @@ def _workplace(out: Path) -> Iterator[Path]:
         out.parent.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
     except OSError as problem:
-        raise InputError(f"cannot be written: {problem.strerror}", str(out.parent)) from None
+        raise InputError(f"cannot be written: {problem.strerror}", str(out.parent), "give another folder") from None
     try:
         yield work
     finally:

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from fsm.logs import Format, formats
 from fsm.logs.entries import Entry, first_line, records_of
-from fsm.logs.pieces import READ_ERRORS, Piece, PieceReader
+from fsm.logs.pieces import READ_ERRORS, Piece, reader_of
 from fsm.spark.columns import batches, converter, rows_in
 from fsm.spark.schema import PARSED
 from fsm.spark.sources import Job
@@ -45,7 +45,7 @@ def parsed(spark: SparkSession, bins: Sequence[Sequence[Job]], wanted: str, time
 def rows_of(piece: Piece, chosen: Sequence[Format], zone: tzinfo, cluster: str = "") -> Iterator[dict[str, Any]]:
     """A row for each record of the piece, then the summary of the piece."""
     summary = Summary(piece)
-    reader = PieceReader(piece, chosen)
+    reader = reader_of(piece, chosen)
     try:
         for entry in reader.entries():
             for seq, record in enumerate(summary.take(entry, zone)):

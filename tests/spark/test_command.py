@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import pytest
 
 from fsm import cli
 from fsm.audit.findings import FindingKind, Severity
-from fsm.spark.audit import MARK
+from fsm.spark.audit import MARK, Result
 from fsm.spark.stages import KEPT
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -61,19 +61,6 @@ def test_the_summary_says_what_was_read_and_found(printed: tuple[Path, str]) -> 
     assert lines[-1] == f"report: {out / 'report.html'}"
 
 
-def test_json_is_all_that_stdout_holds(recordings: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """The document is printed byte for byte over an older result; no finding above info is status 0."""
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / MARK).write_text("older")
-    (tmp_path / "out" / "old.parquet").mkdir()
-    assert cli.main(["audit", str(recordings / "i_j09_kill9"), "-o", str(tmp_path / "out"), "--json"]) == 0
-    said = capfd.readouterr()
-    assert said.out.encode() == (tmp_path / "out" / MARK).read_bytes()
-    assert said.err == ""
-    assert {found["severity"] for found in json.loads(said.out)["findings"]} == {"info"}
-    assert not (tmp_path / "out" / "old.parquet").exists()
-
-
 def test_the_document_has_the_shape_of_the_contract(result: Path) -> None:
     """Inputs, groups, findings and metrics, with every field of a finding in its type and its order."""
     document = json.loads((result / MARK).read_text())
@@ -116,6 +103,13 @@ def test_the_folder_holds_report_document_and_tables(result: Path) -> None:
     )
     assert [path.name for path in result.parent.iterdir()] == [result.name]
     assert result.stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.parametrize(("severities", "bad"), [((), False), (("info",), False), (("info", "warning"), True)])
+def test_a_finding_above_info_is_something_found(severities: tuple[str, ...], bad: bool) -> None:
+    """What is only for information leaves the exit status 0."""
+    totals = [{"kind": "late_leave", "severity": severity, "count": 1} for severity in severities]
+    assert Result({}, {"findings": totals}, ()).bad is bad
 
 
 # -- refusals -------------------------------------------------------------------------------------------------
@@ -241,7 +235,7 @@ def client(number: int) -> bytes:
 
 @pytest.fixture(scope="module")
 def bad(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """One audit of a folder with bad files of every kind: its document, `logs` and what it says of each file."""
+    """One audit of a folder with bad files of every kind: its document, what it says of each file, what it prints."""
     logs = tmp_path_factory.mktemp("bad") / "logs"
     logs.mkdir()
     packed = gzip.compress(b"".join(client(n) for n in (20, 21, 22)) * 400, mtime=0)
@@ -269,14 +263,25 @@ def bad(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     (logs / "unreadable.log").symlink_to("/proc/self/mem")
     Path(str(logs / "name-") + "\udcff.log").write_bytes(client(9))
     out = logs.parent / "out"
-    assert cli.main(["audit", str(logs), "-o", str(out), "--split-bytes", "3000000"]) in (0, 1)
-    document: dict[str, Any] = json.loads((out / MARK).read_text(encoding="utf-8"))
+    (out / "old.parquet").mkdir(parents=True)
+    (out / MARK).write_text("older")
+    with redirect_stdout(StringIO()) as printed, redirect_stderr(StringIO()) as complained:
+        status = cli.main(["audit", str(logs), "-o", str(out), "--split-bytes", "3000000", "--json"])
+    document: dict[str, Any] = json.loads(printed.getvalue())
     said = {
         Path(one["evidence"][0]["file"]).name: one["summary"]
         for one in document["findings"]
         if one["kind"] == FindingKind.UNPARSED_LINES.value
     }
-    return {"document": document, "said": said, "logs": logs}
+    streams = {"out": printed.getvalue(), "err": complained.getvalue(), "status": status}
+    return {"document": document, "said": said, "result": out, **streams}
+
+
+def test_json_is_all_that_stdout_holds(bad: dict[str, Any]) -> None:
+    """The document is printed byte for byte, and the result has taken the place of an older one."""
+    assert bad["out"].encode() == (bad["result"] / MARK).read_bytes()
+    assert (bad["err"], bad["status"]) == ("", 1)
+    assert not (bad["result"] / "old.parquet").exists()
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def rows_of(out: Path, stage: str, cls: type) -> Counter[object]:
 
 # -- generated traces -----------------------------------------------------------------------------------------
 
-GROUPS = 24
+GROUPS = 18
 TOPICS = ("orders", "payments")
 PARTITIONS: tuple[Partition, ...] = tuple((topic, number) for topic in TOPICS for number in range(3))
 
