@@ -53,7 +53,7 @@ from fsm.kafka.classic_messages import JoinGroupResponse, LeaveGroupRequest, Syn
 from fsm.kafka.messages import DISCONNECTED
 from fsm.member.inputs import CoordinatorFound, CoordinatorLost, Tick
 from fsm.member.timers import NEVER
-from fsm.tables.connect_worker import State
+from fsm.tables.connect_worker import SETTLED, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +124,18 @@ class Process:
     waiting: list[tuple[int, WorkerInput]] = field(default_factory=list)
     """Inputs that a frozen process will see when it goes on."""
     tick_ms: int = NEVER
+    zombie: bool = False
+    """Whether it may run what is no longer its own: it lost its membership and went on, and has not settled since."""
+    zombie_since: int = -1
+    """The last generation it had completed then."""
 
-    @property
-    def is_zombie(self) -> bool:
-        """Whether it may run what is no longer its own: it is no member, or cannot tell."""
-        return self.frozen or not self.herder or not self.worker.is_member
+    def judge(self) -> None:
+        """Find out whether it has become a zombie, or is none any more."""
+        completed = self.worker.last_completed_generation
+        if self.frozen or not self.herder or (self.running and not self.worker.is_member):
+            self.zombie, self.zombie_since = True, completed
+        elif self.worker.state in SETTLED and completed > self.zombie_since:
+            self.zombie = False
 
 
 class Cluster:
@@ -190,7 +197,9 @@ class Cluster:
 
     def freeze(self, name: str) -> None:
         """A process stands still, with what runs in it, and hears nothing until it is thawed."""
-        self._alive(name).frozen = True
+        process = self._alive(name)
+        process.frozen = True
+        process.judge()
 
     def thaw(self, name: str) -> None:
         """It goes on, and gets all that came meanwhile."""
@@ -279,7 +288,7 @@ class Cluster:
             self.topic.units,
             {p.name: p.worker.holds for p in living if p.worker.is_member},
             {p.name: tuple(p.running) for p in living},
-            [p.name for p in living if p.is_zombie or self.stubborn & p.running.keys()],
+            [p.name for p in living if p.zombie or self.stubborn & p.running.keys()],
         )
 
     def rest(self) -> list[str]:
@@ -323,6 +332,7 @@ class Cluster:
             self._check_round(before, process.worker, given.answer)
         for effect in effects:
             self._carry_out(process, effect)
+        process.judge()
         self._watch(process)
 
     def _watch(self, process: Process) -> None:

@@ -1,0 +1,383 @@
+"""Whole clusters: the document's scenarios from stimuli alone, and everything else that may happen to one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from random import Random
+
+import pytest
+import yaml
+from connect_scene import A0, A1, B0, A, B
+
+from fsm.connect.cluster import Cluster, SeenRound
+from fsm.connect.config import ConnectConfig
+from fsm.connect.dialect import DOCUMENT, SHIPPED, Profile
+from fsm.connect.scenario import ScenarioRound, rounds
+from fsm.connect.units import Unit, Units
+from fsm.errors import InputError
+from fsm.tables.connect_worker import State
+
+DOCUMENTED = Path(__file__).parent.parent / "cases" / "seed_connect.yaml"
+INITIAL: Mapping[str, Units] = {"W1": (A, A0), "W2": (A1, B), "W3": (B0,)}
+PROFILES = pytest.mark.parametrize("profile", [DOCUMENT, SHIPPED], ids=lambda p: p.name)
+
+
+def cluster(holdings: Mapping[str, Units], profile: Profile = SHIPPED, protocol: str = "compatible") -> Cluster:
+    """A settled cluster in which W1 leads and the workers hold this."""
+    found = Cluster(ConnectConfig("g", protocol, profile=profile))
+    found.wanted = {"A": 2, "B": 1}
+    found.topic = found.topic.__class__(5, (("A", 2), ("B", 1)))
+    for name, units in holdings.items():
+        found.start(name, holding=units)
+    assert found.settle()
+    assert found.holdings() == holdings
+    assert found.rounds[-1].leader == "W1"
+    found.rounds.clear()
+    return found
+
+
+def documented(scenario: str, profile: Profile) -> list[ScenarioRound]:
+    document = yaml.safe_load(DOCUMENTED.read_text(encoding="utf-8"))
+    return [r for r in rounds(document, profile) if r.scenario == scenario]
+
+
+def ours(unit: Unit) -> Unit:
+    """The document counts tasks from 1."""
+    return unit if unit.is_connector else Unit(unit.connector, unit.number - 1)
+
+
+def check(found: Cluster, scenario: str, profile: Profile) -> None:
+    """Round by round: who is in it, what each holds and gives up, and one delay that only gets shorter."""
+    expected = documented(scenario, profile)
+    assert len(found.rounds) == len(expected)
+    deadline_ms = 0
+    for seen, said in zip(found.rounds, expected, strict=True):
+        assert sorted(seen.assigned) == sorted(r.worker for r in said.computed)
+        for result in said.computed:
+            assert set(seen.after(result.worker)) == set(map(ours, result.assigned)), (said.number, result.worker)
+            assert set(seen.revoked[result.worker]) == set(map(ours, result.revoked)), (said.number, result.worker)
+        symbol = said.computed[0].delay
+        assert (seen.delay_ms > 0) == (symbol != "0"), said.number
+        if symbol == "d":
+            assert seen.delay_ms == 300_000
+            deadline_ms = seen.now_ms + seen.delay_ms
+        elif seen.delay_ms:
+            assert abs(seen.now_ms + seen.delay_ms - deadline_ms) <= 5
+    assert found.broken == []
+    assert found.rest() == [] or profile == SHIPPED
+
+
+@PROFILES
+def test_non_first_new_member_joins(profile: Profile) -> None:
+    """Scenario 1: W2 joins, W3 joins while the rebalance is active; one round revokes, the next assigns."""
+    found = cluster({"W1": (A, A0, A1, B, B0)}, profile)
+    found.start("W2")
+    found.run_for(100)
+    found.start("W3")
+    found.settle()
+    check(found, "non_first_new_member_joins", profile)
+
+
+@PROFILES
+def test_worker_leaves(profile: Profile) -> None:
+    """Scenario 2: nothing moves for d, then the rest take the work."""
+    found = cluster(INITIAL, profile)
+    found.stop("W2")
+    found.settle()
+    check(found, "worker_leaves", profile)
+
+
+@PROFILES
+def test_worker_bounces(profile: Profile) -> None:
+    """Scenario 3: it is back after 100 s, and gets its work when the delay is over."""
+    found = cluster(INITIAL, profile)
+    found.bounce("W2", away_ms=100_000)
+    found.settle()
+    check(found, "worker_bounces", profile)
+
+
+@PROFILES
+def test_leader_leaves(profile: Profile) -> None:
+    """Scenario 4: a leader's departure starts no delay; whoever leads next places its work at once."""
+    found = cluster(INITIAL, profile)
+    found.stop("W1")
+    found.settle()
+    check(found, "leader_leaves", profile)
+    assert found.rounds[0].leader in {"W2", "W3"}
+
+
+@PROFILES
+def test_leader_bounces(profile: Profile) -> None:
+    """Scenario 5: in the document the delay outlives the leader, round by round; as shipped it is forgotten."""
+    found = cluster(INITIAL, profile)
+    found.bounce("W2", away_ms=50_000)
+    found.run_for(100_000)
+    found.bounce("W1", away_ms=50_000)
+    found.run_for(60_000)
+    found.settle()
+    check(found, "leader_bounces", profile)
+    assert [r.delay_ms > 0 for r in found.rounds] == (
+        [True, True, True, True, False] if profile == DOCUMENT else [True, True, False, False, False]
+    )
+
+
+def test_the_documents_initial_state_arises_by_itself() -> None:
+    """W1, then W2 and W3, connector A with two tasks, then B with one: the state from which the scenarios begin."""
+    found = Cluster(ConnectConfig("g"))
+    found.start("W1")
+    found.run_for(5_000)
+    found.start("W2")
+    found.start("W3")
+    found.run_for(20_000)
+    found.create("A", tasks=2)
+    found.run_for(10_000)
+    found.create("B", tasks=1)
+    assert found.settle()
+    assert {name: set(units) for name, units in found.holdings().items()} == {n: set(u) for n, u in INITIAL.items()}
+    assert (found.rest(), found.broken) == ([], [])
+
+
+# ------------------------------------------------------------------------------------------ what else may happen
+
+
+def test_a_crashed_worker_is_waited_for_twice() -> None:
+    """Its session has to end first, then the delay: what it ran is dark for both."""
+    found = cluster(INITIAL)
+    found.crash("W2")
+    at_ms = found.now_ms
+    found.run_for(20_000)
+    found.settle()
+    first, last = found.rounds
+    assert 7_000 <= first.now_ms - at_ms <= 14_000
+    assert (first.delay_ms, last.delay_ms) == (300_000, 0)
+    restarted = min(r.start_ms for r in found.ran if r.unit == B and r.worker != "W2")
+    assert restarted - at_ms > 300_000
+    assert (found.rest(), found.broken) == ([], [])
+
+
+def test_a_frozen_worker_is_a_zombie_until_its_units_are_revoked() -> None:
+    """It runs on what the others got meanwhile; its duplicates are gone two rounds after it is back (I4)."""
+    found = Cluster(ConnectConfig("g", scheduled_rebalance_max_delay_ms=2_000))
+    for name in INITIAL:
+        found.start(name)
+    found.run_for(10_000)
+    found.create("A", tasks=2)
+    found.create("B", tasks=1)
+    found.settle()
+    found.freeze("W2")
+    found.run_for(30_000)
+    held = [u for name, units in found.holdings().items() if name != "W2" for u in units]
+    assert set(held) == found.topic.units
+    assert set(found.processes["W2"].running) & set(held)
+    before = len(found.rounds)
+    found.thaw("W2")
+    assert found.settle()
+    assert [bool(any(r.revoked.values())) for r in found.rounds[before : before + 2]] == [True, False]
+    assert (found.rest(), found.broken) == ([], [])
+
+
+def test_a_task_that_does_not_stop_runs_twice() -> None:
+    """Logs 2: after the graceful timeout the round goes on, and the task runs where it was and where it went."""
+    found = cluster({"W1": (A, A0, A1, B, B0)})
+    found.stubborn.add(A0)
+    found.start("W2")
+    found.settle()
+    running = [name for name, process in found.processes.items() if A0 in process.running]
+    assert running == ["W1", "W2"]
+    assert found.broken == []  # W1 counts as a zombie
+
+
+def test_without_a_coordinator_all_work_stops_and_all_is_delayed_afterwards() -> None:
+    """Row 3, logs 6: the members are unknown afterwards, the leader remembers, and a full delay is announced."""
+    found = cluster(INITIAL)
+    found.broker_down()
+    found.run_for(30_000)
+    assert [p.running for p in found.processes.values()] == [{}, {}, {}]
+    assert {p.worker.state for p in found.processes.values()} == {State.DISCONNECTED}
+    found.broker_back()
+    found.settle()
+    assert (found.rest(), found.broken) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("change", "asked"),
+    [
+        (lambda c: c.create("C", tasks=3), {"C", "C-0", "C-1", "C-2"}),
+        (lambda c: c.scale("A", tasks=4), {"A-2", "A-3"}),
+    ],
+)
+def test_new_work_starts_without_waiting_for_a_delay(change: Callable[[Cluster], None], asked: set[str]) -> None:
+    """I7: created during a delay, placed in the next round, while lost work still waits."""
+    found = cluster(INITIAL)
+    found.stop("W2")
+    found.run_for(20_000)
+    change(found)
+    found.run_for(20_000)
+    assert asked <= {str(u) for units in found.holdings().values() for u in units}
+    assert found.rounds[-1].delay_ms > 0
+    assert found.settle()
+    assert (found.rest(), found.broken) == ([], [])
+
+
+def test_a_deleted_connector_is_stopped_everywhere() -> None:
+    """One round revokes its units, nobody has them afterwards, and the rest is balanced."""
+    found = cluster(INITIAL)
+    found.delete("A")
+    assert found.settle()
+    assert {u.connector for units in found.holdings().values() for u in units} == {"B"}
+    assert (found.rest(), found.broken) == ([], [])
+
+
+def test_a_stopped_connector_keeps_its_instance() -> None:
+    """Logs 4: its tasks go, its instance stays assigned."""
+    found = cluster(INITIAL)
+    found.stop_connector("A")
+    assert found.settle()
+    assert {str(u) for units in found.holdings().values() for u in units} == {"A", "B", "B-0"}
+    assert (found.rest(), found.broken) == ([], [])
+
+
+# -------------------------------------------------------------------------------------------------- protocols
+
+
+def versions(found: Cluster) -> list[int]:
+    """The versions of the rounds, each once where they repeat."""
+    out: list[int] = []
+    for each in found.rounds:
+        out += [each.version] if out[-1:] != [each.version] else []
+    return out
+
+
+def migrated(first: str, bounces: tuple[str, ...]) -> Cluster:
+    found = Cluster(ConnectConfig("g", first, profile=DOCUMENT, scheduled_rebalance_max_delay_ms=1_000))
+    for name in INITIAL:
+        found.start(name)
+    found.run_for(10_000)
+    found.create("A", tasks=2)
+    found.create("B", tasks=1)
+    found.settle()
+    for protocol in bounces:
+        for name in INITIAL:
+            found.stop(name)
+            found.run_for(10_000)
+            found.start(name, protocol)
+            assert found.settle()
+    return found
+
+
+def test_a_migration_in_one_bounce() -> None:
+    """Shipped: eager to sessioned directly; the version steps up when the last eager worker is gone."""
+    found = migrated("eager", ("sessioned",))
+    assert versions(found) == [0, 2]
+    assert (found.rest(), found.broken) == ([], [])
+
+
+def test_a_migration_in_two_bounces() -> None:
+    """The document: compatible everywhere, then cooperative everywhere; no worker is refused."""
+    found = migrated("eager", ("compatible", "cooperative"))
+    assert versions(found) == [0, 1, 2]
+    assert all(p.herder for p in found.processes.values())
+    assert (found.rest(), found.broken) == ([], [])
+
+
+def test_a_cooperative_worker_is_refused_by_an_eager_group() -> None:
+    """1.1: no protocol in common; the late one's herder ends, the others do not notice."""
+    found = migrated("eager", ())
+    generations = [r.generation for r in found.rounds]
+    found.start("W4", "cooperative")
+    found.run_for(30_000)
+    assert found.processes["W4"].worker.state is State.DOWN
+    assert not found.processes["W4"].herder
+    assert [r.generation for r in found.rounds] == generations
+
+
+@PROFILES
+def test_a_step_down_to_eager(profile: Profile) -> None:
+    """W7, KAFKA-13816: as shipped, units that the eager leader moves run twice; mended in the document's profile."""
+    found = cluster({"W1": (A, A0, A1, B, B0)}, profile)
+    found.start("W2", "eager")
+    found.run_for(30_000)
+    assert found.rounds[-1].version == 0
+    twice = {u for u in found.topic.units if sum(u in p.running for p in found.processes.values()) > 1}
+    assert bool(twice) == (profile == SHIPPED)
+    assert bool(found.broken) == (profile == SHIPPED)
+
+
+def test_stimuli_that_make_no_sense_are_refused() -> None:
+    """Starting who runs, stopping who does not."""
+    found = Cluster(ConnectConfig("g"))
+    found.start("W1")
+    with pytest.raises(InputError, match="W1 runs; stop it or let it crash first"):
+        found.start("W1")
+    with pytest.raises(InputError, match="no worker W2 runs; start it first"):
+        found.stop("W2")
+
+
+# ------------------------------------------------------------------------------------------------ random runs
+
+
+class Fate:
+    """Chance plays the operator and the machines."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)  # noqa: S311
+        delay_ms = self.random.choice((0, 1_000, 20_000))
+        profile = self.random.choice((SHIPPED, DOCUMENT))
+        config = ConnectConfig("g", "compatible", scheduled_rebalance_max_delay_ms=delay_ms, profile=profile)
+        self.cluster = Cluster(config)
+        for name in ("W1", "W2", "W3"):
+            self.cluster.start(name)
+        self.cluster.run_for(8_000)
+
+    def living(self) -> list[str]:
+        return sorted(n for n, p in self.cluster.processes.items() if p.alive)
+
+    def act(self) -> None:
+        c, living = self.cluster, self.living()
+        away = [n for n in ("W1", "W2", "W3", "W4", "W5") if n not in living]
+        connectors = sorted(c.wanted)
+        acts: list[Callable[[], None]] = [lambda: c.create(self.random.choice("ABCD"), self.random.randint(0, 4))]
+        acts += [lambda: c.start(self.random.choice(away))] * 3 if away else []
+        acts += [lambda: c.stop(self.random.choice(living)), lambda: c.crash(self.random.choice(living))] * (
+            len(living) > 1
+        )
+        acts += [lambda: c.scale(self.random.choice(connectors), self.random.randint(0, 5))] * bool(connectors)
+        acts += [lambda: c.delete(self.random.choice(connectors))] * bool(connectors)
+        self.random.choice(acts)()
+        c.run_for(self.random.choice((10, 500, 3_000, 15_000, 40_000)))
+
+    def live(self, acts: int) -> Cluster:
+        for _ in range(acts):
+            self.act()
+        assert self.cluster.settle(), self.cluster.now_ms
+        return self.cluster
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_happens_every_round_keeps_the_invariants(seed: int) -> None:
+    """Joins, leaves, crashes, connectors that come, grow and go: no round breaks an invariant, no unit runs twice, and
+    the cluster comes to rest with all its work placed and balanced."""
+    lived = Fate(seed).live(20)
+    assert lived.broken == []
+    assert lived.rest() == []
+
+
+def test_a_run_depends_on_its_seed_alone() -> None:
+    """Same seed, same rounds at the same instants."""
+    assert Fate(3).live(12).rounds == Fate(3).live(12).rounds
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 400))
+def test_long_lives_keep_the_invariants(seed: int) -> None:
+    """Three hundred lives of eighty changes each."""
+    lived = Fate(seed).live(80)
+    assert (lived.broken, lived.rest()) == ([], [])
+
+
+def test_a_round_says_what_each_worker_holds_after_it() -> None:
+    """Under the eager protocol the assignment is everything, else it adds to what was kept."""
+    seen = SeenRound(0, 1, "W1", 1, 0, 0, {"W1": (A, A0)}, {"W1": (B,)}, {"W1": (A0,)})
+    assert seen.after("W1") == (A, B)
+    assert seen._replace(version=0).after("W1") == (B,)
