@@ -21,6 +21,7 @@ from fsm.coordinator import (
     classic_group_answers,
     classic_group_timers,
     classic_protocol,
+    deletion,
     heartbeat,
     migration,
     subscriptions,
@@ -172,6 +173,65 @@ def _fetch_refusal(_request: Request, code: ErrorCode, _message: str) -> Mapping
     return {"groups": [], "error_code": error_name(code)}
 
 
+def _delete_groups(state: Coordinator, request: Request, context: Context) -> Step[Coordinator]:
+    deleted = deletion.delete_groups(state.groups, state.offsets, request, context)
+    after = replace(state, groups=state.groups.without(*deleted.group_ids))
+    after = replace(after, offsets=committed.applied(state.offsets, deleted.records))
+    return Step(after, (Answer(request.token, deleted.body),), deleted.records)
+
+
+def _delete_refusal(request: Request, code: ErrorCode, _message: str) -> Mapping[str, Any]:
+    named = request.body.get("groups_names") or ()
+    return {"results": [{"group_id": group_id, "error_code": error_name(code)} for group_id in named]}
+
+
+def _offset_delete(state: Coordinator, request: Request, context: Context) -> Step[Coordinator]:
+    group_id = request.body.get("group_id", "")
+    offsets = state.offsets.get(group_id, committed.NONE_COMMITTED)
+    records, body = deletion.delete_offsets(state.groups.get(group_id), offsets, request, context)
+    after = replace(state, offsets=committed.applied(state.offsets, records))
+    return Step(after, (Answer(request.token, body),), records)
+
+
+def _offset_delete_refusal(_request: Request, code: ErrorCode, _message: str) -> Mapping[str, Any]:
+    return {"error_code": error_name(code), "topics": []}
+
+
+def _offset_delete(state: Coordinator, request: Request, context: Context) -> Step[Coordinator]:
+    group = state.groups.get(request.body["group_id"])
+    records, body = administration.deleted_offsets(group, state.offsets, request, context)
+    after = replace(state, offsets=committed.applied(state.offsets, records))
+    return Step(after, (Answer(request.token, body),), records)
+
+
+def _offset_delete_refusal(request: Request, code: ErrorCode, _message: str) -> Mapping[str, Any]:
+    return administration.deletion_refusal(request, code)
+
+
+def _delete_groups(state: Coordinator, request: Request, context: Context) -> Step[Coordinator]:
+    """Group by group, each with an error of its own."""
+    done, results = Step(state), []
+    for group_id in request.body["groups_names"]:
+        error = ErrorCode.NONE
+        try:
+            records = administration.deleted_group(done.state.groups.get(group_id), done.state.offsets, context)
+            done = _gone(done.state, group_id, records).after(done)
+        except Refused as refused:
+            error = refused.code
+        results.append({"group_id": group_id, "error_code": error_name(error)})
+    return done._replace(answers=(Answer(request.token, {"results": results}),))
+
+
+def _gone(state: Coordinator, group_id: str, records: tuple[Record, ...]) -> Step[Coordinator]:
+    after = replace(state, offsets=committed.applied(state.offsets, records), groups=state.groups.without(group_id))
+    return Step(after, (), records)
+
+
+def _delete_refusal(request: Request, code: ErrorCode, _message: str) -> Mapping[str, Any]:
+    names = request.body["groups_names"]
+    return {"results": [{"group_id": name, "error_code": error_name(code)} for name in names]}
+
+
 _CLASSIC = Api(_of_classic_member, _classic_refusal)
 
 APIS: Mapping[str, Api] = {
@@ -182,6 +242,10 @@ APIS: Mapping[str, Api] = {
     "LeaveGroup": _CLASSIC,
     "OffsetCommit": Api(_offset_commit, _commit_refusal),
     "OffsetFetch": Api(_offset_fetch, _fetch_refusal),
+    "OffsetDelete": Api(_offset_delete, _offset_delete_refusal),
+    "DeleteGroups": Api(_delete_groups, _delete_refusal),
+    "OffsetDelete": Api(_offset_delete, _offset_delete_refusal),
+    "DeleteGroups": Api(_delete_groups, _delete_refusal),
 }
 
 
@@ -256,6 +320,25 @@ def image_changed(state: Coordinator, before: Image, context: Context) -> Coordi
         if isinstance(group, ConsumerGroup)
     }
     return replace(state, groups=state.groups.merged(touched))
+
+
+def topics_deleted(state: Coordinator, names: Iterable[str]) -> Step[Coordinator]:
+    """After topics were deleted: their offsets go, in every group."""
+    records = committed.of_topics(state.offsets, names)
+    return Step(replace(state, offsets=committed.applied(state.offsets, records)), (), records)
+
+
+def clean_up(state: Coordinator, context: Context) -> Step[Coordinator]:
+    """What a broker does every ten minutes: offsets that nobody uses expire, groups without members and offsets end."""
+    done = Step(state)
+    for group_id, group in state.groups.items():
+        records, ends = administration.expired(group, done.state.offsets, context)
+        if ends:
+            done = _gone(done.state, group_id, records).after(done)
+        elif records:
+            after = replace(done.state, offsets=committed.applied(done.state.offsets, records))
+            done = Step(after, (), records).after(done)
+    return done
 
 
 def _id(topic: Any) -> str | None:

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fsm.coordinator import classic_group_timers
 from fsm.coordinator.classic_group import ClassicGroup
-from fsm.coordinator.classic_group_effects import Work, run
 from fsm.coordinator.consumer_group import ConsumerGroup
 from fsm.coordinator.context import Context
 from fsm.coordinator.coordinator import Coordinator, Group
 from fsm.coordinator.frozen import FrozenMap
 from fsm.coordinator.step import Step
 from fsm.coordinator.timers import NO_TIMERS, Timer, TimerKind, Timers
-from fsm.tables.classic_group import Event, State
+from fsm.tables.classic_group import State
 from fsm.tables.consumer_group_member import State as MemberState
 
 NO_DEADLINES: FrozenMap[str, int] = FrozenMap()
@@ -94,10 +94,6 @@ def _timers(group: ConsumerGroup, context: Context) -> Timers:
 
 def _loaded_classic(group: ClassicGroup, context: Context) -> Step[Group]:
     """The table's way into STABLE: heartbeat timers, and a rebalance where the group is too large."""
-    if not group.members:
-        return Step(group)
-    over = len(group.members) > context.config.group_max_size
-    unloaded = replace(group, state=State.EMPTY)
-    step = run(Work(unloaded, context), Event.LOADED_OVER_CAPACITY if over else Event.LOADED_WITH_MEMBERS).step()
+    step = classic_group_timers.loaded(replace(group, state=State.EMPTY), context)
     since_ms = group.state_since_ms if step.state.state is State.STABLE else step.state.state_since_ms
     return step.leading_to(replace(step.state, state_since_ms=since_ms))

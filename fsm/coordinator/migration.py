@@ -70,7 +70,8 @@ def policy(context: Context) -> str:
     return name if name in POLICIES else "disabled"
 
 
-def _by_type(records: Collection[Record], order: Sequence[RecordType]) -> tuple[Record, ...]:
+def by_type(records: Collection[Record], order: Sequence[RecordType]) -> tuple[Record, ...]:
+    """The records of a conversion in the order of their types, those of one type as they came."""
     return tuple(sorted(records, key=lambda record: order.index(RecordType(record.key.type))))
 
 
@@ -189,7 +190,7 @@ def _with_conversion(before: Step[ClassicGroup], group: ConsumerGroup, context: 
     for member_id in group.members.in_order():
         draft.on_member(State.ABSENT, Event.CONVERTED, group.members[member_id])
     # No `done`: where every member left during the first join phase, what the table calls STABLE has nobody in it.
-    return Step(draft.group, (), _by_type(draft.records, UPGRADE_ORDER), tuple(draft.happened)).after(before)
+    return Step(draft.group, (), by_type(draft.records, UPGRADE_ORDER), tuple(draft.happened)).after(before)
 
 
 # Downgrade
@@ -226,7 +227,7 @@ def ended_group(draft: Draft, event: GroupEvent, member_ids: Sequence[str]) -> S
         member = draft.stored.members.by_id.get(member_id) or draft.group.members[member_id]
         draft.on_member(member.current.state, Event.GROUP_DOWNGRADED, member)
     draft.on_group(event)
-    tombstones = _by_type(draft.records[written:], DOWNGRADE_ORDER)
+    tombstones = by_type(draft.records[written:], DOWNGRADE_ORDER)
     return Step(draft.group, (), (*draft.records[:written], *tombstones), tuple(draft.happened))
 
 
@@ -293,8 +294,10 @@ def downgraded_by_replacement(draft: Draft, joiner: GroupMember, replaced_id: st
     return _begun(ended, classic, event, draft.context)
 
 
-def emptied(group: ConsumerGroup, context: Context) -> Step[ConsumerGroup]:
-    """A consumer group without members ends, whatever the policy, because a classic member wants its place."""
+def emptied(
+    group: ConsumerGroup, context: Context, event: GroupEvent = GroupEvent.CLASSIC_JOIN_TO_EMPTY
+) -> Step[ConsumerGroup]:
+    """A consumer group without members ends: because a classic member wants its place, or it is deleted."""
     draft = draft_of(group, context)
-    draft.on_group(GroupEvent.CLASSIC_JOIN_TO_EMPTY)
-    return Step(draft.group, (), _by_type(draft.records, DOWNGRADE_ORDER), tuple(draft.happened))
+    draft.on_group(event)
+    return Step(draft.group, (), by_type(draft.records, DOWNGRADE_ORDER), tuple(draft.happened))

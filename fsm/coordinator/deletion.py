@@ -1,0 +1,106 @@
+"""What administrators delete: whole groups, and committed offsets of topics that nobody in the group reads.
+
+A group goes with its offsets, and only while it has no members. Each group of a DeleteGroups, and each partition of an
+OffsetDelete, has an error of its own.
+
+Source: `GroupCoordinatorShard.deleteGroups`, `OffsetMetadataManager.deleteOffsets` of apache/kafka 4.4; section 8.4 of
+the coordinator reference for the order of records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from fsm.coordinator import classic_group_timers
+from fsm.coordinator.classic_group import ClassicGroup
+from fsm.coordinator.classic_group_requests import refuse_deletion
+from fsm.coordinator.consumer_group import ConsumerGroup
+from fsm.coordinator.context import Context
+from fsm.coordinator.draft import draft_of
+from fsm.coordinator.messages import Refused, Request, error_name
+from fsm.coordinator.migration import DOWNGRADE_ORDER, Group, by_type
+from fsm.coordinator.offsets import NONE_COMMITTED, Offsets, OfGroup
+from fsm.coordinator.records import OffsetKey, Record, RecordType
+from fsm.kafka.consumer_protocol import PROTOCOL_TYPE
+from fsm.kafka.error_codes import ErrorCode
+from fsm.tables.consumer_group import Event
+
+
+class Deleted(NamedTuple):
+    """The outcome of a DeleteGroups."""
+
+    group_ids: tuple[str, ...]
+    records: tuple[Record, ...]
+    body: Mapping[str, Any]
+
+
+def delete_groups(groups: Mapping[str, Group], offsets: Offsets, request: Request, context: Context) -> Deleted:
+    """Every named group that has no members is gone, with its offsets; the others say why not."""
+    gone: list[str] = []
+    records: list[Record] = []
+    results = []
+    for group_id in dict.fromkeys(request.body.get("groups_names") or ()):
+        code = ErrorCode.NONE
+        try:
+            ended = _ended(groups.get(group_id), context)
+            records += (*_tombstones(group_id, offsets.get(group_id, NONE_COMMITTED)), *ended)
+            gone.append(group_id)
+        except Refused as refused:
+            code = refused.code
+        results.append({"group_id": group_id, "error_code": error_name(code)})
+    return Deleted(tuple(gone), tuple(records), {"results": results})
+
+
+def _ended(group: Group | None, context: Context) -> tuple[Record, ...]:
+    if group is None:
+        raise Refused(ErrorCode.GROUP_ID_NOT_FOUND)
+    if isinstance(group, ClassicGroup):
+        refuse_deletion(group)
+        return classic_group_timers.deleted(group, context).records
+    if not group.is_empty:
+        raise Refused(ErrorCode.NON_EMPTY_GROUP)
+    draft = draft_of(group, context)
+    draft.on_group(Event.GROUP_DELETED)
+    return by_type(draft.records, DOWNGRADE_ORDER)
+
+
+def _tombstones(group_id: str, committed: OfGroup) -> list[Record]:
+    return [Record(OffsetKey(RecordType.OFFSET_COMMIT, group_id, *place), None) for place in sorted(committed)]
+
+
+def delete_offsets(
+    group: Group | None, committed: OfGroup, request: Request, context: Context
+) -> tuple[tuple[Record, ...], Mapping[str, Any]]:
+    """The tombstones and the answer. Raises `Refused` where there is no such group, or no offsets of it may go."""
+    if group is None:
+        raise Refused(ErrorCode.GROUP_ID_NOT_FOUND)
+    if isinstance(group, ClassicGroup) and group.protocol_type != PROTOCOL_TYPE:
+        refuse_deletion(group)
+    records: list[Record] = []
+    topics = []
+    for topic in request.body.get("topics") or ():
+        code = _topic_error(group, topic["name"], context)
+        numbers = [partition["partition_index"] for partition in topic["partitions"]]
+        places = [(topic["name"], number) for number in numbers if code is ErrorCode.NONE]
+        found = [place for place in places if place in committed]
+        records += [Record(OffsetKey(RecordType.OFFSET_COMMIT, group.group_id, *place), None) for place in found]
+        partitions = [{"partition_index": number, "error_code": error_name(code)} for number in numbers]
+        topics.append({"name": topic["name"], "partitions": partitions})
+    return tuple(records), {"error_code": None, "topics": topics}
+
+
+def _topic_error(group: Group, topic: str, context: Context) -> ErrorCode:
+    """Offsets of a topic that somebody in the group reads stay."""
+    if topic not in context.image.topics:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if _is_subscribed(group, topic) else ErrorCode.NONE
+
+
+def _is_subscribed(group: Group, topic: str) -> bool:
+    """A classic group of consumers whose subscriptions cannot be read counts as subscribed to everything."""
+    if isinstance(group, ConsumerGroup):
+        return topic in group.subscribed_names()
+    if group.subscribed_topics is None:
+        return group.protocol_type == PROTOCOL_TYPE
+    return topic in group.subscribed_topics
