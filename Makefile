@@ -6,7 +6,7 @@ DATA ?= tests/data
 PYTEST_JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run check test test-slow audit-truth conformance bench diagrams clean
+.PHONY: help run check test test-slow test-kafka audit-truth conformance bench diagrams clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,10 +35,13 @@ check: .venv/.dev ## format, lint, types, layers, generated files
 	$(BIN)/fsm draw --check -o diagrams
 
 test: .venv/.dev ## every test that needs nothing from outside
-	$(BIN)/python -m pytest -n $(PYTEST_JOBS) --dist loadgroup -m 'not slow'
+	$(BIN)/python -m pytest -n $(PYTEST_JOBS) --dist loadgroup -m 'not slow and not kafka'
 
 test-slow: .venv/.dev ## millions of random steps
 	$(BIN)/python -m pytest -m slow
+
+test-kafka: .venv/.dev ## a real Apache Kafka and our coordinator side by side, thousands of steps (needs java and mvn)
+	$(BIN)/python -m pytest -m kafka tests/wire
 
 audit-truth: .venv/.user ## precision and recall of the audit against what applications saw; DATA=DIR for other recordings
 	@$(BIN)/python tests/truth.py $(DATA)

@@ -71,9 +71,8 @@ def _summary(held: Held) -> str:
     free = {"ties": held.ties, "reordered": held.reordered, "near a deadline": held.early_or_late}
     needed = ", ".join(f"{name} {count}" for name, count in free.items() if count)
     verdict = f"differs at step {held.difference.step.n}" if held.difference else ""
-    return (
-        f"{held.family:15} {held.equal:6} steps equal ({kinds or 'none'}{'; ' + needed if needed else ''}): {verdict}"
-    )
+    parts = [part for part in (verdict, kinds, needed) if part]
+    return f"{held.family:15} {held.equal:6} steps equal: {'; '.join(parts) or 'none'}"
 
 
 def _story(held: Held, found: FirstDifference, seed: int, release: str) -> Iterator[str]:

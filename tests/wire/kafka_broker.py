@@ -1,0 +1,143 @@
+"""A real Apache Kafka on loopback for one test session: its jars from Maven Central, one node, a folder of its own.
+
+The jars are kept below `.venv/kafka/<release>` (or `$KAFKA_CACHE`). Nothing is skipped: a broker that cannot be had or
+does not start is a failure that says why.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+RELEASE = os.environ.get("KAFKA_RELEASE", "4.4.0")
+CACHE = Path(os.environ.get("KAFKA_CACHE", Path(__file__).parents[2] / ".venv" / "kafka"))
+FETCHING_S, FORMATTING_S, STARTING_S, STOPPING_S = 900, 120, 180, 30
+STARTED = "Kafka Server started"
+UNPUBLISHED = {"4.4.0": "4.3.1"}
+"""Releases whose `kafka-tools-api` is not published, and the one that is taken instead."""
+
+STEPS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.assignment.interval.ms": "0",
+    "group.consumer.min.assignment.interval.ms": "0",
+    "group.coordinator.append.linger.ms": "0",
+}
+"""Settings of the recorded walks: nothing waits for a clock."""
+TIME = {
+    "group.initial.rebalance.delay.ms": "300",
+    "group.coordinator.append.linger.ms": "0",
+    "group.consumer.min.session.timeout.ms": "3000",
+    "group.consumer.session.timeout.ms": "3000",
+    "group.consumer.min.heartbeat.interval.ms": "1000",
+    "group.consumer.heartbeat.interval.ms": "1000",
+    "group.min.session.timeout.ms": "3000",
+}
+"""The same for walks in which time passes."""
+
+POM = """<project><modelVersion>4.0.0</modelVersion>
+<groupId>x</groupId><artifactId>kafka-run</artifactId><version>1</version>
+<dependencies>
+<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{release}</version>
+  <exclusions><exclusion><groupId>org.apache.kafka</groupId><artifactId>kafka-tools-api</artifactId></exclusion></exclusions>
+</dependency>
+<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools-api</artifactId><version>{tools}</version></dependency>
+<dependency><groupId>org.apache.logging.log4j</groupId><artifactId>log4j-slf4j-impl</artifactId><version>2.25.1</version></dependency>
+<dependency><groupId>org.apache.logging.log4j</groupId><artifactId>log4j-core</artifactId><version>2.25.1</version></dependency>
+</dependencies></project>
+"""
+PROPERTIES = """process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+log.dirs={folder}/data
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=4
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+auto.create.topics.enable=false
+log.cleaner.enable=false
+"""
+LOG4J = """<Configuration><Appenders><File name="file" fileName="${sys:logfile}">
+<PatternLayout pattern="[%d] %p %m (%c)%n"/></File></Appenders>
+<Loggers><Root level="INFO"><AppenderRef ref="file"/></Root></Loggers></Configuration>
+"""
+JAVA = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
+
+@contextmanager
+def broker(folder: Path, settings: Mapping[str, str]) -> Iterator[tuple[str, int]]:
+    """A broker with these settings, its files in the folder; gives where it listens, and stops it in the end."""
+    libs = jars(RELEASE)
+    port, controller = free_port(), free_port()
+    config = folder / "server.properties"
+    told = "".join(f"{key}={value}\n" for key, value in settings.items())
+    config.write_text(PROPERTIES.format(port=port, controller=controller, folder=folder) + told)
+    (folder / "log4j2.xml").write_text(LOG4J)
+    java = ["java", *JAVA, f"-Dlogfile={folder / 'broker.log'}", f"-Dlog4j2.configurationFile={folder / 'log4j2.xml'}"]
+    java += ["-cp", f"{libs}/*"]
+    formatted = [*java, "kafka.tools.StorageTool", "format", "-t", "AAAAAAAAQACAAAAAAAAAAQ", "-c", str(config)]
+    subprocess.run(formatted, check=True, timeout=FORMATTING_S, stdout=subprocess.DEVNULL)
+    with (folder / "out.txt").open("wb") as output:
+        process = subprocess.Popen([*java, "kafka.Kafka", str(config)], stdout=output, stderr=subprocess.STDOUT)
+        try:
+            wait_until_started(process, folder)
+            yield "127.0.0.1", port
+        finally:
+            stop(process)
+
+
+def jars(release: str) -> Path:
+    """The folder with the jars of a release, fetched through Maven where they are not there yet."""
+    libs = CACHE / release / "libs"
+    if libs.is_dir():
+        return libs
+    for program in ("java", "mvn"):
+        assert shutil.which(program), f"{program} is needed to run Apache Kafka: install a JRE (17 or later) and Maven"
+    work = CACHE / release / "fetching"
+    work.mkdir(parents=True, exist_ok=True)
+    (work / "pom.xml").write_text(POM.format(release=release, tools=UNPUBLISHED.get(release, release)))
+    fetch = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={work / 'libs'}"]
+    subprocess.run(fetch, cwd=work, check=True, timeout=FETCHING_S)
+    (work / "libs").rename(libs)
+    return libs
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listens at."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def wait_until_started(process: subprocess.Popen[bytes], folder: Path) -> None:
+    """Returns when the broker's log says that it serves."""
+    log = folder / "broker.log"
+    until = time.monotonic() + STARTING_S
+    while time.monotonic() < until:
+        if log.exists() and STARTED in log.read_text(errors="replace"):
+            return
+        assert process.poll() is None, f"the broker ended:\n{(folder / 'out.txt').read_text(errors='replace')[-2000:]}"
+        time.sleep(0.2)
+    raise AssertionError(f"the broker did not start within {STARTING_S} s; see {log}")
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """Ends the broker that was started here."""
+    process.terminate()
+    try:
+        process.wait(STOPPING_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(STOPPING_S)

@@ -1,0 +1,108 @@
+"""A real Apache Kafka and our coordinator, walked side by side: `make test-kafka`.
+
+Every family is walked for thousands of seeded steps; after each one answers, records and description must be equal.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+
+import pytest
+from kafka_broker import RELEASE, STEPS, TIME, broker
+
+from fsm.cli import main
+from fsm.coordinator.dialect import dialect
+from fsm.wire.broker import Broker
+from fsm.wire.conform import hold
+from fsm.wire.families import FAMILIES
+from fsm.wire.report import lines
+
+pytestmark = pytest.mark.kafka
+
+SEED = int(os.environ.get("KAFKA_SEED", "1"))
+COUNT = int(os.environ.get("KAFKA_STEPS", "2000"))
+SLACK_MS = 500
+"""A machine that does other things, too, fires a timer late."""
+TIMED = [name for name, family in FAMILIES.items() if family.waits]
+
+Address = tuple[str, int]
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
+    """A broker in which nothing waits for a clock."""
+    with broker(tmp_path_factory.mktemp("steps"), STEPS) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def timed_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
+    """A broker with short timeouts."""
+    with broker(tmp_path_factory.mktemp("time"), TIME) as address:
+        yield address
+
+
+def assert_equal(address: Address, family: str, count: int) -> None:
+    peer = Broker(*address, RELEASE, {})
+    try:
+        (held,) = hold(peer, (family,), SEED, count, slack_ms=SLACK_MS)
+        assert held.difference is None, "\n".join(lines(peer, [held], SEED))
+        assert held.equal == count
+        assert set(FAMILIES[family].needs()) - set(held.requests) <= {
+            "CreateTopics",
+            "CreatePartitions",
+            "DeleteTopics",
+        }
+        assert peer.keeps_log
+        assert not peer.unspoken
+    finally:
+        peer.close()
+
+
+@pytest.mark.parametrize("family", [name for name in FAMILIES if name not in TIMED])
+def test_every_step_is_kafkas(kafka: Address, family: str) -> None:
+    """Thousands of steps of one family: every answer, every record, every description is the one that we foretell."""
+    assert_equal(kafka, family, COUNT)
+
+
+@pytest.mark.parametrize("family", TIMED)
+def test_every_step_is_kafkas_while_time_passes(timed_kafka: Address, family: str) -> None:
+    """The same with timers that run out; half a second around a deadline either is right."""
+    assert_equal(timed_kafka, family, COUNT // 4)
+
+
+def test_another_release_is_found_out(kafka: Address) -> None:
+    """Held against the rules of 4.0, the broker differs, and the first difference is the epoch of a fresh group (F1)."""
+    assert RELEASE != "4.0.0"
+    peer = Broker(*kafka, dialect("4.0.0").name, {})
+    (held,) = hold(peer, ("static",), SEED + 1, 50)
+    peer.close()
+    assert held.difference is not None
+    assert [one for one in held.difference.fields if one.field.endswith("member_epoch")][0][1:] == (1, 2)
+
+
+def test_the_command_finds_settings_and_topics_itself(kafka: Address, capsys: pytest.CaptureFixture[str]) -> None:
+    """`fsm conform --broker` needs no more than the address; its JSON says what was equal; exit status 0."""
+    address = f"{kafka[0]}:{kafka[1]}"
+    asked = [
+        "conform",
+        "--broker",
+        address,
+        "--dialect",
+        RELEASE,
+        "--family",
+        "plain,classic",
+        "--steps",
+        "60",
+        "--json",
+    ]
+    assert main(asked) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [(one["family"], one["equal"], one["difference"]) for one in found["families"]] == [
+        ("plain", 60, None),
+        ("classic", 60, None),
+    ]
+    assert found["records_compared"]
+    assert found["unspoken"] == {}
