@@ -49,6 +49,7 @@ class BrokerConfig:
     group_max_session_timeout_ms: int = 1_800_000
     group_initial_rebalance_delay_ms: int = 3_000
     offset_metadata_max_bytes: int = 4_096
+    offsets_retention_minutes: int = 10_080
     groups: FrozenMap[str, FrozenMap[str, int]] = NO_GROUPS
     """Settings of single groups, by group id: `consumer_session_timeout_ms` and so on."""
 

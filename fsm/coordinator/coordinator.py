@@ -13,7 +13,7 @@ Source: sections 3 and 4 of the coordinator reference; `GroupCoordinatorShard` o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -32,6 +32,7 @@ from fsm.coordinator.classic_group import ClassicGroup
 from fsm.coordinator.consumer_group import ConsumerGroup, fresh
 from fsm.coordinator.context import Context, Image
 from fsm.coordinator.describe import described
+from fsm.coordinator.expiry import expired
 from fsm.coordinator.frozen import FrozenMap
 from fsm.coordinator.heartbeat import JOINING
 from fsm.coordinator.members import AWAY
@@ -197,41 +198,6 @@ def _offset_delete_refusal(_request: Request, code: ErrorCode, _message: str) ->
     return {"error_code": error_name(code), "topics": []}
 
 
-def _offset_delete(state: Coordinator, request: Request, context: Context) -> Step[Coordinator]:
-    group = state.groups.get(request.body["group_id"])
-    records, body = administration.deleted_offsets(group, state.offsets, request, context)
-    after = replace(state, offsets=committed.applied(state.offsets, records))
-    return Step(after, (Answer(request.token, body),), records)
-
-
-def _offset_delete_refusal(request: Request, code: ErrorCode, _message: str) -> Mapping[str, Any]:
-    return administration.deletion_refusal(request, code)
-
-
-def _delete_groups(state: Coordinator, request: Request, context: Context) -> Step[Coordinator]:
-    """Group by group, each with an error of its own."""
-    done, results = Step(state), []
-    for group_id in request.body["groups_names"]:
-        error = ErrorCode.NONE
-        try:
-            records = administration.deleted_group(done.state.groups.get(group_id), done.state.offsets, context)
-            done = _gone(done.state, group_id, records).after(done)
-        except Refused as refused:
-            error = refused.code
-        results.append({"group_id": group_id, "error_code": error_name(error)})
-    return done._replace(answers=(Answer(request.token, {"results": results}),))
-
-
-def _gone(state: Coordinator, group_id: str, records: tuple[Record, ...]) -> Step[Coordinator]:
-    after = replace(state, offsets=committed.applied(state.offsets, records), groups=state.groups.without(group_id))
-    return Step(after, (), records)
-
-
-def _delete_refusal(request: Request, code: ErrorCode, _message: str) -> Mapping[str, Any]:
-    names = request.body["groups_names"]
-    return {"results": [{"group_id": name, "error_code": error_name(code)} for name in names]}
-
-
 _CLASSIC = Api(_of_classic_member, _classic_refusal)
 
 APIS: Mapping[str, Api] = {
@@ -242,8 +208,6 @@ APIS: Mapping[str, Api] = {
     "LeaveGroup": _CLASSIC,
     "OffsetCommit": Api(_offset_commit, _commit_refusal),
     "OffsetFetch": Api(_offset_fetch, _fetch_refusal),
-    "OffsetDelete": Api(_offset_delete, _offset_delete_refusal),
-    "DeleteGroups": Api(_delete_groups, _delete_refusal),
     "OffsetDelete": Api(_offset_delete, _offset_delete_refusal),
     "DeleteGroups": Api(_delete_groups, _delete_refusal),
 }
@@ -332,12 +296,10 @@ def clean_up(state: Coordinator, context: Context) -> Step[Coordinator]:
     """What a broker does every ten minutes: offsets that nobody uses expire, groups without members and offsets end."""
     done = Step(state)
     for group_id, group in state.groups.items():
-        records, ends = administration.expired(group, done.state.offsets, context)
-        if ends:
-            done = _gone(done.state, group_id, records).after(done)
-        elif records:
-            after = replace(done.state, offsets=committed.applied(done.state.offsets, records))
-            done = Step(after, (), records).after(done)
+        found = expired(group, state.offsets.get(group_id, committed.NONE_COMMITTED), context)
+        after = replace(done.state, offsets=committed.applied(done.state.offsets, found.records))
+        after = replace(after, groups=after.groups.without(group_id)) if found.ends else after
+        done = Step(after, (), found.records).after(done)
     return done
 
 

@@ -17,9 +17,8 @@ from fsm.coordinator.classic_group import ClassicGroup
 from fsm.coordinator.classic_group_requests import refuse_deletion
 from fsm.coordinator.consumer_group import ConsumerGroup
 from fsm.coordinator.context import Context
-from fsm.coordinator.draft import draft_of
 from fsm.coordinator.messages import Refused, Request, error_name
-from fsm.coordinator.migration import DOWNGRADE_ORDER, Group, by_type
+from fsm.coordinator.migration import Group, emptied
 from fsm.coordinator.offsets import NONE_COMMITTED, Offsets, OfGroup
 from fsm.coordinator.records import OffsetKey, Record, RecordType
 from fsm.kafka.consumer_protocol import PROTOCOL_TYPE
@@ -57,12 +56,16 @@ def _ended(group: Group | None, context: Context) -> tuple[Record, ...]:
         raise Refused(ErrorCode.GROUP_ID_NOT_FOUND)
     if isinstance(group, ClassicGroup):
         refuse_deletion(group)
-        return classic_group_timers.deleted(group, context).records
-    if not group.is_empty:
+    elif not group.is_empty:
         raise Refused(ErrorCode.NON_EMPTY_GROUP)
-    draft = draft_of(group, context)
-    draft.on_group(Event.GROUP_DELETED)
-    return by_type(draft.records, DOWNGRADE_ORDER)
+    return end_of_group(group, context)
+
+
+def end_of_group(group: Group, context: Context) -> tuple[Record, ...]:
+    """The tombstones of a group without members."""
+    if isinstance(group, ClassicGroup):
+        return classic_group_timers.deleted(group, context).records
+    return emptied(group, context, Event.GROUP_DELETED).records
 
 
 def _tombstones(group_id: str, committed: OfGroup) -> list[Record]:
@@ -94,10 +97,10 @@ def _topic_error(group: Group, topic: str, context: Context) -> ErrorCode:
     """Offsets of a topic that somebody in the group reads stay."""
     if topic not in context.image.topics:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if _is_subscribed(group, topic) else ErrorCode.NONE
+    return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_subscribed(group, topic) else ErrorCode.NONE
 
 
-def _is_subscribed(group: Group, topic: str) -> bool:
+def is_subscribed(group: Group, topic: str) -> bool:
     """A classic group of consumers whose subscriptions cannot be read counts as subscribed to everything."""
     if isinstance(group, ConsumerGroup):
         return topic in group.subscribed_names()
