@@ -20,9 +20,9 @@ EXAMPLES = """examples:
   fsm replay scenarios/*.yaml --quiet              differences only, and a line for each scenario
   fsm replay talk.yaml --picture talk.svg          who told whom what, as a sequence diagram (.svg or .mmd)
 
-What a file holds (a conversation with a member, the trace of a migration, rounds of Connect) shows in its content;
-`fsm dialects` lists what each of them can be run under. With --against nothing is compared with the file: what the
-first dialect does is what is expected of the second.
+What a file holds (a conversation with a member, requests to a coordinator, the trace of a migration, rounds of
+Connect) shows in its content; --kinds says how each is written, `fsm dialects` what it can be run under. With
+--against nothing is compared with the file: what the first dialect does is what is expected of the second.
 
 exit status: 0 as expected; 1 a difference; 2 where a file cannot be used or a dialect is unknown"""
 
@@ -36,6 +36,19 @@ def add(commands: Any) -> None:
     command.add_argument("--quiet", action="store_true", help="leave out what went as expected")
     command.add_argument("--picture", metavar="FILE", type=Path, help="draw the only scenario there is")
     command.add_argument("--json", action="store_true", help="print one JSON document")
+    command.add_argument("--kinds", action=_Kinds, nargs=0, help="say how each kind of scenario is written, and exit")
+
+
+class _Kinds(argparse.Action):
+    """Prints what the kinds say of themselves."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from inspect import getdoc
+
+        from fsm.scenario.replay import kinds
+
+        out("\n\n".join(f"== {kind.NAME} ==\n\n{getdoc(kind)}" for kind in kinds()) + "\n")
+        parser.exit()
 
 
 def run(args: argparse.Namespace) -> int:

@@ -139,6 +139,23 @@ def test_replay_draws_a_conversation(
         assert lane in text
 
 
+def test_kinds_say_how_they_are_written(capsys: pytest.CaptureFixture[str]) -> None:
+    """--kinds prints the syntax of every kind, and needs no file."""
+    with pytest.raises(SystemExit) as left:
+        main(["replay", "--kinds"])
+    out = capsys.readouterr().out
+    assert left.value.code == 0
+    headings = [line for line in out.splitlines() if line.startswith("== ")]
+    assert headings == [
+        "== Connect rounds ==",
+        "== Connect cases ==",
+        "== conversation ==",
+        "== migration trace ==",
+        "== requests ==",
+    ]
+    assert "\n    - wait: 5000\n" in out
+
+
 # fsm dialects
 
 

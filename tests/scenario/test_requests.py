@@ -47,6 +47,13 @@ def test_topics_can_change() -> None:
     assert last(steps)["A assigned"] == "[foo-0, foo-1, foo-2, foo-3, foo-4, foo-5]"
 
 
+def test_topic_with_fewer_partitions_is_another_topic() -> None:
+    """No broker takes partitions away: the topic was deleted and made again, and what was held of it is gone."""
+    steps = JOINS + "- topics: {foo: 2}\n- {from: A, ConsumerGroupHeartbeat: }\n"
+    seen = last(steps)
+    assert (seen["A target"], seen["A revoking"]) == ("[foo-0, foo-1]", "[foo-0, foo-1, foo-2, foo-3]")
+
+
 def test_regular_expressions_are_resolved_at_once() -> None:
     """What a background task of the broker does is done when the request is over."""
     joins = "- {from: A, ConsumerGroupHeartbeat: {subscribed_topic_regex: 'fo+'}}\n"
@@ -109,7 +116,7 @@ def test_releases_part_at_a_flag() -> None:
         (HEAD + "- {from: A, JoinGroup: }\n", "talk.yaml:5: must be a mapping"),
         (HEAD + "- {from: A, JoinGroup: {protocols: {range: {}}}}\n", "talk.yaml:5: the key 'topics' is missing"),
         (HEAD + "- {from: A, ConsumerGroupHeartbeat: {member_epoch: one}}\n", "talk.yaml:5: 'one' is not a whole "),
-        (HEAD + "- {from: A, ConsumerGroupHeartbeat: {topic_partitions: [foo]}}\n", "talk.yaml:5: 'foo' is no partition"),
+        (HEAD + "- {from: A, ConsumerGroupHeartbeat: {topic_partitions: [foo]}}\n", "talk.yaml:5: 'foo' is no "),
         (HEAD + "- wait: -1\n", "talk.yaml:5: time does not go back"),
         (HEAD + "- topics: {foo: 0}\n", "talk.yaml:5: a topic has at least one partition, "),
         (HEAD + "- topics: {foo: 999999999}\n", "talk.yaml:5: a topic has at least one partition, "),

@@ -35,9 +35,9 @@ STARTED_MS = 1_700_000_000_000
 HOST = "/127.0.0.1"
 
 
-def topic_id(name: str) -> str:
-    """An id for a topic, the same in every run."""
-    return base64.urlsafe_b64encode(hashlib.sha256(name.encode()).digest()[:16]).decode().rstrip("=")
+def topic_id(name: str, times: int) -> str:
+    """An id for a topic that was made so many times before, the same in every run."""
+    return base64.urlsafe_b64encode(hashlib.sha256(f"{name} {times}".encode()).digest()[:16]).decode().rstrip("=")
 
 
 @dataclass
@@ -49,6 +49,8 @@ class GroupSide:
     group_id: str
     state: Coordinator = field(default_factory=Coordinator)
     image: Image = field(default_factory=Image)
+    topic_names: dict[str, str] = field(default_factory=dict)
+    """Of every topic there ever was, by its id."""
     ids: dict[str, str] = field(default_factory=dict)
     """The present member id of each name."""
     epochs: dict[str, int] = field(default_factory=dict)
@@ -64,12 +66,19 @@ class GroupSide:
     """Answers to requests of earlier steps."""
 
     def topics_are(self, topics: Mapping[str, int]) -> None:
-        """The broker has exactly these topics, with so many partitions."""
+        """The broker has exactly these topics, with so many partitions; fewer than before make it another topic."""
         before = self.image
-        found = FrozenMap({name: Topic(topic_id(name), count) for name, count in topics.items()})
+        found = FrozenMap({name: self._topic(name, count) for name, count in topics.items()})
+        self.topic_names |= {topic.topic_id: name for name, topic in found.items()}
         self.image = Image(found, before.version + 1)
         self.state = image_changed(self.state, before, self._context())
         self._rest()
+
+    def _topic(self, name: str, count: int) -> Topic:
+        known = self.image.topics.get(name)
+        if known is not None and known.partitions <= count:
+            return Topic(known.topic_id, count)
+        return Topic(topic_id(name, sum(made == name for made in self.topic_names.values())), count)
 
     def send(self, name: str, api: str, given: Mapping[str, Node]) -> None:
         """A member sends a request."""
@@ -128,7 +137,7 @@ class GroupSide:
             self.others.append(f"{name}: {api}({told})")
 
     def _names(self) -> Names:
-        return Names(self.ids, self.image.names)
+        return Names(self.ids, self.topic_names)
 
     def take(self) -> tuple[dict[str, str], tuple[str, ...]]:
         """Fields and lines of the step that is over."""
