@@ -51,7 +51,7 @@ def _stored_classic(group: ClassicGroup) -> ClassicGroup:
     """What its record says while it is STABLE or EMPTY; a rebalance is stored with its leader's assignment, not before.
 
     Left out are the instant - a record is written just before the group enters the state - and what follows from what
-    the members said when the generation began, of which those who come back under their instance id may say other things.
+    the members said when the generation began: who comes back under an instance id may say other things.
     """
     members = {
         member_id: replace(
