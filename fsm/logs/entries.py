@@ -64,13 +64,18 @@ class Entry(NamedTuple):
 
 
 def records_of(entry: Entry, zone: tzinfo) -> Sequence[TraceRecord] | None:
-    """The records of an entry: those of its first format that finds any.
+    """The records of an entry: those of its first format that finds any, as `told` gives them."""
+    return told(entry, zone)[1]
 
-    `()` where the entry has no bearing, None where it should have been understood and was not, as every orphan that is
-    not blank. The zone is for time stamps that carry none.
+
+def told(entry: Entry, zone: tzinfo) -> tuple[Format | None, Sequence[TraceRecord] | None]:
+    """The first format of an entry that finds records, if any does, and the records.
+
+    These are `()` where the entry has no bearing, None where it should have been understood and was not, as every
+    orphan that is not blank. The zone is for time stamps that carry none.
     """
     if not entry.formats:
-        return () if not entry.data.strip() else None
+        return None, () if not entry.data.strip() else None
     understood: set[bool] = set()
     for format_ in entry.formats:
         hit = format_.candidate.search(entry.data) is not None
@@ -78,10 +83,10 @@ def records_of(entry: Entry, zone: tzinfo) -> Sequence[TraceRecord] | None:
         if hit or entry.cut:
             found = format_.parse(entry.data.decode("utf-8", "replace"), zone)
             if found:
-                return found
+                return format_, found
             if hit:
                 understood.add(found is not None)
-    return None if understood == {False} else ()
+    return None, None if understood == {False} else ()
 
 
 def first_line(data: bytes) -> str:

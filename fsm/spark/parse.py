@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from fsm.logs import Format, formats
-from fsm.logs.entries import Entry, first_line, records_of
+from fsm.logs.entries import Entry, first_line, told
 from fsm.logs.pieces import READ_ERRORS, Piece, reader_of
 from fsm.spark.columns import batches, converter, rows_in
 from fsm.spark.schema import PARSED
@@ -72,13 +72,14 @@ class Summary:
     def take(self, entry: Entry, zone: tzinfo) -> Sequence[TraceRecord]:
         """The records of an entry, counted."""
         self.cut_lines += entry.cut
-        found = records_of(entry, zone)
+        by, found = told(entry, zone)
         if entry.format is not None:
             self.entries += 1
-            self.layouts[f"{entry.format.name}/{entry.format.layout}"] += 1
             self.not_understood += found is None
         else:
             self.orphans += found is None
+        if by is not None:  # several programs share a layout: it is counted for the one that is understood
+            self.layouts[f"{by.name}/{by.layout}"] += 1
         if found is None:
             self._shape(entry)
         elif found:
