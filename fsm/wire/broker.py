@@ -225,8 +225,13 @@ class Broker:
         return self._observed(found, 0)
 
     def _observed(self, responses: list[Response], records: int) -> Observed:
+        """What is written and described now; a timer that fires in between shows in both."""
         read = self._read(records)
-        return Observed(tuple(responses), read, describe(self._control, self.group, self.unspoken))
+        described = describe(self._control, self.group, self.unspoken)
+        while more := self._read(0):
+            read += more
+            described = describe(self._control, self.group, self.unspoken)
+        return Observed(tuple(responses), read, described)
 
     def _read(self, count: int) -> tuple[Mapping[str, Any], ...]:
         """What was appended; records may come a little after the answer that goes with them."""

@@ -1,0 +1,206 @@
+"""A peer held against Kafka's rules: what is equal, what is the first difference, what cannot be asked at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from fsm.cli import main
+from fsm.coordinator.dialect import dialect
+from fsm.coordinator.load import stored
+from fsm.coordinator.recording import Asked
+from fsm.coordinator.replay import replay_segment
+from fsm.coordinator.walk import Foreseen
+from fsm.errors import InputError
+from fsm.wire.conform import Held, hold
+from fsm.wire.connection import PeerError
+from fsm.wire.families import FAMILIES, chosen
+from fsm.wire.own import Own
+from fsm.wire.peer import Observed
+from fsm.wire.report import document, lines
+
+STEPS = 150
+
+
+class Broken(Own):
+    """Our coordinator with a fault: what it shows in step `at` is changed."""
+
+    def __init__(self, at: int, change: Mapping[str, Any]) -> None:
+        super().__init__("4.4.0", {})
+        self.at = at
+        self.change = change
+
+    def ask(self, n: int, asked: Asked, foreseen: Foreseen) -> Observed:
+        observed = super().ask(n, asked, foreseen)
+        if n != self.at:
+            return observed
+        (own,) = (response for response in observed.responses if response.to == n)
+        changed = own._replace(body={**own.body, **self.change})
+        return observed._replace(responses=tuple(changed if one is own else one for one in observed.responses))
+
+
+class Leaving(Own):
+    """Our coordinator, which closes the connection in step 4."""
+
+    def ask(self, n: int, asked: Asked, foreseen: Foreseen) -> Observed:
+        if n == 4:
+            raise PeerError("127.0.0.1:1: the peer closed the connection")
+        return super().ask(n, asked, foreseen)
+
+
+def only(held: list[Held]) -> Held:
+    (one,) = held
+    return one
+
+
+@pytest.mark.parametrize("family", list(FAMILIES))
+def test_our_coordinator_is_held_through_wire_and_log(family: str) -> None:
+    """Every family of walks on our own coordinator, whose bytes on the wire and in the log change nothing."""
+    peer = Own("4.4.0", {})
+    held = only(hold(peer, (family,), 3, STEPS))
+    assert held.difference is None, "\n".join(lines(peer, [held], 3))
+    assert held.equal == STEPS
+    assert held.requests.keys() >= set(FAMILIES[family].needs()) - {"CreateTopics", "CreatePartitions", "DeleteTopics"}
+    replayed = replay_segment(peer.log, dialect("4.4.0"))
+    assert replayed.remarks == ()
+    assert stored(replayed.state).groups.keys() <= peer.state.groups.keys()
+
+
+def test_the_same_seed_walks_the_same_way() -> None:
+    """Two walks of one seed append the same bytes to the log; another seed, others."""
+
+    def log(seed: int) -> bytes:
+        peer = Own("4.4.0", {})
+        hold(peer, ("mixed",), seed, 60)
+        return peer.log
+
+    assert log(1) == log(1)
+    assert log(1) != log(2)
+
+
+def test_the_first_difference_names_step_field_and_both_sides() -> None:
+    """One wrong number in one answer is found in its step; what came before is equal."""
+    held = only(hold(Broken(6, {"heartbeat_interval": 4_999}), ("plain",), 1, STEPS))
+    assert held.difference is not None
+    assert (held.equal, held.difference.step.n) == (5, 6)
+    assert [tuple(one) for one in held.difference.fields] == [("answer to 6.heartbeat_interval", 5_000, 4_999)]
+    assert [step.n for step in held.difference.before] == [1, 2, 3, 4, 5]
+
+
+def test_a_story_tells_request_decision_and_field() -> None:
+    """The text of a difference: the steps before, the group, the request, what Kafka decides, expected and got."""
+    peer = Broken(7, {"member_epoch": 99})
+    text = "\n".join(lines(peer, hold(peer, ("plain",), 1, STEPS), 1))
+    assert "plain                6 steps equal: differs at step 7; 6 ConsumerGroupHeartbeat" in text
+    assert "plain, seed 1: first difference at step 7 ConsumerGroupHeartbeat of" in text
+    assert text.count("  before        ") == 6
+    assert "  group before  consumer " in text
+    assert "member_epoch = " in text
+    assert "  Kafka         conform-plain-1-m" in text
+    assert "  answer to 7.member_epoch\n    Kafka 4.4.0" in text
+    assert "    got           99" in text
+
+
+def test_a_peer_that_goes_away_differs_there() -> None:
+    """A closed connection is a difference of that step, not the end of the program."""
+    held = only(hold(Leaving("4.4.0", {}), ("plain",), 1, STEPS))
+    assert held.difference is not None
+    (field,) = held.difference.fields
+    assert (held.difference.step.n, field.field, field.expected) == (4, "connection", "an answer")
+    assert "closed the connection" in field.got
+
+
+def test_what_cannot_be_asked_is_said() -> None:
+    """A family whose requests the peer does not speak is not walked; the others are."""
+    peer = Own("4.4.0", {})
+    peer.unspoken = {"OffsetFetch": "is spoken in versions 1 to 6, not in 9"}
+    held = hold(peer, ("commit", "plain"), 1, 20)
+    assert [(one.family, one.equal, dict(one.unspoken)) for one in held] == [
+        ("commit", 0, peer.unspoken),
+        ("plain", 20, {}),
+    ]
+    text = list(lines(peer, held, 1))
+    assert text[0] == "not spoken: OffsetFetch is spoken in versions 1 to 6, not in 9"
+    assert text[1] == "commit          not walked: OffsetFetch not spoken"
+
+
+def test_without_a_log_records_are_not_compared() -> None:
+    """A peer that keeps no log is held by its answers and descriptions, and the report says so."""
+
+    class Forgetful(Own):
+        keeps_log = False
+
+        def ask(self, n: int, asked: Asked, foreseen: Foreseen) -> Observed:
+            return super().ask(n, asked, foreseen)._replace(records=())
+
+    peer = Forgetful("4.4.0", {})
+    held = hold(peer, ("plain",), 1, 60)
+    assert only(held).difference is None
+    assert next(lines(peer, held, 1)) == "records are not compared: __consumer_offsets cannot be read"
+    assert document(peer, held, 1)["records_compared"] is False
+
+
+def test_releases_part_where_their_flags_say() -> None:
+    """Ours of 4.2 against the rules of 4.4: the first difference of a fresh group is its first epoch (F1)."""
+    held = only(hold(Own("4.4.0", {}, "4.2.1"), ("plain",), 1, STEPS))
+    assert held.difference is not None
+    assert held.difference.fields[0][1:] == (2, 1)
+    assert held.difference.fields[0].field.endswith("member_epoch")
+
+
+def test_families_are_chosen_by_name() -> None:
+    """A list with commas; nothing is everything; an unknown name is an error with the known ones."""
+    assert chosen("static, plain") == ("static", "plain")
+    assert chosen("") == tuple(FAMILIES)
+    with pytest.raises(InputError, match="no family 'plan' of walks; one of plain, many"):
+        chosen("plan")
+
+
+def test_the_command_exits_0_and_prints_a_line_for_each_family(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a broker our own coordinator is held."""
+    assert main(["conform", "--family", "plain,classic", "--steps", "40"]) == 0
+    found = capsys.readouterr()
+    assert [line.split(":")[0] for line in found.out.splitlines()] == [
+        "plain               40 steps equal",
+        "classic             40 steps equal",
+    ]
+    assert found.err == ""
+
+
+def test_the_command_exits_1_with_a_difference(capsys: pytest.CaptureFixture[str]) -> None:
+    """Another release differs; the JSON holds step, request and fields."""
+    assert main(["conform", "--family", "plain", "--steps", "40", "--against", "4.2", "--json"]) == 1
+    (family,) = json.loads(capsys.readouterr().out)["families"]
+    assert (family["equal"], family["difference"]["step"]) == (0, 1)
+    assert family["difference"]["request"]["api"] == "ConsumerGroupHeartbeat"
+    assert family["difference"]["fields"][0]["expected"] == 2
+    assert family["difference"]["decided"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--broker", "nowhere"], "--broker: must be HOST:PORT, not 'nowhere'"),
+        (["--broker", "127.0.0.1:0"], "--broker: must be HOST:PORT, not '127.0.0.1:0'"),
+        (["--broker", "127.0.0.1:99999"], "--broker: must be HOST:PORT, not '127.0.0.1:99999'"),
+        (
+            ["--broker", "127.0.0.1:1", "--against", "4.2"],
+            "--against: a broker has a release of its own; say --dialect",
+        ),
+        (["--dialect", "3.9"], "no coordinator dialect '3.9'"),
+        (["--family", "plan"], "no family 'plan' of walks"),
+        (["--set", "group"], "--set: must be KEY=VALUE, not 'group'"),
+        (["--set", "group.consumer.max.size=many"], "group.consumer.max.size: must be a whole number, not 'many'"),
+        (["--steps", "0"], "argument --steps: must be a whole number above 0, not '0'"),
+        (["--broker", "127.0.0.1:1"], "127.0.0.1:1: cannot connect"),
+    ],
+)
+def test_unusable_arguments_are_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
+    """Exit status 2 and one line on stderr that says what to do."""
+    assert main(["conform", *arguments]) == 2
+    found = capsys.readouterr()
+    assert said in found.err
+    assert (found.err.count("\n"), found.out) == (1, "")

@@ -1,0 +1,159 @@
+"""A connection trusts nobody: peers that close, fall silent or send nonsense end in a `PeerError` that says so."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from fsm.wire.connection import LARGEST_FRAME, Arrived, Connection, PeerError, receive_any
+
+Serve = Callable[[socket.socket, bytes], None]
+
+
+class Peer:
+    """Somebody on loopback who answers the first frame in one way."""
+
+    def __init__(self, serve: Serve) -> None:
+        self.listening = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self.listening.getsockname()[1]
+        self.seen = b""
+        self.thread = threading.Thread(target=self._run, args=(serve,), daemon=True)
+        self.thread.start()
+
+    def _run(self, serve: Serve) -> None:
+        client, _ = self.listening.accept()
+        with client:
+            head = client.recv(4)
+            self.seen = client.recv(int.from_bytes(head, "big"))
+            serve(client, self.seen)
+            client.settimeout(5)
+            try:
+                client.recv(1)
+            except OSError:
+                return
+
+    def close(self) -> None:
+        self.listening.close()
+        self.thread.join(10)
+
+
+@pytest.fixture
+def peers() -> Iterator[list[Peer]]:
+    """Whoever was made is ended."""
+    made: list[Peer] = []
+    yield made
+    for peer in made:
+        peer.close()
+
+
+def connected(peers: list[Peer], serve: Serve, timeout_s: float = 5.0) -> Connection:
+    peers.append(Peer(serve))
+    return Connection("127.0.0.1", peers[-1].port, "c-m1", timeout_s)
+
+
+def frame(data: bytes) -> bytes:
+    return len(data).to_bytes(4, "big") + data
+
+
+def correlation(request: bytes) -> bytes:
+    """The id of a request: behind its API key and version."""
+    return request[4:8]
+
+
+HEARTBEAT = {"group_id": "g", "generation_id": 1, "member_id": "m", "group_instance_id": None}
+NO_ERROR = bytes.fromhex("00 00000000 0000 00")
+"""Tags of the header, throttle time, error code, tags of the body."""
+
+
+def test_a_request_has_its_header_and_gets_its_answer(peers: list[Peer]) -> None:
+    """API key, version, correlation id, client id, tags; the answer comes with the tag of the request."""
+    connection = connected(peers, lambda client, request: client.sendall(frame(correlation(request) + NO_ERROR)))
+    connection.send("Heartbeat", HEARTBEAT, tag=7)
+    assert connection.is_waiting
+    assert connection.receive(5) == Arrived(7, {"error_code": None})
+    assert not connection.is_waiting
+    assert peers[0].seen == bytes.fromhex("000c 0004 00000001 0004") + b"c-m1" + bytes.fromhex(
+        "00 0267 00000001 026d 00 00"
+    )
+    connection.close()
+
+
+def test_an_answer_may_come_in_pieces(peers: list[Peer]) -> None:
+    """Byte by byte is as good as at once."""
+
+    def serve(client: socket.socket, request: bytes) -> None:
+        for byte in frame(correlation(request) + NO_ERROR):
+            client.sendall(bytes([byte]))
+
+    connection = connected(peers, serve)
+    assert connection.call("Heartbeat", HEARTBEAT) == {"error_code": None}
+    connection.close()
+
+
+def test_any_of_several_connections(peers: list[Peer]) -> None:
+    """The answers that have arrived are given, those that have not are not waited for."""
+    silent = connected(peers, lambda _client, _request: None)
+    quick = connected(peers, lambda client, request: client.sendall(frame(correlation(request) + NO_ERROR)))
+    silent.send("Heartbeat", HEARTBEAT, 1)
+    quick.send("Heartbeat", HEARTBEAT, 2)
+    assert receive_any([silent, quick], 5) == [Arrived(2, {"error_code": None})]
+    silent.close()
+    quick.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (lambda _: b"", "closed the connection"),
+        (lambda _: frame(b"\0\0\0\x09" + NO_ERROR), "it answers request 9, not 1"),
+        (lambda _: (LARGEST_FRAME + 1).to_bytes(4, "big"), "a frame of"),
+        (lambda _: b"\xff\xff\xff\xff", "a frame of"),
+        (lambda request: frame(correlation(request)), "no answer to Heartbeat"),
+        (lambda request: frame(correlation(request) + NO_ERROR + b"\0"), "1 bytes too many"),
+        (lambda request: frame(correlation(request) + b"\xff" * 10), "no answer to Heartbeat"),
+        (lambda _: frame(b""), "no answer to Heartbeat"),
+    ],
+    ids=["closes", "another id", "too large", "negative", "empty body", "goes on", "garbage", "empty frame"],
+)
+def test_a_peer_that_breaks_the_protocol(peers: list[Peer], answer: Callable[[bytes], bytes], said: str) -> None:
+    """The error names the peer and what it did, and the connection is closed."""
+
+    def serve(client: socket.socket, request: bytes) -> None:
+        client.sendall(answer(request))
+        client.shutdown(socket.SHUT_WR)
+
+    connection = connected(peers, serve)
+    with pytest.raises(PeerError, match=said) as caught:
+        connection.call("Heartbeat", HEARTBEAT)
+    assert str(caught.value).startswith(f"127.0.0.1:{peers[0].port}: ")
+    assert connection.is_closed
+
+
+def test_a_silent_peer_is_given_up(peers: list[Peer]) -> None:
+    """No answer within the time-out is an error; `receive` by itself just gives nothing."""
+    connection = connected(peers, lambda _client, _request: None, timeout_s=0.05)
+    with pytest.raises(PeerError, match=r"no answer to Heartbeat within 0\.05 s"):
+        connection.call("Heartbeat", HEARTBEAT)
+
+
+def test_an_answer_to_no_request(peers: list[Peer]) -> None:
+    """Who talks without being asked is not listened to."""
+
+    def serve(client: socket.socket, request: bytes) -> None:
+        client.sendall(2 * frame(correlation(request) + NO_ERROR))
+
+    connection = connected(peers, serve)
+    assert connection.call("Heartbeat", HEARTBEAT) == {"error_code": None}
+    with pytest.raises(PeerError, match="an answer to no request"):
+        connection.receive(5)
+
+
+def test_nobody_listens() -> None:
+    """A port without a listener is an error, not a traceback."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with pytest.raises(PeerError, match="cannot connect"):
+        Connection("127.0.0.1", port, "c")
