@@ -63,7 +63,9 @@ def _draw(tables: tuple[Table, ...], args: argparse.Namespace) -> int:
     from fsm.render.diagrams import drawings
 
     written = []
-    for file, content in [*drawings(tables, args.format, index=not args.names), *_pictures(args).items()]:
+    further, pictures = _pictures(args)
+    drawn = drawings(tables, args.format, index=not args.names, pictures=pictures)
+    for file, content in [*drawn, *further.items()]:
         write(args.folder / file, content)
         written.append(str(args.folder / file))
     if args.json:
@@ -78,7 +80,8 @@ def _check(tables: tuple[Table, ...], args: argparse.Namespace) -> int:
 
     if not args.folder.is_dir():
         raise InputError("no such folder", str(args.folder), f"draw it with: fsm draw -o {args.folder}")
-    found = differences(args.folder, tables, args.format, whole=not args.names, further=_pictures(args))
+    further, pictures = _pictures(args)
+    found = differences(args.folder, tables, args.format, whole=not args.names, further=further, pictures=pictures)
     if args.json:
         _print_json({"differences": [difference._asdict() for difference in found]})
     else:
@@ -87,14 +90,14 @@ def _check(tables: tuple[Table, ...], args: argparse.Namespace) -> int:
     return 1 if found else 0
 
 
-def _pictures(args: argparse.Namespace) -> dict[str, bytes]:
-    """What is drawn beside tables, where all of them are."""
+def _pictures(args: argparse.Namespace) -> tuple[dict[str, bytes], tuple[str, ...]]:
+    """Files and names of what is drawn beside tables, where all of them are."""
     if args.names:
-        return {}
-    from fsm.scenario.pictures import shipped_pictures
+        return {}, ()
+    from fsm.scenario.pictures import PICTURES, shipped_pictures
 
     suffixes = {f".{FORMS[form]}" for form in args.format}
-    return {file: content for file, content in shipped_pictures() if Path(file).suffix in suffixes}
+    return {file: content for file, content in shipped_pictures() if Path(file).suffix in suffixes}, PICTURES
 
 
 def _print_json(document: object) -> None:

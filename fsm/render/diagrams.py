@@ -24,8 +24,10 @@ class Difference(NamedTuple):
     """`missing`, `stale` or `surplus`."""
 
 
-def drawings(tables: Sequence[Table], forms: Sequence[str], *, index: bool) -> Iterator[tuple[str, bytes]]:
-    """(file name, content) of every diagram, in the order of the tables.
+def drawings(
+    tables: Sequence[Table], forms: Sequence[str], *, index: bool, pictures: Sequence[str] = ()
+) -> Iterator[tuple[str, bytes]]:
+    """(file name, content) of every diagram, in the order of the tables; the index names `pictures`, too.
 
     Raises `InputError` for a table whose name cannot be the name of a file, and as `render` does.
     """
@@ -35,11 +37,17 @@ def drawings(tables: Sequence[Table], forms: Sequence[str], *, index: bool) -> I
         for form in forms:
             yield f"{table.name}.{FORMS[form]}", render(table, form)
     if index and "markdown" in forms:
-        yield INDEX, _index(tables)
+        yield INDEX, _index(tables, pictures)
 
 
 def differences(
-    folder: Path, tables: Sequence[Table], forms: Sequence[str], *, whole: bool, further: Mapping[str, bytes] = NONE
+    folder: Path,
+    tables: Sequence[Table],
+    forms: Sequence[str],
+    *,
+    whole: bool,
+    further: Mapping[str, bytes] = NONE,
+    pictures: Sequence[str] = (),
 ) -> list[Difference]:
     """What differs, sorted by file. `whole`: tables and `further` files are all there are, so any other is surplus.
 
@@ -58,7 +66,7 @@ def differences(
         if file not in found or (folder / file).read_bytes() != content:
             problems.append(Difference(file, "stale" if file in found else "missing"))
     if whole:
-        problems.extend(_of_index(folder, found, tables, forms))
+        problems.extend(_of_index(folder, found, _index(tables, pictures)) if "markdown" in forms else ())
         surplus = found - wanted.keys() - further.keys() - ({INDEX} if "markdown" in forms else set())
         problems.extend(Difference(file, "surplus") for file in surplus)
     return sorted(problems)
@@ -74,16 +82,14 @@ def _is_current(path: Path, table: Table, form: str) -> bool:
     return path.read_bytes() == render(table, form)
 
 
-def _of_index(folder: Path, found: set[str], tables: Iterable[Table], forms: Sequence[str]) -> Iterator[Difference]:
-    if "markdown" not in forms:
-        return
+def _of_index(folder: Path, found: set[str], content: bytes) -> Iterator[Difference]:
     if INDEX not in found:
         yield Difference(INDEX, "missing")
-    elif (folder / INDEX).read_bytes() != _index(tables):
+    elif (folder / INDEX).read_bytes() != content:
         yield Difference(INDEX, "stale")
 
 
-def _index(tables: Iterable[Table]) -> bytes:
+def _index(tables: Iterable[Table], pictures: Iterable[str]) -> bytes:
     from fsm.render.markdown import index
 
-    return index(tables).encode()
+    return index(tables, pictures).encode()

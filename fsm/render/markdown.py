@@ -19,11 +19,12 @@ def markdown(table: Table) -> str:
     return "\n".join([*_head(table), *_states(table), *_events(table), *_effects(table), *_lines(table)])
 
 
-def index(tables: Iterable[Table]) -> str:
-    """The page that lists the tables of one folder."""
+def index(tables: Iterable[Table], pictures: Iterable[str] = ()) -> str:
+    """The page that lists the tables of one folder, and the names of what is drawn there beside them."""
     heads = ("Table", "What it is", "States", "Events", "Rows", "Ignores", "Illegal cells", "Files")
     lines = ["# State tables", "", "Written by `fsm draw`; do not edit.", ""]
-    return "\n".join([*lines, *_grid(heads, (_entry(table) for table in tables)), ""])
+    beside = [line for name in pictures for line in ("", f"- [{_text(name)}]({_target(name, 'svg')}), as a picture")]
+    return "\n".join([*lines, *_grid(heads, (_entry(table) for table in tables)), *beside, ""])
 
 
 def _entry(table: Table) -> tuple[str, ...]:

@@ -171,8 +171,8 @@ def _said(name: str, value: Any) -> str:
     match value:
         case None | () | False:
             return named(()) if name in ("added", "full", "partitions") else ""
-        case True:
-            return name
+        case True:  # other flags are between the member and its queue
+            return name if name == "listener" else ""
         case KafkaError():
             return value.name
         case ListenerMethod():

@@ -9,7 +9,7 @@ import pytest
 from fsm.errors import InputError
 from fsm.render import SHIPPED
 from fsm.render.diagrams import Difference, differences, drawings
-from fsm.scenario.pictures import shipped_pictures
+from fsm.scenario.pictures import PICTURES, shipped_pictures
 from fsm.table import Table
 from fsm.tables import ALL
 
@@ -24,7 +24,14 @@ def fill(folder: Path, table: Table) -> None:
 
 def test_the_projects_diagrams_are_current() -> None:
     """Tables and pictures are drawn as they are now, and nothing else lies in `diagrams/`; if not: make diagrams."""
-    assert differences(FOLDER, ALL, SHIPPED, whole=True, further=dict(shipped_pictures())) == []
+    further = dict(shipped_pictures())
+    assert differences(FOLDER, ALL, SHIPPED, whole=True, further=further, pictures=PICTURES) == []
+    broken = {**further, "reconciliation-threads.svg": b"", "other.mmd": b""}
+    assert differences(FOLDER, ALL, SHIPPED, whole=True, further=broken, pictures=PICTURES) == [
+        Difference("other.mmd", "missing"),
+        Difference("reconciliation-threads.svg", "stale"),
+    ]
+    assert differences(FOLDER, ALL, SHIPPED, whole=True, further=further) == [Difference("README.md", "stale")]
 
 
 def test_a_folder_just_drawn_has_no_difference(tmp_path: Path, door: Table) -> None:
