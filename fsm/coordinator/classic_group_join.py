@@ -13,7 +13,8 @@ from dataclasses import replace
 
 from fsm.coordinator import classic_group_answers as answers
 from fsm.coordinator.classic_group import ClassicGroup, ClassicGroupMember
-from fsm.coordinator.classic_group_effects import Work, run
+from fsm.coordinator.classic_group_effects import run
+from fsm.coordinator.classic_group_work import Work
 from fsm.coordinator.context import Context
 from fsm.coordinator.messages import Answer, Refused, Request
 from fsm.coordinator.records import ClassicProtocol

@@ -13,8 +13,9 @@ from typing import Any
 from fsm.coordinator import classic_group_answers as answers
 from fsm.coordinator.classic_group import ClassicGroup
 from fsm.coordinator.classic_group_answers import Left
-from fsm.coordinator.classic_group_effects import Work, run
+from fsm.coordinator.classic_group_effects import run
 from fsm.coordinator.classic_group_join import refuse_blank_group, refuse_stranger
+from fsm.coordinator.classic_group_work import Work
 from fsm.coordinator.context import Context
 from fsm.coordinator.messages import Answer, Refused, Request
 from fsm.coordinator.step import Step

@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fsm.coordinator.classic_group import ClassicGroup
-from fsm.coordinator.classic_group_effects import Work, run
+from fsm.coordinator.classic_group_effects import run
 from fsm.coordinator.classic_group_requests import removal
+from fsm.coordinator.classic_group_work import Work
 from fsm.coordinator.context import Context
 from fsm.coordinator.step import Step
 from fsm.tables.classic_group import Event, State

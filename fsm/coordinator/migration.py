@@ -15,7 +15,8 @@ from dataclasses import replace
 
 from fsm.coordinator import consumer_group_heartbeat as consumer
 from fsm.coordinator.classic_group import ClassicGroup, ClassicGroupMember, consumer_topics
-from fsm.coordinator.classic_group_effects import Work, run
+from fsm.coordinator.classic_group_effects import run
+from fsm.coordinator.classic_group_work import Work
 from fsm.coordinator.consumer_group import ConsumerGroup, fresh
 from fsm.coordinator.context import Context, Image
 from fsm.coordinator.dialect import Choice
