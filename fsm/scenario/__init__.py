@@ -1,4 +1,7 @@
 """Scenarios: YAML files that are run step by step, every expectation compared, under any dialect of their machines.
 
-`replay` runs a file or a text; `kinds` holds a module for each kind of scenario, found by what a document holds.
+`replay` runs a file, `printing` tells how it went, `pictures` draws it; `kinds` holds a module for each kind of
+scenario, found by what a document holds. A conversation leads one member (`consumer_side`, `classic_side`), requests
+go to a coordinator (`broker`), a migration is told as the document and as Kafka tell it (`migration`), and rounds of
+Connect go through its assignor (`connect_rounds`). `dialects` lists what all of them can be run under.
 """

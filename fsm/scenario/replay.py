@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Protocol, cast
 
@@ -37,11 +36,10 @@ class Kind(Protocol):
         """
 
 
-@cache
-def kinds() -> tuple[Kind, ...]:
-    """Every kind there is, by the names of their modules."""
-    names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
-    return tuple(cast("Kind", importlib.import_module(f"{package.__name__}.{name}")) for name in names)
+def kinds() -> Iterator[Kind]:
+    """Every kind there is, by the names of their modules, each loaded when it is come to."""
+    for name in sorted(module.name for module in pkgutil.iter_modules(package.__path__)):
+        yield cast("Kind", importlib.import_module(f"{package.__name__}.{name}"))
 
 
 def read(path: Path) -> Node:
