@@ -19,7 +19,10 @@ def test_whole_numbers(text: str, number: int) -> None:
     assert value(text).number() == number
 
 
-@pytest.mark.parametrize("text", ["1.5", "1e3", "0x10", "١", "--1", "-", "'7'", "~", "9223372036854775808", "1" * 400])
+@pytest.mark.parametrize(
+    "text",
+    ["1.5", "1e3", "0x10", "\N{ARABIC-INDIC DIGIT ONE}", "--1", "-", "'7'", "~", "9223372036854775808", "1" * 400],
+)
 def test_what_is_no_whole_number(text: str) -> None:
     """Anything else is refused with its line; quotes make a text of it."""
     with pytest.raises(InputError, match=r"^f\.yaml:1: "):
