@@ -49,8 +49,10 @@ audit-truth: .venv/.user ## precision and recall of the audit against what appli
 conformance: .venv/.user ## our coordinator held against recorded walks of Apache Kafka; DATA=DIR for other recordings
 	@$(BIN)/python tests/conformance.py $(filter-out tests/data,$(DATA))
 
-bench: .venv/.dev ## ratios against transitions, a plain dict, single-process Python and DuckDB
+bench: .venv/.dev ## ratios against transitions, a plain dict, Kafka's assignors, single-process Python and DuckDB
 	@$(BIN)/python tests/bench/dispatch.py
+	@$(BIN)/python tests/bench/member.py
+	@$(BIN)/python tests/bench/assignors.py
 	@$(BIN)/python tests/bench/audit.py
 
 diagrams: .venv/.user ## draw every table again (needs the program dot)

@@ -135,6 +135,17 @@ AMENDMENTS: Mapping[Choice, Amendment] = {
                     clause="J1",
                     note="The answer finds the member STABLE, and with epoch 0.",
                 ),
+                # A run of the membership before may still be open then; elsewhere RECONCILING comes first, and waits.
+                row(
+                    S.STABLE,
+                    E.APPLY_ASSIGNMENT,
+                    F.SET_OWNED,
+                    F.MARK_ADDED,
+                    F.NOTIFY_ASSIGNMENT,
+                    clause="G4/STABLE",
+                ),
+                row(S.STABLE, E.APPLY_REJECTED, F.REJECT_ASSIGNMENT, clause="G5/STABLE"),
+                row(S.STABLE, (E.RUN_STEP_STALE, E.RUN_FAILED), F.END_RUN, clause="G6/STABLE"),
             )
         }
     ),

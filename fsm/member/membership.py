@@ -91,7 +91,6 @@ def bump_target(d: Draft) -> None:
         return
     d.effects.append(TargetUpdated(d.target, updated))
     d.target = updated
-    d.subscription = d.subscription._replace(assigned_ids=tuple(topic_id for topic_id, _ in updated.partitions))
 
 
 def drop_target(d: Draft) -> None:

@@ -45,7 +45,7 @@ def resolve(
     resolved = tuple((i, numbers) for i, numbers in target.partitions if i in learnt)
     missing = tuple(i for i, _ in target.partitions if i not in learnt)
     known = next((known for known in (names, metadata) if learnt == dict(known)), None) or TopicNames(learnt)
-    return LocalAssignment(target.local_epoch, resolved), known, missing
+    return target._replace(partitions=resolved) if missing else target, known, missing
 
 
 def attempt(d: Draft, *, can_commit: bool) -> Event:

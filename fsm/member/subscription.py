@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
-from fsm.kafka.assignment import Partitions, TopicId, among, partitions, without
+from fsm.kafka.assignment import Partitions, among, partitions, without
 from fsm.kafka.events import (
     ApplicationEvent,
     AssignmentChangeEvent,
@@ -53,8 +53,6 @@ class Subscription(NamedTuple):
     owned: Partitions = ()
     pending_revocation: Partitions = ()
     pending_on_assigned: Partitions = ()
-    assigned_ids: tuple[TopicId, ...] = ()
-    """Topic ids of the target assignment, for metadata requests."""
 
     @property
     def fetchable(self) -> Partitions:
@@ -122,7 +120,9 @@ def subscribed(subscription: Subscription, event: Subscribe, known_topics: Itera
     changed = subscription._replace(kind=KINDS[type(event)])
     match event:
         case TopicSubscriptionChangeEvent(topics=topics, listener=listener):
-            return changed._replace(topics=tuple(sorted(set(topics))), listener=listener)
+            ordered = tuple(sorted(set(topics)))
+            # Members of one process that ask for the same topics share them.
+            return changed._replace(topics=topics if topics == ordered else ordered, listener=listener)
         case TopicPatternSubscriptionChangeEvent(pattern=pattern, listener=listener):
             return matched(changed._replace(pattern=pattern, listener=listener), known_topics)
         case TopicRe2JPatternSubscriptionChangeEvent(pattern=pattern, listener=listener):
