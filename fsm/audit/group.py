@@ -24,12 +24,9 @@ it, belongs to the same finding. A finding spans all it merges.
 A gap by design is for information only: a static member is away; or the partition was given up in time, and the next
 owner had it within one heartbeat interval of its own, by which members learn of a rebalance, and `SETTLED_MS`.
 
-**Coverage.** A life that ends without a close is `killed` when a later life of its member exists or another member
-took one of its partitions over afterwards, else `unknown`. Severity is one step lower for a gap whose last owner was
-killed, for one whose last owner lived on while nobody whose log was read got the partition (it went to a member whose
-log is missing), and for every gap that reaches into a time for which some member's log is missing: before a first life
-that was found in mid-life (before its end, if it did not close: it may have owned what no line tells), after a life
-whose end is `unknown`, and after a life became doubtful.
+**Coverage** is ruled by the module of that name. Severity is one step lower for a gap whose last owner was killed, for
+one whose last owner lived on while nobody whose log was read got the partition (it went to a member whose log is
+missing), and for every gap that reaches into the dark, where some member's log is missing.
 
 **Rebalances.** Turns of all members, sorted by start, belong to one rebalance while the next starts within
 `SETTLED_MS` of the latest end so far. Moved is the number of partitions assigned in them. The cause is the first
@@ -46,16 +43,14 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
+from fsm.audit.coverage import FOREVER_MS, UNTOLD, by_owned, coverage, dark_ms
 from fsm.audit.findings import Cause, Finding, FindingKind, Severity, finding, in_order
 from fsm.audit.limits import DEFAULT_SESSION_TIMEOUT_MS, MERGE_MS, SETTLED_MS, SKEW_MS, Limits
 from fsm.audit.rows import Begun, Ended, Interval, Life, Place, Turn, Want
 from fsm.audit.wording import names, seconds
 from fsm.trace import Partition, by_partition
 
-_UNTOLD = (Ended.LOG_ENDED, Ended.RESTARTED)
 _DEFAULTS = Limits()
-FOREVER_MS = 1 << 60
-"""Later than every time stamp."""
 
 
 class Overlap(NamedTuple):
@@ -88,22 +83,6 @@ class Gap(NamedTuple):
 
 
 _Part = TypeVar("_Part", Overlap, Gap)
-
-
-@dataclass(frozen=True, slots=True)
-class Coverage:
-    """How much of one life its logs tell."""
-
-    group: str
-    member: str
-    life: int
-    start_ms: int
-    end_ms: int
-    begin_known: bool
-    end: str
-    """`closed`, `restarted`, `killed` (others took over), or `unknown`."""
-    doubtful_ms: int | None
-    """Since when its lines may be another process's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +126,7 @@ def judge(group: str, rows: Rows, limits: Limits = _DEFAULTS) -> list[Finding]:
 def double_ownership(group: str, rows: Rows, limits: Limits) -> Iterator[Finding]:
     """One finding for each pair of members and stretch of time."""
     end_ms = _end_of_logs(rows)
-    found = [o for each in _by_partition(rows.intervals).values() for o in overlaps(each, end_ms, limits)]
+    found = [o for each in by_owned(rows.intervals).values() for o in overlaps(each, end_ms, limits)]
     for own in _by_pair(found):
         yield from doubles(group, own)
 
@@ -254,11 +233,9 @@ def double(group: str, merged: Sequence[Overlap], apart_ms: int | None = None) -
 
 def unowned_partitions(group: str, rows: Rows, limits: Limits) -> Iterator[Finding]:
     """One finding for each last owner, next owner and stretch of time."""
-    dark = dark_ms(coverage(rows))
+    dark = dark_ms(coverage(rows.lives, rows.intervals))
     lives = {(life.member, life.number): life for life in rows.lives}
-    found = [
-        gap for own in _by_partition(rows.intervals).values() for gap in gaps(own, rows.wants, lives, dark, limits)
-    ]
+    found = [gap for own in by_owned(rows.intervals).values() for gap in gaps(own, rows.wants, lives, dark, limits)]
     for merged in _merge(found):
         yield unowned(group, merged)
 
@@ -288,7 +265,7 @@ def gaps(
                 _why_unowned(old, new, wanted[-1][1] - wanted[0][0], lives),
                 (old.end, new.start) if new else (old.end,),
                 wanted_ms,
-                old.ended not in _UNTOLD
+                old.ended not in UNTOLD
                 and start_ms >= dark_until_ms
                 and end_ms <= dark_from_ms
                 and not _went_to_nobody(old, new, lives),
@@ -315,20 +292,20 @@ def holes(
             yield last, _gone_ms(last, new.start_ms, lives), new.start_ms, new
         if last is None or new.end_ms > last.end_ms:
             last = new
-    if last is not None and last.ended not in (*_UNTOLD, Ended.HANGS, Ended.DELETED):
+    if last is not None and last.ended not in (*UNTOLD, Ended.HANGS, Ended.DELETED):
         yield last, last.end_ms, FOREVER_MS, None
 
 
 def _gone_ms(last: Interval, next_ms: int, lives: Mapping[tuple[str, int], Life]) -> int:
     """When the last owner was gone: its last line, or a session before the next owner if that is later."""
     life = lives.get((last.member, last.life))
-    if last.ended not in _UNTOLD or life is None or not life.in_group:
+    if last.ended not in UNTOLD or life is None or not life.in_group:
         return last.end_ms
     return max(last.end_ms, next_ms - (life.session_timeout_ms or DEFAULT_SESSION_TIMEOUT_MS))
 
 
 def _why_unowned(old: Interval, new: Interval | None, lasted_ms: int, lives: Mapping[tuple[str, int], Life]) -> Cause:
-    if old.ended in _UNTOLD:
+    if old.ended in UNTOLD:
         return Cause.KILLED
     if old.ended is Ended.DROPPED:
         return Cause.FATAL_ERROR
@@ -429,61 +406,6 @@ def unowned(group: str, merged: Sequence[Gap]) -> Finding:
     return found if all(g.sure for g in merged) and not by_design else found.lowered()
 
 
-# -- coverage -----------------------------------------------------------------------------------------------
-
-
-def coverage(rows: Rows) -> list[Coverage]:
-    """One row for each life, by member and number."""
-    lives = sorted(rows.lives, key=lambda life: (life.member, life.number))
-    last_number = {life.member: life.number for life in lives}
-    taken = _taken_over(rows.intervals)
-    out = []
-    for life in lives:
-        end = life.ended.value
-        if life.ended in _UNTOLD:
-            later = last_number[life.member] > life.number or (life.member, life.number) in taken
-            end = Cause.KILLED.value if later else Cause.UNKNOWN.value
-        out.append(
-            Coverage(
-                life.group,
-                life.member,
-                life.number,
-                life.start_ms,
-                life.end_ms,
-                life.whole_start,
-                end,
-                life.doubtful_ms,
-            )
-        )
-    return out
-
-
-def _taken_over(intervals: Sequence[Interval]) -> set[tuple[str, int]]:
-    """Lives that ended without a word and one of whose partitions another member got afterwards."""
-    taken: set[tuple[str, int]] = set()
-    for each in _by_partition(intervals).values():
-        for old in each:
-            if old.ended in _UNTOLD and any(
-                new.member != old.member and new.begun is Begun.ASSIGNED and new.start_ms >= old.end_ms for new in each
-            ):
-                taken.add((old.member, old.life))
-    return taken
-
-
-def dark_ms(covered: Iterable[Coverage]) -> tuple[int, int]:
-    """Before the first time, and after the second, some member's log is missing."""
-    until_ms, from_ms = -FOREVER_MS, FOREVER_MS
-    for life in covered:
-        if not life.begin_known and life.life == 0:
-            known_ms = life.start_ms if life.end == Ended.CLOSED.value else life.end_ms
-            until_ms = max(until_ms, known_ms)
-        if life.end == Cause.UNKNOWN.value:
-            from_ms = min(from_ms, life.end_ms)
-        if life.doubtful_ms is not None:
-            from_ms = min(from_ms, life.doubtful_ms)
-    return until_ms, from_ms
-
-
 # -- rebalances ---------------------------------------------------------------------------------------------
 
 
@@ -491,7 +413,7 @@ def rebalances(group: str, rows: Rows) -> list[Rebalance]:
     """Every rebalance of the group, by start."""
     empty = [
         (start_ms, end_ms)
-        for intervals in _by_partition(rows.intervals).values()
+        for intervals in by_owned(rows.intervals).values()
         for _, start_ms, end_ms, new in holes(intervals, {})
         if new is not None
     ]
@@ -572,13 +494,6 @@ def _storm(group: str, member: str, window: Sequence[Turn]) -> Finding:
 
 
 # -- shared -------------------------------------------------------------------------------------------------
-
-
-def _by_partition(intervals: Iterable[Interval]) -> dict[Partition, list[Interval]]:
-    out: dict[Partition, list[Interval]] = {}
-    for interval in sorted(intervals, key=lambda i: (i.topic, i.partition, i.start_ms, i.end_ms, i.member)):
-        out.setdefault((interval.topic, interval.partition), []).append(interval)
-    return out
 
 
 def _end_of_logs(rows: Rows) -> int:

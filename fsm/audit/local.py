@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 from fsm.audit import coordinator
 from fsm.audit.conformance import illegal_transitions
+from fsm.audit.coverage import Coverage, coverage
 from fsm.audit.findings import Evidence, Finding, in_order
-from fsm.audit.group import Coverage, Rebalance, Rows, coverage, judge, rebalances
+from fsm.audit.group import Rebalance, Rows, judge, rebalances
 from fsm.audit.identity import Key, Source, facts_of, identify
 from fsm.audit.limits import Limits
 from fsm.audit.member import Row, fold
@@ -97,7 +98,7 @@ def audit_records(read: Read, limits: Limits) -> Audit:
         findings=list(dict.fromkeys(_with_text(f, read.lines) for f in in_order(findings))),
         rows=judged,
         hops=hops,
-        coverage=[c for own in judged.values() for c in coverage(own)],
+        coverage=[c for own in judged.values() for c in coverage(own.lives, own.intervals)],
         rebalances=[r for group, own in judged.items() for r in rebalances(group, own)],
         members=keys,
         read=read,

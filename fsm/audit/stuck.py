@@ -1,8 +1,9 @@
 """States in which a member stays longer than its configuration allows, or in which it cannot have ended.
 
 Every state on the way to an assignment, or out of the group, is left within the rebalance timeout: the
-coordinator throws a member out that takes longer. Resting states, and STALE (the application does not poll),
-last as long as they last.
+coordinator throws a member out that takes longer. Where a classic member waits for the others it is the longest timeout
+in the group that counts; this log tells only its own, so the others are taken to have Kafka's default at least. Resting
+states, and STALE (the application does not poll), last as long as they last.
 
 A consumer that was closed has left its group: where the last line of its chain says otherwise, lines are missing.
 """
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 from fsm.audit.chain import Chain
 from fsm.audit.findings import Cause, Finding, FindingKind, finding
 from fsm.audit.life import Living
+from fsm.audit.limits import DEFAULT_MAX_POLL_INTERVAL_MS
 from fsm.audit.rows import Hop, Place
 from fsm.audit.wording import seconds
 
@@ -37,6 +39,8 @@ PASSING = frozenset(
     }
 )
 """States that a healthy member only passes through, as the tables name them."""
+FOR_OTHERS = frozenset({"PREPARING_REBALANCE", "COMPLETING_REBALANCE", "WAIT_JOIN", "WAIT_SYNC"})
+"""States in which a classic member waits until every member has joined, or until the leader has assigned."""
 
 
 def stuck_before(hop: Hop, living: Living) -> Iterator[Finding]:
@@ -73,7 +77,8 @@ def closed_in_between(chain: Chain, living: Living) -> Iterator[Finding]:
 
 
 def _judge(state: str, start_ms: int, end_ms: int, place: Place, living: Living) -> Iterator[Finding]:
-    limit_ms = living.rebalance_timeout_ms
+    waits = state in FOR_OTHERS
+    limit_ms = max(living.rebalance_timeout_ms, DEFAULT_MAX_POLL_INTERVAL_MS if waits else 0)
     if state not in PASSING or end_ms - start_ms <= limit_ms:
         return
     yield finding(
@@ -83,7 +88,7 @@ def _judge(state: str, start_ms: int, end_ms: int, place: Place, living: Living)
         start_ms,
         end_ms,
         summary=f"{living.member} was {state} for {seconds(end_ms - start_ms)}; "
-        f"its rebalance timeout is {seconds(limit_ms)}",
+        + (f"the group waits {seconds(limit_ms)}" if waits else f"its rebalance timeout is {seconds(limit_ms)}"),
         cause=Cause.UNKNOWN,
         places=[place],
     )

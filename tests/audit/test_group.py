@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from fsm.audit.coverage import coverage
 from fsm.audit.findings import Cause, FindingKind, Severity
-from fsm.audit.group import Rows, coverage, judge, rebalances
+from fsm.audit.group import Rows, judge, rebalances
 from fsm.audit.limits import Limits
 from fsm.audit.rows import Begun, Ended, Place, Turn
 
@@ -139,7 +140,7 @@ def test_a_gap_after_a_kill_is_less_certain(interval, want, life):
     rows = Rows([killed, interval("b", 9000, 19_000)], [want("b", 0, 19_000)], lives)
     found = one(rows)
     assert (found.cause, found.severity, found.start_ms) == (Cause.KILLED, Severity.INFO, 1000)
-    assert [c.end for c in coverage(rows)] == ["killed", "closed"]
+    assert [c.end for c in coverage(rows.lives, rows.intervals)] == ["killed", "closed"]
 
 
 def test_a_session_bounds_the_gap_after_a_kill(interval, want, life):
@@ -159,7 +160,7 @@ def test_a_silent_owner_may_live(interval, want, life):
     silent = interval("a", 0, 1000, ended=Ended.LOG_ENDED, end_exact=False)
     rows = Rows([silent], [want("b", 0, 90_000)], [life("a", 0, 1000, ended=Ended.LOG_ENDED)])
     assert judge("g", rows) == []
-    assert [c.end for c in coverage(rows)] == ["unknown"]
+    assert [c.end for c in coverage(rows.lives, rows.intervals)] == ["unknown"]
 
 
 def test_a_static_member_that_left_is_awaited(interval, want, life):

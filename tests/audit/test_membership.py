@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from fsm.audit.findings import Cause, Finding, FindingKind, Severity
 from fsm.audit.rows import DOUBT, Ended, Interval, Life, Want
 from fsm.trace import Kind
@@ -120,3 +122,12 @@ def test_a_state_held_longer_than_the_rebalance_timeout(log):
     log.step(20, "JOINING", "STABLE").step(60_000, "STABLE", "RECONCILING").step(64_001, "RECONCILING", "ACKNOWLEDGING")
     (found,) = log.rows(Finding)
     assert (found.kind, found.start_ms, found.end_ms) == (FindingKind.STUCK_STATE, 60_000, 64_001)
+
+
+@pytest.mark.parametrize(("waited_ms", "found"), [(299_000, []), (301_000, [FindingKind.STUCK_STATE])])
+def test_a_classic_member_waits_for_the_slowest_of_its_group(log, waited_ms, found):
+    """Its own timeout does not count: the group waits for the longest, at least Kafka's default."""
+    log(0, Kind.STARTED, settings={"max.poll.interval.ms": "4000"})
+    for ts_ms, state in ((10, "PREPARING_REBALANCE"), (10 + waited_ms, "COMPLETING_REBALANCE")):
+        log(ts_ms, Kind.TRANSITION, machine="classic-member", next_state=state)
+    assert [f.kind for f in log.rows(Finding)] == found
