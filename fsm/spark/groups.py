@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,9 +19,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from fsm.audit import group as rules
+from fsm.audit.coverage import END_KNOWN, TAKES, UNTOLD, Coverage, dark_ms
 from fsm.audit.findings import Cause, Finding, Severity
 from fsm.audit.limits import Limits
-from fsm.audit.rows import NOWHERE, Begun, Ended, Interval, Life, Turn, Want
+from fsm.audit.rows import NOWHERE, Interval, Life, Turn, Want
 from fsm.spark.columns import batches, converter, reader, rows_in, struct_of
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ WANTS_HELD = 2000
 """Wants of one topic that are held before they are merged."""
 NAMES = 20
 """Protocols and versions of a group that the overview names."""
-UNTOLD = [Ended.LOG_ENDED.value, Ended.RESTARTED.value]
 
 Walk = Callable[[Iterable[dict[str, Any]]], Iterator[Any]]
 """Sorted rows of one Spark partition -> instances of the row classes it was declared with."""
@@ -92,12 +92,16 @@ def only(frame: DataFrame, name: str) -> DataFrame:
 
 
 def coverage(lives: DataFrame, intervals: DataFrame) -> DataFrame:
-    """Each life with `end_known`: closed, restarted, killed (another member took over) or unknown."""
+    """Each life with `end_known`, by the rule of `fsm.audit.coverage`."""
     taken = _taken_over(intervals).withColumn("taken", F.lit(True))
     last_number = F.max("number").over(Window.partitionBy("group", "member"))
-    untold = F.col("ended").isin(UNTOLD)
-    later = (last_number > F.col("number")) | F.coalesce("taken", F.lit(False))
-    end_known = F.when(~untold, F.col("ended")).when(later, F.lit(Cause.KILLED.value)).otherwise(Cause.UNKNOWN.value)
+    succeeded = (last_number > F.col("number")) | F.coalesce("taken", F.lit(False))
+    end_known = F.coalesce(
+        *(
+            F.when(F.col("ended") == ended.value, F.when(succeeded, F.lit(followed)).otherwise(F.lit(alone)))
+            for ended, (alone, followed) in END_KNOWN.items()
+        )
+    )
     joined = lives.join(taken, ["group", "member", "number"], "left")
     return joined.select(*lives.columns, end_known.alias("end_known"))
 
@@ -105,11 +109,11 @@ def coverage(lives: DataFrame, intervals: DataFrame) -> DataFrame:
 def _taken_over(intervals: DataFrame) -> DataFrame:
     """Lives that ended without a word and one of whose partitions another member was given afterwards."""
     key = ["group", "topic", "partition"]
-    old = intervals.where(F.col("ended").isin(UNTOLD)).select(
+    old = intervals.where(F.col("ended").isin([ended.value for ended in UNTOLD])).select(
         *key, F.col("member").alias("old"), F.col("life").alias("number"), F.col("end_ms").alias("gone_ms")
     )
     new = (
-        intervals.where(F.col("begun") == Begun.ASSIGNED.value)
+        intervals.where(F.col("begun") == TAKES.value)
         .groupBy(*key, F.col("member").alias("new"))
         .agg(F.max("start_ms").alias("last_ms"))
     )
@@ -117,19 +121,31 @@ def _taken_over(intervals: DataFrame) -> DataFrame:
     return old.join(new, key).where(later).select("group", F.col("old").alias("member"), "number").distinct()
 
 
-def _facts() -> Column:
-    """The `GroupFacts` of the group of each life, by the rule of `rules.dark_ms`."""
-    group = Window.partitionBy("group")
-    known_ms = F.when(F.col("end_known") == Ended.CLOSED.value, F.col("start_ms")).otherwise(F.col("end_ms"))
-    dark_until = F.when(~F.col("whole_start") & (F.col("number") == 0), known_ms)
-    ends_dark = F.when(F.col("end_known") == Cause.UNKNOWN.value, F.col("end_ms"))
-    dark_from = F.least(ends_dark, F.col("doubtful_ms"))
-    return F.struct(
-        "group",
-        F.max("end_ms").over(group).alias("end_ms"),
-        F.coalesce(F.max(dark_until).over(group), F.lit(-rules.FOREVER_MS)).alias("dark_until_ms"),
-        F.coalesce(F.min(dark_from).over(group), F.lit(rules.FOREVER_MS)).alias("dark_from_ms"),
-    )
+def _facts(lives: DataFrame) -> DataFrame:
+    """The `GroupFacts` of each group."""
+    of_group = F.max("end_ms").over(Window.partitionBy("group")).alias("logs_end_ms")
+    columns = ("group", "member", "number", "start_ms", "end_ms", "whole_start", "end_known", "doubtful_ms")
+    in_order = lives.select(*columns, of_group).repartition("group").sortWithinPartitions("group")
+    return only(walked(in_order, _walk_lives, facts=GroupFacts), "facts")
+
+
+def _walk_lives(rows: Iterable[dict[str, Any]]) -> Iterator[GroupFacts]:
+    for group, mine in groupby(rows, key=itemgetter("group")):
+        first = next(mine)
+        covered = (
+            Coverage(
+                group,
+                row["member"],
+                row["number"],
+                row["start_ms"],
+                row["end_ms"],
+                row["whole_start"],
+                row["end_known"],
+                row["doubtful_ms"],
+            )
+            for row in chain((first,), mine)
+        )
+        yield GroupFacts(group, first["logs_end_ms"], *dark_ms(covered))
 
 
 # -- partitions -----------------------------------------------------------------------------------------------
@@ -149,20 +165,23 @@ def partitions(intervals: DataFrame, wants: DataFrame, lives: DataFrame, limits:
         *(F.lit(None).cast(struct_of(cls)).alias(name) for name, cls in _BESIDE.items()),
     )
     number = F.col("number").alias("life")
-    life = lives.select(
-        "group", "member", number, F.struct(*struct_of(Life).names).alias("of"), _facts().alias("known")
-    )
-    owned = intervals.join(life, ["group", "member", "life"]).select(
-        "group",
-        "topic",
-        F.lit(1).alias("rank"),
-        "partition",
-        "start_ms",
-        "end_ms",
-        "member",
-        F.struct(*struct_of(Interval).names).alias("interval"),
-        "of",
-        "known",
+    life = lives.select("group", "member", number, F.struct(*struct_of(Life).names).alias("of"))
+    known = _facts(lives).select("group", F.struct(*GroupFacts._fields).alias("known"))
+    owned = (
+        intervals.join(life, ["group", "member", "life"])
+        .join(known, "group")
+        .select(
+            "group",
+            "topic",
+            F.lit(1).alias("rank"),
+            "partition",
+            "start_ms",
+            "end_ms",
+            "member",
+            F.struct(*struct_of(Interval).names).alias("interval"),
+            "of",
+            "known",
+        )
     )
     in_order = (
         wanted.unionByName(owned)
