@@ -13,6 +13,7 @@ Everything is a function of the stimuli and their times: there is no chance in h
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
@@ -30,6 +31,8 @@ from fsm.connect.inputs import (
     HerderEnded,
     ReadConfigToEnd,
     ReadToEnd,
+    RestartRequested,
+    RestartUnits,
     Send,
     Start,
     StartUnits,
@@ -49,7 +52,7 @@ from fsm.connect.state import Worker, new_worker
 from fsm.connect.units import Holdings, Unit, Units
 from fsm.connect.worker import due_ms, step
 from fsm.errors import InputError
-from fsm.kafka.classic_messages import JoinGroupResponse, LeaveGroupRequest, SyncGroupRequest
+from fsm.kafka.classic_messages import JoinGroupResponse, SyncGroupRequest
 from fsm.kafka.messages import DISCONNECTED
 from fsm.member.inputs import CoordinatorFound, CoordinatorLost, Tick
 from fsm.member.timers import NEVER
@@ -121,6 +124,7 @@ class Process:
     alive: bool = True
     herder: bool = True
     frozen: bool = False
+    cut: bool = False
     waiting: list[tuple[int, WorkerInput]] = field(default_factory=list)
     """Inputs that a frozen process will see when it goes on."""
     tick_ms: int = NEVER
@@ -153,6 +157,10 @@ class Cluster:
         self.topic = ConfigSnapshot(0)
         self.stubborn: set[Unit] = set()
         """Tasks that do not stop when told to."""
+        self.unreadable: set[str] = set()
+        """Workers that cannot read the config topic."""
+        self.configured_ms: dict[str, int] = {}
+        """When the configs of each connector's tasks were last written."""
         self.rounds: list[SeenRound] = []
         self.steps: list[Step] = []
         self.ran: list[Ran] = []
@@ -210,6 +218,18 @@ class Cluster:
         for _, given in waiting:
             self._give(process, given)
 
+    def cut(self, name: str) -> None:
+        """A process loses its connection to the broker."""
+        process = self._alive(name)
+        process.cut = True
+        self._soon(process, CoordinatorLost())
+
+    def heal(self, name: str) -> None:
+        """The connection is back."""
+        process = self._alive(name)
+        process.cut = False
+        self._soon(process, CoordinatorFound())
+
     def create(self, connector: str, tasks: int) -> None:
         """A user creates a connector; its tasks get their configs once its instance has started."""
         self.wanted[connector] = tasks
@@ -220,6 +240,16 @@ class Cluster:
         self.wanted[connector] = tasks
         self._write(self._counts(), ConfigChange(connector, Change.CONFIG))
         self._later(self.latencies.task_configs_ms, lambda: self._publish(connector))
+
+    def reconfigure(self, connector: str) -> None:
+        """The tasks of a connector get new configs, as many as before."""
+        self._write(self._counts(), ConfigChange(connector, Change.TASKS))
+
+    def restart(self, connector: str) -> None:
+        """A user asks for a connector and its tasks to be restarted; every worker gets to hear it."""
+        plan = tuple(sorted(u for u in self.topic.units if u.connector == connector))
+        for process in self._living():
+            self._soon(process, RestartRequested(plan))
 
     def delete(self, connector: str) -> None:
         """A user deletes a connector."""
@@ -291,6 +321,20 @@ class Cluster:
             [p.name for p in living if p.zombie or self.stubborn & p.running.keys()],
         )
 
+    def twice(self) -> set[Unit]:
+        """Units that run in two processes, zombies included."""
+        counts = Counter(unit for process in self._living() for unit in process.running)
+        return {unit for unit, count in counts.items() if count > 1}
+
+    def outdated(self) -> set[Unit]:
+        """Tasks that run with configs that are not the last ones."""
+        return {
+            unit
+            for process in self._living()
+            for unit, start_ms in process.running.items()
+            if not unit.is_connector and start_ms < self.configured_ms.get(unit.connector, 0)
+        }
+
     def rest(self) -> list[str]:
         """What the settled cluster breaks."""
         return list(broken_at_rest(self.group(), self.config.profile))
@@ -355,10 +399,13 @@ class Cluster:
                 self.steps.append(Step(self.now_ms, process.name, effect))
             case Send():
                 self._send(process, effect)
-            case FindCoordinator() if self.broker_up:
+            case FindCoordinator() if self.broker_up and not process.cut:
                 self._soon(process, CoordinatorFound())
-            case ReadConfigToEnd():
+            case ReadConfigToEnd() if process.name not in self.unreadable:
                 self._later(self.latencies.read_ms, lambda: self._give(process, ReadToEnd(self.topic)))
+            case RestartUnits():
+                self._stop_units(process, StopUnits(effect.units))
+                self._start_units(process, effect.units)
             case StartUnits():
                 self._start_units(process, effect.units)
                 self._soon(process, UnitsStarted(), self.latencies.start_ms)
@@ -375,13 +422,13 @@ class Cluster:
     def _send(self, process: Process, effect: Send) -> None:
         if isinstance(effect.body, SyncGroupRequest) and effect.body.assignments:
             self._note_round(process, effect.body)
-        if isinstance(effect.body, LeaveGroupRequest) or self.broker_up:
+        if self.broker_up and not process.cut:
             self._later(self.latencies.network_ms, lambda: self._receive(process, effect))
         else:
             self._soon(process, Answered(effect.number, DISCONNECTED))
 
     def _receive(self, process: Process, effect: Send) -> None:
-        if not self.broker_up:
+        if not self.broker_up or process.cut:
             self._soon(process, Answered(effect.number, DISCONNECTED))
             return
         self._answer(self.broker.receive(process.name, process.number, effect.number, effect.body, self.now_ms))
@@ -389,7 +436,7 @@ class Cluster:
     def _answer(self, answers: list[Answering]) -> None:
         for asked, response in answers:
             process = self.processes[asked.worker]
-            if process.number == asked.process:
+            if process.number == asked.process and not process.cut:
                 self._soon(process, Answered(asked.number, response))
         self._watch_broker()
 
@@ -440,8 +487,11 @@ class Cluster:
 
     def _write(self, counts: dict[str, int], change: ConfigChange) -> None:
         self.topic = ConfigSnapshot(self.topic.offset + 1, tuple(sorted(counts.items())))
+        if change.what is Change.TASKS:
+            self.configured_ms[change.connector] = self.now_ms
         for process in self._living():
-            self._soon(process, ConfigTopicAdvanced(self.topic, (change,)))
+            if process.name not in self.unreadable:
+                self._soon(process, ConfigTopicAdvanced(self.topic, (change,)))
 
     def _publish(self, connector: str) -> None:
         """The instance of a connector has told how many tasks it wants."""

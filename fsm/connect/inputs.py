@@ -82,8 +82,16 @@ class ReadToEnd:
     snapshot: ConfigSnapshot
 
 
+@dataclass(frozen=True, slots=True)
+class RestartRequested:
+    """The user asks for these units to be restarted, wherever they are; every worker hears it."""
+
+    units: Units
+
+
 WorkerInput = (
     Start
+    | RestartRequested
     | Stop
     | Answered
     | UnitsStopped
@@ -151,6 +159,13 @@ class RestartConnector:
 
 
 @dataclass(frozen=True, slots=True)
+class RestartUnits:
+    """Stop these units and start them again."""
+
+    units: Units
+
+
+@dataclass(frozen=True, slots=True)
 class ApplyTargetState:
     """Hand the state the user wants to what runs of the connector here."""
 
@@ -182,6 +197,7 @@ WorkerEffect = (
     | StartUnits
     | FlushStatuses
     | RestartConnector
+    | RestartUnits
     | ApplyTargetState
     | HerderEnded
     | Taken

@@ -23,6 +23,8 @@ from fsm.connect.inputs import (
     Change,
     ConfigTopicAdvanced,
     ReadToEnd,
+    RestartRequested,
+    RestartUnits,
     Start,
     Stop,
     UnitsStarted,
@@ -32,6 +34,7 @@ from fsm.connect.inputs import (
 )
 from fsm.connect.orders import decide, send
 from fsm.connect.state import Run, Worker
+from fsm.connect.units import Units
 from fsm.errors import LocalProtocolError
 from fsm.kafka.classic_messages import HeartbeatRequest
 from fsm.member.inputs import CoordinatorFound, CoordinatorLost, Tick
@@ -160,6 +163,17 @@ def _read_to_end(run: Run, given: ReadToEnd) -> None:
         decide(run, E.CAUGHT_UP_MISMATCH)
 
 
+def _restart_requested(run: Run, given: RestartRequested) -> None:
+    """No step of the table: only what is held here is restarted here, and only while nothing else is under way."""
+    units = _mine(run, given.units)
+    if units and run.worker.state in SETTLED:
+        run.effects.append(RestartUnits(units))
+
+
+def _mine(run: Run, units: Units) -> Units:
+    return tuple(unit for unit in units if unit in run.worker.holds)
+
+
 def _tick(run: Run, _: Tick) -> None:
     """Nothing but that time has passed."""
 
@@ -172,6 +186,7 @@ HANDLERS: Mapping[type[Any], Callable[[Run, Any], None]] = {
     UnitsStarted: _units_started,
     ConfigTopicAdvanced: _config_advanced,
     ReadToEnd: _read_to_end,
+    RestartRequested: _restart_requested,
     CoordinatorFound: _coordinator_found,
     CoordinatorLost: _coordinator_lost,
     Tick: _tick,
