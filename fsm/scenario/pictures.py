@@ -1,4 +1,4 @@
-"""Runs of conversations as sequence diagrams: both threads of a consumer, the queues between them, the coordinator.
+"""Runs as sequence diagrams: both threads of a consumer, the queues between them, members, the coordinator.
 
 `PICTURES` come with the package: each is a scenario beside this module, drawn again and compared by `fsm draw`.
 """
@@ -40,11 +40,12 @@ def diagram(replay: Replay) -> Diagram:
     parts = tuple(
         Part(step.note or step.title.strip(), step.arrows) for step in noted or replay.steps if step.note or step.arrows
     )
-    used = {lane for part in parts for arrow in part.arrows for lane in (arrow.source, arrow.target)}
-    if not used:
-        raise InputError("nothing to draw", replay.file, "pictures are drawn of conversations")
-    lanes = tuple(lane for lane in LANES if lane in used)
-    return Diagram(replay.title, lanes, parts, QUEUES & used)
+    told = dict.fromkeys(lane for part in parts for arrow in part.arrows for lane in (arrow.source, arrow.target))
+    if not told:
+        raise InputError("nothing to draw", replay.file, "pictures are drawn of conversations and requests")
+    members = (lane for lane in told if lane != COORDINATOR)
+    lanes = tuple(lane for lane in dict.fromkeys((*LANES[:-1], *members, COORDINATOR)) if lane in told)
+    return Diagram(replay.title, lanes, parts, QUEUES & told.keys())
 
 
 def shipped_pictures() -> Iterator[tuple[str, bytes]]:

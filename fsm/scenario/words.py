@@ -88,6 +88,16 @@ def texts(node: Node) -> tuple[str, ...]:
     return tuple(item.text() for item in node.items())
 
 
+def one_line(node: Node) -> str:
+    """What a node says, on one line."""
+    if isinstance(node.value, str):
+        return node.value
+    if isinstance(node.value, list):
+        return listed(map(one_line, node.value))
+    pairs = (f"{name}: {one_line(value)}" for name, (_, value) in node.value.items())
+    return "{" + ", ".join(pairs) + "}"
+
+
 # What was sent.
 
 

@@ -11,6 +11,7 @@ from fsm.cli import main
 
 FOLDER = Path(__file__).parents[1] / "scenarios"
 CONVERSATION = FOLDER / "conversation.yaml"
+MIGRATION = Path(__file__).parents[1] / "cases" / "seed_migration.yaml"
 ROUNDS = Path(__file__).parents[1] / "cases" / "seed_connect.yaml"
 
 
@@ -154,6 +155,21 @@ def test_kinds_say_how_they_are_written(capsys: pytest.CaptureFixture[str]) -> N
         "== requests ==",
     ]
     assert "\n    - wait: 5000\n" in out
+
+
+def test_replay_draws_requests(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A lane for each member by its name, the coordinator last; answers are dashed, the group's states are told."""
+    assert run(capsys, "replay", FOLDER / "classic_group.yaml", "--quiet", "--picture", tmp_path / "a.mmd")[0] == 0
+    lines = (tmp_path / "a.mmd").read_text().splitlines()
+    assert lines[4:7] == ["    participant L0 as A", "    participant L1 as B", "    participant L2 as coordinator"]
+    assert "    Note over L2: state CompletingRebalance 2" in lines
+    assert "    L2-->>L1: member_id=B, generation_id=2, protocol_name=range, leader=A, members=[]" in lines
+
+
+def test_rounds_have_no_picture(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """What tells of nobody who tells anybody anything cannot be drawn, and says so."""
+    status, _, err = run(capsys, "replay", MIGRATION, "--picture", tmp_path / "a.svg")
+    assert (status, "nothing to draw; pictures are drawn of conversations and requests" in err) == (2, True)
 
 
 # fsm dialects

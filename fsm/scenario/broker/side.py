@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,11 +24,13 @@ from fsm.coordinator.messages import Answer, Request
 from fsm.coordinator.records import Record
 from fsm.coordinator.step import Step
 from fsm.nodes import Node
+from fsm.render.sequence import Arrow, Look
 from fsm.scenario.broker.bodies import APIS, Sender
 from fsm.scenario.broker.shown import Names, answer_fields, group_fields, record_names
+from fsm.scenario.record import COORDINATOR
 from fsm.scenario.rest import TURNS_IN_ALL, Restless
 from fsm.scenario.steps import NOTHING
-from fsm.scenario.words import listed
+from fsm.scenario.words import listed, one_line
 
 STARTED_MS = 1_700_000_000_000
 """When scenarios begin: instants of a broker are never near 0, which means unknown."""
@@ -64,6 +66,9 @@ class GroupSide:
     """Fields of the answer to the request of this step."""
     others: list[str] = field(default_factory=list)
     """Answers to requests of earlier steps."""
+    arrows: list[Arrow] = field(default_factory=list)
+    shown_state: str = ""
+    """The group's state, as a picture shows it last."""
 
     def topics_are(self, topics: Mapping[str, int]) -> None:
         """The broker has exactly these topics, with so many partitions; fewer than before make it another topic."""
@@ -84,6 +89,8 @@ class GroupSide:
         """A member sends a request."""
         self.requests += 1
         self.asked[self.requests] = (name, api)
+        said = ", ".join(f"{key}={one_line(node)}" for key, node in given.items())
+        self.arrows.append(Arrow(name, COORDINATOR, f"{api}({said})"))
         makes_own = api == "ConsumerGroupHeartbeat" and Choice.CLIENT_MAKES_MEMBER_ID in self.dialect
         if makes_own:
             self.ids.setdefault(name, name)
@@ -130,25 +137,34 @@ class GroupSide:
         if answer.body.get("error_code") is None:
             self.epochs[name] = _epoch(answer.body, self.epochs.get(name, 0))
         fields = dict(answer_fields(answer.body, self._names()))
+        told = ", ".join(f"{key}={value}" for key, value in fields.items() if value != NOTHING)
+        self.arrows.append(Arrow(COORDINATOR, name, told or "answered", Look.TAKE))
         if answer.token == self.requests:
             self.own = fields
         else:
-            told = ", ".join(f"{key}={value}" for key, value in fields.items() if value != NOTHING)
             self.others.append(f"{name}: {api}({told})")
 
     def _names(self) -> Names:
         return Names(self.ids, self.topic_names)
 
-    def take(self) -> tuple[dict[str, str], tuple[str, ...]]:
-        """Fields and lines of the step that is over."""
+    def take(self) -> tuple[dict[str, str], tuple[str, ...], tuple[Arrow, ...]]:
+        """Fields, lines and arrows of the step that is over."""
         group = group_fields(self.state.groups.get(self.group_id), self._names(), self.dialect)
         seen = {f"answer {key}": value for key, value in self.own.items()}
         seen |= {**group, "other_answers": listed(self.others), "records": record_names(self.records)}
         lines = [*self._answer_lines(), *_group_lines(group)]
         if self.records:
             lines.append(f"records {record_names(self.records)}")
-        self.own, self.others, self.records = {}, [], []
-        return seen, tuple(lines)
+        arrows = (*self.arrows, *self._new_state(group))
+        self.own, self.others, self.records, self.arrows = {}, [], [], []
+        return seen, tuple(lines), arrows
+
+    def _new_state(self, group: Mapping[str, str]) -> Iterator[Arrow]:
+        number = group.get("group epoch", group.get("group generation", ""))
+        state = f"{group.get('group state', '')} {number}".strip()
+        if state != self.shown_state:
+            self.shown_state = state
+            yield Arrow(COORDINATOR, COORDINATOR, state, Look.STATE)
 
     def _answer_lines(self) -> list[str]:
         own = ", ".join(f"{key}={value}" for key, value in self.own.items() if value != NOTHING)

@@ -20,7 +20,7 @@ from fsm.nodes import Node
 from fsm.scenario.connect_rounds import MODES, Group, units
 from fsm.scenario.shape import EACH, Checked, Maybe, read
 from fsm.scenario.steps import NOTHING, Expected, Replay, Step
-from fsm.scenario.words import listed
+from fsm.scenario.words import listed, one_line
 
 NAME = "Connect cases"
 
@@ -112,15 +112,7 @@ def _group(setup: Mapping[str, Any]) -> Group:
 
 
 def _told(stimulus: Node) -> str:
-    return ", ".join(f"{name}: {_one_line(value)}" for name, (_, value) in stimulus.mapping().items() if name != "ms")
-
-
-def _one_line(node: Node) -> str:
-    if isinstance(node.value, str):
-        return node.value
-    if isinstance(node.value, list):
-        return listed(map(_one_line, node.value))
-    return ", ".join(f"{name} {_one_line(value)}" for name, (_, value) in node.value.items())
+    return ", ".join(f"{name}: {one_line(value)}" for name, (_, value) in stimulus.mapping().items() if name != "ms")
 
 
 def _lines(outcome: Outcome) -> Iterator[str]:

@@ -105,17 +105,7 @@ def _check_verb(name: str, where: str) -> None:
 
 
 def _told(value: Node) -> str:
-    return "" if value.is_null else f" {one_line(value)}"
-
-
-def one_line(node: Node) -> str:
-    """What a node says, on one line."""
-    if isinstance(node.value, str):
-        return node.value
-    if isinstance(node.value, list):
-        return words.listed(map(one_line, node.value))
-    pairs = (f"{name}: {one_line(value)}" for name, (_, value) in node.value.items())
-    return "{" + ", ".join(pairs) + "}"
+    return "" if value.is_null else f" {words.one_line(value)}"
 
 
 def _do(side: Side, verb: str, value: Node, where: str) -> str | None:

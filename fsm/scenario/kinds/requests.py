@@ -32,9 +32,8 @@ from fsm.nodes import Node, nearest
 from fsm.scenario.broker.bodies import APIS
 from fsm.scenario.broker.shown import ANSWER_FIELDS, GROUP_FIELDS, MEMBER_FIELDS
 from fsm.scenario.broker.side import GroupSide
-from fsm.scenario.kinds.conversation import one_line
 from fsm.scenario.steps import NOTHING, Expected, Replay, Step
-from fsm.scenario.words import listed, named, partitions_of, texts
+from fsm.scenario.words import listed, named, one_line, partitions_of, texts
 
 NAME = "requests"
 _KEYS = ("requests", "dialect", "config", "topics", "group", "steps")
@@ -109,14 +108,14 @@ def _step(side: GroupSide, item: Node) -> Step:
         raise
     except FsmError as problem:
         raise InputError(str(problem), item.where) from None
-    seen, lines = side.take()
+    seen, lines, arrows = side.take()
     expected = tuple(_expected(given["expect"], seen)) if "expect" in given else ()
     sender = f"{given['from'].text()} sends " if "from" in given else ""
     told = "" if given[verb].is_null else f" {one_line(given[verb])}"
     note = given["note"].text() if "note" in given else ""
     before = (f"# {note}",) if note else ()
     title = f"{begun_ms:>6} ms  {sender}{verb}{told}"
-    return Step(title, item.where, seen, expected, (*before, *lines), note=note)
+    return Step(title, item.where, seen, expected, (*before, *lines), arrows, note)
 
 
 def _do(side: GroupSide, verb: str, given: Mapping[str, Node], where: str) -> None:
