@@ -6,7 +6,7 @@ map: the copy costs a few nanoseconds per entry, which is less than a tree of th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from typing import Any, TypeVar
 
 K = TypeVar("K")
@@ -53,6 +53,22 @@ class FrozenMap(Mapping[K, V]):
 
     def __repr__(self) -> str:
         return f"FrozenMap({self._entries!r})"
+
+    def copied(self) -> dict[K, V]:
+        """A dict of one's own; faster than `dict` of any other mapping."""
+        return self._entries.copy()
+
+    def items(self) -> ItemsView[K, V]:
+        """Keys with their values."""
+        return self._entries.items()
+
+    def values(self) -> ValuesView[V]:
+        """The values."""
+        return self._entries.values()
+
+    def keys(self) -> KeysView[K]:
+        """The keys."""
+        return self._entries.keys()
 
     def set(self, key: K, value: V) -> FrozenMap[K, V]:
         """With this value for the key, which keeps its place if it has one; itself where that is so already."""

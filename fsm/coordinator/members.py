@@ -88,7 +88,7 @@ def _counted(counts: Counts[Name], lost: Iterable[Name], gained: Iterable[Name])
     lost, gained = tuple(lost), tuple(gained)
     if lost == gained:
         return counts
-    found = dict(counts)
+    found = counts.copied()
     for name in lost:
         found[name] -= 1
         if not found[name]:
@@ -246,7 +246,7 @@ def _registered(
     after = dict.fromkeys(new.current.held, new.epoch) if new else {}
     if before == after:
         return holders
-    found = {**holders}
+    found = holders.copied()
     for partition, epoch in before.items():
         if found.get(partition) == epoch:
             del found[partition]

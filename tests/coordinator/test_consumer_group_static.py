@@ -115,3 +115,20 @@ def test_a_known_instance_id_is_exempt_from_the_size_limit(release: str, error: 
     scene.join("s1", "foo", instance_id="i1")
     scene.beat("s1", -2, instance_id="i1")
     assert scene.join("s2", "foo", instance_id="i1")["error_code"] == error
+
+
+def test_an_instance_id_taken_while_behind_strands_partitions() -> None:
+    """The target of a static member is looked up by its instance id, which is unknown in the request that brings it.
+
+    So the member settles with nothing, and as a settled one it never asks again: what its target has stays unheld until
+    the next target. Kafka 4.4 does the same.
+    """
+    scene = Scene()
+    scene.join("m1", "foo")
+    scene.join("m2", "foo")
+    scene.join("m2", "foo", instance_id="i2")
+    scene.beat("m1", 2)
+    scene.beat("m1", 2, owned={"foo": [0]})
+    scene.beat("m2", 3, instance_id="i2", owned={})
+    described = scene.described["members"]["m2"]
+    assert (scene.described["state"], described["target"], described["assigned"]) == ("Stable", {"foo": [1]}, {})

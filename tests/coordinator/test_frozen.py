@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fsm.coordinator.frozen import FrozenMap, freeze, thaw
+from fsm.coordinator.frozen import FrozenMap, freeze, taken, thaw
 
 
 def test_a_change_is_another_map() -> None:
@@ -44,3 +44,12 @@ def test_nested_values_freeze_and_thaw() -> None:
     assert hash(frozen) == hash(freeze(given))
     assert frozen["topics"][0]["partitions"] == (0, 1)
     assert thaw(frozen) == given
+
+
+def test_a_copy_is_ones_own() -> None:
+    """A dict made from a map may be changed, and be made a map again without another copy."""
+    one = FrozenMap({"a": 1})
+    mine = one.copied()
+    mine["b"] = 2
+    assert dict(one) == {"a": 1}
+    assert taken(mine) == FrozenMap({"a": 1, "b": 2})
