@@ -124,6 +124,8 @@ class Walk:
     happened: tuple[Happened, ...] = ()
     """What our tables decided in the last step, also in one that differs."""
     slack_ms: int = SLACK_MS
+    before: Image | None = None
+    """The topics as they were, in a step that changes them."""
     under_way: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     """Answers given in earlier steps that the recorder had not seen when it wrote those down."""
 
@@ -180,6 +182,8 @@ class Walk:
         self.early_or_late += not run.is_natural
 
     def _admin(self, admin: Admin | None) -> None:
+        """The topics as they are from now on."""
+        self.before = None
         if admin is None:
             return
         topics = self.context.image.topics
@@ -187,9 +191,18 @@ class Walk:
             topics = topics.without(admin.topic)
         else:
             topics = topics.set(admin.topic, Topic(admin.topic_id, admin.partitions))
-        before = self.context
-        self.context = replace(before, image=Image(topics, before.image.version + 1))
-        self.state = image_changed(self.state, before.image, self.context)
+        self.before = self.context.image
+        self.context = replace(self.context, image=Image(topics, self.before.version + 1))
+
+    def _starts(self, context: Context, until_ms: int) -> Iterator[Run]:
+        """Where a step begins; a change of topics may be known before or after timers that fire at that time."""
+        start = Run(self.state, is_natural=context.config == self.context.config)
+        if self.before is None:
+            yield start
+            return
+        earlier = self._timers(start, replace(context, image=self.before), until_ms)
+        for run in (start, *earlier):
+            yield run._replace(state=image_changed(run.state, self.before, self.context))
 
     def _sights(
         self, recorded: RecordedStep, until_ms: int, answer: Mapping[str, Any] | None, ties: Ties
@@ -205,11 +218,11 @@ class Walk:
     ) -> Iterator[Run]:
         """Ways the step may have gone, the one that follows from the clock alone first."""
         for context in self._contexts(ties):
-            is_natural = context.config == self.context.config
-            start = Run(self.state, is_natural=is_natural)
             if recorded.request is None:
-                yield from self._background(start, context, until_ms)
+                for start in self._starts(context, until_ms):
+                    yield from self._background(start, context, until_ms)
                 continue
+            start = Run(self.state, is_natural=context.config == self.context.config)
             request = asked(recorded.n, recorded.request, answer, self._newcomers(recorded))
             now_ms = STARTED_MS + handled_ms(recorded)
             for before in self._background(start, context, handled_ms(recorded)):
