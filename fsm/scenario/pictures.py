@@ -23,23 +23,20 @@ PICTURES = ("reconciliation-threads",)
 """Scenarios of this package whose pictures come with it."""
 
 
-def picture(replay: Replay, suffix: str) -> str:
-    """The run as a diagram in the form of the suffix.
+def picture(replay: Replay, suffix: str, *, noted: bool = False) -> str:
+    """The run as a diagram in the form of the suffix; with `noted`, those steps of it that have a note.
 
-    Steps with a note are drawn, under their notes; all of them where none has one. Raises `InputError` for an unknown
-    suffix, and for a run in which nobody told anybody anything.
+    Raises `InputError` for an unknown suffix, and for a run in which nobody told anybody anything.
     """
     if suffix not in FORMS:
         raise InputError(f"no form of picture {suffix!r}", remedy="name it FILE.svg or FILE.mmd")
-    return FORMS[suffix](diagram(replay))
+    return FORMS[suffix](diagram(replay, noted=noted))
 
 
-def diagram(replay: Replay) -> Diagram:
+def diagram(replay: Replay, *, noted: bool = False) -> Diagram:
     """What `picture` draws; lanes in which nothing happens are left out."""
-    noted = [step for step in replay.steps if step.note]
-    parts = tuple(
-        Part(step.note or step.title.strip(), step.arrows) for step in noted or replay.steps if step.note or step.arrows
-    )
+    steps = [step for step in replay.steps if step.note or (step.arrows and not noted)]
+    parts = tuple(Part(step.note or step.title.strip(), step.arrows) for step in steps)
     told = dict.fromkeys(lane for part in parts for arrow in part.arrows for lane in (arrow.source, arrow.target))
     if not told:
         raise InputError("nothing to draw", replay.file, "pictures are drawn of conversations and requests")
@@ -54,4 +51,4 @@ def shipped_pictures() -> Iterator[tuple[str, bytes]]:
         text = (files(__package__) / f"{name}.yaml").read_text(encoding="utf-8")
         (run,) = replayed(yaml_node(text, f"{name}.yaml", ROLE), f"{name}.yaml")
         for suffix in FORMS:
-            yield f"{name}{suffix}", picture(run, suffix).encode()
+            yield f"{name}{suffix}", picture(run, suffix, noted=True).encode()

@@ -137,7 +137,7 @@ class GroupSide:
         if answer.body.get("error_code") is None:
             self.epochs[name] = _epoch(answer.body, self.epochs.get(name, 0))
         fields = dict(answer_fields(answer.body, self._names()))
-        told = ", ".join(f"{key}={value}" for key, value in fields.items() if value != NOTHING)
+        told = ", ".join(f"{key}={value}" for key, value in fields.items() if value not in (NOTHING, ""))
         self.arrows.append(Arrow(COORDINATOR, name, told or "answered", Look.TAKE))
         if answer.token == self.requests:
             self.own = fields
@@ -167,7 +167,7 @@ class GroupSide:
             yield Arrow(COORDINATOR, COORDINATOR, state, Look.STATE)
 
     def _answer_lines(self) -> list[str]:
-        own = ", ".join(f"{key}={value}" for key, value in self.own.items() if value != NOTHING)
+        own = ", ".join(f"{key}={value}" for key, value in self.own.items() if value not in (NOTHING, ""))
         return [*([f"answered {own}"] if self.own else []), *(f"answered {other}" for other in self.others)]
 
 
