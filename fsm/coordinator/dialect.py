@@ -222,7 +222,7 @@ class Choice(Enum):
         "F20",
         "4.0.2 4.1.1 4.2.0",
         "KAFKA-19546",
-        "a downgrade by replacement rebalances the classic group if the request bumped the group epoch",
+        "a downgrade by replacement rebalances the classic group if the joiner changed the subscription",
         "it never does",
         "4.3.0",
     )
@@ -231,7 +231,7 @@ class Choice(Enum):
         "4.3.0",
         "KAFKA-20273",
         "a downgrade by replacement rebalances the classic group if the target epoch is behind the group epoch",
-        "whether the request bumped decides, or nothing",
+        "whether the joiner changed the subscription decides, or nothing",
     )
     UPGRADE_ACCEPTS_EMPTY_ASSIGNMENT = (
         "F21",

@@ -25,7 +25,7 @@ from fsm.coordinator.members import GroupMember
 from fsm.coordinator.membership import check_size, holder_of, joining_member, replace_static, static_member
 from fsm.coordinator.messages import Answer, Refused, Request
 from fsm.coordinator.migration import Group
-from fsm.coordinator.progress import change_of, progress
+from fsm.coordinator.progress import change_of, progress, will_rebalance
 from fsm.coordinator.records import ClassicMember
 from fsm.coordinator.step import Step
 from fsm.errors import RemoteProtocolError
@@ -33,6 +33,12 @@ from fsm.kafka.consumer_protocol import PROTOCOL_TYPE, Subscription
 from fsm.kafka.error_codes import ErrorCode
 from fsm.tables.classic_group import Event as ClassicEvent
 from fsm.tables.consumer_group_member import Event
+
+DOWNGRADE = {True: ClassicEvent.DOWNGRADED_BY_REPLACEMENT_STALE, False: ClassicEvent.DOWNGRADED_BY_REPLACEMENT}
+"""By whether the classic group begins with a rebalance."""
+
+COMPUTE_NOTHING = {Choice.REPLACEMENT_REBALANCES_IF_BUMPED, Choice.REPLACEMENT_REBALANCES_IF_STALE}
+"""Where neither is in the dialect, a replacement goes all the way of a join before it ends the group."""
 
 
 def join(group: ConsumerGroup, request: Request, context: Context, *, topics_added_version: int) -> Step[Group]:
@@ -65,13 +71,14 @@ def _joined(
     after = _updated(before, joiner, subscription, context)
     is_new = before.member_id not in draft.group.members
     change = change_of(draft, before, after, is_new=is_new)
-    ends = replaced is not None and Choice.REPLACEMENT_REBALANCES_IF_STALE in context.dialect
+    ends = replaced is not None and not COMPUTE_NOTHING.isdisjoint(context.dialect.choices)
     owned = by_id(subscription.owned_partitions, context.image)
     member = progress(draft, change, owned, topics_added_version=topics_added_version, ends_group=ends)
     body = answers.joined_mixed(member.member_id, member.epoch, joiner.protocols[0].name)
     answer = Answer(request.token, body)
     if replaced is not None:
-        step = migration.downgraded_by_replacement(draft, member, replaced, _downgrade(draft))
+        rebalances = will_rebalance(draft, change, draft.group.epoch)
+        step = migration.downgraded_by_replacement(draft, member, replaced, DOWNGRADE[rebalances])
         return step._replace(answers=(*step.answers, answer))
     draft.on_member(member.current.state, Event.CLASSIC_JOIN_STORED, member)
     done = draft.done((answer,))
@@ -151,13 +158,3 @@ def _replaced(group: ConsumerGroup, joiner: ClassicGroupMember, context: Context
     if holder is None or holder.is_classic or group.members.classic != len(group.members) - 1:
         return None
     return holder.member_id if migration.may_downgrade(len(group.members), context) else None
-
-
-def _downgrade(draft: Draft) -> ClassicEvent:
-    """Whether the classic group begins with a rebalance."""
-    group, dialect = draft.group, draft.context.dialect
-    if Choice.REPLACEMENT_REBALANCES_IF_STALE in dialect:
-        stale = draft.stored.target_epoch < group.epoch
-    else:
-        stale = Choice.REPLACEMENT_REBALANCES_IF_BUMPED in dialect and group.epoch > draft.stored.epoch
-    return ClassicEvent.DOWNGRADED_BY_REPLACEMENT_STALE if stale else ClassicEvent.DOWNGRADED_BY_REPLACEMENT

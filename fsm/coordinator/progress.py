@@ -78,7 +78,8 @@ def progress(
 ) -> GroupMember:
     """The member afterwards, with the draft worked through up to it.
 
-    A request that `ends_group` as a consumer group computes no target, and reconciles only towards a current one.
+    A request that `ends_group` as a consumer group computes no target, and leaves its member to the rebalance that
+    the classic group begins with, if it does.
 
     Raises `Refused` where the assignor fails, or the member cannot be trusted with what it reports.
     """
@@ -88,8 +89,8 @@ def progress(
     group_epoch = draft.group.epoch + bumps
     if not ends_group:
         _compute_target(draft, change, group_epoch)
-    is_stale = ends_group and draft.stored.target_epoch < group_epoch
-    decision = None if is_stale else _reconciled(draft, change, owned, group_epoch)
+    skips = ends_group and will_rebalance(draft, change, group_epoch)
+    decision = None if skips else _reconciled(draft, change, owned, group_epoch)
     member = change.after
     if decision is not None and decision.member is not member.current:
         member = replace(member, current=decision.member)
@@ -98,6 +99,14 @@ def progress(
         draft.resolution = subscriptions.resolution(draft, member.member_id)
     _obey(draft, change, decision, member, bumps=bumps, starts_resolution=starts_resolution)
     return member
+
+
+def will_rebalance(draft: Draft, change: Change, group_epoch: int) -> bool:
+    """Whether the classic group that a replacement makes of this group begins with a rebalance (F20)."""
+    dialect = draft.context.dialect
+    if Choice.REPLACEMENT_REBALANCES_IF_STALE in dialect:
+        return draft.stored.target_epoch < group_epoch
+    return Choice.REPLACEMENT_REBALANCES_IF_BUMPED in dialect and change.subscription
 
 
 def _bumps(draft: Draft, change: Change) -> bool:
