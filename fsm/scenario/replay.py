@@ -61,7 +61,12 @@ def replay(path: Path, dialect: str | None = None) -> tuple[Replay, ...]:
 
 def replayed(document: Node, file: str, dialect: str | None = None) -> tuple[Replay, ...]:
     """The same for a document that was read already."""
-    return tuple(_kind(document).replay(document, file, dialect))
+    try:
+        return tuple(_kind(document).replay(document, file, dialect))
+    except InputError as problem:
+        if problem.where:
+            raise
+        raise InputError(problem.what, file, problem.remedy) from None  # a dialect is wrong for some file
 
 
 def compared(path: Path, dialect: str | None = None, against: str | None = None) -> Iterator[Comparison]:

@@ -106,7 +106,7 @@ def test_replay_json_has_the_differences(capsys: pytest.CaptureFixture[str]) -> 
         ([str(FOLDER)], "cannot be read: Is a directory; give a scenario's file"),
         ([str(CONVERSATION), "--dialect", "3.9"], "unknown dialect '3.9'; one of 4.0.0, "),
         ([str(CONVERSATION), "--against", "shipped"], "unknown dialect 'shipped'; one of 4.0.0, "),
-        ([str(ROUNDS), "--dialect", "4.4"], "no profile '4.4' of Connect; choose from shipped, document"),
+        ([str(ROUNDS), "--dialect", "4.4"], f"{ROUNDS}: no profile '4.4' of Connect; choose from shipped, document"),
         ([str(ROUNDS), "--picture", "x.svg"], "x.svg: 5 scenarios; --picture draws one"),
         ([str(CONVERSATION), "--picture", "x.gif"], "no form of picture '.gif'; name it FILE.svg or FILE.mmd"),
         ([], "the following arguments are required: SCENARIO; see fsm replay --help"),

@@ -154,7 +154,7 @@ def test_heartbeat_at_another_epoch_is_a_difference() -> None:
     ("text", "dialect", "said"),
     [
         (START, "4.4", "story.yaml:1: no shipped_trace to be run by a release; --dialect document"),
-        (START, "3.9", "no coordinator dialect '3.9'; one of s24, 4.0.0, "),
+        (START, "3.9", "story.yaml: no coordinator dialect '3.9'; one of s24, 4.0.0, "),
         (META, None, "story.yaml:1: the key 'steps' is missing"),
         (META + "steps: []\n", None, "story.yaml:2: no steps; "),
         (START.replace("event: initial", "event: leave"), None, "story.yaml:3: does not begin with a classic group "),
