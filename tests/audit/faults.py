@@ -311,8 +311,10 @@ def revoke_dropped(scene: Scene) -> Fault:
 
 
 def _revokes(scene: Scene, spot: Spot) -> bool:
+    """True for a callback that was owed: a client without listener prints it at its close only, or not at all."""
     record = scene[spot].record(Kind.REVOKE_BEGIN)
-    return record is not None and (bool(record.partitions) or not record.detail.startswith("0 "))
+    has_listener = any(x.record(Kind.ASSIGN_BEGIN) for x in scene.files[spot.file][: spot.at])
+    return record is not None and has_listener and (bool(record.partitions) or not record.detail.startswith("0 "))
 
 
 def _gone_without(scene: Scene, spot: Spot) -> int:
@@ -552,7 +554,9 @@ def poll_expired(scene: Scene) -> Fault:
         line = java_line(scene, spot.file, ts_ms, "ConsumerCoordinator", f"consumer poll timeout has expired. {why}")
     scene.insert(spot, line)
     expected = (FindingKind.LATE_LEAVE, *ILLEGAL) if family == RDKAFKA else ILLEGAL
-    rest = scene.files[spot.file][spot.at + 1 :]
+    rest = [x for x in scene.files[spot.file][spot.at + 1 :] if x.records]
+    if not rest:  # after its last word nobody knows what it did
+        raise NoPlace
     return Fault(spot.file, "a poll timeout without a leave", expected, ts_ms, rest[-1].ts_ms)
 
 
