@@ -2,12 +2,11 @@
 
 A Java map of at most a few entries per bucket is walked bucket by bucket, and in a bucket in the order of insertion.
 So the order follows from the hash codes of the keys and the size of the table. The coordinator keeps its state in maps
-of its own kind, whose tables start at two slots, and copies them into Java's. Not imitated: buckets that Java turns
-into trees (eight keys or more).
+of its own kind, whose tables start at two slots and whose slots are walked from the last key to the first, and copies
+them into Java's. Not imitated: buckets that Java turns into trees (eight keys or more).
 
 Source: `java.util.HashMap`, `String.hashCode`; `Uuid`, `BaseHashTable` of apache/kafka. With these orders the assignors
-give the recorded target in 3,984 of 3,995 computations of recorded walks of Kafka 4.0.0 to 4.4.0; in those of the other
-11 that were looked at, keys of one bucket came in another order.
+give the recorded target in all but 4 of some 4,000 computations in 416 recorded walks of Kafka 4.0.0 to 4.4.0.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from classic_scene import ClassicScene, assignment, subscribed
 
@@ -329,3 +331,31 @@ def test_weak_spot_5_classic_members_among_themselves_strand_partitions(
         scene.fetch(classic)
     assert scene.fetch(classic) == {"foo": partitions}
     assert scene.described["state"] == ("Assigning" if told is None else "Stable")
+
+
+def test_who_joins_inside_the_interval_waits_for_the_next_target() -> None:
+    """Its generation is the old target's, with nothing assigned; Heartbeats say nothing until somebody computes."""
+    scene = ClassicScene(group_consumer_assignment_interval_ms=1_000)
+    scene.join("m1", "foo")
+    answer = scene.mix("c")
+    assert (answer["generation_id"], scene.group.epoch, scene.group.target_epoch) == (2, 3, 2)
+    assert (scene.fetch("c"), scene.beat_of("c")) == ({}, None)
+    scene.wait(999)
+    scene.ack("m1")
+    assert scene.beat_of("c") is None
+    scene.wait(1)
+    assert scene.beat_of("c") is None
+    scene.ack("m1")
+    assert (scene.group.target_epoch, scene.beat_of("c")) == (3, "rebalance_in_progress")
+
+
+def test_a_clock_that_goes_back_keeps_the_target() -> None:
+    """W7: the next target waits for the time of the last one; without an interval it does not."""
+    scene = ClassicScene(group_consumer_assignment_interval_ms=1_000)
+    scene.join("m1", "foo")
+    scene.context = replace(scene.context, now_ms=scene.context.now_ms - 60_000)
+    assert scene.mix("c")["generation_id"] == 2
+    instant = ClassicScene(group_consumer_assignment_interval_ms=0)
+    instant.join("m1", "foo")
+    instant.context = replace(instant.context, now_ms=instant.context.now_ms - 60_000)
+    assert instant.mix("c")["generation_id"] == 3
