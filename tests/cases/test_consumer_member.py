@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -15,16 +16,15 @@ import pytest
 
 from fsm.member.dialect import Choice, choices_of, custom
 
+HERE = str(Path(__file__).parent)
+
 
 @cache
 def sibling(name: str) -> ModuleType:
-    """A module beside this one; test modules are no package that could import it."""
-    spec = importlib.util.spec_from_file_location(f"cases_{name}", Path(__file__).parent / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    """A module beside this one; test modules are no package, so their folder is where to look."""
+    if HERE not in sys.path:
+        sys.path.append(HERE)
+    return importlib.import_module(name)
 
 
 TIMELINE, REPLAY = sibling("member_timeline"), sibling("member_replay")
@@ -64,11 +64,11 @@ def first(lines: list[Any], **wanted: Any) -> Any:
 @pytest.mark.parametrize(
     ("name", "choices", "field"),
     [
-        ("4.4.0/j14_regex/B", "4.3.1", "log"),
-        ("4.4.0/j31_nolistener/B", "4.2.0", "log"),
-        ("4.4.0/j07_maxpoll/B", "4.2.1", "log"),
-        ("4.0.0/j07_maxpoll/B", "4.4.0", "log"),
-        ("4.0.0/j24_commit_fail_revoke/A", "4.4.0", "log"),
+        ("4.4.0/j14_regex/B", "4.3.1", "transition"),
+        ("4.4.0/j31_nolistener/B", "4.2.0", "transition"),
+        ("4.4.0/j07_maxpoll/B", "4.2.1", "heartbeat member_epoch"),
+        ("4.0.0/j07_maxpoll/B", "4.4.0", "marked"),
+        ("4.0.0/j24_commit_fail_revoke/A", "4.4.0", "marked"),
     ],
 )
 def test_dialect_of_another_release_differs(files: Sequence[Any], name: str, choices: str, field: str) -> None:
@@ -90,7 +90,8 @@ def test_changed_epoch_of_a_heartbeat_is_found(files: Sequence[Any]) -> None:
     leave = next(line for line in lines if line.get("body", {}).get("member_epoch") == -1)
     leave["body"]["member_epoch"] = -2
     found = difference(lines)
-    assert "heartbeat member_epoch: -1 (recorded: -2)" in found.got
+    assert (found.field, found.expected, found.got) == ("heartbeat member_epoch", -2, -1)
+    assert str(found).startswith("j01_join_close/A at ")
 
 
 @pytest.mark.our_copies
@@ -99,7 +100,9 @@ def test_changed_partitions_of_a_callback_are_found(files: Sequence[Any]) -> Non
     lines = recording(files, "4.4.0/j02_second_joins/A")
     first(lines, app="revoke")["parts"].pop()
     found = difference(lines)
-    assert (found.field, found.t_ms) == ("app", 7644.1)
+    assert (found.field, found.t_ms, found.sought) == ("callback", 7644.1, "app: revoke")
+    method, told = found.got
+    assert (method, len(told) - len(found.expected[1])) == ("revoked", 1)
 
 
 @pytest.mark.our_copies
@@ -116,7 +119,8 @@ def test_missing_acknowledgement_is_found(files: Sequence[Any]) -> None:
     lines = recording(files, "4.4.0/j02_second_joins/A")
     ack = next(line for line in lines if line.get("body", {}).get("topic_partitions"))
     ack["body"]["topic_partitions"] = None
-    assert "heartbeat topic_partitions" in difference(lines).got
+    found = difference(lines)
+    assert (found.field, found.expected) == ("heartbeat topic_partitions", None)
 
 
 @pytest.mark.our_copies
@@ -146,6 +150,33 @@ def test_late_heartbeat_is_found(files: Sequence[Any]) -> None:
     at = lines[moved[0]]["t_ms"]
     held = [{"t_ms": at - 700, "driver": "sigstop"}, {"t_ms": at - 1, "driver": "sigcont"}]
     assert difference([*lines[: moved[0]], *held, *lines[moved[0] :]]) is None
+
+
+@pytest.mark.our_copies
+def test_heartbeat_that_waits_for_a_coordinator_is_explained(files: Sequence[Any]) -> None:
+    """One whose coordinator has to be found first may be as late as that takes; any other one may not."""
+    recorded = TIMELINE.timeline(recording(files, "4.4.0/j01_join_close/A"))
+    replay = REPLAY.Replay(recorded, TIMELINE.in_order)
+    found_ms = next(seen.t_ms for seen in replay.moves.lanes["response"] if seen.kind == "coordinator")
+    meanwhile = replay.begin()._replace(lateness=((found_ms + 10, 900.0),))
+    later = replay.begin()._replace(lateness=((found_ms + 2_000, 900.0),))
+    assert replay.late(meanwhile) is None
+    assert replay.late(later).got == "due 900 ms earlier"
+
+
+@pytest.mark.our_copies
+def test_response_that_nobody_read_is_explained_by_a_kill(files: Sequence[Any]) -> None:
+    """What came when the process was killed may never have been looked at; else it is a difference."""
+    lines = recording(files, "4.4.0/j01_join_close/A")
+    recorded = TIMELINE.timeline(lines)
+    replay = REPLAY.Replay(recorded, TIMELINE.in_order)
+    world = replay.begin()
+    for lane, seen in replay.moves.lanes.items():
+        for _ in range(len(seen) - (lane == "response")):
+            world = world.past(lane)
+    assert replay.left_over(world).field == "response"
+    replay.moves.recorded = replace(recorded, killed=True)
+    assert replay.left_over(world) is None
 
 
 @pytest.mark.our_copies
