@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from recordings import Scenario
 
+_ENTRY = re.compile(rb"^(?=\[20\d\d-|%\d\||\d{10}\.\d{3}\||20\d\d-\d\d-|\{\"@timestamp)", re.MULTILINE)
+"""Where an entry of a client begins, in any layout."""
 _CLIENT = re.compile(rb"(?<=[|\[])(\w+)(?=#consumer-\d)")
 """librdkafka's `client.id` where a line's header has it; the Java clients' ids contain the group."""
 
@@ -46,27 +48,20 @@ def mix(scenarios: Iterable[Scenario], lines: int) -> list[Scenario]:
     return chosen
 
 
-def write(chosen: Sequence[Scenario], copies: int, folder: Path) -> Fleet:
-    """The logs of each scenario, `copies` times, each in a folder of its own."""
+def write(chosen: Sequence[Scenario], copies: int, folder: Path, chatter: int = 0) -> Fleet:
+    """The logs of each scenario, `copies` times, each in a folder of its own.
+
+    With `chatter` so many lines of the application itself stand before each entry of its client, as in most services.
+    """
     files = lines = size = 0
     for number, scenario in enumerate(list(chosen) * copies):
         place = folder / f"{number:06}.{scenario.name}"
         place.mkdir(parents=True)
         for log in scenario.logs:
-            data = renamed(log.read_bytes(), scenario.folder.name, f"r{number}.")
+            data = among(renamed(log.read_bytes(), scenario.folder.name, f"r{number}."), chatter)
             (place / log.name).write_bytes(data)
             files, lines, size = files + 1, lines + data.count(b"\n"), size + len(data)
     return Fleet(folder, files, lines, size, len(chosen) * copies)
-
-
-def joined(fleet: Fleet, folder: Path) -> Path:
-    """All lines of a fleet in one file, log after log; gives the folder it is in."""
-    folder.mkdir(parents=True)
-    with (folder / "all.log").open("wb") as out:
-        for log in sorted(fleet.folder.rglob("*.log")):
-            data = log.read_bytes()
-            out.write(data if data.endswith(b"\n") else data + b"\n")
-    return folder
 
 
 def renamed(log: bytes, scenario: str, prefix: str) -> bytes:
@@ -77,3 +72,13 @@ def renamed(log: bytes, scenario: str, prefix: str) -> bytes:
     group = re.compile(rb"\b(g1|g-" + scenario.replace("_", "-").encode() + rb")\b")
     fresh = prefix.encode() + rb"\1"
     return _CLIENT.sub(fresh, group.sub(fresh, log))
+
+
+def among(log: bytes, chatter: int) -> bytes:
+    """The log with so many lines of an application, in Kafka's layout, before each of its entries."""
+    said = b"".join(
+        b"[2026-11-21 08:00:00,%03d] INFO Order %d was stored in %d ms (com.example.orders.OrderStore)\n"
+        % (n, n * 7919, n)
+        for n in range(1, chatter + 1)
+    )
+    return _ENTRY.sub(said, log) if chatter else log
