@@ -9,8 +9,8 @@ except for a task that outlives its graceful stop: that one runs until its clien
 topic calls for, until the connector is removed, scaled down or stopped. A new unit begins with an interval of no length
 that belongs to nobody, so that the time before its first start counts.
 
-`ConnectFold` also reports what one worker's log shows by itself: `task_zombie`, `config_lag`, `rebalance_storm`, and a
-herder that died.
+`ConnectFold` also reports what one worker's log shows by itself: `task_zombie`, `config_lag`, `rebalance_storm`, a
+herder that died, and steps that the table `connect-worker` does not have.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
+from fsm.audit.connect_path import Path
 from fsm.audit.findings import Cause, Finding, FindingKind, finding
 from fsm.audit.limits import Limits
 from fsm.audit.rows import NOWHERE, Begun, Ended, Interval, Life, Place, Seen, Turn, Want
@@ -32,6 +33,9 @@ STOPPED_WITH_MS = 3_000
 """A connector's target state and its empty task set are written together when its user stops it."""
 LAGS = 3
 """Rounds in a row that started nothing because of the config topic."""
+
+TELLING = frozenset({Kind.JOINING, Kind.JOINED, Kind.SYNCED, Kind.TARGET})
+"""A process that printed none of one of these hides some class's lines: what it did not print says nothing then."""
 
 Row = Interval | Want | Life | Turn | Finding
 
@@ -86,6 +90,9 @@ class ConnectFold:
         self.emptied_ms: int | None = None
         self.turn: tuple[int, Place] | None = None
         self.failed: dict[str, int] = {}
+        self.path = Path(self.group, self.member)
+        self.illegal: list[Finding] = []
+        self.heard: set[Kind] = set()
 
     def see(self, seen: Seen) -> Iterator[Row]:
         """The rows that this record completes."""
@@ -99,6 +106,8 @@ class ConnectFold:
             yield from self._thaw(record.ts_ms, place)
         self.last_ms, self.last = max(self.last_ms, record.ts_ms), place
         self.client_id = record.client_id or self.client_id
+        self.heard.add(record.kind)
+        self.illegal.extend(self.path.see(seen))
         step = STEPS.get(record.kind)
         if step is not None:
             yield from step(self, record, place)
@@ -119,6 +128,8 @@ class ConnectFold:
                 yield self._interval(unit, run, run.told_ms, run.told, Ended.REVOKED)
             else:
                 yield self._interval(unit, run, self.last_ms, self.last, ended)
+        if self.heard >= TELLING:
+            yield from self.illegal
         yield Life(
             group=self.group,
             member=self.member,
