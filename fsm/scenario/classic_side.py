@@ -27,6 +27,7 @@ from fsm.kafka.events import (
     UnsubscribeEvent,
 )
 from fsm.kafka.messages import OffsetCommitRequest, OffsetCommitResponse, Offsets
+from fsm.member.calls import SubscriptionPattern
 from fsm.member.classic import due_ms, new_member, poll_wanted_ms, step
 from fsm.member.classic_state import (
     ClassicAnswered,
@@ -115,8 +116,10 @@ class ClassicSide:
     # The application's calls
 
     def subscribe(self, to: Any) -> None:
-        """subscribe() to topics, or to a pattern that the client matches."""
+        """subscribe() to topics, or to a pattern that the client matches. Raises `LocalProtocolError` for others."""
         event: ApplicationEvent
+        if isinstance(to, SubscriptionPattern):
+            raise LocalProtocolError("a pattern that the coordinator matches needs the consumer protocol")
         if hasattr(to, "search"):
             event = TopicPatternSubscriptionChangeEvent(to.pattern, self.listener is not None)
         else:

@@ -22,6 +22,8 @@ from fsm.scenario.record import Record
 
 PARTITIONS = 4
 """How many partitions a topic has that says nothing of it."""
+PARTITIONS_LIMIT = 100_000
+"""More of them in all topics are no scenario."""
 ASSIGNORS = {assignor.name: assignor for assignor in (RANGE, COOPERATIVE_STICKY)}
 
 

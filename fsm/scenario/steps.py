@@ -119,7 +119,7 @@ class Comparison:
 
 def paired(ours: Sequence[Step], theirs: Sequence[Step]) -> Iterator[tuple[Step | None, Step | None]]:
     """The steps of two runs beside each other: by their keys, or one by one where they have none."""
-    if not all(step.key for step in ours):
+    if not any(step.key for step in ours):
         yield from zip(ours, theirs, strict=True)
         return
     places = {step.key: index for index, step in enumerate(theirs) if step.key}

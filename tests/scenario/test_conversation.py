@@ -122,6 +122,14 @@ def test_patterns_are_matched_by_client_or_coordinator(subscribe: str, field: st
     assert run.steps[-1].seen[f"sent 1 {field}"] == value
 
 
+def test_classic_member_matches_patterns_itself() -> None:
+    """A classic member takes a pattern, and none that a coordinator would have to match."""
+    head = "conversation: x\nprotocol: classic\ntopics: {orders: 2, other: 1}\nsteps:\n"
+    run = told(head + "- subscribe: {pattern: or.*}\n- poll\n- subscribe: {regex: or.*}\n")
+    assert run.steps[1].seen["sent 1 topics"] == "[orders]"
+    assert run.steps[2].seen["refused"] == "a pattern that the coordinator matches needs the consumer protocol"
+
+
 def test_static_member_keeps_its_place() -> None:
     """A static member leaves with -2, unless close() is told to leave the group for good."""
     head = HEAD.replace("group_id: shop", "group_id: shop, group_instance_id: i-1")
@@ -188,6 +196,10 @@ BAD = [
     ("conversation: x\nlistener: {on_partitions_revoked: {raise: x}}\nsteps: [poll]\n",
      "talk.yaml:2: unknown key 'raise'; did you mean raises?"),
     ("conversation: x\ndialect: 3.9\nsteps: [poll]\n", "talk.yaml:2: unknown dialect '3.9'; one of 4.0.0, "),
+    ("conversation: x\nprotocol: classic\ntopics: {orders: 0}\nsteps: [poll]\n",
+     "talk.yaml:3: a topic has at least one partition, "),
+    ("conversation: x\nprotocol: classic\ntopics: {orders: 99999999999}\nsteps: [poll]\n",
+     "talk.yaml:3: a topic has at least one partition, "),
     ("conversation: x\ncommits: never\nsteps: [poll]\n", "talk.yaml:2: 'never' is neither `answered` nor `by hand`"),
     ("steps: [poll]\n", "talk.yaml:1: no kind of scenario that is known; kinds: "),
     ("- conversation\n", "talk.yaml:1: no kind of scenario that is known; kinds: "),

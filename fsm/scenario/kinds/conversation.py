@@ -114,7 +114,7 @@ def _do(side: Side, verb: str, value: Node, where: str) -> str | None:
         return f"the application is inside {side.inside}()"
     try:
         return VERBS[verb](side, value)
-    except (InputError, AssertionError):
+    except InputError:
         raise
     except LocalProtocolError as problem:
         return str(problem)

@@ -32,6 +32,7 @@ from fsm.nodes import Node, nearest
 from fsm.scenario.broker.bodies import APIS
 from fsm.scenario.broker.shown import ANSWER_FIELDS, GROUP_FIELDS, MEMBER_FIELDS
 from fsm.scenario.broker.side import GroupSide
+from fsm.scenario.members import PARTITIONS_LIMIT
 from fsm.scenario.steps import NOTHING, Expected, Replay, Step
 from fsm.scenario.words import listed, named, one_line, partitions_of, texts
 
@@ -40,7 +41,6 @@ _KEYS = ("requests", "dialect", "config", "topics", "group", "steps")
 _BESIDE = ("from", "expect", "note")
 _VERBS = (*APIS, "wait", "topics")
 STEPS_LIMIT = 2_000
-PARTITIONS_LIMIT = 100_000
 
 
 def reads(document: Node) -> bool:
@@ -92,7 +92,7 @@ def _setting(kind: str, node: Node) -> Any:
 def _topics(node: Node) -> dict[str, int]:
     found = {name: value.number() for name, (_, value) in node.mapping().items()}
     if min(found.values(), default=1) < 1 or sum(found.values()) > PARTITIONS_LIMIT:
-        raise InputError("a topic has at least one partition, all together 100000", node.where)
+        raise InputError(f"a topic has at least one partition, all together {PARTITIONS_LIMIT}", node.where)
     return found
 
 

@@ -75,7 +75,7 @@ def shipped_steps(document: Node, head: Head, dialect: Dialect) -> Iterator[Step
     lasts = {stated["seed_step"]: stated["id"] for stated in trace["steps"]}
     for stated, place in zip(trace["steps"], nodes, strict=True):
         is_last = lasts[stated["seed_step"]] == stated["id"]
-        yield _step(story, stated, place, key=stated["seed_step"].split("+")[-1] if is_last else "")
+        yield _step(story, stated, place, key=stated["seed_step"].split("+")[-1] if is_last else stated["id"])
 
 
 def _story(trace: Mapping[str, Any], head: Head, dialect: Dialect, node: Node) -> Story:
