@@ -54,6 +54,8 @@ class _Running:
     """Where it was told to stop."""
     told_ms: int = 0
     zombie: bool = False
+    waited: bool = False
+    """Whether it was started by the round that ended a scheduled delay."""
 
 
 @dataclass(slots=True)
@@ -85,7 +87,7 @@ class ConnectFold:
         self.running: dict[Partition, _Running] = {}
         self.settings: dict[str, str] = {}
         self.client_id = self.member_id = ""
-        self.in_group = self.answered = False
+        self.in_group = self.answered = self.delayed = self.delay_over = False
         self.closed_ms: int | None = None
         self.emptied_ms: int | None = None
         self.turn: tuple[int, Place] | None = None
@@ -173,7 +175,7 @@ class ConnectFold:
             end_exact=ended not in (Ended.LOG_ENDED, Ended.RESTARTED),
             doubtful=False,
             void_ms=run.told_ms if run.zombie else None,
-            void_cause=Cause.SLOW_CALLBACK.value if run.zombie else "",
+            void_cause=Cause.SLOW_CALLBACK.value if run.zombie else Cause.SCHEDULED_DELAY.value if run.waited else "",
             life=self.number,
             start=run.place,
             end=place,
@@ -192,7 +194,7 @@ class ConnectFold:
         for unit in record.partitions:
             if unit[1] == INSTANCE and record.ts_ms - self.failed.get(unit[0], -STOPPED_WITH_MS) < STOPPED_WITH_MS:
                 continue  # the line says that it was created; starting it had failed
-            self.running.setdefault(unit, _Running(record.ts_ms, place))
+            self.running.setdefault(unit, _Running(record.ts_ms, place, waited=self.delay_over))
             self.wanted.setdefault(unit, (record.ts_ms, place))
 
     def _stopping(self, record: TraceRecord, place: Place) -> Iterator[Row]:
@@ -319,6 +321,8 @@ class ConnectFold:
         yield from self._settle()
         for unit in record.full or ():
             self.wanted.setdefault(unit, (record.ts_ms, place))
+        delayed = record.settings.get("delay_ms", "0") != "0"
+        self.delayed, self.delay_over = delayed, self.delayed and not delayed
         start_ms, begun = self.turn or (record.ts_ms, place)
         self.turn = None
         held = len(record.full or ())

@@ -64,8 +64,8 @@ class Overlap(NamedTuple):
     cause: Cause
     places: tuple[Place, ...]
     sure: bool
-    in_order: bool
-    """Nothing is wrong but the time: the old owner gave the partition up when asked, and another file says so."""
+    apart_ms: int | None
+    """By how much the clocks of two files differ if nothing else is wrong; None where something is."""
 
 
 class Gap(NamedTuple):
@@ -139,7 +139,7 @@ def overlaps(intervals: Iterable[Interval], logs_end_ms: int, limits: Limits) ->
     found = list(_overlaps(intervals, logs_end_ms, limits))
     ways = {(o.old, o.new) for o in found}
     for overlap in found:
-        yield overlap._replace(in_order=overlap.in_order and (overlap.new, overlap.old) not in ways)
+        yield overlap._replace(apart_ms=None) if (overlap.new, overlap.old) in ways else overlap
 
 
 def _overlaps(intervals: Iterable[Interval], logs_end_ms: int, limits: Limits) -> Iterator[Overlap]:
@@ -160,7 +160,7 @@ def _overlaps(intervals: Iterable[Interval], logs_end_ms: int, limits: Limits) -
                     _why_still_owned(old, end_ms),
                     (old.start, new.start, old.end),
                     not (old.doubtful or new.doubtful),
-                    _is_ordinary(old, new),
+                    old.end_ms - new.start_ms if _is_ordinary(old, new) else None,
                 )
         active.append(new)
 
@@ -168,7 +168,7 @@ def _overlaps(intervals: Iterable[Interval], logs_end_ms: int, limits: Limits) -
 def _is_ordinary(old: Interval, new: Interval) -> bool:
     """True for an exchange that would be one if the clock of either file were set otherwise."""
     gave_up = old.ended in (Ended.REVOKED, Ended.CLOSED) and old.void_ms is None
-    return gave_up and new.begun is Begun.ASSIGNED and old.end_ms <= new.end_ms and old.start.file != new.start.file
+    return gave_up and new.begun is Begun.ASSIGNED and old.start.file != new.start.file
 
 
 def _why_still_owned(old: Interval, end_ms: int) -> Cause:
@@ -198,10 +198,10 @@ def doubles(group: str, parts: Iterable[Overlap]) -> Iterator[Finding]:
 
 
 def _clocks_apart_ms(parts: Sequence[Overlap]) -> int | None:
-    """By how much the clocks of two hosts differ if that is all there is: each exchange overlaps by the same time."""
-    lasted = [o.end_ms - o.start_ms for o in parts]
-    same = max(lasted) - min(lasted) <= SETTLED_MS
-    return sum(lasted) // len(lasted) if same and all(o.in_order for o in parts) else None
+    """By how much the clocks of two hosts differ if that is all there is: each exchange is off by the same time."""
+    apart = [o.apart_ms for o in parts if o.apart_ms is not None]
+    same = len(apart) == len(parts) and max(apart) - min(apart) <= SETTLED_MS
+    return sum(apart) // len(apart) if same else None
 
 
 def double(group: str, merged: Sequence[Overlap], apart_ms: int | None = None) -> Finding:
@@ -223,7 +223,7 @@ def double(group: str, merged: Sequence[Overlap], apart_ms: int | None = None) -
         cause=first.cause,
         places=first.places,
     )
-    if not all(o.sure for o in merged) or (apart_ms is not None and end_ms - start_ms < SKEW_MS):
+    if not all(o.sure for o in merged) or (apart_ms is not None and apart_ms < SKEW_MS):
         return replace(found, severity=Severity.INFO)
     return found.lowered() if first.cause is Cause.CLOSE_HANGS else found
 
@@ -305,6 +305,8 @@ def _gone_ms(last: Interval, next_ms: int, lives: Mapping[tuple[str, int], Life]
 
 
 def _why_unowned(old: Interval, new: Interval | None, lasted_ms: int, lives: Mapping[tuple[str, int], Life]) -> Cause:
+    if new is not None and new.void_ms is None and new.void_cause == Cause.SCHEDULED_DELAY:
+        return Cause.SCHEDULED_DELAY  # a worker of Connect says so of what it starts
     if old.ended in UNTOLD:
         return Cause.KILLED
     if old.ended is Ended.DROPPED:
@@ -373,6 +375,7 @@ def union(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 _SINCE = {
     Cause.KILLED: "whose log ends there without a close (killed, or its log is missing)",
     Cause.STATIC_MEMBER_AWAY: "a static member that left; the group keeps them for its return",
+    Cause.SCHEDULED_DELAY: "whose work waited for the scheduled delay",
     Cause.FATAL_ERROR: "which lost them on a fatal error",
     Cause.NO_POLL: "which did not poll in time",
     Cause.SESSION_EXPIRED: "whose session had expired",
@@ -402,7 +405,7 @@ def unowned(group: str, merged: Sequence[Gap]) -> Finding:
         cause=first.cause,
         places=first.places,
     )
-    by_design = first.cause in (Cause.STATIC_MEMBER_AWAY, Cause.HEARTBEAT_INTERVAL)
+    by_design = first.cause in (Cause.STATIC_MEMBER_AWAY, Cause.SCHEDULED_DELAY, Cause.HEARTBEAT_INTERVAL)
     return found if all(g.sure for g in merged) and not by_design else found.lowered()
 
 
