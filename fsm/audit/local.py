@@ -25,7 +25,7 @@ from fsm.audit.rows import Hop, Interval, Life, Place, Seen, Turn, Want
 from fsm.logs import Format, formats
 from fsm.logs.broker import THREAD
 from fsm.logs.entries import first_line, records_of
-from fsm.logs.pieces import WHOLE, Piece, PieceReader, is_gzip
+from fsm.logs.pieces import WHOLE, Piece, is_gzip, reader_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def read_files(paths: Iterable[Path], options: Options) -> Read:
     read = Read()
     expected = options.formats or formats()
     for path in sorted(paths):
-        reader = PieceReader(Piece(str(path), 0, WHOLE, is_gzip(path)), expected)
+        reader = reader_of(Piece(str(path), 0, WHOLE, is_gzip(path)), expected)
         for entry in reader.entries():
             read.entries += 1
             place = Place(str(path), entry.offset)

@@ -16,6 +16,7 @@ from typing import BinaryIO, NamedTuple, Protocol
 
 from fsm.logs import Format
 from fsm.logs.entries import ENTRY_LIMIT, LINE_LIMIT, Entry, Run, assemble
+from fsm.logs.segments import SegmentReader, is_segment
 
 CHUNK = 1 << 20
 """Bytes read at once."""
@@ -49,13 +50,23 @@ def is_gzip(path: Path) -> bool:
 
 
 def cut(path: Path, split_bytes: int) -> Iterator[Piece]:
-    """The pieces of one file. Raises OSError where it cannot be opened."""
+    """The pieces of one file: one of what is compressed, or a segment. Raises OSError where it cannot be opened."""
     size = path.stat().st_size
-    if is_gzip(path):
-        yield Piece(str(path), 0, WHOLE, gzipped=True)
+    gzipped = is_gzip(path)
+    if gzipped or is_segment(path):
+        yield Piece(str(path), 0, WHOLE, gzipped)
         return
     for start in range(0, max(size, 1), split_bytes):
         yield Piece(str(path), start, min(start + split_bytes, size))
+
+
+def reader_of(piece: Piece, formats: Sequence[Format]) -> PieceReader | SegmentReader:
+    """Who reads a piece. A file that cannot be opened is found out when it is read."""
+    try:
+        whole = piece.start == 0 and not piece.gzipped and is_segment(Path(piece.file))
+    except OSError:
+        whole = False
+    return SegmentReader(piece.file, formats) if whole else PieceReader(piece, formats)
 
 
 class PieceReader:

@@ -24,7 +24,13 @@ from fsm.logs.entries import Entry
 _FOLDER = re.compile(r"__consumer_offsets-(\d{1,10})")
 
 
-def is_segment(start: bytes) -> bool:
+def is_segment(path: Path) -> bool:
+    """True where the content is a segment, whatever the name. Raises OSError like `open`."""
+    with path.open("rb") as handle:
+        return begins_segment(handle.read(HEAD.size))
+
+
+def begins_segment(start: bytes) -> bool:
     """Whether a file that begins with these bytes is a segment: its first batch has a plausible head."""
     if len(start) < HEAD.size:
         return False

@@ -11,8 +11,8 @@ import pytest
 
 from fsm.logs.consumer_offsets import FORMATS
 from fsm.logs.entries import records_of
-from fsm.logs.pieces import from_bytes
-from fsm.logs.segments import SegmentReader, is_segment
+from fsm.logs.pieces import cut, from_bytes, reader_of
+from fsm.logs.segments import SegmentReader, begins_segment, is_segment
 from fsm.trace import Kind, TraceRecord
 
 SEGMENT = Path(__file__).parent.parent / "cases" / "oracle" / "offsets-4.4.0.log.xz"
@@ -161,8 +161,10 @@ def test_a_raw_segment_says_what_its_dump_says(tmp_path: Path) -> None:
     path = tmp_path / "__consumer_offsets-3" / "00000000000000000000.log"
     path.parent.mkdir()
     path.write_bytes(lzma.decompress(SEGMENT.read_bytes()))
-    assert is_segment(path.read_bytes()[:4096])
-    reader = SegmentReader(str(path), FORMATS)
+    assert is_segment(path)
+    (piece,) = cut(path, 1000)
+    reader = reader_of(piece, FORMATS)
+    assert isinstance(reader, SegmentReader)
     entries = list(reader.entries())
     assert (len(entries), reader.lines, entries[1].number) == (20639, 20639, 2)
     assert json.loads(entries[0].data)["partition"] == 3
@@ -187,4 +189,4 @@ def test_a_damaged_segment_is_read_up_to_the_damage(tmp_path: Path) -> None:
 )
 def test_other_files_are_no_segments(start: bytes) -> None:
     """Neither text, nor nothing, nor another binary file."""
-    assert not is_segment(start)
+    assert not begins_segment(start)
