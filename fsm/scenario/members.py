@@ -128,7 +128,10 @@ def topics_of(node: Node) -> PartitionCounts:
     """A list of topics, or a mapping from topic to the number of its partitions."""
     if isinstance(node.value, list):
         return tuple(sorted((item.text(), PARTITIONS) for item in node.value))
-    return tuple(sorted((name, value.number()) for name, (_, value) in node.mapping().items()))
+    found = {name: value.number() for name, (_, value) in node.mapping().items()}
+    if min(found.values(), default=1) < 1 or sum(found.values()) > PARTITIONS_LIMIT:
+        raise InputError(f"a topic has at least one partition, all together {PARTITIONS_LIMIT}", node.where)
+    return tuple(sorted(found.items()))
 
 
 def _config(kind: Any, node: Node | None, where: str) -> Any:
