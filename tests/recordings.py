@@ -14,7 +14,7 @@ from pathlib import Path
 
 DATA = Path(__file__).parent / "data"
 BROKER = "broker.log"
-"""The coordinator's side, which this audit does not read."""
+"""The coordinator's side."""
 
 
 def unpacked(data: Path, work: Path) -> list[Path]:
@@ -47,6 +47,13 @@ class Scenario:
         return sorted(p for p in self.folder.iterdir() if p.suffix == ".log" and p.name != BROKER)
 
     @property
+    def broker(self) -> Path | None:
+        """The coordinator's side, beside the members' logs or in a set of its own; None where there is none."""
+        name = self.folder.name
+        found = (self.folder / BROKER, self.folder.parent.parent / "broker-logs" / name / BROKER)
+        return next((path for path in found if path.exists()), None)
+
+    @property
     def start_s(self) -> float:
         """When it began, in epoch seconds."""
         with (self.folder / "truth.jsonl").open(encoding="utf-8") as truth:
@@ -65,10 +72,10 @@ def verdict_files(roots: Iterable[Path]) -> list[Path]:
     return sorted(found for root in roots for found in root.rglob("*findings.json"))
 
 
-def lay_out(chosen: Iterable[Scenario], target: Path) -> None:
-    """The members' logs of each scenario in a folder of the scenario's name, as links."""
+def lay_out(chosen: Iterable[Scenario], target: Path, *, brokers: bool = False) -> None:
+    """The members' logs of each scenario in a folder of the scenario's name, as links; with the broker's if wanted."""
     for scenario in chosen:
         folder = target / scenario.name
         folder.mkdir(parents=True)
-        for log in scenario.logs:
+        for log in [*scenario.logs, *filter(None, [scenario.broker if brokers else None])]:
             (folder / log.name).symlink_to(log.resolve())

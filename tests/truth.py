@@ -9,8 +9,8 @@ import argparse
 import json
 import sys
 import tempfile
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,19 +32,37 @@ def main() -> int:
     chosen = arguments.parse_args()
     try:
         with tempfile.TemporaryDirectory() as work:
-            report, unread = judge(chosen.data, Path(work), chosen.out)
+            alone, unread = cases(chosen.data, Path(work) / "alone", chosen.out)
+            heard, _ = cases(chosen.data, Path(work) / "heard", brokers=True)
     except FsmError as problem:
         print(f"audit-truth: {problem}", file=sys.stderr)
         return 2
+    report, both = truth.compare(alone), truth.compare(heard)
     print(truth.table(report), end="")
     print(f"\nnot read, no parser knows the program that wrote the logs: {len(unread)}")
     for name, verdicts in unread.items():
         print(f"  {name}: {verdicts} verdicts")
-    return 0 if report.clean else 1
+    print(f"\nwith the brokers' logs beside them: {len(both.misses)} missed, {len(both.false_alarms)} invented, and")
+    print("\n".join(added(alone, heard)))
+    return 0 if report.clean and both.clean else 1
 
 
-def judge(data: Path, work: Path, out: Path | None) -> tuple[truth.Report, dict[str, int]]:
-    """The comparison, and how many verdicts each scenario has whose program no parser knows.
+def added(alone: Iterable[truth.Case], heard: Iterable[truth.Case]) -> Iterator[str]:
+    """What the brokers' logs add to the findings, a line for each kind."""
+    before = Counter((case.name, f.kind, f.cause) for case in alone for f in case.findings)
+    after = Counter((case.name, f.kind, f.cause) for case in heard for f in case.findings)
+    told = Counter(kind for _, kind, _ in (after - before).elements())
+    found = [f for case in heard for f in case.findings]
+    shown = Counter(f.kind for f in found if any("[GroupCoordinator id=" in line.text for line in f.evidence))
+    for kind, count in Counter(f.kind for f in found).items():
+        if shown[kind]:
+            yield f"  {kind}: {count} findings, {shown[kind]} with the coordinator's line, {told[kind]} causes are its own"
+
+
+def cases(
+    data: Path, work: Path, out: Path | None = None, *, brokers: bool = False
+) -> tuple[list[truth.Case], dict[str, int]]:
+    """Each scenario for the judge, and how many verdicts those have whose program no parser knows.
 
     Raises `InputError` where there are no scenarios with verdicts.
     """
@@ -53,14 +71,14 @@ def judge(data: Path, work: Path, out: Path | None) -> tuple[truth.Report, dict[
     chosen = {s.name: (s, said[key]) for s in recordings.scenarios(roots) if (key := _key(s)) in said and s.logs}
     if not chosen:
         raise InputError("no scenario with truth.jsonl, logs and verdicts", str(data), "see tests/recordings.py")
-    recordings.lay_out((s for s, _ in chosen.values()), work / "logs")
+    recordings.lay_out((s for s, _ in chosen.values()), work / "logs", brokers=brokers)
     target = out or work / "audit"
     audit([work / "logs"], target, Options(by_folder=True), progress=sys.stderr.isatty())
     result = json.loads((target / MARK).read_text(encoding="utf-8"))
     found = findings(result)
     read = {group["group"].partition(":")[0] for group in result["groups"]}
-    report = truth.compare(case(s, verdict, found[name]) for name, (s, verdict) in chosen.items() if name in read)
-    return report, {name: len(truth.verdicts(verdict)) for name, (_, verdict) in chosen.items() if name not in read}
+    known = [case(s, verdict, found[name]) for name, (s, verdict) in chosen.items() if name in read]
+    return known, {name: len(truth.verdicts(verdict)) for name, (_, verdict) in chosen.items() if name not in read}
 
 
 def _key(scenario: recordings.Scenario) -> tuple[str, float]:
