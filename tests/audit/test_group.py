@@ -34,9 +34,10 @@ def test_an_overlap_within_tolerance_and_skew_is_none(interval):
 
 def test_an_overlap_that_two_clocks_explain_is_for_information(interval):
     """Less than a second, the old owner gave up when asked, and another file tells of it."""
-    found = one(Rows([interval("a", 0, 1300), interval("b", 1000, 9000)]))
-    assert (found.severity, found.cause) == (Severity.INFO, Cause.UNKNOWN)
-    assert found.summary.endswith("or the clocks of their hosts differ by 0.3 s or more")
+    for end_ms in (9000, 1200):  # the new owner may keep it for less than the clocks differ
+        found = one(Rows([interval("a", 0, 1300), interval("b", 1000, end_ms)]))
+        assert (found.severity, found.cause) == (Severity.INFO, Cause.UNKNOWN)
+        assert found.summary.endswith("or the clocks of their hosts differ by 0.3 s or more")
 
 
 def test_an_overlap_that_no_clocks_explain_is_an_error(interval):
