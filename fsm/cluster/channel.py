@@ -1,0 +1,72 @@
+"""A lossy in-memory channel: what is sent arrives later, twice, or never, as a seeded chance has it."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Protocol
+
+
+class Chance(Protocol):
+    """What a seeded `random.Random` gives."""
+
+    def random(self) -> float:
+        """From 0 to below 1."""
+
+    def choice(self, given: Any, /) -> Any:
+        """One of them."""
+
+    def randint(self, low: int, high: int, /) -> int:
+        """One of these, both ends included."""
+
+    def sample(self, given: Any, count: int, /) -> Any:
+        """So many of them."""
+
+
+@dataclass(frozen=True)
+class Faults:
+    """How a channel fails."""
+
+    loses: float = 0.0
+    """How often a message never arrives."""
+    doubles: float = 0.0
+    """How often one arrives a second time, later."""
+    latest_ms: int = 2
+    """How long one takes at the most."""
+
+
+NONE = Faults()
+LOSSY = Faults(loses=0.08, doubles=0.03, latest_ms=400)
+
+
+@dataclass
+class Channel:
+    """Messages under way, by when they arrive."""
+
+    chance: Chance
+    faults: Faults = NONE
+    _under_way: list[tuple[int, int, Callable[[int], None]]] = field(default_factory=list)
+    _numbers: count[int] = field(default_factory=count)
+
+    def send(self, now_ms: int, arrive: Callable[[int], None]) -> None:
+        """Sends a message: `arrive(now_ms)` is called when it arrives."""
+        if self.chance.random() >= self.faults.loses:
+            self.at(now_ms + self.chance.randint(1, self.faults.latest_ms), arrive)
+        if self.chance.random() < self.faults.doubles:
+            self.at(now_ms + 5 * self.chance.randint(1, self.faults.latest_ms), arrive)
+
+    def at(self, at_ms: int, arrive: Callable[[int], None]) -> None:
+        """Has something happen at that time, whatever the faults."""
+        heapq.heappush(self._under_way, (at_ms, next(self._numbers), arrive))
+
+    @property
+    def next_ms(self) -> int | None:
+        """When the next message arrives."""
+        return self._under_way[0][0] if self._under_way else None
+
+    def deliver(self) -> None:
+        """Has the next message arrive."""
+        at_ms, _, arrive = heapq.heappop(self._under_way)
+        arrive(at_ms)
