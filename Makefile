@@ -6,7 +6,7 @@ DATA ?= tests/data
 PYTEST_JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run check test test-slow test-kafka audit-truth conformance bench diagrams clean
+.PHONY: help run check test test-slow test-kafka audit-truth conformance connect-rounds bench diagrams clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ audit-truth: .venv/.user ## precision and recall of the audit against what appli
 
 conformance: .venv/.user ## our coordinator held against recorded walks of Apache Kafka; DATA=DIR for other recordings
 	@$(BIN)/python tests/conformance.py $(filter-out tests/data,$(DATA))
+
+connect-rounds: .venv/.user ## recorded Connect clusters held against the assignor and the worker's table; DATA=DIR for others
+	@$(BIN)/python tests/connect_rounds.py $(filter-out tests/data,$(DATA))
 
 bench: .venv/.dev ## ratios against transitions, a plain dict, Kafka's assignors, single-process Python and DuckDB
 	@$(BIN)/python tests/bench/dispatch.py
