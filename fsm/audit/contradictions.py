@@ -6,16 +6,18 @@
 * A poll timeout after which the member did not leave: both are one action of one thread. Members of librdkafka are
   the exception in the consumer protocol: they leave when the application polls again.
 
-Where a member's lines were dealt out to several files, what needs their order is not judged; nor is what stands in two
-files where one between them may be missing.
+Where a member's lines were dealt out to several files, the order of one moment is not known, and a file may be missing:
+what contradicts itself over a longer time is for information. What stands in two files that follow each other is not
+judged where one between them may be missing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 from fsm.audit.conformance import initial
-from fsm.audit.findings import Finding, FindingKind, finding
+from fsm.audit.findings import Finding, FindingKind, Severity, finding
 from fsm.audit.life import LIBRDKAFKA, Living
 from fsm.audit.limits import REORDER_MS, SETTLED_MS
 from fsm.audit.rows import Place, Seen
@@ -44,8 +46,12 @@ class Contradictions:
         """The findings this record completes."""
         yield from self._stays(seen)
         step = _STEPS.get(seen.record.kind)
-        if step is not None and self.living.in_order:
+        if step is not None and self._is_judged:
             yield from step(self, seen)
+
+    @property
+    def _is_judged(self) -> bool:
+        return self.living.in_order or self.living.dealt
 
     # -- epochs and ids ---------------------------------------------------------------------------------
 
@@ -63,7 +69,10 @@ class Contradictions:
         if record.epoch <= 0:
             self.epoch = None
             return
-        before = self.epoch if self.epoch and self.living.unbroken(self.epoch[2].file, place.file) else None
+        dealt = self.living.dealt
+        slack_ms = REORDER_MS if dealt else slack_ms
+        follows = self.epoch is not None and (dealt or self.living.unbroken(self.epoch[2].file, place.file))
+        before = self.epoch if follows else None
         if before is not None and record.epoch < before[0] and record.ts_ms - before[1] < slack_ms:
             return
         if before is None or record.epoch > before[0]:
@@ -118,7 +127,9 @@ class Contradictions:
 
     def _assigned(self, seen: Seen) -> Iterator[Finding]:
         record, place = seen
-        if self.at is None or self.at[0] == "STABLE" or not self.living.unbroken(self.at[1].file, place.file):
+        if self.at is None or self.at[0] == "STABLE" or self.living.dealt:
+            return
+        if not self.living.unbroken(self.at[1].file, place.file):
             return
         (state, since), self.at = self.at, None
         yield self._finding(
@@ -139,7 +150,7 @@ class Contradictions:
 
     def _stays(self, seen: Seen) -> Iterator[Finding]:
         """Nothing in time says that the member leaves."""
-        if self.expired is None or not self.living.in_order:
+        if self.expired is None or not self._is_judged:
             return
         ts_ms, place = self.expired
         late = seen.record.ts_ms - ts_ms > SETTLED_MS
@@ -154,7 +165,7 @@ class Contradictions:
             )
 
     def _finding(self, start_ms: int, end_ms: int, summary: str, places: Iterable[Place]) -> Finding:
-        return finding(
+        found = finding(
             FindingKind.ILLEGAL_TRANSITION,
             self.living.group,
             self.living.member,
@@ -163,6 +174,7 @@ class Contradictions:
             summary=summary,
             places=places,
         )
+        return replace(found, severity=Severity.INFO) if self.living.dealt else found
 
 
 _LEAVING = (

@@ -213,7 +213,7 @@ class Exact:
     def _added_twice(self, partitions: list[Partition]) -> Told:
         """Partitions that were added though they were owned, and not dropped in the same moment."""
         twice = {p: self.added_owned.pop(p) for p in partitions}
-        if twice and self.living.in_order:
+        if twice and (self.living.in_order or self.living.dealt):
             latest_ms = max(seen.record.ts_ms for seen in twice.values())
             yield from self.holdings.given_again(twice, latest_ms, [seen.place for seen in twice.values()])
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from fsm.audit.findings import Cause, Finding, FindingKind, finding
+from fsm.audit.findings import Cause, Finding, FindingKind, Severity, finding
 from fsm.audit.life import Living
-from fsm.audit.limits import CLOSE_TIMEOUT_MS
+from fsm.audit.limits import CLOSE_TIMEOUT_MS, REORDER_MS
 from fsm.audit.rows import Begun, Ended, Interval, Place
 from fsm.audit.wording import names
 from fsm.trace import Partition, by_partition
@@ -149,13 +149,11 @@ class Holdings:
         return found.lowered() if hangs else found
 
     def given_again(self, partitions: Iterable[Partition], ts_ms: int, places: Sequence[Place]) -> Told:
-        """The application was given what it had already, with nothing missing in between."""
-        here = places[-1].file
+        """The application was given what it had already, with nothing missing in between as far as is known."""
         owned = {p: self.owned[p] for p in by_partition(partitions) if p in self.owned}
-        sure = {p for p, h in owned.items() if h.begun is Begun.ASSIGNED and self.living.unbroken(h.start.file, here)}
-        twice = by_partition(sure)
+        twice = by_partition(p for p, held in owned.items() if self._follows(held, ts_ms, places[-1]))
         if twice:
-            yield self.finding(
+            found = self.finding(
                 FindingKind.ILLEGAL_TRANSITION,
                 ts_ms,
                 ts_ms,
@@ -164,6 +162,14 @@ class Holdings:
                 partitions=twice,
                 places=places,
             )
+            yield replace(found, severity=Severity.INFO) if self.living.dealt else found
+
+    def _follows(self, held: Held, ts_ms: int, place: Place) -> bool:
+        """The line comes after that which gave the partition, with nothing missing in between."""
+        if held.begun is not Begun.ASSIGNED:
+            return False
+        later = self.living.dealt and ts_ms - held.start_ms > REORDER_MS
+        return later or self.living.unbroken(held.start.file, place.file)
 
     def not_owned(self, what: str, partitions: Iterable[Partition], ts_ms: int, places: Iterable[Place]) -> Finding:
         """The application was told to give up what it did not have."""

@@ -131,6 +131,11 @@ class Living:
         turned = self.turned_ms is None or self.last_ms - self.turned_ms > REORDER_MS
         return turned and not (self.scattered or self.shuffled)
 
+    @property
+    def dealt(self) -> bool:
+        """Its lines were dealt out to files, each of which is in order: times tell the order but of one moment."""
+        return self.scattered and not self.shuffled
+
     def end_before_burst(self) -> None:
         """The last burst belongs to the next life: its first lines come before the one that says `STARTED`."""
         if self.before[0] >= self.start_ms:

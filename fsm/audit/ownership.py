@@ -85,7 +85,7 @@ class Ownership:
         failed, self.failed = self.failed, False
         yield from self._returns(record.ts_ms, place)
         yield from self._given_up(record.ts_ms, place)
-        if not failed and self.living.in_order:
+        if not failed and (self.living.in_order or self.living.dealt):
             yield from self.holdings.given_again(record.partitions, record.ts_ms, [place])
         self.assigning = (record.ts_ms, place)
         self.holdings.take(record.partitions, record.ts_ms, place)

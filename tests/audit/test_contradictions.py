@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fsm.audit.findings import Finding, FindingKind
+from fsm.audit.findings import Finding, FindingKind, Severity
 from fsm.trace import Kind
 
 ID, OTHER = "NKts6OBZQjKVjVHJpeBwXA", "zp6cqWMGTLaEMelrDt_FCw"
@@ -124,3 +124,11 @@ def test_a_classic_member_that_has_synced_gets_its_assignment(log):
     """Nothing is missing."""
     log(100, Kind.TRANSITION, machine="classic-member", next_state="STABLE")(110, Kind.TARGET)(120, Kind.ASSIGN_BEGIN)
     assert said(log) == []
+
+
+def test_lines_that_were_dealt_out_to_files_tell_in_time_what_is_wrong(stable):
+    """A file may be missing, so it is for information; within one moment nothing is."""
+    for i, epoch in enumerate((3, 3, 3, 2)):
+        stable(2000 + 1000 * i, Kind.HEARTBEAT_OK, epoch=epoch, file=f"{i % 2}.log")
+    stable(5010, Kind.HEARTBEAT_OK, epoch=3, file="0.log")(5020, Kind.HEARTBEAT_OK, epoch=2, file="1.log")
+    assert [(f.severity, f.start_ms, f.end_ms) for f in stable.rows(Finding)] == [(Severity.INFO, 5000, 5000)]

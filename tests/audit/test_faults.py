@@ -160,7 +160,21 @@ def test_a_fault_is_found_in_one_merged_file(bases, transform, tmp_path, kind):
 
 
 @pytest.mark.parametrize(
-    "kind", ["clock_behind", "fatal_lived_on", "fenced_twice", "heartbeats_removed", "listener_failed", "lost_inserted"]
+    "kind",
+    [
+        "clock_behind",
+        "epoch_backwards",
+        "fatal_lived_on",
+        "fenced_twice",
+        "foreign_step",
+        "heartbeats_removed",
+        "identity_forged",
+        "listener_failed",
+        "lost_inserted",
+        "previous_state_forged",
+        "rebalance_storm",
+        "stuck",
+    ],
 )
 def test_a_fault_is_found_where_lines_were_dealt_out_to_files(bases, transform, tmp_path, kind):
     """What needs no order within a moment is found whatever file its lines stand in."""
