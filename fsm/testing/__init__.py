@@ -48,5 +48,17 @@ callback of an older reconciliation for that of the one under way:
       expected  state RECONCILING; effects DROP_RECONCILIATION, RECONCILE
       got       state ACK; effects HEARTBEAT_NOW
 
+Whoever embeds a member of ours tests against a coordinator that does as it is told: `ScriptedCoordinator` of
+`fsm.testing.coordinator` for KIP-848, `ScriptedClassicCoordinator` of `fsm.testing.classic_coordinator` for classic
+groups. Each is the transport of all members of one group, answers from whatever thread it is asked on, and writes down
+what it was sent:
+
+    group = ScriptedCoordinator(["t"])
+    group.give({"M": [("t", 0), ("t", 1)]})        # who is to have what from now on
+    with Consumer(ConsumerConfig("g"), group, member_id="M") as consumer:
+        consumer.subscribe(["t"], listener)
+        ...
+        group.fence("M")                           # thrown out; joins again by itself
+
 This package imports nothing by itself; `stateful` needs Hypothesis, `plugin` and `Tour.params` need pytest.
 """  # noqa: E501
