@@ -125,6 +125,8 @@ class Inputs:
     levels: tuple[Count, ...] = ()
     gzipped_files: int = 0
     unreadable: tuple[Unreadable, ...] = ()
+    unreadable_hidden: int = 0
+    """So many more could not be read."""
     shapes: tuple[Count, ...] = ()
     """What was not understood, by shape."""
     notes: tuple[str, ...] = ()
@@ -183,12 +185,12 @@ class GroupView:
     end_ms: int
     members: tuple[MemberView, ...] = ()
     members_hidden: int = 0
-    coordinator: MemberView | None = None
-    """The group as its coordinator tells it: its epochs or states, and whom it lost."""
     partitions: tuple[PartitionView, ...] = ()
     partitions_hidden: int = 0
     rebalances: tuple[RebalanceView, ...] = ()
     rebalances_hidden: int = 0
+    coordinator: MemberView | None = None
+    """The group as its coordinator tells it: its epochs or states, and whom it lost."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from fsm.audit.coordinator import TELLING
 from fsm.audit.findings import FindingKind, Severity
 from fsm.audit.wording import names
 from fsm.render import views
+from fsm.render.wording import many
 from fsm.spark.columns import local
 from fsm.spark.evidence import worst_first
 from fsm.spark.written import Written
@@ -75,6 +76,7 @@ def _inputs(read: dict[str, Any], unknown_ends: int) -> views.Inputs:
         levels=tuple(views.Count(*c) for c in read["levels"].items()),
         gzipped_files=read["gzipped_files"],
         unreadable=tuple(views.Unreadable(*u) for u in read["unreadable"]),
+        unreadable_hidden=read["unreadable_files"] - len(read["unreadable"]),
         shapes=tuple(views.Count(*c) for c in read["shapes"].items()),
         notes=tuple(_notes(read, unknown_ends)),
     )
@@ -90,17 +92,15 @@ def _notes(read: dict[str, Any], unknown_ends: int) -> list[str]:
         )
     if read["gzipped_files"]:
         notes.append(
-            f"{read['gzipped_files']} compressed files were read by one task each: a large one is as slow as one core."
+            f"One task each read {many(read['gzipped_files'], 'compressed file')}: a large one is as slow as one core."
         )
     if unknown_ends:
         notes.append(
-            f"The logs of {unknown_ends} lives end without a close and nobody took their partitions over: whether they "
-            "lived on is unknown, and what depends on it is reported one step less severe."
+            f"The logs of {many(unknown_ends, 'life', 'lives')} end without a close and nobody took their partitions "
+            "over: whether they lived on is unknown, and what depends on it is reported one step less severe."
         )
     if read["cut_lines"]:
-        notes.append(f"{read['cut_lines']} lines were longer than a mebibyte and were cut.")
-    if read["unreadable_files"]:
-        notes.append(f"{read['unreadable_files']} files could not be read, or not to their end.")
+        notes.append(f"Cut at a mebibyte: {many(read['cut_lines'], 'line')}.")
     return notes
 
 

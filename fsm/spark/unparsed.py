@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from fsm.audit.findings import Evidence, Finding, FindingKind, finding
 from fsm.logs.pieces import Unreadable
+from fsm.render.wording import many
 from fsm.spark.columns import converter, local, struct_of
 from fsm.spark.evidence import line_bases
 from fsm.spark.groups import only, walked
@@ -75,6 +76,6 @@ def _what(row: dict[str, Any]) -> Iterator[str]:
         yield f"{file} was not read to its end: {row['error']}"
     if row["lines"]:
         top = " | ".join(f"{-s['n']} x {s['shape'] or 'others'}" for s in row["top"] or ())
-        yield f"{row['lines']} lines of {file} were not understood, the commonest: {top}"
+        yield f"not understood in {file}: {many(row['lines'], 'line')}, the commonest: {top}"
     if row["cut_lines"]:
-        yield f"{row['cut_lines']} lines of {file} are too long and were cut"
+        yield f"too long and cut in {file}: {many(row['cut_lines'], 'line')}"

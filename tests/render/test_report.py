@@ -363,7 +363,7 @@ def test_every_section_is_there() -> None:
         "811 records of 5 members in 3 groups, from 10,402 lines in 3 files (1.2 MB)",
         "2026-03-01 02:00:00.000 to 2026-03-01 02:01:00.000 UTC, 1 min",
         "Only INFO lines in a/app.log: targets, the end of callbacks and heartbeats cannot be seen.",
-        "1 file could not be read: which .",
+        "1 file could not be read, or not to the end: which .",
         "2 entries about membership were not understood",
         "orders-a and orders-b both owned orders-[0, 1, 2] for 5 s",
         "2026-03-01 02:00:22.500 to 2026-03-01 02:00:27.500 UTC, 5 s",
