@@ -113,8 +113,8 @@ class Kind(StrEnum):
     TARGET_COMPUTED = "target_computed"
     """Coordinator: the target assignment for `epoch` was computed by the assignor in `detail`."""
     MEMBER_STATE = "member_state"
-    """Coordinator: it counts the member in `next_state` at `epoch`, with `full` assigned and `revoked` still to be given
-    up; topics by their ids where the source knows no names."""
+    """Coordinator: it counts the member in `next_state` at `epoch`, with `full` assigned and `revoked` still to be
+    given up; topics by their ids where the source knows no names."""
     GROUP_STATE = "group_state"
     """Coordinator: the group is one of `machine` and, where the source tells, in `next_state`; `epoch` is its epoch or
     generation, `detail` the reason."""

@@ -56,7 +56,8 @@ def added(alone: Iterable[truth.Case], heard: Iterable[truth.Case]) -> Iterator[
     shown = Counter(f.kind for f in found if any("[GroupCoordinator id=" in line.text for line in f.evidence))
     for kind, count in Counter(f.kind for f in found).items():
         if shown[kind]:
-            yield f"  {kind}: {count} findings, {shown[kind]} with the coordinator's line, {told[kind]} causes are its own"
+            lines, causes = shown[kind], told[kind]
+            yield f"  {kind}: {count} findings, {lines} with the coordinator's line, {causes} causes are its own"
 
 
 def cases(
