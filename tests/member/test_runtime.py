@@ -159,6 +159,33 @@ def test_join_move_leave() -> None:
     assert (group.held(), epochs(group)[0], epochs(group)[-1]) == ({}, 0, -1)
 
 
+@pytest.mark.parametrize("spoken", ["4.0.0", "4.1.2", "4.2.1", "4.3.1", "fixed", "document"])
+def test_every_dialect_lives_on_threads(spoken: str) -> None:
+    """Joins, moves, is fenced, comes back, unsubscribes, subscribes again and closes; callbacks alternate."""
+    group, listener = coordinator(A, B), Noted()
+    with Consumer(config(retry_backoff_ms=1), group, member_id="M", spoken=spoken) as consumer:
+        consumer.subscribe(["t"], listener)
+        poll_until(consumer, lambda: ("assigned", (A, B)) in listener.called)
+        group.give({"M": (A,)})
+        poll_until(consumer, lambda: group.held() == {"M": (A,)})
+        group.fence("M")
+        poll_until(consumer, lambda: listener.called[-1] == ("assigned", (A,)))
+        within(consumer.unsubscribe)
+        consumer.subscribe(["t"], listener)
+        poll_until(consumer, lambda: listener.called[-1] == ("assigned", (A,)))
+        within(consumer.close)
+    assert [called for called in listener.called if called[1]] == [
+        ("assigned", (A, B)),
+        ("revoked", (B,)),
+        ("lost", (A,)),
+        ("assigned", (A,)),
+        ("revoked", (A,)),
+        ("assigned", (A,)),
+        ("revoked", (A,)),
+    ]
+    assert group.held() == {}
+
+
 def test_without_a_listener() -> None:
     """Partitions come and go; poll() says what may be fetched from."""
     group = coordinator(A, B)
