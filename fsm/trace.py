@@ -145,7 +145,7 @@ class TraceRecord:
     instance_id: str = ""
     """`group.instance.id` of a static member."""
     thread: str = ""
-    """`app`, `background`, or empty where the source does not tell."""
+    """`app`, `background`, `coordinator`, or empty where the source does not tell."""
     machine: str = ""
     """Name of the table that `state`, `event` and `next_state` belong to."""
     state: str = ""
