@@ -42,6 +42,7 @@ CAUSES = {
     "fatal_error": "an error after which the client gives up",
     "close_hangs": "close() began and never came back",
     "revoked": "it was given up in time, and the next owner took long",
+    "heartbeat_interval": "it was given up in time, and the next owner learned of it with its next heartbeat",
     "coordinator_lost": "the coordinator could not be reached",
     "unknown": "the logs do not tell",
 }
