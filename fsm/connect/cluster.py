@@ -15,11 +15,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from heapq import heappop, heappush
-from typing import NamedTuple
 
-from fsm.connect.assignor import Round, assign
+from fsm.connect import observer
 from fsm.connect.broker import Answering, Broker
 from fsm.connect.config import ConnectConfig, version_of
 from fsm.connect.inputs import (
@@ -45,101 +44,19 @@ from fsm.connect.inputs import (
     WorkerEffect,
     WorkerInput,
 )
-from fsm.connect.invariants import Computation, Group, broken_at_once, broken_at_rest, broken_in_round
+from fsm.connect.invariants import Group, broken_at_once, broken_at_rest, broken_in_round
 from fsm.connect.leader import ConfigSnapshot
-from fsm.connect.protocol import Assignment, decode_assignment, decode_metadata
+from fsm.connect.process import Latencies, Process, Ran, SeenRound, Step
+from fsm.connect.protocol import Assignment
 from fsm.connect.state import Worker, new_worker
-from fsm.connect.units import Holdings, Unit, Units
+from fsm.connect.units import Unit, Units
 from fsm.connect.worker import due_ms, step
 from fsm.errors import InputError
 from fsm.kafka.classic_messages import JoinGroupResponse, SyncGroupRequest
 from fsm.kafka.messages import DISCONNECTED
 from fsm.member.inputs import CoordinatorFound, CoordinatorLost, Tick
 from fsm.member.timers import NEVER
-from fsm.tables.connect_worker import SETTLED, State
-
-
-@dataclass(frozen=True, slots=True)
-class Latencies:
-    """How long things take."""
-
-    network_ms: int = 1
-    start_ms: int = 5
-    stop_ms: int = 5
-    read_ms: int = 5
-    task_configs_ms: int = 10
-    """From the start of a connector to the configs of its tasks in the config topic."""
-
-
-class SeenRound(NamedTuple):
-    """A round as a leader computed and sent it."""
-
-    now_ms: int
-    generation: int
-    leader: str
-    """Name of the worker."""
-    version: int
-    delay_ms: int
-    error: int
-    owned: Holdings
-    """By worker, what it had when it joined."""
-    assigned: Holdings
-    revoked: Holdings
-
-    def after(self, worker: str) -> Units:
-        """What the worker holds when it has done what the round says."""
-        if self.version == 0:
-            return self.assigned[worker]
-        kept = tuple(u for u in self.owned[worker] if u not in self.revoked[worker])
-        return (*kept, *self.assigned[worker])
-
-
-class Ran(NamedTuple):
-    """A unit that ran in a process."""
-
-    unit: Unit
-    worker: str
-    start_ms: int
-    end_ms: int | None
-    """None while it runs."""
-
-
-class Step(NamedTuple):
-    """A row of the worker's table that was taken."""
-
-    now_ms: int
-    worker: str
-    taken: Taken
-
-
-@dataclass
-class Process:
-    """One worker process and what really runs in it."""
-
-    name: str
-    number: int
-    worker: Worker
-    running: dict[Unit, int] = field(default_factory=dict)
-    """Units that run, with the instant of their start."""
-    alive: bool = True
-    herder: bool = True
-    frozen: bool = False
-    cut: bool = False
-    waiting: list[tuple[int, WorkerInput]] = field(default_factory=list)
-    """Inputs that a frozen process will see when it goes on."""
-    tick_ms: int = NEVER
-    zombie: bool = False
-    """Whether it may run what is no longer its own: it lost its membership and went on, and has not settled since."""
-    zombie_since: int = -1
-    """The last generation it had completed then."""
-
-    def judge(self) -> None:
-        """Find out whether it has become a zombie, or is none any more."""
-        completed = self.worker.last_completed_generation
-        if self.frozen or not self.herder or (self.running and not self.worker.is_member):
-            self.zombie, self.zombie_since = True, completed
-        elif self.worker.state in SETTLED and completed > self.zombie_since:
-            self.zombie = False
+from fsm.tables.connect_worker import State
 
 
 class Cluster:
@@ -508,55 +425,20 @@ class Cluster:
 
     def _note_round(self, process: Process, body: SyncGroupRequest) -> None:
         """What the leader sends, by the names of the workers."""
-        told = {self._name(a.member_id): decode_assignment(a.assignment) for a in body.assignments}
-        one = next(iter(told.values()))
-        owned = {name: self._held_by(name) for name in told}
-        self.rounds.append(
-            SeenRound(
-                self.now_ms,
-                body.generation_id,
-                process.name,
-                one.version,
-                one.delay_ms,
-                one.error,
-                dict(sorted(owned.items())),
-                {name: told[name].assigned for name in sorted(told)},
-                {name: told[name].revoked for name in sorted(told)},
-            )
-        )
+        held = {name: each.worker.holds for name, each in self.processes.items()}
+        self.rounds.append(observer.sent(process.name, body, self.now_ms, self._name, held))
 
     def _name(self, member_id: str) -> str:
         """The worker of a member: known from its answers, or from its id, which begins with its client id."""
         return self._names.get(member_id) or member_id.removeprefix("connect-").rpartition("-")[0]
 
-    def _held_by(self, name: str) -> Units:
-        process = self.processes.get(name)
-        return () if process is None else process.worker.holds
-
     def _check_round(self, before: Worker, after: Worker, answer: JoinGroupResponse) -> None:
         """Every cooperative round that a leader computed keeps the assignor's invariants."""
-        computed = after.memory != before.memory and answer.leader == answer.member_id
-        if not computed or answer.protocol_name is None or version_of(answer.protocol_name) == 0:
+        computed = observer.computation(before, answer, self.now_ms) if after.memory != before.memory else None
+        if computed is None:
             return
-        members = {m.member_id: decode_metadata(m.metadata) for m in answer.members}
-        offset = max(m.offset for m in members.values())
-        snapshot = before.joined_with if before.joined_with.offset >= offset else before.store
-        held = {m: said.held for m, said in members.items()}
-        round_ = Round(
-            self.now_ms,
-            answer.generation_id,
-            snapshot.units,
-            {m: () if mine is None else mine.assigned for m, mine in held.items()},
-            before.last_completed_generation,
-            max((mine.delay_ms for mine in held.values() if mine is not None), default=0),
-        )
-        config = before.config
-        outcome = assign(before.memory, round_, config.scheduled_rebalance_max_delay_ms, config.profile)
-        computation = Computation(
-            before.memory, round_, outcome, config.scheduled_rebalance_max_delay_ms, config.profile
-        )
-        self.broken += [(self.now_ms, name) for name in broken_in_round(computation)]
-        if outcome.memory != after.memory:
+        self.broken += [(self.now_ms, name) for name in broken_in_round(computed)]
+        if computed.outcome.memory != after.memory:
             self.broken.append((self.now_ms, "I22 the same input gives the same output"))
 
     def _check_running(self) -> None:

@@ -16,13 +16,14 @@ from connect_scene import A0, A1, A, Scene
 from fsm.connect import assignor, balance, lost_work, orders, worker
 from fsm.connect.assignor import Derived, Round, assign
 from fsm.connect.balance import Revocation
-from fsm.connect.cluster import Cluster, Latencies
+from fsm.connect.cluster import Cluster
 from fsm.connect.config import ConnectConfig
 from fsm.connect.inputs import ReadToEnd, StopUnits, UnitsStarted
 from fsm.connect.invariants import Computation, Group, broken_at_rest, broken_in_round
 from fsm.connect.leader import ConfigSnapshot
 from fsm.connect.lost_work import LostWork
 from fsm.connect.memory import Memory
+from fsm.connect.process import Latencies
 from fsm.connect.state import Run
 from fsm.connect.units import Holdings, Unit, Units
 from fsm.tables.connect_worker import Effect, Event

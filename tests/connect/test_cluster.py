@@ -10,9 +10,10 @@ import pytest
 import yaml
 from connect_scene import A0, A1, B0, A, B
 
-from fsm.connect.cluster import Cluster, SeenRound
+from fsm.connect.cluster import Cluster
 from fsm.connect.config import ConnectConfig
 from fsm.connect.dialect import DOCUMENT, SHIPPED, Profile
+from fsm.connect.process import SeenRound
 from fsm.connect.scenario import ScenarioRound, rounds
 from fsm.connect.units import Unit, Units
 from fsm.errors import InputError
