@@ -87,6 +87,7 @@ class Cluster:
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self._sequence = 0
         self._processes = 0
+        self._moved = False
 
     # Stimuli
 
@@ -293,7 +294,9 @@ class Cluster:
             self._check_round(before, process.worker, given.answer)
         for effect in effects:
             self._carry_out(process, effect)
+        was = process.zombie
         process.judge()
+        self._moved = self._moved or was != process.zombie
         self._watch(process)
 
     def _watch(self, process: Process) -> None:
@@ -374,6 +377,7 @@ class Cluster:
         for unit in units:
             if unit in process.running:
                 continue  # the start fails, and the old instance goes on
+            self._moved = True
             process.running[unit] = self.now_ms
             self.ran.append(Ran(unit, process.name, self.now_ms, None))
             if unit.is_connector:
@@ -391,6 +395,7 @@ class Cluster:
             self._soon(process, UnitsStopped(), waits_ms)
 
     def _stopped(self, process: Process, unit: Unit) -> None:
+        self._moved = True
         start_ms = process.running.pop(unit)
         open_ = Ran(unit, process.name, start_ms, None)
         if open_ in self.ran:
@@ -442,4 +447,8 @@ class Cluster:
             self.broken.append((self.now_ms, "I22 the same input gives the same output"))
 
     def _check_running(self) -> None:
+        """What runs twice, whenever what runs where may have changed."""
+        if not self._moved:
+            return
+        self._moved = False
         self.broken += [(self.now_ms, what) for what in broken_at_once(self.group())]

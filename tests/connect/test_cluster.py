@@ -355,18 +355,18 @@ class Fate:
         return self.cluster
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(6))
 def test_whatever_happens_every_round_keeps_the_invariants(seed: int) -> None:
     """Joins, leaves, crashes, connectors that come, grow and go: no round breaks an invariant, no unit runs twice, and
     the cluster comes to rest with all its work placed and balanced."""
-    lived = Fate(seed).live(20)
+    lived = Fate(seed).live(15)
     assert lived.broken == []
     assert lived.rest() == []
 
 
 def test_a_run_depends_on_its_seed_alone() -> None:
     """Same seed, same rounds at the same instants."""
-    assert Fate(3).live(12).rounds == Fate(3).live(12).rounds
+    assert Fate(3).live(6).rounds == Fate(3).live(6).rounds
 
 
 @pytest.mark.slow
