@@ -38,7 +38,20 @@ class Scene:
         self.context = Context(START_MS, dialect(release), config, Image(FrozenMap(found), 1))
         self.deleted = 0
         self.state = Coordinator()
-        self.last: Step[Coordinator] = Step(self.state)
+        self.log: list[tuple[Record, ...]] = []
+        """What was appended so far, a batch for each step that wrote anything."""
+        self.last = Step(self.state)
+
+    @property
+    def last(self) -> Step[Coordinator]:
+        """The last step."""
+        return self._last
+
+    @last.setter
+    def last(self, step: Step[Coordinator]) -> None:
+        self._last = step
+        if step.records:
+            self.log.append(step.records)
 
     @property
     def group(self) -> ConsumerGroup:

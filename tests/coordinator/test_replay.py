@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import random
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
+from stored_state import at, compacted, settled
 
 from fsm.coordinator import records
 from fsm.coordinator.classic_group import ClassicGroup
@@ -33,7 +34,6 @@ LATEST = dialect("4.4.0")
 ORACLE = Path(__file__).parent.parent / "cases" / "oracle"
 WALKS = ("plain", "static", "regex", "commit", "admin", "classic-static", "mixed", "migrate-static", "timers")
 """One walk of each of these families, in the oldest release and in the newest."""
-SETTLED = (ClassicState.STABLE, ClassicState.EMPTY)
 
 
 @cache
@@ -58,17 +58,6 @@ def steps(recording: Recording) -> Iterator[tuple[Coordinator, tuple[Record, ...
         yield walk.state, walk.log
 
 
-def settled(state: Coordinator) -> dict[str, object]:
-    """The stored part of every group that a log can tell: a classic group's rebalance is in no record."""
-    groups = stored(state).groups
-    return {i: g for i, g in groups.items() if isinstance(g, ConsumerGroup) or g.state in SETTLED}
-
-
-def at(state: Coordinator, names: Sequence[str]) -> dict[str, object]:
-    """The same of what was replayed, for those groups."""
-    return {name: stored(state).groups[name] for name in names}
-
-
 @pytest.mark.parametrize("name", [f"{release}/{family}" for release in ("4.0.0", "4.4.0") for family in WALKS])
 def test_state_is_what_its_log_says(name: str) -> None:
     """After every step of a walk, wherever the log is cut, replaying it gives the stored part of the state."""
@@ -89,18 +78,9 @@ def test_compaction_changes_nothing(name: str) -> None:
     log = [record for _, written in steps(recording) for record in written]
     whole = replay(log, dialect(recording.release)).state
     chance = random.Random(name)  # noqa: S311  # cuts are to be repeated
-    for _ in range(40):
+    for _ in range(15):
         cleaned = compacted(log, chance)
         assert stored(replay(cleaned, dialect(recording.release)).state) == stored(whole)
-
-
-def compacted(log: Sequence[Record], chance: random.Random) -> list[Record]:
-    """The last record of each key in the part that the cleaner has seen; tombstones of a first part are gone, too."""
-    clean = chance.randrange(len(log) + 1)
-    gone = chance.randrange(clean + 1)
-    last = {record.key: i for i, record in enumerate(log[:clean])}
-    kept = [(i, record) for i, record in enumerate(log) if i >= clean or last[record.key] == i]
-    return [record for i, record in kept if i >= gone or record.value is not None]
 
 
 def member(member_id: str, *, session_ms: int | None = None) -> Record:
