@@ -28,7 +28,8 @@ NEEDED = ("Metadata", "FindCoordinator")
 BROKER = 4
 """The resource type of a broker's settings."""
 READY_S, ANSWERED_S, STORED_S, PARKED_S, MEANWHILE_S = 60.0, 5.0, 1.0, 0.03, 0.003
-SETTLED_MS = 500
+SETTLED_MS = 750
+"""The coordinator knows of a change of topics a little later than the metadata that a broker tells."""
 
 
 class Broker:
@@ -139,7 +140,16 @@ class Broker:
         self._change(action, topic, partitions)
         settled = self._settled(action, topic, partitions)
         time.sleep(SETTLED_MS / 1000)
+        until = time.monotonic() + ANSWERED_S
+        while action == "delete" and self._is_described(topic) and time.monotonic() < until:
+            time.sleep(0.05)
         return settled
+
+    def _is_described(self, topic: str) -> bool:
+        """Whether the description of the group still knows partitions of the topic."""
+        found = describe(self._control, self.group, self.unspoken) or {}
+        members = found.get("members", {}).values()
+        return any(topic in member.get(part, ()) for member in members for part in ("assigned", "target"))
 
     # A walk.
 

@@ -96,7 +96,7 @@ def disturbed(seed: int, release: str, spoken: tuple[str, ...]) -> Cluster:
     return found
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_disturbed_clusters_converge_and_share_nothing_unexplained(seed: int) -> None:
     """Loss, doubles, delays, frozen, dead, slow and silent members; then everybody holds what it shall, once."""
     found = disturbed(seed, LATEST, (FIXED,))
@@ -105,7 +105,7 @@ def test_disturbed_clusters_converge_and_share_nothing_unexplained(seed: int) ->
     assert found.steps > 1_000
 
 
-@pytest.mark.parametrize(("release", "spoken"), [("4.0.0", "4.0.0"), ("4.2.0", LATEST), (LATEST, "4.1.1")])
+@pytest.mark.parametrize(("release", "spoken"), [("4.0.0", "4.0.0"), (LATEST, LATEST)])
 def test_released_members_converge_too(release: str, spoken: str) -> None:
     """So do members as they were released; an application that was never called back is their own fault (untold)."""
     found = disturbed(11, release, (spoken,))
