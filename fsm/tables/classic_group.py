@@ -380,7 +380,7 @@ TABLE = Table(
         row(S.EMPTY, E.DOWNGRADED_BY_REPLACEMENT,       S.STABLE, *CONVERTED,
             clause="6.5 B", note="4.0.0, 4.0.1 and 4.1.0 always (F20)"),
         row(S.EMPTY, E.DOWNGRADED_BY_REPLACEMENT_STALE, S.STABLE, *CONVERTED, *REBALANCE,
-            clause="6.5 B", note="4.0.2 and 4.1.1 to 4.2 iff the request bumped the epoch (F20)"),
+            clause="6.5 B", note="4.0.2 and 4.1.1 to 4.2 iff the joiner changed the subscription (F20)"),
         row(PREPARING,  E.UPGRADED,                     F.ANSWER_JOINS_REBALANCE, F.REMOVE_GROUP, S.DEAD,
             clause="6.3 U-1, U-2"),
         row(COMPLETING, E.UPGRADED,                     F.ANSWER_SYNCS_REBALANCE, F.REMOVE_GROUP, S.DEAD,

@@ -238,8 +238,8 @@ TABLE = Table(
             note="the October 2024 sources convert only when a consumer-protocol member goes alone (F19)"),
         row(S.ASSIGNING, E.DOWNGRADED_BY_REPLACEMENT, S.DEAD, *DOWNGRADED, F.REBALANCE_CLASSIC_GROUP,
             clause="6.5 B",
-            note="stale target; 4.0.2 and 4.1.1 to 4.2 rebalance only if this request bumped, 4.0.0, 4.0.1 and "
-                 "4.1.0 never (F20)"),
+            note="stale target; 4.0.2 and 4.1.1 to 4.2 rebalance only if the joiner changed the subscription, 4.0.0, "
+                 "4.0.1 and 4.1.0 never (F20)"),
         row(CURRENT,     E.DOWNGRADED_BY_REPLACEMENT, S.DEAD, *DOWNGRADED,
             clause="6.5 B", note="the target is current, so the classic group stays STABLE"),
         row(S.EMPTY, E.CLASSIC_JOIN_TO_EMPTY,   S.DEAD, F.REMOVE_GROUP_RECORDS, F.CREATE_EMPTY_CLASSIC_GROUP,

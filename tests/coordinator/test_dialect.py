@@ -9,7 +9,7 @@ import pytest
 from fsm.coordinator.dialect import RELEASES, Choice, dialect, differences, presets
 from fsm.errors import InputError
 
-# 1 = new rule, b = F20's middle value (if bumped), 0 = older rule.
+# 1 = new rule, b = F20's middle value (if the joiner changed the subscription), 0 = older rule.
 COLUMNS = ["s24", "4.0.0", "4.0.1", "4.0.2", "4.1.0", "4.1.1", "4.1.2", "4.2.0", "4.2.1", "4.3.0", "4.3.1", "4.4.0"]
 MATRIX = """
 F1 F3 F7b F8 F18 F24    0 0 0 0 0 0 0 0 0 1 1 1
