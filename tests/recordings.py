@@ -57,7 +57,8 @@ class Scenario:
     def start_s(self) -> float:
         """When it began, in epoch seconds."""
         with (self.folder / "truth.jsonl").open(encoding="utf-8") as truth:
-            return float(json.loads(truth.readline())["ts"])
+            first = json.loads(truth.readline())
+        return float(first["ts"] if "ts" in first else first["t"])
 
 
 def scenarios(roots: Iterable[Path]) -> Iterator[Scenario]:

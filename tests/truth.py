@@ -135,6 +135,8 @@ def case(scenario: recordings.Scenario, said: dict[str, Any], found: list[Findin
 def label(scenario: recordings.Scenario) -> str:
     """The line of the table: which client wrote the logs, and whether at DEBUG."""
     heads = [log.read_bytes()[:200_000] for log in scenario.logs]
+    if any(b"Kafka Connect worker initializing" in head for head in heads):
+        return "Connect DEBUG" if any(b" DEBUG " in log.read_bytes() for log in scenario.logs) else "Connect INFO"
     if all(b"ConsumerConfig values" not in head for head in heads):
         return "librdkafka DEBUG"
     return "Java DEBUG" if any(b"DEBUG" in head for head in heads) else "Java INFO"

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
+from fsm.audit import connect_truth
 from fsm.audit.findings import Finding, FindingKind, Severity
 from fsm.audit.wording import names
 from fsm.errors import InputError
@@ -110,6 +111,8 @@ JUDGED = (
     FindingKind.MEMBER_OUT_FOR_GOOD,
     FindingKind.FENCING_LOOP,
     FindingKind.LISTENER_ERROR,
+    FindingKind.RAN_TWICE,
+    FindingKind.UNASSIGNED_WORK,
 )
 """Kinds that have verdicts."""
 
@@ -120,6 +123,8 @@ def read_verdicts(path: Path) -> dict[str, Any]:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:
         raise InputError(f"no verdicts: {problem}", str(path)) from None
+    if isinstance(data, list) and all(isinstance(each, dict) and "begin" in each for each in data):
+        return connect_truth.by_scenario(data)
     if not isinstance(data, dict):
         raise InputError("verdicts are one object, scenario by scenario", str(path))
     return data
@@ -131,6 +136,9 @@ def verdicts(scenario: Mapping[str, Any]) -> tuple[Verdict, ...]:
 
 
 def _verdicts(scenario: Mapping[str, Any], t0: float) -> Iterator[Verdict]:
+    if connect_truth.RAN_TWICE in scenario:
+        yield from _of_connect(scenario, t0)
+        return
     for one in scenario["double_ownership"]:
         yield _verdict(FindingKind.DOUBLE_OWNERSHIP, one, t0, counts=one["seconds"] > DOUBLE_S, member=one["old"])
     for one in scenario["unowned"]:
@@ -144,6 +152,13 @@ def _verdicts(scenario: Mapping[str, Any], t0: float) -> Iterator[Verdict]:
         yield _verdict(FindingKind.MEMBER_OUT_FOR_GOOD, one, t0)
     for member in scenario["fencing_loops"]:
         yield Verdict(FindingKind.FENCING_LOOP, t0, math.inf, frozenset(), member, True)
+
+
+def _of_connect(scenario: Mapping[str, Any], t0: float) -> Iterator[Verdict]:
+    for kind, start_s, end_s, unit, counts in connect_truth.said(scenario):
+        yield Verdict(kind, t0 + start_s * 1000, t0 + end_s * 1000, frozenset({unit}), "", counts)
+    if "herder_died" in scenario.get("log_event_counts", {}):
+        yield Verdict(FindingKind.MEMBER_OUT_FOR_GOOD, t0, math.inf, frozenset(), "", False)
 
 
 _AT_ONCE = {
