@@ -64,6 +64,16 @@ def write(chosen: Sequence[Scenario], copies: int, folder: Path, chatter: int = 
     return Fleet(folder, files, lines, size, len(chosen) * copies)
 
 
+def joined(fleet: Fleet, folder: Path) -> Path:
+    """All lines of a fleet in one file, log after log; gives the folder it is in."""
+    folder.mkdir(parents=True)
+    with (folder / "all.log").open("wb") as out:
+        for log in sorted(fleet.folder.rglob("*.log")):
+            data = log.read_bytes()
+            out.write(data if data.endswith(b"\n") else data + b"\n")
+    return folder
+
+
 def renamed(log: bytes, scenario: str, prefix: str) -> bytes:
     """The log with the prefix before the group of the scenario and before the names of its clients.
 

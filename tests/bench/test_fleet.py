@@ -79,3 +79,12 @@ def test_a_mix_has_the_lines_asked_for(recorded: list[recordings.Scenario]) -> N
     assert many[: len(few)] == few
     assert {scenario.name for scenario in many[: len(recorded)]} == set(size)
     assert len(many) > len(recorded)
+
+
+def test_a_joined_fleet_has_every_line_once(tmp_path: Path, some: list[recordings.Scenario]) -> None:
+    """The lines of all logs in one file, log after log, each log ended by a line feed."""
+    written = fleet.write(some, 1, tmp_path / "many")
+    (one,) = contents(fleet.joined(written, tmp_path / "one")).values()
+    many = [data.removesuffix(b"\n") + b"\n" for _, data in sorted(contents(written.folder).items())]
+    assert sorted(one.splitlines()) == sorted(line for data in many for line in data.splitlines())
+    assert one.startswith(many[0])
