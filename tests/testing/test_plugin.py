@@ -147,7 +147,27 @@ def test_the_plugin_loads_nothing_heavy():
     assert done.stdout.split() == ["fsm"]
 
 
-def test_pytest_finds_the_plugin_by_its_entry_point():
-    """The package announces the module under its own name, so that -p and the entry point are one plugin."""
+def announced():
+    """The entry points that an installed package has, from where its wheel gets them."""
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert project["entry-points"]["pytest11"] == {"fsm.testing.plugin": "fsm.testing.plugin"}
+    return project["entry-points"]["pytest11"]
+
+
+def test_the_entry_point_has_the_name_of_its_module():
+    """The package announces the module under its own name, so that -p and the entry point are one plugin."""
+    assert announced() == {"fsm.testing.plugin": "fsm.testing.plugin"}
+
+
+@pytest.mark.parametrize("named", [(), PLUGIN], ids=["alone", "beside -p"])
+def test_pytest_finds_the_plugin_of_an_installed_package(project, monkeypatch, named):
+    """With the metadata of an installed wheel on the path the option is there without -p, and with it just once."""
+    installed = project.mkdir("site")
+    metadata = installed / "somebodys_rebalance_fsm-1.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: somebodys-rebalance-fsm\nVersion: 1\n")
+    lines = ["[pytest11]", *(f"{name} = {module}" for name, module in announced().items())]
+    (metadata / "entry_points.txt").write_text("\n".join(lines) + "\n")
+    monkeypatch.setenv("PYTHONPATH", ":".join(["", str(installed), *sys.path]))
+    result = project.runpytest_subprocess(*named, "--fsm-coverage")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(LAMP, consecutive=True)
