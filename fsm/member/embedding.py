@@ -141,15 +141,20 @@ class EmbeddedMember(Protocol):
         """Begins to close."""
 
 
-def invoke(listener: ConsumerRebalanceListener | None, asked: InvokeListener) -> KafkaError | None:
-    """Runs a callback; gives what it raised, as the application will see it."""
+def invoke(
+    listener: ConsumerRebalanceListener | None, asked: InvokeListener
+) -> tuple[KafkaError | None, BaseException | None]:
+    """Runs a callback; gives what it raised, as the application will see it, and the interrupt, if it was one.
+
+    A callback that Ctrl-C ends has ended, too: whoever lets the interrupt through reports that end first.
+    """
     if listener is None:
-        return None
+        return None, None
     try:
         getattr(listener, asked.method.value)(asked.partitions)
-    except Exception as raised:  # whatever a listener raises is the membership's business
-        return callback_error(raised)
-    return None
+    except BaseException as raised:  # whatever a listener raises is the membership's business
+        return callback_error(raised), None if isinstance(raised, Exception) else raised
+    return None, None
 
 
 def callback_error(raised: BaseException) -> KafkaError:

@@ -210,18 +210,25 @@ class ConsumerMember:
         """The application's pass over its queue, on one thread: applies assignments, runs callbacks, reports their end.
 
         Raises `KafkaException` with the first error, after every event was processed; the others are in the outcome
-        of a pass that `fsm.member.queues.process` makes.
+        of a pass that `fsm.member.queues.process` makes. An interrupt out of a callback comes out once the end of that
+        callback is reported; what is still in the queue waits for the next pass.
         """
         taken = (self._taken(event) for event in self._mail.background.drain())
         running = process(taken, listener=listener is not None, unsubscribing=unsubscribing)
         answer: KafkaError | None = None
+        interrupt: BaseException | None = None
         while True:
             try:
                 asked = running.send(answer)
             except StopIteration as done:
                 outcome: Outcome = done.value
                 break
-            answer = invoke(listener, asked) if isinstance(asked, InvokeListener) else self._do(asked, now_ms)
+            if isinstance(asked, InvokeListener):
+                answer, interrupt = invoke(listener, asked)
+                continue
+            answer = self._do(asked, now_ms)
+            if interrupt is not None:
+                raise interrupt
         if outcome.first is not None:
             raise KafkaException(outcome.first)
         return outcome

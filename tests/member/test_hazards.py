@@ -17,6 +17,7 @@ from fsm.kafka.events import (
     AsyncPollEvent,
     ErrorEvent,
     GroupMembershipOperation,
+    KafkaError,
     LeaveGroupOnCloseEvent,
     PartitionsRemovedEvent,
     TopicSubscriptionChangeEvent,
@@ -25,6 +26,7 @@ from fsm.kafka.events import (
 from fsm.kafka.messages import ConsumerGroupHeartbeatResponse
 from fsm.member.effects import CallCompleted, MetadataNeeded
 from fsm.member.inputs import Answered, CloseFlush, CoordinatorLost
+from fsm.member.queues import KafkaException
 from fsm.tables.consumer_member import State
 
 S = State
@@ -188,6 +190,39 @@ def test_h8_failed_assigned_callback_is_made_good(story: Tell, name: str) -> Non
     told.take(error="threw")
     told.settle()
     assert (told.state, told.fetchable) == (S.STABLE, [0, 1])
+
+
+INTERRUPTS = {"interrupt": KeyboardInterrupt, "wakeup": lambda: KafkaException(KafkaError("WakeupException"))}
+
+
+@pytest.mark.parametrize("interrupt", INTERRUPTS)
+@pytest.mark.parametrize("method", ["assigned", "revoked"])
+@pytest.mark.parametrize("name", ["4.0.0", "4.4.0", "fixed", "document"])
+def test_h9_callback_that_is_interrupted_has_ended(embedded: Any, name: str, method: str, interrupt: str) -> None:
+    """Since 4.0 a wakeup or an interrupt out of a listener does not lose its end: the run comes to be acknowledged."""
+    told = embedded(name)
+    left, called = [INTERRUPTS[interrupt]], getattr(told.listener, f"on_partitions_{method}")
+
+    def stop(given: Any) -> None:
+        called(given)
+        if left:
+            raise left.pop()()
+
+    setattr(told.listener, f"on_partitions_{method}", stop)
+    target = (0,) if method == "revoked" else (0, 1, 2)
+    told.turn(1_200, topic_partitions({"T": target}))
+    stopped = []
+    for now_ms in range(1_201, 1_207):
+        told.consumer.submit(AsyncPollEvent())
+        told.consumer.poll(now_ms)
+        try:
+            told.run_callbacks(now_ms)
+        except (KeyboardInterrupt, KafkaException) as error:
+            stopped.append(type(error))
+    assert len(stopped) == 1
+    assert not left
+    assert told.consumer.member.state in (S.ACKNOWLEDGING, S.STABLE)
+    assert told.consumer.member.subscription.fetchable == tuple(("t", number) for number in target)
 
 
 @pytest.mark.hazard("4.0.0", "4.4.0", without=("document",))
