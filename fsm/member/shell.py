@@ -209,9 +209,9 @@ class ConsumerMember:
     ) -> Outcome:
         """The application's pass over its queue, on one thread: applies assignments, runs callbacks, reports their end.
 
-        Raises `KafkaException` with the first error, after every event was processed; the others are in the outcome
-        of a pass that `fsm.member.queues.process` makes. An interrupt out of a callback comes out once the end of that
-        callback is reported; what is still in the queue waits for the next pass.
+        Raises `KafkaException` with the first error, after every event was processed; the others are its notes, for
+        the caller to log. An interrupt out of a callback comes out once the end of that callback is reported; what is
+        still in the queue waits for the next pass.
         """
         taken = (self._taken(event) for event in self._mail.background.drain())
         running = process(taken, listener=listener is not None, unsubscribing=unsubscribing)
@@ -230,7 +230,10 @@ class ConsumerMember:
             if interrupt is not None:
                 raise interrupt
         if outcome.first is not None:
-            raise KafkaException(outcome.first)
+            thrown = KafkaException(outcome.first)
+            for error in outcome.others:
+                thrown.add_note(f"and later in the same pass: {error.name}: {error.message}")
+            raise thrown
         return outcome
 
     def _do(self, event: ApplicationEvent, now_ms: int) -> KafkaError | None:

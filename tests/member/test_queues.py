@@ -7,11 +7,14 @@ background thread, which the notes leave out.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from fsm.kafka.assignment import Partitions, TopicNames
 from fsm.kafka.config import ConsumerConfig
+from fsm.kafka.error_codes import ErrorCode
 from fsm.kafka.events import (
     ApplicationEvent,
     ApplyAssignmentEvent,
@@ -26,9 +29,10 @@ from fsm.kafka.events import (
     TopicSubscriptionChangeEvent,
 )
 from fsm.kafka.messages import ConsumerGroupHeartbeatResponse
+from fsm.member.calls import Pass
 from fsm.member.effects import Transition
 from fsm.member.inputs import Answered, CoordinatorFound, MetadataUpdated
-from fsm.member.queues import CompletableEventReaper, EventQueue, InvokeListener, Outcome, process
+from fsm.member.queues import CompletableEventReaper, EventQueue, InvokeListener, KafkaException, Outcome, process
 from fsm.member.shell import ConsumerMember
 
 A, B = ("t", 0), ("t", 1)
@@ -262,6 +266,41 @@ def test_first_error_is_thrown_and_the_others_are_kept() -> None:
         InvokeListener(ListenerMethod.LOST, (B,)),
         ConsumerRebalanceListenerCallbackCompletedEvent(1, "lost threw"),
     ]
+
+
+def test_later_errors_of_a_pass_are_logged() -> None:
+    """A runtime throws the first error with its cause when the pass is over, and writes the others to the log."""
+    ran, cause = Pass(), ValueError("no disk")
+    ran.add(Outcome(KafkaError("KafkaException", "lost threw")), cause)
+    ran.add(Outcome(WRONG.error), None)
+    with capture_logs() as logged, pytest.raises(KafkaException, match="lost threw") as thrown:
+        ran.throw()
+    assert thrown.value.__cause__ is cause
+    assert [(line["log_level"], line["error"], line["reason"]) for line in logged] == [
+        ("warning", "TOPIC_AUTHORIZATION_FAILED", "t")
+    ]
+
+
+def test_later_errors_of_a_pass_on_one_thread_are_notes(embedded: Any) -> None:
+    """Without a runtime the exception brings the others along: revoked and then lost raise in one pass."""
+    told = embedded("4.4.0")
+    told.turn(1_200, (("T", (0,)),))
+    told.consumer.submit(AsyncPollEvent())
+    (request,) = told.consumer.poll(2_400).unsent_requests
+    fenced = ConsumerGroupHeartbeatResponse(error_code=ErrorCode.FENCED_MEMBER_EPOCH)
+    told.consumer.receive(Answered(request, fenced), 2_401)
+    left = [ValueError("first"), ValueError("second")]
+
+    def fail(_partitions: Partitions) -> None:
+        raise left.pop(0)
+
+    told.listener.on_partitions_revoked = told.listener.on_partitions_lost = fail
+    with pytest.raises(KafkaException, match="error: first") as thrown:
+        told.run_callbacks(2_402)
+    assert thrown.value.__notes__ == [
+        "and later in the same pass: KafkaException: User rebalance callback throws an error: second"
+    ]
+    assert left == []
 
 
 def test_assignment_that_cannot_be_applied_calls_nobody() -> None:
