@@ -304,6 +304,23 @@ def test_h14_late_fatal_error_is_shown_to_one_who_is_stale(story: Tell, name: st
     assert any(isinstance(event, ErrorEvent) for event in told.background) is has
 
 
+@pytest.mark.parametrize("name", ["4.0.0", "4.4.0", "fixed", "document"])
+def test_h14_late_fence_is_nothing_to_one_whose_membership_is_over(story: Tell, name: str) -> None:
+    """Fenced by the answer to an older heartbeat, a member in FATAL stays there and calls nobody back again."""
+    told = story(name)
+    told.join(0)
+    told.beat()
+    told.answer(code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    while told.background:
+        event = told.background[0]
+        told.take() if isinstance(event, PartitionsRemovedEvent) else told.background.pop(0)
+    assert told.state is S.FATAL
+    before = told.member
+    told.answer(code=FENCED)
+    assert (told.state, told.background) == (S.FATAL, [])
+    assert told.member.subscription == before.subscription
+
+
 @pytest.mark.hazard("4.1.0", "4.4.0")
 def test_h15_late_fatal_error_takes_partitions_assigned_by_hand(story: Tell, name: str, has: bool) -> None:
     """A fatal answer after the leave is over releases what the application has assigned itself since."""
