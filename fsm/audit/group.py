@@ -5,7 +5,7 @@ Everything is intervals [start_ms, end_ms) of one group; nothing depends on the 
 **Double ownership.** Two intervals of one partition that belong to different members overlap for longer than
 `tolerance_ms + clock_skew_ms`. The one that began earlier (then: ended earlier, member name) is the old owner,
 which should have let go. A member that hangs in close() owns on to the end of the group's logs; as it may have been
-killed instead, severity is one step lower. Where an interval is `doubtful` the finding is for information only.
+killed instead, or its log cut, the finding is for information only, as it is where an interval is `doubtful`.
 
 **Unowned partition.** The intervals of a partition, sorted by (start, end, member), leave gaps: from the
 largest end so far (its interval is the last owner) to the next start, or to the end of all wants after the last
@@ -223,9 +223,9 @@ def double(group: str, merged: Sequence[Overlap], apart_ms: int | None = None) -
         cause=first.cause,
         places=first.places,
     )
-    if not all(o.sure for o in merged) or (apart_ms is not None and apart_ms < SKEW_MS):
-        return replace(found, severity=Severity.INFO)
-    return found.lowered() if first.cause is Cause.CLOSE_HANGS else found
+    clocks = apart_ms is not None and apart_ms < SKEW_MS
+    sure = all(o.sure for o in merged) and first.cause is not Cause.CLOSE_HANGS and not clocks
+    return found if sure else replace(found, severity=Severity.INFO)
 
 
 # -- unowned partitions -------------------------------------------------------------------------------------

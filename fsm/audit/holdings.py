@@ -131,7 +131,7 @@ class Holdings:
         )
 
     def never_told(self, partitions: tuple[Partition, ...], ts_ms: int, places: Iterable[Place]) -> Finding:
-        """Partitions went and no callback said so."""
+        """Partitions went and no callback said so; where the log just ends in close() it may have been cut there."""
         closing = self.living.closing_ms is not None
         hangs = closing and self.living.closed_ms is None
         cause = Cause.CLOSE_HANGS if hangs else self.cause
@@ -146,7 +146,7 @@ class Holdings:
             cause=cause,
             places=places,
         )
-        return found.lowered() if hangs else found
+        return replace(found, severity=Severity.INFO) if hangs else found
 
     def given_again(self, partitions: Iterable[Partition], ts_ms: int, places: Sequence[Place]) -> Told:
         """The application was given what it had already, with nothing missing in between as far as is known."""

@@ -196,7 +196,7 @@ def test_a_member_that_hangs_in_close_owns_on(interval, life):
     """By its own view; but it may have been killed there, so it is less certain."""
     hangs = interval("a", 0, 1000, ended=Ended.HANGS, end_exact=False)
     found = one(Rows([hangs, interval("b", 3000, 8000)], [], [life("b", 0, 8000)]))
-    assert (found.cause, found.severity, found.end_ms) == (Cause.CLOSE_HANGS, Severity.WARNING, 8000)
+    assert (found.cause, found.severity, found.end_ms) == (Cause.CLOSE_HANGS, Severity.INFO, 8000)
 
 
 def test_doubtful_intervals_inform_only(interval):

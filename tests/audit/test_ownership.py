@@ -88,7 +88,7 @@ def test_a_close_that_never_returns_is_told_with_less_certainty(log):
     log(0, Kind.STARTED)(10, Kind.ASSIGN_BEGIN, partitions=(T0,))(50, Kind.CLOSE_BEGIN, thread="app")
     (found,) = log.rows(Finding)
     assert (found.cause, found.severity, found.start_ms, found.end_ms) == (
-        Cause.CLOSE_HANGS, Severity.WARNING, 50, 30_050,
+        Cause.CLOSE_HANGS, Severity.INFO, 50, 30_050,
     )  # fmt: skip
     assert [i.ended for i in log.rows(Interval)] == [Ended.HANGS]
 
