@@ -40,6 +40,8 @@ class Scene:
         self.state = Coordinator()
         self.log: list[tuple[Record, ...]] = []
         """What was appended so far, a batch for each step that wrote anything."""
+        self.moves: list[tuple[Coordinator, Coordinator]] = []
+        """Each step's states, before and after; whoever watches them clears them."""
         self.last = Step(self.state)
 
     @property
@@ -50,6 +52,7 @@ class Scene:
     @last.setter
     def last(self, step: Step[Coordinator]) -> None:
         self._last = step
+        self.moves.append((self.state, step.state))
         if step.records:
             self.log.append(step.records)
 

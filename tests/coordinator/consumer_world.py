@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 from consumer_scene import IDS, Scene
+from promises import broken as broken_promises
 
 from fsm.coordinator.consumer_group import ConsumerGroup
 from fsm.coordinator.context import Topic
@@ -60,6 +61,7 @@ class World:
 
     def __init__(self, release: str, seed: int, **settings: Any) -> None:
         self.random = Random(seed)  # noqa: S311  # reproducible on purpose
+        self.probes = Random(seed)  # noqa: S311
         self.scene = Scene(release, {"foo": 3, "bar": 2}, **settings)
         self.clients: list[Client] = []
         self.made = 0
@@ -169,6 +171,8 @@ class World:
         answer = self.scene.last.answers[0] if body is not None else None
         moment = Moment(before, self.group, self.scene.context, sent, answer)
         assert not broken(moment), (broken(moment), self.steps, sent, answer)
+        promises = broken_promises(self.scene, self.probes)
+        assert not promises, (promises, self.steps, sent, answer)
         self._are_safe(self.group)
 
     def _are_safe(self, group: ConsumerGroup) -> None:
