@@ -1,6 +1,11 @@
 """The server-side assignors: who shall have which partitions, as functions of the group.
 
-An assignor is one function, `GroupSpec -> {member id: partitions}`; one of your own needs nothing else.
+An assignor is one function, `GroupSpec -> {member id: partitions}`; one of your own needs nothing else. A coordinator
+uses it for the groups whose members vote for its name, or for all where it is the first that the broker lists:
+
+    config = BrokerConfig(group_consumer_assignors=("mine", "uniform", "range"))
+    context = Context(now_ms, config=config, custom_assignors=FrozenMap({"mine": my_function}))
+
 `range_assignor` and `uniform_assignor` give what Kafka's give, partition by partition. Where Kafka leaves an order to
 its hash maps, an `Order` says it: the default sorts, `fsm.coordinator.hash_order` has the one of a broker.
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from consumer_scene import Scene
+from consumer_scene import assigned as told
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +22,7 @@ from fsm.coordinator.assignors import (
     uniform_assignor,
 )
 from fsm.coordinator.dialect import dialect, presets
+from fsm.coordinator.frozen import FrozenMap
 from fsm.kafka.assignment import TopicPartitions
 
 TOPICS = ("bar", "baz", "foo", "qux")
@@ -170,14 +174,28 @@ def test_a_group_without_subscriptions() -> None:
     assert (uniform_assignor(group), range_assignor(group)) == ({}, {"A": (), "B": ()})
 
 
-def test_an_assignor_of_one_s_own_is_a_function() -> None:
-    """What Kafka asks of an assignor class, one function gives: everything to the last member, for example."""
+def last_takes_all(group: GroupSpec) -> dict[str, TopicPartitions]:
+    """Everything to the last member."""
+    *_, last = sorted(group.members)
+    return {last: tuple((topic, tuple(range(n))) for topic, n in sorted(group.topics.items()))}
 
-    def last_takes_all(group: GroupSpec) -> dict[str, TopicPartitions]:
-        *_, last = group.members
-        return {last: tuple((topic, tuple(range(n))) for topic, n in sorted(group.topics.items()))}
 
-    assignors: dict[str, Assignor] = {**built_in(dialect()), "last": last_takes_all}
-    group = GroupSpec({m: MemberSpec(("foo",)) for m in ("A", "B")}, {"foo": 2}, homogeneous=True)
-    assert assignors["last"](group) == {"B": (("foo", (0, 1)),)}
-    assert list(assignors) == ["uniform", "range", "last"]
+@pytest.mark.parametrize(("listed", "vote"), [(("uniform", "last"), "last"), (("last", "uniform"), None)])
+def test_an_assignor_of_one_s_own_is_a_function(listed: tuple[str, ...], vote: str | None) -> None:
+    """What Kafka asks of an assignor class, one function gives: a group uses it by vote, or as the broker's default."""
+    scene = Scene(topics={"foo": 2}, group_consumer_assignors=listed)
+    scene.context = replace(scene.context, custom_assignors=FrozenMap({"last": last_takes_all}))
+    said = {} if vote is None else {"server_assignor": vote}
+    assert told(scene.join("a", "foo", **said)) == {"foo": [0, 1]}
+    scene.join("b", "foo", **said)
+    assert told(scene.beat("a", 2)) == {}
+    scene.beat("a", 2, owned={})
+    assert told(scene.beat("b", 3)) == {"foo": [0, 1]}
+
+
+def test_an_assignor_that_nobody_lists_is_not_used() -> None:
+    """A member may vote for what the broker lists only."""
+    scene = Scene(topics={"foo": 2})
+    scene.context = replace(scene.context, custom_assignors=FrozenMap({"last": last_takes_all}))
+    assert scene.join("a", "foo", server_assignor="last")["error_code"] == "unsupported_assignor"
+    assert list(scene.context.assignors) == ["uniform", "range", "last"]
