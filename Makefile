@@ -53,6 +53,7 @@ connect-rounds: .venv/.user ## recorded Connect clusters held against the assign
 	@$(BIN)/python tests/connect_rounds.py $(filter-out tests/data,$(DATA))
 
 bench: .venv/.dev ## ratios against transitions, a plain dict, Kafka's assignors, single-process Python and DuckDB
+	@$(BIN)/python tests/bench/start.py
 	@$(BIN)/python tests/bench/dispatch.py
 	@$(BIN)/python tests/bench/member.py
 	@$(BIN)/python tests/bench/assignors.py

@@ -44,6 +44,8 @@ def kinds() -> Iterator[Kind]:
 
 def read(path: Path) -> Node:
     """The document in a file. Raises `InputError` for a file that cannot be read or holds anything else."""
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        raise InputError("not a regular file", str(path), "give a scenario's file")
     try:
         with path.open("rb") as file:  # a character is four bytes at most; what is longer is refused below
             text = file.read(4 * SIZE_LIMIT + 1).decode("utf-8-sig")
