@@ -102,7 +102,7 @@ def _is_accepted(group: ClassicGroup, member_id: str, max_size: int) -> bool:
     """While the joins of a generation come in, those parked are counted, so that late ones may be left out."""
     known = group.members.get(member_id)
     if group.state is State.PREPARING_REBALANCE:
-        return bool(known and known.join) or group.parked_joins < max_size
+        return len(group.members) < max_size or bool(known and known.join) or group.parked_joins < max_size
     return group.state not in OPEN or known is not None or len(group.members) < max_size
 
 
@@ -171,10 +171,11 @@ def _new(work: Work) -> Work:
 def _ending(work: Work, event: Event, *, prepares: bool) -> Event:
     """The event itself, or that everybody has joined with it: where it prepares a rebalance, or one is prepared."""
     group = work.group
-    others = group.members.without(work.member_id, work.replaced.member_id if work.replaced else "")
-    complete = not group.given_ids - {work.member_id} and all(member.join for member in others.values())
     waits = group.state is State.PREPARING_REBALANCE and not group.is_initial_rebalance
-    return ALL_JOINED[event] if complete and (waits or (prepares and group.state in OPEN)) else event
+    if group.given_ids - {work.member_id} or not (waits or (prepares and group.state in OPEN)):
+        return event
+    besides = {work.member_id, work.replaced.member_id if work.replaced else ""}
+    return ALL_JOINED[event] if all(m.join for i, m in group.members.items() if i not in besides) else event
 
 
 def _replacing(work: Work, stored: ErrorCode) -> Work:
