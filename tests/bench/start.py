@@ -1,6 +1,6 @@
 """How much longer `fsm tables` takes than a bare Python: whole processes, turn by turn.
 
-    python tests/bench/start.py [TIMES]
+python tests/bench/start.py [TIMES]
 """
 
 from __future__ import annotations
