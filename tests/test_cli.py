@@ -142,6 +142,13 @@ def test_a_missing_file_and_a_folder(capsys: pytest.CaptureFixture[str], tmp_pat
     assert refused(capsys, "draw", tmp_path, "-o", tmp_path).startswith(f"{tmp_path}: cannot be read: Is a directory")
 
 
+def test_a_pipe_is_not_waited_for(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Nobody writes to it: it is refused before it is opened, as a table and as a scenario."""
+    os.mkfifo(tmp_path / "pipe.yaml")
+    for command in ("tables", "replay"):
+        assert refused(capsys, command, tmp_path / "pipe.yaml").startswith(f"{tmp_path}/pipe.yaml: not a regular file")
+
+
 def test_a_typo_in_a_yaml_table_is_found_by_file_and_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Line 13 says OPNE: the message begins with the file and that line."""
     path = tmp_path / "typo.yaml"

@@ -30,7 +30,7 @@ def _from_file(path: Path) -> Table:
     from fsm.document import from_json, from_yaml
     from fsm.nodes import SIZE_LIMIT
 
-    if path.exists() and not path.is_file():  # a pipe would be waited for
+    if path.exists() and not (path.is_file() or path.is_dir()):  # a pipe would be waited for
         raise InputError("not a regular file", str(path), "give a table's name or file")
     try:
         with path.open("rb") as file:  # a character is four bytes at most; the reader refuses what is longer

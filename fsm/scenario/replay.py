@@ -44,7 +44,7 @@ def kinds() -> Iterator[Kind]:
 
 def read(path: Path) -> Node:
     """The document in a file. Raises `InputError` for a file that cannot be read or holds anything else."""
-    if path.exists() and not path.is_file():  # a pipe would be waited for
+    if path.exists() and not (path.is_file() or path.is_dir()):  # a pipe would be waited for
         raise InputError("not a regular file", str(path), "give a scenario's file")
     try:
         with path.open("rb") as file:  # a character is four bytes at most; what is longer is refused below
