@@ -1,6 +1,6 @@
-"""What an observer beside a cluster makes of a leader's messages: the round that was computed, the round that was sent.
+"""What an observer beside a cluster sees: the rounds that leaders compute and send, what ran where, what broke.
 
-Both are read from outside, from the answer that elected the leader and the sync that it sent, so that the invariants
+Rounds are read from outside, from the answer that elected the leader and the sync that it sent, so that the invariants
 judge what the workers really said.
 """
 
@@ -10,12 +10,72 @@ from collections.abc import Callable, Mapping
 
 from fsm.connect.assignor import Round, assign
 from fsm.connect.config import version_of
-from fsm.connect.invariants import Computation
-from fsm.connect.process import SeenRound
+from fsm.connect.inputs import Taken
+from fsm.connect.invariants import Computation, Group, broken_at_once, broken_in_round
+from fsm.connect.process import Process, Ran, SeenRound, Step
 from fsm.connect.protocol import decode_assignment, decode_metadata
 from fsm.connect.state import Worker
-from fsm.connect.units import Units
+from fsm.connect.units import Unit, Units
 from fsm.kafka.classic_messages import JoinGroupResponse, SyncGroupRequest
+
+
+class Observer:
+    """Everything that was seen of one cluster."""
+
+    def __init__(self) -> None:
+        self.rounds: list[SeenRound] = []
+        self.steps: list[Step] = []
+        self.ran: list[Ran] = []
+        self.broken: list[tuple[int, str]] = []
+        """Invariants that did not hold, and when."""
+        self.moved = False
+        """Whether what runs where may have changed since it was last judged."""
+        self._names: dict[str, str] = {}
+
+    def took(self, process: Process, taken: Taken, now_ms: int) -> None:
+        """A worker took a row of its table."""
+        self.steps.append(Step(now_ms, process.name, taken))
+
+    def started(self, process: Process, unit: Unit, now_ms: int) -> None:
+        """A unit runs in a process from now on."""
+        self.moved = True
+        process.running[unit] = now_ms
+        self.ran.append(Ran(unit, process.name, now_ms, None))
+
+    def stopped(self, process: Process, unit: Unit, now_ms: int) -> None:
+        """It does not run there any more."""
+        self.moved = True
+        start_ms = process.running.pop(unit)
+        open_ = Ran(unit, process.name, start_ms, None)
+        if open_ in self.ran:
+            self.ran.remove(open_)
+        self.ran.append(open_._replace(end_ms=now_ms))
+
+    def joined(self, process: Process, before: Worker, answer: JoinGroupResponse, now_ms: int) -> None:
+        """A join was answered: every cooperative round that a leader computes keeps the assignor's invariants."""
+        if answer.member_id:
+            self._names[answer.member_id] = process.name
+        after = process.worker
+        computed = computation(before, answer, now_ms) if after.memory != before.memory else None
+        if computed is None:
+            return
+        self.broken += [(now_ms, name) for name in broken_in_round(computed)]
+        if computed.outcome.memory != after.memory:
+            self.broken.append((now_ms, "I22 the same input gives the same output"))
+
+    def synced(self, process: Process, body: SyncGroupRequest, now_ms: int, held: Mapping[str, Units]) -> None:
+        """A sync was sent; a leader's tells the round. `held` is what the workers held before it."""
+        if body.assignments:
+            self.rounds.append(sent(process.name, body, now_ms, self._name, held))
+
+    def look(self, group: Group, now_ms: int) -> None:
+        """What runs twice."""
+        self.moved = False
+        self.broken += [(now_ms, what) for what in broken_at_once(group)]
+
+    def _name(self, member_id: str) -> str:
+        """The worker of a member: known from its answers, or from its id, which begins with its client id."""
+        return self._names.get(member_id) or member_id.removeprefix("connect-").rpartition("-")[0]
 
 
 def computation(leader: Worker, answer: JoinGroupResponse, now_ms: int) -> Computation | None:
