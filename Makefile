@@ -57,6 +57,7 @@ bench: .venv/.dev ## ratios against transitions, a plain dict, Kafka's assignors
 	@$(BIN)/python tests/bench/dispatch.py
 	@$(BIN)/python tests/bench/member.py
 	@$(BIN)/python tests/bench/assignors.py
+	@$(BIN)/python tests/bench/coordinator.py
 	@$(BIN)/python tests/bench/audit.py
 
 diagrams: .venv/.user ## draw every table again (needs the program dot)

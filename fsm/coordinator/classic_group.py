@@ -13,61 +13,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from fsm.coordinator.election import preferred
-from fsm.coordinator.frozen import FrozenMap
-from fsm.coordinator.hash_order import map_order, string_hash
-from fsm.coordinator.records import ClassicProtocol
+from fsm.coordinator.classic_members import NOBODY, ClassicGroupMember, ClassicMembers
+from fsm.coordinator.frozen import FrozenSet
+from fsm.coordinator.timers import Deadlines
 from fsm.errors import RemoteProtocolError
 from fsm.kafka.consumer_protocol import PROTOCOL_TYPE, decode_subscription
 from fsm.tables.classic_group import State
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 """How long the join of a new member stays parked: it has no id yet that it could send heartbeats with."""
-
-
-class Parked(NamedTuple):
-    """A request that is answered in a later step."""
-
-    token: int
-    version: int
-
-
-@dataclass(frozen=True, slots=True)
-class ClassicGroupMember:
-    """A member: what it said when it joined, what it was assigned, and what it waits for."""
-
-    member_id: str
-    instance_id: str | None
-    client_id: str
-    client_host: str
-    rebalance_timeout_ms: int
-    session_timeout_ms: int
-    protocols: tuple[ClassicProtocol, ...]
-    """In the order of its preference."""
-    assignment: bytes = b""
-    is_new: bool = False
-    """Until its first join is answered: its session may expire although it waits."""
-    join: Parked | None = None
-    sync: Parked | None = None
-
-    @property
-    def is_excused(self) -> bool:
-        """Whether it cannot be expected to send heartbeats, because it waits for an answer."""
-        return not self.is_new and (self.join is not None or self.sync is not None)
-
-    def supports(self, protocol: str | None) -> bool:
-        """Whether the protocol is one of its own."""
-        for name, _ in self.protocols:  # noqa: SIM110  # every join asks every member, and `any` takes twice as long
-            if name == protocol:
-                return True
-        return False
-
-    def metadata(self, protocol: str | None) -> bytes:
-        """What it said under this protocol. Raises `KeyError` where it does not support it."""
-        for name, metadata in self.protocols:
-            if name == protocol:
-                return metadata
-        raise KeyError(protocol)
 
 
 class JoinPhase(NamedTuple):
@@ -86,9 +40,8 @@ class SyncPhase(NamedTuple):
     generation: int
 
 
-NO_MEMBERS: FrozenMap[str, ClassicGroupMember] = FrozenMap()
-NO_DEADLINES: FrozenMap[str, int] = FrozenMap()
-NO_IDS: frozenset[str] = frozenset()
+NO_DEADLINES: Deadlines[str] = Deadlines()
+NO_IDS: FrozenSet[str] = FrozenSet()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,17 +57,17 @@ class ClassicGroup:
     protocol_type: str | None = None
     protocol_name: str | None = None
     leader: str | None = None
-    members: FrozenMap[str, ClassicGroupMember] = NO_MEMBERS
-    given_ids: frozenset[str] = NO_IDS
+    members: ClassicMembers = NOBODY
+    given_ids: FrozenSet[str] = NO_IDS
     """Member ids that were given out and not joined with yet."""
-    awaited_syncs: frozenset[str] = NO_IDS
+    awaited_syncs: FrozenSet[str] = NO_IDS
     """Ids whose sync is still missing; one that was replaced meanwhile stays awaited."""
     subscribed_topics: frozenset[str] | None = None
     """Of consumers, as of the present generation; None where the coordinator cannot know."""
     new_member_added: bool = False
     """Whether a member came since the initial delay began."""
-    heartbeat_deadlines_ms: FrozenMap[str, int] = NO_DEADLINES
-    """By member id or given-out id, in the order in which they were armed."""
+    heartbeat_deadlines_ms: Deadlines[str] = NO_DEADLINES
+    """By member id or given-out id."""
     join_phase: JoinPhase | None = None
     sync_phase: SyncPhase | None = None
 
@@ -136,25 +89,26 @@ class ClassicGroup:
     @property
     def rebalance_timeout_ms(self) -> int:
         """The longest among the members'."""
-        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+        return max(self.members.rebalance_timeouts_ms, default=0)
 
     @property
     def has_all_joined(self) -> bool:
         """Whether every member's join is parked and no given-out id is outstanding."""
-        return not self.given_ids and all(member.join for member in self.members.values())
+        return not self.given_ids and self.members.joins == len(self.members)
 
     @property
     def parked_joins(self) -> int:
         """How many members wait for the next generation."""
-        return sum(member.join is not None for member in self.members.values())
+        return self.members.joins
 
     def in_order(self) -> Iterator[ClassicGroupMember]:
         """Members as the coordinator walks its map of them."""
-        return (self.members[member_id] for member_id in map_order(self.members, string_hash))
+        return self.members.in_order()
 
     def static_member_id(self, instance_id: str) -> str | None:
         """The member that has this instance id."""
-        return next((m.member_id for m in self.members.values() if m.instance_id == instance_id), None)
+        found: str | None = self.members.static.get(instance_id)
+        return found
 
     def is_leader(self, member_id: str) -> bool:
         """Whether this member leads."""
@@ -165,31 +119,21 @@ class ClassicGroup:
         offered = tuple(names)
         if self.state is State.EMPTY:
             return bool(protocol_type and offered)
-        return self.protocol_type == protocol_type and any(self._is_supported_by_all(name) for name in offered)
-
-    def _is_supported_by_all(self, name: str) -> bool:
-        return all(member.supports(name) for member in self.members.values())
+        return self.protocol_type == protocol_type and any(self.members.are_all_supporting(name) for name in offered)
 
     def elected_protocol(self) -> str:
         """Each member votes for the first of its protocols that all support; most votes win.
 
         Raises `ValueError` where there is none: the checks of a join keep one in common.
         """
-        candidates = {name for member in self.members.values() for name, _ in member.protocols}
-        candidates = {name for name in sorted(candidates) if self._is_supported_by_all(name)}
-        votes: dict[str, int] = {}
-        for member in self.in_order():
-            vote = next((name for name, _ in member.protocols if name in candidates), None)
-            if vote is not None:
-                votes[vote] = votes.get(vote, 0) + 1
-        elected = preferred({name: votes[name] for name in map_order(votes, string_hash)})
+        elected = self.members.elected_protocol()
         if elected is None:
             raise ValueError(f"no protocol of group {self.group_id} is supported by all members")
         return elected
 
     def with_member(self, member: ClassicGroupMember) -> ClassicGroup:
         """With this member in place of the one of its id, or new."""
-        return replace(self, members=self.members.set(member.member_id, member))
+        return replace(self, members=self.members.set(member))
 
 
 def consumer_topics(group: ClassicGroup) -> frozenset[str] | None:

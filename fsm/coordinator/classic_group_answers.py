@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fsm.coordinator import records
-from fsm.coordinator.classic_group import ClassicGroup, ClassicGroupMember
+from fsm.coordinator.classic_group import ClassicGroup
+from fsm.coordinator.classic_members import ClassicGroupMember
 from fsm.coordinator.messages import Request, error_name
 from fsm.kafka.consumer_protocol import PROTOCOL_TYPE
 from fsm.kafka.error_codes import ErrorCode

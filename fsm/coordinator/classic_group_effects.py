@@ -13,15 +13,10 @@ from dataclasses import replace
 
 from fsm.coordinator import classic_group_answers as answers
 from fsm.coordinator import classic_group_parked as parked
-from fsm.coordinator.classic_group import (
-    NEW_MEMBER_JOIN_TIMEOUT_MS,
-    NO_IDS,
-    ClassicGroupMember,
-    JoinPhase,
-    SyncPhase,
-    consumer_topics,
-)
+from fsm.coordinator.classic_group import NEW_MEMBER_JOIN_TIMEOUT_MS, NO_IDS, JoinPhase, SyncPhase, consumer_topics
 from fsm.coordinator.classic_group_work import Work, armed, changed, known
+from fsm.coordinator.classic_members import ClassicGroupMember
+from fsm.coordinator.frozen import FrozenSet
 from fsm.coordinator.messages import error_name
 from fsm.coordinator.step import Happened
 from fsm.kafka.error_codes import ErrorCode
@@ -49,10 +44,10 @@ def _add_member(work: Work) -> Work:
     member, group = known(work.offered), work.group
     protocol_type = group.protocol_type if group.members else work.asked.body.get("protocol_type", "")
     return work.having(
-        members=group.members.set(member.member_id, replace(member, is_new=True)),
+        members=group.members.set(replace(member, is_new=True)),
         protocol_type=protocol_type,
         leader=group.leader or member.member_id,
-        given_ids=group.given_ids - {member.member_id},
+        given_ids=group.given_ids.without(member.member_id),
     )
 
 
@@ -81,7 +76,7 @@ def _replace_member(work: Work) -> Work:
 
 def _swapped(work: Work, gone: str, member: ClassicGroupMember) -> Work:
     group = work.group
-    members = group.members.without(gone).set(member.member_id, member)
+    members = group.members.without(gone).set(member)
     return work.having(members=members, leader=member.member_id if group.is_leader(gone) else group.leader)
 
 
@@ -93,7 +88,7 @@ def _revert_replacement(work: Work) -> Work:
 
 
 def _remember_id(work: Work) -> Work:
-    return work.having(given_ids=work.group.given_ids | {work.member_id})
+    return work.having(given_ids=work.group.given_ids.having(work.member_id))
 
 
 def _remove_id(work: Work) -> Work:
@@ -123,8 +118,8 @@ def _without(work: Work, ids: Iterable[str]) -> Work:
     ids = tuple(ids)
     work = work.having(
         members=work.group.members.without(*ids),
-        given_ids=work.group.given_ids.difference(ids),
-        awaited_syncs=work.group.awaited_syncs.difference(ids),
+        given_ids=work.group.given_ids.without(*ids),
+        awaited_syncs=work.group.awaited_syncs.without(*ids),
     )
     if work.group.leader in ids:
         work = work.having(leader=next((m.member_id for m in work.group.in_order()), None))
@@ -152,7 +147,7 @@ def _clear_protocol(work: Work) -> Work:
 
 
 def _await_syncs(work: Work) -> Work:
-    return changed(work, is_new=False).having(awaited_syncs=frozenset(work.group.members))
+    return changed(work, is_new=False).having(awaited_syncs=FrozenSet(work.group.members))
 
 
 def _write_group(work: Work) -> Work:
@@ -164,13 +159,11 @@ def _write_group(work: Work) -> Work:
 
 def _reset_heartbeat(work: Work) -> Work:
     member = work.group.members.get(work.member_id) or work.offered
-    return armed(work, work.member_id, known(member).session_timeout_ms)
+    return armed(work, {work.member_id: known(member).session_timeout_ms})
 
 
 def _reset_heartbeats(work: Work) -> Work:
-    for member in work.group.in_order():
-        work = armed(work, member.member_id, member.session_timeout_ms)
-    return work
+    return armed(work, {member.member_id: member.session_timeout_ms for member in work.group.in_order()})
 
 
 def _cancel_heartbeats(work: Work, ids: Iterable[str]) -> Work:
@@ -233,11 +226,11 @@ EFFECTS: Mapping[Symbol, Callable[[Work], Work]] = {
     Effect.SELECT_PROTOCOL: _select_protocol,
     Effect.CLEAR_PROTOCOL: _clear_protocol,
     Effect.AWAIT_SYNCS: _await_syncs,
-    Effect.FORGET_SYNC: lambda work: work.having(awaited_syncs=work.group.awaited_syncs - {work.member_id}),
+    Effect.FORGET_SYNC: lambda work: work.having(awaited_syncs=work.group.awaited_syncs.without(work.member_id)),
     Effect.FORGET_SYNCS: lambda work: work.having(awaited_syncs=NO_IDS),
     Effect.WRITE_GROUP: _write_group,
     Effect.REMOVE_GROUP: lambda work: replace(work, records=(*work.records, answers.tombstone(work.group))),
-    Effect.ARM_NEW_MEMBER_TIMER: lambda work: armed(work, work.member_id, NEW_MEMBER_JOIN_TIMEOUT_MS),
+    Effect.ARM_NEW_MEMBER_TIMER: lambda work: armed(work, {work.member_id: NEW_MEMBER_JOIN_TIMEOUT_MS}),
     Effect.RESET_HEARTBEAT_TIMER: _reset_heartbeat,
     Effect.RESET_HEARTBEAT_TIMERS: _reset_heartbeats,
     Effect.CANCEL_HEARTBEAT_TIMERS: lambda work: _cancel_heartbeats(work, work.gone),

@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from fsm.coordinator import classic_group_answers as answers
-from fsm.coordinator.classic_group import ClassicGroup, ClassicGroupMember
+from fsm.coordinator.classic_group import ClassicGroup
 from fsm.coordinator.classic_group_effects import run
 from fsm.coordinator.classic_group_work import Work
+from fsm.coordinator.classic_members import ClassicGroupMember
 from fsm.coordinator.context import Context
 from fsm.coordinator.messages import Answer, Refused, Request
 from fsm.coordinator.records import ClassicProtocol
@@ -172,10 +173,10 @@ def _ending(work: Work, event: Event, *, prepares: bool) -> Event:
     """The event itself, or that everybody has joined with it: where it prepares a rebalance, or one is prepared."""
     group = work.group
     waits = group.state is State.PREPARING_REBALANCE and not group.is_initial_rebalance
-    if group.given_ids - {work.member_id} or not (waits or (prepares and group.state in OPEN)):
+    if group.given_ids.without(work.member_id) or not (waits or (prepares and group.state in OPEN)):
         return event
-    besides = {work.member_id, work.replaced.member_id if work.replaced else ""}
-    return ALL_JOINED[event] if all(m.join for i, m in group.members.items() if i not in besides) else event
+    others = group.members.without(work.member_id, work.replaced.member_id if work.replaced else "")
+    return ALL_JOINED[event] if others.joins == len(others) else event
 
 
 def _replacing(work: Work, stored: ErrorCode) -> Work:
@@ -194,7 +195,7 @@ def _swapped(work: Work) -> ClassicGroup:
     group, member = work.group, work.offered
     if member is None or work.replaced is None:
         return group
-    return replace(group, members=group.members.without(work.replaced.member_id).set(member.member_id, member))
+    return replace(group, members=group.members.without(work.replaced.member_id).set(member))
 
 
 # Members with an id

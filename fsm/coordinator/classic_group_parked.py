@@ -10,8 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from fsm.coordinator import classic_group_answers as answers
-from fsm.coordinator.classic_group import ClassicGroupMember, Parked
 from fsm.coordinator.classic_group_work import Work, armed, changed
+from fsm.coordinator.classic_members import ClassicGroupMember, Parked
+from fsm.coordinator.messages import Answer
 from fsm.kafka.error_codes import ErrorCode
 
 
@@ -58,22 +59,25 @@ def _present_generation(work: Work) -> Mapping[str, Any]:
 
 def answer_joins(work: Work) -> Work:
     """The new generation, to everybody who waits."""
-    for member in work.group.in_order():
-        if member.join:
-            body = answers.joined(work.group, member.member_id, work.group.leader or "")
-            work = work.answering(member.join.token, body)
-    return changed(work, join=None)
+    group = work.group
+    found = [
+        Answer(member.join.token, answers.joined(group, member.member_id, group.leader or ""))
+        for member in group.in_order()
+        if member.join
+    ]
+    return changed(work.answering_all(found), join=None)
 
 
 def answer_joins_with(code: ErrorCode) -> Callable[[Work], Work]:
     """An effect that answers every parked join with this error."""
 
     def answer(work: Work) -> Work:
-        for member in work.group.in_order():
-            if member.join:
-                body = answers.join_refusal(code, member.member_id, member.join.version)
-                work = work.answering(member.join.token, body)
-        return changed(work, join=None)
+        found = [
+            Answer(member.join.token, answers.join_refusal(code, member.member_id, member.join.version))
+            for member in work.group.in_order()
+            if member.join
+        ]
+        return changed(work.answering_all(found), join=None)
 
     return answer
 
@@ -103,11 +107,9 @@ def answer_syncs_error(work: Work) -> Work:
 
 def _answer_each_sync(work: Work, body: Callable[[ClassicGroupMember], Mapping[str, Any]]) -> Work:
     """The sessions of those who waited begin anew: what ran out meanwhile was excused."""
-    for member in work.group.in_order():
-        if member.sync:
-            work = work.answering(member.sync.token, body(member))
-            work = armed(work, member.member_id, member.session_timeout_ms)
-    return changed(work, sync=None)
+    waiting = [(member, member.sync) for member in work.group.in_order() if member.sync]
+    work = work.answering_all(Answer(sync.token, body(member)) for member, sync in waiting)
+    return changed(armed(work, {member.member_id: member.session_timeout_ms for member, _ in waiting}), sync=None)
 
 
 def answer_ok(work: Work) -> Work:

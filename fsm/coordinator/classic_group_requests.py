@@ -44,7 +44,7 @@ def sync(
 
 def _synced(work: Work, stored: ErrorCode) -> Work:
     group = work.group
-    is_last = group.awaited_syncs <= {work.member_id}
+    is_last = not group.awaited_syncs.without(work.member_id)
     if not group.is_leader(work.member_id):
         return run(work, Event.FOLLOWER_SYNCED_LAST if is_last and _syncs(group) else Event.FOLLOWER_SYNCED)
     assigned = run(work, Event.LEADER_SYNCED_LAST if is_last and _syncs(group) else Event.LEADER_SYNCED)
@@ -113,7 +113,7 @@ def _leaving(
             continue
         found.append(Left(member_id, instance_id))
         gone.append(leaver)
-        group = replace(group, members=group.members.without(leaver), given_ids=group.given_ids - {leaver})
+        group = replace(group, members=group.members.without(leaver), given_ids=group.given_ids.without(leaver))
     return tuple(gone), tuple(found)
 
 
@@ -145,7 +145,7 @@ def removal(
     """
     plain, all_joined, nobody_left = events
     gone = tuple(gone)
-    remaining = replace(group, members=group.members.without(*gone), given_ids=group.given_ids.difference(gone))
+    remaining = replace(group, members=group.members.without(*gone), given_ids=group.given_ids.without(*gone))
     if group.is_empty or (group.is_initial_rebalance and not ends_initial) or not remaining.has_all_joined:
         return plain
     return all_joined if remaining.members else nobody_left
@@ -210,9 +210,8 @@ def committed(group: ClassicGroup, member_id: str, context: Context) -> ClassicG
     member = group.members.get(member_id)
     if member is None or group.state not in {State.STABLE, State.PREPARING_REBALANCE}:
         return group
-    others = group.heartbeat_deadlines_ms.without(member_id)
-    deadline_ms = context.now_ms + member.session_timeout_ms
-    return replace(group, heartbeat_deadlines_ms=others.set(member_id, deadline_ms))
+    deadlines_ms = {member_id: context.now_ms + member.session_timeout_ms}
+    return replace(group, heartbeat_deadlines_ms=group.heartbeat_deadlines_ms.armed(deadlines_ms))
 
 
 def refuse_deletion(group: ClassicGroup) -> None:

@@ -25,7 +25,8 @@ _GIVEN_ID = (Event.PENDING_EXPIRED, Event.PENDING_EXPIRED_ALL_JOINED, Event.PEND
 def next_deadline_ms(group: ClassicGroup) -> int | None:
     """When the next timer of the group runs out."""
     phases = [phase.deadline_ms for phase in (group.join_phase, group.sync_phase) if phase]
-    return min([*group.heartbeat_deadlines_ms.values(), *phases], default=None)
+    first = group.heartbeat_deadlines_ms.earliest()
+    return min([*phases, first[1]] if first else phases, default=None)
 
 
 def expired(group: ClassicGroup, context: Context) -> Step[ClassicGroup]:
@@ -37,11 +38,10 @@ def expired(group: ClassicGroup, context: Context) -> Step[ClassicGroup]:
 
 
 def _fired(work: Work, deadline_ms: int) -> Work:
-    group = work.group
-    for member_id, at_ms in group.heartbeat_deadlines_ms.items():
-        if at_ms == deadline_ms:
-            others = group.heartbeat_deadlines_ms.without(member_id)
-            return _heartbeat_missing(replace(work.having(heartbeat_deadlines_ms=others), member_id=member_id))
+    group, first = work.group, work.group.heartbeat_deadlines_ms.earliest()
+    if first is not None and first[1] == deadline_ms:
+        others = group.heartbeat_deadlines_ms.without(first[0])
+        return _heartbeat_missing(replace(work.having(heartbeat_deadlines_ms=others), member_id=first[0]))
     if group.join_phase and group.join_phase.deadline_ms == deadline_ms:
         return _join_phase_over(work)
     return _sync_phase_over(work)
@@ -76,7 +76,7 @@ def _join_phase_end(group: ClassicGroup) -> Event:
     """Dynamic members that have not joined are out; static ones may be late once more."""
     if group.parked_joins:
         return Event.JOIN_PHASE_EXPIRED
-    if any(member.instance_id is not None for member in group.members.values()):
+    if group.members.static:
         return Event.JOIN_PHASE_EXPIRED_NOBODY_JOINED
     return Event.JOIN_PHASE_EXPIRED_NOBODY_LEFT
 

@@ -5,12 +5,13 @@ Whoever decides an event says in a `Work` whom it is about, what the request car
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from fsm.coordinator import classic_group_answers as answers
-from fsm.coordinator.classic_group import ClassicGroup, ClassicGroupMember
+from fsm.coordinator.classic_group import ClassicGroup
+from fsm.coordinator.classic_members import ClassicGroupMember
 from fsm.coordinator.context import Context
 from fsm.coordinator.messages import Answer, Request
 from fsm.coordinator.records import Record
@@ -68,17 +69,21 @@ class Work:
 
     def answering(self, token: int, body: Mapping[str, Any]) -> Work:
         """With one more answer."""
-        return replace(self, answers=(*self.answers, Answer(token, body)))
+        return self.answering_all((Answer(token, body),))
+
+    def answering_all(self, answers: Iterable[Answer]) -> Work:
+        """With more answers."""
+        return replace(self, answers=(*self.answers, *answers))
 
     def step(self) -> Step[ClassicGroup]:
         """The outcome."""
         return Step(self.group, self.answers, self.records, self.happened)
 
 
-def armed(work: Work, member_id: str, timeout_ms: int) -> Work:
-    """With the heartbeat timer of this member, or given-out id, begun anew."""
-    others = work.group.heartbeat_deadlines_ms.without(member_id)
-    return work.having(heartbeat_deadlines_ms=others.set(member_id, work.context.now_ms + timeout_ms))
+def armed(work: Work, timeouts_ms: Mapping[str, int]) -> Work:
+    """With the heartbeat timers of these members, or given-out ids, begun anew."""
+    deadlines_ms = {member_id: work.context.now_ms + timeout_ms for member_id, timeout_ms in timeouts_ms.items()}
+    return work.having(heartbeat_deadlines_ms=work.group.heartbeat_deadlines_ms.armed(deadlines_ms))
 
 
 def changed(work: Work, **changes: Any) -> Work:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from typing import TypeVar
 
 from fsm.coordinator.assignors import Order
@@ -22,8 +22,11 @@ from fsm.kafka.assignment import TopicId
 Key = TypeVar("Key")
 
 SMALLEST_TABLE = 16
+KNOWN_HASHES = 65_536
+"""So many strings' hash codes are remembered, as Java's strings remember their own."""
 
 
+@lru_cache(maxsize=KNOWN_HASHES)
 def string_hash(text: str) -> int:
     """The hash code of a Java string, as an unsigned number of 32 bits.
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from fsm.coordinator import classic_group_timers
 from fsm.coordinator.classic_group import ClassicGroup
+from fsm.coordinator.classic_members import ClassicMembers
 from fsm.coordinator.consumer_group import ConsumerGroup
 from fsm.coordinator.context import Context
 from fsm.coordinator.coordinator import Coordinator, Group
@@ -22,8 +23,6 @@ from fsm.coordinator.step import Step
 from fsm.coordinator.timers import NO_TIMERS, Timer, TimerKind, Timers
 from fsm.tables.classic_group import State
 from fsm.tables.consumer_group_member import State as MemberState
-
-NO_DEADLINES: FrozenMap[str, int] = FrozenMap()
 
 
 def load(state: Coordinator, context: Context) -> Step[Coordinator]:
@@ -53,16 +52,16 @@ def _stored_classic(group: ClassicGroup) -> ClassicGroup:
     Left out are the instant - a record is written just before the group enters the state - and what follows from what
     the members said when the generation began: who comes back under an instance id may say other things.
     """
-    members = {
-        member_id: replace(
+    members = [
+        replace(
             member,
             protocols=tuple(one for one in member.protocols if one.name == group.protocol_name),
             is_new=False,
             join=None,
             sync=None,
         )
-        for member_id, member in group.members.items()
-    }
+        for member in group.members.values()
+    ]
     return ClassicGroup(
         group.group_id,
         state=group.state,
@@ -70,7 +69,7 @@ def _stored_classic(group: ClassicGroup) -> ClassicGroup:
         protocol_type=group.protocol_type,
         protocol_name=group.protocol_name,
         leader=group.leader,
-        members=FrozenMap(members),
+        members=ClassicMembers.of(members),
     )
 
 

@@ -8,19 +8,15 @@ Source: section 1 of the coordinator reference; `ConsumerGroup` and `ConsumerGro
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
 
 from fsm.coordinator import records
-from fsm.coordinator.frozen import FrozenMap, taken
+from fsm.coordinator.frozen import Counts, FrozenMap, counted
 from fsm.coordinator.hash_order import state_order, string_hash
 from fsm.coordinator.reconciliation import FREE, CurrentAssignment, Partition
 from fsm.kafka.assignment import TopicId, TopicPartitions, topic_partitions
 from fsm.tables.consumer_group_member import State
-
-Name = TypeVar("Name", bound=Hashable)
-Counts = FrozenMap[Name, int]
 
 AWAY = -2
 """The epoch of a static member that left for a while."""
@@ -81,21 +77,6 @@ def by_topic(partitions: Iterable[Partition]) -> TopicPartitions:
     for topic_id, number in partitions:
         found.setdefault(topic_id, []).append(number)
     return topic_partitions(found)
-
-
-def _counted(counts: Counts[Name], lost: Iterable[Name], gained: Iterable[Name]) -> Counts[Name]:
-    """The counts with some fewer and some more; a name nobody has is left out, and comes back at the end."""
-    lost, gained = tuple(lost), tuple(gained)
-    if lost == gained:
-        return counts
-    found = counts.copied()
-    for name in lost:
-        found[name] -= 1
-        if not found[name]:
-            del found[name]
-    for name in gained:
-        found[name] = found.get(name, 0) + 1
-    return taken(found)
 
 
 def _vote(member: GroupMember | None) -> tuple[str, ...]:
@@ -220,16 +201,16 @@ class Members(Mapping[str, GroupMember]):
         by_id: FrozenMap[str, GroupMember],
         static: FrozenMap[str, str],
     ) -> Members:
-        patterns = _counted(self.patterns, _pattern(old), _pattern(new))
+        patterns = counted(self.patterns, _pattern(old), _pattern(new))
         return Members(
             by_id,
             static,
-            votes=_counted(self.votes, _vote(old), _vote(new)),
-            names=_counted(self.names, _names(old), _names(new)),
+            votes=counted(self.votes, _vote(old), _vote(new)),
+            names=counted(self.names, _names(old), _names(new)),
             patterns=patterns,
-            protocols=_counted(self.protocols, _protocols(old), _protocols(new)),
+            protocols=counted(self.protocols, _protocols(old), _protocols(new)),
             classic=self.classic + bool(new and new.is_classic) - bool(old and old.is_classic),
-            settled=_counted(self.settled, _settled(old), _settled(new)),
+            settled=counted(self.settled, _settled(old), _settled(new)),
             holders=_registered(self.holders, old, new),
             most=max(self.most, len(by_id)),
             most_patterns=max(self.most_patterns, len(patterns)),
@@ -246,14 +227,9 @@ def _registered(
     after = dict.fromkeys(new.current.held, new.epoch) if new else {}
     if before == after:
         return holders
-    found = holders.copied()
-    for partition, epoch in before.items():
-        if found.get(partition) == epoch:
-            del found[partition]
-    for partition, epoch in after.items():
-        if found.get(partition, FREE) < epoch or partition not in found:
-            found[partition] = epoch
-    return taken(found)
+    freed = {partition for partition, epoch in before.items() if holders.get(partition) == epoch}
+    gained = {p: epoch for p, epoch in after.items() if p in freed or holders.get(p, FREE) < epoch or p not in holders}
+    return holders.without(*(partition for partition in before if partition in freed - gained.keys())).merged(gained)
 
 
 NOBODY = Members()

@@ -14,9 +14,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from fsm.coordinator import consumer_group_heartbeat as consumer
-from fsm.coordinator.classic_group import ClassicGroup, ClassicGroupMember, consumer_topics
+from fsm.coordinator.classic_group import ClassicGroup, consumer_topics
 from fsm.coordinator.classic_group_effects import run
 from fsm.coordinator.classic_group_work import Work
+from fsm.coordinator.classic_members import ClassicGroupMember, ClassicMembers
 from fsm.coordinator.consumer_group import ConsumerGroup, fresh
 from fsm.coordinator.context import Context, Image
 from fsm.coordinator.dialect import Choice
@@ -243,7 +244,7 @@ def classic_group(group: ConsumerGroup, member_ids: Sequence[str], generation: i
         generation=generation,
         protocol_type=PROTOCOL_TYPE,
         leader=next(iter(members), None),
-        members=FrozenMap(members),
+        members=ClassicMembers.of(members.values()),
     )
     found = replace(found, protocol_name=found.elected_protocol())
     try:

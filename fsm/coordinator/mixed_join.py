@@ -14,8 +14,8 @@ from typing import Any
 
 from fsm.coordinator import classic_group_answers as answers
 from fsm.coordinator import migration
-from fsm.coordinator.classic_group import ClassicGroupMember
 from fsm.coordinator.classic_group_join import MEMBER_ID_REQUIRED_SINCE, offered
+from fsm.coordinator.classic_members import ClassicGroupMember
 from fsm.coordinator.consumer_group import ConsumerGroup
 from fsm.coordinator.context import Context
 from fsm.coordinator.dialect import Choice

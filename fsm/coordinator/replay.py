@@ -19,7 +19,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from fsm.coordinator import records as stored
-from fsm.coordinator.classic_group import ClassicGroup, ClassicGroupMember, consumer_topics
+from fsm.coordinator.classic_group import ClassicGroup, consumer_topics
+from fsm.coordinator.classic_members import ClassicGroupMember, ClassicMembers
 from fsm.coordinator.consumer_group import ConsumerGroup, fresh
 from fsm.coordinator.coordinator import Coordinator, Group
 from fsm.coordinator.dialect import Choice, Dialect
@@ -300,7 +301,7 @@ def _classic(loader: _Loader, key: stored.ClassicGroupKey, value: stored.Classic
         protocol_type=value.protocol_type or None,
         protocol_name=value.protocol,
         leader=value.leader,
-        members=FrozenMap({member.member_id: _classic_member(member, value.protocol) for member in value.members}),
+        members=ClassicMembers.of(_classic_member(member, value.protocol) for member in value.members),
     )
     loader.keep(replace(group, subscribed_topics=consumer_topics(group)))
 

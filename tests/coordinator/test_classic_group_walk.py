@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from classic_world import ClassicWorld
 
-from fsm.coordinator.classic_group import ClassicGroup, ClassicGroupMember
+from fsm.coordinator.classic_group import ClassicGroup
 from fsm.coordinator.classic_group_invariants import broken
-from fsm.coordinator.frozen import FrozenMap
+from fsm.coordinator.classic_members import ClassicGroupMember, ClassicMembers
 from fsm.tables.classic_group import State
 
 RELEASES = ("4.0.0", "4.2.0", "4.4.0")
@@ -40,7 +40,7 @@ def test_promises_hold_in_a_long_walk(release: str) -> None:
 def test_a_broken_group_is_called_so() -> None:
     """A stable group whose leader is gone, and whose member's session cannot expire."""
     member = ClassicGroupMember("a", None, "client", "/127.0.0.1", 60_000, 10_000, ())
-    group = ClassicGroup("g", State.STABLE, leader="b", members=FrozenMap({"a": member}))
+    group = ClassicGroup("g", State.STABLE, leader="b", members=ClassicMembers.of([member]))
     assert list(broken(group)) == [
         "the leader is a member; without members nobody leads",
         "all members support the chosen protocol",

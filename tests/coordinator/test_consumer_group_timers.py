@@ -100,6 +100,7 @@ def test_the_earliest_deadline_comes_first() -> None:
     """Timers that are due are given in the order of their deadlines."""
     timers = NO_TIMERS.armed(TimerKind.SESSION, "a", Timer(7)).armed(TimerKind.REBALANCE, "b", Timer(5, 2))
     assert timers.next_deadline_ms == 5
-    assert [key for key, _ in timers.due(7)] == [(TimerKind.REBALANCE, "b"), (TimerKind.SESSION, "a")]
-    assert timers.due(4) == []
+    assert timers.first_due(7) == ((TimerKind.REBALANCE, "b"), Timer(5, 2))
+    assert timers.cancelled("b", TimerKind.REBALANCE).first_due(7) == ((TimerKind.SESSION, "a"), Timer(7))
+    assert timers.first_due(4) is None
     assert timers.cancelled("b", TimerKind.SESSION) is timers

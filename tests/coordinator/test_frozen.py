@@ -1,10 +1,14 @@
-"""Immutable maps: values that compare, hash and change by copy."""
+"""Immutable maps and sets: values that compare, hash and change by copy, or by sharing where a copy would be long."""
 
 from __future__ import annotations
 
+import pickle
+import random
+from collections.abc import Iterator
+
 import pytest
 
-from fsm.coordinator.frozen import FrozenMap, freeze, taken, thaw
+from fsm.coordinator.frozen import FrozenMap, FrozenSet, counted, freeze, taken, thaw
 
 
 def test_a_change_is_another_map() -> None:
@@ -53,3 +57,51 @@ def test_a_copy_is_ones_own() -> None:
     mine["b"] = 2
     assert dict(one) == {"a": 1}
     assert taken(mine) == FrozenMap({"a": 1, "b": 2})
+
+
+def walk(seed: int) -> Iterator[tuple[FrozenMap[int, int], dict[int, int]]]:
+    """A large map and the dict that it should be, changed at random; old maps are gone back to now and then."""
+    chance = random.Random(seed)  # noqa: S311  # reproducible on purpose
+    kept = [(FrozenMap(dict.fromkeys(range(300), 0)), dict.fromkeys(range(300), 0))]
+    for number in range(3_000):
+        found, expected = kept[chance.randrange(max(0, len(kept) - 3), len(kept))]
+        keys = [chance.randrange(330) for _ in range(chance.choice((1, 1, 1, 2, 50)))]
+        roll = chance.random()
+        if roll < 0.5:
+            kept.append((found.merged(dict.fromkeys(keys, number)), {**expected, **dict.fromkeys(keys, number)}))
+        elif roll < 0.7:
+            kept.append((found.set(keys[0], number), {**expected, keys[0]: number}))
+        else:
+            kept.append((found.without(*keys), {key: value for key, value in expected.items() if key not in keys}))
+        yield kept[-1]
+    yield from kept
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_large_map_is_shared_and_still_a_value(seed: int) -> None:
+    """Whatever is set, taken out and put back, every map stays what a copied dict would be, also in its order."""
+    for found, expected in walk(seed):
+        assert len(found) == len(expected)
+        assert [found.get(key) for key in range(330)] == [expected.get(key) for key in range(330)]
+        assert [key in found for key in range(330)] == [key in expected for key in range(330)]
+    for found, expected in walk(seed):
+        assert list(found.items()) == list(expected.items())
+        assert pickle.loads(pickle.dumps(found)) == found == FrozenMap(expected)  # noqa: S301  # our own bytes
+
+
+def test_a_set_keeps_the_order_in_which_its_elements_came() -> None:
+    """It compares with any set, hashes by content, and gives itself where nothing would differ."""
+    one = FrozenSet("ab")
+    assert list(one.having("c").without("a", "z")) == ["b", "c"]
+    assert one.having("a") is one
+    assert one.without("z") is one
+    assert (one, hash(one)) == (FrozenSet("ba"), hash(FrozenSet("ba")))
+    assert one == {"a", "b"} == set(one)
+
+
+def test_names_that_nobody_has_are_not_counted() -> None:
+    """A count that falls to nothing is left out, and comes back at the end."""
+    counts = counted(counted(FrozenMap(), (), ("a", "b")), ("a",), ("b",))
+    assert dict(counts) == {"b": 2}
+    assert list(counted(counts, (), ("a",)).items()) == [("b", 2), ("a", 1)]
+    assert counted(counts, ("b",), ("b",)) is counts

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from fsm.coordinator import mixed
-from fsm.coordinator.classic_group import ClassicGroup, ClassicGroupMember
+from fsm.coordinator.classic_group import ClassicGroup
 from fsm.coordinator.classic_group_answers import PRINTED
+from fsm.coordinator.classic_members import ClassicGroupMember
 from fsm.coordinator.consumer_group import ConsumerGroup
 from fsm.coordinator.dialect import Dialect
 from fsm.coordinator.members import GroupMember

@@ -16,7 +16,8 @@ from typing import Any
 
 from fsm.coordinator import mixed
 from fsm.coordinator.assignors import Assignments, GroupSpec
-from fsm.coordinator.classic_group import ClassicGroup, ClassicGroupMember
+from fsm.coordinator.classic_group import ClassicGroup
+from fsm.coordinator.classic_members import ClassicGroupMember, ClassicMembers
 from fsm.coordinator.consumer_group import ConsumerGroup
 from fsm.coordinator.context import BrokerConfig, Context, Image, Topic
 from fsm.coordinator.coordinator import Coordinator, handle
@@ -25,7 +26,7 @@ from fsm.coordinator.frozen import FrozenMap
 from fsm.coordinator.members import GroupMember
 from fsm.coordinator.messages import Request
 from fsm.coordinator.records import ClassicProtocol
-from fsm.coordinator.timers import TimerKind
+from fsm.coordinator.timers import Deadlines, TimerKind
 from fsm.errors import LocalProtocolError
 from fsm.kafka.assignment import topic_partitions
 from fsm.kafka.consumer_protocol import (
@@ -90,9 +91,9 @@ class Story:
             protocol_type="consumer",
             protocol_name=self.strategy,
             leader=next(iter(members), None),
-            members=FrozenMap(members),
+            members=ClassicMembers.of(members.values()),
             subscribed_topics=frozenset({self.topic}),
-            heartbeat_deadlines_ms=FrozenMap(dict.fromkeys(members, SESSION_MS)),
+            heartbeat_deadlines_ms=Deadlines(dict.fromkeys(members, SESSION_MS)),
         )
         self.state = self.state.having(group)
 
