@@ -17,7 +17,7 @@ from fsm.audit.findings import Cause
 from fsm.audit.rows import Begun, Ended, Interval, Life
 from fsm.trace import Partition
 
-UNTOLD = (Ended.LOG_ENDED, Ended.RESTARTED)
+UNTOLD = (Ended.LOG_ENDED, Ended.RESTARTED, Ended.HOLE)
 """Ends without a word."""
 TAKES = Begun.ASSIGNED
 """How an interval begins that takes a partition over from a life that ended so before."""
@@ -25,6 +25,7 @@ END_KNOWN: Mapping[Ended, tuple[str, str]] = {
     Ended.CLOSED: (Ended.CLOSED.value, Ended.CLOSED.value),
     Ended.RESTARTED: (Cause.UNKNOWN.value, Cause.KILLED.value),
     Ended.LOG_ENDED: (Cause.UNKNOWN.value, Cause.KILLED.value),
+    Ended.HOLE: (Cause.UNKNOWN.value, Cause.UNKNOWN.value),
 }
 """What is known of the end of a life that ended so: where nobody came after it, and where somebody did."""
 KNOWN_FROM: Mapping[str, str] = {

@@ -97,7 +97,7 @@ class Holdings:
             end_ms=end_ms,
             begun=held.begun,
             ended=how,
-            end_exact=how not in (Ended.LOG_ENDED, Ended.RESTARTED, Ended.HANGS),
+            end_exact=how not in (Ended.LOG_ENDED, Ended.RESTARTED, Ended.HOLE, Ended.HANGS),
             doubtful=self.living.doubtful_ms is not None,
             void_ms=self.void.ms if self.void else None,
             void_cause=self.void.cause.value if self.void else "",

@@ -23,6 +23,7 @@ from fsm.audit.member import Row, fold
 from fsm.audit.mixed import separate
 from fsm.audit.rows import Hop, Interval, Life, Place, Seen, Turn, Want
 from fsm.logs import Format, formats
+from fsm.audit.rotation import missing
 from fsm.logs.broker import THREAD
 from fsm.logs.entries import first_line, records_of
 from fsm.logs.pieces import WHOLE, Piece, is_gzip, reader_of
@@ -52,6 +53,7 @@ class Read:
 
     seen: list[Seen] = field(default_factory=list)
     lines: dict[Place, Line] = field(default_factory=dict)
+    files: list[str] = field(default_factory=list)
     entries: int = 0
     not_understood: Counter[str] = field(default_factory=Counter)
     """Entries that should have been understood and were not, and lines of no format, by file."""
@@ -84,7 +86,8 @@ def audit_records(read: Read, limits: Limits) -> Audit:
     findings: list[Finding] = []
     rows: dict[str, list[Row]] = {}
     for key, own in _by_member(read.seen, keys):
-        for row in fold(key.group, key.member, own, limits):
+        for row in fold(key.group, key.member, own, limits, gone):
+    gone = missing(read.files)
             rows.setdefault(key.group, []).append(row)
     judged = {group: _rows(own) for group, own in sorted(rows.items())}
     hops = [row for own in rows.values() for row in own if isinstance(row, Hop)]
@@ -153,6 +156,7 @@ def _by_member(seen: Iterable[Seen], keys: dict[Source, Key]) -> Iterator[tuple[
         if key is not None:
             owned.setdefault(key._replace(rank=0), []).append((key.rank, one))
     for key, ranked in sorted(owned.items()):
+        read.files.append(str(path))
         ranked.sort(key=lambda r: (r[1].record.ts_ms, r[0], r[1].place.offset))
         own = [one for _, one in ranked]
         if not key.mixed:

@@ -15,26 +15,34 @@ from dataclasses import replace
 from fsm.audit.chain import Chain
 from fsm.audit.connect import MACHINE, ConnectFold
 from fsm.audit.contradictions import Contradictions
-from fsm.audit.findings import Finding, Severity
+from fsm.audit.findings import Finding, FindingKind, Severity, finding
 from fsm.audit.life import Living, unborn
 from fsm.audit.limits import SETTLED_MS, Limits
 from fsm.audit.membership import Membership
 from fsm.audit.newcomer import CHOSEN_ID_LENGTH, Newcomer
 from fsm.audit.order import Order
 from fsm.audit.ownership import Ownership
+from fsm.audit.rotation import Missing, is_hole
 from fsm.audit.rows import Ended, Hop, Interval, Life, Seen, Turn, Want
 from fsm.audit.stuck import closed_in_between, stuck_at_end, stuck_before
 from fsm.audit.turns import Turns
 from fsm.audit.wants import Wants
+from fsm.audit.wording import seconds
 from fsm.trace import Kind
 
 Row = Interval | Want | Life | Hop | Turn | Finding
 _DEFAULTS = Limits()
+_NONE: Missing = {}
 
 
-def fold(group: str, member: str, records: Iterable[Seen], limits: Limits = _DEFAULTS) -> Iterator[Row]:
-    """The rows of one member; `records` are its own, ordered by (ts_ms, file, offset)."""
-    follower: _Member | ConnectFold = _Member(group, member, limits)
+def fold(
+    group: str, member: str, records: Iterable[Seen], limits: Limits = _DEFAULTS, gone: Missing = _NONE
+) -> Iterator[Row]:
+    """The rows of one member; `records` are its own, ordered by (ts_ms, file, offset).
+
+    `gone` are the rotated files that are missing among those that were given.
+    """
+    follower: _Member | ConnectFold = _Member(group, member, limits, gone)
     for seen in records:
         if seen.record.machine == MACHINE and isinstance(follower, _Member):  # VERSION lines may come before
             follower = ConnectFold(group, member, limits)
@@ -65,8 +73,9 @@ _LIVELY = frozenset(
 class _Member:
     """Cuts a member's records into lives and hands them to what follows each aspect of a life."""
 
-    def __init__(self, group: str, member: str, limits: Limits) -> None:
+    def __init__(self, group: str, member: str, limits: Limits, gone: Missing) -> None:
         self.limits = limits
+        self.gone = gone
         self.order = Order(group, member)
         self._live(unborn(group, member))
 
@@ -91,8 +100,13 @@ class _Member:
         if seen.record.kind is Kind.VERSION:  # of any client in the process: it tells nothing of when
             self.living.version = seen.record.settings.get("version", "")
             return
+        behind_hole = self._is_behind_hole(seen)
         self.order.see(seen)
-        if self.newcomer.shows(seen, self.living):
+        if behind_hole:
+            yield self._unknown(seen)
+            yield from self._die(Ended.HOLE)
+            self._go_on(seen)
+        elif self.newcomer.shows(seen, self.living):
             yield from self._succeed(seen)
         elif self._tells_of_begin(seen):
             self.living.whole_start = self.ownership.holdings.complete = self.wants.subscribed = True
@@ -172,6 +186,33 @@ class _Member:
         old, new = self.living.member_id, seen.record.member_id
         chosen = len(old) == len(new) == CHOSEN_ID_LENGTH and old != new
         return chosen and seen.place.file not in self.living.id_files
+
+    def _is_behind_hole(self, seen: Seen) -> bool:
+        """The record is the first of its file, and a rotated file between that and the one before was not given."""
+        living = self.living
+        begins = living.number < 0 or living.closed_ms is not None or seen.record.kind is Kind.STARTED
+        return not begins and is_hole(self.gone, living.last.file, seen.place.file) and not self.order.knows(seen)
+
+    def _unknown(self, seen: Seen) -> Finding:
+        """What the reader must know about a file that is missing."""
+        living = self.living
+        return finding(
+            FindingKind.UNPARSED_LINES,
+            living.group,
+            living.member,
+            living.last_ms,
+            seen.record.ts_ms,
+            summary=f"a rotated file between {living.last.file} and {seen.place.file} is missing: what {living.member} "
+            f"did in these {seconds(seen.record.ts_ms - living.last_ms)} is not known",
+            places=[living.last, seen.place],
+        )
+
+    def _go_on(self, seen: Seen) -> None:
+        """The same process, of which nobody knows what it did in the meantime."""
+        before = self.living
+        self._be_born(seen, whole=False)
+        self.living.client, self.living.protocol, self.living.version = before.client, before.protocol, before.version
+        self.living.settings = before.settings
 
     def _be_born(self, seen: Seen, *, whole: bool) -> None:
         record, place = seen

@@ -101,6 +101,10 @@ class Order:
             if known.moved and not too_many:
                 yield self._finding(known)
 
+    def knows(self, seen: Seen) -> bool:
+        """A record of its file came before."""
+        return seen.place.file in self.files
+
     def shuffled(self, file: str) -> bool:
         """The lines of the file have no order."""
         return self.files[file].shuffled

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import PurePosixPath
 
@@ -51,6 +51,38 @@ def rotations(files: Iterable[str]) -> bool:
     names = list(files)
     numbers = [_number(name) for name in names]
     return len({stem(name) for name in names}) == 1 and {*numbers} == {*range(len(names))}
+
+
+Missing = Mapping[str, frozenset[int]]
+"""Numbers between those that the rotations of a name have: files that were not given."""
+
+
+def missing(files: Iterable[str]) -> Missing:
+    """The rotations that are missing between others, by the name that rotates.
+
+    >>> missing(["a.log", "a.log.1", "a.log.4", "b.log"])
+    {'a': frozenset({2, 3})}
+    """
+    numbers: dict[str, set[int]] = {}
+    for file in files:
+        number = _number(file)
+        if number is not None:
+            numbers.setdefault(stem(file), set()).add(number)
+    gaps = {name: frozenset(range(min(own), max(own))) - own for name, own in sorted(numbers.items())}
+    return {name: gap for name, gap in gaps.items() if gap}
+
+
+def is_hole(gone: Missing, file: str, other: str) -> bool:
+    """True where a file that is missing belongs between the two.
+
+    >>> is_hole({"a": frozenset({2, 3})}, "a.log.4", "a.log.1"), is_hole({"a": frozenset({2, 3})}, "a.log.1", "a.log")
+    (True, False)
+    """
+    gap = gone.get(stem(file)) if gone and file != other and stem(file) == stem(other) else None
+    if gap is None:
+        return False
+    ends = sorted(number for number in (_number(file), _number(other)) if number is not None)
+    return len(ends) == 2 and any(ends[0] < number < ends[1] for number in gap)
 
 
 def _number(file: str) -> int | None:

@@ -71,6 +71,8 @@ class Interval:
     """One member owned one partition, as its application saw it."""
 
     group: str
+    HOLE = "hole"
+    """A rotated file is missing after the last line; the log goes on behind it, and so may the process."""
     member: str
     topic: str
     partition: int
@@ -127,7 +129,7 @@ class Life:
     whole_start: bool
     """False where the log begins in mid-life."""
     ended: Ended
-    """`CLOSED`, `RESTARTED` or `LOG_ENDED`."""
+    """`CLOSED`, `RESTARTED`, `HOLE` or `LOG_ENDED`."""
     in_group: bool
     """True where the member counted as one when the life ended: the coordinator had to wait for its session."""
     doubtful_ms: int | None

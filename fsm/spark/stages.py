@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from fsm.audit.member import fold
+from fsm.audit.rotation import missing
 from fsm.errors import InputError
 from fsm.render.report import render
 from fsm.spark import conformance, coordinator, document, evidence, groups, members, parse, report, sources, unparsed
@@ -94,7 +95,8 @@ class Stages:
 
     def _members(self) -> None:
         limits = self.options.limits
-        rows = folded(self.read("records"), lambda group, member, seen: fold(group, member, seen, limits))
+        gone = missing(str(source.path) for source in self.inputs.sources)
+        rows = folded(self.read("records"), lambda group, member, seen: fold(group, member, seen, limits, gone))
         told = self.write(rows, "folded")
         for column, name in (("interval", "intervals"), ("want", "wants"), ("turn", "turns")):
             self.write(groups.only(told, column), name)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from fsm.audit.member import fold
+from fsm.audit.rotation import Missing
 from fsm.audit.rows import Begun, Ended, Interval, Life, Place, Seen, Want
 from fsm.trace import Kind, TraceRecord
 
@@ -46,9 +47,10 @@ class Log:
         """A transition of the KIP-848 member."""
         return self(ts_ms, Kind.TRANSITION, machine="consumer-member", state=state, next_state=next_state, **values)
 
-    def rows(self, of: type | None = None) -> Folded:
-        """The rows, all or of one type."""
-        return [row for row in fold("g", self.client_id, self.seen) if of is None or isinstance(row, of)]
+    def rows(self, of: type | None = None, gone: Missing | None = None) -> Folded:
+        """The rows, all or of one type; `gone` are rotated files that are missing."""
+        rows = fold("g", self.client_id, self.seen, gone=gone or {})
+        return [row for row in rows if of is None or isinstance(row, of)]
 
 
 @pytest.fixture
