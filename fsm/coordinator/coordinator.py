@@ -245,10 +245,7 @@ def _expired(state: Coordinator, group: Group, context: Context) -> Step[Coordin
     if isinstance(group, ClassicGroup):
         classic = classic_group_timers.expired(group, context)
         return classic.leading_to(state.having(classic.state))
-    due = group.timers.first_due(context.now_ms)
-    if due is None:
-        return Step(state)
-    (kind, member_id), timer = due
+    (kind, member_id), timer = group.timers.due(context.now_ms)[0]
     group = replace(group, timers=group.timers.cancelled(member_id, kind))
     if not consumer.expires(group, kind, member_id, timer):
         return Step(state.having(group))
@@ -263,6 +260,12 @@ def resolutions(state: Coordinator) -> tuple[str, ...]:
 
 def _is_resolving(group: Group) -> bool:
     return isinstance(group, ConsumerGroup) and group.resolution is not None
+
+
+def resolution_turns_ms(state: Coordinator, context: Context) -> tuple[int, ...]:
+    """The instants from which on requests decide otherwise about resolving regular expressions again."""
+    groups = [group for group in state.groups.values() if isinstance(group, ConsumerGroup)]
+    return tuple(turn for group in groups for turn in subscriptions.turns_ms(group, context))
 
 
 def handle_resolution(state: Coordinator, group_id: str, context: Context) -> Step[Coordinator]:

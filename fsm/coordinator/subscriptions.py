@@ -77,6 +77,17 @@ def wants_resolution(draft: Draft, topics_added_version: int) -> bool:
     return is_new or missing or is_old or first.version < topics_added_version
 
 
+def turns_ms(group: ConsumerGroup, context: Context) -> tuple[int, ...]:
+    """From when on a request decides otherwise about a resolution: the group has rested, what it knows is old."""
+    first = next(iter(group.resolved_in_order()), None)
+    if first is None:
+        return ()
+    lasts_ms = [SHORTEST_REFRESH_MS]
+    if Choice.REGEX_REFRESHED_BY_AGE in context.dialect:
+        lasts_ms.append(context.config.group_consumer_regex_refresh_interval_ms)
+    return tuple(first.timestamp + ms for ms in lasts_ms)
+
+
 def resolution(draft: Draft, requested_by: str) -> Resolution:
     """What the background task will find: every subscribed regular expression over the topics of this moment."""
     image = draft.context.image

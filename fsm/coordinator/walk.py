@@ -22,6 +22,7 @@ from fsm.coordinator.coordinator import (
     handle_timer,
     image_changed,
     next_deadline_ms,
+    resolution_turns_ms,
     resolutions,
 )
 from fsm.coordinator.dialect import Choice, dialect
@@ -164,6 +165,16 @@ class Walk:
         imagined = RecordedStep(n, t_ms, sent, 0, None, (), (), None)
         run = next(self._runs(imagined, t_ms, None, Ties(())))
         return Foreseen(frozenset(run.answers), len(run.log))
+
+    def unsure_ms(self, t_ms: int) -> int:
+        """How long it still hangs on whose clock is asked whether a request has regular expressions resolved again.
+
+        That task is a step of its own and may be seen late, so nobody can tell afterwards which request started it:
+        whoever chooses what is asked when asks nothing meanwhile.
+        """
+        now_ms = STARTED_MS + t_ms
+        near = [t for t in resolution_turns_ms(self.state, self.context) if abs(t - now_ms) <= self.slack_ms]
+        return max(near) + self.slack_ms + 1 - now_ms if near else 0
 
     def _may(self, to: int, late: Collection[int]) -> bool:
         return to in late or to in self.under_way

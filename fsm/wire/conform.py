@@ -105,12 +105,17 @@ class _Holding:
         self.group = self.peer.begin(self.group)
         walk, walker = self._walk(), self._walker()
         for n in range(1, steps + 1):
-            difference = self._step(n, walker.next(n), walk)
+            difference = self._step(n, self._pause(walk) or walker.next(n), walk)
             if difference:
                 return self._held(walk, difference)
             walker.learn(self.steps[-1])
             progress(self.family, n)
         return self._held(walk, None)
+
+    def _pause(self, walk: Walk) -> Wait | None:
+        """Nothing is asked while two clocks that go a little apart would decide differently, and nothing showed it."""
+        unsure_ms = walk.unsure_ms(self.peer.now_ms())
+        return Wait(unsure_ms) if unsure_ms else None
 
     def _walk(self) -> Walk:
         """Our coordinator, set up as the peer is."""

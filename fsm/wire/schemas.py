@@ -190,6 +190,15 @@ OPTIONAL_TEXTS = Array(nullable=True, of=TEXT)
 _BY_ID: dict[str, Kind] = {"topic_id": UUID, "partitions": INTS}
 _NAMED: dict[str, Kind] = {"topic_id": UUID, "topic_name": TEXT, "partitions": INTS}
 _WHO: dict[str, Kind] = {"member_id": TEXT, "group_instance_id": OPTIONAL_TEXT}
+_CLIENT: dict[str, Kind] = {"client_id": TEXT, "client_host": TEXT}
+
+
+def _describing(key: int, version: int, asked: str, **group: Kind) -> Api:
+    """A request that describes groups, of either protocol."""
+    request = flexible(**{asked: TEXTS}, include_authorized_operations=FLAG)
+    groups = listed(error_code=CODE, **group, authorized_operations=INT32)
+    return Api(key, version, True, request, flexible(throttle_time=INT32, groups=groups))
+
 
 APIS: Mapping[str, Api] = {
     "ConsumerGroupHeartbeat": Api(
@@ -332,57 +341,38 @@ APIS: Mapping[str, Api] = {
             ),
         ),
     ),
-    "ConsumerGroupDescribe": Api(
+    "ConsumerGroupDescribe": _describing(
         69,
         1,
-        True,
-        flexible(group_ids=TEXTS, include_authorized_operations=FLAG),
-        flexible(
-            throttle_time=INT32,
-            groups=listed(
-                error_code=CODE,
-                error_message=OPTIONAL_TEXT,
-                group_id=TEXT,
-                group_state=TEXT,
-                group_epoch=INT32,
-                assignment_epoch=INT32,
-                assignor_name=TEXT,
-                members=listed(
-                    member_id=TEXT,
-                    instance_id=OPTIONAL_TEXT,
-                    rack_id=OPTIONAL_TEXT,
-                    member_epoch=INT32,
-                    client_id=TEXT,
-                    client_host=TEXT,
-                    subscribed_topic_names=TEXTS,
-                    subscribed_topic_regex=OPTIONAL_TEXT,
-                    assignment=flexible(topic_partitions=listed(**_NAMED)),
-                    target_assignment=flexible(topic_partitions=listed(**_NAMED)),
-                    member_type=INT8,
-                ),
-                authorized_operations=INT32,
-            ),
+        "group_ids",
+        error_message=OPTIONAL_TEXT,
+        group_id=TEXT,
+        group_state=TEXT,
+        group_epoch=INT32,
+        assignment_epoch=INT32,
+        assignor_name=TEXT,
+        members=listed(
+            member_id=TEXT,
+            instance_id=OPTIONAL_TEXT,
+            rack_id=OPTIONAL_TEXT,
+            member_epoch=INT32,
+            **_CLIENT,
+            subscribed_topic_names=TEXTS,
+            subscribed_topic_regex=OPTIONAL_TEXT,
+            assignment=flexible(topic_partitions=listed(**_NAMED)),
+            target_assignment=flexible(topic_partitions=listed(**_NAMED)),
+            member_type=INT8,
         ),
     ),
-    "DescribeGroups": Api(
+    "DescribeGroups": _describing(
         15,
         5,
-        True,
-        flexible(groups=TEXTS, include_authorized_operations=FLAG),
-        flexible(
-            throttle_time=INT32,
-            groups=listed(
-                error_code=CODE,
-                group_id=TEXT,
-                group_state=TEXT,
-                protocol_type=TEXT,
-                protocol_data=TEXT,
-                members=listed(
-                    **_WHO, client_id=TEXT, client_host=TEXT, member_metadata=BASE64, member_assignment=BASE64
-                ),
-                authorized_operations=INT32,
-            ),
-        ),
+        "groups",
+        group_id=TEXT,
+        group_state=TEXT,
+        protocol_type=TEXT,
+        protocol_data=TEXT,
+        members=listed(**_WHO, **_CLIENT, member_metadata=BASE64, member_assignment=BASE64),
     ),
     "ApiVersions": Api(
         18,

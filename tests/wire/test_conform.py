@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from fsm.cli import main
+from fsm.coordinator.context import Context
 from fsm.coordinator.dialect import dialect
 from fsm.coordinator.load import stored
 from fsm.coordinator.recording import Asked
@@ -51,6 +53,20 @@ class Leaving(Own):
         return super().ask(n, asked, foreseen)
 
 
+class Unsteady(Own):
+    """Our coordinator on a clock that is up to 70 ms ahead or behind, never the same way twice running."""
+
+    AHEAD_MS = (-70, 40, 0, 70, -20)
+
+    def ask(self, n: int, asked: Asked, foreseen: Foreseen) -> Observed:
+        self._now_ms += 37
+        return super().ask(n, asked, foreseen)
+
+    def _context_now(self) -> Context:
+        exact = super()._context_now()
+        return replace(exact, now_ms=exact.now_ms + self.AHEAD_MS[self._made % len(self.AHEAD_MS)])
+
+
 def only(held: list[Held]) -> Held:
     (one,) = held
     return one
@@ -79,6 +95,18 @@ def test_the_same_seed_walks_the_same_way() -> None:
 
     assert log(1) == log(1)
     assert log(1) != log(2)
+
+
+@pytest.mark.parametrize("seed", [3, 12, 23])
+def test_clocks_that_go_a_little_apart_do_not_differ(seed: int) -> None:
+    """A group rests 10 s once its patterns are resolved; while clocks may disagree whether it does, nothing is asked.
+
+    Each of these walks gives a member another pattern at such an instant if nobody waits.
+    """
+    peer = Unsteady("4.4.0", {})
+    held = only(hold(peer, ("regex",), seed, 290))
+    assert held.difference is None, "\n".join(lines(peer, [held], seed))
+    assert held.requests["a wait"] == 1
 
 
 def test_the_first_difference_names_step_field_and_both_sides() -> None:

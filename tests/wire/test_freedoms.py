@@ -157,7 +157,7 @@ DEADLINE_MS = 45_003
 """A member that joined at 3 ms is thrown out then."""
 
 
-def join(peer: Own) -> RecordedStep:
+def join(peer: Own, **fields: Any) -> RecordedStep:
     """The first step: a member joins."""
     body = {
         "group_id": TEST,
@@ -170,6 +170,7 @@ def join(peer: Own) -> RecordedStep:
         "subscribed_topic_regex": None,
         "server_assignor": None,
         "topic_partitions": [],
+        **fields,
     }
     asked = Asked("m1", "ConsumerGroupHeartbeat", 1, body, "join")
     return recorded(1, 0, asked, peer.ask(1, asked, NOTHING_FORESEEN))
@@ -208,6 +209,20 @@ def test_a_timer_may_fire_150_ms_off(until_ms: int, fired: bool, follows: bool, 
     step = recorded(2, 10, None, peer.wait(200) if fired else peer.wait(0))
     assert (walk.step(step, until_ms, None) == []) is follows
     assert walk.early_or_late == freedoms
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "unsure_ms"),
+    [(9_852, 0), (9_853, 301), (10_003, 151), (10_153, 1), (10_154, 0), (599_852, 0), (600_003, 151), (600_154, 0)],
+)
+def test_a_resolution_is_unsure_around_two_instants(at_ms: int, unsure_ms: int) -> None:
+    """10 s after the patterns were resolved, at 3 ms, a new one is; after ten minutes all are: 150 ms around, wait."""
+    peer = Own("4.4.0", {})
+    peer.begin(TEST)
+    walk = begin(Recording("w", "4.4.0", "regex", TEST, peer.settings, True, peer.topics, ()))
+    first = join(peer, subscribed_topic_names=None, subscribed_topic_regex="fo+")
+    assert walk.step(first, 3, first.responses[0].body) == []
+    assert walk.unsure_ms(at_ms) == unsure_ms
 
 
 def test_nothing_changes_where_a_step_differs() -> None:
