@@ -245,7 +245,10 @@ def _expired(state: Coordinator, group: Group, context: Context) -> Step[Coordin
     if isinstance(group, ClassicGroup):
         classic = classic_group_timers.expired(group, context)
         return classic.leading_to(state.having(classic.state))
-    (kind, member_id), timer = group.timers.due(context.now_ms)[0]
+    due = group.timers.first_due(context.now_ms)
+    if due is None:
+        return Step(state)
+    (kind, member_id), timer = due
     group = replace(group, timers=group.timers.cancelled(member_id, kind))
     if not consumer.expires(group, kind, member_id, timer):
         return Step(state.having(group))
