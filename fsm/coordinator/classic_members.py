@@ -9,9 +9,9 @@ Source: section 5 of the coordinator reference; `ClassicGroup` and `ClassicGroup
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fsm.coordinator.election import preferred
 from fsm.coordinator.frozen import Counts, FrozenMap, counted
@@ -108,6 +108,22 @@ class ClassicMembers(Mapping[str, ClassicGroupMember]):
 
     def __contains__(self, member_id: object) -> bool:
         return member_id in self.by_id
+
+    def items(self) -> ItemsView[str, ClassicGroupMember]:
+        """Ids with their members."""
+        return self.by_id.items()
+
+    def values(self) -> ValuesView[ClassicGroupMember]:
+        """The members."""
+        return self.by_id.values()
+
+    def keys(self) -> KeysView[str]:
+        """Their ids."""
+        return self.by_id.keys()
+
+    def get(self, member_id: str, default: Any = None, /) -> Any:
+        """The member, or the default where there is none."""
+        return self.by_id.get(member_id, default)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ClassicMembers) and self.by_id == other.by_id

@@ -46,6 +46,8 @@ class FrozenMap(Mapping[K, V]):
         self._hash: int | None = None
 
     def __getitem__(self, key: K) -> V:
+        if self._noted is None:
+            return self._entries[key]
         found = self.get(key, _ABSENT)
         if found is _ABSENT:
             raise KeyError(key)

@@ -8,7 +8,7 @@ Source: sections 10.1 and 10.2 of the coordinator reference.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -64,13 +64,28 @@ class Moment:
         """Whether the dialect has the choice."""
         return choice in self.context.dialect
 
-    def survivors(self) -> Iterator[tuple[GroupMember, GroupMember]]:
-        """Members present before and after."""
+    @cached_property
+    def moved(self) -> tuple[tuple[GroupMember, GroupMember], ...]:
+        """Members present before and after, those only that are not the very same."""
+        if self.before is None or self.before.members is self.after.members:
+            return ()
+        after = self.after.members.by_id
+        pairs = [(member, after.get(member_id)) for member_id, member in self.before.members.items()]
+        return tuple((old, new) for old, new in pairs if new is not None and new is not old)
+
+    @cached_property
+    def held(self) -> Mapping[str, frozenset[Partition]]:
+        """What each member holds after the step."""
+        return {member.member_id: member.current.held for member in self.members}
+
+    @cached_property
+    def held_before(self) -> Mapping[str, frozenset[Partition]]:
+        """What each member held before the step."""
         if self.before is None:
-            return
-        for member_id, member in self.before.members.items():
-            if member_id in self.after.members:
-                yield member, self.after.members[member_id]
+            return {}
+        if self.before.members is self.after.members:
+            return self.held
+        return {member_id: member.current.held for member_id, member in self.before.members.items()}
 
 
 def target_of(group: ConsumerGroup, member: GroupMember) -> set[Partition]:
@@ -84,7 +99,7 @@ def assigned(member: GroupMember) -> set[Partition]:
 
 
 def _single_holder(at: Moment) -> bool:
-    held = [partition for member in at.members for partition in member.current.held]
+    held = [partition for one in at.held.values() for partition in one]
     return len(held) == len(set(held))
 
 
@@ -96,7 +111,7 @@ def _disjoint_parts(at: Moment) -> bool:
 
 
 def _ownership_map(at: Moment) -> bool:
-    return dict(at.after.members.holders) == {p: m.epoch for m in at.members for p in m.current.held}
+    return dict(at.after.members.holders) == {p: m.epoch for m in at.members for p in at.held[m.member_id]}
 
 
 def _epoch_order(at: Moment) -> bool:
@@ -229,7 +244,7 @@ def _epochs_never_fall(at: Moment) -> bool:
         return True
     if at.after.epoch < at.before.epoch or at.target_epoch < at.before.target_epoch:
         return False
-    return all(new.epoch >= old.epoch for old, new in at.survivors() if old.epoch >= 0 and new.epoch >= 0)
+    return all(new.epoch >= old.epoch for old, new in at.moved if old.epoch >= 0 and new.epoch >= 0)
 
 
 def _one_bump_at_most(at: Moment) -> bool:
@@ -240,18 +255,18 @@ def _targets_stay(at: Moment) -> bool:
     if at.before is None or at.target_epoch != at.before.target_epoch:
         return True
     old, new = at.before.targets, at.after.targets
-    return all(old.get(m.member_id, ()) == new.get(m.member_id, ()) for m, _ in at.survivors())
+    return old is new or all(old.get(m, ()) == new.get(m, ()) for m in at.before.members if m in at.after.members)
 
 
 def _revoked_before_assigned(at: Moment) -> bool:
     """What a member stops holding it reported given up, or it left, or was replaced by another id."""
     if at.before is None:
         return True
-    for old, new in at.survivors():
-        lost = old.current.held - new.current.held
+    for old, _ in at.moved:
+        lost = at.held_before[old.member_id] - at.held[old.member_id]
         if lost and not _gave_up(at, old, lost):
             return False
-    return all(_came_free(at, member) for member in at.members)
+    return all(_came_free(at, member_id, held) for member_id, held in at.held.items())
 
 
 def _gave_up(at: Moment, member: GroupMember, lost: Iterable[Partition]) -> bool:
@@ -262,22 +277,20 @@ def _gave_up(at: Moment, member: GroupMember, lost: Iterable[Partition]) -> bool
     return at.sent.owned is not None and set(lost).isdisjoint(flat(at.sent.owned))
 
 
-def _came_free(at: Moment, member: GroupMember) -> bool:
+def _came_free(at: Moment, member_id: str, held: frozenset[Partition]) -> bool:
     """What a member newly holds nobody else held before, but the one whose place it took."""
-    before = at.before.members if at.before else {}
-    mine = before[member.member_id].current.held if member.member_id in before else frozenset()
-    taken = member.current.held - mine
-    return all(
-        old.member_id not in at.after.members or not taken & old.current.held
-        for old in before.values()
-        if old.member_id != member.member_id
+    taken = held - at.held_before.get(member_id, frozenset())
+    return not taken or all(
+        old_id not in at.after.members or taken.isdisjoint(old)
+        for old_id, old in at.held_before.items()
+        if old_id != member_id
     )
 
 
 def _revoking_grants_nothing(at: Moment) -> bool:
     return all(
         assigned(new) <= assigned(old)
-        for old, new in at.survivors()
+        for old, new in at.moved
         if new.current.state is State.UNREVOKED_PARTITIONS and new.current != old.current
     )
 

@@ -8,8 +8,9 @@ Source: section 1 of the coordinator reference; `ConsumerGroup` and `ConsumerGro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from dataclasses import dataclass
+from typing import Any
 
 from fsm.coordinator import records
 from fsm.coordinator.frozen import Counts, FrozenMap, counted
@@ -152,6 +153,22 @@ class Members(Mapping[str, GroupMember]):
 
     def __contains__(self, member_id: object) -> bool:
         return member_id in self.by_id
+
+    def items(self) -> ItemsView[str, GroupMember]:
+        """Ids with their members."""
+        return self.by_id.items()
+
+    def values(self) -> ValuesView[GroupMember]:
+        """The members."""
+        return self.by_id.values()
+
+    def keys(self) -> KeysView[str]:
+        """Their ids."""
+        return self.by_id.keys()
+
+    def get(self, member_id: str, default: Any = None, /) -> Any:
+        """The member, or the default where there is none."""
+        return self.by_id.get(member_id, default)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Members):
