@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fsm.audit.connect import CONFIG_TOPIC, MACHINE
-from fsm.audit.rows import Interval, Seen
+from fsm.audit.connect import MACHINE
+from fsm.audit.rows import NOBODY, Interval, Seen
 from fsm.audit.wording import UNIT, unit
 from fsm.connect.picture import Bar, Mark, Picture, delays
 from fsm.connect.units import Unit
@@ -17,7 +17,7 @@ def of_logs(intervals: Iterable[Interval], seen: Iterable[Seen]) -> Picture:
     bars = sorted(
         Bar(Unit(*unit((row.topic, row.partition))), row.member, row.start_ms, row.end_ms)
         for row in intervals
-        if row.topic.startswith(UNIT) and row.member != CONFIG_TOPIC
+        if row.topic.startswith(UNIT) and row.begun not in NOBODY
     )
     rounds: dict[int, tuple[int, int]] = {}
     for record, _ in seen:

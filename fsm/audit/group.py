@@ -17,6 +17,8 @@ the next start where that is later; after the last interval such a gap is not re
 is the one after an interval that ended because its topic was deleted. A next interval that was `found` (owned before
 its log tells) ends no gap: nothing is reported.
 
+Units of Connect follow rules of their own, and have words of their own: `connect_work`.
+
 **Merging.** Overlaps with the same two members, and gaps with the same last and next owner, are sorted by
 (start, end, partition); one that begins within `MERGE_MS` of the one before it, and ends within `MERGE_MS` of
 it, belongs to the same finding. A finding spans all it merges.
@@ -41,45 +43,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
+from fsm.audit import connect_work
 from fsm.audit.coverage import FOREVER_MS, UNTOLD, by_owned, coverage, dark_ms
 from fsm.audit.findings import Cause, Finding, FindingKind, Severity, finding, in_order
 from fsm.audit.limits import DEFAULT_SESSION_TIMEOUT_MS, MERGE_MS, SETTLED_MS, SKEW_MS, Limits
-from fsm.audit.rows import Begun, Ended, Interval, Life, Place, Turn, Want
+from fsm.audit.parts import Gap, Overlap, union
+from fsm.audit.rows import NOBODY, Begun, Ended, Interval, Life, Turn, Want
 from fsm.audit.wording import names, seconds
-from fsm.trace import Partition, by_partition
+from fsm.trace import by_partition
 
 _DEFAULTS = Limits()
-
-
-class Overlap(NamedTuple):
-    """One partition with two owners."""
-
-    old: str
-    new: str
-    start_ms: int
-    end_ms: int
-    partition: Partition
-    cause: Cause
-    places: tuple[Place, ...]
-    sure: bool
-    apart_ms: int | None
-    """By how much the clocks of two files differ if nothing else is wrong; None where something is."""
-
-
-class Gap(NamedTuple):
-    """One wanted partition without owner."""
-
-    old: str
-    new: str
-    start_ms: int
-    end_ms: int
-    partition: Partition
-    cause: Cause
-    places: tuple[Place, ...]
-    wanted_ms: int
-    sure: bool
 
 
 _Part = TypeVar("_Part", Overlap, Gap)
@@ -146,23 +121,33 @@ def _overlaps(intervals: Iterable[Interval], logs_end_ms: int, limits: Limits) -
     longest_ms = limits.tolerance_ms + limits.clock_skew_ms
     active: list[Interval] = []
     for interval in intervals:
+        if interval.begun in NOBODY:
+            continue
         new = replace(interval, end_ms=logs_end_ms) if interval.ended is Ended.HANGS else interval
         active = [old for old in active if old.end_ms > new.start_ms]
         for old in active:
             end_ms = min(old.end_ms, new.end_ms)
             if old.member != new.member and end_ms - new.start_ms > longest_ms:
-                yield Overlap(
-                    old.member,
-                    new.member,
-                    new.start_ms,
-                    end_ms,
-                    (new.topic, new.partition),
-                    _why_still_owned(old, end_ms),
-                    (old.start, new.start, old.end),
-                    not (old.doubtful or new.doubtful),
-                    old.end_ms - new.start_ms if _is_ordinary(old, new) else None,
-                )
+                yield _overlap(old, new, end_ms)
         active.append(new)
+
+
+def _overlap(old: Interval, new: Interval, end_ms: int) -> Overlap:
+    """The one that began earlier should have let go, unless the other one was out of the group when it began."""
+    start_ms = new.start_ms
+    if new.void_ms is not None and new.void_ms <= start_ms and old.void_ms is None:
+        old, new = new, old
+    return Overlap(
+        old.member,
+        new.member,
+        start_ms,
+        end_ms,
+        (new.topic, new.partition),
+        _why_still_owned(old, end_ms),
+        (old.start, new.start, old.end),
+        not (old.doubtful or new.doubtful),
+        old.end_ms - start_ms if _is_ordinary(old, new) else None,
+    )
 
 
 def _is_ordinary(old: Interval, new: Interval) -> bool:
@@ -209,15 +194,13 @@ def double(group: str, merged: Sequence[Overlap], apart_ms: int | None = None) -
     first = merged[0]
     partitions = by_partition(o.partition for o in merged)
     start_ms, end_ms = min(o.start_ms for o in merged), max(o.end_ms for o in merged)
-    why = _STILL.get(first.cause)
     found = finding(
         FindingKind.DOUBLE_OWNERSHIP,
         group,
         first.old,
         start_ms,
         end_ms,
-        summary=f"{first.old} and {first.new} both owned {names(partitions)} for {seconds(end_ms - start_ms)}"
-        + (f": {first.old} had not let go, {why}" if why else f": {first.old} had not let go")
+        summary=_both_owned(first, names(partitions), seconds(end_ms - start_ms))
         + (f", or the clocks of their hosts differ by {seconds(apart_ms)} or more" if apart_ms is not None else ""),
         partitions=partitions,
         cause=first.cause,
@@ -226,6 +209,14 @@ def double(group: str, merged: Sequence[Overlap], apart_ms: int | None = None) -
     clocks = apart_ms is not None and apart_ms < SKEW_MS
     sure = all(o.sure for o in merged) and first.cause is not Cause.CLOSE_HANGS and not clocks
     return found if sure else replace(found, severity=Severity.INFO)
+
+
+def _both_owned(overlap: Overlap, what: str, lasted: str) -> str:
+    if connect_work.is_unit(overlap.partition):
+        return connect_work.ran_twice(overlap, what, lasted)
+    why = _STILL.get(overlap.cause)
+    both = f"{overlap.old} and {overlap.new} both owned {what} for {lasted}: {overlap.old} had not let go"
+    return f"{both}, {why}" if why else both
 
 
 # -- unowned partitions -------------------------------------------------------------------------------------
@@ -251,8 +242,12 @@ def gaps(
 
     `lives` holds, by member and number, at least the lives of these intervals; `dark` is what `dark_ms` gives.
     """
+    own = list(intervals)
+    if own and connect_work.is_unit((own[0].topic, own[0].partition)):
+        yield from connect_work.gaps(own, wants, lives, dark, limits)
+        return
     dark_until_ms, dark_from_ms = dark
-    for old, start_ms, end_ms, new in holes(intervals, lives):
+    for old, start_ms, end_ms, new in holes(own, lives):
         wanted = union(_wanted(wants, old.topic, start_ms, end_ms))
         wanted_ms = sum(end - start for start, end in wanted)
         if wanted_ms > limits.unowned_ms:
@@ -288,6 +283,8 @@ def holes(
     """(last owner, start, end, next owner) of each time without owner, the last one without end."""
     last: Interval | None = None
     for new in intervals:
+        if new.begun in NOBODY:
+            continue
         if last is not None and new.start_ms > last.end_ms and new.begun is not Begun.FOUND:
             yield last, _gone_ms(last, new.start_ms, lives), new.start_ms, new
         if last is None or new.end_ms > last.end_ms:
@@ -305,8 +302,6 @@ def _gone_ms(last: Interval, next_ms: int, lives: Mapping[tuple[str, int], Life]
 
 
 def _why_unowned(old: Interval, new: Interval | None, lasted_ms: int, lives: Mapping[tuple[str, int], Life]) -> Cause:
-    if new is not None and new.void_ms is None and new.void_cause == Cause.SCHEDULED_DELAY:
-        return Cause.SCHEDULED_DELAY  # a worker of Connect says so of what it starts
     if old.ended in UNTOLD:
         return Cause.KILLED
     if old.ended is Ended.DROPPED:
@@ -361,21 +356,9 @@ def _pattern(text: str) -> Any:
         return None
 
 
-def union(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The same times as disjoint, ordered spans."""
-    out: list[tuple[int, int]] = []
-    for start, end in sorted(spans):
-        if out and start <= out[-1][1]:
-            out[-1] = (out[-1][0], max(out[-1][1], end))
-        else:
-            out.append((start, end))
-    return out
-
-
 _SINCE = {
     Cause.KILLED: "whose log ends there without a close (killed, or its log is missing)",
     Cause.STATIC_MEMBER_AWAY: "a static member that left; the group keeps them for its return",
-    Cause.SCHEDULED_DELAY: "whose work waited for the scheduled delay",
     Cause.FATAL_ERROR: "which lost them on a fatal error",
     Cause.NO_POLL: "which did not poll in time",
     Cause.SESSION_EXPIRED: "whose session had expired",
@@ -391,22 +374,29 @@ def unowned(group: str, merged: Sequence[Gap]) -> Finding:
     first = merged[0]
     partitions = by_partition(g.partition for g in merged)
     start_ms, end_ms = min(g.start_ms for g in merged), max(g.end_ms for g in merged)
-    at_most = "at most " if first.cause is Cause.KILLED else ""
-    then = f"then {first.new} got them" if first.new else "nobody got them while anyone wanted them"
+    lasted_ms = max(g.wanted_ms for g in merged)
     found = finding(
         FindingKind.UNOWNED_PARTITION,
         group,
         first.old,
         start_ms,
         end_ms,
-        summary=f"nobody owned {names(partitions)} for {at_most}{seconds(max(g.wanted_ms for g in merged))}; "
-        f"the last owner was {first.old}, {_SINCE.get(first.cause, 'which let go')}; {then}",
+        summary=connect_work.ran_nowhere(first, names(partitions), seconds(lasted_ms))
+        if connect_work.is_unit(first.partition)
+        else _nobody_owned(first, names(partitions), seconds(lasted_ms)),
         partitions=partitions,
         cause=first.cause,
         places=first.places,
     )
     by_design = first.cause in (Cause.STATIC_MEMBER_AWAY, Cause.SCHEDULED_DELAY, Cause.HEARTBEAT_INTERVAL)
     return found if all(g.sure for g in merged) and not by_design else found.lowered()
+
+
+def _nobody_owned(gap: Gap, what: str, lasted: str) -> str:
+    at_most = "at most " if gap.cause is Cause.KILLED else ""
+    then = f"then {gap.new} got them" if gap.new else "nobody got them while anyone wanted them"
+    since = _SINCE.get(gap.cause, "which let go")
+    return f"nobody owned {what} for {at_most}{lasted}; the last owner was {gap.old}, {since}; {then}"
 
 
 # -- rebalances ---------------------------------------------------------------------------------------------

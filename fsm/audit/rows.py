@@ -43,6 +43,15 @@ class Begun(StrEnum):
     FOUND = "found"
     """A line shows that the partition was owned before the log tells anything about it; `start_ms` is the latest
     possible begin."""
+    CALLED = "called"
+    """Nobody's: the config topic called for a unit of Connect at `start_ms`, and the request that did was answered at
+    `end_ms`. The unit is missing from then on, until somebody has it."""
+    WAITS = "waits"
+    """Nobody's: a scheduled delay of Connect ran, and the unit would have waited for its end if nobody had it."""
+
+
+NOBODY = (Begun.CALLED, Begun.WAITS)
+"""Begins of intervals in which nobody owned anything: they tell about the time without owner."""
 
 
 class Ended(StrEnum):

@@ -32,12 +32,20 @@ def names(partitions: Iterable[Partition]) -> str:
 def _units(given: Iterable[Partition]) -> str:
     """Connectors by their names, tasks as Connect prints them, long lists cut and counted.
 
-    >>> names([("unit:A", -1), ("unit:A:0", 0)])
-    'A, A-0'
+    >>> names([("unit:A", -1), ("unit:A:0", 0), ("unit:A:1", 1)])
+    'connector A, tasks A-0, A-1'
     """
-    printed = [topic.removeprefix(UNIT).removesuffix(f":{n}") + (f"-{n}" if n >= 0 else "") for topic, n in given]
-    more = len(printed) - _SHOWN
-    return ", ".join(printed[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    printed = [(n, f"{topic}-{n}" if n >= 0 else topic) for topic, n in map(unit, given)]
+    connectors = [text for n, text in printed if n < 0]
+    tasks = [text for n, text in printed if n >= 0]
+    return ", ".join(_counted(*each) for each in (("connector", connectors), ("task", tasks)) if each[1])
+
+
+def _counted(word: str, listed: list[str]) -> str:
+    more = len(listed) - _SHOWN
+    return f"{word}{'s' if len(listed) > 1 else ''} {', '.join(listed[:_SHOWN])}" + (
+        f" and {more} more" if more > 0 else ""
+    )
 
 
 def unit(partition: Partition) -> Partition:

@@ -1,7 +1,8 @@
 """Logs of Kafka Connect workers in distributed mode, 3.x and 4.x, at INFO and DEBUG.
 
-Read are the lines of the herder, the group member and the worker that runs units. Lines about units name no worker:
-they belong to the only worker that writes to their file. A round's result is a `TARGET` whose `full` is all that the
+Read are the lines of the herder, the group member, the worker that runs units, and the answers to requests that
+configure a connector. Lines about units and requests name no worker: they belong to the only worker that writes to
+their file. A round's result is a `TARGET` whose `full` is all that the
 worker holds after it, with `leader`, `offset`, `error`, `version` and `delay_ms` as settings. What a leader computed
 from what stands in its DEBUG lines, which `fsm.connect.recorded` reads.
 
@@ -14,6 +15,7 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import tzinfo
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from fsm.logs import Format
 from fsm.logs.java_layouts import KAFKA_HEADER, Message, kafka
@@ -118,11 +120,37 @@ def _config(event: str) -> Build:
     return build
 
 
+def _answered(message: Message, match: re.Match[str]) -> Records:
+    """A request that configures a connector was granted; a new one may be named in its body alone."""
+    named = match.groupdict()
+    topics = (unquote(named["connector"]),) if named.get("connector") else ()
+    settings = {"took_ms": match["took_ms"]}
+    return _record(message, Kind.CONFIG_TOPIC, event="answered", topics=topics, settings=settings)
+
+
+def _producer_closes(message: Message, _match: re.Match[str]) -> Records | None:
+    """A source task's thread closes its producer, whose client id is the only name in the line."""
+    task = partitions("", message.client_id.removeprefix("connector-producer-"))
+    if not task or not message.client_id.startswith("connector-producer-"):
+        return ()
+    of_worker = message._replace(client="", group="", client_id="")
+    return _record(of_worker, Kind.UNITS_STOPPED, event="producer", partitions=task)
+
+
 def _settings(message: Message, _match: re.Match[str]) -> Records:
     """The settings a worker prints when it starts."""
     found = dict(_SETTING.findall(message.text))
     kept = {name: value for name, value in found.items() if name in SETTINGS}
     return _record(message, Kind.SETTINGS, settings=kept)
+
+
+def _connector_settings(message: Message, _match: re.Match[str]) -> Records | None:
+    """How many tasks a connector may have, as its worker prints it before the connector starts."""
+    found = dict(_SETTING.findall(message.text))
+    if "name" not in found or "tasks.max" not in found:
+        return ()
+    settings = {"tasks.max": found["tasks.max"]}
+    return _record(message, Kind.SETTINGS, topics=(found["name"],), settings=settings)
 
 
 _SETTING = re.compile(r"\n\t([a-z.]{1,80}) = ([^\n]{0,200})")
@@ -189,6 +217,8 @@ _HERDER = _rules(
     (r"Joined group at generation ", lambda _message, _match: None),
     (r"Finished stopping tasks in preparation for rebalance", _says(Kind.REVOKE_END)),
     (r"Starting connectors and tasks using config offset ", _goes("", "", "STARTING")),
+    (r"Starting connector (?P<connector>.{1,300})$", _unit(Kind.UNITS_STARTED, event="asked")),
+    (r"Starting task (?P<task>.{1,300})$", _unit(Kind.UNITS_STARTED, event="asked")),
     (r"Finished starting connectors and tasks", _goes("STARTED", "STARTING")),
     (r"Catching up to assignment's config offset\.", _goes("", "", "CATCHING_UP")),
     (r"Finished reading to end of log and updated config snapshot", _says(Kind.TRANSITION, detail="read to end")),
@@ -242,7 +272,20 @@ _APP_INFO = _rules(
 _BEGIN = _rules(
     (r"Kafka Connect worker initializing", _says(Kind.STARTED)),
     (r"DistributedConfig values:", _settings),
+    (r"S(?:ource|ink)ConnectorConfig values:", _connector_settings),
 )
+_REQUEST = (
+    r'"(?:PUT /connectors/(?P<connector>[^/?" ]{1,900})/config|POST /connectors/?)(?:\?[^" ]{0,900})? HTTP/[\d.]{1,5}"'
+)
+_REST = _rules(
+    (
+        r"\S{1,300} \S{1,300} \S{1,300} \[[^\]]{1,60}\] "
+        + _REQUEST
+        + r" 20[01] \S{1,20} .{0,900} (?P<took_ms>\d{1,9})$",
+        _answered,
+    ),
+)
+_PRODUCER = _rules((r"Closing the Kafka producer", _producer_closes))
 
 RULES = {
     "WorkerCoordinator": _COORDINATOR,
@@ -258,13 +301,16 @@ RULES = {
     "ConnectDistributed": _BEGIN,
     "AbstractConfig": _BEGIN,
     "AppInfoParser": _APP_INFO,
+    "KafkaProducer": _PRODUCER,
+    "RestServer": _REST,
 }
 """What the lines of each class mean; other lines of these classes have no bearing."""
 
 _CANDIDATE = re.compile(  # begins with a literal: the search runs over every line of every log
-    rb" \(org\.apache\.kafka\.(?:connect\.(?:runtime|cli)\.(?:distributed\.)?(?:"
+    rb" \(org\.apache\.kafka\.(?:connect\.(?:runtime|cli)\.(?:distributed\.|rest\.)?(?:"
     + "|".join(sorted(RULES)).encode()
-    + rb")|common\.(?:config\.AbstractConfig|utils\.AppInfoParser))(?::\d{1,6})?\)(?:\n|\Z)"
+    + rb")|common\.(?:config\.AbstractConfig|utils\.AppInfoParser)|clients\.producer\.KafkaProducer)"
+    rb"(?::\d{1,6})?\)(?:\n|\Z)"
 )
 
 

@@ -44,6 +44,10 @@ CAUSES = {
     "revoked": "it was given up in time, and the next owner took long",
     "heartbeat_interval": "it was given up in time, and the next owner learned of it with its next heartbeat",
     "coordinator_lost": "the coordinator could not be reached",
+    "new_work": "it had just been configured, and no worker had started it yet",
+    "worker_stopped": "its worker was stopped, and no delay held its work back",
+    "worker_frozen": "its worker's process stood still",
+    "downgraded": "the group went back to the eager protocol, which does not stop what ran before",
     "unknown": "the logs do not tell",
 }
 """Cause of a finding -> the cause in words."""

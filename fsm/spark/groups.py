@@ -22,6 +22,7 @@ from fsm.audit import group as rules
 from fsm.audit.coverage import END_KNOWN, TAKES, UNTOLD, Coverage, dark_ms
 from fsm.audit.findings import Cause, Finding, Severity
 from fsm.audit.limits import Limits
+from fsm.audit.parts import Gap, Overlap, union
 from fsm.audit.rows import NOWHERE, Interval, Life, Turn, Want
 from fsm.spark.columns import batches, converter, reader, rows_in, struct_of
 
@@ -58,17 +59,17 @@ class Hole(NamedTuple):
 
 
 class GroupOverlap(NamedTuple):
-    """A `rules.Overlap` with its group."""
+    """An `Overlap` with its group."""
 
     group: str
-    part: rules.Overlap
+    part: Overlap
 
 
 class GroupGap(NamedTuple):
-    """A `rules.Gap` with its group."""
+    """A `Gap` with its group."""
 
     group: str
-    part: rules.Gap
+    part: Gap
 
 
 def walked(frame: DataFrame, walk: Walk, **kinds: type) -> DataFrame:
@@ -168,7 +169,7 @@ def partitions(intervals: DataFrame, wants: DataFrame, lives: DataFrame, limits:
     life = lives.select("group", "member", number, F.struct(*struct_of(Life).names).alias("of"))
     known = _facts(lives).select("group", F.struct(*GroupFacts._fields).alias("known"))
     owned = (
-        intervals.join(life, ["group", "member", "life"])
+        intervals.join(life, ["group", "member", "life"], "left")  # what is nobody's has no life
         .join(known, "group")
         .select(
             "group",
@@ -245,15 +246,15 @@ def _islands(rows: Iterable[dict[str, Any]]) -> list[Want]:
         first = first or row
         spans.append((row["start_ms"], row["end_ms"]))
         if len(spans) > WANTS_HELD:  # thousands of members want the same; keep only what differs
-            spans = rules.union(spans)
-    return [Want(first["group"], "", first["topic"], "", start, end, NOWHERE) for start, end in rules.union(spans)]
+            spans = union(spans)
+    return [Want(first["group"], "", first["topic"], "", start, end, NOWHERE) for start, end in union(spans)]
 
 
 def _one_partition(
     group: str, rows: list[dict[str, Any]], wanted: list[Want], limits: Limits
 ) -> Iterator[GroupOverlap | GroupGap | Hole]:
     intervals = [reader(Interval)(r["interval"]) for r in rows]
-    lives = {(r["of"]["member"], r["of"]["number"]): reader(Life)(r["of"]) for r in rows}
+    lives = {(r["of"]["member"], r["of"]["number"]): reader(Life)(r["of"]) for r in rows if r["of"]}
     known = GroupFacts(**rows[0]["known"])
     for overlap in rules.overlaps(intervals, known.end_ms, limits):
         yield GroupOverlap(group, overlap)

@@ -1,0 +1,267 @@
+"""What runs on one Connect worker, from the lines about its connectors and tasks.
+
+A unit (a connector's instance or a task) is written as a topic of its own, `unit:<connector>`, with `:<task>` for a
+task, and its number as partition; no topic of Kafka's has a colon, so the two never meet. What runs is an interval. It
+begins when the worker says that the unit has started. A connector ends when it is told to stop, a task when its thread
+closes its clients, or, where no line says so, when it was told to stop. A task that outlives its graceful stop runs on
+until its clients are closed.
+
+Lines about units name no worker. Where the files of several were merged they belong to nobody: then only the herder's
+intentions are known, and intervals made of them are `doubtful`. A log that begins in mid-life tells by its first round
+what the worker held before: those intervals are `FOUND`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from fsm.audit.findings import Cause, Finding, FindingKind, finding
+from fsm.audit.rows import Begun, Ended, Interval, Place
+from fsm.audit.wording import UNIT, names, seconds
+from fsm.trace import Kind, Partition, TraceRecord
+
+INSTANCE = -1
+CREATED_WITH_MS = 3_000
+"""A connector whose start fails is said to have been created within this time all the same."""
+
+Rows = Iterator[Interval | Finding]
+
+
+def unit_partition(unit: Partition) -> Partition:
+    """The unit as the topic and partition of rows."""
+    connector, number = unit
+    return (f"{UNIT}{connector}" if number == INSTANCE else f"{UNIT}{connector}:{number}"), number
+
+
+@dataclass(slots=True)
+class _Run:
+    start_ms: int
+    place: Place
+    begun: Begun = Begun.ASSIGNED
+    told: Place | None = None
+    """Where it was told to stop."""
+    told_ms: int = 0
+    closed: tuple[int, Place] | None = None
+    """When and where its thread closed its clients."""
+    zombie: bool = False
+    void_ms: int | None = None
+    void_cause: Cause = Cause.NONE
+    intended: bool = False
+    """Only the herder's intention to start it is known."""
+
+    @property
+    def stops(self) -> bool:
+        """Told to stop, and nothing says that it goes on."""
+        return self.told is not None and not self.zombie
+
+
+class Running:
+    """The units of one process of one worker."""
+
+    def __init__(
+        self, group: str, member: str, life: int, begin: tuple[int, Place], *, whole: bool, wants: Callable[..., bool]
+    ) -> None:
+        self.group, self.member, self.life, self.begin, self.whole = group, member, life, begin, whole
+        self.wants = wants
+        """Whether the config topic still calls for a unit."""
+        self.runs: dict[Partition, _Run] = {}
+        self.touched: set[Partition] = set()
+        """Units that this process started, stopped or failed to start."""
+        self.held: tuple[Partition, ...] = ()
+        """What it held after the last round."""
+        self.asked: dict[Partition, tuple[int, Place]] = {}
+        self.failed: dict[str, int] = {}
+        """When a connector last failed to start."""
+        self.stopped: dict[Partition, tuple[int, Place]] = {}
+        """Units that stopped since the last round, and when they were told to."""
+        self.tells = False
+        """Lines about units are this worker's."""
+        self.losing = Cause.NONE
+        """Why it gives up its work without a round."""
+        self.closing = False
+
+    # Starts
+
+    def started(self, record: TraceRecord, place: Place) -> Rows:
+        """Units run, or the herder is about to start them."""
+        if record.event == "asked":
+            self.asked |= dict.fromkeys(record.partitions, (record.ts_ms, place))
+            return
+        self.tells = True
+        yield from self.settle()
+        for unit in record.partitions:
+            self.touched.add(unit)
+            failed_ms = self.failed.get(unit[0], -CREATED_WITH_MS) if unit[1] == INSTANCE else -CREATED_WITH_MS
+            if record.ts_ms - failed_ms < CREATED_WITH_MS:
+                continue  # the line says that it was created; starting it had failed
+            if unit not in self.runs or self.runs[unit].intended:
+                self.runs[unit] = _Run(record.ts_ms, place)
+
+    def all_started(self, ts_ms: int, place: Place) -> None:
+        """The herder is through with its starts: what it holds and did not start now ran before."""
+        if not self.tells:
+            for unit, (asked_ms, asked) in self.asked.items():
+                self.runs.setdefault(unit, _Run(asked_ms, asked, intended=True))
+        if not self.whole:
+            for unit in self.held:
+                if unit not in self.touched and unit not in self.asked:
+                    self.runs.setdefault(unit, _Run(ts_ms, place, Begun.FOUND))
+        self.asked.clear()
+
+    def round(self, record: TraceRecord, place: Place, *, downgraded: bool) -> Rows:
+        """What a round makes of it."""
+        yield from self.settle()
+        self.stopped.clear()
+        self.losing = Cause.NONE
+        self.held = record.full or ()
+        kept = set(self.held)
+        for unit in sorted(set(self.runs) - kept):
+            run = self.runs[unit]
+            if run.intended:
+                del self.runs[unit]
+                yield self._interval(unit, run, record.ts_ms, place, Ended.REVOKED)
+            elif downgraded and not run.zombie:
+                run.void_ms, run.void_cause = record.ts_ms, Cause.DOWNGRADED
+
+    # Ends
+
+    def stopping(self, record: TraceRecord, place: Place) -> Rows:
+        """Units are told to stop."""
+        self.tells = True
+        for unit in record.partitions:
+            if not self.whole and unit not in self.touched:
+                self.runs.setdefault(unit, _Run(*self.begin, Begun.FOUND))
+            self.touched.add(unit)
+            run = self.runs.get(unit)
+            if run is not None and run.told is None:
+                run.told, run.told_ms = place, record.ts_ms
+        return iter(())
+
+    def ended(self, record: TraceRecord, place: Place) -> Rows:
+        """A connector is down, or a task's thread has closed its clients."""
+        self.tells = True
+        for unit in record.partitions:
+            run = self.runs.get(unit)
+            if run is None or (record.event == "producer" and not run.stops):
+                continue  # what is cancelled loses its producer while it goes on
+            if run.stops and run.told is not None:
+                # A connector does nothing more once it is told; that it is down is printed when its status is written.
+                at = (run.told_ms, run.told) if unit[1] == INSTANCE else (record.ts_ms, place)
+                run.closed = run.closed or at
+                self.stopped[unit] = (run.told_ms, run.told)
+            if record.event != "producer":
+                del self.runs[unit]
+                yield self._interval(unit, run, *(run.closed or (record.ts_ms, place)), Ended.REVOKED)
+
+    def unit_failed(self, record: TraceRecord, place: Place) -> Rows:
+        """A unit did not start, threw, or did not stop."""
+        for unit in record.partitions:
+            self.touched.add(unit)
+            run = self.runs.get(unit)
+            if record.event == "stop":
+                yield from self._not_stopped(unit, run, record, place)
+                continue
+            if record.event == "start":
+                self.failed[unit[0]] = record.ts_ms
+                self.asked.pop(unit, None)
+            if run is not None and "already exists" not in record.detail:
+                del self.runs[unit]
+                yield self._interval(unit, run, record.ts_ms, place, Ended.DROPPED)
+
+    def _not_stopped(self, unit: Partition, run: _Run | None, record: TraceRecord, place: Place) -> Rows:
+        name = names([unit_partition(unit)])
+        if run is not None and run.closed is None:
+            run.zombie = True
+            told_ms, told = (run.told_ms, run.told) if run.told is not None else (record.ts_ms, place)
+            yield self._zombie(
+                unit,
+                (told_ms, record.ts_ms),
+                f"{name} was told to stop and had not stopped {seconds(record.ts_ms - told_ms)} later; it runs on "
+                f"while the group gives it to another worker",
+                [told, place],
+            )
+        elif unit in self.stopped or run is not None:
+            told_ms, told = self.stopped.get(unit, (record.ts_ms, place))
+            yield self._zombie(
+                unit,
+                (told_ms, record.ts_ms),
+                f"{name} closed its clients when told to stop, but its thread had not ended "
+                f"{seconds(record.ts_ms - told_ms)} later; it does no work any more",
+                [told, place],
+            ).lowered()
+
+    def _zombie(self, unit: Partition, when: tuple[int, int], what: str, places: list[Place]) -> Finding:
+        return finding(
+            FindingKind.TASK_ZOMBIE,
+            self.group,
+            self.member,
+            *when,
+            summary=f"{self.member}: {what}",
+            partitions=[unit_partition(unit)],
+            cause=Cause.SLOW_CALLBACK,
+            places=places,
+        )
+
+    def settle(self) -> Rows:
+        """Units that were told to stop and did not say that they go on have stopped."""
+        for unit in sorted(u for u, run in self.runs.items() if run.stops):
+            run = self.runs.pop(unit)
+            if run.told is not None:
+                self.stopped[unit] = (run.told_ms, run.told)
+                yield self._interval(unit, run, *(run.closed or (run.told_ms, run.told)), Ended.REVOKED)
+
+    def stood_still(self, from_: tuple[int, Place], until: tuple[int, Place], *, expired: bool) -> Rows:
+        """The process printed nothing meanwhile: what ran stood still, and goes on, as a stranger if it `expired`."""
+        for unit in sorted(self.runs):
+            run = self.runs[unit]
+            if run.start_ms >= from_[0]:
+                continue
+            row = self._interval(unit, run, *from_, Ended.LOST)
+            yield replace(row, void_cause=Cause.WORKER_FROZEN.value)
+            run = self.runs[unit] = replace(run, start_ms=until[0], place=until[1])
+            if expired and not run.zombie:
+                run.void_ms, run.void_cause = until[0], Cause.WORKER_FROZEN
+
+    def end(self, last: tuple[int, Place], how: Ended) -> Rows:
+        """The process ends."""
+        yield from self.settle()
+        for unit in sorted(self.runs):
+            yield self._interval(unit, self.runs[unit], *last, how)
+
+    def _interval(self, unit: Partition, run: _Run, end_ms: int, place: Place, ended: Ended) -> Interval:
+        topic, number = unit_partition(unit)
+        void_ms, cause = run.void_ms, run.void_cause
+        if run.zombie:
+            void_ms, cause = run.told_ms, Cause.SLOW_CALLBACK
+        if ended is Ended.REVOKED and not self.wants(unit):
+            ended = Ended.DELETED
+        elif ended is Ended.REVOKED and self.closing:
+            ended = Ended.CLOSED
+        elif ended is Ended.REVOKED and self.losing:
+            ended, cause = Ended.LOST, cause or self.losing
+        return Interval(
+            group=self.group,
+            member=self.member,
+            topic=topic,
+            partition=number,
+            start_ms=run.start_ms,
+            end_ms=max(end_ms, run.start_ms),
+            begun=run.begun,
+            ended=ended,
+            end_exact=ended not in (Ended.LOG_ENDED, Ended.RESTARTED),
+            doubtful=run.intended,
+            void_ms=void_ms,
+            void_cause=cause.value,
+            life=self.life,
+            start=run.place,
+            end=place,
+        )
+
+
+STEPS: dict[Kind, Callable[[Running, TraceRecord, Place], Rows]] = {
+    Kind.UNITS_STARTED: Running.started,
+    Kind.UNITS_STOPPING: Running.stopping,
+    Kind.UNITS_STOPPED: Running.ended,
+    Kind.UNITS_FAILED: Running.unit_failed,
+}

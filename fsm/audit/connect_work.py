@@ -1,0 +1,221 @@
+"""Where a unit of Connect ran nowhere, or twice: rules, causes and words of its own.
+
+The intervals of a unit are those in which a worker ran it, and those of nobody's that tell about the time without one:
+the config topic called for it (`CALLED`), a scheduled delay ran (`WAITS`). A unit is missing from the end of the last
+worker that ran it, or from when it was called for, to the start of the next, as long as it is wanted.
+
+**Cause.** A unit that failed, or whose worker lost the coordinator or stood still, is missing for that. Else a delay is
+the cause where it ran for at least half of the time. Else its worker died, or was stopped in order; or it is new; or it
+was revoked, and the next worker took long. What takes no longer than a heartbeat interval after a revocation or an
+orderly stop, and new work that is started within a rebalance timeout, is by design.
+
+**Coverage.** The last worker of a unit that died without a word is gone from its last line, or, where that is later,
+from one session before the coordinator acted: before the delay, or before the next start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from fsm.audit.coverage import FOREVER_MS, UNTOLD
+from fsm.audit.findings import Cause
+from fsm.audit.limits import SETTLED_MS, Limits
+from fsm.audit.parts import Gap, Overlap, union
+from fsm.audit.rows import NOBODY, Begun, Ended, Interval, Life, Want
+from fsm.audit.wording import UNIT, seconds
+from fsm.trace import Partition
+
+SESSION_TIMEOUT_MS = 10_000
+REBALANCE_TIMEOUT_MS = 60_000
+"""Connect's defaults, where a log does not tell."""
+READ_WITHIN_MS = 1000
+"""Workers read one record of the config topic within this time."""
+
+Lives = Mapping[tuple[str, int], Life]
+
+
+class _Hole(NamedTuple):
+    """A time in which nobody ran a unit."""
+
+    old: Interval | None
+    called: Interval | None
+    start_ms: int
+    end_ms: int
+    new: Interval | None
+
+
+def is_unit(partition: Partition) -> bool:
+    """Whether the rows of this partition are about a unit of Connect."""
+    return partition[0].startswith(UNIT)
+
+
+def gaps(
+    intervals: Sequence[Interval], wants: Iterable[Want], lives: Lives, dark: tuple[int, int], limits: Limits
+) -> Iterator[Gap]:
+    """Times in which one unit was wanted and ran nowhere; arguments as those of `group.gaps`."""
+    waits = union((i.start_ms, i.end_ms) for i in intervals if i.begun is Begun.WAITS)
+    spans = union((w.start_ms, w.end_ms) for w in wants if w.topic == intervals[0].topic)
+    for hole in _holes(_Unit(intervals, waits, lives)):
+        wanted = _within(spans, hole.start_ms, hole.end_ms)
+        wanted_ms = sum(end - start for start, end in wanted)
+        if wanted_ms > limits.unowned_ms:
+            missing = hole._replace(start_ms=wanted[0][0], end_ms=wanted[-1][1])
+            yield _gap(missing, wanted_ms, waits, lives, dark)
+
+
+class _Unit(NamedTuple):
+    """All that is known of one unit."""
+
+    intervals: Sequence[Interval]
+    waits: Sequence[tuple[int, int]]
+    """When delays ran."""
+    lives: Lives
+
+
+def _holes(unit: _Unit) -> Iterator[_Hole]:
+    """Every time without a worker, the last one without end."""
+    last: Interval | None = None
+    for new in (i for i in unit.intervals if i.begun not in NOBODY):
+        if new.begun is not Begun.FOUND and (last is None or new.start_ms > last.end_ms):
+            yield from _before(new, last, unit)
+        if last is None or new.end_ms > last.end_ms:
+            last = new
+    if last is None or last.ended not in UNTOLD:
+        yield from _before(None, last, unit)
+
+
+def _before(new: Interval | None, last: Interval | None, unit: _Unit) -> Iterator[_Hole]:
+    """From the last worker, or from the call for new work; what precedes the first worker uncalled is no hole."""
+    end_ms = new.start_ms if new is not None else FOREVER_MS
+    if last is not None and last.ended is not Ended.DELETED:
+        yield _Hole(last, None, _gone_ms(last, end_ms, unit), end_ms, new)
+        return
+    after_ms = last.end_ms if last is not None else -FOREVER_MS
+    called = [i for i in unit.intervals if i.begun is Begun.CALLED and after_ms <= i.start_ms < end_ms]
+    if called:
+        read = [i for i in called if i.start_ms - called[0].start_ms <= READ_WITHIN_MS]
+        failed = next((i for i in called if i.void_cause), called[0])
+        start_ms = min(end_ms, max(i.end_ms for i in read))
+        yield _Hole(None, failed, start_ms, end_ms, new)
+
+
+def _gone_ms(last: Interval, end_ms: int, unit: _Unit) -> int:
+    """When the last worker was gone."""
+    life = unit.lives.get((last.member, last.life))
+    if last.ended not in UNTOLD or life is None or not life.in_group:
+        return last.end_ms
+    acted_ms = next((start for start, _ in unit.waits if last.end_ms <= start < end_ms), end_ms)
+    return max(last.end_ms, acted_ms - (life.session_timeout_ms or SESSION_TIMEOUT_MS))
+
+
+def _within(spans: Iterable[tuple[int, int]], start_ms: int, end_ms: int) -> list[tuple[int, int]]:
+    return [(max(a, start_ms), min(b, end_ms)) for a, b in spans if a < end_ms and b > start_ms]
+
+
+def _gap(hole: _Hole, wanted_ms: int, waits: Sequence[tuple[int, int]], lives: Lives, dark: tuple[int, int]) -> Gap:
+    old, new = hole.old, hole.new
+    begin = old or hole.called or new
+    assert begin is not None  # noqa: S101  a hole has a beginning
+    waited_ms = sum(end - start for start, end in _within(waits, hole.start_ms, hole.end_ms))
+    cause = _cause(hole, wanted_ms, waited_ms, lives)
+    return Gap(
+        old.member if old else "",
+        new.member if new else "",
+        hole.start_ms,
+        hole.end_ms,
+        (begin.topic, begin.partition),
+        cause,
+        (begin.end, new.start) if new else (begin.end,),
+        wanted_ms,
+        _is_sure(hole, cause, wanted_ms, lives, dark),
+        _why(hole, cause, waited_ms),
+    )
+
+
+def _cause(hole: _Hole, wanted_ms: int, waited_ms: int, lives: Lives) -> Cause:
+    old = hole.old
+    if old is None:
+        failed = hole.called is not None and hole.called.void_cause
+        return Cause(failed) if failed else Cause.NEW_WORK
+    if old.ended is Ended.DROPPED:
+        return Cause.FATAL_ERROR
+    if waited_ms * 2 >= wanted_ms:
+        return Cause.SCHEDULED_DELAY
+    if old.ended is Ended.LOST:
+        return Cause(old.void_cause) if old.void_cause else Cause.UNKNOWN
+    if old.ended in UNTOLD:
+        return Cause.KILLED
+    receiver = lives.get((hole.new.member, hole.new.life)) if hole.new else None
+    learns_ms = receiver.heartbeat_interval_ms if receiver is not None else None
+    if learns_ms is not None and wanted_ms <= learns_ms + SETTLED_MS:
+        return Cause.HEARTBEAT_INTERVAL
+    return Cause.WORKER_STOPPED if old.ended is Ended.CLOSED else Cause.REVOKED
+
+
+def _is_sure(hole: _Hole, cause: Cause, wanted_ms: int, lives: Lives, dark: tuple[int, int]) -> bool:
+    old, new = hole.old, hole.new
+    until_ms, from_ms = dark
+    if hole.start_ms < until_ms or hole.end_ms > from_ms:
+        return False
+    if (old is not None and (old.doubtful or old.ended in UNTOLD)) or (new is not None and new.doubtful):
+        return False
+    if cause is Cause.NEW_WORK:
+        life = lives.get((new.member, new.life)) if new is not None else None
+        timeout_ms = life.max_poll_interval_ms if life is not None else None
+        return new is None or wanted_ms > (timeout_ms or REBALANCE_TIMEOUT_MS)
+    # A leader revokes in favour of somebody: who gets back what it gave up got it from a worker without a log.
+    return not (cause is Cause.REVOKED and old is not None and (new is None or new.member == old.member))
+
+
+# -- words --------------------------------------------------------------------------------------------------
+
+
+_HAPPENED = {
+    Cause.KILLED: "the log of {old} ends there without a close (killed, or its log is missing)",
+    Cause.FATAL_ERROR: "it failed on {old}",
+    Cause.COORDINATOR_LOST: "{old} could not reach the group's coordinator and stopped its work",
+    Cause.WORKER_FROZEN: "{old} stood still",
+    Cause.WORKER_STOPPED: "{old} was stopped, and no delay was set that would await its return",
+    Cause.NEW_WORK: "it had just been configured",
+    Cause.HEARTBEAT_INTERVAL: "{old} gave it up, and workers learn of the next round with their heartbeats",
+    Cause.REVOKED: "{old} had to give it up, and the next worker took long",
+}
+_LEFT = {
+    Ended.CLOSED: "{old} was stopped",
+    Ended.RESTARTED: "{old} died without a word",
+    Ended.LOG_ENDED: "{old} died without a word",
+    Ended.REVOKED: "{old} gave it up",
+}
+"""How a worker came to be away for which the group then waits."""
+
+
+def _why(hole: _Hole, cause: Cause, waited_ms: int) -> str:
+    old = hole.old.member if hole.old else ""
+    if hole.old is None and cause is Cause.FATAL_ERROR:
+        return "its connector failed to start"
+    if cause is Cause.SCHEDULED_DELAY and hole.old is not None:
+        left = _LEFT.get(hole.old.ended, "{old} lost it").format(old=old)
+        return f"{left}, and its work waited {seconds(waited_ms)} for a scheduled delay"
+    why = _HAPPENED.get(cause, "{old} let it go").format(old=old)
+    return f"{why}; {seconds(waited_ms)} of it a scheduled delay ran" if waited_ms else why
+
+
+def ran_nowhere(gap: Gap, what: str, lasted: str) -> str:
+    """The sentence for work that was missing."""
+    about = "about " if gap.cause is Cause.KILLED else ""
+    then = f"then {gap.new} ran it" if gap.new else "no worker has run it since"
+    return f"{what} ran nowhere for {about}{lasted}: {gap.why}; {then}"
+
+
+_STILL_RAN = {
+    Cause.SLOW_CALLBACK: "{old} could not stop it within task.shutdown.graceful.timeout.ms",
+    Cause.WORKER_FROZEN: "{old} had stood still until its session was over, and then went on with it",
+    Cause.DOWNGRADED: "the group went back to the eager protocol, and {old} was not told to stop it",
+}
+
+
+def ran_twice(overlap: Overlap, what: str, lasted: str) -> str:
+    """The sentence for work that ran on two workers."""
+    why = _STILL_RAN.get(overlap.cause, "{old} had not stopped it").format(old=overlap.old)
+    return f"{what} ran on {overlap.old} and {overlap.new} at once for {lasted}: {why}"
