@@ -27,8 +27,8 @@ A gap by design is for information only: a static member is away; or the partiti
 owner had it within one heartbeat interval of its own, by which members learn of a rebalance, and `SETTLED_MS`.
 
 **Coverage** is ruled by the module of that name. Severity is one step lower for a gap whose last owner was killed, for
-one whose last owner lived on while nobody whose log was read got the partition (it went to a member whose log is
-missing), and for every gap that reaches into the dark, where some member's log is missing.
+one after which the partition was given to nobody whose log was read by the rebalance that took it (it went to a member
+whose log is missing), and for every gap that reaches into the dark, where some member's log is missing.
 
 **Rebalances.** Turns of all members, sorted by start, belong to one rebalance while the next starts within
 `SETTLED_MS` of the latest end so far. Moved is the number of partitions assigned in them. The cause is the first
@@ -48,7 +48,14 @@ from typing import Any, TypeVar
 from fsm.audit import connect_work
 from fsm.audit.coverage import FOREVER_MS, UNTOLD, by_owned, coverage, dark_ms
 from fsm.audit.findings import Cause, Finding, FindingKind, Severity, finding, in_order
-from fsm.audit.limits import DEFAULT_SESSION_TIMEOUT_MS, MERGE_MS, SETTLED_MS, SKEW_MS, Limits
+from fsm.audit.limits import (
+    CONSUMER_HEARTBEAT_INTERVAL_MS,
+    DEFAULT_SESSION_TIMEOUT_MS,
+    MERGE_MS,
+    SETTLED_MS,
+    SKEW_MS,
+    Limits,
+)
 from fsm.audit.parts import Gap, Overlap, union
 from fsm.audit.rows import NOBODY, Begun, Ended, Interval, Life, Turn, Want
 from fsm.audit.wording import names, seconds
@@ -263,18 +270,31 @@ def gaps(
                 old.ended not in UNTOLD
                 and start_ms >= dark_until_ms
                 and end_ms <= dark_from_ms
-                and not _went_to_nobody(old, new, lives),
+                and not _went_elsewhere(old, new, lives),
             )
 
 
-def _went_to_nobody(old: Interval, new: Interval | None, lives: Mapping[tuple[str, int], Life]) -> bool:
-    """True where a member that lived on gave the partition up, and nobody whose log was read got it from there.
+def _went_elsewhere(old: Interval, new: Interval | None, lives: Mapping[tuple[str, int], Life]) -> bool:
+    """True where the partition was given up in time, and the rebalance that took it gave it to nobody who was read.
 
-    A coordinator revokes in favour of somebody: most likely a member whose log is missing.
+    A coordinator takes a partition in favour of somebody, who learns of that with the next heartbeat. Where the next
+    owner's own rebalance began later than that, or nobody was the next owner, a member whose log is missing most likely
+    had it in between. A member that gets back what it had at its end was restarted: nobody need have been there.
     """
-    life = lives.get((old.member, old.life))
-    lived_on = life is not None and life.end_ms - old.end_ms > SETTLED_MS
-    return old.ended in (Ended.REVOKED, Ended.REASSIGNED) and lived_on and (new is None or new.member == old.member)
+    if old.ended not in (Ended.REVOKED, Ended.REASSIGNED, Ended.CLOSED):
+        return False
+    if new is None:
+        return True
+    if new.member == old.member:
+        life = lives.get((old.member, old.life))
+        return life is not None and life.end_ms - old.end_ms > SETTLED_MS
+    return new.turn_ms is not None and new.turn_ms - old.end_ms > _learns_ms(new, lives) + SETTLED_MS
+
+
+def _learns_ms(receiver: Interval, lives: Mapping[tuple[str, int], Life]) -> int:
+    life = lives.get((receiver.member, receiver.life))
+    told = life.heartbeat_interval_ms if life is not None else None
+    return CONSUMER_HEARTBEAT_INTERVAL_MS if told is None else told
 
 
 def holes(
@@ -396,7 +416,10 @@ def _nobody_owned(gap: Gap, what: str, lasted: str) -> str:
     at_most = "at most " if gap.cause is Cause.KILLED else ""
     then = f"then {gap.new} got them" if gap.new else "nobody got them while anyone wanted them"
     since = _SINCE.get(gap.cause, "which let go")
-    return f"nobody owned {what} for {at_most}{lasted}; the last owner was {gap.old}, {since}; {then}"
+    said = f"nobody owned {what} for {at_most}{lasted}; the last owner was {gap.old}, {since}; {then}"
+    return (
+        said if gap.sure or gap.cause is not Cause.REVOKED else f"{said}, unless a member had them whose log is missing"
+    )
 
 
 # -- rebalances ---------------------------------------------------------------------------------------------

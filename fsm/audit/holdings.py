@@ -22,6 +22,8 @@ class Held:
     start_ms: int
     start: Place
     begun: Begun
+    turn_ms: int | None = None
+    """When the rebalance began that gave it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class Holdings:
         for partition in partitions:
             self.void = None
             self.given_up.discard(partition)
-            self.owned.setdefault(partition, Held(ts_ms, place, Begun.ASSIGNED))
+            self.owned.setdefault(partition, Held(ts_ms, place, Begun.ASSIGNED, self.living.turn_ms))
 
     def find(self, partitions: Iterable[Partition], since: tuple[int, Place] | None = None) -> None:
         """Owned before a line tells of it, where it was not known: since this life's log begins, or since a moment."""
@@ -104,6 +106,7 @@ class Holdings:
             life=self.living.number,
             start=held.start,
             end=end,
+            turn_ms=held.turn_ms,
         )
 
     # -- findings ---------------------------------------------------------------------------------------

@@ -73,6 +73,8 @@ class Living:
     doubtful_ms: int | None = None
     """Since when lines may have been taken for this process's that are another's."""
     settings: dict[str, str] = field(default_factory=dict)
+    turn_ms: int | None = None
+    """When its last rebalance began."""
     burst_ms: int = 0
     """When the lines began that follow one another closely, up to the last one."""
     before: tuple[int, Place] = (0, NOWHERE)

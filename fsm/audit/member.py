@@ -146,9 +146,9 @@ class _Member:
         # Membership first: it knows why partitions go before ownership sees them go.
         yield from self.contradictions.see(seen)
         yield from self.membership.see(seen)
+        yield from self.turns.see(seen)  # ownership asks when the rebalance began that gave a partition
         yield from self.ownership.see(seen)
         yield from self.wants.see(seen)
-        yield from self.turns.see(seen)
         if seen.record.kind is Kind.TRANSITION:
             for hop in self.chain.see(seen):
                 yield hop

@@ -101,6 +101,8 @@ class Interval:
     """Which incarnation of the member (see `Life.number`)."""
     start: Place
     end: Place
+    turn_ms: int | None = None
+    """When the rebalance began in which the member got it; None where nothing tells."""
 
 
 @dataclass(frozen=True, slots=True)

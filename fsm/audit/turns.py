@@ -45,6 +45,7 @@ class Turns:
     def _begin(self, seen: Seen, cause: str) -> _Open:
         if self.open is None:
             self.open = _Open(seen.record.ts_ms, seen.place, cause)
+            self.living.turn_ms = seen.record.ts_ms
         if seen.record.epoch is not None:
             self.open.epoch = seen.record.epoch
         return self.open

@@ -97,6 +97,27 @@ def test_a_gap_that_the_heartbeat_interval_explains_is_by_design(interval, want,
         assert (found.severity, found.cause) == (severity, cause)
 
 
+def test_a_gap_that_a_member_unread_may_fill_is_for_information(interval, want, life):
+    """The next owner's rebalance began later than a heartbeat after the loss: in between somebody else had it.
+
+    An owner that was told in time and took long, or that nobody knows when it was told, leaves a gap for certain.
+    """
+    lives = [life("a", 0, 20_000), life("b", 0, 20_000, heartbeat_interval_ms=3000)]
+    for turn_ms, severity in ((5001, Severity.INFO), (5000, Severity.WARNING), (None, Severity.WARNING)):
+        owned = [interval("a", 0, 1000), interval("b", 8000, 20_000, turn_ms=turn_ms)]
+        found = one(Rows(owned, [want("b", 0, 20_000)], lives))
+        assert (found.severity, found.cause) == (severity, Cause.REVOKED)
+        told = found.summary.endswith("then b got them, unless a member had them whose log is missing")
+        assert told is (severity is Severity.INFO)
+
+
+def test_a_member_that_gets_back_what_it_had_at_its_end_was_restarted(interval, want, life):
+    """Nobody else need have been there, so the time in between is a gap."""
+    lives = [life("a", 0, 1100), life("a", 9000, 20_000, number=1)]
+    owned = [interval("a", 0, 1000), interval("a", 9500, 20_000, life=1, turn_ms=9100)]
+    assert one(Rows(owned, [want("a", 0, 20_000)], lives)).severity is Severity.WARNING
+
+
 def test_what_a_fenced_member_lost_does_not_wait_for_a_heartbeat_only(interval, want, life):
     """The same gap after a loss stays a warning."""
     lost = interval("a", 0, 1000, ended=Ended.LOST)
