@@ -99,6 +99,8 @@ def identify(facts: Iterable[Facts]) -> dict[Source, Key]:
 EMBEDDED = r"^connector-(?:consumer|adminclient)-|-(?:configs|offsets|statuses)$"
 """Client ids of the clients inside a Connect worker: where others write to a file, its nameless records are theirs."""
 _EMBEDDED = re.compile(EMBEDDED)
+ASSIGNS_ITSELF = re.compile(r"-(?:configs|offsets|statuses)$")
+"""Those that read Connect's own topics: they print its group and are no members."""
 
 
 def _nameless(keys: Mapping[Source, Key]) -> dict[Source, Key]:

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 
 from fsm.audit.chain import Chain
 from fsm.audit.connect import MACHINE, ConnectFold
 from fsm.audit.contradictions import Contradictions
 from fsm.audit.findings import Finding, FindingKind, Severity, finding
+from fsm.audit.identity import ASSIGNS_ITSELF
 from fsm.audit.life import Living, unborn
 from fsm.audit.limits import SETTLED_MS, Limits
 from fsm.audit.membership import Membership
@@ -40,8 +42,17 @@ def fold(
 ) -> Iterator[Row]:
     """The rows of one member; `records` are its own, ordered by (ts_ms, file, offset).
 
-    `gone` are the rotated files that are missing among those that were given.
+    `gone` are the rotated files that are missing among those that were given. A consumer that Connect has for one of
+    its own topics is in no group, though it prints one: it has no rows.
     """
+    first = next(iter(records := iter(records)), None)
+    if first is None:
+        return
+    records = chain((first,), records)
+    if ASSIGNS_ITSELF.search(first.record.client_id):
+        records = list(records)  # a few lines each
+        if not any(seen.record.kind in _LIVELY and seen.record.kind is not Kind.TRANSITION for seen in records):
+            return
     follower: _Member | ConnectFold = _Member(group, member, limits, gone)
     for seen in records:
         if seen.record.machine == MACHINE and isinstance(follower, _Member):  # VERSION lines may come before
