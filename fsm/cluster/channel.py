@@ -50,12 +50,15 @@ class Channel:
     _under_way: list[tuple[int, int, Callable[[int], None]]] = field(default_factory=list)
     _numbers: count[int] = field(default_factory=count)
 
-    def send(self, now_ms: int, arrive: Callable[[int], None]) -> None:
-        """Sends a message: `arrive(now_ms)` is called when it arrives."""
-        if self.chance.random() >= self.faults.loses:
+    def send(self, now_ms: int, arrive: Callable[[int], None]) -> bool:
+        """Sends a message: `arrive(now_ms)` is called when it arrives. Whether it will."""
+        arrives = self.chance.random() >= self.faults.loses
+        if arrives:
             self.at(now_ms + self.chance.randint(1, self.faults.latest_ms), arrive)
-        if self.chance.random() < self.faults.doubles:
+        again = self.chance.random() < self.faults.doubles
+        if again:
             self.at(now_ms + 5 * self.chance.randint(1, self.faults.latest_ms), arrive)
+        return arrives or again
 
     def at(self, at_ms: int, arrive: Callable[[int], None]) -> None:
         """Has something happen at that time, whatever the faults."""

@@ -1,31 +1,59 @@
-"""What happens to a cluster: consumers come, stall, change their minds and die, as a seeded chance has it."""
+"""What happens to a cluster: consumers come, stall, change their minds, leave and die, as a seeded chance has it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from fsm.cluster.channel import NONE, Faults
 from fsm.cluster.cluster import TOPICS, Cluster
+from fsm.cluster.speech import CLASSIC
+from fsm.member.classic_state import EnforceRebalance
 
 MOST_CLIENTS = 5
 PAUSE_MS = (100, 3_000)
 SETTLES_MS = 60_000
 """Longer than every timeout of a cluster together."""
+INSTANCES = (None, None, None, "i-1", "i-2")
+"""Who starts with an instance id may find it in use."""
 
 
 def disturb(cluster: Cluster, spoken: Sequence[str], until_ms: int) -> None:
-    """One disturbance after the other up to that time; consumers speak these dialects."""
+    """One disturbance after the other up to that time; consumers speak these dialects or classic assignors."""
     while cluster.now_ms < until_ms:
         act = cluster.chance.choice(ACTS) if cluster.clients else _joins
         act(cluster, spoken)
         cluster.run(cluster.now_ms + cluster.chance.randint(*PAUSE_MS))
 
 
-def settle(cluster: Cluster) -> list[str]:
-    """A quiet and fair time, and what is not as it should be after it."""
+class Settled(NamedTuple):
+    """What a quiet time came to."""
+
+    problems: list[str]
+    stranded: str | None = None
+    """Why the group stranded partitions until one of its members joined."""
+
+
+def settle(cluster: Cluster) -> Settled:
+    """A quiet and fair time, and what is not as it should be after it.
+
+    A stranded group is left as it is for that time; then one of its members joins, and there is another such time.
+    """
     cluster.quiet()
     cluster.run(cluster.now_ms + SETTLES_MS)
-    return cluster.unsettled()
+    problems, stranded = cluster.unsettled(), cluster.stranded
+    if problems or stranded is None or not cluster.clients:
+        return Settled(problems)
+    rejoin(cluster)
+    cluster.run(cluster.now_ms + SETTLES_MS)
+    again = [] if cluster.stranded is None else [f"stranded again: {cluster.stranded}"]
+    return Settled(cluster.unsettled() + again, stranded)
+
+
+def rejoin(cluster: Cluster) -> None:
+    """The application of a classic member asks for a rebalance."""
+    name = min(name for name, client in cluster.clients.items() if client.spoken in CLASSIC)
+    cluster.clients[name].member.submit(EnforceRebalance())
 
 
 def _topics(cluster: Cluster) -> list[str]:
@@ -41,7 +69,23 @@ def _somebody(cluster: Cluster) -> str:
 
 def _joins(cluster: Cluster, spoken: Sequence[str]) -> None:
     if len(cluster.clients) < MOST_CLIENTS:
-        cluster.join(f"c{cluster.steps}", cluster.chance.choice(spoken), _topics(cluster))
+        speaks, instance_id = cluster.chance.choice(spoken), cluster.chance.choice(INSTANCES)
+        commits = cluster.chance.random() < 0.5
+        cluster.join(f"c{cluster.steps}", speaks, _topics(cluster), instance_id, commits=commits)
+
+
+def _restarts(cluster: Cluster, spoken: Sequence[str]) -> None:
+    """A new process in the place of one that dies, with its instance id if it has one."""
+    name = _somebody(cluster)
+    instance_id = cluster.clients[name].member.config.group_instance_id
+    cluster.kill(name)
+    cluster.join(f"c{cluster.steps}", cluster.chance.choice(spoken), _topics(cluster), instance_id)
+
+
+def _closes(cluster: Cluster, _spoken: Sequence[str]) -> None:
+    client = cluster.clients[_somebody(cluster)]
+    if not client.closing:
+        client.close(cluster.now_ms)
 
 
 def _dies(cluster: Cluster, _spoken: Sequence[str]) -> None:
@@ -49,7 +93,7 @@ def _dies(cluster: Cluster, _spoken: Sequence[str]) -> None:
 
 
 def _freezes(cluster: Cluster, _spoken: Sequence[str]) -> None:
-    cluster.clients[_somebody(cluster)].thawed_ms = cluster.now_ms + cluster.chance.randint(500, 5_000)
+    cluster.clients[_somebody(cluster)].freeze(cluster.now_ms + cluster.chance.randint(500, 5_000))
 
 
 def _calls_back_slowly(cluster: Cluster, _spoken: Sequence[str]) -> None:
@@ -61,7 +105,9 @@ def _stops_polling(cluster: Cluster, _spoken: Sequence[str]) -> None:
 
 
 def _changes_its_mind(cluster: Cluster, _spoken: Sequence[str]) -> None:
-    cluster.clients[_somebody(cluster)].subscribe(_topics(cluster))
+    client = cluster.clients[_somebody(cluster)]
+    if not client.closing:
+        client.subscribe(_topics(cluster))
 
 
 def _weather_changes(cluster: Cluster, _spoken: Sequence[str]) -> None:
@@ -75,6 +121,8 @@ ACTS: tuple[Callable[[Cluster, Sequence[str]], None], ...] = (
     _joins,
     _joins,
     _joins,
+    _restarts,
+    _closes,
     _dies,
     _freezes,
     _calls_back_slowly,

@@ -1,0 +1,77 @@
+"""Whether a group has come to rest: everybody is a member, and uses what its coordinator gave it, and all is used.
+
+Two groups stay as they are until one of their members joins, though some partition has no owner: they are *stranded*.
+
+* W5: the classic members of a consumer group are left among themselves, it may not become a classic group, and none of
+  them is told to join, so nobody computes the next target.
+* A static member of a classic group came back with another subscription, under the protocol that it had: its group does
+  not rebalance for that, whoever leads it (section 5.6 of the coordinator reference).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from fsm.cluster.client import Client
+from fsm.cluster.standing import given
+from fsm.coordinator import migration
+from fsm.coordinator.classic_group import ClassicGroup
+from fsm.coordinator.consumer_group import ConsumerGroup
+from fsm.coordinator.context import Context
+from fsm.coordinator.coordinator import Group
+from fsm.coordinator.dialect import Choice
+from fsm.kafka.assignment import Partitions, partitions
+
+
+def stranded(group: Group | None, context: Context, swapped: int | None) -> str | None:
+    """Why the group is stranded, if it is; `swapped` is the generation of such a return of a static member."""
+    if isinstance(group, ClassicGroup) and group.generation == swapped:
+        return "static swap"
+    return "W5" if _waits_for_a_target(group, context) else None
+
+
+def _waits_for_a_target(group: Group | None, context: Context) -> bool:
+    """In dialects where classic members look at the target that nobody computes, not at the group's epoch."""
+    if not isinstance(group, ConsumerGroup) or group.members.classic != len(group.members):
+        return False
+    waits = group.epoch > group.target_epoch and not migration.may_downgrade(len(group.members), context)
+    return waits and {Choice.CLASSIC_REJOINS_BEHIND_TARGET, Choice.ASSIGNMENT_INTERVAL} <= context.dialect.choices
+
+
+def assigned(group: Group, member_id: str, context: Context) -> Partitions:
+    """What a member was handed, by topic name."""
+    if isinstance(group, ClassicGroup):
+        return given(group, member_id)
+    names, current = context.image.names, group.members[member_id].current
+    return partitions((names[topic_id], number) for (topic_id, number), _ in current.assigned)
+
+
+def unsettled(
+    group: Group | None, clients: Collection[Client], context: Context, *, is_stranded: bool
+) -> Iterator[str]:
+    """What is not as it should be once everybody was heard for long enough; nothing where it converged.
+
+    Of a group that is stranded, its state and what is unowned are no news.
+    """
+    if not clients:
+        return
+    if group is None:
+        yield "there is no group"
+        return
+    if group.state.name != "STABLE" and not is_stranded:
+        yield f"the group is {group.state.name}"
+    for client in clients:
+        if client.identity not in group.members:
+            yield f"{client.name} is no member"
+        elif client.member.owned != assigned(group, client.identity, context):
+            theirs = assigned(group, client.identity, context)
+            yield f"{client.name} owns {client.member.owned}, and is assigned {theirs}"
+    if not is_stranded:
+        yield from (f"nobody owns {one}" for one in unowned(clients, context))
+
+
+def unowned(clients: Collection[Client], context: Context) -> Partitions:
+    """Partitions of subscribed topics that no client owns."""
+    names = {name for client in clients for name in client.topics}
+    wanted = {(name, i) for name in names for i in range(context.image.topics[name].partitions)}
+    return partitions(wanted - {one for client in clients for one in client.member.owned})

@@ -1,0 +1,53 @@
+"""What a consumer of a cluster speaks: a dialect of KIP-848, or the classic protocol with some assignors.
+
+A word that stands for a classic member is what its `partition.assignment.strategy` would say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fsm.kafka.config import ConsumerConfig
+from fsm.member.classic_shell import ClassicConsumerMember
+from fsm.member.classic_state import ClassicConfig
+from fsm.member.client_assignors import COOPERATIVE_STICKY, RANGE, ClientAssignor
+from fsm.member.shell import ConsumerMember
+
+GROUP = "g"
+MAX_POLL_INTERVAL_MS, REQUEST_TIMEOUT_MS = 4_000, 1_000
+SESSION_TIMEOUT_MS, HEARTBEAT_INTERVAL_MS = 3_000, 500
+
+EAGER, COOPERATIVE, BOTH = "range", "cooperative-sticky", "range,cooperative-sticky"
+CLASSIC: Mapping[str, tuple[ClientAssignor, ...]] = {
+    EAGER: (RANGE,),
+    COOPERATIVE: (COOPERATIVE_STICKY,),
+    BOTH: (RANGE, COOPERATIVE_STICKY),
+}
+"""The last one, Kafka's default, is eager, and has a protocol in common with either of the others."""
+
+
+def new_member(
+    spoken: str, member_id: str, instance_id: str | None, now_ms: int, *, commits: bool
+) -> ConsumerMember | ClassicConsumerMember:
+    """A member that speaks this; a classic one is named by its coordinator."""
+    if spoken in CLASSIC:
+        return ClassicConsumerMember(
+            ClassicConfig(
+                GROUP,
+                group_instance_id=instance_id,
+                max_poll_interval_ms=MAX_POLL_INTERVAL_MS,
+                request_timeout_ms=REQUEST_TIMEOUT_MS,
+                enable_auto_commit=commits,
+                session_timeout_ms=SESSION_TIMEOUT_MS,
+                heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
+                assignors=CLASSIC[spoken],
+            )
+        )
+    config = ConsumerConfig(
+        GROUP,
+        group_instance_id=instance_id,
+        max_poll_interval_ms=MAX_POLL_INTERVAL_MS,
+        request_timeout_ms=REQUEST_TIMEOUT_MS,
+        enable_auto_commit=commits,
+    )
+    return ConsumerMember(config, member_id=member_id, now_ms=now_ms, spoken=spoken)

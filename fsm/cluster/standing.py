@@ -1,0 +1,253 @@
+"""What clients use beyond what their coordinator takes for theirs, and why: the causes of double ownership.
+
+A use of a partition is *astray* from the step in which the coordinator stops to count it as its user's, or from its
+beginning where it was never counted, until the use ends or the partition is given to that user anew. The cause is
+that of the step: a timer, a request, a change of the group's type. Two applications may use one partition only if all
+of them but one are astray, for a cause that is known.
+
+A classic group does not know who has which partition: there, whoever is a member is in its right, as long as it takes
+part in every generation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from fsm.cluster.client import Client
+from fsm.coordinator.classic_group import ClassicGroup
+from fsm.coordinator.consumer_group import ConsumerGroup
+from fsm.coordinator.context import Image
+from fsm.coordinator.coordinator import Group
+from fsm.coordinator.heartbeat import JOINING
+from fsm.coordinator.messages import Request
+from fsm.coordinator.timers import TimerKind
+from fsm.kafka.assignment import TopicPartition
+from fsm.kafka.consumer_protocol import decode_assignment, decode_subscription
+from fsm.tables.classic_group import State
+
+CAUSES: Mapping[str, str] = {
+    "A5": "it left at its poll timeout, and its application has not noticed",
+    "A7": "its callback outlived the rebalance timeout, and its coordinator removed it",
+    "expired": "nothing was heard of it for a session",
+    "late join": "it was told to join again and did not in time: its callback outlived the rebalance timeout",
+    "late sync": "it joined, and did not fetch its assignment in time",
+    "replaced": "another process took its instance id",
+    "upgraded": "the group became a consumer group while it still used what its last classic assignment lacks",
+    "downgraded": "the group became a classic group while it still used what it was to give up",
+    "W2": "removed, and made anew without a word when it joined with its old id",
+    "W6": "a late duplicate of its join acknowledged what it still used",
+    "untold": "its member gave the partition up, and the application was never called back: a fault of the client",
+}
+TIMERS = {
+    TimerKind.SESSION: "expired",
+    TimerKind.REBALANCE: "A7",
+    TimerKind.JOIN: "late join",
+    TimerKind.SYNC: "late sync",
+}
+
+
+class Change(NamedTuple):
+    """One step of the coordinator."""
+
+    before: Group | None
+    after: Group | None
+    image: Image
+    now_ms: int
+    asked: Request | None = None
+    """The request; None where a timer ran out."""
+    again: bool = False
+    """Whether it is a late duplicate."""
+
+
+@dataclass
+class Standing:
+    """Who uses what beyond its right."""
+
+    astray: dict[str, dict[TopicPartition, str | None]] = field(default_factory=dict)
+    """By the client's name, the partitions and the causes."""
+    removed: dict[str, str | None] = field(default_factory=dict)
+    """By member id, why the coordinator removed it."""
+    swapped: int | None = None
+    """The generation in which a static member came back with another subscription, unnoticed by its classic group."""
+
+    def changed(self, change: Change, clients: Iterable[Client]) -> None:
+        """The coordinator took a step."""
+        if _members(change.before) is _members(change.after):
+            return
+        self.swapped = _swapped(change, self.swapped)
+        old, new = _ids(change.before), _ids(change.after)
+        for member_id in sorted(old - new):
+            self.removed[member_id] = _why_removed(change, member_id)
+        anew = {member_id for member_id in new - old if member_id in self.removed}
+        for client in clients:
+            if client.using or client.name in self.astray:
+                self._judge(client, change)
+            if client.identity in anew and isinstance(change.after, ConsumerGroup) and _is(change, "JoinGroup"):
+                self.astray[client.name] = dict.fromkeys(self.astray.get(client.name, ()), "W2")
+        for member_id in anew:
+            del self.removed[member_id]
+
+    def _judge(self, client: Client, change: Change) -> None:
+        """What the step means for one client's uses."""
+        found = self.astray.setdefault(client.name, {})
+        for one in client.using:
+            if _is_out_of_step(client, change) or _loses(client, one, change):
+                found[one] = self._why(client, change)
+            if one in found and _gives(change.after, client.identity, one, change.image):
+                del found[one]
+
+    def _why(self, client: Client, change: Change) -> str | None:
+        if client.identity in self.removed:
+            return self.removed[client.identity]
+        if type(change.before) is not type(change.after):
+            return "upgraded" if isinstance(change.after, ConsumerGroup) else "downgraded"
+        if _is_out_of_step(client, change):
+            return "late join"
+        return _why_removed(change, client.identity)
+
+    def acted(self, client: Client, before: Iterable[TopicPartition], group: Group | None, image: Image) -> None:
+        """The client did something; it used these before."""
+        found = self.astray.setdefault(client.name, {})
+        for one in found.keys() - {*client.using}:
+            del found[one]
+        for one in {*client.using} - {*before}:
+            if not _counts(group, client.identity, one, image):
+                found[one] = self.removed.get(client.identity)
+
+    def forget(self, name: str) -> None:
+        """The client is no more."""
+        self.astray.pop(name, None)
+
+    def cause(self, one: TopicPartition, users: Iterable[Client]) -> str | None:
+        """Why several use the partition: the cause of the first that is astray; None if not all but one are."""
+        found = [
+            self.astray[client.name][one] or _untold(client, one) for client in users if self._is_astray(client, one)
+        ]
+        right = [client for client in users if not self._is_astray(client, one)]
+        return None if len(right) > 1 or None in found else found[0]
+
+    def _is_astray(self, client: Client, one: TopicPartition) -> bool:
+        return one in self.astray.get(client.name, ())
+
+
+def _untold(client: Client, one: TopicPartition) -> str | None:
+    return None if one in client.member.owned else "untold"
+
+
+# What a coordinator counts
+
+
+def _members(group: Group | None) -> object:
+    return None if group is None else group.members
+
+
+def _ids(group: Group | None) -> set[str]:
+    return set() if group is None else {*group.members}
+
+
+def _counts(group: Group | None, member_id: str, one: TopicPartition, image: Image) -> bool:
+    """Whether the partition is taken for this member's; a classic group knows its members alone."""
+    if isinstance(group, ClassicGroup):
+        return member_id in group.members
+    member = None if group is None else group.members.get(member_id)
+    return member is not None and (image.topics[one[0]].topic_id, one[1]) in member.current.held
+
+
+def _gives(group: Group | None, member_id: str, one: TopicPartition, image: Image) -> bool:
+    """Whether the coordinator says that it is the member's."""
+    if not isinstance(group, ClassicGroup):
+        return _counts(group, member_id, one, image)
+    return group.state is State.STABLE and one in given(group, member_id)
+
+
+def given(group: ClassicGroup, member_id: str) -> tuple[TopicPartition, ...]:
+    """What a member of a classic group was assigned last."""
+    member = group.members.get(member_id)
+    return decode_assignment(member.assignment).partitions if member and member.assignment else ()
+
+
+def _loses(client: Client, one: TopicPartition, change: Change) -> bool:
+    """Whether it was the client's before the step and is not afterwards."""
+    if not _counts(change.before, client.identity, one, change.image):
+        return False
+    if isinstance(change.before, ConsumerGroup) and isinstance(change.after, ClassicGroup):
+        return one not in given(change.after, client.identity)
+    return not _counts(change.after, client.identity, one, change.image)
+
+
+def _is_out_of_step(client: Client, change: Change) -> bool:
+    """Whether a generation of a classic group began without a member, which stays one: a static member."""
+    old, new, member_id = change.before, change.after, client.identity
+    if not isinstance(old, ClassicGroup) or not isinstance(new, ClassicGroup) or new.generation == old.generation:
+        return False
+    joins = _is(change, "JoinGroup") and change.asked is not None and change.asked.client_id == client.name
+    return not joins and member_id in old.members and member_id in new.members and old.members[member_id].join is None
+
+
+def _swapped(change: Change, until_now: int | None) -> int | None:
+    """Kafka compares the protocol that would be chosen, and begins no rebalance where that stays the same."""
+    old, new = change.before, change.after
+    if not isinstance(new, ClassicGroup) or new.state is not State.STABLE:
+        return None
+    if not isinstance(old, ClassicGroup) or old.generation != new.generation or len(old.members) != len(new.members):
+        return until_now
+    topics, were = _topics(new), _topics(old)
+    return new.generation if topics.keys() != were.keys() and {*topics.values()} != {*were.values()} else until_now
+
+
+def _topics(group: ClassicGroup) -> dict[str, tuple[str, ...]]:
+    return {m.member_id: decode_subscription(m.metadata(group.protocol_name)).topics for m in group.members.values()}
+
+
+# What a step was
+
+
+def _why_removed(change: Change, member_id: str) -> str | None:
+    """Why a member is out, or holds less, without having said that it gives it up; None for no reason that is known."""
+    if change.asked is None:
+        return next(_due(change, member_id), None)
+    if _is(change, "LeaveGroup"):
+        return "A5" if member_id in _leavers(change.asked) else None
+    epoch = change.asked.body.get("member_epoch", JOINING)
+    if epoch < JOINING:
+        return "A5" if change.asked.body["member_id"] == member_id else None
+    if change.again and epoch == JOINING and change.asked.body["member_id"] == member_id:
+        return "W6"
+    return "replaced" if _takes_place_of(change, member_id) else None
+
+
+def _due(change: Change, member_id: str) -> Iterator[str]:
+    """The timers of this member that have run out, then those of its group."""
+    old, now_ms = change.before, change.now_ms
+    if isinstance(old, ConsumerGroup):
+        running = [
+            (timer.deadline_ms, kind) for (kind, whose), timer in old.timers.running.items() if whose == member_id
+        ]
+        due = [(deadline_ms, kind) for deadline_ms, kind in running if deadline_ms <= now_ms]
+        yield from (TIMERS[kind] for _, kind in sorted(due, key=lambda one: one[0]))
+    elif isinstance(old, ClassicGroup):
+        if old.heartbeat_deadlines_ms.get(member_id, now_ms + 1) <= now_ms:
+            yield "expired"
+        if old.join_phase is not None and old.join_phase.deadline_ms <= now_ms:
+            yield "late join"
+        if old.sync_phase is not None and old.sync_phase.deadline_ms <= now_ms:
+            yield "late sync"
+
+
+def _takes_place_of(change: Change, member_id: str) -> bool:
+    """Whether the request brings another member under the same instance id."""
+    member = None if change.before is None else change.before.members.get(member_id)
+    if member is None or member.instance_id is None or change.asked is None:
+        return False
+    asked = change.asked.body
+    return member.instance_id in {asked.get("instance_id"), asked.get("group_instance_id")}
+
+
+def _leavers(asked: Request) -> set[str]:
+    return {who["member_id"] for who in asked.body["members"]}
+
+
+def _is(change: Change, api: str) -> bool:
+    return change.asked is not None and change.asked.api == api

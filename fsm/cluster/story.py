@@ -1,0 +1,106 @@
+"""The last events of a cluster, as its reader wants them when something is wrong: as lines, and as a diagram.
+
+What is kept of an event is what was said; words are made of it only when somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from fsm.coordinator.classic_group import ClassicGroup
+from fsm.coordinator.consumer_group import ConsumerGroup
+from fsm.coordinator.coordinator import Group
+from fsm.kafka.assignment import TopicId
+from fsm.render.sequence import Arrow, Diagram, Look, Part
+
+COORDINATOR = "coordinator"
+KEPT = 4_000
+"""How many events a cluster remembers."""
+SILENT = frozenset({"group_id", "protocol_type", "throttle_time_ms", "reason", "committed_leader_epoch"})
+"""Fields that tell no story."""
+
+
+class Event(NamedTuple):
+    """Something that happened."""
+
+    at_ms: int
+    source: str
+    target: str
+    """The same as the source where it concerns that one alone."""
+    what: str
+    body: Mapping[str, Any] | Group | None = None
+    """The fields of a message, or the group as it is from here on."""
+    lost: bool = False
+
+
+@dataclass
+class Story:
+    """The last events."""
+
+    names: Mapping[TopicId, str]
+    events: deque[Event] = field(default_factory=lambda: deque(maxlen=KEPT))
+
+    def note(self, at_ms: int, who: str, what: str) -> None:
+        """Something happens to one."""
+        self.events.append(Event(at_ms, who, who, what))
+
+    def said(self, event: Event) -> None:
+        """One tells another something."""
+        self.events.append(event)
+
+    def last(self, count: int, concerned: Collection[str] = ()) -> list[Event]:
+        """The last ones, of these clients and the coordinator alone if any are named."""
+        wanted = {*concerned, COORDINATOR} if concerned else set()
+        found = [e for e in self.events if not wanted or {e.source, e.target} <= wanted]
+        return found[-count:]
+
+    def text(self, count: int = 40, concerned: Collection[str] = ()) -> str:
+        """The last ones, a line each."""
+        return "\n".join(self._line(event) for event in self.last(count, concerned))
+
+    def _line(self, event: Event) -> str:
+        who = event.source if event.source == event.target else f"{event.source} -> {event.target}"
+        return f"{event.at_ms:>7} ms  {who}: {self.words(event)}"
+
+    def words(self, event: Event) -> str:
+        """What was said, without what says nothing."""
+        if isinstance(event.body, ConsumerGroup | ClassicGroup):
+            return f"{event.what} {_described(event.body)}"
+        said = "" if event.body is None else " " + ", ".join(self._fields(event.body))
+        return event.what + said + (" (lost)" if event.lost else "")
+
+    def _fields(self, body: Mapping[str, Any]) -> Iterator[str]:
+        for key, value in body.items():
+            if key not in SILENT and value not in (None, "", (), []):
+                yield f"{key}={self._value(key, value)}"
+
+    def _value(self, key: str, value: Any) -> str:
+        if key == "assignment" and isinstance(value, Mapping):
+            return self._value("topic_partitions", value["topic_partitions"])
+        if key == "topic_partitions":
+            return " ".join(f"{self.names[t['topic_id']]}{[*t['partitions']]}" for t in value) or "none"
+        if isinstance(value, Sequence) and not isinstance(value, str):
+            return f"[{', '.join(self._value('', one) for one in value)}]"
+        return f"{{{', '.join(self._fields(value))}}}" if isinstance(value, Mapping) else str(value)
+
+    def diagram(self, title: str, count: int = 40, concerned: Collection[str] = ()) -> Diagram:
+        """The last ones as a sequence diagram: `fsm.render.sequence.svg` draws it."""
+        events = self.last(count, concerned)
+        lanes = dict.fromkeys(name for event in events for name in (event.source, event.target))
+        others = tuple(sorted(name for name in lanes if name != COORDINATOR))
+        return Diagram(title, (*others, COORDINATOR), (Part("last events", tuple(map(self._arrow, events))),))
+
+    def _arrow(self, event: Event) -> Arrow:
+        look = Look.RAISE if event.lost else Look.NOTE if event.source == event.target else Look.CALL
+        return Arrow(event.source, event.target, f"{event.at_ms} ms: {self.words(event)}", look)
+
+
+def _described(group: Group) -> str:
+    """A group in a line."""
+    if isinstance(group, ClassicGroup):
+        return f"classic group {group.state.name}, generation {group.generation}: {', '.join(group.members)}"
+    members = (f"{m.member_id} {m.current.state.name} at {m.epoch}" for m in group.members.values())
+    return f"consumer group {group.state.name}, epoch {group.epoch}, target {group.target_epoch}: {', '.join(members)}"
