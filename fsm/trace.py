@@ -115,6 +115,8 @@ class Kind(StrEnum):
     MEMBER_STATE = "member_state"
     """Coordinator: it counts the member in `next_state` at `epoch`, with `full` assigned and `revoked` still to be
     given up; topics by their ids where the source knows no names."""
+    TOPIC_NAMES = "topic_names"
+    """Coordinator: `settings` names topics by their ids, by which it calls them elsewhere."""
     GROUP_STATE = "group_state"
     """Coordinator: the group is one of `machine` and, where the source tells, in `next_state`; `epoch` is its epoch or
     generation, `detail` the reason."""

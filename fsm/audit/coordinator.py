@@ -74,15 +74,6 @@ def words(coordinators: Iterable[Seen], members: Mapping[Member, str]) -> dict[M
     return {member: sorted(own) for member, own in sorted(found.items())}
 
 
-def strangers(coordinators: Iterable[Seen], members: Mapping[Member, str]) -> dict[str, int]:
-    """How many members of each group only the coordinator names: their logs are missing."""
-    named = {(s.record.group, s.record.member_id) for s in coordinators if s.record.member_id}
-    counts: dict[str, int] = {}
-    for group, _ in sorted(named - members.keys()):
-        counts[group] = counts.get(group, 0) + 1
-    return counts
-
-
 def heard(finding: Finding, said: Sequence[Word], skew_ms: int) -> Finding:
     """The finding with what the coordinator said of its member; `said` is in order."""
     first_ms, last_ms = finding.start_ms - BEFORE_MS - skew_ms, finding.end_ms + AFTER_MS + skew_ms

@@ -9,10 +9,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from fsm.audit import coordinator
+from fsm.audit import coordinator, handover
+from fsm.audit.assignments import Assignment, Spoken, assignments, topic_names, with_names
 from fsm.audit.conformance import illegal_transitions
 from fsm.audit.coverage import Coverage, coverage
 from fsm.audit.findings import Evidence, Finding, in_order
@@ -21,9 +23,9 @@ from fsm.audit.identity import Key, Source, facts_of, identify
 from fsm.audit.limits import Limits
 from fsm.audit.member import Row, fold
 from fsm.audit.mixed import separate
+from fsm.audit.rotation import missing
 from fsm.audit.rows import Hop, Interval, Life, Place, Seen, Turn, Want
 from fsm.logs import Format, formats
-from fsm.audit.rotation import missing
 from fsm.logs.broker import THREAD
 from fsm.logs.entries import first_line, records_of
 from fsm.logs.pieces import WHOLE, Piece, is_gzip, reader_of
@@ -51,9 +53,9 @@ class Line(NamedTuple):
 class Read:
     """What the files say."""
 
+    files: list[str] = field(default_factory=list)
     seen: list[Seen] = field(default_factory=list)
     lines: dict[Place, Line] = field(default_factory=dict)
-    files: list[str] = field(default_factory=list)
     entries: int = 0
     not_understood: Counter[str] = field(default_factory=Counter)
     """Entries that should have been understood and were not, and lines of no format, by file."""
@@ -85,9 +87,9 @@ def audit_records(read: Read, limits: Limits) -> Audit:
     keys = identify(facts_of((s.record, s.place.file) for s in read.seen))
     findings: list[Finding] = []
     rows: dict[str, list[Row]] = {}
+    gone = missing(read.files)
     for key, own in _by_member(read.seen, keys):
         for row in fold(key.group, key.member, own, limits, gone):
-    gone = missing(read.files)
             rows.setdefault(key.group, []).append(row)
     judged = {group: _rows(own) for group, own in sorted(rows.items())}
     hops = [row for own in rows.values() for row in own if isinstance(row, Hop)]
@@ -111,12 +113,31 @@ def audit_records(read: Read, limits: Limits) -> Audit:
 def _with_coordinator(
     findings: list[Finding], seen: Sequence[Seen], keys: Mapping[Source, Key], limits: Limits
 ) -> list[Finding]:
-    """The findings with what the coordinator said of their members."""
+    """The findings with what the coordinator said of their members, and how it handed partitions over."""
     coordinators = [s for s in seen if s.record.thread == THREAD]
     if not coordinators:
         return findings
-    words = coordinator.words(coordinators, _member_ids(seen, keys))
-    return [coordinator.heard(f, words.get((f.group, f.member), ()), limits.clock_skew_ms) for f in findings]
+    skew_ms = limits.clock_skew_ms
+    members = _member_ids(seen, keys)
+    words = coordinator.words(coordinators, members)
+    told = [coordinator.heard(f, words.get((f.group, f.member), ()), skew_ms) for f in findings]
+    given = {group: list(own) for group, own in _assignments(coordinators, members)}
+    return [handover.handed(f, handover.holdings(given.get(f.group, ()), f, skew_ms), skew_ms) for f in told]
+
+
+def _assignments(
+    coordinators: Sequence[Seen], members: Mapping[coordinator.Member, str]
+) -> Iterator[tuple[str, Iterator[Assignment]]]:
+    """Each group with its assignments, as far as the coordinator tells when."""
+    names = topic_names(coordinators)
+    spoken = [
+        Spoken(with_names(record, names), members.get((record.group, record.member_id), ""), place)
+        for record, place in coordinators
+        if record.ts_ms > 0
+    ]
+    spoken.sort(key=lambda s: (s.record.group, s.record.ts_ms, s.place))
+    for group, own in groupby(spoken, key=lambda s: s.record.group):
+        yield group, assignments(group, own)
 
 
 def _member_ids(seen: Iterable[Seen], keys: Mapping[Source, Key]) -> dict[coordinator.Member, str]:
@@ -135,6 +156,7 @@ def read_files(paths: Iterable[Path], options: Options) -> Read:
     read = Read()
     expected = options.formats or formats()
     for path in sorted(paths):
+        read.files.append(str(path))
         reader = reader_of(Piece(str(path), 0, WHOLE, is_gzip(path)), expected)
         for entry in reader.entries():
             read.entries += 1
@@ -156,7 +178,6 @@ def _by_member(seen: Iterable[Seen], keys: dict[Source, Key]) -> Iterator[tuple[
         if key is not None:
             owned.setdefault(key._replace(rank=0), []).append((key.rank, one))
     for key, ranked in sorted(owned.items()):
-        read.files.append(str(path))
         ranked.sort(key=lambda r: (r[1].record.ts_ms, r[0], r[1].place.offset))
         own = [one for _, one in ranked]
         if not key.mixed:

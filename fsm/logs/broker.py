@@ -11,7 +11,7 @@ Source: section 9 of the coordinator reference, whose line numbers (C1, E5, K2, 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import tzinfo
 from typing import Any, NamedTuple
 
@@ -35,10 +35,11 @@ _E = rf"(?P<epoch>{EPOCH})"
 
 Fields = Mapping[str, Any]
 Build = Callable[[Fields], Fields | None]
+Also = Callable[[str], Iterator[tuple[Kind, Fields]]]
 
 
 class Line(NamedTuple):
-    """A message about a group and the record it is."""
+    """A message about a group and the records it is."""
 
     pattern: re.Pattern[str]
     kind: Kind | None
@@ -46,10 +47,12 @@ class Line(NamedTuple):
     fixed: Mapping[str, str]
     build: Build | None = None
     """Turns what the pattern found into fields; None where it does not fit."""
+    also: Also | None = None
+    """Further records, out of what the pattern calls `rest`."""
 
 
-def _line(pattern: str, kind: Kind | None, build: Build | None = None, **fixed: str) -> Line:
-    return Line(re.compile(pattern, re.ASCII | re.DOTALL), kind, fixed, build)
+def _line(pattern: str, kind: Kind | None, build: Build | None = None, also: Also | None = None, **fixed: str) -> Line:
+    return Line(re.compile(pattern, re.ASCII | re.DOTALL), kind, fixed, build, also)
 
 
 def _assigned(found: Fields) -> Fields | None:
@@ -63,16 +66,36 @@ def _by_id(listing: str) -> tuple[Partition, ...] | None:
     return None if None in matches else by_partition((m[1], int(m[2])) for m in matches if m)
 
 
+_ID = r"[\w-]{21}[AQgw]"
+"""A topic's id in text: 16 bytes, so the last character holds two bits only."""
 _BY_ID = re.compile(r"([\w-]{22})-(\d{1,9})(?:@\d{1,9})?", re.ASCII)
+_TARGET = re.compile(
+    rf"(?:\A: \{{|(?<=\)), )(?P<member_id>{_TEXT})=MemberAssignment\(partitions=\{{(?P<topics>[^}}]*)\}}\)(?=[,}}])",
+    re.ASCII,
+)
+_OF_A_TOPIC = re.compile(r"([\w-]{22})=\[((?:\d{1,9}(?:, )?)*)\]", re.ASCII)
+_TOPIC = re.compile(rf"TopicMetadata\(id=({_ID}), name=([\w.-]{{1,249}}),", re.ASCII)
+
+
+def _targets(rest: str) -> Iterator[tuple[Kind, Fields]]:
+    """The target of each member, where the broker prints the map of them (at DEBUG)."""
+    for found in _TARGET.finditer(rest):
+        listed = _OF_A_TOPIC.findall(found["topics"])
+        full = by_partition((topic, int(n)) for topic, numbers in listed for n in numbers.split(", ") if n)
+        yield Kind.TARGET, {"member_id": found["member_id"], "full": full}
+
+
+def _metadata(found: Fields) -> Fields:
+    return {"group": found["group"], "settings": dict(_TOPIC.findall(found["topics"]))}
 
 
 def _topics(found: Fields) -> Fields:
     return {**found, "topics": tuple(sorted(found["topics"].split(", "))) if found["topics"] else ()}
 
 
-def _state(found: Fields) -> Fields:
-    """A state as classic groups print it, as the table names it."""
-    return {**found, "next_state": re.sub(r"(?<=[a-z])(?=[A-Z])", "_", found["next_state"]).upper()}
+def _loaded(found: Fields) -> Fields:
+    """A group that was loaded names its kind without the word that our tables' names end in."""
+    return {**found, "machine": {"consumer": CONSUMER, "classic": CLASSIC}[found["machine"]]}
 
 
 _EXPIRED = "SESSION_EXPIRED"
@@ -136,8 +159,9 @@ _OF_A_GROUP = (
     _line(r"(?:Ignoring rebalance timeout for|Could not fence) .*", None),  # C14, C15
     _line(rf"Bumped group epoch to {_E}(?: with metadata hash .*)?\.", Kind.GROUP_EPOCH),  # E1
     _line(  # E3
-        rf"Computed a new target assignment for epoch {_E} with '(?P<detail>[^']*)' assignor in \d+ms[.:].*",
+        rf"Computed a new target assignment for epoch {_E} with '(?P<detail>[^']*)' assignor in \d+ms[.:](?P<rest>.*)",
         Kind.TARGET_COMPUTED,
+        also=_targets,
     ),
     _line(rf"Failed to compute a new target assignment for epoch {_E}: {_D}", Kind.ERROR),  # E4
     _line(  # E5
@@ -151,7 +175,8 @@ _OF_A_GROUP = (
         rf"Member {_M} updated its subscribed topics to: \[(?P<topics>[^\]]*)\]\.", Kind.SUBSCRIBED, _topics
     ),
     _line(rf"Member {_M} updated its subscribed regex to: {_D}\.", Kind.SUBSCRIBED),  # E7
-    _line(r"Computed new (?:metadata hash|subscription metadata): .*", None),  # E2
+    _line(r"Computed new metadata hash: .*", None),  # E2
+    _line(r"Computed new subscription metadata: (?P<topics>.*)", Kind.TOPIC_NAMES, _metadata),  # E2 before 4.2
     _line(r"(?:Scanned|Refreshing regular|Received) .*", None),  # E8, E9
     _line(rf"Member {_M} new assignment state: [^\[]*assignedPartitions=\[[^\]]*\]\.", None),  # share groups
     _line(r"Couldn't (?P<detail>(?:update|parse) regular expression .*)", Kind.ERROR),  # E10
@@ -217,7 +242,9 @@ _AT_LARGE = (
     _line(rf"Group leader \[memberId: {_M}, groupInstanceId: .*", None),  # K18, K19
     _line(rf"Group {_G} removed members who haven't sent their sync requests: {_D}", Kind.ERROR),  # K24
     _line(r"Group .* is dead, skipping .*", None),
-    _line(rf"Loaded (?P<machine>consumer|classic) group {_G} with (?P<detail>\d+ members)\.", Kind.GROUP_STATE),  # D3
+    _line(
+        rf"Loaded (?P<machine>consumer|classic) group {_G} with (?P<detail>\d+ members)\.", Kind.GROUP_STATE, _loaded
+    ),  # D3
     _line(rf"Loaded member {_M} in (?:consumer|classic) group {_G}\.", None),  # D4
     _line(  # M5 to M10, M14
         rf"Cannot (?:up|down)grade (?:the )?(?:classic|consumer) group {_G} to (?:consumer|classic) group"
@@ -247,22 +274,36 @@ def _by_word(lines: tuple[Line, ...]) -> dict[str, tuple[Line, ...]]:
 _WORDS_OF_A_GROUP, _WORDS_AT_LARGE = _by_word(_OF_A_GROUP), _by_word(_AT_LARGE)
 _PREFIX = re.compile(r"\[GroupCoordinator id=\d{1,10}(?: topic=\S{1,249} partition=\d{1,10})?\] ")
 _GROUP = re.compile(r"\[Group(?:Id)?[ =](?P<group>[^\n]{1,300}?)\](?P<other>\[)? ?")
+_OFFSETS = "OffsetMetadataManager"
 _STRICT = frozenset({"GroupMetadataManager", "ClassicGroup"})
 """Classes that speak of nothing but groups: what they say of one, and no rule knows, was not understood."""
+_COMMITTED = re.compile(
+    rf"Committing offsets -?\d+ for partition (?P<id>{_ID})-(?P<topic>[\w.-]{{1,249}})-0 from member ", re.ASCII
+)
+"""A commit names a topic beside its id, from 4.2 on. That of partition 0 is enough: there are very many others."""
 _OTHER_GROUPS = re.compile(r"\b(?:share|streams|topology|[Ss]hareGroup|[Ss]treamsGroup)\b|initializing share")
 
 
 def understood(message: Message) -> Records | None:
     """The records of a message, `()` where it has no bearing, None where it should have been understood and was not."""
     prefix = _PREFIX.match(message.text)
-    if prefix is None or message.logger not in _STRICT:
+    if prefix is None or message.logger not in (*_STRICT, _OFFSETS):
         return ()
     text = message.text[prefix.end() :]
     head = _GROUP.match(text)
+    if message.logger == _OFFSETS:
+        return _committed(message, text[head.end() :], head["group"]) if head else ()
     if head and head["other"]:
         return ()  # `[GroupId g][MemberId m]`: streams groups
     group, words = (head["group"], _WORDS_OF_A_GROUP) if head else ("", _WORDS_AT_LARGE)
     return _told(message, text[head.end() :] if head else text, group, words)
+
+
+def _committed(message: Message, text: str, group: str) -> Records:
+    found = _COMMITTED.match(text)
+    if found is None:
+        return ()
+    return (_record(message, Kind.TOPIC_NAMES, {"group": group, "settings": {found["id"]: found["topic"]}}),)
 
 
 def _told(message: Message, text: str, group: str, words: Mapping[str, tuple[Line, ...]]) -> Records | None:
@@ -275,14 +316,20 @@ def _told(message: Message, text: str, group: str, words: Mapping[str, tuple[Lin
             return ()
         found: Fields | None = {"group": group, **line.fixed, **named(match)}
         found = line.build(found) if line.build and found else found
-        return None if found is None else (_record(message, line.kind, found),)
+        return None if found is None else tuple(_records(message, line.kind, line.also, found))
     return () if _OTHER_GROUPS.search(text) else None
+
+
+def _records(message: Message, kind: Kind, also: Also | None, found: Fields) -> Iterator[TraceRecord]:
+    """What the line is about first, then what it tells besides."""
+    about = {name: value for name, value in found.items() if name != "rest"}
+    yield _record(message, kind, about)
+    for other, fields in also(found["rest"] or "") if also else ():
+        yield _record(message, other, {**about, "detail": "", **fields})
 
 
 def _record(message: Message, kind: Kind, found: Fields) -> TraceRecord:
     values = {name: value for name, value in found.items() if value is not None}
-    if values.get("machine") in {"consumer", "classic"}:
-        values["machine"] += "-group"
     values["detail"] = values.get("detail", "")[:DETAIL_LIMIT]
     return TraceRecord(message.ts_ms, kind, thread=THREAD, **values)
 

@@ -2,8 +2,9 @@
 
 Three prints are read: JSON lines with one record each (fields `timestamp`, `type`, `key`, `value`), the record lines of
 DumpLogSegments with its offsets decoder, and the objects of the console formatters, which may follow one another on one
-line and tell no time. Records of groups become `TraceRecord`s of the thread `coordinator`; committed offsets, and share
-and streams groups, have no bearing. Topics of consumer groups are known by their ids.
+line and tell no time. Records of groups become `TraceRecord`s of the thread `coordinator`; those of share and streams
+groups have no bearing. Topics of consumer groups are known by their ids; what names them are records of type 4 (before
+4.2) and committed offsets (from 4.2 on), of which those of partition 0 are enough.
 
 Source: sections 8.2, 8.3 and 8.8 of the coordinator reference.
 """
@@ -28,8 +29,8 @@ Records = tuple[TraceRecord, ...]
 
 STATES = ("STABLE", "UNREVOKED_PARTITIONS", "UNRELEASED_PARTITIONS")
 """By their codes in records of type 8."""
-OTHERS = frozenset({0, 1, 4, 9, *range(10, 24)})
-"""Types that say nothing of a group's rebalances: offsets, topics, regular expressions, share and streams groups."""
+OTHERS = frozenset({0, 9, *range(10, 24)})
+"""Types that say nothing of a group's rebalances: old offsets, regular expressions, share and streams groups."""
 
 
 def told(ts_ms: int, type_: int, key: Fields, value: Fields | None) -> Records | None:
@@ -48,6 +49,7 @@ class _Speaker:
 
     def __init__(self, ts_ms: int, key: Fields) -> None:
         group = key["group"] if "group" in key else key["groupId"]
+        self.key = key
         self.about = {"group": _text(group), "member_id": _text(key.get("memberId", ""))}
         self.ts_ms = ts_ms
 
@@ -60,6 +62,8 @@ class _Speaker:
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(value)
+    if not value.isascii():
+        value.encode()  # half of a surrogate pair, which JSON can escape, is no text
     return value
 
 
@@ -67,6 +71,23 @@ def _whole(value: object) -> int:
     if type(value) is not int or not -(1 << 31) <= value < 1 << 31:
         raise ValueError(value)
     return value
+
+
+def _commit(speaker: _Speaker, value: Fields | None) -> Iterator[TraceRecord]:
+    """Type 1: all that it tells here is the name of a topic."""
+    if value is not None and value.get("topicId", _NO_ID) != _NO_ID and speaker.key.get("partition") == 0:
+        yield speaker.says(Kind.TOPIC_NAMES, settings={_text(value["topicId"]): _text(speaker.key["topic"])})
+
+
+_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+"""The topic id of a commit that was made without one."""
+
+
+def _topics(speaker: _Speaker, value: Fields | None) -> Iterator[TraceRecord]:
+    """Type 4."""
+    if value is not None:
+        names = {_text(topic["topicId"]): _text(topic["topicName"]) for topic in value["topics"]}
+        yield speaker.says(Kind.TOPIC_NAMES, settings=names)
 
 
 def _classic_group(speaker: _Speaker, value: Fields | None) -> Iterator[TraceRecord]:
@@ -160,8 +181,10 @@ def _by_id(topics: Iterable[Fields]) -> tuple[Partition, ...]:
 
 
 _TELLERS: Mapping[int, Callable[[_Speaker, Fields | None], Iterator[TraceRecord]]] = {
+    1: _commit,
     2: _classic_group,
     3: _group_epoch,
+    4: _topics,
     5: _member,
     6: _target_epoch,
     7: _target,
@@ -234,7 +257,9 @@ RECORD = Format(
     layout="json",
     first=b"{",
     header=re.compile(rb'\{"partition":\d{1,10},"offset":\d'),
-    candidate=re.compile(rb'"type":(?:[2-8]|16)\b'),
+    candidate=re.compile(
+        rb'"type":(?:[2-8]|16)\b|"partition":0\},(?:"value_version":\d{1,5},)?"value":\{[^{}]{0,500}"topicId"'
+    ),
     parse=_line,
 )
 
@@ -247,7 +272,10 @@ FORMATS = (
         header=re.compile(
             rb"\| offset: \d{1,19} CreateTime: |baseOffset: \d{1,19} lastOffset: |Dumping \S|Log starting offset: \d"
         ),
-        candidate=re.compile(rb'\A\| offset: .{1,200}? key: \{"type":"(?:[2-8]|16)"'),
+        candidate=re.compile(
+            rb'\A\| offset: .{1,200}? key: \{"type":"(?:(?:[2-8]|16)"|1","data":\{[^{}]{0,900}"partition":0\}\} '
+            rb'payload: \{"version":"\d{1,5}","data":\{[^{}]{0,500}"topicId")'
+        ),
         parse=_dumped,
     ),
     Format(

@@ -13,10 +13,12 @@ from typing import NamedTuple, TypeVar
 from fsm.render import wording
 from fsm.render.shades import GLYPHS, MEMBERS, family, glyph
 from fsm.render.timescale import Scale
-from fsm.render.views import Mark, MemberView, OwnedSpan, PartitionView, StateSpan, Stretch
+from fsm.render.views import AssignedSpan, Mark, MemberView, OwnedSpan, PartitionView, StateSpan, Stretch
 
 MEMBER_HEIGHT = 34
 BAR = 16
+ROW = 15
+"""Height of a row of the coordinator's, below the states of a member."""
 _THINNEST = 2.0
 _MOST_OWNERS = 4
 """Owners of one partition at a time that get a bar of their own."""
@@ -38,6 +40,8 @@ class Lane(NamedTuple):
     troubled: bool
     stands_for: int = 1
     """How many partitions share the lane."""
+    rows: tuple[str, ...] = ()
+    """Small print beside the rows below the first one."""
 
 
 class Style(NamedTuple):
@@ -67,9 +71,13 @@ def bar(left: float, right: float, top: int, height: int, *, cls: str, tip: str,
     width = max(_THINNEST, right - left)
     title = f"<title>{text(tip)}</title>" if tip else ""
     drawn = f'<rect class="{cls}" x="{px(left)}" y="{top}" width="{px(width)}" height="{height}">{title}</rect>'
-    if label and width >= 6.4 * len(label) + 8:
+    if label and _fits(label, width):
         drawn += f'<text class="in" x="{px(left + 4)}" y="{top + height - 4}">{text(label)}</text>'
     return drawn
+
+
+def _fits(label: str, width: float) -> bool:
+    return width >= 6.4 * len(label) + 8
 
 
 def bunched(items: Iterable[Item], scale: Scale, ends: Callable[[Item], tuple[int, int]]) -> Iterator[list[Item]]:
@@ -91,7 +99,7 @@ def bunched(items: Iterable[Item], scale: Scale, ends: Callable[[Item], tuple[in
         yield bunch
 
 
-def _whole(span: StateSpan | OwnedSpan | Stretch) -> tuple[int, int]:
+def _whole(span: StateSpan | OwnedSpan | AssignedSpan | Stretch) -> tuple[int, int]:
     return span.start_ms, max(span.start_ms, span.end_ms)
 
 
@@ -103,14 +111,23 @@ def _at(mark: Mark) -> tuple[int, int]:
 
 
 def member_lane(member: MemberView, scale: Scale, style: Style) -> Lane:
-    """States as bars, marks above them."""
+    """States as bars, marks above them, and below them what the coordinator had in mind for the member."""
     parts = [_state_bar(bunch, scale, style) for bunch in bunched(member.states, scale, _whole)]
     parts += [_mark(bunch, scale) for bunch in bunched(member.marks, scale, _at)]
+    told = [(name, own) for name, own in (("target", member.target), ("current", member.current)) if own]
+    for row, (name, own) in enumerate(told):
+        for bunch in bunched(own, scale, _whole):
+            parts.append(_assigned_bar(bunch, name, member.target, scale, MEMBER_HEIGHT + row * ROW))
     known = (member.coverage, member.client, f"{member.protocol} {member.version}".strip())
     note = " · ".join(wording.name(part) for part in known if part)
     number = style.members.get(member.member, 0)
     tip = f"{wording.name(member.member)}\n{note}"
-    return Lane(member.member, note, tip, number, MEMBER_HEIGHT, "".join(parts), is_hurt(member))
+    height = MEMBER_HEIGHT + len(told) * ROW + (2 if told else 0)
+    rows = tuple(_ROWS[name] for name, _ in told)
+    return Lane(member.member, note, tip, number, height, "".join(parts), is_hurt(member), rows=rows)
+
+
+_ROWS = {"target": "coordinator: target", "current": "coordinator: assigned"}
 
 
 def is_hurt(member: MemberView) -> bool:
@@ -131,6 +148,54 @@ def _state_bar(bunch: Sequence[StateSpan], scale: Scale, style: Style) -> str:
     label = names[0] if right - left >= 6.4 * len(names[0]) + 8 else names[0][:3]
     tip = f"{names[0]}\n{wording.span(start, end)}"
     return bar(left, right, 14, BAR, cls=f"st {style.states.get(bunch[0].state, 'moving0')}", tip=tip, label=label)
+
+
+def _assigned_bar(
+    bunch: Sequence[AssignedSpan], name: str, targets: Sequence[AssignedSpan], scale: Scale, top: int
+) -> str:
+    start, end = bunch[0].start_ms, max(span.end_ms for span in bunch)
+    left, right = scale.x(start), scale.x(end)
+    if len(bunch) > 1:
+        tip = f"{_ROWS[name]}, {len(bunch)} times within {wording.lasting(end - start)}\n{wording.clock(start)}"
+        return bar(left, right, top, ROW - 3, cls="as busy", tip=tip)
+    span = bunch[0]
+    cls = f"as {name}" + (f" {_SHADES[span.state]}" if span.state in _SHADES else "")
+    label = next((text for text in _labels(span) if _fits(text, right - left)), "")
+    return bar(left, right, top, ROW - 3, cls=cls, tip="\n".join(_told(span, name, targets)), label=label)
+
+
+_SHADES = {"UNREVOKED_PARTITIONS": "unrevoked", "UNRELEASED_PARTITIONS": "unreleased"}
+
+
+def _labels(span: AssignedSpan) -> Iterator[str]:
+    """What a bar may say, the longest first: the partitions with their topics, without, their number."""
+    owned = wording.name(
+        span.partitions or ("waits for others" if span.state == "UNRELEASED_PARTITIONS" else "nothing")
+    )
+    given = wording.name(span.giving_up)
+    texts = [f"{owned}, gives up {given}" if given else owned]
+    if not given:
+        texts += [_numbers(owned), str(span.size)]
+    for text in dict.fromkeys(texts):
+        yield from (f"{span.epoch}: {text}", text) if span.epoch else (text,)
+    yield from (f"gives up {given}", f"gives up {_numbers(given)}", "gives up") if given else ()
+
+
+def _numbers(partitions: str) -> str:
+    """`[0..2]` of `orders-[0..2]`; partitions of several topics as they are."""
+    return partitions if partitions.count("-[") != 1 else partitions[partitions.index("-[") + 1 :]
+
+
+def _told(span: AssignedSpan, name: str, targets: Sequence[AssignedSpan]) -> list[str]:
+    """Lines of the tool tip: what, when, and how long after the target had moved."""
+    known = [_ROWS[name], *(part for part in (span.epoch, wording.name(span.state)) if part)]
+    lines = [", ".join(known), f"{wording.many(span.size, 'partition')} {wording.name(span.partitions)}".rstrip()]
+    lines += [f"to give up: {wording.name(span.giving_up)}"] if span.giving_up else []
+    lines.append(wording.span(span.start_ms, span.end_ms))
+    moved = [target.start_ms for target in targets if target.start_ms <= span.start_ms]
+    if name == "current" and moved:
+        lines.append(f"{wording.lasting(span.start_ms - max(moved))} after its target moved")
+    return lines
 
 
 def _mark(bunch: Sequence[Mark], scale: Scale) -> str:

@@ -21,6 +21,7 @@ from fsm.render import glossary, shades, wording
 from fsm.render.inline import counted_diagram
 from fsm.render.timeline import Chart, Numbered, chart, close_up, style_of
 from fsm.render.views import (
+    AssignedSpan,
     Count,
     Dwell,
     EdgeCount,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 __all__ = [
+    "AssignedSpan",
     "Count",
     "Dwell",
     "EdgeCount",
@@ -97,6 +99,11 @@ class _Group:
     """None where there is no room left for it."""
     states: tuple[tuple[str, str], ...]
     """(state, class) of the states that appear, for the legend."""
+
+    @property
+    def unread(self) -> int:
+        """Members that only the coordinator names."""
+        return len(self.view.strangers) + self.view.strangers_hidden
 
     def count(self, severity: str) -> int:
         return sum(n.severity == severity for n in self.findings)
@@ -174,6 +181,7 @@ def _context(report: Report) -> dict[str, Any]:
         "close_ups": _close_ups(kept, groups),
         "machines": machines,
         "machines_hidden": len(report.machines) - len(machines),
+        "assigned": any(m.target or m.current for g in report.groups for m in (*g.members, *g.strangers)),
         "meanings": glossary.KINDS,
         "causes": glossary.CAUSES,
         "glyphs": [(shades.GLYPHS[g], g, shades.GLYPH_NAMES[g]) for g in shades.GLYPHS],

@@ -98,22 +98,27 @@ def chart(group: GroupView, findings: Sequence[Numbered], style: Style, budget: 
 
     hurt = [m.member in accused or is_hurt(m) for m in group.members]
     kept = _fitting(group.members, hurt, of_member, budget // 2)
-    histories = alike(group.partitions)
     left = budget - sum(map(_cost, kept))
+    strangers = _fitting(group.strangers, [False] * len(group.strangers), of_member, left // 4)
+    left -= sum(map(_cost, strangers))
+    histories = alike(group.partitions)
     hurt = [bool(same[0].gaps or same[0].overlaps) for same in histories]
     kept_partitions = _fitting(histories, hurt, lambda same: partition_lane(same, axis, style), left)
     told = [member_lane(group.coordinator, axis, style)] if group.coordinator else []
+    members, unread = len(group.members) + group.members_hidden, len(group.strangers) + group.strangers_hidden
     sections = [
         *(_section("The coordinator's own words", [lane], axis, bands) for lane in told),
-        *_sections("members", kept, len(group.members) + group.members_hidden, axis, bands),
+        *(_sections("members", kept, members, axis, bands) if members or not unread else ()),
+        *(_sections("members without logs", strangers, unread, axis, bands) if unread else ()),
         *_sections("partitions", kept_partitions, len(group.partitions) + group.partitions_hidden, axis, bands),
     ]
     return Chart(round(axis.width), *heights, head, sum(heights) + _AXIS, tuple(sections), anchors)
 
 
 def _instants(group: GroupView) -> Iterator[int]:
-    for member in (*group.members, *filter(None, [group.coordinator])):
+    for member in (*group.members, *group.strangers, *filter(None, [group.coordinator])):
         yield from (ts for state in member.states for ts in (state.start_ms, state.end_ms))
+        yield from (ts for span in (*member.target, *member.current) for ts in (span.start_ms, span.end_ms))
         yield from (mark.ts_ms for mark in member.marks)
     for partition in group.partitions:
         for spans in (partition.spans, partition.gaps, partition.overlaps):

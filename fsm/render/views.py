@@ -58,6 +58,23 @@ class StateSpan(NamedTuple):
     end_ms: int
 
 
+class AssignedSpan(NamedTuple):
+    """What the coordinator wanted a member to own, or counted it to own, and for how long."""
+
+    state: str
+    """The member's state as its coordinator has it; empty for a target."""
+    epoch: str
+    """As in `epoch 3` or `generation 7`; empty where it is not told."""
+    partitions: str
+    """As short text, as in `orders-[0..2]`."""
+    size: int
+    """How many partitions."""
+    giving_up: str
+    """What the member was told to give up and has not yet, as short text."""
+    start_ms: int
+    end_ms: int
+
+
 class Mark(NamedTuple):
     """An instant in the life of a member, such as `poll_expired` or `fenced`."""
 
@@ -163,6 +180,10 @@ class MemberView:
     """How much of its life the log shows, in words."""
     states: tuple[StateSpan, ...] = ()
     marks: tuple[Mark, ...] = ()
+    target: tuple[AssignedSpan, ...] = ()
+    """Its target assignment, where a coordinator tells it."""
+    current: tuple[AssignedSpan, ...] = ()
+    """Its current assignment as the coordinator counted it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +212,9 @@ class GroupView:
     rebalances_hidden: int = 0
     coordinator: MemberView | None = None
     """The group as its coordinator tells it: its epochs or states, and whom it lost."""
+    strangers: tuple[MemberView, ...] = ()
+    """Members that only the coordinator names: their logs were not read."""
+    strangers_hidden: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, Row, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from fsm.audit.coordinator import TELLING
+from fsm.audit.assignments import Which
 from fsm.audit.findings import FindingKind, Severity
 from fsm.audit.wording import names
 from fsm.render import views
 from fsm.render.wording import many
-from fsm.spark.columns import local
 from fsm.spark.evidence import worst_first
+from fsm.spark.extracts import SPANS, Told, keys, marks, of_groups
 from fsm.spark.written import Written
 from fsm.tables import ALL
 from fsm.trace import Kind
 
 FINDINGS, GROUPS, MEMBERS, PARTITIONS, REBALANCES = 400, 12, 40, 120, 60
-"""How many of each the report shows; of members, partitions and rebalances that many in each group."""
-SPANS = 250
-"""States of one member, and owners of one partition, that a timeline shows."""
+"""How many of each the report shows; from members on that many in each group."""
 STRETCHES = 10_000
 """Times without owner, or with two, that are drawn."""
 _Member = tuple[str, str]
@@ -42,9 +38,6 @@ MARKED = [
     )
 ]
 """Records that a member's lane marks."""
-EPOCHS = [Kind.GROUP_EPOCH.value, Kind.GROUP_STATE.value]
-TOLD = [*EPOCHS, *(kind.value for kind in TELLING)]
-"""Records that a coordinator's lane shows."""
 
 
 def contents(stages: Written, known: dict[str, Any]) -> views.Report:
@@ -139,6 +132,7 @@ class _Extract:
         worst = (F.col("errors").desc(), F.col("warnings").desc(), F.col("rebalances").desc(), "group")
         self.worst = every.orderBy(*worst).limit(GROUPS).collect()
         self.groups_hidden = totals[0] - len(self.worst)
+        self.told = Told(stages, self.worst)
         self.unknown_ends = totals[1]
         """Lives whose end no log shows."""
 
@@ -162,18 +156,12 @@ class _Extract:
         )
 
     def _of_worst(self, name: str) -> DataFrame:
-        return self.stages.read(name).where(F.col("group").isin([row["group"] for row in self.worst]))
-
-    def _local(self, rows: Sequence[Row], columns: Sequence[str]) -> DataFrame:
-        """Chosen keys as a frame to be joined: what chose them is not computed again."""
-        keys = [{name: row[name] for name in columns} for row in rows]
-        schema = StructType([StructField(c, LongType() if c == "partition" else StringType(), False) for c in columns])
-        return F.broadcast(local(self.stages.spark, keys, schema))
+        return of_groups(self.stages.read(name), self.worst)
 
     def groups(self) -> tuple[views.GroupView, ...]:
         """The timelines."""
         members, owners, moves = self._members(), self._partitions(), self._rebalances()
-        told = self._coordinators()
+        told, strangers = self.told.groups(), self.told.strangers()
         return tuple(
             views.GroupView(
                 group=row["group"],
@@ -182,6 +170,8 @@ class _Extract:
                 members=tuple(members.get(row["group"], ())),
                 members_hidden=row["members"] - len(members.get(row["group"], ())),
                 coordinator=told.get(row["group"]),
+                strangers=tuple(strangers.get(row["group"], ())),
+                strangers_hidden=self.told.unread(row) - len(strangers.get(row["group"], ())),
                 partitions=tuple(owners.get(row["group"], ())),
                 partitions_hidden=row["partitions"] - len(owners.get(row["group"], ())),
                 rebalances=tuple(moves.get(row["group"], ())),
@@ -212,9 +202,10 @@ class _Extract:
         )
         ranked = lives.withColumn("place", F.row_number().over(worst)).where(F.col("place") <= MEMBERS)
         shown = ranked.orderBy("group", "start_ms", "member").collect()
-        chosen = self._local(shown, ("group", "member"))
+        chosen = keys(self.stages.spark, shown, ("group", "member"))
         ends = {(row["group"], row["member"]): row["end_ms"] for row in shown}
-        states, marks = self._states(chosen, ends), self._marks(chosen)
+        states, marked = self._states(chosen, ends), self._marks(chosen)
+        assigned = self.told.assigned(chosen, "member")
         found: dict[str, list[views.MemberView]] = {}
         for row in shown:
             key = (row["group"], row["member"])
@@ -226,7 +217,9 @@ class _Extract:
                     version=row["version"],
                     coverage=_coverage(row["whole"], row["end_known"]),
                     states=tuple(states.get(key, ())),
-                    marks=tuple(marks.get(key, ())),
+                    marks=tuple(marked.get(key, ())),
+                    target=tuple(assigned.get((*key, Which.TARGET), ())),
+                    current=tuple(assigned.get((*key, Which.CURRENT), ())),
                 )
             )
         return found
@@ -254,32 +247,7 @@ class _Extract:
 
     def _marks(self, chosen: DataFrame) -> dict[_Member, list[views.Mark]]:
         records = self._of_worst("records").where(F.col("kind").isin(MARKED))
-        time = Window.partitionBy("group", "member").orderBy("ts_ms", "file", "offset", "seq")
-        rows = (
-            records.join(chosen, ["group", "member"])
-            .withColumn("at", F.row_number().over(time))
-            .where(F.col("at") <= SPANS)
-            .select("group", "member", "ts_ms", "kind", "detail", "at")
-            .orderBy("group", "member", "at")
-        )
-        found: dict[_Member, list[views.Mark]] = {}
-        for row in rows.collect():
-            mark = views.Mark(row["ts_ms"], row["kind"], row["detail"])
-            found.setdefault((row["group"], row["member"]), []).append(mark)
-        return found
-
-    def _coordinators(self) -> dict[str, views.MemberView]:
-        """Each group as its coordinator tells it, where one does."""
-        if not self.stages.has("coordinator"):
-            return {}
-        said = self._of_worst("coordinator").where((F.col("ts_ms") > 0) & F.col("kind").isin(TOLD))
-        time = Window.partitionBy("group", F.col("kind").isin(EPOCHS)).orderBy("ts_ms", "file", "offset", "seq")
-        rows = said.withColumn("at", F.row_number().over(time)).where(F.col("at") <= SPANS).orderBy("group", "at")
-        words: dict[str, list[Row]] = {}
-        for row in rows.collect():
-            words.setdefault(row["group"], []).append(row)
-        ends = {row["group"]: row["end_ms"] for row in self.worst}
-        return {group: _coordinator(own, ends[group]) for group, own in words.items()}
+        return marks(records.join(chosen, ["group", "member"]), "member")
 
     def _partitions(self) -> dict[str, list[views.PartitionView]]:
         key = ("group", "topic", "partition")
@@ -289,7 +257,7 @@ class _Extract:
         worst = Window.partitionBy("group").orderBy(F.col("blamed").desc(), "topic", "partition")
         ranked = every.withColumn("place", F.row_number().over(worst)).where(F.col("place") <= PARTITIONS)
         shown = ranked.orderBy(*key).collect()
-        chosen = self._local(shown, key)
+        chosen = keys(self.stages.spark, shown, key)
         owners = self._owners(chosen)
         times: dict[tuple[str, str, int, str], list[views.Stretch]] = {}
         listed = wrong.join(chosen, list(key)).orderBy(*key, "start_ms", "end_ms", "kind").limit(STRETCHES)
@@ -346,22 +314,6 @@ class _Extract:
                 views.RebalanceView(r["start_ms"], r["end_ms"], r["cause"], r["members"], r["moved"], r["unowned_ms"])
             )
         return found
-
-
-def _coordinator(words: Sequence[Row], end_ms: int) -> views.MemberView:
-    """Its epochs, or the states of a classic group, as spans; members that it lost as marks."""
-    steps = [row for row in words if row["kind"] in EPOCHS and (row["next_state"] or row["epoch"] is not None)]
-    untils = [row["ts_ms"] for row in steps[1:]] + [end_ms]
-    spans = tuple(
-        views.StateSpan(row["next_state"] or f"epoch {row['epoch']}", row["ts_ms"], max(row["ts_ms"], until_ms))
-        for row, until_ms in zip(steps, untils, strict=False)
-    )
-    marks = tuple(
-        views.Mark(row["ts_ms"], row["kind"], f"{row['member'] or row['member_id']} {row['detail']}".strip())
-        for row in words
-        if row["kind"] not in EPOCHS
-    )
-    return views.MemberView("coordinator", coverage="epochs, states, and members that left", states=spans, marks=marks)
 
 
 def _severities() -> list[Column]:

@@ -34,6 +34,7 @@ KEPT = (
     "turns",
     "rebalances",
     "coordinator",
+    "assignments",
     "findings",
     "groups",
 )
@@ -81,7 +82,7 @@ class Stages:
             raise self._nothing()
         records = self.write(members.keyed(groups.only(read, "record")), "records")
         if coordinator.speaks(records):
-            self.write(coordinator.spoken(records), "coordinator")
+            self.write(coordinator.assigned(self.write(coordinator.spoken(records), "coordinator")), "assignments")
 
     def _nothing(self) -> InputError:
         wrote = "no known client" if self.options.format == "auto" else f"no {self.options.format} log"
@@ -120,11 +121,12 @@ class Stages:
         ]
         together = reduce(DataFrame.unionByName, found)
         if self.written.has("coordinator"):
-            together = coordinator.heard(together, self.read("coordinator"), self.options.limits.clock_skew_ms)
+            skew_ms = self.options.limits.clock_skew_ms
+            together = coordinator.heard(together, self.read("coordinator"), skew_ms)
+            together = coordinator.handed(together, self.read("assignments"), skew_ms)
         shown = evidence.with_lines(together, self.read("records"), self.read("files"))
         findings = self.write(evidence.in_order(shown), "findings")
         known = groups.overview(self.read("lives"), self.read("intervals"), self.read("rebalances"), findings)
         if self.written.has("coordinator"):
-            known = known.join(coordinator.strangers(self.read("coordinator")), "group", "left")
-            known = known.fillna(0, ["members_without_logs"])
+            known = coordinator.with_strangers(known, self.read("coordinator"))
         self.write(known, "groups")

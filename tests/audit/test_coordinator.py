@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fsm.audit.coordinator import SHOWN, Word, heard, strangers, words
+from fsm.audit.coordinator import SHOWN, Word, heard, words
 from fsm.audit.findings import Cause, Evidence, Finding, FindingKind, finding
 from fsm.audit.rows import Place, Seen
 from fsm.trace import Kind, TraceRecord
@@ -85,7 +85,7 @@ def record(kind: Kind, member_id: str, ts_ms: int = 1) -> Seen:
 
 
 def test_words_belong_to_the_member_that_has_the_id() -> None:
-    """In order of time, the ends of memberships only; ids that no log names are strangers, and counted."""
+    """In order of time, the ends of memberships only; what is said of ids that no log names is nobody's."""
     members = {("g", "id-a"): "a"}
     every = [
         record(Kind.FENCED, "id-a", 9),
@@ -96,4 +96,3 @@ def test_words_belong_to_the_member_that_has_the_id() -> None:
     ]
     assert [w.ts_ms for w in words(every, members)["g", "a"]] == [3, 9]
     assert list(words(every, members)) == [("g", "a")]
-    assert strangers(every, members) == {"g": 1}
