@@ -25,6 +25,7 @@ from fsm.coordinator import (
     heartbeat,
     migration,
     subscriptions,
+    transactions,
 )
 from fsm.coordinator import consumer_group_heartbeat as consumer
 from fsm.coordinator import offsets as committed
@@ -37,8 +38,10 @@ from fsm.coordinator.frozen import FrozenMap
 from fsm.coordinator.heartbeat import JOINING
 from fsm.coordinator.members import AWAY
 from fsm.coordinator.messages import Answer, Refused, Request, error_name
-from fsm.coordinator.offsets import NO_OFFSETS, Offsets
+from fsm.coordinator.offsets import NO_OFFSETS, Offsets, applied
+from fsm.coordinator.records import Record
 from fsm.coordinator.step import Step
+from fsm.coordinator.transactions import NO_TRANSACTIONS, Transactions
 from fsm.errors import InputError
 from fsm.kafka.error_codes import ErrorCode
 from fsm.tables.consumer_group_member import Event
@@ -53,6 +56,8 @@ class Coordinator:
 
     groups: FrozenMap[str, Group] = NO_GROUPS
     offsets: Offsets = NO_OFFSETS
+    transactions: Transactions = NO_TRANSACTIONS
+    """Offsets that wait for the end of a transaction."""
     topics_added_version: int = -1
     """Version of the last metadata image that brought new topics; -1 before the first update."""
     unstored: FrozenMap[str, Group] = NO_GROUPS
@@ -61,6 +66,11 @@ class Coordinator:
     def having(self, group: Group) -> Coordinator:
         """With this group, new or changed."""
         return replace(self, groups=self.groups.merged({group.group_id: group}))
+
+    def storing(self, records: tuple[Record, ...]) -> Coordinator:
+        """With the offsets of these records, which belong to no transaction."""
+        offsets = committed.applied(self.offsets, records)
+        return replace(self, offsets=offsets, transactions=transactions.passed(self.transactions, records))
 
     def without(self, group_id: str) -> Coordinator:
         """Without the group of this id, if there is one."""
@@ -158,7 +168,22 @@ def _offset_commit(state: Coordinator, request: Request, context: Context) -> St
     group, records, body = committed.commit(state.groups.get(group_id), request, context)
     after = state if group is None else state.having(group)
     answers = (Answer(request.token, body),)
-    return Step(replace(after, offsets=committed.applied(state.offsets, records)), answers, records)
+    return Step(after.storing(records), answers, records)
+
+
+def _txn_offset_commit(state: Coordinator, request: Request, context: Context) -> Step[Coordinator]:
+    group_id, producer_id = request.body.get("group_id", ""), request.body["producer_id"]
+    group, records, body = committed.commit_in_transaction(state.groups.get(group_id), request, context)
+    after = state if group is None else state.having(group)
+    pending = transactions.written(state.transactions, records, producer_id)
+    answers = (Answer(request.token, body),)
+    return Step(replace(after, transactions=pending), answers, records, producer_id=producer_id if records else None)
+
+
+def end_transaction(state: Coordinator, producer_id: int, *, committed: bool) -> Coordinator:
+    """After the control record that ends the producer's transaction: its pending offsets count, or are forgotten."""
+    left, records = transactions.ended(state.transactions, producer_id, committed=committed)
+    return replace(state, transactions=left, offsets=applied(state.offsets, records))
 
 
 def _commit_refusal(request: Request, code: ErrorCode, _message: str) -> Mapping[str, Any]:
@@ -166,7 +191,7 @@ def _commit_refusal(request: Request, code: ErrorCode, _message: str) -> Mapping
 
 
 def _offset_fetch(state: Coordinator, request: Request, context: Context) -> Step[Coordinator]:
-    body = committed.fetch(state.groups, state.offsets, request, context)
+    body = committed.fetch(state.groups, state.offsets, request, context, state.transactions)
     return Step(state, (Answer(request.token, body),))
 
 
@@ -175,9 +200,8 @@ def _fetch_refusal(_request: Request, code: ErrorCode, _message: str) -> Mapping
 
 
 def _delete_groups(state: Coordinator, request: Request, context: Context) -> Step[Coordinator]:
-    deleted = deletion.delete_groups(state.groups, state.offsets, request, context)
-    after = replace(state, groups=state.groups.without(*deleted.group_ids))
-    after = replace(after, offsets=committed.applied(state.offsets, deleted.records))
+    deleted = deletion.delete_groups(state.groups, state.offsets, request, context, state.transactions)
+    after = replace(state, groups=state.groups.without(*deleted.group_ids)).storing(deleted.records)
     return Step(after, (Answer(request.token, deleted.body),), deleted.records)
 
 
@@ -188,10 +212,10 @@ def _delete_refusal(request: Request, code: ErrorCode, _message: str) -> Mapping
 
 def _offset_delete(state: Coordinator, request: Request, context: Context) -> Step[Coordinator]:
     group_id = request.body.get("group_id", "")
-    offsets = state.offsets.get(group_id, committed.NONE_COMMITTED)
-    records, body = deletion.delete_offsets(state.groups.get(group_id), offsets, request, context)
-    after = replace(state, offsets=committed.applied(state.offsets, records))
-    return Step(after, (Answer(request.token, body),), records)
+    pending = transactions.pending_places(state.transactions.get(group_id, transactions.NONE_OPEN))
+    known = {*state.offsets.get(group_id, committed.NONE_COMMITTED), *pending}
+    records, body = deletion.delete_offsets(state.groups.get(group_id), known, request, context)
+    return Step(state.storing(records), (Answer(request.token, body),), records)
 
 
 def _offset_delete_refusal(_request: Request, code: ErrorCode, _message: str) -> Mapping[str, Any]:
@@ -207,6 +231,7 @@ APIS: Mapping[str, Api] = {
     "Heartbeat": _CLASSIC,
     "LeaveGroup": _CLASSIC,
     "OffsetCommit": Api(_offset_commit, _commit_refusal),
+    "TxnOffsetCommit": Api(_txn_offset_commit, _commit_refusal),
     "OffsetFetch": Api(_offset_fetch, _fetch_refusal),
     "OffsetDelete": Api(_offset_delete, _offset_delete_refusal),
     "DeleteGroups": Api(_delete_groups, _delete_refusal),
@@ -297,16 +322,20 @@ def image_changed(state: Coordinator, before: Image, context: Context) -> Coordi
 
 def topics_deleted(state: Coordinator, names: Iterable[str]) -> Step[Coordinator]:
     """After topics were deleted: their offsets go, in every group."""
-    records = committed.of_topics(state.offsets, names)
-    return Step(replace(state, offsets=committed.applied(state.offsets, records)), (), records)
+    gone = tuple(names)
+    pending = transactions.of_topics(state.transactions, gone)
+    ends = (record for group_id, place in pending for record in committed.tombstones(group_id, (place,)))
+    records = (*committed.of_topics(state.offsets, gone), *ends)
+    return Step(state.storing(records), (), records)
 
 
 def clean_up(state: Coordinator, context: Context) -> Step[Coordinator]:
     """What a broker does every ten minutes: offsets that nobody uses expire, groups without members and offsets end."""
     done = Step(state)
     for group_id, group in state.groups.items():
-        found = expired(group, state.offsets.get(group_id, committed.NONE_COMMITTED), context)
-        after = replace(done.state, offsets=committed.applied(done.state.offsets, found.records))
+        pending = state.transactions.get(group_id, transactions.NONE_OPEN)
+        found = expired(group, state.offsets.get(group_id, committed.NONE_COMMITTED), context, pending)
+        after = done.state.storing(found.records)
         after = replace(after, groups=after.groups.without(group_id)) if found.ends else after
         done = Step(after, (), found.records).after(done)
     return done

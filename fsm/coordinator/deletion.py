@@ -9,7 +9,7 @@ the coordinator reference for the order of records.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any, NamedTuple
 
 from fsm.coordinator import classic_group_timers
@@ -19,8 +19,10 @@ from fsm.coordinator.consumer_group import ConsumerGroup
 from fsm.coordinator.context import Context
 from fsm.coordinator.messages import Refused, Request, error_name
 from fsm.coordinator.migration import Group, emptied
-from fsm.coordinator.offsets import NONE_COMMITTED, Offsets, OfGroup
-from fsm.coordinator.records import OffsetKey, Record, RecordType
+from fsm.coordinator.offsets import NONE_COMMITTED, Offsets, tombstones
+from fsm.coordinator.records import Record
+from fsm.coordinator.transactions import NO_TRANSACTIONS, NONE_OPEN, Transactions, pending_places
+from fsm.kafka.assignment import TopicPartition
 from fsm.kafka.consumer_protocol import PROTOCOL_TYPE
 from fsm.kafka.error_codes import ErrorCode
 from fsm.tables.consumer_group import Event
@@ -34,8 +36,14 @@ class Deleted(NamedTuple):
     body: Mapping[str, Any]
 
 
-def delete_groups(groups: Mapping[str, Group], offsets: Offsets, request: Request, context: Context) -> Deleted:
-    """Every named group that has no members is gone, with its offsets; the others say why not."""
+def delete_groups(
+    groups: Mapping[str, Group],
+    offsets: Offsets,
+    request: Request,
+    context: Context,
+    open_ones: Transactions = NO_TRANSACTIONS,
+) -> Deleted:
+    """Every named group that has no members is gone, with its offsets, also pending ones; the others say why not."""
     gone: list[str] = []
     records: list[Record] = []
     results = []
@@ -43,7 +51,9 @@ def delete_groups(groups: Mapping[str, Group], offsets: Offsets, request: Reques
         code = ErrorCode.NONE
         try:
             ended = _ended(groups.get(group_id), context)
-            records += (*_tombstones(group_id, offsets.get(group_id, NONE_COMMITTED)), *ended)
+            places = offsets.get(group_id, NONE_COMMITTED)
+            pending = [place for place in pending_places(open_ones.get(group_id, NONE_OPEN)) if place not in places]
+            records += (*tombstones(group_id, (*sorted(places), *pending)), *ended)
             gone.append(group_id)
         except Refused as refused:
             code = refused.code
@@ -68,14 +78,12 @@ def end_of_group(group: Group, context: Context) -> tuple[Record, ...]:
     return emptied(group, context, Event.GROUP_DELETED).records
 
 
-def _tombstones(group_id: str, committed: OfGroup) -> list[Record]:
-    return [Record(OffsetKey(RecordType.OFFSET_COMMIT, group_id, *place), None) for place in sorted(committed)]
-
-
 def delete_offsets(
-    group: Group | None, committed: OfGroup, request: Request, context: Context
+    group: Group | None, known: Container[TopicPartition], request: Request, context: Context
 ) -> tuple[tuple[Record, ...], Mapping[str, Any]]:
-    """The tombstones and the answer. Raises `Refused` where there is no such group, or no offsets of it may go."""
+    """The tombstones and the answer; `known` are the partitions with an offset, committed or pending.
+
+    Raises `Refused` where there is no such group, or no offsets of it may go."""
     if group is None:
         raise Refused(ErrorCode.GROUP_ID_NOT_FOUND)
     if isinstance(group, ClassicGroup) and group.protocol_type != PROTOCOL_TYPE:
@@ -86,8 +94,7 @@ def delete_offsets(
         code = _topic_error(group, topic["name"], context)
         numbers = [partition["partition_index"] for partition in topic["partitions"]]
         places = [(topic["name"], number) for number in numbers if code is ErrorCode.NONE]
-        found = [place for place in places if place in committed]
-        records += [Record(OffsetKey(RecordType.OFFSET_COMMIT, group.group_id, *place), None) for place in found]
+        records += tombstones(group.group_id, (place for place in places if place in known))
         partitions = [{"partition_index": number, "error_code": error_name(code)} for number in numbers]
         topics.append({"name": topic["name"], "partitions": partitions})
     return tuple(records), {"error_code": None, "topics": topics}

@@ -1,8 +1,7 @@
 """Offsets that nobody uses expire with time, and a group without members goes with the last of them.
 
 Source: `OffsetMetadataManager.cleanupExpiredOffsets` and the expiration conditions of `ConsumerGroup` and
-`ClassicGroup` of apache/kafka 4.4; section 1.2 of the coordinator reference. Transactional offsets are not handled, so
-none is ever pending (F26).
+`ClassicGroup` of apache/kafka 4.4; section 1.2 of the coordinator reference.
 """
 
 from __future__ import annotations
@@ -13,8 +12,11 @@ from fsm.coordinator.classic_group import ClassicGroup
 from fsm.coordinator.consumer_group import ConsumerGroup
 from fsm.coordinator.context import Context
 from fsm.coordinator.deletion import end_of_group, is_subscribed
+from fsm.coordinator.dialect import Choice
 from fsm.coordinator.offsets import Group, OfGroup, tombstones
 from fsm.coordinator.records import OffsetCommit, Record
+from fsm.coordinator.transactions import NONE_OPEN, pending_places
+from fsm.coordinator.transactions import OfGroup as OpenOnes
 from fsm.kafka.consumer_protocol import PROTOCOL_TYPE
 from fsm.tables.classic_group import State
 
@@ -29,10 +31,17 @@ class Expired(NamedTuple):
     """Whether the group itself goes, too."""
 
 
-def expired(group: Group, committed: OfGroup, context: Context) -> Expired:
-    """The end of offsets that are too old, and with the last of them of a group without members."""
-    gone = [place for place, commit in committed.items() if _is_expired(group, place[0], commit, context)]
-    ends = len(gone) == len(committed) and group.is_empty
+def expired(group: Group, committed: OfGroup, context: Context, open_ones: OpenOnes = NONE_OPEN) -> Expired:
+    """The end of offsets that are too old, and with the last of them of a group without members.
+
+    An offset stays while a transaction has another one pending for its partition, and a group while one is open; before
+    4.0.1 not a group that has nothing but pending offsets (F26).
+    """
+    pending = pending_places(open_ones)
+    old = [place for place, commit in committed.items() if _is_expired(group, place[0], commit, context)]
+    gone = [place for place in old if place not in pending]
+    keeps = open_ones and (committed or Choice.PENDING_OFFSETS_KEEP_GROUP in context.dialect)
+    ends = len(gone) == len(committed) and group.is_empty and not keeps
     end = end_of_group(group, context) if ends else ()
     return Expired((*tombstones(group.group_id, gone), *end), ends)
 

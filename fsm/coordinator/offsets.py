@@ -1,7 +1,7 @@
 """Committed offsets: who may commit and fetch them at which member epoch, and the records they become.
 
 Groups keep no offsets. They stand beside the groups, by group id; a commit by nobody's member makes a simple classic
-group to hang them on. Transactional commits are not handled here.
+group to hang them on. What a commit inside a transaction becomes is told in `transactions.py`; who may is told here.
 
 Source: section 3.11 of the coordinator reference; `OffsetMetadataManager` of apache/kafka 4.4, and `KafkaApis` for the
 topics that do not exist.
@@ -9,7 +9,7 @@ topics that do not exist.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from fsm.coordinator import classic_group_requests
@@ -23,6 +23,7 @@ from fsm.coordinator.membership import known_member
 from fsm.coordinator.messages import Refused, Request, error_name
 from fsm.coordinator.reconciliation import Partition
 from fsm.coordinator.records import NO_TOPIC_ID, OffsetCommit, OffsetKey, Record, RecordType
+from fsm.coordinator.transactions import NO_TRANSACTIONS, NONE_OPEN, Transactions, pending_places
 from fsm.kafka.assignment import TopicPartition
 from fsm.kafka.error_codes import ErrorCode
 
@@ -38,6 +39,8 @@ GROUP_ID_NOT_FOUND_SINCE = 9
 """From this version of OffsetCommit on the error is told as it is."""
 MEMBER_EPOCHS_SINCE = 9
 """Members of the consumer protocol must not use older versions of OffsetCommit."""
+TXN_ERRORS_AS_THEY_ARE_SINCE = 6
+"""The version of TxnOffsetCommit that has errors of the consumer protocol, in releases that have it (F27)."""
 TOPIC_IDS_SINCE = 10
 """From this version of OffsetCommit and OffsetFetch on topics come by id."""
 
@@ -61,11 +64,55 @@ def commit(
     existing = list(_existing(request, context.image))
     if not existing:
         return group, (), _commit_answer(request, {}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    group = _accepting(group, request, existing, context)
     errors = {(sent.topic, sent.partition): _size_error(sent, context) for sent in existing}
     kept = [sent for sent in existing if errors[sent.topic, sent.partition] is ErrorCode.NONE]
+    group = _accepting(group, request, kept, context)
     records = tuple(_record(body["group_id"], sent, request.version >= TOPIC_IDS_SINCE, context) for sent in kept)
     return group, records, _commit_answer(request, errors, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, context.image)
+
+
+def commit_in_transaction(
+    group: Group | None, request: Request, context: Context
+) -> tuple[Group | None, tuple[Record, ...], Mapping[str, Any]]:
+    """The group afterwards, the records of the transaction, and the answer to a TxnOffsetCommit.
+
+    Raises `Refused` as `commit` does. It says less than a commit of one's own: a member of a classic group that
+    rebalances may, and its session is not kept alive by it.
+    """
+    if not request.body.get("group_id"):
+        raise Refused(ErrorCode.INVALID_GROUP_ID)
+    existing = list(_existing(request, context.image))
+    if not existing:
+        return group, (), _commit_answer(request, {}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    errors = {(sent.topic, sent.partition): _size_error(sent, context) for sent in existing}
+    kept = [sent for sent in existing if errors[sent.topic, sent.partition] is ErrorCode.NONE]
+    try:
+        group = _accepting_transaction(group, request, kept, context)
+    except Refused as refused:
+        raise Refused(_told_in_transaction(refused.code, request, context), refused.message) from None
+    records = tuple(_record(request.body["group_id"], sent, False, context) for sent in kept)
+    return group, records, _commit_answer(request, errors, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, context.image)
+
+
+def _accepting_transaction(group: Group | None, request: Request, sent: Iterable[Sent], context: Context) -> Group:
+    """As `_accepting`; whoever says neither member nor generation, as old producers do, is let in anywhere."""
+    said = {**request.body, "generation_id_or_member_epoch": request.body.get("generation_id", -1)}
+    if group is None:
+        if said["generation_id_or_member_epoch"] >= 0:
+            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"no group {said['group_id']}")
+        return ClassicGroup(said["group_id"])
+    if isinstance(group, ClassicGroup):
+        classic_group_requests.refuse_commit(group, said, transactional=True)
+    elif said["generation_id_or_member_epoch"] >= 0 or said.get("member_id") or said.get("group_instance_id"):
+        _check_commit(group, request._replace(body=said), sent, context, transactional=True)
+    return group
+
+
+def _told_in_transaction(code: ErrorCode, request: Request, context: Context) -> ErrorCode:
+    """Producers that do not know the consumer protocol are told of a generation."""
+    knows = Choice.TXN_COMMIT_ERRORS in context.dialect and request.version >= TXN_ERRORS_AS_THEY_ARE_SINCE
+    foreign = {ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.STALE_MEMBER_EPOCH}
+    return ErrorCode.ILLEGAL_GENERATION if code in foreign and not knows else code
 
 
 def _existing(request: Request, image: Image) -> Iterator[Sent]:
@@ -119,13 +166,15 @@ def _accepting(group: Group | None, request: Request, sent: Iterable[Sent], cont
     return group
 
 
-def _check_commit(group: ConsumerGroup, request: Request, sent: Iterable[Sent], context: Context) -> None:
+def _check_commit(
+    group: ConsumerGroup, request: Request, sent: Iterable[Sent], context: Context, *, transactional: bool = False
+) -> None:
     """Raises `Refused` for a stranger, or for an epoch that one of the partitions was not assigned at."""
     epoch = request.body.get("generation_id_or_member_epoch", -1)
     if epoch < 0 and group.is_empty:
         return
     member = known_member(group, request.body.get("member_id", ""))
-    if not member.is_classic and request.version < MEMBER_EPOCHS_SINCE:
+    if not (transactional or member.is_classic) and request.version < MEMBER_EPOCHS_SINCE:
         raise Refused(ErrorCode.UNSUPPORTED_VERSION, "members of the consumer protocol need version 9")
     if epoch == member.epoch:
         return
@@ -184,17 +233,31 @@ def applied(offsets: Offsets, records: Iterable[Record]) -> Offsets:
     return offsets
 
 
-def fetch(groups: Mapping[str, Group], offsets: Offsets, request: Request, context: Context) -> Mapping[str, Any]:
+def fetch(
+    groups: Mapping[str, Group],
+    offsets: Offsets,
+    request: Request,
+    context: Context,
+    open_ones: Transactions = NO_TRANSACTIONS,
+) -> Mapping[str, Any]:
     """The answer to an OffsetFetch: group by group, each with an error of its own."""
-    found = [
-        _fetched(groups.get(one["group_id"]), offsets.get(one["group_id"], NONE_COMMITTED), one, request, context)
-        for one in request.body["groups"]
-    ]
+    found = []
+    for one in request.body["groups"]:
+        committed = offsets.get(one["group_id"], NONE_COMMITTED)
+        waits = request.body.get("require_stable", False)
+        unstable = pending_places(open_ones.get(one["group_id"], NONE_OPEN)) if waits else ()
+        found.append(_fetched(groups.get(one["group_id"]), committed, one, request, context, unstable=unstable))
     return {"groups": found}
 
 
 def _fetched(
-    group: Group | None, committed: OfGroup, asked: Mapping[str, Any], request: Request, context: Context
+    group: Group | None,
+    committed: OfGroup,
+    asked: Mapping[str, Any],
+    request: Request,
+    context: Context,
+    *,
+    unstable: Collection[TopicPartition],
 ) -> Mapping[str, Any]:
     try:
         _check_fetch(group, asked)
@@ -202,7 +265,7 @@ def _fetched(
         return {"group_id": asked["group_id"], "topics": [], "error_code": error_name(refused.code)}
     seen = NONE_COMMITTED if group is None else committed
     topics = _all_topics(seen) if asked.get("topics") is None else asked["topics"]
-    answered = [_fetched_topic(topic, seen, request, context.image) for topic in topics]
+    answered = [_fetched_topic(topic, seen, request, context.image, unstable) for topic in topics]
     return {"group_id": asked["group_id"], "topics": answered, "error_code": None}
 
 
@@ -223,7 +286,13 @@ def _all_topics(committed: OfGroup) -> list[Mapping[str, Any]]:
     return [{"name": topic, "partition_indexes": partitions} for topic, partitions in found.items()]
 
 
-def _fetched_topic(topic: Mapping[str, Any], committed: OfGroup, request: Request, image: Image) -> Mapping[str, Any]:
+def _fetched_topic(
+    topic: Mapping[str, Any],
+    committed: OfGroup,
+    request: Request,
+    image: Image,
+    unstable: Collection[TopicPartition],
+) -> Mapping[str, Any]:
     by_id = request.version >= TOPIC_IDS_SINCE and "topic_id" in topic
     name = image.names.get(topic["topic_id"]) if by_id else topic["name"]
     if name is None:
@@ -231,7 +300,9 @@ def _fetched_topic(topic: Mapping[str, Any], committed: OfGroup, request: Reques
         unknown = [_fetched_partition(number, None, error) for number in topic["partition_indexes"]]
         return {"topic_id": topic["topic_id"], "partitions": unknown}
     partitions = [
-        _fetched_partition(number, _of_this_topic(committed.get((name, number)), topic, by_id))
+        _fetched_partition(number, None, error_name(ErrorCode.UNSTABLE_OFFSET_COMMIT))
+        if (name, number) in unstable
+        else _fetched_partition(number, _of_this_topic(committed.get((name, number)), topic, by_id))
         for number in topic["partition_indexes"]
     ]
     return {**({"topic_id": topic["topic_id"]} if by_id else {"name": name}), "partitions": partitions}

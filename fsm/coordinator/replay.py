@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from fsm.coordinator import records as stored
+from fsm.coordinator import transactions
 from fsm.coordinator.classic_group import ClassicGroup, consumer_topics
 from fsm.coordinator.classic_members import ClassicGroupMember, ClassicMembers
 from fsm.coordinator.consumer_group import ConsumerGroup, fresh
@@ -32,6 +33,7 @@ from fsm.coordinator.members import GroupMember, blank
 from fsm.coordinator.offsets import NO_OFFSETS, Offsets
 from fsm.coordinator.reconciliation import CurrentAssignment, Held
 from fsm.coordinator.records import OtherKey, Record, RecordType
+from fsm.coordinator.transactions import NO_TRANSACTIONS, Transactions
 from fsm.kafka.assignment import topic_partitions
 from fsm.tables.classic_group import State as ClassicState
 from fsm.tables.consumer_group_member import State
@@ -64,20 +66,15 @@ def replay(records: Iterable[Record], dialect: Dialect, state: Coordinator | Non
     return loader.replayed()
 
 
-def replay_segment(data: bytes, dialect: Dialect) -> Replayed:
-    """The state after a raw segment. Offsets of a transaction count once it is committed.
+def replay_segment(data: bytes, dialect: Dialect, state: Coordinator | None = None) -> Replayed:
+    """The state after a raw segment, which follows those that led to `state`; it may end inside a transaction.
 
     Raises `InputError` for a segment that cannot be read.
     """
-    loader = _Loader(dialect, Coordinator())
-    open_batches: dict[int, list[Batch]] = {}
+    loader = _Loader(dialect, state or Coordinator())
     for batch in read_batches(data):
         if batch.is_control:
-            for earlier in open_batches.pop(batch.producer_id, ()):
-                if batch.end_of_transaction().committed:
-                    loader.take_batch(earlier, is_late=True)
-        elif batch.is_transactional:
-            open_batches.setdefault(batch.producer_id, []).append(batch)
+            loader.end(batch.producer_id, committed=batch.end_of_transaction().committed)
         else:
             loader.take_batch(batch)
     return loader.replayed()
@@ -91,22 +88,31 @@ class _Loader:
     before: Coordinator
     groups: dict[str, Group] = field(default_factory=dict)
     offsets: dict[str, dict[tuple[str, int], stored.OffsetCommit]] = field(default_factory=dict)
-    written_at: dict[tuple[str, str, int], int] = field(default_factory=dict)
-    """Where the offset of a partition stands in the log."""
+    transactions: Transactions = NO_TRANSACTIONS
     remarks: list[Remark] = field(default_factory=list)
     at: int = 0
 
     def __post_init__(self) -> None:
         self.groups = dict(self.before.groups)
         self.offsets = {group_id: dict(found) for group_id, found in self.before.offsets.items()}
+        self.transactions = self.before.transactions
 
-    def take_batch(self, batch: Batch, *, is_late: bool = False) -> None:
-        """Every record of a batch; `is_late` where its transaction has ended only now."""
+    def take_batch(self, batch: Batch) -> None:
+        """Every record of a batch; offsets inside a transaction are pending."""
         for entry in batch.records:
             record = entry.decoded()
-            if is_late and isinstance(record.key, stored.OffsetKey) and entry.offset < self._written_at(record.key):
-                continue
-            self.take(entry.offset, record)
+            if batch.is_transactional and isinstance(record.key, stored.OffsetKey):
+                self.groups.setdefault(record.key.group, ClassicGroup(record.key.group))
+                self.transactions = transactions.written(self.transactions, (record,), batch.producer_id)
+            else:
+                self.take(entry.offset, record)
+
+    def end(self, producer_id: int, *, committed: bool) -> None:
+        """The end of a producer's transaction."""
+        self.transactions, records = transactions.ended(self.transactions, producer_id, committed=committed)
+        for key, value, _ in records:
+            if isinstance(key, stored.OffsetKey) and isinstance(value, stored.OffsetCommit):
+                self.offsets.setdefault(key.group, {})[key.topic, key.partition] = value
 
     def take(self, at: int, record: Record) -> None:
         """One record."""
@@ -116,6 +122,7 @@ class _Loader:
             return
         if isinstance(key, stored.OffsetKey):
             self._offset(key, value)
+            self.transactions = transactions.passed(self.transactions, (record,))
         elif value is None:
             _TOMBSTONES[key.type](self, key)
         else:
@@ -127,6 +134,7 @@ class _Loader:
         for group_id, committed in self.offsets.items():
             offsets = offsets.merged({group_id: FrozenMap(committed)} if committed else {})
         state = replace(self.before, groups=FrozenMap(self.groups), offsets=offsets, unstored=FrozenMap())
+        state = replace(state, transactions=self.transactions)
         return Replayed(state, tuple(self.remarks))
 
     def remark(self, text: str) -> None:
@@ -135,9 +143,6 @@ class _Loader:
 
     # Offsets.
 
-    def _written_at(self, key: stored.OffsetKey) -> int:
-        return self.written_at.get(key[1:], -1)
-
     def _offset(self, key: stored.OffsetKey, value: Any) -> None:
         place = (key.topic, key.partition)
         if value is None:
@@ -145,7 +150,6 @@ class _Loader:
             return
         self.groups.setdefault(key.group, ClassicGroup(key.group))
         self.offsets.setdefault(key.group, {})[place] = value
-        self.written_at[key[1:]] = self.at
 
     # Consumer groups.
 

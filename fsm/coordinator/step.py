@@ -34,10 +34,12 @@ class Step(NamedTuple, Generic[State]):
     records: tuple[Record, ...] = ()
     happened: tuple[Happened, ...] = ()
     """Which rows of the tables were taken, in their order."""
+    producer_id: int | None = None
+    """Whose transaction the records belong to: they are a transactional batch of their own. None for no transaction."""
 
     def leading_to(self, state: Other) -> Step[Other]:
         """The same with another state around it."""
-        return Step(state, self.answers, self.records, self.happened)
+        return Step(state, self.answers, self.records, self.happened, self.producer_id)
 
     def after(self, earlier: Step[Other]) -> Step[State]:
         """This step with what an earlier one gave in front of its own."""
