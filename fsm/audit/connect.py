@@ -129,8 +129,11 @@ class ConnectFold:
             return
         if session_ms is None or interval_ms is None:
             return
-        since_ms, expired = max(self.last_ms, self.beat_ms + interval_ms), record.ts_ms - self.beat_ms > session_ms
-        if record.ts_ms - since_ms > self.limits.unowned_ms and (expired or self.answered_ms <= PROMPT_MS):
+        due_ms = max(self.last_ms, self.beat_ms + interval_ms)
+        since_ms = (self.last_ms + due_ms) // 2  # it may have begun at any time between the last line and the next one
+        expired = record.ts_ms - self.beat_ms > session_ms
+        late = record.ts_ms - due_ms > self.limits.unowned_ms * 3 // 4
+        if late and record.ts_ms - since_ms > self.limits.unowned_ms and (expired or self.answered_ms <= PROMPT_MS):
             yield from self.running.stood_still((since_ms, self.last), (record.ts_ms, place), expired=expired)
 
     def _beat(self, record: TraceRecord, _place: Place) -> Iterator[Row]:

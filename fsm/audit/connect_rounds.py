@@ -43,6 +43,8 @@ class _Delay:
     end_ms: int | None = None
     led: bool = False
     """This process led one of its rounds."""
+    wanted: set[Partition] = field(default_factory=set)
+    """Units that were wanted when it began."""
     waited: set[Partition] = field(default_factory=set)
     """Units whose wait was told."""
 
@@ -110,7 +112,7 @@ class Rounds:
         leads = bool(member_id) and record.settings.get("leader") == member_id
         if told_ms != "0":
             if self.delay is None or self.delay.end_ms is not None:
-                self.delay = _Delay((record.ts_ms, place), record.ts_ms)
+                self.delay = _Delay((record.ts_ms, place), record.ts_ms, wanted=set(wanted))
             self.delay.due_ms = record.ts_ms + int(told_ms)
             self.delay.led |= leads
         elif self.delay is not None and self.delay.end_ms is None:
@@ -120,7 +122,7 @@ class Rounds:
     def _over(self, delay: _Delay, end_ms: int, wanted: Iterable[Partition]) -> Rows:
         delay.end_ms = end_ms
         if delay.led:
-            yield from self._waited(delay, wanted, end_ms)
+            yield from self._waited(delay, delay.wanted.union(wanted), end_ms)
 
     def _waited(self, delay: _Delay, units: Iterable[Partition], end_ms: int) -> Rows:
         for unit in sorted(set(units) - delay.waited):

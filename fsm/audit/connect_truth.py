@@ -2,6 +2,9 @@
 
 The observer is the connector itself: it says from inside its threads where every unit really ran. A file is a list of
 scenarios with `begin` in epoch seconds; a unit is `A` for the instance of connector A and `A-0` for its task 0.
+
+A worker that stands still shows in its log by the heartbeats that are missing, and a worker prints heartbeats at DEBUG
+only: at INFO a log that is silent for want of news looks the same. Such verdicts count as not visible there.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ RAN_TWICE, NOT_RUNNING = "ran_twice_at_once", "not_running"
 NOTHING = ["nothing wrong with the clients"]
 SURE_S, MAYBE_S = 2.4, 1.6
 """A unit that ran nowhere for longer must be found; one between the two may be."""
+FROZEN = "its worker is frozen"
+HIDDEN_AT_INFO = "at INFO no heartbeats are printed, and one who stands still looks like one who has no news"
 
 
 class Said(NamedTuple):
@@ -27,6 +32,8 @@ class Said(NamedTuple):
     end_s: float
     unit: Partition
     counts: bool
+    hidden: str = ""
+    """Why these logs cannot show it; empty where they can."""
 
 
 def by_scenario(data: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -54,7 +61,8 @@ def said(scenario: Mapping[str, Any]) -> Iterator[Said]:
         by_user = "by user" in one["why"]
         if by_user or one["seconds"] > MAYBE_S:
             counts = one["seconds"] > SURE_S and not by_user
-            yield Said(FindingKind.UNASSIGNED_WORK, one["frm"], one["to"], unit(one["unit"]), counts)
+            hidden = HIDDEN_AT_INFO if one["why"] == FROZEN and scenario.get("level") == "info" else ""
+            yield Said(FindingKind.UNASSIGNED_WORK, one["frm"], one["to"], unit(one["unit"]), counts, hidden)
 
 
 def unit(text: str) -> Partition:

@@ -35,14 +35,28 @@ READ_WITHIN_MS = 1000
 Lives = Mapping[tuple[str, int], Life]
 
 
+class _Unit(NamedTuple):
+    """All that is known of one unit."""
+
+    intervals: Sequence[Interval]
+    waits: Sequence[Interval]
+    """When delays ran, by begin."""
+    lives: Lives
+
+
 class _Hole(NamedTuple):
     """A time in which nobody ran a unit."""
 
-    old: Interval | None
-    called: Interval | None
     start_ms: int
     end_ms: int
+    begin: Interval
+    """The last worker's, or the call for new work."""
     new: Interval | None
+
+    @property
+    def old(self) -> Interval | None:
+        """The last worker's."""
+        return None if self.begin.begun in NOBODY else self.begin
 
 
 def is_unit(partition: Partition) -> bool:
@@ -54,23 +68,13 @@ def gaps(
     intervals: Sequence[Interval], wants: Iterable[Want], lives: Lives, dark: tuple[int, int], limits: Limits
 ) -> Iterator[Gap]:
     """Times in which one unit was wanted and ran nowhere; arguments as those of `group.gaps`."""
-    waits = union((i.start_ms, i.end_ms) for i in intervals if i.begun is Begun.WAITS)
+    unit = _Unit(intervals, [i for i in intervals if i.begun is Begun.WAITS], lives)
     spans = union((w.start_ms, w.end_ms) for w in wants if w.topic == intervals[0].topic)
-    for hole in _holes(_Unit(intervals, waits, lives)):
+    for hole in _holes(unit):
         wanted = _within(spans, hole.start_ms, hole.end_ms)
         wanted_ms = sum(end - start for start, end in wanted)
         if wanted_ms > limits.unowned_ms:
-            missing = hole._replace(start_ms=wanted[0][0], end_ms=wanted[-1][1])
-            yield _gap(missing, wanted_ms, waits, lives, dark)
-
-
-class _Unit(NamedTuple):
-    """All that is known of one unit."""
-
-    intervals: Sequence[Interval]
-    waits: Sequence[tuple[int, int]]
-    """When delays ran."""
-    lives: Lives
+            yield _gap(hole._replace(start_ms=wanted[0][0], end_ms=wanted[-1][1]), wanted_ms, unit, dark)
 
 
 def _holes(unit: _Unit) -> Iterator[_Hole]:
@@ -89,15 +93,14 @@ def _before(new: Interval | None, last: Interval | None, unit: _Unit) -> Iterato
     """From the last worker, or from the call for new work; what precedes the first worker uncalled is no hole."""
     end_ms = new.start_ms if new is not None else FOREVER_MS
     if last is not None and last.ended is not Ended.DELETED:
-        yield _Hole(last, None, _gone_ms(last, end_ms, unit), end_ms, new)
+        yield _Hole(_gone_ms(last, end_ms, unit), end_ms, last, new)
         return
     after_ms = last.end_ms if last is not None else -FOREVER_MS
     called = [i for i in unit.intervals if i.begun is Begun.CALLED and after_ms <= i.start_ms < end_ms]
     if called:
         read = [i for i in called if i.start_ms - called[0].start_ms <= READ_WITHIN_MS]
         failed = next((i for i in called if i.void_cause), called[0])
-        start_ms = min(end_ms, max(i.end_ms for i in read))
-        yield _Hole(None, failed, start_ms, end_ms, new)
+        yield _Hole(min(end_ms, max(i.end_ms for i in read)), end_ms, failed, new)
 
 
 def _gone_ms(last: Interval, end_ms: int, unit: _Unit) -> int:
@@ -105,7 +108,7 @@ def _gone_ms(last: Interval, end_ms: int, unit: _Unit) -> int:
     life = unit.lives.get((last.member, last.life))
     if last.ended not in UNTOLD or life is None or not life.in_group:
         return last.end_ms
-    acted_ms = next((start for start, _ in unit.waits if last.end_ms <= start < end_ms), end_ms)
+    acted_ms = next((wait.start_ms for wait in unit.waits if last.end_ms <= wait.start_ms < end_ms), end_ms)
     return max(last.end_ms, acted_ms - (life.session_timeout_ms or SESSION_TIMEOUT_MS))
 
 
@@ -113,59 +116,60 @@ def _within(spans: Iterable[tuple[int, int]], start_ms: int, end_ms: int) -> lis
     return [(max(a, start_ms), min(b, end_ms)) for a, b in spans if a < end_ms and b > start_ms]
 
 
-def _gap(hole: _Hole, wanted_ms: int, waits: Sequence[tuple[int, int]], lives: Lives, dark: tuple[int, int]) -> Gap:
-    old, new = hole.old, hole.new
-    begin = old or hole.called or new
-    assert begin is not None  # noqa: S101  a hole has a beginning
-    waited_ms = sum(end - start for start, end in _within(waits, hole.start_ms, hole.end_ms))
-    cause = _cause(hole, wanted_ms, waited_ms, lives)
+def _gap(hole: _Hole, wanted_ms: int, unit: _Unit, dark: tuple[int, int]) -> Gap:
+    delays = union((wait.start_ms, wait.end_ms) for wait in unit.waits)
+    waited_ms = sum(end - start for start, end in _within(delays, hole.start_ms, hole.end_ms))
+    cause = _cause(hole, wanted_ms, waited_ms, unit)
+    told = [w for w in unit.waits if w.start_ms < hole.end_ms and w.end_ms > hole.start_ms][:1]
     return Gap(
-        old.member if old else "",
-        new.member if new else "",
+        hole.old.member if hole.old else "",
+        hole.new.member if hole.new else "",
         hole.start_ms,
         hole.end_ms,
-        (begin.topic, begin.partition),
+        (hole.begin.topic, hole.begin.partition),
         cause,
-        (begin.end, new.start) if new else (begin.end,),
+        (hole.begin.end, *(wait.start for wait in told), *([hole.new.start] if hole.new else [])),
         wanted_ms,
-        _is_sure(hole, cause, wanted_ms, lives, dark),
+        _is_sure(hole, cause, wanted_ms, unit, dark),
         _why(hole, cause, waited_ms),
     )
 
 
-def _cause(hole: _Hole, wanted_ms: int, waited_ms: int, lives: Lives) -> Cause:
+def _cause(hole: _Hole, wanted_ms: int, waited_ms: int, unit: _Unit) -> Cause:
     old = hole.old
     if old is None:
-        failed = hole.called is not None and hole.called.void_cause
-        return Cause(failed) if failed else Cause.NEW_WORK
+        return Cause(hole.begin.void_cause) if hole.begin.void_cause else Cause.NEW_WORK
     if old.ended is Ended.DROPPED:
         return Cause.FATAL_ERROR
-    if waited_ms * 2 >= wanted_ms:
-        return Cause.SCHEDULED_DELAY
     if old.ended is Ended.LOST:
         return Cause(old.void_cause) if old.void_cause else Cause.UNKNOWN
+    if waited_ms * 2 >= wanted_ms:
+        return Cause.SCHEDULED_DELAY
     if old.ended in UNTOLD:
         return Cause.KILLED
-    receiver = lives.get((hole.new.member, hole.new.life)) if hole.new else None
+    receiver = _life(hole.new, unit)
     learns_ms = receiver.heartbeat_interval_ms if receiver is not None else None
     if learns_ms is not None and wanted_ms <= learns_ms + SETTLED_MS:
         return Cause.HEARTBEAT_INTERVAL
     return Cause.WORKER_STOPPED if old.ended is Ended.CLOSED else Cause.REVOKED
 
 
-def _is_sure(hole: _Hole, cause: Cause, wanted_ms: int, lives: Lives, dark: tuple[int, int]) -> bool:
-    old, new = hole.old, hole.new
+def _is_sure(hole: _Hole, cause: Cause, wanted_ms: int, unit: _Unit, dark: tuple[int, int]) -> bool:
     until_ms, from_ms = dark
     if hole.start_ms < until_ms or hole.end_ms > from_ms:
         return False
-    if (old is not None and (old.doubtful or old.ended in UNTOLD)) or (new is not None and new.doubtful):
+    if hole.begin.doubtful or hole.begin.ended in UNTOLD or (hole.new is not None and hole.new.doubtful):
         return False
     if cause is Cause.NEW_WORK:
-        life = lives.get((new.member, new.life)) if new is not None else None
+        life = _life(hole.new, unit)
         timeout_ms = life.max_poll_interval_ms if life is not None else None
-        return new is None or wanted_ms > (timeout_ms or REBALANCE_TIMEOUT_MS)
+        return hole.new is None or wanted_ms > (timeout_ms or REBALANCE_TIMEOUT_MS)
     # A leader revokes in favour of somebody: who gets back what it gave up got it from a worker without a log.
-    return not (cause is Cause.REVOKED and old is not None and (new is None or new.member == old.member))
+    return cause is not Cause.REVOKED or (hole.new is not None and hole.new.member != hole.begin.member)
+
+
+def _life(interval: Interval | None, unit: _Unit) -> Life | None:
+    return unit.lives.get((interval.member, interval.life)) if interval is not None else None
 
 
 # -- words --------------------------------------------------------------------------------------------------
@@ -173,19 +177,19 @@ def _is_sure(hole: _Hole, cause: Cause, wanted_ms: int, lives: Lives, dark: tupl
 
 _HAPPENED = {
     Cause.KILLED: "the log of {old} ends there without a close (killed, or its log is missing)",
-    Cause.FATAL_ERROR: "it failed on {old}",
+    Cause.FATAL_ERROR: "failed on {old}",
     Cause.COORDINATOR_LOST: "{old} could not reach the group's coordinator and stopped its work",
     Cause.WORKER_FROZEN: "{old} stood still",
     Cause.WORKER_STOPPED: "{old} was stopped, and no delay was set that would await its return",
-    Cause.NEW_WORK: "it had just been configured",
-    Cause.HEARTBEAT_INTERVAL: "{old} gave it up, and workers learn of the next round with their heartbeats",
-    Cause.REVOKED: "{old} had to give it up, and the next worker took long",
+    Cause.NEW_WORK: "new work, called for by the config topic and not started yet",
+    Cause.HEARTBEAT_INTERVAL: "{old} let go, and workers learn of the next round with their heartbeats",
+    Cause.REVOKED: "{old} had to let go, and the next worker took long",
 }
 _LEFT = {
     Ended.CLOSED: "{old} was stopped",
     Ended.RESTARTED: "{old} died without a word",
     Ended.LOG_ENDED: "{old} died without a word",
-    Ended.REVOKED: "{old} gave it up",
+    Ended.REVOKED: "{old} had to let go",
 }
 """How a worker came to be away for which the group then waits."""
 
@@ -193,29 +197,31 @@ _LEFT = {
 def _why(hole: _Hole, cause: Cause, waited_ms: int) -> str:
     old = hole.old.member if hole.old else ""
     if hole.old is None and cause is Cause.FATAL_ERROR:
-        return "its connector failed to start"
+        return "the connector failed to start"
     if cause is Cause.SCHEDULED_DELAY and hole.old is not None:
-        left = _LEFT.get(hole.old.ended, "{old} lost it").format(old=old)
+        left = _LEFT.get(hole.old.ended, "{old} let go").format(old=old)
         return f"{left}, and its work waited {seconds(waited_ms)} for a scheduled delay"
-    why = _HAPPENED.get(cause, "{old} let it go").format(old=old)
-    return f"{why}; {seconds(waited_ms)} of it a scheduled delay ran" if waited_ms else why
+    why = _HAPPENED.get(cause, "{old} let go").format(old=old)
+    return f"{why}; a scheduled delay ran for {seconds(waited_ms)} of it" if waited_ms else why
 
 
 def ran_nowhere(gap: Gap, what: str, lasted: str) -> str:
     """The sentence for work that was missing."""
     about = "about " if gap.cause is Cause.KILLED else ""
-    then = f"then {gap.new} ran it" if gap.new else "no worker has run it since"
+    then = f"then {gap.new} took over" if gap.new else "no worker has taken over"
+    if gap.new and gap.new == gap.old:
+        then = f"then {gap.new} went on"
     return f"{what} ran nowhere for {about}{lasted}: {gap.why}; {then}"
 
 
 _STILL_RAN = {
-    Cause.SLOW_CALLBACK: "{old} could not stop it within task.shutdown.graceful.timeout.ms",
-    Cause.WORKER_FROZEN: "{old} had stood still until its session was over, and then went on with it",
-    Cause.DOWNGRADED: "the group went back to the eager protocol, and {old} was not told to stop it",
+    Cause.SLOW_CALLBACK: "{old} was told to stop and could not within task.shutdown.graceful.timeout.ms",
+    Cause.WORKER_FROZEN: "{old} had stood still until its session was over, and then went on",
+    Cause.DOWNGRADED: "the group went back to the eager protocol, which does not tell {old} to stop",
 }
 
 
 def ran_twice(overlap: Overlap, what: str, lasted: str) -> str:
     """The sentence for work that ran on two workers."""
-    why = _STILL_RAN.get(overlap.cause, "{old} had not stopped it").format(old=overlap.old)
+    why = _STILL_RAN.get(overlap.cause, "{old} had not stopped").format(old=overlap.old)
     return f"{what} ran on {overlap.old} and {overlap.new} at once for {lasted}: {why}"

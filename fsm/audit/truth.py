@@ -43,6 +43,8 @@ class Verdict(NamedTuple):
     """Stem of the member's log file; empty where the verdict is about several."""
     counts: bool
     """False where it may be found or not."""
+    hidden: str = ""
+    """Why logs of this kind cannot show it; empty where they can."""
 
     def __str__(self) -> str:
         what = names(self.partitions) if self.partitions else ""
@@ -93,6 +95,8 @@ class Report:
     misses: list[str] = field(default_factory=list)
     false_alarms: list[str] = field(default_factory=list)
     """Findings without a verdict, and any finding above info where nothing was wrong."""
+    hidden: Counter[tuple[str, FindingKind, str]] = field(default_factory=Counter)
+    """Verdicts that such logs cannot show, with the reason: they may be found or not."""
     others: Counter[tuple[str, FindingKind]] = field(default_factory=Counter)
     """Findings of kinds that have no verdicts."""
 
@@ -155,8 +159,8 @@ def _verdicts(scenario: Mapping[str, Any], t0: float) -> Iterator[Verdict]:
 
 
 def _of_connect(scenario: Mapping[str, Any], t0: float) -> Iterator[Verdict]:
-    for kind, start_s, end_s, unit, counts in connect_truth.said(scenario):
-        yield Verdict(kind, t0 + start_s * 1000, t0 + end_s * 1000, frozenset({unit}), "", counts)
+    for kind, start_s, end_s, unit, counts, hidden in connect_truth.said(scenario):
+        yield Verdict(kind, t0 + start_s * 1000, t0 + end_s * 1000, frozenset({unit}), "", counts, hidden)
     if "herder_died" in scenario.get("log_event_counts", {}):
         yield Verdict(FindingKind.MEMBER_OUT_FOR_GOOD, t0, math.inf, frozenset(), "", False)
 
@@ -210,7 +214,9 @@ def _compare_kind(report: Report, case: Case, kind: FindingKind) -> None:
     right = [v for v in case.verdicts if v.kind is kind]
     score = report.scores.setdefault((case.label, kind), Score())
     for verdict in right:
-        if verdict.counts:
+        if verdict.hidden:
+            report.hidden[case.label, kind, verdict.hidden] += verdict.counts
+        elif verdict.counts:
             met = any(meets(f, verdict, case.by_file) for f in found)
             score.verdicts += 1
             score.found += met
@@ -220,7 +226,7 @@ def _compare_kind(report: Report, case: Case, kind: FindingKind) -> None:
         backing = [v for v in right if meets(one, v, case.by_file)]
         if case.quiet and one.severity is not Severity.INFO:
             report.false_alarms.append(_line(case, kind, one.start_ms, one.end_ms, one.summary))
-        if backing and not any(v.counts for v in backing):
+        if backing and not any(v.counts and not v.hidden for v in backing):
             continue
         score.findings += 1
         score.right += bool(backing)
@@ -253,6 +259,8 @@ def table(report: Report) -> str:
             lines.append(f"{label:<20} {kind:<24} {s.verdicts:>8} {s.found:>6} {recall} {s.findings:>8} {precision}")
     lines += _section("missed", report.misses)
     lines += _section("false alarms", report.false_alarms)
+    hidden = [f"{label} {kind}: {n}, {why}" for (label, kind, why), n in sorted(report.hidden.items()) if n]
+    lines += _section("not visible", hidden)
     lines += _section("no verdicts", [f"{label} {kind}: {n}" for (label, kind), n in sorted(report.others.items())])
     return "\n".join(lines) + "\n"
 
