@@ -1,4 +1,4 @@
-"""`fsm draw`: diagrams of tables, and whether those in a folder are current."""
+"""`fsm draw`: diagrams of tables, timelines of Connect clusters, and whether those in a folder are current."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ EXAMPLES = """examples:
   fsm draw consumer-member -o out --format svg,png  one table
   fsm draw ./mine.yaml -o out --format mermaid      a table of your own; needs neither dot nor graphviz
   fsm draw --check -o diagrams                      what is stale, missing or surplus there; writes nothing
+  fsm draw --timeline W1.log W2.log W3.log -o out   logs of Connect workers: connect-GROUP.svg for each group
 
 svg and png need the program dot (Graphviz). --check does not: an SVG names the DOT it was drawn from.
 
@@ -30,6 +31,9 @@ def add(commands: Any) -> None:
     """Registers the command."""
     command = add_command(commands, "draw", "draw diagrams of the state tables", EXAMPLES, run)
     command.add_argument("names", nargs="*", metavar="NAME", help="tables, or files that hold one; all by default")
+    command.add_argument(
+        "--timeline", nargs="+", metavar="LOG", type=Path, help="draw who was there, what ran and what waited instead"
+    )
     command.add_argument("-o", dest="folder", metavar="DIR", type=Path, required=True, help="where the files go")
     forms = ",".join(SHIPPED)
     command.add_argument(
@@ -41,6 +45,8 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Draws, or compares; gives 1 where a difference was found."""
+    if args.timeline:
+        return _timelines(args)
     tables = _tables(args.names)
     return _check(tables, args) if args.check else _draw(tables, args)
 
@@ -75,6 +81,35 @@ def _draw(tables: tuple[Table, ...], args: argparse.Namespace) -> int:
     return 0
 
 
+def _timelines(args: argparse.Namespace) -> int:
+    from fsm.audit.connect_picture import of_files
+    from fsm.connect.picture import svg
+
+    if args.names or args.check:
+        raise InputError("--timeline draws logs alone", "draw", "leave out --check and the names of tables")
+    try:
+        found = of_files(args.timeline)
+    except OSError as problem:
+        raise InputError(f"cannot be read: {problem.strerror}", str(problem.filename), "give files of logs") from None
+    if not found:
+        raise InputError(
+            "no line of a Connect worker", str(args.timeline[0]), "give the logs of all workers of a group"
+        )
+    files = {args.folder / f"connect-{_file_name(group)}.svg": svg(picture, group) for group, picture in found.items()}
+    for file, content in files.items():
+        write(file, content.encode())
+    if args.json:
+        _print_json({"files": list(map(str, files))})
+    else:
+        out("".join(f"{file}\n" for file in files))
+    return 0
+
+
+def _file_name(group: str) -> str:
+    """A group may be called anything; a file may not."""
+    return "".join(c if c.isalnum() or c in "-_." else "_" for c in group.removeprefix("connect-"))
+
+
 def _check(tables: tuple[Table, ...], args: argparse.Namespace) -> int:
     from fsm.render.diagrams import differences
 
@@ -94,10 +129,13 @@ def _pictures(args: argparse.Namespace) -> tuple[dict[str, bytes], tuple[str, ..
     """Files and names of what is drawn beside tables, where all of them are."""
     if args.names:
         return {}, ()
-    from fsm.scenario.pictures import PICTURES, shipped_pictures
+    from fsm.audit import connect_picture
+    from fsm.scenario import pictures
 
     suffixes = {f".{FORMS[form]}" for form in args.format}
-    return {file: content for file, content in shipped_pictures() if Path(file).suffix in suffixes}, PICTURES
+    drawn = (*pictures.shipped_pictures(), *connect_picture.shipped_pictures())
+    further = {file: content for file, content in drawn if Path(file).suffix in suffixes}
+    return further, (*pictures.PICTURES, *connect_picture.PICTURES)
 
 
 def _print_json(document: object) -> None:

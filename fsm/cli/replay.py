@@ -21,8 +21,9 @@ EXAMPLES = """examples:
   fsm replay talk.yaml --picture talk.svg          who told whom what, as a sequence diagram (.svg or .mmd)
 
 What a file holds (a conversation with a member, requests to a coordinator, the trace of a migration, rounds of
-Connect) shows in its content; --kinds says how each is written, `fsm dialects` what it can be run under. With
---against nothing is compared with the file: what the first dialect does is what is expected of the second.
+Connect, a whole Connect cluster) shows in its content; --kinds says how each is written, `fsm dialects` what it can be
+run under. With --against nothing is compared with the file: what the first dialect does is what is expected of the
+second. The picture of a cluster is a timeline (.svg): who was there, what ran where, what waited for a delay.
 
 exit status: 0 as expected; 1 a difference; 2 where a file cannot be used or a dialect is unknown"""
 

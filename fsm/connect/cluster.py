@@ -22,7 +22,7 @@ from fsm.connect.config import ConnectConfig, version_of
 from fsm.connect.inputs import RestartRequested, Start, Stop
 from fsm.connect.invariants import broken_at_rest
 from fsm.connect.leader import ConfigSnapshot
-from fsm.connect.process import Latencies, Process, Ran, SeenRound, Step
+from fsm.connect.process import Latencies, Process, Ran, SeenRound, Stayed, Step
 from fsm.connect.protocol import Assignment
 from fsm.connect.state import new_worker
 from fsm.connect.units import Unit, Units
@@ -63,6 +63,7 @@ class Cluster:
             worker = replace(worker, held=held, running=holding)
         self._started += 1
         process = Process(name, self._started, worker)
+        self._wiring.observer.came(process, self.now_ms)
         for unit in holding:
             self._wiring.observer.started(process, unit, self.now_ms)
         self.processes[name] = process
@@ -212,6 +213,11 @@ class Cluster:
         return self._wiring.observer.ran
 
     @property
+    def stays(self) -> list[Stayed]:
+        """Every process, from its start to its end."""
+        return self._wiring.observer.stays
+
+    @property
     def broken(self) -> list[tuple[int, str]]:
         """Invariants that did not hold, and when."""
         return self._wiring.observer.broken
@@ -260,4 +266,5 @@ class Cluster:
 
     def _end(self, process: Process) -> None:
         self._wiring.stop_everything(process)
+        self._wiring.observer.went(process, self.now_ms)
         process.alive = False

@@ -26,7 +26,8 @@ class Rule(Enum):
     TASKS_PLACED_FIRST = "tasks are placed before connectors, each on the worker with the fewest units, ties by id"
     """Shipped: connectors first, dealt in the order of the workers' initial counts of that kind."""
     EAGER_STEP_STOPS = "a step from a cooperative to an eager round stops what the worker does not hold any more"
-    """Shipped: it goes on running beside the worker that got it (KAFKA-13816)."""
+    """Shipped: it goes on running beside the worker that got it (KAFKA-13816). With the rule it may still run on both
+    until the last worker has synced: nobody waits for the others' stops in an eager round."""
 
 
 @dataclass(frozen=True, slots=True)

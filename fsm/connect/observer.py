@@ -12,7 +12,7 @@ from fsm.connect.assignor import Round, assign
 from fsm.connect.config import version_of
 from fsm.connect.inputs import Taken
 from fsm.connect.invariants import Computation, Group, broken_at_once, broken_in_round
-from fsm.connect.process import Process, Ran, SeenRound, Step
+from fsm.connect.process import Process, Ran, SeenRound, Stayed, Step
 from fsm.connect.protocol import decode_assignment, decode_metadata
 from fsm.connect.state import Worker
 from fsm.connect.units import Unit, Units
@@ -26,11 +26,23 @@ class Observer:
         self.rounds: list[SeenRound] = []
         self.steps: list[Step] = []
         self.ran: list[Ran] = []
+        self.stays: list[Stayed] = []
         self.broken: list[tuple[int, str]] = []
         """Invariants that did not hold, and when."""
         self.moved = False
         """Whether what runs where may have changed since it was last judged."""
         self._names: dict[str, str] = {}
+
+    def came(self, process: Process, now_ms: int) -> None:
+        """A process was started."""
+        self.stays.append(Stayed(process.name, now_ms, None))
+
+    def went(self, process: Process, now_ms: int) -> None:
+        """It has ended."""
+        self.stays = [
+            stay._replace(end_ms=now_ms) if (stay.worker, stay.end_ms) == (process.name, None) else stay
+            for stay in self.stays
+        ]
 
     def took(self, process: Process, taken: Taken, now_ms: int) -> None:
         """A worker took a row of its table."""

@@ -56,7 +56,7 @@ def decide(run: Run, event: Event) -> None:
     source = run.worker.state
     cell = CELLS[source, event]
     run.effects.append(Taken(source, event, cast("State", cell.target)))
-    if cell.path:
+    if cell.path and run.worker.timer_ms:
         run.set(timer_ms=0)  # it belongs to the state; what follows sets it anew
     for step in cell.steps:
         if isinstance(step, State):

@@ -61,6 +61,15 @@ class Ran(NamedTuple):
     """None while it runs."""
 
 
+class Stayed(NamedTuple):
+    """A process that was there."""
+
+    worker: str
+    start_ms: int
+    end_ms: int | None
+    """None while it lives."""
+
+
 class Step(NamedTuple):
     """A row of the worker's table that was taken."""
 

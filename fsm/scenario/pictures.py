@@ -1,4 +1,4 @@
-"""Runs as sequence diagrams: both threads of a consumer, the queues between them, members, the coordinator.
+"""Runs as pictures: sequence diagrams of consumers and coordinators, timelines of Connect clusters.
 
 `PICTURES` come with the package: each is a scenario beside this module, drawn again and compared by `fsm draw`.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
 from fsm.errors import InputError
 from fsm.nodes import yaml_node
@@ -15,22 +16,36 @@ from fsm.scenario.record import APPLICATION, APPLICATION_QUEUE, BACKGROUND, BACK
 from fsm.scenario.replay import ROLE, replayed
 from fsm.scenario.steps import Replay
 
+if TYPE_CHECKING:
+    from fsm.connect.picture import Picture
+
 LANES = (APPLICATION, APPLICATION_QUEUE, BACKGROUND, BACKGROUND_QUEUE, COORDINATOR)
 QUEUES = frozenset((APPLICATION_QUEUE, BACKGROUND_QUEUE))
 FORMS = {".svg": svg, ".mmd": mermaid}
 """Suffix -> how it is drawn."""
-PICTURES = ("reconciliation-threads",)
+PICTURES = ("reconciliation-threads", "connect-bounced-worker")
 """Scenarios of this package whose pictures come with it."""
 
 
 def picture(replay: Replay, suffix: str, *, noted: bool = False) -> str:
     """The run as a diagram in the form of the suffix; with `noted`, those steps of it that have a note.
 
-    Raises `InputError` for an unknown suffix, and for a run in which nobody told anybody anything.
+    A cluster is drawn as a timeline. Raises `InputError` for a suffix that is unknown or has no such picture, and for
+    a run in which nobody told anybody anything.
     """
+    if replay.timeline is not None:
+        return _timeline(replay.timeline, replay.title, suffix)
     if suffix not in FORMS:
         raise InputError(f"no form of picture {suffix!r}", remedy="name it FILE.svg or FILE.mmd")
     return FORMS[suffix](diagram(replay, noted=noted))
+
+
+def _timeline(timeline: Picture, title: str, suffix: str) -> str:
+    if suffix != ".svg":
+        raise InputError(f"no timeline as {suffix!r}", remedy="name it FILE.svg")
+    from fsm.connect.picture import svg as drawn  # noqa: PLC0415
+
+    return drawn(timeline, title)
 
 
 def diagram(replay: Replay, *, noted: bool = False) -> Diagram:
@@ -50,5 +65,5 @@ def shipped_pictures() -> Iterator[tuple[str, bytes]]:
     for name in PICTURES:
         text = (files(__package__) / f"{name}.yaml").read_text(encoding="utf-8")
         (run,) = replayed(yaml_node(text, f"{name}.yaml", ROLE), f"{name}.yaml")
-        for suffix in FORMS:
+        for suffix in FORMS if run.timeline is None else (".svg",):
             yield f"{name}{suffix}", picture(run, suffix, noted=True).encode()

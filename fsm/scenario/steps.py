@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fsm.render.sequence import Arrow
+
+if TYPE_CHECKING:
+    from fsm.connect.picture import Picture
 
 NOTHING = "none"
 """How a value is written that is not there."""
@@ -67,6 +70,8 @@ class Replay:
     title: str
     dialect: str
     steps: tuple[Step, ...]
+    timeline: Picture | None = None
+    """Of a cluster: who was there and what ran when."""
 
     @property
     def expectations(self) -> int:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import tarfile
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+import pytest
 from connect_scene import A1, B
 
-from fsm.audit.connect_picture import of_logs
-from fsm.audit.local import Options, audit_files, read_files
+from fsm.audit.connect_picture import of_files, shipped_pictures
+from fsm.cli import main
 from fsm.connect.cluster import Cluster
 from fsm.connect.config import ConnectConfig
-from fsm.connect.picture import Delay, Picture, delays, of_cluster, svg
+from fsm.connect.picture import Bar, Delay, Mark, Picture, Stay, delays, of_cluster, svg
+from fsm.connect.units import Unit
 
 ARCHIVE = Path(__file__).parent / "recordings.tar.xz"
 
@@ -49,7 +53,16 @@ def test_a_simulated_bounce_shows_its_delay_and_what_waited() -> None:
     waited = dark(picture, delay)
     assert len(waited) == 2
     assert {bar.worker for bar in picture.bars if bar.unit in waited} == {"W2"}
-    assert [mark.text.split(",")[0] for mark in picture.marks] == ["round 6", "round 7", "round 8"]
+    assert [mark.text for mark in picture.marks if mark.at_ms >= picture.start_ms] == [
+        "generation 6: W1 leads, delay 60 s",
+        "generation 7: W1 leads, delay 30 s",
+        "generation 8: W1 leads",
+    ]
+    assert [stay.end_ms - stay.start_ms for stay in picture.stays if stay.worker == "W2"] == [39_900, 60_000]
+
+
+def texts(drawn: str) -> list[str]:
+    return ["".join(each.itertext()) for each in ET.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")]  # noqa: S314
 
 
 def test_a_picture_is_well_formed_and_always_the_same() -> None:
@@ -57,25 +70,108 @@ def test_a_picture_is_well_formed_and_always_the_same() -> None:
     drawn = svg(bounced(), "W2 bounces <&>")
     root = ET.fromstring(drawn)  # noqa: S314
     titles = [title.text for title in root.iter("{http://www.w3.org/2000/svg}title")]
-    assert sum("scheduled delay, 60.0 s" in (text or "") for text in titles) == 1
+    assert titles.count("scheduled delay, 60 s") == 1
     assert {f"{unit} on W2" for unit in dark(bounced(), bounced().delays[0])} <= set(titles)
     assert drawn == svg(bounced(), "W2 bounces <&>")
 
 
-def test_a_recorded_bounce_shows_the_same(tmp_path: Path) -> None:
-    """W2 of a real cluster leaves; its connector and its task wait for 6 s."""
+def test_a_picture_says_what_it_shows() -> None:
+    """Title, legend, rounds with generation, leader and delay, rows of workers and units, the axis in seconds."""
+    said = texts(svg(bounced(), "W2 bounces <&>"))
+    assert said[0] == "W2 bounces <&>"
+    assert {"W1", "W2", "W3", "scheduled delay: lost work waits", "leads from here on", "scheduled delay, 60 s"} <= set(
+        said
+    )
+    assert {"generation 6: W1 leads, delay 60 s", "A", "A-0", "A-1", "B", "B-0", "20 s", "80 s"} <= set(said)
+    assert "generation 5: W1 leads" not in said
+
+
+def test_flags_of_rounds_at_one_time_stand_below_each_other() -> None:
+    """Four rounds within 30 ms of ten seconds: four flags, one below the other; the last ones hang to the left."""
+    marks = tuple(Mark(9_900 + 10 * n, n, "W1", 0) for n in range(4))
+    picture = Picture(0, 10_000, (Bar(Unit("A"), "W1", 0, 10_000),), (), marks, (Stay("W1", 0, 10_000),))
+    root = ET.fromstring(svg(picture, "x"))  # noqa: S314
+    flags = [e for e in root.iter("{http://www.w3.org/2000/svg}text") if "generation" in "".join(e.itertext())]
+    assert len({flag.get("y") for flag in flags}) == 4
+    assert all(float(flag.get("x", "0")) < 1_000 for flag in flags)
+
+
+def test_a_long_quiet_picture_is_drawn_short_where_nothing_happens() -> None:
+    """Two units an hour apart: the hour is a narrow stretch that says how long it is."""
+    bars = (Bar(Unit("A"), "W1", 0, 5_000), Bar(Unit("B"), "W2", 3_600_000, 3_605_000))
+    said = texts(svg(Picture(0, 3_605_000, bars), "x"))
+    assert [text for text in said if text.startswith("…")] == ["… 3591 s …"]
+
+
+def test_a_close_up_shows_what_is_around_the_delays() -> None:
+    """Ten seconds before and after; a picture without any delay stays whole."""
+    picture = bounced()
+    near = picture.close_up(10_000)
+    assert (near.start_ms, near.end_ms) == (picture.delays[0].start_ms - 10_000, picture.delays[0].end_ms + 10_000)
+    quiet = picture._replace(delays=())
+    assert quiet.close_up(10_000) == quiet
+
+
+def extracted(tmp_path: Path, scenario: str) -> Path:
     with tarfile.open(ARCHIVE) as archive:
-        wanted = [m for m in archive.getmembers() if m.name.startswith("s02_leave/")]
+        wanted = [m for m in archive.getmembers() if m.name.startswith(f"{scenario}/")]
         archive.extractall(tmp_path, wanted, filter="data")
-    logs = sorted((tmp_path / "s02_leave").glob("W*.log"))
-    rows = audit_files(logs).rows["connect-s02_leave"]
-    picture = of_logs(rows.intervals, read_files(logs, Options()).seen)
+    return tmp_path / scenario
+
+
+def recorded(tmp_path: Path, scenario: str) -> Picture:
+    (picture,) = of_files(sorted(extracted(tmp_path, scenario).glob("W*.log"))).values()
+    return picture
+
+
+def test_a_recorded_departure_shows_the_same(tmp_path: Path) -> None:
+    """W2 of a real cluster leaves; its connector and its task wait for 6 s. Its own consumers are no workers."""
+    picture = recorded(tmp_path, "s02_leave")
     (delay,) = picture.delays
     assert 6_000 <= delay.end_ms - delay.start_ms <= 8_000
     assert dark(picture, delay) == {A1, B}
+    assert len(picture.workers) == 3
     assert ET.fromstring(svg(picture, "s02_leave")).tag.endswith("svg")  # noqa: S314
 
 
+def test_a_recorded_leader_that_bounces_hands_over_its_mark(tmp_path: Path) -> None:
+    """Scenario 5 recorded: who leads changes once, and the new leader forgets the delay."""
+    marks = recorded(tmp_path, "s05_leader_bounces").marks
+    changes = [(a, b) for a, b in pairwise(marks) if a.leader != b.leader]
+    assert len(changes) == 1
+    assert (changes[0][0].delay_ms > 0, changes[0][1].delay_ms) == (True, 0)
+
+
+def test_the_recorded_bounce_that_comes_with_the_package() -> None:
+    """Three workers by their addresses, one delay of 9 s, and the generations that began, went on with and ended it."""
+    ((name, content),) = shipped_pictures()
+    said = texts(content.decode())
+    assert name == "connect-bounced-worker-recorded.svg"
+    assert {"127.0.0.1:38083", "127.0.0.1:38084", "127.0.0.1:38085", "scheduled delay, 9 s"} <= set(said)
+    assert [text for text in said if text.startswith("generation")] == [
+        "generation 8: 127.0.0.1:38083 leads, delay 9 s",
+        "generation 9: 127.0.0.1:38083 leads, delay 5.9 s",
+        "generation 10: 127.0.0.1:38083 leads",
+    ]
+
+
+def test_a_command_draws_the_logs_of_a_group(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`fsm draw --timeline`: a file for each group, named after it; what holds no worker's line is refused."""
+    logs = [str(log) for log in sorted(extracted(tmp_path, "s02_leave").glob("W*.log"))]
+    assert main(["draw", "--timeline", *logs, "-o", str(tmp_path / "out"), "--json"]) == 0
+    target = tmp_path / "out" / "connect-s02_leave.svg"
+    assert json.loads(capsys.readouterr().out) == {"files": [str(target)]}
+    assert "scheduled delay" in target.read_text()
+    (tmp_path / "other.log").write_text("nothing\n")
+    for arguments, error in (
+        (["--timeline", str(tmp_path / "other.log")], "other.log: no line of a Connect worker; give the logs"),
+        (["--timeline", str(tmp_path / "gone.log")], "gone.log: cannot be read: No such file or directory; give"),
+        (["connect-worker", "--timeline", *logs], "draw: --timeline draws logs alone; leave out --check and"),
+    ):
+        assert main(["draw", *arguments, "-o", str(tmp_path)]) == 2
+        assert error in capsys.readouterr().err
+
+
 def test_delays_of_rounds() -> None:
-    """A delay lasts from the first round that announces it to the first that does not; one that never ends is none."""
-    assert delays([(0, 0), (10, 60), (30, 40), (70, 0), (80, 5)]) == (Delay(10, 70),)
+    """A delay lasts from the first round that announces it to the first that does not; the last one may not be over."""
+    assert delays([(0, 0), (10, 60), (30, 40), (70, 0), (80, 5)], end_ms=90) == (Delay(10, 70), Delay(80, 90))

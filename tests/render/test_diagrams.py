@@ -6,15 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from fsm.audit import connect_picture
 from fsm.errors import InputError
 from fsm.render import SHIPPED
 from fsm.render.diagrams import Difference, differences, drawings
-from fsm.scenario.pictures import PICTURES, shipped_pictures
+from fsm.scenario import pictures
 from fsm.table import Table
 from fsm.tables import ALL
 
 TEXTS = ("dot", "mermaid", "plantuml", "markdown")
 FOLDER = Path(__file__).parents[2] / "diagrams"
+PICTURES = (*pictures.PICTURES, *connect_picture.PICTURES)
 
 
 def fill(folder: Path, table: Table) -> None:
@@ -24,7 +26,7 @@ def fill(folder: Path, table: Table) -> None:
 
 def test_the_projects_diagrams_are_current() -> None:
     """Tables and pictures are drawn as they are now, and nothing else lies in `diagrams/`; if not: make diagrams."""
-    further = dict(shipped_pictures())
+    further = dict((*pictures.shipped_pictures(), *connect_picture.shipped_pictures()))
     assert differences(FOLDER, ALL, SHIPPED, whole=True, further=further, pictures=PICTURES) == []
     broken = {**further, "reconciliation-threads.svg": b"", "other.mmd": b""}
     assert differences(FOLDER, ALL, SHIPPED, whole=True, further=broken, pictures=PICTURES) == [

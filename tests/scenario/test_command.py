@@ -150,6 +150,7 @@ def test_kinds_say_how_they_are_written(capsys: pytest.CaptureFixture[str]) -> N
     assert headings == [
         "== Connect rounds ==",
         "== Connect cases ==",
+        "== Connect cluster ==",
         "== conversation ==",
         "== migration trace ==",
         "== requests ==",

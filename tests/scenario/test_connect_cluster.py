@@ -1,0 +1,207 @@
+"""Whole Connect clusters from YAML: stimuli in, rounds and what really runs out, under both profiles."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from fsm.cli import main
+from fsm.errors import InputError
+from fsm.nodes import yaml_node
+from fsm.scenario.replay import replay, replayed
+from fsm.scenario.steps import Replay
+
+FILE = Path(__file__).parents[1] / "scenarios" / "connect_cluster.yaml"
+SHIPPED = str(files("fsm.scenario") / "connect-bounced-worker.yaml")
+BEGIN = """\
+cluster: a story
+connectors: {A: 2, B: 1}
+workers: {W1: [A, A-0], W2: [A-1, B], W3: [B-0]}
+"""
+
+
+def run(steps: str, dialect: str | None = None, begin: str = BEGIN) -> Replay:
+    """The only run of a scenario."""
+    (found,) = replayed(yaml_node(f"{begin}steps:\n{steps}", "s.yaml", "scenario"), "s.yaml", dialect)
+    return found
+
+
+def rounds(found: Replay, field: str) -> list[str]:
+    """A field of all rounds of a run."""
+    return [
+        v for step in found.steps for n, v in step.seen.items() if n.startswith("round ") and n.endswith(f" {field}")
+    ]
+
+
+@pytest.mark.parametrize("file", [FILE, Path(SHIPPED)], ids=lambda path: path.stem)
+def test_everything_that_is_expected_comes_about(file: Path) -> None:
+    """Both files, all expectations: joins, crashes, delays, stops, scaling, an outage, a step down to eager."""
+    (found,) = replay(file)
+    assert found.differences() == ()
+    assert found.expectations > 20
+
+
+def test_a_bounce_goes_the_same_way_under_both_profiles() -> None:
+    """The document's third scenario is what Kafka does: not one field of one step differs."""
+    (ours,), (theirs,) = replay(Path(SHIPPED), "document"), replay(Path(SHIPPED), "shipped")
+    assert (ours.dialect, theirs.dialect) == ("document", "shipped")
+    assert ours.parts_from(theirs) == ()
+
+
+LEADER_BOUNCES = """\
+- bounce: {worker: W2, away_ms: 50000}
+- wait: 100000
+- bounce: {worker: W1, away_ms: 50000}
+- wait: 60000
+- settle
+"""
+
+
+def test_a_bounced_leader_shows_where_the_profiles_part() -> None:
+    """Scenario 5: in the document the delay outlives the leader, as shipped the new one forgets it."""
+    ours, theirs = run(LEADER_BOUNCES, "document"), run(LEADER_BOUNCES, "shipped")
+    assert [delay != "0" for delay in rounds(ours, "delay_ms")] == [True, True, True, True, False]
+    assert [delay != "0" for delay in rounds(theirs, "delay_ms")] == [True, True, False, False, False]
+    first = ours.parts_from(theirs)[0]
+    assert (first.step, first.title) == (4, "100000 ms  wait 60000")
+
+
+def test_a_step_prints_rounds_and_what_moves_by_the_clock() -> None:
+    """As the document prints rounds, with the instants of rounds, stops and starts."""
+    found = run("- stop: W2\n- wait: 4000\n")
+    assert [step.lines for step in found.steps] == [
+        ("     0 ms  W2 stops A-1, B",),
+        (
+            "  2009 ms  generation 2: W1 leads, version 2",
+            "           W1(delay: 300000, assigned: [A, A-0], revoked: [])",
+            "           W3(delay: 300000, assigned: [B-0], revoked: [])",
+        ),
+    ]
+
+
+def test_what_differs_is_said_with_its_line() -> None:
+    """A wrong delay, a wrong holding, a round too few: each is a difference of its own, where it stands."""
+    found = run(
+        "- stop: W2\n"
+        "- wait: 4000\n"
+        "  expect:\n"
+        "    rounds: [{leader: W1, delay_ms: 1}, {leader: W1}]\n"
+        "    W3: {runs: [B]}\n"
+    )
+    assert [(d.where, d.field, d.expected, d.got) for d in found.differences()] == [
+        ("s.yaml:8", "rounds", "2", "1"),
+        ("s.yaml:8", "round 1 delay_ms", "1", "300000"),
+        ("s.yaml:8", "round 2 leader", "W1", "none"),
+        ("s.yaml:9", "W3 runs", "[B]", "[B-0]"),
+    ]
+
+
+def twice(found: Replay) -> set[str]:
+    """Units that run on two workers at the end."""
+    running = [v.strip("[]").split(", ") for n, v in found.steps[-1].seen.items() if n.endswith(" runs")]
+    units = [unit for each in running for unit in each]
+    return {unit for unit in units if units.count(unit) > 1}
+
+
+def test_an_invariant_that_breaks_is_a_difference_unless_it_is_expected() -> None:
+    """KAFKA-13816: a step down to eager doubles units for good as shipped. The document's profile stops them, each
+    worker at its own sync; until the last one has synced another may have started them."""
+    down = "- start: {worker: W4, protocol: eager}\n- settle\n"
+    begin = BEGIN.replace("cluster", "config: {connect_protocol: compatible}\ncluster")
+    shipped = run(down, "shipped", begin)
+    (broken,) = shipped.differences()
+    assert (broken.field, broken.expected) == ("broken", "[]")
+    assert "W6 A-1 runs on two workers" in broken.got
+    assert "A-1" in twice(shipped)
+    assert twice(run(down, "document", begin)) == set()
+
+
+def test_a_worker_that_cannot_stop_in_time_or_hears_nothing_is_led_too() -> None:
+    """Freeze, thaw, cut and heal: a frozen worker goes on running what others got, until it is back."""
+    begin = f"config: {{scheduled_rebalance_max_delay_ms: 2000}}\n{BEGIN}"
+    found = run(
+        "- freeze: W2\n- wait: 30000\n- thaw: W2\n- settle\n- cut: W3\n- wait: 5000\n- heal: W3\n- settle\n",
+        begin=begin,
+    )
+    frozen, cut = found.steps[1].seen, found.steps[5].seen
+    held = frozen["W1 holds"].strip("[]").split(", ") + frozen["W3 holds"].strip("[]").split(", ")
+    assert sorted(held) == ["A", "A-0", "A-1", "B", "B-0"]
+    assert frozen["W2 runs"] == "[A-1, B]"
+    assert (cut["W3 state"], cut["W3 runs"]) == ("DISCONNECTED", "[]")
+    assert found.steps[-1].seen["at_rest"] == "[]"
+    assert found.differences() == ()
+
+
+@pytest.mark.parametrize(
+    ("steps", "error"),
+    [
+        ("- stopp: W2\n", "s.yaml:5: unknown stimulus 'stopp'; did you mean stop?"),
+        ("- stop: W9\n", "s.yaml:5: no worker W9 runs; start it first"),
+        ("- start: W1\n", "s.yaml:5: W1 runs; stop it or let it crash first"),
+        ("- start: {worker: W4, protocol: lazy}\n", "s.yaml:5: connect.protocol: cannot be 'lazy'; choose from eager,"),
+        ("- start: {worker: W4, protocol: cooperative}\n", "s.yaml:5: connect.protocol: cooperative was never shipped"),
+        ("- scale: {C: 2}\n", "s.yaml:5: there is no connector C; it has A, B"),
+        ("- create: {C: -1}\n", "s.yaml:5: -1 tasks; 0 to 1000"),
+        ("- delete: C\n", "s.yaml:5: there is no connector C"),
+        ("- wait: -5\n", "s.yaml:5: -5 ms; 0 to 86400000"),
+        ("- wait: soon\n", "s.yaml:5: 'soon' is not a whole number"),
+        ("- broker: away\n", "s.yaml:5: 'away' is neither down nor up"),
+        ("- bounce: W2\n", "s.yaml:5: must be a mapping"),
+        ("- bounce: {worker: W2}\n", "s.yaml:5: the key 'away_ms' is missing"),
+        ("- bounce: {worker: W2, for_ms: 5}\n", "s.yaml:5: unknown key 'for_ms'"),
+        ("- {stop: W1, start: W4}\n", "s.yaml:5: a step does one thing, not 2; one of start, stop, crash"),
+        ("- bounce: {worker: W2, away_ms: 9}\n- start: W2\n- wait: 9\n", "s.yaml:7: W2 runs; stop it or let it"),
+        ("- settle: {most_ms: 0}\n", "s.yaml:5: the cluster does not come to rest; wait instead"),
+        (
+            "- wait: 5\n  expect: {W8: {}}\n",
+            "s.yaml:6: no worker is called 'W8'; it has W1, W2, W3, rounds, configured, at_rest",
+        ),
+        ("- wait: 5\n  expect: {W1: {state: UP, hold: []}}\n", "s.yaml:6: unknown key 'hold'; did you mean holds?"),
+        ("- wait: 5\n  expect: {W1: {state: UP}}\n", "s.yaml:6: 'UP' is no state of a worker; it has DOWN"),
+        ("- wait: 5\n  expect: {rounds: [{W1: {owns: []}}]}\n", "s.yaml:6: unknown key 'owns'"),
+        ("  []\n", "s.yaml:5: 0 steps; 1 to 1000"),
+    ],
+)
+def test_what_cannot_be_led_is_said_with_line_and_remedy(steps: str, error: str) -> None:
+    """Wrong words, stimuli that make no sense now, times that do not go forward."""
+    with pytest.raises(InputError) as raised:
+        run(steps)
+    assert str(raised.value).startswith(error)
+
+
+@pytest.mark.parametrize(
+    ("begin", "error"),
+    [
+        ("cluster: x\nworker: {}\n", "s.yaml:2: unknown key 'worker'; did you mean workers?"),
+        ("cluster: x\nworkers: {W1: [A]}\n", "s.yaml:2: no unit 'A' is configured; it has none"),
+        ("cluster: x\nconnectors: {A: 1}\nworkers: {W1: [A, A]}\n", "s.yaml:3: A is held twice; give it to one worker"),
+        ("cluster: x\nconnectors: {A: 1}\nworkers: {W1: [A]}\n", "s.yaml:3: W1 comes to hold [A, A-0]; balance"),
+        ("cluster: x\nconfig: {session_timeout: 1}\n", "s.yaml:2: unknown key 'session_timeout'; did you mean"),
+        ("cluster: x\nconfig: {heartbeat_interval_ms: 99999}\n", "s.yaml:2: heartbeat.interval.ms: cannot be 99999"),
+        ("cluster: x\nlatencies: {read_ms: 0}\n", "s.yaml:2: everything takes its time; at least 1 ms"),
+        ("cluster: x\ndialect: 4.4\n", "s.yaml:2: no profile '4.4' of Connect; choose from shipped, document"),
+        ("cluster: x\nconnectors: {A: many}\n", "s.yaml:2: 'many' is not a whole number"),
+    ],
+)
+def test_a_cluster_that_cannot_be_is_said_with_line_and_remedy(begin: str, error: str) -> None:
+    """Unknown settings, units nobody configured, units held twice, holdings that no group rests with."""
+    with pytest.raises(InputError) as raised:
+        run("- wait: 1\n", begin=begin)
+    assert str(raised.value).startswith(error)
+
+
+def test_a_cluster_is_drawn_as_a_timeline(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--picture` writes the SVG that comes with the package; as Mermaid there is none."""
+    target = tmp_path / "bounce.svg"
+    assert main(["replay", SHIPPED, "--quiet", "--picture", str(target)]) == 0
+    shipped = Path(__file__).parents[2] / "diagrams" / "connect-bounced-worker.svg"
+    assert target.read_bytes() == shipped.read_bytes()
+    assert main(["replay", SHIPPED, "--quiet", "--picture", str(tmp_path / "bounce.mmd")]) == 2
+    assert "no timeline as '.mmd'; name it FILE.svg" in capsys.readouterr().err
+
+
+def test_the_same_file_tells_the_same_story() -> None:
+    """Two runs of one file are equal in every field and line."""
+    assert replay(FILE) == replay(FILE)
