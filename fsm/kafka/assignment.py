@@ -98,7 +98,8 @@ class TopicNames(Mapping[TopicId, str]):
         wanted = set(topic_ids)
         if self._names.keys() <= wanted:
             return self
-        return TopicNames({i: n for i, n in self._names.items() if i in wanted})
+        left = {i: n for i, n in self._names.items() if i in wanted}
+        return TopicNames(left) if left else NO_NAMES
 
     def named(self, assigned: TopicPartitions) -> Partitions:
         """The partitions by name. Raises `KeyError` for an id that has none."""

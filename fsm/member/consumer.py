@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from fsm.errors import IllegalTransition, LocalProtocolError, RemoteProtocolError
+from fsm.kafka.assignment import partitions
 from fsm.kafka.error_codes import ErrorCode
 from fsm.kafka.events import (
     OUTDATED,
@@ -229,6 +230,7 @@ def assign(d: Draft, asked: AssignmentChangeEvent) -> None:
     """assign(): no event of the membership."""
     if _fits(d, asked):
         d.subscription = subscribed(d.subscription, asked, ())
+        d.ownership = d.ownership.own(partitions(asked.partitions))
         membership.complete_call(d)
 
 

@@ -58,7 +58,7 @@ def leave_epoch(member: Seen) -> int:
 
 def has_someone_to_tell(member: Seen) -> bool:
     """Whether partitions are owned and a listener is registered."""
-    return bool(member.subscription.owned) and member.subscription.listener
+    return bool(member.ownership.owned) and member.subscription.listener
 
 
 RELEASES_OF_A_LIFE = frozenset({Origin.LEAVE, Origin.FENCE, Origin.FATAL, Origin.STALE})
@@ -73,7 +73,7 @@ def may_join(member: Seen) -> bool:
 
 def to_be_removed(member: Seen) -> Partitions:
     """What a release calls back for: everything owned, less what an open revoked callback is about already."""
-    owned = member.subscription.owned
+    owned = member.ownership.owned
     if member.run is None or Choice.REMOVED_ONCE not in member.settings.dialect:
         return owned
     revoking = any(a.origin is Origin.RUN_REVOKED for a in member.awaited)
@@ -129,15 +129,15 @@ def may_send_now(member: Seen, now_ms: int) -> bool:
     """Whether a heartbeat is due whatever the interval says."""
     if member.state is State.LEAVING and not remains(member):
         return True
-    if member.state not in AT_ONCE or member.request.in_flight:
+    if member.state not in AT_ONCE or member.heartbeat_in_flight:
         return False
-    waits = member.request.attempts > 0 and Choice.BACKOFF_WHEN_JOINING in member.settings.dialect
-    return not waits or now_ms >= member.request.ready_ms
+    waits = member.heartbeat_attempts > 0 and Choice.BACKOFF_WHEN_JOINING in member.settings.dialect
+    return not waits or now_ms >= member.heartbeat_ready_ms
 
 
 def interval_over(member: Seen, now_ms: int) -> bool:
     """Whether the interval and the backoff are over, with nothing in flight."""
-    return now_ms >= member.heartbeat_due_ms and member.request.may_send(now_ms)
+    return not member.heartbeat_in_flight and now_ms >= max(member.heartbeat_due_ms, member.heartbeat_ready_ms)
 
 
 def is_overdue(member: Seen, now_ms: int) -> bool:
@@ -180,7 +180,7 @@ def counts(member: Seen, number: int) -> bool:
     if Choice.ANSWERS_NUMBERED not in member.settings.dialect:
         return True
     left = member.state is State.UNSUBSCRIBED and member.leave is None
-    return member.request.in_flight and member.request.number == number and not left
+    return member.heartbeat_in_flight and member.heartbeat_number == number and not left
 
 
 def decide_response(member: Seen, response: ConsumerGroupHeartbeatResponse) -> Event:
@@ -279,7 +279,7 @@ def decide_commit_done(member: Seen, run: Run) -> Event:
     """The event of the end of the commit before a run's changes."""
     if not is_current(member, run):
         return Event.RUN_STEP_STALE
-    to_tell = member.subscription.listener and among(run.revoked, member.subscription.owned)
+    to_tell = member.subscription.listener and among(run.revoked, member.ownership.owned)
     return Event.COMMIT_DONE_REVOKE if to_tell else Event.COMMIT_DONE_ASSIGN
 
 
@@ -294,7 +294,7 @@ def is_done_all_the_same(member: Seen, run: Run, completed: Event) -> bool:
     """Whether a callback that raised has been called, and what it was called for is so."""
     if Choice.RAISED_IS_CALLED not in member.settings.dialect:
         return False
-    return completed is Event.REVOKED_OK or member.subscription.owned == run.full
+    return completed is Event.REVOKED_OK or member.ownership.owned == run.full
 
 
 def decide_stale_done(member: Seen) -> Event:

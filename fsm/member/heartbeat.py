@@ -8,57 +8,80 @@ ConsumerGroupHeartbeat.
 
 from __future__ import annotations
 
-from fsm.kafka.assignment import NONE
+from dataclasses import replace
+
+from fsm.kafka.assignment import NONE, LocalAssignment
+from fsm.kafka.config import ConsumerConfig
 from fsm.kafka.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from fsm.member.dialect import Choice
 from fsm.member.effects import CoordinatorForgotten, Purpose, RebalanceFailed, UnsentRequest
 from fsm.member.membership import complete_leave
-from fsm.member.state import NOTHING_SENT, Draft, Forgets, Seen, Sent
-from fsm.member.subscription import SubscriptionType
-from fsm.member.timers import backoff_ms
+from fsm.member.state import Draft, Forgets, Seen
+from fsm.member.subscription import Subscription, SubscriptionType
+from fsm.member.timers import NUMBERS, backoff_ms
 from fsm.tables.consumer_member import State
 
 
-def contents(member: Seen) -> Sent:
-    """Every field a heartbeat could carry, as it is now."""
-    config, subscription = member.settings.config, member.subscription
-    regex = subscription.regex if subscription.kind is SubscriptionType.AUTO_PATTERN_RE2J else None
-    return Sent(
-        rebalance_timeout_ms=config.max_poll_interval_ms,
-        names=subscription.topics,
-        regex=regex,
-        assignor=config.group_remote_assignor,
-        assignment=NONE if member.state is State.JOINING else member.current,
-    )
+def told(member: Seen) -> LocalAssignment:
+    """The assignment that a heartbeat tells of: one who joins has none."""
+    return NONE if member.state is State.JOINING else member.current
 
 
-def heartbeat(member: Seen) -> tuple[ConsumerGroupHeartbeatRequest, Sent]:
-    """The next heartbeat, and what is remembered as sent."""
-    now, before, settings = contents(member), member.sent, member.settings
-    joining = member.state is State.JOINING
-    full = NOTHING_SENT if joining else before
-    timeout = now.rebalance_timeout_ms if now.rebalance_timeout_ms != full.rebalance_timeout_ms else None
-    moved = joining or now.assignment != full.assignment
+def heartbeat(member: Seen) -> ConsumerGroupHeartbeatRequest:
+    """The next heartbeat."""
+    config, joining, assignment = member.settings.config, member.state is State.JOINING, told(member)
+    rack = config.client_rack if joining and Choice.RACK in member.settings.dialect else None
+    moved = joining or assignment != member.sent_assignment
     request = ConsumerGroupHeartbeatRequest(
-        group_id=settings.config.group_id,
-        member_id=settings.member_id,
-        member_epoch=member.epoch,
-        instance_id=settings.config.group_instance_id,
-        rack_id=settings.config.client_rack if joining and Choice.RACK in settings.dialect else None,
-        rebalance_timeout_ms=-1 if timeout is None else timeout,
-        subscribed_topic_names=now.names if now.names != full.names else None,
-        subscribed_topic_regex=(now.regex or "") if now.regex != full.regex else None,
-        server_assignor=now.assignor if now.assignor != full.assignor else None,
-        topic_partitions=now.assignment.partitions if moved and now.assignment is not None else None,
+        config.group_id,
+        member.member_id,
+        member.epoch,
+        config.group_instance_id,
+        rack,
+        topic_partitions=assignment.partitions if moved else None,
     )
-    return request, now
+    if member.sent is None or joining:
+        return _with_everything(request, member.subscription, config)
+    return request if member.sent is member.subscription else _with_news(request, member.subscription, member.sent)
+
+
+def _with_everything(
+    request: ConsumerGroupHeartbeatRequest, subscription: Subscription, config: ConsumerConfig
+) -> ConsumerGroupHeartbeatRequest:
+    return replace(
+        request,
+        rebalance_timeout_ms=config.max_poll_interval_ms,
+        subscribed_topic_names=subscription.topics,
+        subscribed_topic_regex=regex_of(subscription),
+        server_assignor=config.group_remote_assignor,
+    )
+
+
+def _with_news(
+    request: ConsumerGroupHeartbeatRequest, now: Subscription, before: Subscription
+) -> ConsumerGroupHeartbeatRequest:
+    """What is subscribed to, where that is not as it was said before; a pattern is taken back with an empty text."""
+    regex = regex_of(now)
+    return replace(
+        request,
+        subscribed_topic_names=now.topics if now.topics != before.topics else None,
+        subscribed_topic_regex=(regex or "") if regex != regex_of(before) else None,
+    )
+
+
+def regex_of(subscription: Subscription) -> str | None:
+    """The pattern that the coordinator is to match; one that only stays registered is none."""
+    return subscription.regex if subscription.kind is SubscriptionType.AUTO_PATTERN_RE2J else None
 
 
 def _generate(d: Draft, purpose: Purpose) -> None:
-    request, d.sent = heartbeat(d)
-    d.request = d.request.numbered() if Choice.ANSWERS_NUMBERED in d.settings.dialect else d.request.sent()
+    request = heartbeat(d)
+    d.sent, d.sent_assignment = d.subscription, told(d)
+    d.heartbeat_in_flight = True
+    if Choice.ANSWERS_NUMBERED in d.settings.dialect:
+        d.heartbeat_number = d.heartbeat_number % NUMBERS + 1
     d.heartbeat_due_ms = d.now_ms + d.heartbeat_interval_ms
-    d.effects.append(UnsentRequest(request, purpose, number=d.request.number))
+    d.effects.append(UnsentRequest(request, purpose, number=d.heartbeat_number))
 
 
 def send(d: Draft) -> None:
@@ -74,7 +97,7 @@ def send_unwatched(d: Draft) -> None:
 def adopt(d: Draft, response: ConsumerGroupHeartbeatResponse) -> None:
     """What every good response does before its event: the request ended well; a changed interval restarts its timer."""
     initial = backoff_ms(d.settings.config, d.settings.dialect, 0, d.jitter)
-    d.request = d.request.succeeded(d.now_ms, initial)
+    d.heartbeat_in_flight, d.heartbeat_attempts, d.heartbeat_ready_ms = False, 0, d.now_ms + initial
     if response.heartbeat_interval_ms != d.heartbeat_interval_ms:
         d.heartbeat_interval_ms = response.heartbeat_interval_ms
         d.heartbeat_due_ms = d.now_ms + response.heartbeat_interval_ms
@@ -82,19 +105,20 @@ def adopt(d: Draft, response: ConsumerGroupHeartbeatResponse) -> None:
 
 def wipe_sent(d: Draft) -> None:
     """The next heartbeat says everything again."""
-    d.sent = NOTHING_SENT
+    d.sent = d.sent_assignment = None
 
 
 def fail_request(d: Draft) -> None:
     """A failed attempt: the next one is due as soon as the backoff is over."""
-    wait = backoff_ms(d.settings.config, d.settings.dialect, d.request.attempts, d.jitter)
-    d.request = d.request.failed(d.now_ms, wait)
+    wait = backoff_ms(d.settings.config, d.settings.dialect, d.heartbeat_attempts, d.jitter)
+    d.heartbeat_in_flight, d.heartbeat_ready_ms = False, d.now_ms + wait
+    d.heartbeat_attempts += 1
     d.heartbeat_due_ms = d.now_ms
 
 
 def reset_request(d: Draft) -> None:
-    """No attempt was ever made."""
-    d.request = d.request.reset()
+    """No attempt was ever made, but for its number."""
+    d.heartbeat_in_flight, d.heartbeat_attempts, d.heartbeat_ready_ms = False, 0, 0
 
 
 def forget_coordinator(d: Draft) -> None:
@@ -104,7 +128,7 @@ def forget_coordinator(d: Draft) -> None:
     d.coordinator_known = False
     d.effects.append(CoordinatorForgotten())
     if d.failure.forgets is Forgets.COORDINATOR:
-        d.request = d.request.reset()
+        reset_request(d)
 
 
 def run_failure_hook(d: Draft) -> None:

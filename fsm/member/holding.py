@@ -164,10 +164,10 @@ def same_inside(at: Moment) -> bool:
     if not good or at.before.state not in (*SILENT, State.LEAVING) or any(changes(at)):
         return True
     before, after = at.before, at.after
-    return (before.target, before.current, before.subscription.owned) == (
+    return (before.target, before.current, before.ownership.owned) == (
         after.target,
         after.current,
-        after.subscription.owned,
+        after.ownership.owned,
     )
 
 
@@ -228,7 +228,7 @@ def added_is_held_back(at: Moment) -> bool:
         added |= {*at.given.added}
     if member.run is not None and any(a.origin is Origin.RUN_ASSIGNED for a in member.awaited):
         added |= {*member.run.added}
-    return not added or added.isdisjoint(member.subscription.fetchable)
+    return not added or added.isdisjoint(member.ownership.fetchable(member.subscription))
 
 
 def starts_in_poll(at: Moment) -> bool:
@@ -255,7 +255,7 @@ def grows_by_application(at: Moment) -> bool:
     """Since 4.3; before, the background applied."""
     if not at.knows(Choice.APPLY_IN_APPLICATION):
         return True
-    before, after = at.before.subscription.owned, at.after.subscription.owned
+    before, after = at.before.ownership.owned, at.after.ownership.owned
     return (
         before is after or {*after} <= {*before} or isinstance(at.given, ApplyAssignmentEvent | AssignmentChangeEvent)
     )
@@ -263,7 +263,7 @@ def grows_by_application(at: Moment) -> bool:
 
 def releases_what_is_owned(at: Moment) -> bool:
     """A lost callback is over everything owned that no open callback is about; a revoked one over nothing else."""
-    owned = at.before.subscription.owned
+    owned = at.before.ownership.owned
     for effect in at.done.effects:
         if isinstance(effect, AssignmentUpdated):
             owned = effect.partitions
@@ -293,12 +293,12 @@ def rejoins_without_a_claim(at: Moment) -> bool:
 
 def rejoins_empty(at: Moment) -> bool:
     """The same of what is owned, as far as the group assigns it."""
-    return not _rejoins(at) or not at.after.subscription.owned or not at.after.subscription.kind.is_auto
+    return not _rejoins(at) or not at.after.ownership.owned or not at.after.subscription.kind.is_auto
 
 
 def flagged(member: Member) -> bool:
     """Whether something owned cannot be fetched."""
-    return bool(member.subscription.pending_revocation or member.subscription.pending_on_assigned)
+    return bool(member.ownership.pending_revocation or member.ownership.pending_on_assigned)
 
 
 def held(member: Member) -> Partitions | None:

@@ -120,7 +120,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "I09c",
         "one who joins owns nothing",
-        of(lambda m: m.state is not State.JOINING or not m.subscription.owned),
+        of(lambda m: m.state is not State.JOINING or not m.ownership.owned),
         Status.HAZARD,
         "H2 H10 H17",
     ),
@@ -145,7 +145,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "I14",
         "a settled member owns what it holds",
-        of(lambda m: m.state not in holding.SETTLED or holding.held(m) in (None, m.subscription.owned)),
+        of(lambda m: m.state not in holding.SETTLED or holding.held(m) in (None, m.ownership.owned)),
         Status.WITHOUT_FAILING_CALLBACKS,
         "H4 H10 H2b",
     ),
@@ -170,9 +170,7 @@ INVARIANTS: tuple[Invariant, ...] = (
         lambda at: at.before.state is not State.FATAL or at.after.state is State.FATAL,
         given_up_by=Choice.SUBSCRIBE_ENDS_FATAL,
     ),
-    Invariant(
-        "I19", "the member id is constant", lambda at: at.before.settings.member_id == at.after.settings.member_id
-    ),
+    Invariant("I19", "the member id is constant", lambda at: at.before.member_id == at.after.member_id),
     Invariant(
         "I20",
         "a member is subscribed",
@@ -201,7 +199,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "I27",
         "one who has left owns nothing",
-        of(lambda m: m.state is not State.UNSUBSCRIBED or not m.subscription.kind.is_auto or not m.subscription.owned),
+        of(lambda m: m.state is not State.UNSUBSCRIBED or not m.subscription.kind.is_auto or not m.ownership.owned),
         Status.HAZARD,
         "P2 until U9, H17",
     ),
@@ -224,7 +222,7 @@ INVARIANTS: tuple[Invariant, ...] = (
                 m.state is not State.FATAL
                 or bool(m.awaited)
                 or not m.subscription.kind.is_auto
-                or not m.subscription.owned
+                or not m.ownership.owned
             )
         ),
         Status.HAZARD,

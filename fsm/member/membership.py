@@ -14,6 +14,7 @@ from fsm.member.decisions import decide_stale_done, has_someone_to_tell, leave_e
 from fsm.member.dialect import Choice
 from fsm.member.effects import AssignmentUpdated, CallCompleted, Enqueued, EpochUpdated, Marked, TargetUpdated
 from fsm.member.state import Awaited, Draft, Origin, StaleRelease
+from fsm.member.subscription import OWNS_NOTHING
 from fsm.tables.consumer_member import Event
 
 # Epoch
@@ -63,8 +64,9 @@ def flag_subscription(d: Draft) -> None:
 
 def unsubscribe_all(d: Draft) -> None:
     """Nothing subscribed, nothing owned; a subscription made since the leave began may stay."""
-    newer = d.updated and Choice.LAST_SUBSCRIPTION_COUNTS in d.settings.dialect
-    d.subscription = d.subscription.own(()) if newer else d.subscription.emptied()
+    d.ownership = OWNS_NOTHING
+    if not (d.updated and Choice.LAST_SUBSCRIPTION_COUNTS in d.settings.dialect):
+        d.subscription = d.subscription.emptied()
     if Choice.CLOSE_ASKS_MEMBER in d.settings.dialect:
         notify_empty_assignment(d)
 
@@ -72,7 +74,7 @@ def unsubscribe_all(d: Draft) -> None:
 def clear_assignment(d: Draft) -> None:
     """Nothing assigned; what the application assigned itself stays."""
     if d.subscription.kind.is_auto:
-        d.subscription = d.subscription.own(())
+        d.ownership = OWNS_NOTHING
         notify_empty_assignment(d)
     d.current = d.target = NONE
     d.names = NO_NAMES
@@ -127,14 +129,14 @@ def enqueue_removed(d: Draft, method: ListenerMethod, origin: Origin, removed: t
 
 def mark(d: Draft, revoked: tuple[tuple[str, int], ...]) -> None:
     """Flags partitions as pending revocation; said even if there are none."""
-    d.subscription = d.subscription.mark_revoked(revoked)
+    d.ownership = d.ownership.mark_revoked(revoked)
     d.effects.append(Marked(revoked))
 
 
 def mark_owned(d: Draft) -> None:
     """Before a release that revokes; what was lost already is not marked."""
-    if d.epoch > 0 and d.subscription.owned:
-        mark(d, d.subscription.owned)
+    if d.epoch > 0 and d.ownership.owned:
+        mark(d, d.ownership.owned)
 
 
 def enqueue_removed_leave(d: Draft) -> None:
@@ -146,7 +148,7 @@ def enqueue_removed_leave(d: Draft) -> None:
 def _release_lost(d: Draft, origin: Origin) -> bool:
     """Whether somebody has to be told, and then asks for it."""
     if Choice.MARK_LOST in d.settings.dialect:
-        mark(d, d.subscription.owned)
+        mark(d, d.ownership.owned)
     if not has_someone_to_tell(d):
         return False
     enqueue_removed(d, ListenerMethod.LOST, origin, to_be_removed(d))

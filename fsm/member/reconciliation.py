@@ -44,7 +44,8 @@ def resolve(
     learnt = {**names, **{i: metadata[i] for i, _ in target.partitions if i in metadata}}
     resolved = tuple((i, numbers) for i, numbers in target.partitions if i in learnt)
     missing = tuple(i for i, _ in target.partitions if i not in learnt)
-    known = next((known for known in (names, metadata) if learnt == dict(known)), None) or TopicNames(learnt)
+    known = next((known for known in (names, metadata) if learnt == dict(known)), None)
+    known = TopicNames(learnt) if known is None else known  # an empty one is shared like any other
     return target._replace(partitions=resolved) if missing else target, known, missing
 
 
@@ -55,7 +56,7 @@ def attempt(d: Draft, *, can_commit: bool) -> Event:
     resolved, d.names, missing = resolve(d.target, d.metadata, d.names)
     if missing:
         d.effects.append(MetadataNeeded(missing))
-    full, owned = d.names.named(resolved.partitions), d.subscription.owned
+    full, owned = d.names.named(resolved.partitions), d.ownership.owned
     d.run_in_hand = Run(resolved, full, without(full, owned), without(owned, full))
     return decide_attempt(d, d.run_in_hand, can_commit=can_commit)
 
@@ -93,7 +94,7 @@ def end_run(d: Draft) -> None:
 
 def offsets_of(d: Draft) -> Offsets:
     """What the application consumed of what it owns."""
-    owned = set(d.subscription.owned)
+    owned = set(d.ownership.owned)
     return tuple((p, offset) for p, offset in d.consumed if p in owned)
 
 
@@ -103,7 +104,7 @@ def commit_consumed(d: Draft) -> Event | None:
     if not offsets:
         return _commit_ended(d, None)
     # The number of the last heartbeat tells a run from those before it: at least a join lies between two lives.
-    request = IDLE.sent()._replace(number=d.request.number)
+    request = IDLE.sent()._replace(number=d.heartbeat_number)
     d.commit = Commit(d.now_ms + d.settings.config.max_poll_interval_ms, request)
     _send_commit(d, offsets, Purpose.RUN_COMMIT, number=request.number)
     return None
@@ -114,7 +115,7 @@ def _send_commit(d: Draft, offsets: Offsets, purpose: Purpose, call: int = 0, nu
     request = OffsetCommitRequest(
         config.group_id,
         d.epoch if d.epoch > 0 else -1,
-        d.settings.member_id,
+        d.member_id,
         offsets,
         config.group_instance_id,
     )
@@ -237,7 +238,7 @@ def reset_auto_commit(d: Draft) -> None:
 
 def enqueue_revoked(d: Draft) -> None:
     """Asks for the revoked callback over what is revoked and still owned."""
-    revoked = among(_run(d).revoked, d.subscription.owned)
+    revoked = among(_run(d).revoked, d.ownership.owned)
     enqueue_removed(d, ListenerMethod.REVOKED, Origin.RUN_REVOKED, revoked)
 
 
@@ -266,8 +267,8 @@ def prune_names(d: Draft) -> None:
 
 def give_up_revoked(d: Draft, run: Run) -> None:
     """What the run's revoked callback was about is not owned any more."""
-    d.subscription = d.subscription.own(without(d.subscription.owned, run.revoked))
-    d.effects.append(AssignmentUpdated(d.subscription.owned))
+    d.ownership = d.ownership.own(without(d.ownership.owned, run.revoked))
+    d.effects.append(AssignmentUpdated(d.ownership.owned))
 
 
 def cancel_run(d: Draft) -> None:
@@ -284,12 +285,12 @@ def cancel_run(d: Draft) -> None:
 
 def set_owned(d: Draft) -> None:
     """The full set is owned."""
-    d.subscription = d.subscription.own(d.full)
+    d.ownership = d.ownership.own(d.full)
 
 
 def mark_added(d: Draft) -> None:
     """What was added is not fetchable yet."""
-    d.subscription = d.subscription.mark_added(d.added)
+    d.ownership = d.ownership.mark_added(d.added)
 
 
 def notify_assignment(d: Draft) -> None:
@@ -311,9 +312,9 @@ def adopt_current(d: Draft) -> None:
     """What was resolved is held."""
     d.current = _run(d).resolved
     if Choice.KEPT_IS_UNMARKED in d.settings.dialect:
-        d.subscription = d.subscription.keep(_run(d).full)
+        d.ownership = d.ownership.keep(_run(d).full)
 
 
 def enable_assigned(d: Draft) -> None:
     """Everything that was resolved is fetchable, also what an earlier failed callback left behind."""
-    d.subscription = d.subscription.enable(_run(d).full)
+    d.ownership = d.ownership.enable(_run(d).full)

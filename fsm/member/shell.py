@@ -114,7 +114,7 @@ class ConsumerMember:
     @property
     def member_id(self) -> str:
         """Constant for the life of the consumer."""
-        return self.member.settings.member_id
+        return self.member.member_id
 
     @property
     def seeks_coordinator(self) -> bool:
@@ -129,11 +129,13 @@ class ConsumerMember:
     @property
     def owned(self) -> Partitions:
         """What the member owns now."""
-        return self.member.subscription.owned
+        return self.member.ownership.owned
 
     def fetchable(self, *, checked: bool) -> Partitions:
         """What records may be taken from, as far as the membership is concerned."""
-        return self.member.subscription.fetchable if may_collect(self.member, checked=checked) else ()
+        if not may_collect(self.member, checked=checked):
+            return ()
+        return self.member.ownership.fetchable(self.member.subscription)
 
     @property
     def poll_wanted_ms(self) -> int:
@@ -372,7 +374,7 @@ class ConsumerMember:
 
     def _close(self, operation: GroupMembershipOperation, positions: Offsets) -> Iterator[int]:
         """The steps of close(); yields the number of what it waits for."""
-        consumed = tuple((p, offset) for p, offset in positions if p in self.member.subscription.owned)
+        consumed = tuple((p, offset) for p, offset in positions if p in self.member.ownership.owned)
         if self.member.settings.config.enable_auto_commit and consumed:
             yield self.submit(SyncCommitEvent(consumed), self._close_deadline_ms)
         self.submit(CommitOnCloseEvent())

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import NamedTuple
 
 from fsm.kafka.assignment import NO_NAMES, NONE, LocalAssignment, Partitions, TopicNames
@@ -18,24 +19,26 @@ from fsm.kafka.events import GroupMembershipOperation, KafkaError
 from fsm.kafka.messages import ConsumerGroupHeartbeatResponse, Offsets
 from fsm.member.dialect import Dialect
 from fsm.member.effects import MemberEffect
-from fsm.member.subscription import NOT_SUBSCRIBED, Subscription
+from fsm.member.subscription import NOT_SUBSCRIBED, OWNS_NOTHING, Ownership, Subscription
 from fsm.member.timers import IDLE, RequestState
 from fsm.tables.consumer_member import Event, State
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What never changes in the life of a member; members of one process share the configuration and the dialect."""
+    """What never changes in the life of a member beside its id; members of one process share it."""
 
     config: ConsumerConfig
-    member_id: str
-    """Made by the caller: 22 characters of base64 in Kafka. Constant for the life of the consumer."""
     dialect: Dialect
 
     @property
     def is_static(self) -> bool:
         """Whether the member has an instance id."""
         return self.config.group_instance_id is not None
+
+
+settings_of = lru_cache(maxsize=1_024)(Settings)
+"""The settings of a configuration and a dialect, the same for the same ones."""
 
 
 class Origin(Enum):
@@ -89,19 +92,6 @@ class StaleRelease(Enum):
     __hash__ = object.__hash__
 
 
-class Sent(NamedTuple):
-    """What the last heartbeat carried, field by field; None where nothing was sent or it has to be sent anew."""
-
-    rebalance_timeout_ms: int | None = None
-    names: tuple[str, ...] | None = None
-    regex: str | None = None
-    assignor: str | None = None
-    assignment: LocalAssignment | None = None
-
-
-NOTHING_SENT = Sent()
-
-
 class Forgets(Enum):
     """What a failure means for the knowledge of the coordinator."""
 
@@ -123,6 +113,8 @@ class Member(NamedTuple):
     """A member between two steps."""
 
     settings: Settings
+    member_id: str
+    """Made by the caller: 22 characters of base64 in Kafka. Constant for the life of the consumer."""
     poll_due_ms: int
     """When the poll timer runs out; it runs from construction."""
     auto_commit_due_ms: int
@@ -140,6 +132,7 @@ class Member(NamedTuple):
     """The metadata changed since the client's pattern was matched against it."""
     metadata_error: KafkaError | None = None
     subscription: Subscription = NOT_SUBSCRIBED
+    ownership: Ownership = OWNS_NOTHING
     updated: bool = False
     """The subscription was updated, and no poll has seen it."""
     run: Run | None = None
@@ -150,11 +143,20 @@ class Member(NamedTuple):
     stale_release: StaleRelease = StaleRelease.NONE
     poll_expired: bool = False
     operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT
-    sent: Sent = NOTHING_SENT
-    request: RequestState = IDLE
+    sent: Subscription | None = None
+    """What the coordinator was told last is subscribed to; None where everything has to be said, or said anew."""
+    sent_assignment: LocalAssignment | None = None
+    """What it was told last is held."""
     heartbeat_interval_ms: int = 0
     """0 before the coordinator has named one."""
     heartbeat_due_ms: int = 0
+    heartbeat_in_flight: bool = False
+    heartbeat_attempts: int = 0
+    """Failures in a row."""
+    heartbeat_ready_ms: int = 0
+    """No attempt before this instant, unless one is due at once."""
+    heartbeat_number: int = 0
+    """Of the last attempt, where the dialect numbers them; it goes round, and never to 0."""
     consumed: Offsets = ()
     """Positions of the application at its last poll."""
     commit_in_flight: bool = False
@@ -171,7 +173,8 @@ class Member(NamedTuple):
 def new_member(config: ConsumerConfig, member_id: str, dialect: Dialect, now_ms: int) -> Member:
     """A new member that is in no group; its poll timer begins to run."""
     return Member(
-        Settings(config, member_id, dialect),
+        settings_of(config, dialect),
+        member_id,
         poll_due_ms=now_ms + config.max_poll_interval_ms,
         auto_commit_due_ms=now_ms + config.auto_commit_interval_ms,
     )
@@ -198,6 +201,7 @@ class Draft:
     )
 
     settings: Settings
+    member_id: str
     poll_due_ms: int
     auto_commit_due_ms: int
     state: State
@@ -209,6 +213,7 @@ class Draft:
     metadata_moved: bool
     metadata_error: KafkaError | None
     subscription: Subscription
+    ownership: Ownership
     updated: bool
     run: Run | None
     commit: Commit | None
@@ -217,10 +222,14 @@ class Draft:
     stale_release: StaleRelease
     poll_expired: bool
     operation: GroupMembershipOperation
-    sent: Sent
-    request: RequestState
+    sent: Subscription | None
+    sent_assignment: LocalAssignment | None
     heartbeat_interval_ms: int
     heartbeat_due_ms: int
+    heartbeat_in_flight: bool
+    heartbeat_attempts: int
+    heartbeat_ready_ms: int
+    heartbeat_number: int
     consumed: Offsets
     commit_in_flight: bool
     closing: bool
@@ -250,6 +259,7 @@ class Draft:
     def __init__(self, member: Member, now_ms: int, jitter: float = 0.0) -> None:
         (
             self.settings,
+            self.member_id,
             self.poll_due_ms,
             self.auto_commit_due_ms,
             self.state,
@@ -261,6 +271,7 @@ class Draft:
             self.metadata_moved,
             self.metadata_error,
             self.subscription,
+            self.ownership,
             self.updated,
             self.run,
             self.commit,
@@ -270,9 +281,13 @@ class Draft:
             self.poll_expired,
             self.operation,
             self.sent,
-            self.request,
+            self.sent_assignment,
             self.heartbeat_interval_ms,
             self.heartbeat_due_ms,
+            self.heartbeat_in_flight,
+            self.heartbeat_attempts,
+            self.heartbeat_ready_ms,
+            self.heartbeat_number,
             self.consumed,
             self.commit_in_flight,
             self.closing,
@@ -291,6 +306,7 @@ class Draft:
         """The member as it is now."""
         return Member(
             self.settings,
+            self.member_id,
             self.poll_due_ms,
             self.auto_commit_due_ms,
             self.state,
@@ -302,6 +318,7 @@ class Draft:
             self.metadata_moved,
             self.metadata_error,
             self.subscription,
+            self.ownership,
             self.updated,
             self.run,
             self.commit,
@@ -311,9 +328,13 @@ class Draft:
             self.poll_expired,
             self.operation,
             self.sent,
-            self.request,
+            self.sent_assignment,
             self.heartbeat_interval_ms,
             self.heartbeat_due_ms,
+            self.heartbeat_in_flight,
+            self.heartbeat_attempts,
+            self.heartbeat_ready_ms,
+            self.heartbeat_number,
             self.consumed,
             self.commit_in_flight,
             self.closing,

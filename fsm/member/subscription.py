@@ -1,4 +1,4 @@
-"""What a consumer is subscribed to and what it owns.
+"""What a consumer is subscribed to, which members of one process share, and what it owns, which is its own.
 
 Source: `SubscriptionState`. Partitions carry two flags here, both of which stop fetching: pending revocation, and
 pending the assigned callback. Positions, pauses and buffers belong to the fetcher and are not known here.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from enum import Enum
+from functools import lru_cache
 from typing import NamedTuple
 
 from fsm.kafka.assignment import Partitions, among, partitions, without
@@ -39,7 +40,7 @@ class SubscriptionType(Enum):
 
 
 class Subscription(NamedTuple):
-    """The subscription and what is owned under it."""
+    """What the application asked for last."""
 
     kind: SubscriptionType = SubscriptionType.NONE
     topics: tuple[str, ...] = ()
@@ -50,50 +51,67 @@ class Subscription(NamedTuple):
     """The coordinator's pattern; stays registered after unsubscribe(), without effect."""
     listener: bool = False
     """Whether a listener is registered; stays so after unsubscribe()."""
+
+    def emptied(self) -> Subscription:
+        """After unsubscribe(): no topics; the listener and the coordinator's pattern stay registered."""
+        return shared(Subscription(regex=self.regex, listener=self.listener))
+
+
+NOT_SUBSCRIBED = Subscription()
+
+
+class Ownership(NamedTuple):
+    """What is owned, and what of it is not to be fetched."""
+
     owned: Partitions = ()
     pending_revocation: Partitions = ()
     pending_on_assigned: Partitions = ()
 
-    @property
-    def fetchable(self) -> Partitions:
+    def fetchable(self, subscription: Subscription) -> Partitions:
         """Owned partitions that records may come from, as far as the membership is concerned."""
         blocked = {*self.pending_revocation, *self.pending_on_assigned}
-        subscribed = self.topics if self.kind is SubscriptionType.AUTO_TOPICS else None
+        subscribed = subscription.topics if subscription.kind is SubscriptionType.AUTO_TOPICS else None
         return tuple(p for p in self.owned if p not in blocked and (subscribed is None or p[0] in subscribed))
 
-    def own(self, owned: Partitions) -> Subscription:
+    def own(self, owned: Partitions) -> Ownership:
         """The same under another owned set; partitions owned before keep their flags."""
+        if not owned:
+            return OWNS_NOTHING
         return self._replace(
             owned=owned,
             pending_revocation=among(self.pending_revocation, owned),
             pending_on_assigned=among(self.pending_on_assigned, owned),
         )
 
-    def mark_revoked(self, revoked: Partitions) -> Subscription:
+    def mark_revoked(self, revoked: Partitions) -> Ownership:
         """Flags those of `revoked` that are owned."""
+        if not revoked:
+            return self
         marked = partitions((*self.pending_revocation, *among(revoked, self.owned)))
         return self._replace(pending_revocation=marked)
 
-    def mark_added(self, added: Partitions) -> Subscription:
+    def mark_added(self, added: Partitions) -> Ownership:
         """Flags those of `added` that are owned."""
+        if not added:
+            return self
         marked = partitions((*self.pending_on_assigned, *among(added, self.owned)))
         return self._replace(pending_on_assigned=marked)
 
-    def enable(self, assigned: Partitions) -> Subscription:
+    def enable(self, assigned: Partitions) -> Ownership:
         """Clears the flag of `mark_added` on `assigned`."""
+        if not self.pending_on_assigned:
+            return self
         enabled = set(assigned)
         return self._replace(pending_on_assigned=tuple(p for p in self.pending_on_assigned if p not in enabled))
 
-    def keep(self, kept: Partitions) -> Subscription:
+    def keep(self, kept: Partitions) -> Ownership:
         """Clears the flag of `mark_revoked` on `kept`."""
+        if not self.pending_revocation:
+            return self
         return self._replace(pending_revocation=without(self.pending_revocation, kept))
 
-    def emptied(self) -> Subscription:
-        """After unsubscribe(): no topics, nothing owned; the listener and the coordinator's pattern stay registered."""
-        return Subscription(regex=self.regex, listener=self.listener)
 
-
-NOT_SUBSCRIBED = Subscription()
+OWNS_NOTHING = Ownership()
 
 Subscribe = (
     TopicSubscriptionChangeEvent
@@ -120,18 +138,21 @@ def subscribed(subscription: Subscription, event: Subscribe, known_topics: Itera
     changed = subscription._replace(kind=KINDS[type(event)])
     match event:
         case TopicSubscriptionChangeEvent(topics=topics, listener=listener):
-            ordered = tuple(sorted(set(topics)))
-            # Members of one process that ask for the same topics share them.
-            return changed._replace(topics=topics if topics == ordered else ordered, listener=listener)
+            changed = changed._replace(topics=tuple(sorted(set(topics))), listener=listener)
         case TopicPatternSubscriptionChangeEvent(pattern=pattern, listener=listener):
-            return matched(changed._replace(pattern=pattern, listener=listener), known_topics)
+            changed = matched(changed._replace(pattern=pattern, listener=listener), known_topics)
         case TopicRe2JPatternSubscriptionChangeEvent(pattern=pattern, listener=listener):
-            return changed._replace(regex=pattern, listener=listener)
-        case AssignmentChangeEvent(partitions=chosen):
-            return changed.own(partitions(chosen))
+            changed = changed._replace(regex=pattern, listener=listener)
+    return shared(changed)
 
 
 def matched(subscription: Subscription, known_topics: Iterable[str]) -> Subscription:
     """The topics of the client's pattern anew: those whose whole name it matches."""
     pattern = re.compile(subscription.pattern or "")
-    return subscription._replace(topics=tuple(sorted(t for t in set(known_topics) if pattern.fullmatch(t))))
+    return shared(subscription._replace(topics=tuple(sorted(t for t in set(known_topics) if pattern.fullmatch(t)))))
+
+
+@lru_cache(maxsize=1_024)
+def shared(subscription: Subscription) -> Subscription:
+    """The first of equal subscriptions: members of one process that ask for the same hold it once."""
+    return subscription

@@ -33,19 +33,11 @@ class RequestState(NamedTuple):
     ready_ms: int = 0
     """No attempt before this instant."""
     number: int = 0
-    """Of the last attempt, where the dialect numbers them; it goes round, and never to 0."""
+    """Which request it is, where several are told apart."""
 
     def sent(self) -> RequestState:
         """An attempt is made."""
         return self._replace(in_flight=True)
-
-    def numbered(self) -> RequestState:
-        """An attempt is made under the next number."""
-        return self._replace(in_flight=True, number=self.number % NUMBERS + 1)
-
-    def reset(self) -> RequestState:
-        """No attempt was ever made, but for its number."""
-        return IDLE if not self.number else RequestState(number=self.number)
 
     def succeeded(self, now_ms: int, initial_backoff_ms: int) -> RequestState:
         """A response came; even then the initial backoff applies."""

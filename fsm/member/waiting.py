@@ -32,7 +32,7 @@ def heartbeat_at_ms(member: Member, now_ms: int) -> int:
     """The instant of the next heartbeat of a member that sends heartbeats."""
     if may_send_now(member, now_ms):
         return now_ms
-    return NEVER if member.request.in_flight else max(member.heartbeat_due_ms, member.request.ready_ms)
+    return NEVER if member.heartbeat_in_flight else max(member.heartbeat_due_ms, member.heartbeat_ready_ms)
 
 
 def maximum_time_to_wait_ms(member: Member, now_ms: int) -> int:

@@ -124,8 +124,8 @@ class ConsumerSide:
         return {
             "state": member.state.name,
             "epoch": str(member.epoch),
-            "owned": words.named(member.subscription.owned),
-            "fetchable": words.named(member.subscription.fetchable),
+            "owned": words.named(member.ownership.owned),
+            "fetchable": words.named(member.ownership.fetchable(member.subscription)),
             "inside": words.plain(self.inside),
             "closed": words.plain(self.closed),
         }

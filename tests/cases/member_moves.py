@@ -102,7 +102,7 @@ class Moves:
         except ProtocolError as refused:
             raise Mismatch("refused", "a step", str(refused)) from refused
         before = world.member
-        due_ms = max(before.heartbeat_due_ms, before.request.ready_ms)
+        due_ms = max(before.heartbeat_due_ms, before.heartbeat_ready_ms)
         world = world._replace(member=member)
         if any(isinstance(e, UnsentRequest) and is_plain(e) for e in effects):
             world = world._replace(lateness=(*world.lateness, (now, now - due_ms)))
@@ -178,7 +178,7 @@ class Moves:
         for place in self.without_response(world):
             yield lambda place=place: self.fail(world, place, DISCONNECTED, now)  # type: ignore[misc]
             yield lambda place=place: self.fail(world, place, TIMED_OUT, now)  # type: ignore[misc]
-        for late in sorted({world.member.heartbeat_due_ms, world.member.poll_due_ms, world.member.request.ready_ms}):
+        for late in sorted({world.member.heartbeat_due_ms, world.member.poll_due_ms, world.member.heartbeat_ready_ms}):
             if now < late <= now + DUE_MS:
                 yield lambda late=late: self.step(world, Tick(), late)  # type: ignore[misc]
 
@@ -227,7 +227,7 @@ class Moves:
             for t in body["topics"]
             for p in t["partitions"]
         }
-        owned = world.member.subscription.owned
+        owned = world.member.ownership.owned
         return tuple(sorted((p, offset) for p, offset in offsets.items() if p in owned))
 
     def commit_answer(self, world: World, now: float) -> World:
@@ -372,9 +372,9 @@ class Moves:
     def assignment(self, world: World, line: Any, now: float) -> World:
         """Members without listener print their assignment."""
         printed = partitions((t, p) for t, p in line["parts"])
-        if world.member.subscription.owned != printed and world.background and world.callback is None:
+        if world.member.ownership.owned != printed and world.background and world.callback is None:
             world = self.pass_over(world, now)
-        self.must_be("assignment", printed, world.member.subscription.owned)
+        self.must_be("assignment", printed, world.member.ownership.owned)
         return world
 
     def pass_over(self, world: World, now: float) -> World:

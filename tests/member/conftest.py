@@ -57,11 +57,11 @@ class Story:
 
     @property
     def owned(self) -> list[int]:
-        return [number for _, number in self.member.subscription.owned]
+        return [number for _, number in self.member.ownership.owned]
 
     @property
     def fetchable(self) -> list[int]:
-        return [number for _, number in self.member.subscription.fetchable]
+        return [number for _, number in self.member.ownership.fetchable(self.member.subscription)]
 
     def subscribe(self, *topics: str) -> None:
         self.do(TopicSubscriptionChangeEvent(topics or ("t",), self.listener))
@@ -110,7 +110,7 @@ class Story:
             while self.background:
                 self.take()
             self.tick()
-            if self.member.request.in_flight:
+            if self.member.heartbeat_in_flight:
                 self.acknowledged()
 
     def join(self, *numbers: int) -> None:

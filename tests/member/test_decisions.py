@@ -14,16 +14,17 @@ from fsm.kafka.messages import DISCONNECTED, TIMED_OUT, UNSUPPORTED_VERSION, Con
 from fsm.member import decisions as decide
 from fsm.member.dialect import dialect
 from fsm.member.state import Forgets, Member, Run, StaleRelease, new_member
-from fsm.member.subscription import Subscription, SubscriptionType
-from fsm.member.timers import RequestState
+from fsm.member.subscription import OWNS_NOTHING, Ownership, Subscription, SubscriptionType
 from fsm.tables.consumer_member import MEMBER, Event, State
 
 S, E, Op = State, Event, GroupMembershipOperation
 T0, T1 = (("t", 0),), (("t", 1),)
 HELD, MORE = LocalAssignment(0, (("T", (0,)),)), LocalAssignment(1, (("T", (0, 1)),))
 RUN = Run(MORE, (("t", 0), ("t", 1)), T1, ())
-TELLING = Subscription(SubscriptionType.AUTO_TOPICS, ("t",), listener=True, owned=T0)
-IN_FLIGHT = RequestState(in_flight=True)
+TELLING = {
+    "subscription": Subscription(SubscriptionType.AUTO_TOPICS, ("t",), listener=True),
+    "ownership": Ownership(T0),
+}
 
 
 def member(
@@ -95,12 +96,12 @@ def test_late_poll(state: State, now_ms: int, release: StaleRelease, event: Even
 def test_unsubscribe() -> None:
     """A member with partitions and a listener has to tell; one without either need not; others are no members."""
     for state in MEMBER:
-        assert decide.decide_unsubscribe(member(state, subscription=TELLING)) is E.UNSUBSCRIBE_CB
-        nobody = TELLING._replace(listener=False)
-        assert decide.decide_unsubscribe(member(state, subscription=nobody)) is E.UNSUBSCRIBE_NOCB
-        nothing = TELLING._replace(owned=())
-        assert decide.decide_unsubscribe(member(state, subscription=nothing)) is E.UNSUBSCRIBE_NOCB
-    others = {decide.decide_unsubscribe(member(s, subscription=TELLING)) for s in State if s not in MEMBER}
+        assert decide.decide_unsubscribe(member(state, **TELLING)) is E.UNSUBSCRIBE_CB
+        nobody = {**TELLING, "subscription": Subscription(SubscriptionType.AUTO_TOPICS, ("t",))}
+        assert decide.decide_unsubscribe(member(state, **nobody)) is E.UNSUBSCRIBE_NOCB
+        nothing = {**TELLING, "ownership": OWNS_NOTHING}
+        assert decide.decide_unsubscribe(member(state, **nothing)) is E.UNSUBSCRIBE_NOCB
+    others = {decide.decide_unsubscribe(member(s, **TELLING)) for s in State if s not in MEMBER}
     assert others == {E.UNSUBSCRIBE}
 
 
@@ -118,18 +119,18 @@ TICKS: list[tuple[State, dict[str, Any], int, Event]] = [
     (S.STABLE, {}, 1_000, E.POLL_EXPIRED),
     (S.LEAVING, {}, 1_000, E.LEAVE_SENT),
     (S.LEAVING, {"operation": Op.REMAIN_IN_GROUP}, 1_000, E.POLL_EXPIRED),
-    (S.LEAVING, {"request": IN_FLIGHT}, 0, E.LEAVE_SENT),
-    (S.LEAVING, {"request": IN_FLIGHT, "operation": Op.REMAIN_IN_GROUP}, 0, E.HB_IDLE),
-    (S.JOINING, {"heartbeat_due_ms": 900, "request": RequestState(ready_ms=900)}, 0, E.HB_SENT),
-    (S.JOINING, {"request": IN_FLIGHT}, 0, E.HB_IDLE),
+    (S.LEAVING, {"heartbeat_in_flight": True}, 0, E.LEAVE_SENT),
+    (S.LEAVING, {"heartbeat_in_flight": True, "operation": Op.REMAIN_IN_GROUP}, 0, E.HB_IDLE),
+    (S.JOINING, {"heartbeat_due_ms": 900, "heartbeat_ready_ms": 900}, 0, E.HB_SENT),
+    (S.JOINING, {"heartbeat_in_flight": True}, 0, E.HB_IDLE),
     (S.STABLE, {"heartbeat_due_ms": 900}, 899, E.HB_IDLE),
     (S.STABLE, {"heartbeat_due_ms": 900}, 900, E.HB_SENT),
-    (S.STABLE, {"request": RequestState(ready_ms=900)}, 899, E.HB_IDLE),
-    (S.STABLE, {"request": IN_FLIGHT}, 900, E.HB_IDLE),
+    (S.STABLE, {"heartbeat_ready_ms": 900}, 899, E.HB_IDLE),
+    (S.STABLE, {"heartbeat_in_flight": True}, 900, E.HB_IDLE),
     (S.PREPARE_LEAVING, {"heartbeat_due_ms": 900}, 5_000, E.HB_SENT),
     (S.ACKNOWLEDGING, {"target": HELD, "current": HELD, "heartbeat_due_ms": 900}, 0, E.ACK_SENT),
     (S.ACKNOWLEDGING, {"target": MORE, "current": HELD}, 0, E.ACK_SENT_TARGET_MOVED),
-    (S.ACKNOWLEDGING, {"target": MORE, "current": HELD, "request": IN_FLIGHT}, 900, E.HB_IDLE),
+    (S.ACKNOWLEDGING, {"target": MORE, "current": HELD, "heartbeat_in_flight": True}, 900, E.HB_IDLE),
 ]
 
 
@@ -291,12 +292,12 @@ def test_partial_acknowledgement_is_repeated_before_4_4() -> None:
 def test_end_of_the_commit() -> None:
     """A revocation is told where there is a listener and something owned; else the run goes on to assign."""
     revoking = RUN._replace(revoked=T0)
-    telling = member(S.RECONCILING, subscription=TELLING)
+    telling = member(S.RECONCILING, **TELLING)
     assert decide.decide_commit_done(telling, revoking) is E.COMMIT_DONE_REVOKE
     assert decide.decide_commit_done(telling, RUN) is E.COMMIT_DONE_ASSIGN
-    silent = member(S.RECONCILING, subscription=TELLING._replace(listener=False))
+    silent = telling._replace(subscription=Subscription(SubscriptionType.AUTO_TOPICS, ("t",)))
     assert decide.decide_commit_done(silent, revoking) is E.COMMIT_DONE_ASSIGN
-    gone = member(S.RECONCILING, subscription=TELLING._replace(owned=T1))
+    gone = telling._replace(ownership=Ownership(T1))
     assert decide.decide_commit_done(gone, revoking) is E.COMMIT_DONE_ASSIGN
     assert decide.decide_commit_done(telling, revoking._replace(rejoined=True)) is E.RUN_STEP_STALE
     assert decide.decide_commit_done(member(S.FENCED), revoking) is E.RUN_STEP_STALE

@@ -28,7 +28,7 @@ from fsm.member.effects import (
 )
 from fsm.member.inputs import Answered, CloseFlush
 from fsm.member.state import Awaited, Member, Origin, Run, StaleRelease, new_member
-from fsm.member.subscription import Subscription, SubscriptionType
+from fsm.member.subscription import Ownership, Subscription, SubscriptionType
 from fsm.tables.consumer_member import State
 
 HELD, MORE = LocalAssignment(0, (("T", (0,)),)), LocalAssignment(1, (("T", (0, 1)),))
@@ -39,8 +39,9 @@ DONE = ConsumerRebalanceListenerCallbackCompletedEvent(1)
 
 def member(state: State, **fields: Any) -> Member:
     made = new_member(ConsumerConfig("g"), "M", dialect("4.4.0"), 0)
-    owning = Subscription(SubscriptionType.AUTO_TOPICS, ("t",), owned=BOTH[:1])
-    made = made._replace(state=state, epoch=3, target=MORE, current=HELD, subscription=owning, coordinator_known=True)
+    topics, owned = Subscription(SubscriptionType.AUTO_TOPICS, ("t",)), Ownership(BOTH[:1])
+    made = made._replace(subscription=topics, ownership=owned, coordinator_known=True)
+    made = made._replace(state=state, epoch=3, target=MORE, current=HELD)
     return made._replace(metadata=TopicNames({"T": "t"}), poll_due_ms=10_000, auto_commit_due_ms=10_000, **fields)
 
 
@@ -71,13 +72,15 @@ def test_join_forgets_the_target_of_before() -> None:
 
 def test_rejected_assignment_fails_the_call() -> None:
     """Partitions that the application assigned itself are not replaced by the group's."""
-    manual = Subscription(SubscriptionType.USER_ASSIGNED, owned=(("u", 0),))
+    manual, own = Subscription(SubscriptionType.USER_ASSIGNED), Ownership((("u", 0),))
     waiting = member(State.RECONCILING, run=RUN, awaited=(Awaited(1, Origin.RUN_ASSIGNED),))
-    after, effects = step(waiting._replace(subscription=manual), ApplyAssignmentEvent(1, BOTH, (), call=4), 0)
+    after, effects = step(
+        waiting._replace(subscription=manual, ownership=own), ApplyAssignmentEvent(1, BOTH, (), call=4), 0
+    )
     (completed,) = effects
     assert isinstance(completed, CallCompleted)
     assert completed.error is not None
-    assert (completed.call, completed.error.name, after.subscription) == (4, "IllegalStateException", manual)
+    assert (completed.call, completed.error.name, after.ownership) == (4, "IllegalStateException", own)
 
 
 def test_run_that_ends_well_restarts_the_commit_interval() -> None:

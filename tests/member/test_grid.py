@@ -30,8 +30,7 @@ from fsm.member.dialect import dialect
 from fsm.member.effects import Purpose, Transition, UnsentRequest
 from fsm.member.inputs import Answered, CloseFlush, MemberInput, Tick
 from fsm.member.state import Awaited, Commit, Member, Origin, Run, Settings, StaleRelease, new_member
-from fsm.member.subscription import Subscription, SubscriptionType
-from fsm.member.timers import RequestState
+from fsm.member.subscription import OWNS_NOTHING, Ownership, Subscription, SubscriptionType
 from fsm.tables.consumer_member import TABLE, Effect, Event, State
 
 S, E = State, Event
@@ -39,7 +38,7 @@ LATER = 1_000_000
 T0 = (("t", 0),)
 HELD, MORE = LocalAssignment(0, (("T", (0,)),)), LocalAssignment(1, (("T", (0, 1)),))
 EPOCHS = {S.UNSUBSCRIBED: -1, S.JOINING: 0, S.FENCED: 0, S.LEAVING: -1, S.STALE: -1}
-MANUAL = Subscription(SubscriptionType.USER_ASSIGNED, owned=T0)
+MANUAL = Subscription(SubscriptionType.USER_ASSIGNED)
 RUN = Run(MORE, (("t", 0), ("t", 1)), (("t", 1),), ())
 REVOKING = Run(LocalAssignment(1, ()), (), (), T0)
 REMAIN = GroupMembershipOperation.REMAIN_IN_GROUP
@@ -57,7 +56,8 @@ def member_in(state: State) -> Member:
         target=target,
         current=current,
         metadata=TopicNames({"T": "t"}),
-        subscription=Subscription(SubscriptionType.AUTO_TOPICS, ("t",), listener=True, owned=T0),
+        subscription=Subscription(SubscriptionType.AUTO_TOPICS, ("t",), listener=True),
+        ownership=Ownership(T0),
         poll_due_ms=LATER,
         auto_commit_due_ms=LATER,
         coordinator_known=True,
@@ -85,7 +85,7 @@ def waits(origin: Origin, **others: Any) -> dict[str, Any]:
 
 
 SENDS = {S.LEAVING: {"operation": REMAIN}, S.PREPARE_LEAVING: {"operation": REMAIN}}
-IN_FLIGHT = {"request": RequestState(in_flight=True), "heartbeat_due_ms": LATER}
+IN_FLIGHT = {"heartbeat_in_flight": True, "heartbeat_due_ms": LATER}
 
 Recipe = tuple[MemberInput, Callable[[State], dict[str, Any]]]
 
@@ -105,7 +105,7 @@ RECIPES: dict[Event, Recipe] = {
     E.POLL_LATE_PENDING: (AsyncPollEvent(), like(poll_due_ms=0, stale_release=StaleRelease.OPEN)),
     E.UNSUBSCRIBE: (UnsubscribeEvent(), like()),
     E.UNSUBSCRIBE_CB: (UnsubscribeEvent(), like()),
-    E.UNSUBSCRIBE_NOCB: (UnsubscribeEvent(), like(subscription=Subscription(SubscriptionType.AUTO_TOPICS, ("t",)))),
+    E.UNSUBSCRIBE_NOCB: (UnsubscribeEvent(), like(ownership=OWNS_NOTHING)),
     E.CLOSE_LEAVE: (LeaveGroupOnCloseEvent(), like()),
     E.APPLY_ASSIGNMENT: (APPLY, like(**waits(Origin.RUN_ASSIGNED))),
     E.APPLY_REJECTED: (APPLY, like(**waits(Origin.RUN_ASSIGNED, subscription=MANUAL))),
@@ -183,7 +183,7 @@ def test_cell_is_what_a_step_does(state: State, event: Event) -> None:
     given, changes = RECIPES[event]
     looked = Looked()
     before = member_in(state)._replace(**changes(state))
-    before = before._replace(settings=Settings(before.settings.config, "M", looked))  # type: ignore[arg-type]
+    before = before._replace(settings=Settings(before.settings.config, looked))  # type: ignore[arg-type]
     after, effects = step(before, given, 10)
     cell = TABLE.compiled[state, event]
     if event in QUIET and state is not S.RECONCILING:

@@ -9,44 +9,44 @@ from fsm.kafka.config import ConsumerConfig
 from fsm.kafka.messages import ConsumerGroupHeartbeatRequest
 from fsm.member.dialect import dialect
 from fsm.member.heartbeat import heartbeat
-from fsm.member.state import NOTHING_SENT, Member, Sent, new_member
+from fsm.member.state import Member, new_member
 from fsm.member.subscription import Subscription, SubscriptionType
 from fsm.member.timers import IDLE, backoff_ms
 from fsm.tables.consumer_member import State
 
 HELD = LocalAssignment(0, (("T", (0,)),))
-SENT = Sent(300_000, ("t",), None, "uniform", HELD)
 TOPICS = Subscription(SubscriptionType.AUTO_TOPICS, ("t",))
+UNSAID = {"sent": None, "sent_assignment": None}
 
 
-def member(state: State, release: str = "4.4.0", sent: Sent = SENT, **fields: object) -> Member:
+def member(state: State, release: str = "4.4.0", **fields: object) -> Member:
     config = ConsumerConfig("g", group_remote_assignor="uniform", client_rack="r1", group_instance_id="i")
     made = new_member(config, "M", dialect(release), 0)
-    return made._replace(state=state, epoch=3, current=HELD, subscription=TOPICS, sent=sent)._replace(**fields)
+    made = made._replace(state=state, epoch=3, current=HELD, subscription=TOPICS)
+    return made._replace(sent=TOPICS, sent_assignment=HELD)._replace(**fields)
 
 
 def test_full_while_joining() -> None:
     """A joining heartbeat says everything, whatever was sent before, and owns nothing."""
-    request, sent = heartbeat(member(State.JOINING, epoch=0))
+    request = heartbeat(member(State.JOINING, epoch=0))
     assert request == ConsumerGroupHeartbeatRequest("g", "M", 0, "i", "r1", 300_000, ("t",), None, "uniform", ())
-    assert sent == SENT._replace(assignment=NONE)
 
 
 def test_rack_is_named_since_4_1() -> None:
     """4.0 does not name the rack; others do, and only while joining."""
-    assert heartbeat(member(State.JOINING, "4.0.2"))[0].rack_id is None
-    assert heartbeat(member(State.JOINING, "4.1.0"))[0].rack_id == "r1"
-    assert heartbeat(member(State.STABLE, sent=NOTHING_SENT))[0].rack_id is None
+    assert heartbeat(member(State.JOINING, "4.0.2")).rack_id is None
+    assert heartbeat(member(State.JOINING, "4.1.0")).rack_id == "r1"
+    assert heartbeat(member(State.STABLE, **UNSAID)).rack_id is None
 
 
 def test_plain_when_nothing_changed() -> None:
     """A member that has said everything sends what identifies it."""
-    assert heartbeat(member(State.STABLE))[0] == ConsumerGroupHeartbeatRequest("g", "M", 3, "i")
+    assert heartbeat(member(State.STABLE)) == ConsumerGroupHeartbeatRequest("g", "M", 3, "i")
 
 
 def test_everything_again_after_a_failure() -> None:
     """With nothing remembered as sent, every field is repeated, the owned partitions too."""
-    request, _ = heartbeat(member(State.STABLE, sent=NOTHING_SENT))
+    request = heartbeat(member(State.STABLE, **UNSAID))
     assert request == ConsumerGroupHeartbeatRequest(
         "g", "M", 3, "i", None, 300_000, ("t",), None, "uniform", (("T", (0,)),)
     )
@@ -55,29 +55,29 @@ def test_everything_again_after_a_failure() -> None:
 def test_acknowledgement_carries_what_is_held() -> None:
     """A current assignment under another local epoch is said again, also where the partitions are the same."""
     again = HELD._replace(local_epoch=2)
-    assert heartbeat(member(State.ACKNOWLEDGING, current=again))[0].topic_partitions == (("T", (0,)),)
-    assert heartbeat(member(State.ACKNOWLEDGING, current=LocalAssignment(1, ())))[0].topic_partitions == ()
+    assert heartbeat(member(State.ACKNOWLEDGING, current=again)).topic_partitions == (("T", (0,)),)
+    assert heartbeat(member(State.ACKNOWLEDGING, current=LocalAssignment(1, ()))).topic_partitions == ()
 
 
 def test_leave_gives_everything_back() -> None:
     """A leave says that nothing is subscribed or owned any more, as far as it was said before."""
     leaving = member(State.LEAVING, epoch=-2, current=NONE, subscription=Subscription())
-    assert heartbeat(leaving)[0] == ConsumerGroupHeartbeatRequest(
+    assert heartbeat(leaving) == ConsumerGroupHeartbeatRequest(
         "g", "M", -2, "i", subscribed_topic_names=(), topic_partitions=()
     )
-    unsaid = leaving._replace(sent=SENT._replace(names=(), assignment=NONE))
-    assert heartbeat(unsaid)[0] == ConsumerGroupHeartbeatRequest("g", "M", -2, "i")
+    unsaid = leaving._replace(sent=Subscription(), sent_assignment=NONE)
+    assert heartbeat(unsaid) == ConsumerGroupHeartbeatRequest("g", "M", -2, "i")
 
 
 def test_pattern_is_said_and_taken_back() -> None:
     """The coordinator's pattern is said while joining and when it changes; an empty text takes it back."""
     pattern = Subscription(SubscriptionType.AUTO_PATTERN_RE2J, regex="t.*")
-    request, sent = heartbeat(member(State.JOINING, subscription=pattern))
+    request = heartbeat(member(State.JOINING, subscription=pattern))
     assert (request.subscribed_topic_regex, request.subscribed_topic_names) == ("t.*", ())
-    assert heartbeat(member(State.STABLE, subscription=pattern, sent=sent))[0].subscribed_topic_regex is None
+    assert heartbeat(member(State.STABLE, subscription=pattern, sent=pattern)).subscribed_topic_regex is None
     gone = pattern.emptied()
     assert gone.regex == "t.*"
-    assert heartbeat(member(State.LEAVING, subscription=gone, sent=sent))[0].subscribed_topic_regex == ""
+    assert heartbeat(member(State.LEAVING, subscription=gone, sent=pattern)).subscribed_topic_regex == ""
 
 
 @pytest.mark.parametrize(

@@ -163,7 +163,7 @@ def test_assign_with_a_listener_that_raises() -> None:
         "PAC -> AEQ: add callback completed with 'User rebalance callback throws an error'",
         "PAC -> U: return",
     ]
-    assert consumer.member.member.subscription.fetchable == ()
+    assert consumer.member.fetchable(checked=True) == ()
 
 
 def settled(*, listener: bool, throws: str = "") -> Diagram:
@@ -227,7 +227,7 @@ def test_revoke_with_a_listener_that_raises() -> None:
         "PAC -> AEQ: add callback completed with 'User rebalance callback throws an error'",
         "PAC -> U: return",
     ]
-    assert consumer.member.member.subscription.owned == (A, B)
+    assert consumer.member.member.ownership.owned == (A, B)
     consumer.member.submit(AsyncPollEvent())
     consumer.turn()
     consumer.poll()

@@ -58,7 +58,7 @@ def test_a7_application_in_its_callback_owns_what_others_have(story: Any, name: 
     assert told.state is S.FENCED
     revoked, lost = told.background
     assert (revoked.method, lost.method) == (ListenerMethod.REVOKED, ListenerMethod.LOST)
-    assert ("t", 0) in told.member.subscription.owned
+    assert ("t", 0) in told.member.ownership.owned
     told.take()
     assert told.state is S.FENCED
     told.take()

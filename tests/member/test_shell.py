@@ -133,7 +133,7 @@ def test_a_whole_life() -> None:
     commit = life.sent[-1]
     assert commit.purpose is Purpose.RUN_COMMIT
     assert commit.body == OffsetCommitRequest("g", 1, "M", ((T0, 7), (T1, 9)))
-    assert life.member.member.subscription.fetchable == (T0,)
+    assert life.member.fetchable(checked=True) == (T0,)
     life.member.receive(Answered(commit, OffsetCommitResponse()), life.now_ms)
     life.poll()
     life.poll()

@@ -153,7 +153,7 @@ class Life:
         self.do(Tick())
 
     def poll(self, random: Random) -> None:
-        owned = self.member.subscription.owned if random.random() < 0.5 else ()
+        owned = self.member.ownership.owned if random.random() < 0.5 else ()
         self.do(AsyncPollEvent(consumed=tuple((p, 1) for p in owned)))
 
     def take(self, random: Random) -> None:
@@ -243,7 +243,7 @@ class Life:
         self.do(MetadataUpdated(TopicNames(NAMES)))
         self.asked.clear()
         self.do(CoordinatorFound())
-        body, number = ConsumerGroupHeartbeatRequest("g", "M", 0), self.member.request.number
+        body, number = ConsumerGroupHeartbeatRequest("g", "M", 0), self.member.heartbeat_number
         under_way = UnsentRequest(body, Purpose.HEARTBEAT, number=number)
         self.do(Answered(under_way, TIMED_OUT))
         for _ in range(40):
