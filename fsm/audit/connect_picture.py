@@ -11,7 +11,8 @@ from fsm.audit.group import Rows
 from fsm.audit.local import Options, audit_records, read_files
 from fsm.audit.rows import Seen
 from fsm.audit.wording import UNIT, unit
-from fsm.connect.picture import Bar, Mark, Picture, Stay, delays, svg
+from fsm.connect.drawing import svg
+from fsm.connect.picture import Bar, Mark, Picture, Stay, delays
 from fsm.connect.units import Unit
 from fsm.logs.connect_worker import MACHINE
 from fsm.trace import Kind
@@ -48,7 +49,9 @@ def of_logs(group: str, rows: Rows, told: Sequence[Seen]) -> Picture:
     )
     stays = sorted(Stay(_name(life.member), life.start_ms, life.end_ms) for life in lives)
     marks = tuple(_rounds(told))
-    instants = [at for each in (*bars, *stays) for at in (each.start_ms, each.end_ms)] + [m.at_ms for m in marks]
+    instants = [mark.at_ms for mark in marks]
+    instants += [at_ms for stay in stays for at_ms in (stay.start_ms, stay.end_ms)]
+    instants += [at_ms for bar in bars for at_ms in (bar.start_ms, bar.end_ms)]
     end_ms = max(instants, default=0)
     waits = delays(((mark.at_ms, mark.delay_ms) for mark in marks), end_ms)
     return Picture(min(instants, default=0), end_ms, tuple(bars), waits, marks, tuple(stays))

@@ -83,7 +83,7 @@ def _draw(tables: tuple[Table, ...], args: argparse.Namespace) -> int:
 
 def _timelines(args: argparse.Namespace) -> int:
     from fsm.audit.connect_picture import of_files
-    from fsm.connect.picture import svg
+    from fsm.connect.drawing import svg
 
     if args.names or args.check:
         raise InputError("--timeline draws logs alone", "draw", "leave out --check and the names of tables")

@@ -43,7 +43,7 @@ def picture(replay: Replay, suffix: str, *, noted: bool = False) -> str:
 def _timeline(timeline: Picture, title: str, suffix: str) -> str:
     if suffix != ".svg":
         raise InputError(f"no timeline as {suffix!r}", remedy="name it FILE.svg")
-    from fsm.connect.picture import svg as drawn  # noqa: PLC0415
+    from fsm.connect.drawing import svg as drawn  # noqa: PLC0415
 
     return drawn(timeline, title)
 

@@ -15,7 +15,8 @@ from fsm.audit.connect_picture import of_files, shipped_pictures
 from fsm.cli import main
 from fsm.connect.cluster import Cluster
 from fsm.connect.config import ConnectConfig
-from fsm.connect.picture import Bar, Delay, Mark, Picture, Stay, delays, of_cluster, svg
+from fsm.connect.drawing import svg
+from fsm.connect.picture import Bar, Delay, Mark, Picture, Stay, delays, of_cluster
 from fsm.connect.units import Unit
 
 ARCHIVE = Path(__file__).parent / "recordings.tar.xz"

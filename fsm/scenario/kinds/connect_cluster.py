@@ -28,7 +28,7 @@ and `broken`: invariants that did not hold. What a step does not name is not com
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -37,23 +37,19 @@ from fsm.connect.cluster import Cluster
 from fsm.connect.config import ConnectConfig
 from fsm.connect.dialect import Profile
 from fsm.connect.picture import of_cluster
-from fsm.connect.process import Latencies, SeenRound
+from fsm.connect.process import Latencies
 from fsm.connect.units import Unit, Units
 from fsm.errors import InputError
 from fsm.nodes import Node, nearest
 from fsm.scenario.connect_rounds import unit
-from fsm.scenario.connect_stimuli import STIMULI, do, placed, start, task_counts
-from fsm.scenario.steps import NOTHING, Expected, Replay, Step
-from fsm.scenario.words import listed, one_line, texts
-from fsm.tables.connect_worker import State
+from fsm.scenario.connect_stimuli import placed, start, task_counts
+from fsm.scenario.connect_story import Story, shown
+from fsm.scenario.steps import Replay
+from fsm.scenario.words import texts
 
 NAME = "Connect cluster"
 _KEYS = ("cluster", "dialect", "config", "latencies", "connectors", "workers", "steps")
-_BESIDE = ("expect", "note")
-_ROUND = ("leader", "delay_ms", "version", "error")
 _GROUP = "connect"
-STATES = (*State.__members__, "GONE")
-"""Of a worker, or of a process that has ended."""
 STEPS_LIMIT = 1_000
 
 
@@ -70,7 +66,7 @@ def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
     items = given["steps"].items()
     if not 0 < len(items) <= STEPS_LIMIT:
         raise InputError(f"{len(items)} steps", given["steps"].where, f"1 to {STEPS_LIMIT}")
-    story = _Story(cluster)
+    story = Story(cluster)
     steps = tuple(story.step(item) for item in items)
     yield Replay(file, NAME, given["cluster"].text(), profile.name, steps, of_cluster(cluster, story.origin_ms))
 
@@ -125,7 +121,7 @@ def _begin(cluster: Cluster, node: Node) -> None:
     for name, (_, value, units) in holdings.items():
         kept = cluster.holdings()[name]
         if set(kept) != set(units):
-            raise InputError(f"{name} comes to hold {_listed(sorted(kept))}", value.where, "balance the workers")
+            raise InputError(f"{name} comes to hold {shown(sorted(kept))}", value.where, "balance the workers")
 
 
 def _refuse_doubles(holdings: list[tuple[Node, Units]]) -> None:
@@ -144,139 +140,3 @@ def _units(cluster: Cluster, node: Node) -> Units:
             known = tuple(map(str, sorted(cluster.topic.units)))
             raise InputError(f"no unit {item.text()[:60]!r} is configured", item.where, nearest(item.text(), known))
     return found
-
-
-# How it goes
-
-
-class _Story:
-    """A cluster in the middle of its steps."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
-        self.origin_ms = cluster.now_ms
-
-    def step(self, item: Node) -> Step:
-        verb, said, beside = _parts(item)
-        cluster, begun_ms = self.cluster, self.cluster.now_ms
-        rounds, broken, ran = len(cluster.rounds), len(cluster.broken), set(cluster.ran)
-        do(cluster, verb, said)
-        seen = dict(self._seen(cluster.rounds[rounds:], cluster.broken[broken:]))
-        lines = tuple(self._lines(cluster.rounds[rounds:], ran, cluster.broken[broken:]))
-        expected = tuple(_expected(beside["expect"], seen)) if "expect" in beside else ()
-        if not any(each.field == "broken" for each in expected):
-            expected = (*expected, Expected("broken", listed(()), item.where, implied=True))
-        note = beside["note"].text() if "note" in beside else ""
-        told = "" if said.is_null else f" {one_line(said)}"
-        title = f"{begun_ms - self.origin_ms:>6} ms  {verb.text()}{told}"
-        return Step(title, item.where, seen, expected, (*((f"# {note}",) if note else ()), *lines), (), note)
-
-    def _seen(self, rounds: list[SeenRound], broken: list[tuple[int, str]]) -> Iterator[tuple[str, str]]:
-        yield "rounds", str(len(rounds))
-        for number, each in enumerate(rounds, 1):
-            for field in _ROUND:
-                yield f"round {number} {field}", str(getattr(each, field))
-            for worker in each.assigned:
-                yield f"round {number} {worker} holds", _listed(sorted(each.after(worker)))
-                yield f"round {number} {worker} revoked", _listed(sorted(each.revoked[worker]))
-        for name, process in sorted(self.cluster.processes.items()):
-            yield f"{name} state", process.worker.state.name if process.alive else "GONE"
-            yield f"{name} holds", _listed(sorted(process.worker.holds) if process.alive else ())
-            yield f"{name} runs", _listed(sorted(process.running))
-        yield "configured", _listed(sorted(self.cluster.topic.units))
-        yield "at_rest", listed(self.cluster.rest()) if self.cluster.is_settled else NOTHING
-        yield "broken", listed(dict.fromkeys(what for _, what in broken))
-
-    def _lines(self, rounds: list[SeenRound], ran: set[Any], broken: list[tuple[int, str]]) -> Iterator[str]:
-        """What happened, by its instants: rounds as the document prints them, what starts and stops, what breaks."""
-        told = [(r.now_ms, line) for r in rounds for line in _round_lines(r)]
-        told += self._moves(ran)
-        told += [(at_ms, f"broken: {what}") for at_ms, what in broken]
-        last_ms = -1
-        for at_ms, line in sorted(told, key=lambda each: each[0]):
-            at = f"{at_ms - self.origin_ms:>6} ms" if at_ms != last_ms else " " * 9
-            yield f"{at}  {line}"
-            last_ms = at_ms
-
-    def _moves(self, before: set[Any]) -> Iterator[tuple[int, str]]:
-        moves: dict[tuple[int, str, str], list[Unit]] = {}
-        known = {(r.unit, r.worker, r.start_ms) for r in before}
-        for each in set(self.cluster.ran) - before:
-            if (each.unit, each.worker, each.start_ms) not in known:
-                moves.setdefault((each.start_ms, each.worker, "starts"), []).append(each.unit)
-            if each.end_ms is not None:
-                moves.setdefault((each.end_ms, each.worker, "stops"), []).append(each.unit)
-        for (at_ms, worker, verb), units in sorted(
-            moves.items(), key=lambda move: (move[0][0], move[0][2] == "starts")
-        ):
-            yield at_ms, f"{worker} {verb} {', '.join(map(str, sorted(units)))}"
-
-
-def _parts(item: Node) -> tuple[Node, Node, dict[str, Node]]:
-    """The verb of a step, what is said with it, and what stands beside it."""
-    if isinstance(item.value, str):
-        return item, Node("", item.where, item.label, plain=True), {}
-    mapping = item.mapping()
-    beside = {name: value for name, (_, value) in mapping.items() if name in _BESIDE}
-    verbs = [pair for name, pair in mapping.items() if name not in _BESIDE]
-    if len(verbs) != 1:
-        raise InputError(f"a step does one thing, not {len(verbs)}", item.where, f"one of {', '.join(STIMULI)}")
-    return (*verbs[0], beside)
-
-
-def _round_lines(each: SeenRound) -> Iterator[str]:
-    failed = ", failed: the leader lacks configs" if each.error else ""
-    yield f"generation {each.generation}: {each.leader} leads, version {each.version}{failed}"
-    for worker in each.assigned:
-        held, revoked = _listed(sorted(each.after(worker))), _listed(sorted(each.revoked[worker]))
-        yield f"{worker}(delay: {each.delay_ms}, assigned: {held}, revoked: {revoked})"
-
-
-def _listed(units: Iterable[Unit]) -> str:
-    return listed(map(str, units))
-
-
-# What is expected
-
-
-def _expected(node: Node, seen: Mapping[str, str]) -> Iterator[Expected]:
-    for name, (key, value) in node.mapping().items():
-        if name == "rounds":
-            yield from _expected_rounds(value)
-        elif name in {"configured", "at_rest", "broken"}:
-            said = texts(value)
-            yield Expected(
-                name, _listed(sorted(map(unit, said))) if name == "configured" else listed(said), value.where
-            )
-        elif f"{name} state" in seen:
-            yield from _expected_worker(name, value)
-        else:
-            workers = tuple(field.removesuffix(" state") for field in seen if field.endswith(" state"))
-            known = (*workers, "rounds", "configured", "at_rest", "broken")
-            raise InputError(f"no worker is called {name[:60]!r}", key.where, nearest(name, known))
-
-
-def _expected_rounds(node: Node) -> Iterator[Expected]:
-    if not isinstance(node.value, list):
-        yield Expected("rounds", str(node.number()), node.where)
-        return
-    yield Expected("rounds", str(len(node.value)), node.where)
-    for number, each in enumerate(node.value, 1):
-        for name, (_, value) in each.mapping().items():
-            if name in _ROUND:
-                yield Expected(f"round {number} {name}", value.text(), value.where)
-                continue
-            for field, said in value.fields(("holds", "revoked")).items():
-                yield Expected(f"round {number} {name} {field}", _listed(sorted(map(unit, texts(said)))), said.where)
-
-
-def _expected_worker(name: str, node: Node) -> Iterator[Expected]:
-    for field, said in node.fields(("state", "holds", "runs")).items():
-        value = _state(said) if field == "state" else _listed(sorted(map(unit, texts(said))))
-        yield Expected(f"{name} {field}", value, said.where)
-
-
-def _state(node: Node) -> str:
-    if node.text() not in STATES:
-        raise InputError(f"{node.text()[:60]!r} is no state of a worker", node.where, nearest(node.text(), STATES))
-    return node.text()
