@@ -2,7 +2,8 @@
 
 The intervals of a unit are those in which a worker ran it, and those of nobody's that tell about the time without one:
 the config topic called for it (`CALLED`), a scheduled delay ran (`WAITS`). A unit is missing from the end of the last
-worker that ran it, or from when it was called for, to the start of the next, as long as it is wanted.
+worker that ran it, or from when it was called for, to the start of the next, as long as it is wanted. That counts where
+it is longer than `unowned_ms` and what lines can be off at both its edges.
 
 **Cause.** A unit that failed, or whose worker lost the coordinator or stood still, is missing for that. Else a delay is
 the cause where it ran for at least half of the time. Else its worker died, or was stopped in order; or it is new; or it
@@ -29,6 +30,8 @@ from fsm.trace import Partition
 SESSION_TIMEOUT_MS = 10_000
 REBALANCE_TIMEOUT_MS = 60_000
 """Connect's defaults, where a log does not tell."""
+EDGES_MS = 250
+"""The last work before a stop and the first after a start may be as far from the lines that tell of them, together."""
 READ_WITHIN_MS = 1000
 """Workers read one record of the config topic within this time."""
 
@@ -73,7 +76,7 @@ def gaps(
     for hole in _holes(unit):
         wanted = _within(spans, hole.start_ms, hole.end_ms)
         wanted_ms = sum(end - start for start, end in wanted)
-        if wanted_ms > limits.unowned_ms:
+        if wanted_ms > limits.unowned_ms + EDGES_MS:
             yield _gap(hole._replace(start_ms=wanted[0][0], end_ms=wanted[-1][1]), wanted_ms, unit, dark)
 
 
