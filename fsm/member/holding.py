@@ -6,7 +6,7 @@ rules which only some dialects have holds by itself in the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import NamedTuple
 
@@ -55,14 +55,6 @@ class Moment(NamedTuple):
     def knows(self, choice: Choice) -> bool:
         """Whether the dialect has a choice."""
         return choice in self.before.settings.dialect
-
-
-Holds = Callable[[Moment], bool]
-
-
-def of(holds: Callable[[Member], bool]) -> Holds:
-    """A predicate on what a step leaves behind."""
-    return lambda at: holds(at.done.member)
 
 
 # States
@@ -140,7 +132,8 @@ class Outstanding:
         """How many there are after a step."""
         if isinstance(given, Answered) and given.request in self._requests:
             self._requests.remove(given.request)
-        self._requests += [e for e in done.effects if isinstance(e, UnsentRequest) and _in_good_standing(e)]
+        if done.effects:
+            self._requests += [e for e in done.effects if isinstance(e, UnsentRequest) and _in_good_standing(e)]
         return len(self._requests)
 
 
@@ -160,8 +153,9 @@ def told_epoch(at: Moment) -> bool:
 
 def same_inside(at: Moment) -> bool:
     """A response to one who is out, or leaving, changes neither assignment nor what is owned."""
-    good = isinstance(at.given, Answered) and at.given.request.purpose is Purpose.HEARTBEAT
-    if not good or at.before.state not in (*SILENT, State.LEAVING) or any(changes(at)):
+    if not isinstance(at.given, Answered) or at.given.request.purpose is not Purpose.HEARTBEAT:
+        return True
+    if at.before.state not in (*SILENT, State.LEAVING) or any(changes(at)):
         return True
     before, after = at.before, at.after
     return (before.target, before.current, before.ownership.owned) == (
@@ -223,6 +217,8 @@ def acknowledged_after_callback(at: Moment) -> bool:
 def added_is_held_back(at: Moment) -> bool:
     """As long as the assigned step of a run is open, and in the very step that applies it."""
     member = at.after
+    if member.run is None and type(at.given) is not ApplyAssignmentEvent:
+        return True
     added: set[tuple[str, int]] = set()
     if isinstance(at.given, ApplyAssignmentEvent):
         added |= {*at.given.added}
@@ -253,12 +249,10 @@ def acknowledged_once(at: Moment) -> bool:
 
 def grows_by_application(at: Moment) -> bool:
     """Since 4.3; before, the background applied."""
-    if not at.knows(Choice.APPLY_IN_APPLICATION):
-        return True
     before, after = at.before.ownership.owned, at.after.ownership.owned
-    return (
-        before is after or {*after} <= {*before} or isinstance(at.given, ApplyAssignmentEvent | AssignmentChangeEvent)
-    )
+    if before is after or not at.knows(Choice.APPLY_IN_APPLICATION):
+        return True
+    return {*after} <= {*before} or isinstance(at.given, ApplyAssignmentEvent | AssignmentChangeEvent)
 
 
 def releases_what_is_owned(at: Moment) -> bool:

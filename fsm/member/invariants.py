@@ -11,15 +11,16 @@ what comes at last, so they stand in `AT_REST`, to be asked where a fair world h
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 
 from fsm.member import holding
 from fsm.member.consumer import Step
 from fsm.member.decisions import IN_GROUP, SILENT
 from fsm.member.dialect import FIXED, Choice, Dialect, choices_of
-from fsm.member.holding import Moment, changes, generated, of
+from fsm.member.effects import Enqueued, EpochUpdated, MemberEffect, Transition, UnsentRequest
+from fsm.member.holding import Moment, changes, generated
 from fsm.member.inputs import MemberInput, Tick
 from fsm.member.state import Member
 from fsm.tables.consumer_member import State
@@ -40,13 +41,25 @@ class Invariant:
 
     name: str
     statement: str
-    holds: Callable[[Moment], bool]
+    rule: Callable[[Moment], bool] | Callable[[Member], bool]
+    """Of a member between two steps where `states` says in which, else of a step."""
     status: Status = Status.HOLDS
     """In the latest release."""
     hazards: str = ""
     avoidable: bool = True
     """Whether a client can hold it where Kafka's does not; what the coordinator or the network does, it cannot."""
     given_up_by: Choice | None = None
+    _: KW_ONLY
+    states: frozenset[State] | None = None
+    """The states that it is about, if it is about members and not about steps."""
+    effect: type[MemberEffect] | None = None
+    """The effect that it is about: of a step without one there is nothing to say."""
+
+    def holds(self, at: Moment) -> bool:
+        """Whether a step, or the member that it leaves behind, is as it says."""
+        if self.states is not None:
+            return at.after.state not in self.states or self.rule(at.after)  # type: ignore[arg-type]  # see `rule`
+        return self.rule(at)  # type: ignore[arg-type]
 
     def status_in(self, spoken: Dialect) -> Status:
         """The status in a dialect."""
@@ -55,6 +68,7 @@ class Invariant:
         return Status.HOLDS if self.avoidable and spoken.choices >= _MENDING else self.status
 
 
+EVERYWHERE = frozenset(State)
 _MENDING = frozenset(c for c in choices_of(FIXED) if c.since == FIXED)
 
 INVARIANTS: tuple[Invariant, ...] = (
@@ -62,67 +76,77 @@ INVARIANTS: tuple[Invariant, ...] = (
         "I01",
         "every transition is one that MemberState allows, or that the dialect adds to it",
         lambda at: all(c.source in holding.legal(at)[c.target] or c.source is c.target for c in changes(at)),
+        effect=Transition,
     ),
     Invariant(
         "I02",
         "one who is out of the group generates no heartbeat",
         lambda at: all(state not in SILENT for state, _ in generated(at)),
+        effect=UnsentRequest,
     ),
-    Invariant("I03", "STABLE holds its target", of(lambda m: m.state is not State.STABLE or m.current == m.target)),
+    Invariant("I03", "STABLE holds its target", lambda m: m.current == m.target, states=frozenset({State.STABLE})),
     Invariant(
         "I04",
         "RECONCILING has something to reconcile",
-        of(lambda m: m.state is not State.RECONCILING or m.current != m.target),
+        lambda m: m.current != m.target,
         Status.HAZARD,
         "H2 H2b",
+        states=frozenset({State.RECONCILING}),
     ),
     Invariant(
         "I05",
         "ACKNOWLEDGING has something to acknowledge",
-        of(lambda m: m.state is not State.ACKNOWLEDGING or not m.current.is_none),
+        lambda m: not m.current.is_none,
         Status.HAZARD,
         "H2b",
+        states=frozenset({State.ACKNOWLEDGING}),
     ),
     Invariant(
         "I06",
         "an active member has an epoch",
-        of(lambda m: m.state not in holding.ACTIVE or m.epoch > 0),
+        lambda m: m.epoch > 0,
         Status.HAZARD,
         "H1 H2",
+        states=holding.ACTIVE,
         given_up_by=Choice.STABLE_WHEN_SENT,
     ),
     Invariant(
         "I07",
         "one who leaves has a leave epoch and holds nothing",
-        of(lambda m: m.state not in (State.LEAVING, State.STALE) or (m.epoch < 0 and m.current.is_none)),
+        lambda m: m.epoch < 0 and m.current.is_none,
+        states=frozenset({State.LEAVING, State.STALE}),
     ),
     Invariant(
         "I08a",
         "one who is out has no epoch",
-        of(lambda m: m.state not in (State.UNSUBSCRIBED, State.FENCED) or m.epoch <= 0),
+        lambda m: m.epoch <= 0,
+        states=frozenset({State.UNSUBSCRIBED, State.FENCED}),
     ),
     Invariant(
-        "I08b", "unsubscribed, it holds nothing", of(lambda m: m.state is not State.UNSUBSCRIBED or m.current.is_none)
+        "I08b", "unsubscribed, it holds nothing", lambda m: m.current.is_none, states=frozenset({State.UNSUBSCRIBED})
     ),
     Invariant(
         "I09a",
         "one who joins has no assignment",
-        of(lambda m: m.state is not State.JOINING or (m.target.is_none and m.current.is_none)),
+        lambda m: m.target.is_none and m.current.is_none,
+        states=frozenset({State.JOINING}),
     ),
     Invariant(
         "I09b",
         "one who joins does so with epoch 0",
-        of(lambda m: m.state is not State.JOINING or m.epoch == 0),
+        lambda m: m.epoch == 0,
         Status.HAZARD,
         "H1 H2 H12, and a coordinator that answers a join without an assignment",
         avoidable=False,
+        states=frozenset({State.JOINING}),
     ),
     Invariant(
         "I09c",
         "one who joins owns nothing",
-        of(lambda m: m.state is not State.JOINING or not m.ownership.owned),
+        lambda m: not m.ownership.owned,
         Status.HAZARD,
         "H2 H10 H17",
+        states=frozenset({State.JOINING}),
     ),
     Invariant(
         "I10",
@@ -130,39 +154,45 @@ INVARIANTS: tuple[Invariant, ...] = (
         lambda at: all((body.member_epoch < 0) == (state is State.LEAVING) for state, body in generated(at)),
         Status.HAZARD,
         "H1 H2",
+        effect=UnsentRequest,
     ),
-    Invariant("I11", "at most one step of a run is open", of(lambda m: holding.open_steps(m) <= 1)),
+    Invariant("I11", "at most one step of a run is open", lambda m: holding.open_steps(m) <= 1, states=EVERYWHERE),
     Invariant(
         "I12",
         "a run is open exactly while a step of it is",
-        of(lambda m: (m.run is None) == (holding.open_steps(m) == 0)),
+        lambda m: (m.run is None) == (holding.open_steps(m) == 0),
+        states=EVERYWHERE,
     ),
     Invariant(
         "I13",
         "what is held is no newer than the target",
-        of(lambda m: m.current.is_none or m.target.is_none or m.current.local_epoch <= m.target.local_epoch),
+        lambda m: m.current.is_none or m.target.is_none or m.current.local_epoch <= m.target.local_epoch,
+        states=EVERYWHERE,
     ),
     Invariant(
         "I14",
         "a settled member owns what it holds",
-        of(lambda m: m.state not in holding.SETTLED or holding.held(m) in (None, m.ownership.owned)),
+        lambda m: holding.held(m) in (None, m.ownership.owned),
         Status.WITHOUT_FAILING_CALLBACKS,
         "H4 H10 H2b",
+        states=holding.SETTLED,
     ),
     Invariant(
         "I15",
         "a stable member can fetch everything it owns",
-        of(lambda m: m.state is not State.STABLE or not holding.flagged(m)),
+        lambda m: not holding.flagged(m),
         Status.WITHOUT_FAILING_CALLBACKS,
         "H4 H7",
+        states=frozenset({State.STABLE}),
     ),
-    Invariant("I16", "listeners know the epoch, and that there is none", holding.told_epoch),
+    Invariant("I16", "listeners know the epoch, and that there is none", holding.told_epoch, effect=EpochUpdated),
     Invariant(
         "I17",
         "a leave is open only for one who leaves or has left",
-        of(lambda m: m.leave is None or m.state in holding.OUT_OR_LEAVING),
+        lambda m: m.leave is None,
         Status.HAZARD,
         "an abandoned unsubscribe()",
+        states=EVERYWHERE - holding.OUT_OR_LEAVING,
     ),
     Invariant(
         "I18",
@@ -174,20 +204,27 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "I20",
         "a member is subscribed",
-        of(lambda m: m.state not in IN_GROUP or m.subscription.kind.is_auto),
+        lambda m: m.subscription.kind.is_auto,
         Status.HAZARD,
         "H2 H10",
+        states=IN_GROUP,
     ),
     Invariant("I21", "a response changes no assignment of one who is out or leaving", holding.same_inside),
-    Invariant("I22a", "a run asks for its callbacks in their order, and for each once", holding.run_asks_in_order),
+    Invariant(
+        "I22a",
+        "a run asks for its callbacks in their order, and for each once",
+        holding.run_asks_in_order,
+        effect=Enqueued,
+    ),
     Invariant(
         "I22b",
         "a run is acknowledged exactly when its assignment is applied and its callback is back",
         holding.acknowledged_after_callback,
+        effect=Transition,
     ),
     Invariant("I23", "what was added is not fetched before its callback has ended", holding.added_is_held_back),
-    Invariant("I24", "a heartbeat says what is held, if it says it", holding.tells_what_is_held),
-    Invariant("I25", "a release is over what is owned at that moment", holding.releases_what_is_owned),
+    Invariant("I24", "a heartbeat says what is held, if it says it", holding.tells_what_is_held, effect=UnsentRequest),
+    Invariant("I25", "a release is over what is owned at that moment", holding.releases_what_is_owned, effect=Enqueued),
     Invariant(
         "I26",
         "at most one heartbeat of a member in good standing is outstanding",
@@ -199,9 +236,10 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "I27",
         "one who has left owns nothing",
-        of(lambda m: m.state is not State.UNSUBSCRIBED or not m.subscription.kind.is_auto or not m.ownership.owned),
+        lambda m: not m.subscription.kind.is_auto or not m.ownership.owned,
         Status.HAZARD,
         "P2 until U9, H17",
+        states=frozenset({State.UNSUBSCRIBED}),
     ),
     Invariant("I28a", "one who joins anew after a loss holds nothing at that moment", holding.rejoins_without_a_claim),
     Invariant(
@@ -212,21 +250,20 @@ INVARIANTS: tuple[Invariant, ...] = (
         "H17",
     ),
     Invariant("I31", "a run that commits or revokes begins in a poll", holding.starts_in_poll),
-    Invariant("I32", "what can be resolved is acknowledged once for a local epoch", holding.acknowledged_once),
+    Invariant(
+        "I32",
+        "what can be resolved is acknowledged once for a local epoch",
+        holding.acknowledged_once,
+        effect=Transition,
+    ),
     Invariant("I33", "what is owned grows only by the application's word", holding.grows_by_application),
     Invariant(
         "I34",
         "one whose membership ended for good owns nothing once every callback is back",
-        of(
-            lambda m: (
-                m.state is not State.FATAL
-                or bool(m.awaited)
-                or not m.subscription.kind.is_auto
-                or not m.ownership.owned
-            )
-        ),
+        lambda m: bool(m.awaited) or not m.subscription.kind.is_auto or not m.ownership.owned,
         Status.HAZARD,
         "H17, and a fatal error while leaving",
+        states=frozenset({State.FATAL}),
     ),
 )
 
@@ -234,12 +271,14 @@ AT_REST: tuple[Invariant, ...] = (
     Invariant(
         "I29",
         "in a fair world a member comes to rest: stable, out of the group, or ended for good",
-        of(lambda m: m.state in holding.RESTING),
+        lambda m: m.state in holding.RESTING,
+        states=EVERYWHERE,
     ),
     Invariant(
         "I30",
         "in a fair world every target is acknowledged at last, or another one in its place",
-        of(lambda m: m.state is not State.STABLE or m.current == m.target),
+        lambda m: m.current == m.target,
+        states=frozenset({State.STABLE}),
     ),
 )
 """What holds once the application has polled, callbacks have ended, the coordinator has answered and topics have names.
@@ -248,16 +287,45 @@ I30 alone could hold of a member that never rests; the two belong together.
 """
 
 
+_OF_STATE: Mapping[State, tuple[Invariant, ...]] = {
+    state: tuple(i for i in INVARIANTS if i.states is not None and state in i.states) for state in State
+}
+_OF_EFFECT: Mapping[type, tuple[Invariant, ...]] = {
+    effect: tuple(i for i in INVARIANTS if i.effect is effect)
+    for effect in (Transition, UnsentRequest, EpochUpdated, Enqueued)
+}
+_OF_STEP = tuple(i for i in INVARIANTS if i.states is None and i.effect is None)
+"""All of `INVARIANTS`, each once for what makes it worth asking for."""
+
+
 class Watch:
-    """Follows one member; it has to see every step, the first one included."""
+    """Follows one member; it has to see every step, the first one included.
+
+    It asks for an invariant where there is something to ask about: the state, or an effect; and about a member that a
+    step leaves as it was, not again.
+    """
 
     def __init__(self) -> None:
         self._outstanding = holding.Outstanding()
+        self._known: Member | None = None
+        self._standing: list[Invariant] = []
+        """What `_known` breaks, whatever led to it."""
 
     def violations(self, before: Member, given: MemberInput, done: Step) -> tuple[Invariant, ...]:
         """The invariants that a step breaks, or leaves broken."""
         at = Moment(before, given, done, self._outstanding.after(given, done))
-        return tuple(i for i in INVARIANTS if not i.holds(at))
+        asked = [*_OF_STEP]
+        for effect in {*map(type, done.effects)}:
+            asked += _OF_EFFECT.get(effect, ())
+        broken = [i for i in asked if not i.rule(at)]  # type: ignore[arg-type]
+        broken += self._broken_by(done.member)
+        return tuple(sorted(broken, key=INVARIANTS.index)) if broken else ()
+
+    def _broken_by(self, member: Member) -> list[Invariant]:
+        if member is not self._known:
+            self._known = member
+            self._standing = [i for i in _OF_STATE[member.state] if not i.rule(member)]  # type: ignore[arg-type]
+        return self._standing
 
 
 def unrest(member: Member) -> tuple[Invariant, ...]:
