@@ -19,7 +19,7 @@ from dataclasses import replace
 
 from fsm.connect.broker import Broker
 from fsm.connect.config import ConnectConfig, version_of
-from fsm.connect.inputs import RestartRequested, Start, Stop
+from fsm.connect.inputs import RestartRequested, Start, Stop, ThreadFailed
 from fsm.connect.invariants import broken_at_rest
 from fsm.connect.leader import ConfigSnapshot
 from fsm.connect.process import Latencies, Process, Ran, SeenRound, Stayed, Step
@@ -78,6 +78,10 @@ class Cluster:
     def crash(self, name: str) -> None:
         """A process dies without a word: its group learns of it when its session ends."""
         self._end(self._alive(name))
+
+    def fail(self, name: str) -> None:
+        """The thread of a worker dies of an exception: the process lives on, with what runs in it."""
+        self._wiring.give(self._alive(name), ThreadFailed("led so"))
 
     def bounce(self, name: str, away_ms: int) -> None:
         """A process stops, and another one like it starts after some time."""

@@ -50,6 +50,13 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
+class ThreadFailed:
+    """The worker's thread met an exception that nobody handles."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Answered:
     """The answer to the request of that number, or how it failed; every request gets one."""
 
@@ -93,6 +100,7 @@ WorkerInput = (
     Start
     | RestartRequested
     | Stop
+    | ThreadFailed
     | Answered
     | UnitsStopped
     | UnitsStarted

@@ -6,7 +6,8 @@ rows are those of the table `connect-worker`; what decides which row is here and
 
 Five events of the table do not come from here: a delay that is over as soon as its sync has been dealt with (two of
 them; it takes a thread that dawdles), a failed assignment that the herder gets to see (two; never recorded), and an
-assignor that raises, which ours does not.
+assignor that raises, which ours does not. Nor does anything happen in LEADING, which ends in the step that elects; no
+poll is missed in UNJOINED, where heartbeats stand still; and no eager worker is DELAYED.
 
 Source: `DistributedHerder`, `WorkerCoordinator`, `AbstractCoordinator` of apache/kafka at 1eb7644, with the corrections
 of recorded 4.3.1 workers.
@@ -27,6 +28,7 @@ from fsm.connect.inputs import (
     RestartUnits,
     Start,
     Stop,
+    ThreadFailed,
     UnitsStarted,
     UnitsStopped,
     WorkerEffect,
@@ -95,6 +97,11 @@ def _start(run: Run, given: Start) -> None:
 
 def _stop(run: Run, _: Stop) -> None:
     decide(run, E.STOP)
+
+
+def _thread_failed(run: Run, given: ThreadFailed) -> None:
+    run.reason = given.reason
+    decide(run, E.FATAL_ERROR)
 
 
 def _coordinator_found(run: Run, _: CoordinatorFound) -> None:
@@ -181,6 +188,7 @@ def _tick(run: Run, _: Tick) -> None:
 HANDLERS: Mapping[type[Any], Callable[[Run, Any], None]] = {
     Start: _start,
     Stop: _stop,
+    ThreadFailed: _thread_failed,
     Answered: answered,
     UnitsStopped: _units_stopped,
     UnitsStarted: _units_started,

@@ -105,6 +105,7 @@ STIMULI: Mapping[str, Stimulus] = {
     "start": _start,
     "stop": _named(Cluster.stop),
     "crash": _named(Cluster.crash),
+    "fail": _named(Cluster.fail),
     "bounce": _bounce,
     "freeze": _named(Cluster.freeze),
     "thaw": _named(Cluster.thaw),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fsm.connect.config import ConnectConfig
 from fsm.connect.inputs import Answered, Send, Start, Taken, UnitsStarted, WorkerInput
 from fsm.connect.leader import ConfigSnapshot
@@ -18,7 +20,7 @@ from fsm.kafka.classic_messages import (
 )
 from fsm.kafka.error_codes import ErrorCode
 from fsm.kafka.messages import TransportFailure
-from fsm.member.inputs import CoordinatorFound, Tick
+from fsm.member.inputs import CoordinatorFound, CoordinatorLost, Tick
 from fsm.tables.connect_worker import Event, State
 
 A, A0, A1, B, B0 = Unit("A"), Unit("A", 0), Unit("A", 1), Unit("B"), Unit("B", 0)
@@ -116,4 +118,31 @@ class Scene:
         """A first round is through."""
         self.start().joined(version).synced(assigned, delay_ms=delay_ms).give(UnitsStarted())
         self.took()
+        return self
+
+    def lead_to(self, state: State) -> Scene:
+        """Into any state in which a worker that is up can be found between two inputs."""
+        ways: dict[State, Callable[[], object]] = {
+            State.DISCONNECTED: lambda: self.settled().give(CoordinatorLost()),
+            State.UNJOINED: lambda: self.start().answer(
+                JoinGroupResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            ),
+            State.JOINING: self.start,
+            State.SYNCING: lambda: self.start().joined(),
+            State.REVOKING: lambda: self.asked_to_rejoin().joined(generation=2).synced((), (A0,)),
+            State.CATCHING_UP: lambda: self.start().joined().synced((A,), offset=7),
+            State.STARTING: lambda: self.start().joined().synced((A,)),
+            State.ASSIGNED: self.settled,
+            State.DELAYED: lambda: self.settled(delay_ms=50_000),
+            State.BACKING_OFF: lambda: self.lead_to(State.CATCHING_UP).wait(self.worker.config.worker_sync_timeout_ms),
+        }
+        ways[state]()
+        assert self.state is state
+        self.took()
+        return self
+
+    def asked_to_rejoin(self) -> Scene:
+        """Settled, and the next round was announced by a heartbeat: its join is sent."""
+        self.settled().wait(3_000)
+        self.beat(ErrorCode.REBALANCE_IN_PROGRESS)
         return self

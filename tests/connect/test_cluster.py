@@ -287,6 +287,17 @@ def test_tasks_asked_for_while_the_instance_is_dark_are_published_when_it_starts
     assert (found.rest(), found.broken) == ([], [])
 
 
+def test_a_worker_whose_thread_died_goes_on_with_its_units() -> None:
+    """Row 33, logs 3: its group waits for its session and the delay, then its units run twice; nothing else does."""
+    found = cluster(INITIAL)
+    found.fail("W2")
+    found.settle()
+    assert found.processes["W2"].worker.state is State.DOWN
+    assert set(found.processes["W2"].running) == {A1, B}
+    assert found.twice() == {A1, B}
+    assert found.broken == []  # W2 counts as a zombie
+
+
 def test_a_cluster_is_not_settled_before_a_dead_members_session_has_ended() -> None:
     """W2 dies between its join and its sync: the round goes on with it, and the next one is 10 s away."""
     found = Cluster(ConnectConfig("g", scheduled_rebalance_max_delay_ms=0))

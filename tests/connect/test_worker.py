@@ -23,6 +23,7 @@ from fsm.connect.inputs import (
     Stop,
     StopEverything,
     StopUnits,
+    ThreadFailed,
     UnitsStarted,
     UnitsStopped,
 )
@@ -554,3 +555,95 @@ def test_answers_of_the_wrong_kind_and_bytes_that_are_none_are_the_peers_mistake
     scene.joined()
     with pytest.raises(RemoteProtocolError, match="assignment of a Connect worker cannot be read at byte 0"):
         scene.answer(SyncGroupResponse(b"", "connect", "sessioned"))
+
+
+# Every state
+
+
+BETWEEN_INPUTS = [state for state in State if state not in {State.DOWN, State.LEADING}]
+"""Leading begins and ends within the step that elects."""
+STATES = pytest.mark.parametrize("state", BETWEEN_INPUTS, ids=lambda state: state.name)
+
+
+@STATES
+def test_a_worker_can_be_stopped_in_any_state(state: State) -> None:
+    """Row 32: everything stops first; a leave follows where there are a coordinator and a member id."""
+    scene = Scene().lead_to(state)
+    knows_its_group = bool(scene.worker.coordinator_known and scene.worker.member_id)
+    assert scene.give(Stop())[0] == StopEverything()
+    assert len(scene.bodies(LeaveGroupRequest)) == knows_its_group
+    assert (scene.took(), scene.state, scene.worker.member_id) == (["STOP"], State.DOWN, "")
+
+
+@STATES
+def test_a_thread_that_dies_stops_nothing_and_does_not_leave(state: State) -> None:
+    """Row 33: an exception in the worker's thread ends its herder; what runs goes on, the group finds out by itself."""
+    scene = Scene().lead_to(state)
+    running = scene.worker.running
+    assert scene.give(ThreadFailed("out of memory")) == [HerderEnded("out of memory")]
+    assert (scene.took(), scene.state, scene.worker.running) == (["FATAL_ERROR"], State.DOWN, running)
+
+
+@pytest.mark.parametrize("error", [ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID])
+@pytest.mark.parametrize("state", [State.REVOKING, State.CATCHING_UP, State.STARTING], ids=lambda state: state.name)
+def test_a_membership_lost_in_the_middle_of_a_round_lets_the_work_end_first(state: State, error: ErrorCode) -> None:
+    """1.4: the heartbeat thread learns it; generation and id are gone at once, the join follows the work in hand."""
+    scene = Scene(worker_sync_timeout_ms=60_000).lead_to(state)
+    scene.wait(3_000)
+    scene.beat(error)
+    lost_id = error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert scene.took() == ["HEARTBEAT_UNKNOWN_MEMBER" if lost_id else "HEARTBEAT_ILLEGAL_GENERATION"]
+    assert (scene.state, scene.worker.member_id) == (state, "" if lost_id else "m1")
+    if state is State.REVOKING:
+        scene.give(UnitsStopped())
+    if state is State.CATCHING_UP:
+        scene.give(ReadToEnd(ConfigSnapshot(7, SNAPSHOT.task_counts)))
+    scene.give(UnitsStarted())
+    assert scene.state is State.JOINING
+
+
+@pytest.mark.parametrize("state", [State.REVOKING, State.CATCHING_UP], ids=lambda state: state.name)
+def test_a_round_announced_while_revoking_or_reading_follows_the_work(state: State) -> None:
+    """Row 28: the next join waits for what is under way."""
+    scene = Scene(worker_sync_timeout_ms=60_000).lead_to(state)
+    scene.wait(3_000)
+    scene.beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    assert (scene.took(), scene.state, scene.worker.rejoin_wanted) == (["HEARTBEAT_REBALANCE"], state, True)
+
+
+def test_a_late_heartbeat_may_end_a_membership_while_the_next_join_waits() -> None:
+    """1.4: sent before the join, answered while a loading coordinator is given its time: the next join has no id."""
+    scene = Scene().settled()
+    scene.wait(3_000)
+    scene.give(advanced(ConfigChange("C", Change.CONFIG)))
+    scene.answer(JoinGroupResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+    assert scene.state is State.UNJOINED
+    scene.took()
+    scene.beat(ErrorCode.UNKNOWN_MEMBER_ID)
+    assert (scene.took(), scene.state, scene.worker.member_id) == (
+        ["HEARTBEAT_UNKNOWN_MEMBER"],
+        State.UNJOINED,
+        "",
+    )
+    scene.wait(100)
+    (join,) = scene.bodies(JoinGroupRequest)
+    assert isinstance(join, JoinGroupRequest)
+    assert join.member_id == ""
+
+
+@pytest.mark.parametrize("state", [State.REVOKING, State.CATCHING_UP, State.STARTING], ids=lambda state: state.name)
+def test_work_that_takes_longer_than_the_rebalance_timeout_costs_the_membership(state: State) -> None:
+    """Row 31: the heartbeat thread leaves; the thread at work goes on, and joins anew when it is done."""
+    settings = {"rebalance_timeout_ms": 5_000, "worker_sync_timeout_ms": 60_000, "session_timeout_ms": 30_000}
+    scene = Scene(**settings).lead_to(state)
+    scene.wait(5_000)
+    assert len(scene.bodies(LeaveGroupRequest)) == 1
+    assert (scene.took(), scene.state, scene.worker.member_id) == (["POLL_TIMEOUT"], state, "")
+
+
+def test_a_delayed_worker_that_does_not_poll_leaves_too() -> None:
+    """Row 31 in DELAYED: the deadline does not keep it."""
+    scene = Scene(rebalance_timeout_ms=2_000, heartbeat_interval_ms=1_500).lead_to(State.DELAYED)
+    scene.wait(2_000)
+    assert len(scene.bodies(LeaveGroupRequest)) == 1
+    assert scene.took() == ["POLL_TIMEOUT", "JOIN_DUE_COOPERATIVE"]

@@ -15,11 +15,11 @@
         W1: {state: DELAYED, holds: [A, A-0], runs: [A, A-0]}
     - settle
 
-`A` is the instance of a connector, `A-0` its first task. Stimuli: `start`, `stop`, `crash`, `bounce` (`{worker,
-away_ms}`), `freeze`, `thaw`, `cut` and `heal` (the connection) of a worker; `create` and `scale` (`{A: 2}`), `delete`,
-`stop_connector`, `pause`, `resume`, `reconfigure`, `restart` of a connector; `broker` (`down`, `up`); `wait` (ms);
-`settle` (until no round is to come, `{most_ms}` at most). `start: {worker: W4, protocol: eager}` starts one of another
-mode. A step may carry a `note`.
+`A` is the instance of a connector, `A-0` its first task. Stimuli: `start`, `stop`, `crash`, `fail` (of its thread),
+`bounce` (`{worker, away_ms}`), `freeze`, `thaw`, `cut` and `heal` (its connection) of a worker; `create` and `scale`
+(`{A: 2}`), `delete`, `stop_connector`, `pause`, `resume`, `reconfigure`, `restart` of a connector; `broker` (`down`,
+`up`); `wait` (ms); `settle` (until no round is to come, `{most_ms}` at most). `start: {worker: W4, protocol: eager}`
+starts one of another mode. A step may carry a `note`.
 
 Expectations: `rounds` (`leader`, `delay_ms`, `version` 0 to 2, `error`, workers with `holds` after it and `revoked`),
 workers by their names (`state`, `holds`, what really `runs`), `configured`, `at_rest` (what a settled cluster breaks)
