@@ -6,7 +6,7 @@ which was never shipped.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any, Self
@@ -15,6 +15,11 @@ from fsm.connect.dialect import DOCUMENT, SHIPPED, Profile
 from fsm.errors import InputError
 
 HIGHEST_INT = 2**31 - 1
+HIGHEST_LONG = 2**63 - 1
+LONGS = frozenset({"retry_backoff_ms", "retry_backoff_max_ms"})
+"""Settings with the range of a long."""
+HMACS = ("HmacSHA1", "HmacSHA224", "HmacSHA256", "HmacSHA384", "HmacSHA512")
+"""Algorithms that every Java platform in use has, for keys and for signatures."""
 
 
 class Mode(Enum):
@@ -75,6 +80,12 @@ class ConnectConfig:
     retry_backoff_max_ms: int = 1_000
     task_shutdown_graceful_timeout_ms: int = 5_000
     inter_worker_key_ttl_ms: int = 3_600_000
+    """These five are of the sessioned protocol alone: requests between workers are signed with a session key."""
+    inter_worker_key_generation_algorithm: str = "HmacSHA256"
+    inter_worker_key_size: int | None = None
+    """In bits; the algorithm's own where it is None."""
+    inter_worker_signature_algorithm: str = "HmacSHA256"
+    inter_worker_verification_algorithms: tuple[str, ...] = ("HmacSHA256",)
     profile: Profile = SHIPPED
     """`document` also knows the mode cooperative, and has eager for its default."""
 
@@ -83,6 +94,8 @@ class ConnectConfig:
             raise InputError("must be given", "group.id", "workers of one cluster share it")
         self._check_mode()
         self._check_times()
+        if self.mode is Mode.SESSIONED:
+            self._check_keys()
 
     def _check_mode(self) -> None:
         name = self.connect_protocol.upper()
@@ -96,15 +109,41 @@ class ConnectConfig:
 
     def _check_times(self) -> None:
         for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name.endswith("_ms") and not 0 <= value <= HIGHEST_INT:
-                raise InputError(f"cannot be {value}", key(field.name), f"it is from 0 to {HIGHEST_INT} ms")
+            if not field.name.endswith("_ms"):
+                continue
+            value, highest = getattr(self, field.name), HIGHEST_LONG if field.name in LONGS else HIGHEST_INT
+            if not 0 <= value <= highest:
+                raise InputError(f"cannot be {value}", key(field.name), f"it is from 0 to {highest} ms")
         if not 0 < self.heartbeat_interval_ms < self.session_timeout_ms:
             raise InputError(
                 f"cannot be {self.heartbeat_interval_ms}",
                 "heartbeat.interval.ms",
                 f"it is above 0 and below session.timeout.ms, {self.session_timeout_ms}",
             )
+
+    def _check_keys(self) -> None:
+        verifying = self.inter_worker_verification_algorithms
+        if not verifying:
+            raise InputError(
+                "must name one at least", "inter.worker.verification.algorithms", f"one of {_listed(HMACS)}"
+            )
+        named = {
+            "inter_worker_key_generation_algorithm": (self.inter_worker_key_generation_algorithm,),
+            "inter_worker_signature_algorithm": (self.inter_worker_signature_algorithm,),
+            "inter_worker_verification_algorithms": verifying,
+        }
+        for setting, algorithms in named.items():
+            unknown = next((each for each in algorithms if each not in HMACS), None)
+            if unknown is not None:
+                raise InputError(f"cannot be {unknown!r}", key(setting), f"choose from {_listed(HMACS)}")
+        if self.inter_worker_signature_algorithm not in verifying:
+            raise InputError(
+                f"cannot be {self.inter_worker_signature_algorithm!r}",
+                "inter.worker.signature.algorithm",
+                f"it must be among inter.worker.verification.algorithms, {_listed(verifying)}",
+            )
+        if self.inter_worker_key_size is not None and self.inter_worker_key_size < 1:
+            raise InputError(f"cannot be {self.inter_worker_key_size}", "inter.worker.key.size", "it is above 0")
 
     @property
     def mode(self) -> Mode:
@@ -138,9 +177,16 @@ def key(name: str) -> str:
 
 
 def _read(name: str, value: Any) -> Any:
-    if not name.endswith("_ms"):
+    if name == "inter_worker_verification_algorithms":
+        return tuple(filter(None, (part.strip() for part in str(value).split(","))))
+    if not name.endswith(("_ms", "_size")):
         return str(value)
     try:
         return int(str(value))
     except ValueError:
-        raise InputError(f"{value!r} is no number", key(name), "give milliseconds") from None
+        unit = "milliseconds" if name.endswith("_ms") else "bits"
+        raise InputError(f"{value!r} is no number", key(name), f"give {unit}") from None
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names)

@@ -389,6 +389,42 @@ def test_a_cooperative_worker_is_refused_by_an_eager_group() -> None:
     assert [r.generation for r in found.rounds] == generations
 
 
+def test_an_eager_worker_is_refused_by_a_cooperative_group() -> None:
+    """1.1: the same the other way round, which is why the second bounce must not begin before the first has ended."""
+    found = migrated("cooperative", ())
+    found.start("W4", "eager")
+    found.run_for(30_000)
+    assert not found.processes["W4"].herder
+    assert versions(found) == [2]
+    assert (found.rest(), found.broken) == ([], [])
+
+
+def test_one_compatible_worker_holds_a_sessioned_group_at_version_1() -> None:
+    """The highest version that all have: it steps down with the worker's join and up when it has left."""
+    found = migrated("sessioned", ())
+    found.start("W4", "compatible")
+    assert found.settle()
+    found.stop("W4")
+    assert found.settle()
+    assert versions(found) == [2, 1, 2]
+    assert (found.rest(), found.broken) == ([], [])
+
+
+@pytest.mark.parametrize("protocol", ["compatible", "sessioned"])
+def test_a_restart_within_the_delay_moves_no_unit_to_another_worker(protocol: str) -> None:
+    """1.1, logs 8: while it is not the leader that is restarted, units come back to where they were."""
+    found = Cluster(ConnectConfig("g", protocol))
+    found.begin({"A": 2, "B": 1}, offset=5)
+    for name, units in INITIAL.items():
+        found.start(name, holding=units)
+    assert found.settle()
+    for name in ("W2", "W3"):
+        found.bounce(name, away_ms=20_000)
+        assert found.settle()
+    assert {name: set(units) for name, units in found.holdings().items()} == {n: set(u) for n, u in INITIAL.items()}
+    assert {(r.unit, r.worker) for r in found.ran} == {(u, name) for name, units in INITIAL.items() for u in units}
+
+
 @PROFILES
 def test_a_step_down_to_eager(profile: Profile) -> None:
     """W7, KAFKA-13816: as shipped, units that the eager leader moves run twice; mended in the document's profile."""

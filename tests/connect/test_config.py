@@ -45,6 +45,28 @@ def test_the_protocol_is_case_insensitive(text: str) -> None:
         ({"scheduled.rebalance.max.delay.ms": "2147483648"}, "it is from 0 to 2147483647"),
         ({"rebalance.timeout.ms": "1m"}, "rebalance.timeout.ms: '1m' is no number; give milliseconds"),
         ({"heartbeat.interval.ms": "10000"}, "heartbeat.interval.ms: cannot be 10000; it is above 0 and below"),
+        ({"session.timeout.ms": "-1"}, "session.timeout.ms: cannot be -1; it is from 0 to 2147483647 ms"),
+        ({"worker.sync.timeout.ms": "2147483648"}, "worker.sync.timeout.ms: cannot be 2147483648"),
+        ({"retry.backoff.ms": "9223372036854775808"}, "it is from 0 to 9223372036854775807 ms"),
+        ({"inter.worker.key.ttl.ms": "-5"}, "inter.worker.key.ttl.ms: cannot be -5"),
+        ({"inter.worker.key.size": "many"}, "inter.worker.key.size: 'many' is no number; give bits"),
+        ({"inter.worker.key.size": "0"}, "inter.worker.key.size: cannot be 0; it is above 0"),
+        (
+            {"inter.worker.key.generation.algorithm": "MD5"},
+            "inter.worker.key.generation.algorithm: cannot be 'MD5'; choose from HmacSHA1, HmacSHA224,",
+        ),
+        (
+            {"inter.worker.signature.algorithm": "HmacSHA512"},
+            "inter.worker.signature.algorithm: cannot be 'HmacSHA512'; it must be among inter.worker.verification",
+        ),
+        (
+            {"inter.worker.verification.algorithms": " ,"},
+            "inter.worker.verification.algorithms: must name one at least",
+        ),
+        (
+            {"inter.worker.verification.algorithms": "HmacSHA256,X"},
+            "inter.worker.verification.algorithms: cannot be 'X'",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_named(properties: dict[str, str], error: str) -> None:
@@ -52,6 +74,16 @@ def test_what_cannot_be_used_is_named(properties: dict[str, str], error: str) ->
     given = properties if not properties else {"group.id": "g", **properties}
     with pytest.raises(InputError, match=error):
         ConnectConfig.of(given)
+
+
+def test_session_keys_matter_to_sessioned_workers_alone() -> None:
+    """The lower modes sign nothing: what they say about keys is not looked at. Long settings take long values."""
+    given = {"group.id": "g", "connect.protocol": "compatible", "inter.worker.signature.algorithm": "none"}
+    assert ConnectConfig.of(given).inter_worker_signature_algorithm == "none"
+    algorithms = {"inter.worker.verification.algorithms": "HmacSHA256, HmacSHA512", "retry.backoff.ms": "3000000000"}
+    config = ConnectConfig.of({"group.id": "g", "inter.worker.signature.algorithm": "HmacSHA512", **algorithms})
+    assert config.inter_worker_verification_algorithms == ("HmacSHA256", "HmacSHA512")
+    assert (config.retry_backoff_ms, config.inter_worker_key_size) == (3_000_000_000, None)
 
 
 def test_names_on_the_wire_have_versions() -> None:

@@ -93,7 +93,7 @@ def _cluster(given: Mapping[str, Node], profile: Profile) -> Cluster:
 
 
 def _config(node: Node | None, profile: Profile) -> ConnectConfig:
-    known = {f.name: str(f.type) for f in fields(ConnectConfig) if f.name not in {"group_id", "profile"}}
+    known = {f.name: str(f.type) for f in fields(ConnectConfig) if f.type in ("int", "str") and f.name != "group_id"}
     said = node.fields(tuple(known)) if node is not None else {}
     values: dict[str, Any] = {n: v.number() if known[n] == "int" else v.text() for n, v in said.items()}
     try:
