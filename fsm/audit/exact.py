@@ -52,6 +52,8 @@ class Exact:
         self.added_owned: dict[Partition, Seen] = {}
         self.told: int | None = 0
         """How many partitions the callbacks so far leave the application with; None after a silent drop."""
+        self.counting: tuple[Seen, int, int] | None = None
+        """The last assigned callback, how many partitions it announced, and how many were added since."""
         self.balanced_ms = living.start_ms
         """When that was last what it owned."""
 
@@ -84,6 +86,9 @@ class Exact:
 
     def _added(self, seen: Seen) -> Told:
         record, place = seen
+        if self.counting is not None:
+            begun, announced, lines = self.counting
+            self.counting = (begun, announced, lines + len(record.partitions))
         for partition in record.partitions:
             if partition in self.dropped_unowned:
                 if not self.living.in_order:
@@ -123,17 +128,19 @@ class Exact:
         if not self.holdings.complete:
             self.holdings.find(seen.record.full or (), (seen.record.ts_ms, seen.place))
             self.holdings.complete = True
-        return iter(())
+        elif not self.holdings.owned.keys() <= set(seen.record.full or ()):  # lines that add the rest may follow
+            yield from self.holdings.otherwise(seen.record.full or (), seen.record.ts_ms, seen.place)
 
     # -- callbacks --------------------------------------------------------------------------------------
 
     def _assign_begin(self, seen: Seen) -> Told:
+        yield from self._miscounted(seen)
+        self.counting = (seen, counted(seen.record), 0)
         self.holdings.told = True
         self._count(counted(seen.record), seen.record.ts_ms)
         begun_ms = self.callback.start_ms if self.callback is not None else seen.record.ts_ms
         if self.callback is not None and (self.living.in_order or seen.record.ts_ms - begun_ms > REORDER_MS):
             self.callback.over_ms = seen.record.ts_ms
-        return iter(())
 
     def _revoke_begin(self, seen: Seen) -> Told:
         yield from self._begins(seen, Ended.REVOKED)
@@ -143,6 +150,7 @@ class Exact:
 
     def _begins(self, seen: Seen, kind: Ended) -> Told:
         record, place = seen
+        yield from self._miscounted(seen)
         self.holdings.told = True
         if self.living.in_order:
             yield from self._silent_drops()
@@ -169,6 +177,7 @@ class Exact:
 
     def _closed(self, seen: Seen) -> Told:
         record, place = seen
+        yield from self._miscounted(seen)
         if self.holdings.told and self.living.in_order:
             yield from self._silent_drops()
         explained, self.silent = self.silent, []
@@ -187,6 +196,23 @@ class Exact:
             self.told = None
             partitions = by_partition((i.topic, i.partition) for i in gone)
             yield self.holdings.never_told(partitions, gone[0].end_ms, [i.end for i in gone])
+
+    def _miscounted(self, seen: Seen) -> Told:
+        """An assigned callback announced another number of partitions than were added; none are where it ended it."""
+        counting, self.counting = self.counting, None
+        if counting is None or counting[2] in (0, counting[1]) or not self.living.in_order:
+            return
+        (record, place), announced, added = counting
+        if self.living.unbroken(place.file, seen.place.file):
+            yield self.holdings.finding(
+                FindingKind.ILLEGAL_TRANSITION,
+                record.ts_ms,
+                seen.record.ts_ms,
+                summary=f"the assigned callback of {self.living.member} announced {announced} partitions, but {added} "
+                "were added; lines are missing, or one of them is wrong",
+                partitions=(),
+                places=[place, self.holdings.moved],
+            )
 
     def _unbalanced(self, closed: Seen) -> Told:
         """What the application was told of is not what it was given and what was taken from it."""

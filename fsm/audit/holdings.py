@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from fsm.audit.findings import Cause, Finding, FindingKind, Severity, finding
@@ -47,6 +47,8 @@ class Holdings:
         """Everything owned is known; False while partitions may be owned since before the log began."""
         self.given_up: set[Partition] = set()
         """Partitions that were owned and are not any more."""
+        self.moved = living.start
+        """Where the last change stands."""
         self.cause = Cause.NONE
         """Why partitions go that go now."""
 
@@ -57,6 +59,7 @@ class Holdings:
 
     def take(self, partitions: Iterable[Partition], ts_ms: int, place: Place) -> None:
         """Owned from now on, where it is not owned already."""
+        self.moved = place
         for partition in partitions:
             self.void = None
             self.given_up.discard(partition)
@@ -78,6 +81,7 @@ class Holdings:
         for partition in by_partition(partitions):
             held = self.owned.pop(partition, None)
             if held is not None:
+                self.moved = place
                 self.given_up.add(partition)
                 yield self._interval(partition, held, max(ts_ms, held.start_ms), place, how)
         if not self.owned:
@@ -167,6 +171,22 @@ class Holdings:
             )
             yield replace(found, severity=Severity.INFO) if self.living.dealt else found
 
+    def otherwise(self, says: Collection[Partition], ts_ms: int, place: Place) -> Told:
+        """The client says that it owns this, and its lines before say otherwise."""
+        known = self.complete and self.living.in_order and self.living.unbroken(self.moved.file, place.file)
+        if not known or set(says) == self.owned.keys():
+            return
+        differ = by_partition(self.owned.keys() ^ set(says))
+        yield self.finding(
+            FindingKind.ILLEGAL_TRANSITION,
+            ts_ms,
+            ts_ms,
+            summary=f"{self.living.member} says that it owns {_or_nothing(says)}, but by its lines before it owns "
+            f"{_or_nothing(self.owned)}; lines are missing, or one of them is wrong",
+            partitions=differ,
+            places=[self.moved, place],
+        )
+
     def _follows(self, held: Held, ts_ms: int, place: Place) -> bool:
         """The line comes after that which gave the partition, with nothing missing in between."""
         if held.begun is not Begun.ASSIGNED:
@@ -209,6 +229,10 @@ class Holdings:
             cause=cause,
             places=places,
         )
+
+
+def _or_nothing(partitions: Iterable[Partition]) -> str:
+    return names(by_partition(partitions)) or "nothing"
 
 
 BECAUSE: dict[Cause, str] = dict.fromkeys(Cause, "") | {

@@ -32,6 +32,8 @@ _GIVES_UP = frozenset(
     }
 )
 """After these a classic member may get another id."""
+_JOINS = frozenset({Kind.JOINED, Kind.MEMBER_ID})
+"""With these a classic member gets its id: whoever has another one elsewhere has none of its own."""
 _BEGINS = frozenset({Kind.SUBSCRIBED, Kind.COORDINATOR_FOUND})
 _OWNS = frozenset({Kind.ASSIGN_BEGIN, Kind.REVOKE_BEGIN, Kind.LOST_BEGIN, Kind.SYNCED})
 """No process without an id says that."""
@@ -69,4 +71,5 @@ class Newcomer:
             return False
         if len(record.member_id) == CHOSEN_ID_LENGTH:
             return bool(record.state) and record.state == initial(record.machine)
-        return not self.given_up
+        joins = record.kind in _JOINS or record.next_state == "COMPLETING_REBALANCE"
+        return joins and not self.given_up

@@ -199,7 +199,9 @@ class Ownership:
         if record.full is not None and not self.holdings.complete:
             self.holdings.find(sorted((set(record.full) - set(record.partitions)) | set(record.revoked)))
             self.holdings.complete = True
-        return iter(())
+        elif record.full is not None and not self.failed:  # a revoked callback that failed changes nothing
+            owned = (set(record.full) - set(record.partitions)) | set(record.revoked)
+            yield from self.holdings.otherwise(owned, record.ts_ms, seen.place)
 
     def _transition(self, seen: Seen) -> Told:
         record, place = seen

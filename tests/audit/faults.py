@@ -114,6 +114,42 @@ def _breaks(scene: Scene, here: Spot, after: Spot) -> bool:
     return (state, _step_of(scene, after).next_state) not in (edges(CLASSIC) or ())
 
 
+def rebalance_dropped(scene: Scene) -> Fault:
+    """The steps of a whole rebalance are missing, and its callbacks are there."""
+    turns = []
+    for steps in scene.steps():
+        rests = [i for i, s in enumerate(steps) if _step_of(scene, s).next_state in ("STABLE", "STEADY")]
+        turns += [
+            steps[a + 1 : b + 1]
+            for a, b in pairwise(rests)
+            if any(x.record(Kind.ASSIGN_BEGIN) for x in scene.files[steps[a].file][steps[a].at : steps[b].at])
+        ]
+    turn = scene.pick(turns)
+    start_ms, end_ms = scene[turn[0]].ts_ms, scene[turn[-1]].ts_ms
+    for spot in reversed(turn):
+        scene.put(spot)
+    return Fault(turn[0].file, f"dropped {len(turn)} steps", ILLEGAL, start_ms, end_ms)
+
+
+def all_of_rebalance_dropped(scene: Scene) -> Fault:
+    """Nothing is left of a whole rebalance but what the member owned before it and says that it owned after it."""
+    turns = []
+    for steps in scene.steps(JAVA):
+        rests = [s for s in steps if _step_of(scene, s).next_state == "STABLE"]
+        turns += [
+            (a, b)
+            for a, b, c in zip(rests, rests[1:], rests[2:], strict=False)
+            if scene.owned(a) != scene.owned(b)
+            and any(x.record(Kind.RECONCILING) for x in scene.files[a.file][b.at : c.at])
+        ]
+    here, there = scene.pick(turns)
+    lines = scene.files[here.file]
+    shows_ms = next(x.ts_ms for x in lines[there.at :] if x.record(Kind.RECONCILING))
+    what, start_ms = f"dropped all from {scene[here].data!r} to {scene[there].data!r}", scene[there].ts_ms
+    del lines[here.at + 1 : there.at + 1]
+    return Fault(here.file, what, ILLEGAL, start_ms, shows_ms)
+
+
 def step_garbled(scene: Scene) -> Fault:
     """A step was written over by something else."""
     here, after = scene.pick(_pairs(scene, JAVA, RDKAFKA))
@@ -268,6 +304,41 @@ def epoch_forward(scene: Scene) -> Fault:
     return Fault(spot.file, f"a far greater epoch: {line.data!r}", ILLEGAL, line.ts_ms, scene[after].ts_ms)
 
 
+def epoch_gone(scene: Scene) -> Fault:
+    """A line of a member in its group tells the epoch of one that joins or leaves."""
+    spot, _ = scene.pick((s, e) for s, e in _epochs(scene) if _in_group(scene[s]))
+    line, epoch = scene[spot], scene.pick([0, -1, -2])
+    scene.put(spot, line._replace(data=_EPOCH.sub(b"%d" % epoch, line.data)))
+    return Fault(spot.file, f"epoch {epoch}: {line.data!r}", ILLEGAL, line.ts_ms, line.ts_ms)
+
+
+def _in_group(line: Line) -> bool:
+    """The line is understood whatever its epoch, and tells of a member that stays one."""
+    step = line.record(Kind.TRANSITION)
+    if step is not None and step.machine == JAVA:
+        return step.next_state in ("RECONCILING", "ACKNOWLEDGING", "STABLE")
+    return any(line.record(k) for k in (Kind.JOINED, Kind.SYNCED)) or b"response received" in line.data
+
+
+def member_id_forged(scene: Scene) -> Fault:
+    """A line in the middle of a membership names another member than those around it."""
+    kinds = {CLASSIC: (Kind.SYNCED,), RDKAFKA: (Kind.HEARTBEAT_SENT, Kind.HEARTBEAT_OK)}
+    joined = {CLASSIC: Kind.JOINED, RDKAFKA: Kind.HEARTBEAT_OK}
+    here = scene.pick(
+        s
+        for family, own in kinds.items()
+        for kind in own
+        for s in scene.spots(kind, family)
+        if any(r.member_id for r in scene[s].records)
+        and any((r := x.record(joined[family])) and r.member_id for x in scene.files[s.file][: s.at])
+    )
+    line = scene[here]
+    own = next(r.member_id for r in line.records if r.member_id)
+    forged = own[:-4] + own[-4:][::-1].swapcase().replace(own[-1], "_")
+    scene.put(here, line._replace(data=line.data.replace(own.encode(), forged.encode())))
+    return Fault(here.file, f"member id {forged}: {line.data!r}", ILLEGAL, line.ts_ms, line.ts_ms)
+
+
 def identity_forged(scene: Scene) -> Fault:
     """A step names another member id than the lines around it, though nothing was restarted."""
     _, here = scene.pick(_pairs(scene, JAVA))
@@ -381,6 +452,48 @@ def partition_dropped(scene: Scene) -> Fault:
 
 
 _TAKES_AWAY = (Kind.REVOKE_BEGIN, Kind.DROPPED, Kind.LOST_BEGIN)
+
+
+def count_forged(scene: Scene) -> Fault:
+    """An assigned callback announces another number of partitions than are added."""
+    spots = scene.spots(Kind.ASSIGN_BEGIN, RDKAFKA)
+    here = scene.pick(
+        s for s in spots if _next(scene, s, Kind.ADDED) < _next(scene, s, *_TAKES_AWAY, Kind.ASSIGN_BEGIN)
+    )
+    line = scene[here]
+    count = int(line.records[0].detail.split()[0]) + scene.chance.randrange(1, 9)
+    scene.put(here, line._replace(data=re.sub(rb"(?<=assign of )\d+", b"%d" % count, line.data)))
+    rest = scene.files[here.file][here.at :]
+    shows_ms = next(x.ts_ms for x in rest for k in (Kind.REVOKE_BEGIN, Kind.LOST_BEGIN, Kind.CLOSE_END) if x.record(k))
+    return Fault(here.file, f"{count} announced: {line.data!r}", ILLEGAL, line.ts_ms, shows_ms)
+
+
+def _next(scene: Scene, spot: Spot, *kinds: Kind) -> int:
+    """How many lines further down such a line stands."""
+    rest = scene.files[spot.file][spot.at + 1 :]
+    return next((i for i, x in enumerate(rest) if any(x.record(k) for k in kinds)), len(rest))
+
+
+def partition_forged(scene: Scene) -> Fault:
+    """A partition was given to a member by another number than it was taken away with."""
+    spots = scene.spots(Kind.ADDED, RDKAFKA)
+    here = scene.pick(s for s in spots if _is_taken(scene, s))
+    line, (partition,) = scene[here], scene[here].records[0].partitions
+    scene.put(here, line._replace(data=line.data.replace(b"[%d]" % partition[1], b"[%d]" % (partition[1] + 90))))
+    gone_ms = next(
+        x.ts_ms
+        for x in scene.files[here.file][here.at :]
+        for r in x.records
+        if r.kind in _TAKES_AWAY and partition in r.partitions
+    )
+    expected = (*ILLEGAL, FindingKind.CALLBACK_NOT_OWNED)
+    return Fault(here.file, f"{partition} given as {partition[1] + 90}", expected, line.ts_ms, gone_ms)
+
+
+def _is_taken(scene: Scene, spot: Spot) -> bool:
+    (partition,) = scene[spot].records[0].partitions
+    rest = scene.files[spot.file][spot.at :]
+    return any(r.kind in _TAKES_AWAY and partition in r.partitions for x in rest for r in x.records)
 
 
 def listener_failed(scene: Scene) -> Fault:
@@ -670,6 +783,8 @@ KINDS: dict[str, Callable[[Scene], Fault]] = {
     planter.__name__: planter
     for planter in (
         step_dropped,
+        rebalance_dropped,
+        all_of_rebalance_dropped,
         step_garbled,
         steps_swapped,
         lines_swapped,
@@ -682,6 +797,8 @@ KINDS: dict[str, Callable[[Scene], Fault]] = {
         fatal_lived_on,
         epoch_backwards,
         epoch_forward,
+        epoch_gone,
+        member_id_forged,
         identity_forged,
         double_assigned,
         revoke_dropped,
@@ -690,6 +807,8 @@ KINDS: dict[str, Callable[[Scene], Fault]] = {
         lost_inserted,
         assign_repeated,
         partition_dropped,
+        count_forged,
+        partition_forged,
         listener_failed,
         clock_behind,
         clock_ahead,

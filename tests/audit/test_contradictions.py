@@ -22,6 +22,13 @@ def stable(log):
     return log
 
 
+@pytest.fixture
+def reconciling(log):
+    """A member of the consumer protocol that is on its way to its first assignment."""
+    log(0, Kind.STARTED).step(100, "UNSUBSCRIBED", "JOINING", epoch=0, member_id=ID)
+    return log.step(200, "JOINING", "RECONCILING", epoch=3, member_id=ID)
+
+
 def said(log):
     found = log.rows(Finding)
     assert {f.kind for f in found} <= {FindingKind.ILLEGAL_TRANSITION}
@@ -89,19 +96,19 @@ def test_a_log_without_steps_cannot_miss_one(log):
     assert said(log) == []
 
 
-def test_an_assignment_is_given_twice(stable):
+def test_an_assignment_is_given_twice(reconciling):
     """The application has it already: a revocation is missing, or the line stands there twice."""
-    stable(500, Kind.ASSIGN_BEGIN, partitions=(("t", 0), ("t", 1)))(900, Kind.ASSIGN_BEGIN, partitions=(("t", 1),))
-    assert said(stable) == [
+    reconciling(500, Kind.ASSIGN_BEGIN, partitions=(("t", 0), ("t", 1)))(900, Kind.ASSIGN_BEGIN, partitions=(("t", 1),))
+    assert said(reconciling) == [
         "c was given t-[1] though it had not given them up; lines are missing, or stand there twice"
     ]
 
 
-def test_an_assigned_callback_that_failed_may_come_again(stable):
+def test_an_assigned_callback_that_failed_may_come_again(reconciling):
     """The client tries once more."""
-    stable(500, Kind.ASSIGN_BEGIN, partitions=(("t", 0),))(510, Kind.CALLBACK_FAILED, event="assigned")
-    stable(700, Kind.ASSIGN_BEGIN, partitions=(("t", 0),))
-    assert [f.kind for f in stable.rows(Finding)] == [FindingKind.LISTENER_ERROR]
+    reconciling(500, Kind.ASSIGN_BEGIN, partitions=(("t", 0),))(510, Kind.CALLBACK_FAILED, event="assigned")
+    reconciling(700, Kind.ASSIGN_BEGIN, partitions=(("t", 0),))
+    assert [f.kind for f in reconciling.rows(Finding)] == [FindingKind.LISTENER_ERROR]
 
 
 def test_what_was_given_up_in_a_log_without_beginning_is_not_owned(log):
@@ -132,3 +139,95 @@ def test_lines_that_were_dealt_out_to_files_tell_in_time_what_is_wrong(stable):
         stable(2000 + 1000 * i, Kind.HEARTBEAT_OK, epoch=epoch, file=f"{i % 2}.log")
     stable(5010, Kind.HEARTBEAT_OK, epoch=3, file="0.log")(5020, Kind.HEARTBEAT_OK, epoch=2, file="1.log")
     assert [(f.severity, f.start_ms, f.end_ms) for f in stable.rows(Finding)] == [(Severity.INFO, 5000, 5000)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "what"),
+    [
+        (Kind.ASSIGN_BEGIN, "got an assignment"),
+        (Kind.RECONCILING, "got an assignment"),
+    ],
+)
+def test_a_rebalance_whose_steps_are_missing(stable, kind, what):
+    """The member is where it was, but it got an assignment: the last step and the line that cannot follow it."""
+    stable(2000, kind, partitions=(("t", 0),))
+    stable.step(9000, "STABLE", "RECONCILING", epoch=4, member_id=ID)
+    assert said(stable) == [f"c {what} while it was STABLE; lines are missing"]
+    (shown,) = stable.rows(Finding)
+    assert [e.offset for e in shown.evidence] == [400, 500]
+
+
+def test_another_thread_s_callback_may_cross_a_step(stable):
+    """Within the time by which threads interleave; what the thread of the steps prints may not."""
+    stable(420, Kind.ASSIGN_BEGIN)
+    assert said(stable) == []
+    stable(425, Kind.RECONCILING)
+    assert said(stable) == ["c got an assignment while it was STABLE; lines are missing"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "state", "what"),
+    [
+        (Kind.ASSIGN_BEGIN, "STEADY", "got an assignment"),
+        (Kind.REVOKE_BEGIN, "STEADY", "gave an assignment up"),
+        (Kind.LOST_BEGIN, "INIT", "lost an assignment"),
+        (Kind.RECONCILING, "WAIT_ASSIGN_CALL", "got an assignment"),
+    ],
+)
+def test_callbacks_of_librdkafka_begin_in_their_state(new_log, kind, state, what):
+    """One thread prints both."""
+    log = new_log("c#consumer-1")
+    log(0, Kind.TRANSITION, machine="rdkafka-join-state", state="WAIT_SYNC", next_state=state)
+    log(500, kind, detail="1 partition(s): x")
+    assert f"c#consumer-1 {what} while it was {state}; lines are missing" in said(log)
+
+
+def test_a_classic_member_gets_one_assignment_in_a_generation(log):
+    """A second one belongs to a rebalance whose lines are missing, unless the first callback failed."""
+    log(100, Kind.TRANSITION, machine="classic-member", next_state="STABLE")
+    log(110, Kind.ASSIGN_BEGIN, partitions=(("t", 0),))(900, Kind.ASSIGN_BEGIN, partitions=(("t", 1),))
+    assert said(log) == ["c got two assignments in one generation; lines are missing"]
+    log(910, Kind.CALLBACK_FAILED, event="assigned")(1900, Kind.ASSIGN_BEGIN, partitions=(("t", 1),))
+    assert len([f for f in log.rows(Finding) if "two assignments" in f.summary]) == 1
+
+
+def test_what_a_member_says_that_it_owns_shows_what_is_missing(stable):
+    """The block of the next rebalance names what no line gave; both lines are shown."""
+    stable.step(2000, "STABLE", "RECONCILING", epoch=4, member_id=ID)
+    t0, t1, t2 = (("t", i) for i in range(3))
+    stable(2001, Kind.RECONCILING, full=(t0, t1, t2), partitions=(t2,))
+    assert said(stable) == [
+        (
+            "c says that it owns t-[0, 1], but by its lines before it owns nothing; lines are missing, "
+            "or one of them is wrong"
+        )
+    ]
+
+
+def test_what_librdkafka_was_given_is_what_its_coordinator_counts(new_log):
+    """A partition that was added and is not in the acknowledged assignment; one added just after is none."""
+    log = new_log("c#consumer-1")(0, Kind.STARTED)
+    log(100, Kind.ADDED, partitions=(("t", 0),))(110, Kind.OWNED, full=(("t", 0), ("t", 1)))
+    log(111, Kind.ADDED, partitions=(("t", 1),))
+    assert said(log) == []
+    log(900, Kind.OWNED, full=(("t", 1),))
+    assert said(log) == [
+        (
+            "c#consumer-1 says that it owns t-[1], but by its lines before it owns t-[0, 1]; lines are missing, "
+            "or one of them is wrong"
+        )
+    ]
+
+
+def test_as_many_partitions_are_added_as_were_announced(new_log):
+    """Told with the next callback; where none was added the callback was never answered."""
+    log = new_log("c#consumer-1")(0, Kind.HEARTBEAT_OK, epoch=1)
+    log(100, Kind.ASSIGN_BEGIN, detail="3 partition(s): x")(110, Kind.ADDED, partitions=(("t", 0),))
+    log(120, Kind.ADDED, partitions=(("t", 1),))(900, Kind.ASSIGN_BEGIN, detail="5 partition(s): x")
+    log(950, Kind.REVOKE_BEGIN, detail="2 partition(s): y")
+    assert said(log) == [
+        (
+            "the assigned callback of c#consumer-1 announced 3 partitions, but 2 were added; lines are missing, "
+            "or one of them is wrong"
+        )
+    ]
