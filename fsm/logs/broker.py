@@ -70,7 +70,7 @@ _ID = r"[\w-]{21}[AQgw]"
 """A topic's id in text: 16 bytes, so the last character holds two bits only."""
 _BY_ID = re.compile(r"([\w-]{22})-(\d{1,9})(?:@\d{1,9})?", re.ASCII)
 _TARGET = re.compile(
-    rf"(?:\A: \{{|(?<=\)), )(?P<member_id>{_TEXT})=MemberAssignment\(partitions=\{{(?P<topics>[^}}]*)\}}\)(?=[,}}])",
+    rf"(?:\A \{{|(?<=\)), )(?P<member_id>{_TEXT})=MemberAssignment\(partitions=\{{(?P<topics>[^}}]*)\}}\)(?=[,}}])",
     re.ASCII,
 )
 _OF_A_TOPIC = re.compile(r"([\w-]{22})=\[((?:\d{1,9}(?:, )?)*)\]", re.ASCII)

@@ -23,6 +23,8 @@ _OPEN_LANES = 40
 _MOST_BANDS = 40
 _CLOSE_UP_LANES = 6
 _CLOSE_UP_WIDTH = 960
+_LABELS, _PAGE, _ZOOM = 258, 1030, 0.75
+"""Pixels of the labels, of a printed page, and the largest scale on it."""
 _SEVERITIES = ("error", "warning", "info")
 
 
@@ -69,6 +71,11 @@ class Chart:
     sections: tuple[Section, ...]
     anchors: Mapping[int, str]
     """Number of a finding -> the id of its flag."""
+
+    @property
+    def zoom(self) -> str:
+        """By how much it shrinks on paper, labels included, to be no wider than a page."""
+        return f"{min(_ZOOM, _PAGE / (self.width + _LABELS)):.2f}"
 
     @property
     def size(self) -> int:

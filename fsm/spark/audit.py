@@ -77,6 +77,8 @@ def _print_summary(result: Result, out: Path) -> None:
     """What was read, what was found, the worst of it, and where the rest is."""
     say = _say
     say(f"read {result.inputs['lines']} lines of {result.inputs['files']} files\n")
+    if older := result.inputs["older_results"]:
+        say(f"left out what an audit wrote itself: {', '.join(older)}\n")
     for total in result.metrics["findings"]:
         say(f"  {total['severity']:8}{total['count']:6}  {total['kind']}\n")
     if not result.metrics["findings"]:

@@ -85,6 +85,7 @@ def inputs(stages: Written, given: Inputs, summed: dict[str, Any]) -> dict[str, 
         **_counts(seen, ("layouts", "levels", "shapes")),
         "unreadable": sorted(unreadable)[:MOST],
         "unreadable_files": len(refused) + damaged,
+        "older_results": list(given.results[:MOST]),
     }
 
 

@@ -92,6 +92,8 @@ def _notes(read: dict[str, Any], unknown_ends: int) -> list[str]:
             f"The logs of {many(unknown_ends, 'life', 'lives')} end without a close and nobody took their partitions "
             "over: whether they lived on is unknown, and what depends on it is reported one step less severe."
         )
+    if read["older_results"]:
+        notes.append(f"Left out, since an audit wrote it: {', '.join(read['older_results'])}.")
     if read["cut_lines"]:
         notes.append(f"Cut at a mebibyte: {many(read['cut_lines'], 'line')}.")
     return notes

@@ -24,6 +24,8 @@ PIECE_BYTES = 8 << 20
 _SNIFF = 4096
 _CONTROLS = bytes({*range(32), 127} - {*b"\t\n\v\f\r\x1b"})
 """Bytes that no log has but in passing; escape begins colours."""
+_RESULT = ("audit.json", "report.html", "findings.parquet")
+"""What every result of an audit holds, beside each other."""
 _Identity = tuple[int, int]
 
 
@@ -52,6 +54,8 @@ class Inputs:
 
     sources: tuple[Source, ...]
     unreadable: tuple[Unreadable, ...]
+    results: tuple[str, ...] = ()
+    """Folders that an audit wrote, which are left out."""
 
     @property
     def size(self) -> int:
@@ -65,17 +69,20 @@ class Inputs:
 
 
 def find(paths: Sequence[Path], *, by_folder: bool = False, leave_out: Path | None = None) -> Inputs:
-    """Every file below the paths but what is below `leave_out`; a file with several names counts once.
+    """Every file below the paths but what an audit wrote, or will, below `leave_out`.
+
+    A file with several names counts once.
 
     Raises `InputError` for a path that does not exist and when there is no file at all.
     """
     sources: list[Source] = []
     unreadable: dict[str, Unreadable] = {}
+    results: list[str] = []
     known: set[_Identity] = set()
     for root in paths:
         if not root.exists():
             raise InputError("no such file or folder", _shown(root))
-        for path in _files(root, leave_out, unreadable):
+        for path in _files(root, leave_out, unreadable, results):
             try:
                 status = path.stat()
                 if _identity(status) in known:
@@ -91,9 +98,10 @@ def find(paths: Sequence[Path], *, by_folder: bool = False, leave_out: Path | No
                 sources.append(Source(path, _cluster(root, path) if by_folder else "", status.st_size))
     refused = tuple(sorted(unreadable.values()))
     if not sources:
-        file, reason = refused[0] if refused else (", ".join(map(_shown, paths)), "no file to read")
+        nothing = "nothing but the result of an audit" if results else "no file to read"
+        file, reason = refused[0] if refused else (", ".join(map(_shown, paths)), nothing)
         raise InputError(reason, file, "give log files or a folder that holds some")
-    return Inputs(tuple(sorted(sources, key=lambda s: s.path)), refused)
+    return Inputs(tuple(sorted(sources, key=lambda s: s.path)), refused, tuple(sorted(set(results))))
 
 
 def _refuse(unreadable: dict[str, Unreadable], path: Path, reason: str) -> None:
@@ -109,8 +117,11 @@ def _identity(status: os.stat_result) -> _Identity:
     return status.st_dev, status.st_ino
 
 
-def _files(root: Path, leave_out: Path | None, unreadable: dict[str, Unreadable]) -> Iterator[Path]:
-    """The files below a folder in a fixed order. Linked folders are followed, each folder is entered once."""
+def _files(root: Path, leave_out: Path | None, unreadable: dict[str, Unreadable], results: list[str]) -> Iterator[Path]:
+    """The files below a folder in a fixed order. Linked folders are followed, each folder is entered once.
+
+    Folders that an audit wrote are not entered, but added to `results`.
+    """
     if not root.is_dir():
         yield root
         return
@@ -125,6 +136,10 @@ def _files(root: Path, leave_out: Path | None, unreadable: dict[str, Unreadable]
             folders.clear()
             continue
         entered.add(identity)
+        if {*folders, *names}.issuperset(_RESULT):
+            results.append(_shown(Path(folder)))
+            folders.clear()
+            continue
         folders.sort()
         for name in sorted(names):
             yield Path(folder) / name

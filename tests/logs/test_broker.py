@@ -17,7 +17,8 @@ from fsm.trace import Kind, TraceRecord
 RECORDED = Path(__file__).parent.parent / "data" / "broker-logs.tar.xz"
 SHARD = "[GroupCoordinator id=1 topic=__consumer_offsets partition=1] "
 MANAGER = "org.apache.kafka.coordinator.group.GroupMetadataManager"
-TOPIC = "5Y6cx24zR4681KyGg4shiw"
+OFFSETS = "org.apache.kafka.coordinator.group.OffsetMetadataManager"
+TOPIC, OTHER = "5Y6cx24zR4681KyGg4shiw", "8s1lnmxkSK2e4GljFsdRJw"
 
 
 def told(message: str, logger: str = MANAGER, level: str = "INFO") -> list[TraceRecord] | None:
@@ -142,17 +143,63 @@ def test_states_of_groups(message: str, machine: str, state: str, epoch: int | N
     assert (record.machine, record.next_state, record.epoch, record.detail) == (machine, state, epoch, detail)
 
 
-def test_epochs_and_targets() -> None:
-    """The group epoch with or without hash, the target with or without its map."""
+def test_epochs() -> None:
+    """The group epoch with or without hash, and the target's."""
     assert one("[GroupId g] Bumped group epoch to 2.").epoch == 2
     assert one("[GroupId g] Bumped group epoch to 3 with metadata hash -12.").kind is Kind.GROUP_EPOCH
     short = one("[GroupId g] Computed a new target assignment for epoch 3 with 'uniform' assignor in 1ms.")
-    long = one(
-        "[GroupId g] Computed a new target assignment for epoch 3 with 'uniform' assignor in 1ms: "
-        "{m=MemberAssignment(partitions={x=[0, 1]})}."
-    )
-    assert short == long
     assert (short.kind, short.epoch, short.detail) == (Kind.TARGET_COMPUTED, 3, "uniform")
+
+
+def test_the_target_of_each_member() -> None:
+    """At DEBUG the broker prints the map of them; ids of classic members may hold blanks and equals signs."""
+    found = told(
+        "[GroupId g] Computed a new target assignment for epoch 3 with 'uniform' assignor in 1ms: "
+        f"{{a b=c-1=MemberAssignment(partitions={{{TOPIC}=[1, 0], {OTHER}=[7]}}), "
+        "m=MemberAssignment(partitions={})}."
+    )
+    assert found is not None
+    computed, first, second = found
+    assert (computed.kind, computed.epoch, computed.detail) == (Kind.TARGET_COMPUTED, 3, "uniform")
+    assert {(r.kind, r.group, r.epoch, r.detail) for r in (first, second)} == {(Kind.TARGET, "g", 3, "")}
+    assert (first.member_id, first.full) == ("a b=c-1", ((TOPIC, 0), (TOPIC, 1), (OTHER, 7)))
+    assert (second.member_id, second.full) == ("m", ())
+
+
+def test_a_map_of_targets_that_was_cut() -> None:
+    """What is whole is read."""
+    found = told(
+        "[GroupId g] Computed a new target assignment for epoch 3 with 'range' assignor in 1ms: "
+        f"{{m=MemberAssignment(partitions={{{TOPIC}=[1]}}), n=MemberAssignment(partitions={{{TOPIC}=[2, 3"
+    )
+    assert [(r.kind, r.member_id) for r in found or ()] == [(Kind.TARGET_COMPUTED, ""), (Kind.TARGET, "m")]
+
+
+@pytest.mark.parametrize(
+    ("message", "logger"),
+    [
+        (
+            (
+                f"[GroupId g] Computed new subscription metadata: {{foo=TopicMetadata(id={TOPIC}, name=foo, "
+                "numPartitions=6)}."
+            ),
+            MANAGER,
+        ),
+        (f"[GroupId g] Committing offsets 5 for partition {TOPIC}-foo-0 from member m with leader epoch 0.", OFFSETS),
+    ],
+    ids=["before 4.2", "from 4.2 on"],
+)
+def test_names_of_topics(message: str, logger: str) -> None:
+    """Lines that name a topic beside its id tell how it is called elsewhere."""
+    (record,) = told(message, logger) or ()
+    assert (record.kind, record.group, record.settings) == (Kind.TOPIC_NAMES, "g", {TOPIC: "foo"})
+
+
+@pytest.mark.parametrize("partition", ["foo-0", f"{TOPIC}-foo-1"], ids=["without id", "another partition"])
+def test_other_commits_tell_nothing(partition: str) -> None:
+    """There are very many of them."""
+    message = f"[GroupId g] Committing offsets 5 for partition {partition} from member m with leader epoch 0."
+    assert told(message, OFFSETS) == []
 
 
 @pytest.mark.parametrize("epochs", ["", "@7"])
@@ -193,7 +240,7 @@ def test_unknown_words_are_not_understood(message: str) -> None:
         ("[GroupId g] Member m joins the share group using the share protocol.", MANAGER),
         (
             "[GroupId g] Committing offsets 5 for partition t-0.",
-            "org.apache.kafka.coordinator.group.OffsetMetadataManager",
+            OFFSETS,
         ),
     ],
 )
@@ -218,3 +265,5 @@ def test_every_line_of_the_recorded_brokers_is_understood() -> None:
     assert counts[Kind.FENCED] == 83
     assert counts[Kind.MEMBER_STATE] > 1000
     assert counts[Kind.GROUP_EPOCH] > 500
+    assert counts[Kind.TARGET] > 500
+    assert counts[Kind.TOPIC_NAMES] > 100

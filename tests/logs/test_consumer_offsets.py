@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import lzma
+from collections.abc import Callable
 from datetime import UTC
 from pathlib import Path
 
@@ -69,7 +70,7 @@ def stored(type_: int, key: object, value: object) -> str:
 
 def dumped(type_: int, key: object, value: object) -> str:
     """The same as DumpLogSegments prints it."""
-    payload = "<DELETE>" if value is None else json.dumps({"version": "0", "data": value})
+    payload = "<DELETE>" if value is None else json.dumps({"version": "0", "data": value}, separators=(",", ":"))
     head = "| offset: 5 CreateTime: 1795247715932 keySize: 23 valueSize: 24 sequence: 0 headerKeys: [] key: "
     return f"{head}{json.dumps({'type': str(type_), 'data': key}, separators=(',', ':'))} payload: {payload}"
 
@@ -138,9 +139,46 @@ def test_objects_of_a_console_formatter_follow_one_another() -> None:
     ] * 2
 
 
+COMMIT_KEY = {"group": "g", "topic": "foo", "partition": 0}
+COMMIT = {"offset": 5, "leaderEpoch": 0, "metadata": "", "commitTimestamp": 1, "topicId": TOPIC}
+
+
+@pytest.mark.parametrize("printed", [stored, dumped])
+@pytest.mark.parametrize(
+    ("type_", "key", "value"),
+    [
+        (4, GROUP_KEY, {"topics": [{"topicId": TOPIC, "topicName": "foo", "numPartitions": 6}]}),
+        (1, COMMIT_KEY, COMMIT),
+    ],
+    ids=["before 4.2", "from 4.2 on"],
+)
+def test_names_of_topics(printed: Callable[..., str], type_: int, key: object, value: object) -> None:
+    """Records that name a topic beside its id tell how it is called elsewhere."""
+    (record,) = known(printed(type_, key, value))
+    assert (record.kind, record.group, record.settings) == (Kind.TOPIC_NAMES, "g", {TOPIC: "foo"})
+
+
+@pytest.mark.parametrize("printed", [stored, dumped])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (COMMIT_KEY, None),
+        (COMMIT_KEY, {**COMMIT, "topicId": "AAAAAAAAAAAAAAAAAAAAAA"}),
+        (COMMIT_KEY, {k: v for k, v in COMMIT.items() if k != "topicId"}),
+        ({**COMMIT_KEY, "partition": 1}, COMMIT),
+    ],
+    ids=["tombstone", "no id", "before 4.2", "another partition"],
+)
+def test_other_commits_tell_nothing(printed: Callable[..., str], key: object, value: object) -> None:
+    """There are very many of them."""
+    assert known(printed(1, key, value)) == []
+
+
 @pytest.mark.parametrize(
     "line",
     [
+        stored(3, {"groupId": "\ud800"}, None),
+        stored(4, GROUP_KEY, {"topics": [{"topicId": TOPIC, "topicName": "\udfff"}]}),
         stored(8, MEMBER_KEY, {"memberEpoch": 3}),
         stored(3, GROUP_KEY, {"epoch": "nine"}),
         stored(2, {"group": "g"}, {**CLASSIC, "members": 7}),
@@ -149,11 +187,33 @@ def test_objects_of_a_console_formatter_follow_one_another() -> None:
         dumped(3, GROUP_KEY, {"epoch": 1 << 40}),
         stored(3, GROUP_KEY, {"epoch": 9})[:-4],
     ],
-    ids=["fields", "text", "number", "key", "bytes", "large", "cut"],
+    ids=["half a character", "in a name", "fields", "text", "number", "key", "bytes", "large", "cut"],
 )
 def test_what_kafka_would_not_write_is_not_understood(line: str) -> None:
     """It is counted, and nothing raises."""
     assert told(line) is None
+
+
+def test_garbage_is_counted_and_nothing_raises() -> None:
+    """Whatever type a record claims and whatever stands in its place, it is records, nothing, or not understood."""
+    values = (None, 0, "", [], {}, {"members": [None]}, {"epoch": {}}, {"topics": [[]]}, CURRENT, CLASSIC, COMMIT)
+    seen = set()
+    for type_ in range(-3, 30):
+        for key in (
+            None,
+            "g",
+            [],
+            {},
+            GROUP_KEY,
+            MEMBER_KEY,
+            COMMIT_KEY,
+            {"groupId": 7},
+            {"groupId": "g", "memberId": []},
+        ):
+            for value in values:
+                found = told(stored(type_, key, value))
+                seen.add(None if found is None else bool(found))
+    assert seen == {None, False, True}
 
 
 def test_a_raw_segment_says_what_its_dump_says(tmp_path: Path) -> None:

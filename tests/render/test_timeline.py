@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from fsm.render.lanes import MEMBER_HEIGHT, Style, alike, member_lane, partition_lane
+from fsm.render.lanes import MEMBER_HEIGHT, ROW, Style, alike, member_lane, partition_lane
 from fsm.render.shades import SHADES, family, glyph, state_classes
 from fsm.render.timeline import FLAG_ROWS, Chart, Numbered, chart, close_up, style_of
 from fsm.render.timescale import scale
 from fsm.render.views import (
+    AssignedSpan,
     FindingView,
     GroupView,
     Mark,
@@ -122,6 +124,70 @@ def test_marks_at_one_place_are_one_with_the_worst_shape() -> None:
     ]
 
 
+MOVED = (
+    AssignedSpan("", "epoch 2", "orders-[0..5]", 6, "", 0, HOUR),
+    AssignedSpan("", "epoch 3", "orders-[0..2]", 3, "", HOUR, 3 * HOUR),
+)
+TOLD = (
+    AssignedSpan("STABLE", "epoch 2", "orders-[0..5]", 6, "", 0, HOUR + 60_000),
+    AssignedSpan("UNREVOKED_PARTITIONS", "epoch 2", "orders-[0..2]", 3, "orders-[3..5]", HOUR + 60_000, 2 * HOUR),
+    AssignedSpan("STABLE", "epoch 3", "orders-[0..2]", 3, "", 2 * HOUR, 3 * HOUR),
+)
+
+
+def test_the_coordinators_rows_stand_below_the_members_states() -> None:
+    """Target, then what it counts as the member's: each with its own begin, and how long after the target moved."""
+    lane = member_lane(MemberView("a", states=(StateSpan("STABLE", 0, HOUR),), target=MOVED, current=TOLD), BUSY, STYLE)
+    rects = elements(lane.svg, "rect", "as")
+    assert [(r.get("class"), r.get("y")) for r in rects] == [
+        ("as target", "34"),
+        ("as target", "34"),
+        ("as current", "49"),
+        ("as current unrevoked", "49"),
+        ("as current", "49"),
+    ]
+    assert lane.rows == ("coordinator: target", "coordinator: assigned")
+    assert lane.height == MEMBER_HEIGHT + 2 * ROW + 2
+    assert texts(lane.svg, "title")[4] == (
+        "coordinator: assigned, epoch 2, UNREVOKED_PARTITIONS\n3 partitions orders-[0..2]\n"
+        "to give up: orders-[3..5]\n01:01:00.000 to 02:00:00.000, 59 min\n1 min after its target moved"
+    )
+    assert texts(lane.svg, "text")[1:4] == [
+        "epoch 2: orders-[0..5]",
+        "epoch 3: orders-[0..2]",
+        "epoch 2: orders-[0..5]",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("span", "minutes", "label"),
+    [
+        (MOVED[0], 25, "epoch 2: orders-[0..5]"),
+        (MOVED[0], 18, "orders-[0..5]"),
+        (MOVED[0], 10, "[0..5]"),
+        (MOVED[0], 3, "6"),
+        (TOLD[1], 25, "gives up orders-[3..5]"),
+        (TOLD[1], 15, "gives up"),
+        (AssignedSpan("UNRELEASED_PARTITIONS", "epoch 3", "", 0, "", 0, 0), 40, "epoch 3: waits for others"),
+        (AssignedSpan("STABLE", "generation 7", "", 0, "", 0, 0), 40, "generation 7: nothing"),
+        (AssignedSpan("STABLE", "", "a-[0], b-[1]", 2, "", 0, 0), 4, "2"),
+    ],
+)
+def test_an_assignment_says_as_much_as_there_is_room_for(span: AssignedSpan, minutes: int, label: str) -> None:
+    """Partitions with topic and epoch, without, their numbers, how many; what is to be given up comes first."""
+    lane = member_lane(MemberView("a", current=(span._replace(start_ms=0, end_ms=minutes * 60_000),)), BUSY, STYLE)
+    assert texts(lane.svg, "text") == [label]
+
+
+def test_a_storm_of_assignments_is_bunched() -> None:
+    """Five thousand of them are at most one bar for each six pixels, and none goes uncounted."""
+    spans = tuple(AssignedSpan("STABLE", "", f"t-[{n}]", 1, "", n * 2000, n * 2000 + 2000) for n in range(5000))
+    lane = member_lane(MemberView("a", current=spans), BUSY, STYLE)
+    counts = [t.split(", ")[1].split(" ")[0] for t in texts(lane.svg, "title")]
+    assert len(counts) <= 1080 / 6 + 1
+    assert sum(map(int, counts)) == 5000
+
+
 @pytest.mark.parametrize(
     ("state", "expected"),
     [
@@ -205,6 +271,27 @@ def test_few_lanes_are_one_section() -> None:
     sections = drawn(group(), []).sections
     assert [s.title for s in sections] == ["Members: 2, and 5 more not shown", "Partitions: 3"]
     assert [[lane.label for lane in s.lanes] for s in sections] == [["a", "b"], ["t-0", "t-1", "t-2"]]
+
+
+def test_members_without_logs_have_lanes_of_their_own() -> None:
+    """They stand behind the members, without a number, and those that are not shown are counted."""
+    unread = MemberView("XYlMC_McQSed2QEsKpro_g", current=TOLD)
+    sections = drawn(replace(group(), strangers=(unread,), strangers_hidden=3), []).sections
+    assert [s.title for s in sections][1] == "Members without logs: 1, and 3 more not shown"
+    assert [(lane.label, lane.number) for lane in sections[1].lanes] == [("XYlMC_McQSed2QEsKpro_g", 0)]
+    alone = GroupView("g", 0, 3 * HOUR, strangers=(unread,))
+    assert [s.title for s in drawn(alone, []).sections] == ["Members without logs: 1", "Partitions: 0"]
+
+
+def test_a_wide_chart_shrinks_to_a_printed_page() -> None:
+    """A chart of the usual width stays readable, one of four times that still fits between the margins."""
+    view = group()
+    usual = drawn(view, [])
+    assert (usual.width, usual.zoom) == (1080, "0.75")
+    busy = tuple(StateSpan("JOINING", n * 1000, n * 1000 + 500) for n in range(3000))
+    wide = drawn(replace(view, members=(MemberView("a", states=busy),)), [])
+    assert wide.width > 4000
+    assert 250 * 4 < (wide.width + 258) * float(wide.zoom) < 1060
 
 
 def test_of_many_lanes_those_in_trouble_come_first() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tarfile
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from fsm.audit import local
 
@@ -14,6 +16,31 @@ from .conftest import DATA, Told, as_told, run, without_unparsed
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
+TOPIC = "8s1lnmxkSK2e4GljFsdRJw"
+
+
+def stored(offset: int, type_: int, key: dict[str, object], value: object) -> str:
+    """A record of `__consumer_offsets` about the group `alone` as a JSON line."""
+    at = {"partition": 0, "offset": offset, "timestamp": 1_795_247_715_932 + 1000 * offset}
+    line = {**at, "type": type_, "key": {"groupId": "alone", **key}, "value": value}
+    return json.dumps(line, separators=(",", ":"))
+
+
+def owned(*numbers: int) -> list[dict[str, object]]:
+    """Partitions of the only topic."""
+    return [{"topicId": TOPIC, "partitions": list(numbers)}]
+
+
+M = {"memberId": "m"}
+STORED = (
+    stored(0, 3, {}, {"epoch": 2, "metadataHash": 1}),
+    stored(1, 7, M, {"topicPartitions": owned(0, 1)}),
+    stored(2, 8, M, {"memberEpoch": 2, "state": 0, "assignedPartitions": owned(0), "partitionsPendingRevocation": []}),
+    stored(3, 7, {"memberId": "\u202e" + "x" * 9000}, {"topicPartitions": owned(7)}),
+    stored(4, 8, {"memberId": 5}, None),
+    stored(9, 3, {}, None),
+)
+"""A group that no client's log names, with a topic that nothing names, and garbage."""
 SCENARIOS = ("i_j09_kill9", "i_j13_dup_instance", "x09_coop_sigstop", "j07_maxpoll")
 
 
@@ -26,14 +53,20 @@ def both_sides(recordings: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
             shutil.copytree(recordings / name, folder / name)
             packed.extract(f"{name}/broker.log", folder, filter="data")
     (folder / "j07_maxpoll" / "B.log").unlink()
+    (folder / "stored.log").write_text("".join(line + "\n" for line in STORED), encoding="utf-8")
     return folder
 
 
 @pytest.fixture(scope="module")
-def audited(both_sides: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Told, str]:
+def result(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the result is written."""
+    return tmp_path_factory.mktemp("heard") / "out"
+
+
+@pytest.fixture(scope="module")
+def audited(both_sides: Path, result: Path) -> tuple[Told, str]:
     """The document of one audit of all of it, and its report."""
-    out = tmp_path_factory.mktemp("heard") / "out"
-    return run([both_sides], out), (out / "report.html").read_text(encoding="utf-8")
+    return run([both_sides], result), (result / "report.html").read_text(encoding="utf-8")
 
 
 def test_the_pipeline_hears_what_one_process_hears(audited: tuple[Told, str], both_sides: Path) -> None:
@@ -57,6 +90,52 @@ def test_members_without_logs_are_counted(audited: tuple[Told, str]) -> None:
     missing = {group["group"]: group["members_without_logs"] for group in audited[0]["groups"]}
     assert missing["g-j07-maxpoll"] >= 1
     assert missing["g-i-j09-kill9"] == 0
+
+
+def test_a_group_that_only_the_coordinator_names_is_there(audited: tuple[Told, str]) -> None:
+    """From its first stored record to its last, without members of whom a log tells."""
+    (group,) = (group for group in audited[0]["groups"] if group["group"] == "alone")
+    assert (group["start_ms"], group["end_ms"]) == (1_795_247_715_932, 1_795_247_724_932)
+    assert (group["members"], group["members_without_logs"], group["coverage"]) == (0, 2, "unknown")
+    assert "Members without logs: 2" in audited[1]
+    assert "id:8s1lnmxk…-[0]" in audited[1]
+    assert "\u202e" not in audited[1]
+
+
+def test_garbage_is_counted(audited: tuple[Told, str]) -> None:
+    """One stored record is none as Kafka writes it."""
+    assert audited[0]["inputs"]["not_understood"] == 1
+
+
+def test_assignments_are_written(audited: tuple[Told, str], spark: SparkSession, result: Path) -> None:
+    """Target and current assignment of each member, with names of topics where the broker tells them."""
+    frame = spark.read.parquet(str(result / "assignments.parquet"))
+    rows = frame.where("`group` = 'alone'").orderBy("start_ms", "which").collect()
+    shown = [(r.member, r.member_id[:5], r.which, r.label, r.epoch, r.until) for r in rows]
+    assert shown == [
+        ("", "m", "target", "id:8s1lnmxk…-[0, 1]", None, "removed"),
+        ("", "m", "current", "id:8s1lnmxk…-[0]", 2, "removed"),
+        ("", "\u202exxxx", "target", "id:8s1lnmxk…-[7]", None, "removed"),
+    ]
+    named = frame.where("`group` = 'g-j07-maxpoll'").select("member", "which", "state", "label", "giving_up")
+    found = {tuple(row) for row in named.collect()}
+    assert (
+        "g-j07-maxpoll-A",
+        "current",
+        "UNREVOKED_PARTITIONS",
+        "j07-maxpoll-foo-[0..2]",
+        "j07-maxpoll-foo-[3..5]",
+    ) in found
+    assert ("", "target", "", "j07-maxpoll-foo-[3..5]", "") in found
+    assert audited[1].count("coordinator: target") >= 2
+
+
+def test_whose_a_partition_was_when_no_log_tells(audited: tuple[Told, str]) -> None:
+    """With the log of its owner missing it seems to be nobody's; the coordinator knows better."""
+    gaps = [f for f in audited[0]["findings"] if f["group"] == "g-j07-maxpoll" and f["kind"] == "unowned_partition"]
+    assert gaps
+    assert {gap["severity"] for gap in gaps} == {"info"}
+    assert all("whose log is missing, as the owner" in gap["summary"] for gap in gaps)
 
 
 def test_the_report_draws_the_coordinators_words(audited: tuple[Told, str]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fsm.errors import InputError
 from fsm.logs import formats
 from fsm.logs.pieces import WHOLE, Piece
 from fsm.spark.columns import batches
@@ -51,6 +52,31 @@ def test_the_folder_of_the_result_is_not_read(tmp_path: Path) -> None:
     """An older result below the logs is no log."""
     files(tmp_path, "a.log", "out/audit.json", "out/records.parquet/x", "output/b.log")
     assert found(tmp_path, leave_out=tmp_path / "out") == [("a.log", ""), ("output/b.log", "")]
+
+
+def written(folder: Path) -> Path:
+    """A folder that looks as what an audit wrote."""
+    for name in ("findings.parquet/part-0.parquet", "audit.json", "report.html"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("[2026-11-21 08:19:42,138] INFO hello\n")
+    return folder
+
+
+def test_what_an_audit_wrote_is_left_out_and_said(tmp_path: Path) -> None:
+    """An older result quotes log lines, which are no log; a folder that has only some of its files is read."""
+    (tmp_path / "a.log").write_text("x\n")
+    result = written(tmp_path / "deep" / "out")
+    (tmp_path / "web").mkdir()
+    (tmp_path / "web" / "report.html").write_text("x\n")
+    inputs = find([tmp_path])
+    assert [source.path.name for source in inputs.sources] == ["a.log", "report.html"]
+    assert inputs.results == (str(result),)
+
+
+def test_nothing_but_an_older_result(tmp_path: Path) -> None:
+    """There is nothing to audit, and the reason is said."""
+    with pytest.raises(InputError, match="nothing but the result of an audit"):
+        find([written(tmp_path / "out")])
 
 
 def test_folders_directly_below_a_path_are_clusters(tmp_path: Path) -> None:
