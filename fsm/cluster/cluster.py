@@ -229,8 +229,13 @@ class Cluster:
                 self.story.said(Event(self.now_ms, COORDINATOR, COORDINATOR, "has", self.group))
         for token, body in step.answers:
             name, answered = self._waiting.pop(token)
-            lost = name in self.deaf or not self.channel.send(self.now_ms, partial(_arrived, answered, body))
+            arrive = partial(self._arrived, name, token, answered, body)
+            lost = name in self.deaf or not self.channel.send(self.now_ms, arrive)
             self.story.said(Event(self.now_ms, COORDINATOR, name, "answers", body, lost))
+
+    def _arrived(self, name: str, token: int, answered: Callable[[Any], None], body: Any, _at_ms: int) -> None:
+        self.standing.heard(name, token)
+        answered(body)
 
     def _note(self, name: str, what: str) -> None:
         self.story.note(self.now_ms, name, what)
@@ -272,7 +277,3 @@ class Cluster:
         """Clients whose applications use other partitions than their members own: some callback never came."""
         clients = (self.clients[name] for name in sorted(self.clients))
         return [client.name for client in clients if client.using != client.member.owned]
-
-
-def _arrived(answered: Callable[[Any], None], body: Any, _now_ms: int) -> None:
-    answered(body)

@@ -18,6 +18,12 @@ INSTANCES = (None, None, None, "i-1", "i-2")
 """Who starts with an instance id may find it in use."""
 
 
+def leave_to_the_classic(cluster: Cluster) -> None:
+    """The last that happens: members of the consumer protocol go, and the classic ones stay among themselves."""
+    cluster.quiet()
+    _are_left_to_the_classic(cluster, ())
+
+
 def disturb(cluster: Cluster, spoken: Sequence[str], until_ms: int) -> None:
     """One disturbance after the other up to that time; consumers speak these dialects or classic assignors."""
     while cluster.now_ms < until_ms:
@@ -88,6 +94,14 @@ def _closes(cluster: Cluster, _spoken: Sequence[str]) -> None:
         client.close(cluster.now_ms)
 
 
+def _are_left_to_the_classic(cluster: Cluster, _spoken: Sequence[str]) -> None:
+    """Where both protocols are spoken, everybody closes who speaks that of KIP-848."""
+    if any(client.spoken in CLASSIC for client in cluster.clients.values()):
+        for client in cluster.clients.values():
+            if client.spoken not in CLASSIC and not client.closing:
+                client.close(cluster.now_ms)
+
+
 def _dies(cluster: Cluster, _spoken: Sequence[str]) -> None:
     cluster.kill(_somebody(cluster))
 
@@ -123,6 +137,7 @@ ACTS: tuple[Callable[[Cluster, Sequence[str]], None], ...] = (
     _joins,
     _restarts,
     _closes,
+    _are_left_to_the_classic,
     _dies,
     _freezes,
     _calls_back_slowly,

@@ -36,6 +36,7 @@ CAUSES: Mapping[str, str] = {
     "replaced": "another process took its instance id",
     "upgraded": "the group became a consumer group while it still used what its last classic assignment lacks",
     "downgraded": "the group became a classic group while it still used what it was to give up",
+    "W1": "it began to use what it had left out of a report, whose answer it has not heard",
     "W2": "removed, and made anew without a word when it joined with its old id",
     "W6": "a late duplicate of its join acknowledged what it still used",
     "untold": "its member gave the partition up, and the application was never called back: a fault of the client",
@@ -69,6 +70,11 @@ class Standing:
     """By the client's name, the partitions and the causes."""
     removed: dict[str, str | None] = field(default_factory=dict)
     """By member id, why the coordinator removed it."""
+    let_go: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
+    """By the client's name, what its last reports left out and it did not use: the coordinator took it back at once.
+
+    Each with the token of the report, until an answer to it or to a later one is heard.
+    """
     swapped: int | None = None
     """The generation in which a static member came back with another subscription, unnoticed by its classic group."""
 
@@ -84,6 +90,8 @@ class Standing:
         for client in clients:
             if client.using or client.name in self.astray:
                 self._judge(client, change)
+            if change.asked is not None and change.asked.client_id == client.name:
+                self._note_let_go(client, change, change.asked)
             if client.identity in anew and isinstance(change.after, ConsumerGroup) and _is(change, "JoinGroup"):
                 self.astray[client.name] = dict.fromkeys(self.astray.get(client.name, ()), "W2")
         for member_id in anew:
@@ -97,6 +105,16 @@ class Standing:
                 found[one] = self._why(client, change)
             if one in found and _gives(change.after, client.identity, one, change.image):
                 del found[one]
+
+    def _note_let_go(self, client: Client, change: Change, asked: Request) -> None:
+        if asked.body.get("topic_partitions") is None:
+            return
+        lost = _held(change.before, client.identity, change.image) - _held(change.after, client.identity, change.image)
+        self.let_go.setdefault(client.name, {}).update(dict.fromkeys(lost - {*client.using}, asked.token))
+
+    def heard(self, name: str, token: int) -> None:
+        """The client hears the answer to this request."""
+        self.let_go[name] = {one: said for one, said in self.let_go.get(name, {}).items() if said > token}
 
     def _why(self, client: Client, change: Change) -> str | None:
         if client.identity in self.removed:
@@ -114,11 +132,13 @@ class Standing:
             del found[one]
         for one in {*client.using} - {*before}:
             if not _counts(group, client.identity, one, image):
-                found[one] = self.removed.get(client.identity)
+                waits = one in self.let_go.get(client.name, ()) and client.identity not in self.removed
+                found[one] = "W1" if waits else self.removed.get(client.identity)
 
     def forget(self, name: str) -> None:
         """The client is no more."""
         self.astray.pop(name, None)
+        self.let_go.pop(name, None)
 
     def cause(self, one: TopicPartition, users: Iterable[Client]) -> str | None:
         """Why several use the partition: the cause of the first that is astray; None if not all but one are."""
@@ -145,6 +165,12 @@ def _members(group: Group | None) -> object:
 
 def _ids(group: Group | None) -> set[str]:
     return set() if group is None else {*group.members}
+
+
+def _held(group: Group | None, member_id: str, image: Image) -> set[TopicPartition]:
+    """What a consumer group counts as this member's."""
+    member = group.members.get(member_id) if isinstance(group, ConsumerGroup) else None
+    return set() if member is None else {(image.names[topic_id], number) for topic_id, number in member.current.held}
 
 
 def _counts(group: Group | None, member_id: str, one: TopicPartition, image: Image) -> bool:

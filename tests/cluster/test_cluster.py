@@ -129,67 +129,7 @@ def test_a_million_steps() -> None:
     assert causes["expired"] > 20
 
 
-# The weak spots, one by one.
-
-
-def causes(found: Cluster) -> set[str | None]:
-    return {double.cause for double in found.doubles}
-
-
-def test_a5_an_application_that_stops_polling_is_left_behind() -> None:
-    """The background leaves at max.poll.interval; the application uses its partitions until its next poll (A5)."""
-    found = cluster()
-    two(found)
-    found.clients["b"].next_poll_ms = found.now_ms + 10_000
-    found.run(found.now_ms + 9_000)
-    assert of(found, "a") == FOO
-    assert len(of(found, "b")) == 2
-    assert causes(found) == {"A5"}
-    assert settle(found).problems == []
-    assert found.untold() == []
-
-
-def test_a7_a_callback_outlives_the_rebalance_timeout() -> None:
-    """A member that is revoking for longer is thrown out, and uses everything it had until its callback ends (A7)."""
-    found = cluster()
-    found.join("a", FIXED, ("foo",))
-    found.run(3_000)
-    found.clients["a"].slow_ms = 12_000
-    found.join("b", FIXED, ("foo",))
-    found.run(found.now_ms + 9_000)
-    assert of(found, "a") == of(found, "b") == FOO
-    assert causes(found) <= {"A5", "A7"}
-    assert causes(found)
-    assert settle(found).problems == []
-
-
-@pytest.mark.parametrize(("release", "expected"), [(LATEST, {"W6"}), ("4.1.1", set())])
-def test_w6_a_late_duplicate_of_a_join_acknowledges(release: str, expected: set[str]) -> None:
-    """It counts as giving up all that is pending, which the member still uses; before F9 such a duplicate is fenced."""
-    found = cluster(release=release)
-    found.join("a", FIXED, ("foo",))
-    found.run(3_000)
-    found.clients["a"].slow_ms = 3_000
-    found.join("b", FIXED, ("foo",))
-    found.run(found.now_ms + 2_000)
-    assert found.clients["a"].in_callback
-    found.repeat_join("a")
-    found.run(found.now_ms + 900)
-    assert causes(found) == expected
-    assert (len(of(found, "a")), len(of(found, "b"))) == ((4, 2) if expected else (4, 0))
-    assert settle(found).problems == []
-
-
-def test_a_frozen_member_uses_what_others_have() -> None:
-    """A process that does not run cannot know that its session ended; it loses everything when it goes on."""
-    found = cluster()
-    two(found)
-    found.clients["b"].thawed_ms = found.now_ms + 8_000
-    found.run(found.now_ms + 7_900)
-    assert of(found, "a") == FOO
-    assert causes(found) == {"expired"}
-    assert settle(found).problems == []
-    assert len(of(found, "b")) == 2
+# Static members.
 
 
 def test_a_static_member_keeps_its_partitions_through_a_restart() -> None:

@@ -1,0 +1,45 @@
+"""Clusters as the tests of this folder begin them."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from fsm.cluster.channel import NONE, Faults
+from fsm.cluster.cluster import SETTINGS, Cluster
+from fsm.cluster.speech import CLASSIC
+from fsm.kafka.assignment import Partitions
+from fsm.member.dialect import FIXED
+
+LATEST = "4.4.0"
+FOO = tuple(("foo", i) for i in range(4))
+
+
+def cluster(seed: int = 1, release: str = LATEST, faults: Faults = NONE, policy: str = "bidirectional") -> Cluster:
+    """A coordinator of that release, with nobody in its group."""
+    config = replace(SETTINGS, group_consumer_migration_policy=policy)
+    return Cluster(random.Random(seed), release, faults, config)  # noqa: S311  # runs are to be repeated
+
+
+def two(found: Cluster, first: str = FIXED, second: str = FIXED) -> None:
+    """Two settled consumers of one topic, two partitions each."""
+    found.join("a", first, ("foo",))
+    found.join("b", second, ("foo",))
+    found.run(8_000)
+    assert found.unsettled() == []
+    assert {name: len(client.using) for name, client in found.clients.items()} == {"a": 2, "b": 2}
+
+
+def of(found: Cluster, name: str) -> Partitions:
+    """What the application of this client uses."""
+    return found.clients[name].using
+
+
+def causes(found: Cluster) -> set[str | None]:
+    """Those of all double ownership so far."""
+    return {double.cause for double in found.doubles}
+
+
+def kinds(found: Cluster) -> set[str]:
+    """Who is in the cluster: "classic", "consumer"."""
+    return {"classic" if client.spoken in CLASSIC else "consumer" for client in found.clients.values()}

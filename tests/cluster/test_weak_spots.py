@@ -1,0 +1,248 @@
+"""The weak spots W1 to W7 of the coordinator, the client's A5 and A7, and what classic members bring: each shown once.
+
+They arise here from what members and their network do, nothing else; section 10.4 of the coordinator reference. What
+the coordinator alone contributes to them is in `tests/coordinator/test_weak_spots.py` and `test_mixed.py`.
+"""
+
+from __future__ import annotations
+
+import pytest
+from cluster_scene import FOO, LATEST, causes, cluster, of, two
+
+from fsm.cluster.cluster import Cluster
+from fsm.cluster.disturbances import settle
+from fsm.cluster.speech import COOPERATIVE, EAGER
+from fsm.cluster.story import Event
+from fsm.member.dialect import FIXED, RELEASES
+
+SPOKEN = ("4.0.0", "4.2.1", LATEST, FIXED)
+
+
+@pytest.mark.parametrize("spoken", [FIXED, EAGER, COOPERATIVE])
+def test_a5_an_application_that_stops_polling_is_left_behind(spoken: str) -> None:
+    """The background leaves at max.poll.interval; the application uses its partitions until its next poll (A5)."""
+    found = cluster()
+    two(found, spoken, spoken)
+    found.clients["b"].next_poll_ms = found.now_ms + 10_000
+    found.run(found.now_ms + 9_000)
+    assert of(found, "a") == FOO
+    assert len(of(found, "b")) == 2
+    assert causes(found) == {"A5"}
+    assert settle(found).problems == []
+    assert found.untold() == []
+
+
+def test_a7_a_callback_outlives_the_rebalance_timeout() -> None:
+    """A member that is revoking for longer is thrown out, and uses everything it had until its callback ends (A7)."""
+    found = cluster()
+    found.join("a", FIXED, ("foo",))
+    found.run(3_000)
+    found.clients["a"].slow_ms = 12_000
+    found.join("b", FIXED, ("foo",))
+    found.run(found.now_ms + 9_000)
+    assert of(found, "a") == of(found, "b") == FOO
+    assert causes(found) <= {"A5", "A7"}
+    assert causes(found)
+    assert settle(found).problems == []
+
+
+@pytest.mark.parametrize("spoken", SPOKEN)
+def test_w1_what_was_left_out_of_a_report_is_used_after_all(spoken: str) -> None:
+    """No dialect of the client waits for the answer to such a report before it applies what it was told earlier.
+
+    It was told of four partitions, and its application does not poll; no answer reaches it any more, so it repeats
+    everything, with nothing owned; its coordinator takes two back at once. Then the application polls.
+    """
+    found = cluster()
+    found.join("a", spoken, ("foo",))
+    found.run(20)
+    found.clients["a"].next_poll_ms = 3_500
+    found.deaf.add("a")
+    found.run(600)
+    found.join("b", FIXED, ("foo",))
+    found.run(3_490)
+    assert (of(found, "a"), of(found, "b"), found.doubles) == ((), FOO[2:], [])
+    found.run(3_600)
+    assert (of(found, "a"), causes(found)) == (FOO, {"W1"})
+    assert settle(found).problems == []
+    assert found.untold() == []
+
+
+def test_w2_a_classic_member_that_was_removed_is_made_anew_without_a_word() -> None:
+    """A cooperative member that does not hear that it is to join is removed, and another gets its partitions.
+
+    Then it joins for a reason of its own, with its old id: nobody tells it, and it uses what it had until its sync.
+    """
+    found = cluster()
+    two(found, COOPERATIVE, FIXED)
+    had, member_id = of(found, "a"), found.clients["a"].identity
+    found.deaf.add("a")
+    found.clients["b"].subscribe(("bar",))
+    while member_id in found.consumer_group.members:
+        found.run(found.now_ms + 1)
+    found.join("c", FIXED, ("foo",))
+    found.run(found.now_ms + 5)
+    assert found.doubles == []
+    found.deaf.clear()
+    found.clients["a"].subscribe(("foo", "bar"))
+    found.clients["a"].next_poll_ms = found.now_ms
+    found.run(found.now_ms + 95)
+    assert (found.clients["a"].identity, of(found, "a")) == (member_id, had)
+    assert member_id in found.consumer_group.members
+    assert {(double.partition, double.cause) for double in found.doubles} == {(one, "W2") for one in had}
+    assert settle(found).problems == []
+    assert found.untold() == []
+
+
+def test_w3_members_report_what_they_have_after_each_assignment() -> None:
+    """W3 cannot arise from them: what is taken back before they used it is reported given up (10.3 of the reference).
+
+    The member is told of two more partitions, and of their loss before its application polls. Its coordinator keeps it
+    as revoking until it says what it owns, which is what it owned before; and it says so at once.
+    """
+    found = cluster()
+    two(found)
+    found.clients["a"].next_poll_ms = found.now_ms + 3_000
+    found.clients["b"].close(found.now_ms)
+    found.run(found.now_ms + 1_600)
+    group = found.consumer_group
+    assert len(group.members[found.clients["a"].identity].current.assigned) == 4
+    found.join("c", FIXED, ("foo",))
+    found.run(found.now_ms + 1_000)
+    assert len(of(found, "a")) == 2
+    assert found.consumer_group.members[found.clients["a"].identity].current.pending
+    found.run(found.now_ms + 1_500)
+    assert not found.consumer_group.members[found.clients["a"].identity].current.pending
+    assert settle(found).problems == []
+    assert found.standing.removed.keys() == {"b-0"}
+
+
+@pytest.mark.parametrize(("release", "waits"), [("4.1.1", True), ("4.2.0", False)])
+def test_w4_a_member_that_lost_its_epoch_cannot_come_back(release: str, waits: bool) -> None:
+    """Before 4.2 its id is refused with epoch 0 until its session has expired (F9).
+
+    It hears nothing while its epoch moves twice: by partitions that came free, and by others that it must give up.
+    """
+    found = cluster(release=release)
+    two(found)
+    found.deaf.add("a")
+    known = found.consumer_group.members["a-0"].epoch
+    found.clients["b"].close(found.now_ms)
+    found.run(found.now_ms + 1_500)
+    found.join("c", FIXED, ("foo",))
+    while found.consumer_group.members["a-0"].current.previous_epoch == known:
+        found.run(found.now_ms + 10)
+    found.deaf.clear()
+    found.run(found.now_ms + 2_000)
+    assert len(fenced(found, "a")) > 10 if waits else len(fenced(found, "a")) == 1
+    assert bool(of(found, "a")) == (not waits)
+    found.run(found.now_ms + 3_000)
+    assert len(of(found, "a")) == 2
+    assert settle(found).problems == []
+
+
+def fenced(found: Cluster, name: str) -> list[Event]:
+    """Answers to this client that tell it that its epoch is not the member's."""
+    return [e for e in found.story.events if e.target == name and "fenced_member_epoch" in found.story.words(e)]
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_w5_classic_members_among_themselves_strand_partitions(release: str) -> None:
+    """From 4.3 on: the last consumer member goes, the downgrade is refused, and what it had has no owner.
+
+    A JoinGroup mends it: here that of a classic member whose application asks for a rebalance. Before, heartbeats told
+    the classic member to join.
+    """
+    found = cluster(release=release, policy="upgrade")
+    two(found, COOPERATIVE, FIXED)
+    found.clients["b"].close(found.now_ms)
+    found.run(found.now_ms + 60_000)
+    strands = release >= "4.3"
+    assert (found.stranded, len(of(found, "a"))) == (("W5", 2) if strands else (None, 4))
+    assert found.unsettled() == []
+    assert settle(found) == ([], "W5" if strands else None)
+    assert of(found, "a") == FOO
+    assert found.doubles == []
+
+
+@pytest.mark.parametrize(("release", "expected"), [(LATEST, {"W6"}), ("4.1.1", set())])
+def test_w6_a_late_duplicate_of_a_join_acknowledges(release: str, expected: set[str]) -> None:
+    """It counts as giving up all that is pending, which the member still uses; before F9 such a duplicate is fenced."""
+    found = cluster(release=release)
+    found.join("a", FIXED, ("foo",))
+    found.run(3_000)
+    found.clients["a"].slow_ms = 3_000
+    found.join("b", FIXED, ("foo",))
+    found.run(found.now_ms + 2_000)
+    assert found.clients["a"].in_callback
+    found.repeat_join("a")
+    found.run(found.now_ms + 900)
+    assert causes(found) == expected
+    assert (len(of(found, "a")), len(of(found, "b"))) == ((4, 2) if expected else (4, 0))
+    assert settle(found).problems == []
+
+
+@pytest.mark.parametrize(("release", "waits"), [(LATEST, True), ("4.2.1", False)])
+def test_w7_a_clock_that_goes_back_delays_targets(release: str, waits: bool) -> None:
+    """Who comes gets nothing before the clock says again what it said; before 4.3 no target waits for a time."""
+    found = cluster(release=release)
+    found.join("a", FIXED, ("foo",))
+    found.run(3_000)
+    found.set_clock_back(10_000)
+    found.join("b", FIXED, ("foo",))
+    found.run(found.now_ms + 6_000)
+    assert (len(of(found, "a")), len(of(found, "b"))) == ((4, 0) if waits else (2, 2))
+    assert found.consumer_group.state.name == ("ASSIGNING" if waits else "STABLE")
+    found.run(found.now_ms + 6_000)
+    assert (len(of(found, "a")), len(of(found, "b"))) == (2, 2)
+    assert found.doubles == []
+
+
+# What classic members bring
+
+
+@pytest.mark.parametrize("spoken", [FIXED, EAGER, COOPERATIVE])
+def test_a_frozen_member_uses_what_others_have(spoken: str) -> None:
+    """A process that does not run cannot know that its session ended; it loses everything when it goes on."""
+    found = cluster()
+    two(found, spoken, spoken)
+    found.clients["b"].freeze(found.now_ms + 8_000)
+    found.run(found.now_ms + 7_900)
+    assert of(found, "a") == FOO
+    assert causes(found) == {"expired"}
+    assert settle(found).problems == []
+    assert len(of(found, "b")) == 2
+
+
+@pytest.mark.parametrize("spoken", [EAGER, COOPERATIVE])
+def test_a_classic_member_that_joins_late_is_left_behind(spoken: str) -> None:
+    """A callback that outlives the rebalance timeout: the generation begins without its member."""
+    found = cluster()
+    two(found, spoken, spoken)
+    found.join("c", spoken, ("foo",))
+    found.run(found.now_ms + 300)
+    found.clients["a"].slow_ms = 12_000
+    found.clients["a"].subscribe(("bar",))
+    found.run(found.now_ms + 10_000)
+    assert causes(found) == {"late join"}
+    assert settle(found).problems == []
+    assert found.untold() == []
+
+
+@pytest.mark.parametrize(("zombie", "successor"), [(EAGER, EAGER), (COOPERATIVE, FIXED), (FIXED, COOPERATIVE)])
+def test_a_static_member_is_replaced_while_it_runs(zombie: str, successor: str) -> None:
+    """Who takes a classic member's instance id, or takes one by the classic protocol, has its partitions at once.
+
+    The first process learns of it with its next heartbeat, and ends.
+    """
+    found = cluster()
+    found.join("a", zombie, ("foo",), "i")
+    found.run(5_000)
+    assert of(found, "a") == FOO
+    found.clients["a"].freeze(found.now_ms + 2_000)
+    found.join("b", successor, ("foo",), "i")
+    found.run(found.now_ms + 1_900)
+    assert of(found, "a") == of(found, "b") == FOO
+    assert causes(found) == {"replaced"}
+    assert settle(found).problems == []
+    assert found.clients.keys() == {"b"}
