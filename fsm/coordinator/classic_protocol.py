@@ -1,6 +1,7 @@
 """The four requests of classic members, by the type of the group they reach.
 
-Source: section 6.1 of the coordinator reference; `classicGroupJoin` and its siblings of apache/kafka 4.4.
+Source: section 6.1 of the coordinator reference; `classicGroupJoin` and its siblings in apache/kafka 4.4, and
+`KafkaApis.handleSyncGroupRequest`.
 """
 
 from __future__ import annotations
@@ -11,9 +12,13 @@ from fsm.coordinator import classic_group_join, classic_group_requests, migratio
 from fsm.coordinator.classic_group import ClassicGroup
 from fsm.coordinator.consumer_group import ConsumerGroup
 from fsm.coordinator.context import Context
-from fsm.coordinator.messages import Request
+from fsm.coordinator.messages import Refused, Request
 from fsm.coordinator.migration import Group
 from fsm.coordinator.step import Step
+from fsm.kafka.error_codes import ErrorCode
+
+NAMES_PROTOCOL_SINCE = 5
+"""A SyncGroup of this version or later names its protocol."""
 
 TO_CLASSIC: Mapping[str, Callable[[ClassicGroup | None, Request, Context], Step[ClassicGroup | None]]] = {
     "JoinGroup": classic_group_join.join,
@@ -28,12 +33,21 @@ def handle(
 ) -> Step[Group | None]:
     """The outcome of one of the four; None where there is no group afterwards.
 
-    Raises `Refused` where a check of a consumer group fails.
+    Raises `Refused` where a check of a consumer group fails, or a SyncGroup does not name its protocol.
     """
+    _refuse_unnamed_protocol(request)
     if isinstance(group, ConsumerGroup):
         return _to_consumer(group, request, context, topics_added_version)
     step = TO_CLASSIC[request.api](group, request, context)
     return step.leading_to(step.state)
+
+
+def _refuse_unnamed_protocol(request: Request) -> None:
+    """The broker's own check, before any group is looked at."""
+    if request.api == "SyncGroup" and request.version >= NAMES_PROTOCOL_SINCE:
+        named = (request.body.get("protocol_type"), request.body.get("protocol_name"))
+        if None in named:
+            raise Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "a SyncGroup must name protocol type and protocol")
 
 
 def _to_consumer(

@@ -116,7 +116,10 @@ class ClassicScene(Scene):
         return ids
 
     def share(self, member_id: str, generation: int, sent: Mapping[str, Any] = NOTHING, **fields: Any) -> Any:
-        """The answer to a SyncGroup, None while it is parked; `assigns` has what a leader gives out."""
+        """The answer to a SyncGroup, None while it is parked; `assigns` has what a leader gives out.
+
+        Without type or name of the protocol it is one of the version before these were asked for.
+        """
         assigns = fields.pop("assigns", {})
         body = {
             "member_id": member_id,
@@ -125,8 +128,10 @@ class ClassicScene(Scene):
             "protocol_name": "range",
             "assignments": [{"member_id": i, "assignment": assignment(**part)} for i, part in assigns.items()],
             **fields,
+            **sent,
         }
-        return self.ask(f"sync {member_id}", "SyncGroup", 5, {**body, **sent})
+        version = 4 if None in (body["protocol_type"], body["protocol_name"]) else 5
+        return self.ask(f"sync {member_id}", "SyncGroup", version, body)
 
     def pulse(self, member_id: str, generation: int, **fields: Any) -> Any:
         """The error of a Heartbeat, None for none."""

@@ -62,6 +62,16 @@ def test_a_sync_that_fails_a_check_changes_nothing(fields: dict[str, object], co
     assert scene.share(leader, 1, protocol_type=None, protocol_name=None)["error_code"] is None
 
 
+@pytest.mark.parametrize("missing", ["protocol_type", "protocol_name"])
+@pytest.mark.parametrize(("version", "code"), [(5, "inconsistent_group_protocol"), (4, "unknown_member_id")])
+def test_a_sync_names_its_protocol(missing: str, version: int, code: str) -> None:
+    """From version 5 on, one that lacks type or name is refused before anybody asks who sends it to which group."""
+    scene = ClassicScene()
+    named = {"protocol_type": "consumer", "protocol_name": "range", missing: None}
+    body = {"member_id": "nobody", "generation_id": 1, "group_instance_id": None, "assignments": [], **named}
+    assert scene.send("SyncGroup", version, body)["error_code"] == code
+
+
 def test_syncs_that_wait_learn_of_a_rebalance() -> None:
     """A new member comes before the leader has assigned."""
     scene = ClassicScene()

@@ -39,6 +39,8 @@ class Sender(NamedTuple):
     """Member ids by name."""
     epoch: int
     """The epoch or generation that the sender was told last, 0 before the first."""
+    protocol: str
+    """The protocol that its last join was told, empty before the first."""
 
 
 class Api(NamedTuple):
@@ -126,7 +128,7 @@ def _sync(given: Given, sender: Sender) -> Body:
         **_me(given, sender),
         "generation_id": _number(given, "generation_id", sender.epoch),
         "protocol_type": "consumer",
-        "protocol_name": _text(given, "protocol_name"),
+        "protocol_name": _text(given, "protocol_name") if "protocol_name" in given else sender.protocol,
         "assignments": [
             {
                 "member_id": sender.ids.get(name.text(), name.text()),

@@ -57,6 +57,8 @@ class GroupSide:
     """The present member id of each name."""
     epochs: dict[str, int] = field(default_factory=dict)
     """The epoch or generation that each name was told last."""
+    protocols: dict[str, str] = field(default_factory=dict)
+    """The protocol that each name was told by its last join."""
     now_ms: int = 0
     asked: dict[int, tuple[str, str]] = field(default_factory=dict)
     """Requests without an answer: who sent them, and what."""
@@ -95,9 +97,8 @@ class GroupSide:
         if makes_own:
             self.ids.setdefault(name, name)
         topics = {topic: self.image.topics[topic].topic_id for topic in self.image.topics}
-        body = APIS[api].body(
-            given, Sender(self.group_id, self.ids.get(name, ""), topics, self.ids, self.epochs.get(name, 0))
-        )
+        told = (self.epochs.get(name, 0), self.protocols.get(name, ""))
+        body = APIS[api].body(given, Sender(self.group_id, self.ids.get(name, ""), topics, self.ids, *told))
         request = Request(self.requests, name, HOST, api, APIS[api].version, body, name)
         self._after(handle(self.state, request, self._context()))
         self._rest()
@@ -136,6 +137,7 @@ class GroupSide:
             self.ids[name] = given
         if answer.body.get("error_code") is None:
             self.epochs[name] = _epoch(answer.body, self.epochs.get(name, 0))
+            self.protocols[name] = answer.body.get("protocol_name") or self.protocols.get(name, "")
         fields = dict(answer_fields(answer.body, self._names()))
         told = ", ".join(f"{key}={value}" for key, value in fields.items() if value not in (NOTHING, ""))
         self.arrows.append(Arrow(COORDINATOR, name, told or "answered", Look.TAKE))
