@@ -190,7 +190,7 @@ def test_every_cell_of_every_table_does_what_the_compiled_table_says(table, kind
 
 @pytest.mark.parametrize("kind", [0, 1, 2], ids=["plain", "locked", "async"])
 @pytest.mark.parametrize("table", TABLES, ids=names)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(choices=st.lists(st.integers(0, 10_000), max_size=40))
 def test_random_walks_agree_with_the_compiled_table(table, kind, choices):
     """A walk of handled, ignored and illegal events passes the same states and orders the same effects."""

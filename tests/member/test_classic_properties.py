@@ -284,7 +284,7 @@ class Anything(RuleBasedStateMachine):
 
 
 TestAnything = Anything.TestCase
-TestAnything.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+TestAnything.settings = settings(max_examples=60, stateful_step_count=60)
 
 
 def walk(seed: int, steps: int) -> set[tuple[State, object]]:

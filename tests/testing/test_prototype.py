@@ -37,9 +37,7 @@ PLANTED = [
 RUNS = settings(
     max_examples=40,
     stateful_step_count=30,
-    deadline=None,
     database=None,
-    derandomize=True,
     phases=[Phase.generate],  # the shortest sequence is found without Hypothesis's own shrinking
 )
 

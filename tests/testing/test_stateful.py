@@ -11,7 +11,7 @@ from fsm.testing.stateful import DrivenByTable, machine_from
 from fsm.testing.trial import Adapter, Mismatch
 
 TABLE = find("consumer-member")
-SETTINGS = settings(max_examples=10, stateful_step_count=50, deadline=None, database=None, phases=[Phase.generate])
+SETTINGS = settings(max_examples=10, stateful_step_count=50, database=None, phases=[Phase.generate])
 
 
 class Compiled(Adapter):

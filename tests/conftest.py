@@ -1,0 +1,6 @@
+"""Hypothesis here: every run tries the same examples, and none fails because the machine had something else to do."""
+
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("fsm", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("fsm")
