@@ -232,6 +232,11 @@ class Cluster:
         return self.connectors.topic
 
     @property
+    def broker_up(self) -> bool:
+        """Whether the broker can be reached."""
+        return self._wiring.broker_up
+
+    @property
     def is_settled(self) -> bool:
         """Whether every living worker is assigned and no delay runs."""
         return all(p.worker.state is State.ASSIGNED for p in self._wiring.living())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from random import Random
 
 import pytest
 import yaml
+from connect_lives import G1_HELD, idles_with_deleted_units
 from connect_scene import A0, A1, B0, A, B
 
 from fsm.connect.cluster import Cluster
@@ -452,81 +452,6 @@ def test_stimuli_that_make_no_sense_are_refused() -> None:
     with pytest.raises(InputError, match="orders cannot have -1 tasks; 0 or more"):
         found.scale("orders", -1)
     assert found.topic.offset == 1
-
-
-# ------------------------------------------------------------------------------------------------ random runs
-
-
-G1_HELD = "G1 everything configured is held, and nothing else"
-
-
-def idles_with_deleted_units(found: Cluster) -> bool:
-    """G3's exception: the last round was its leader's first, and somebody holds what had been deleted before it."""
-    held = {unit for units in found.holdings().values() for unit in units}
-    first = len(found.rounds) > 1 and found.rounds[-1].leader != found.rounds[-2].leader
-    return first and bool(held - found.topic.units)
-
-
-class Fate:
-    """Chance plays the operator and the machines."""
-
-    def __init__(self, seed: int) -> None:
-        self.random = Random(seed)  # noqa: S311
-        delay_ms = self.random.choice((0, 1_000, 20_000))
-        profile = self.random.choice((SHIPPED, DOCUMENT))
-        config = ConnectConfig("g", "compatible", scheduled_rebalance_max_delay_ms=delay_ms, profile=profile)
-        self.cluster = Cluster(config)
-        for name in ("W1", "W2", "W3"):
-            self.cluster.start(name)
-        self.cluster.run_for(8_000)
-
-    def living(self) -> list[str]:
-        return sorted(n for n, p in self.cluster.processes.items() if p.alive)
-
-    def act(self) -> None:
-        c, living = self.cluster, self.living()
-        away = [n for n in ("W1", "W2", "W3", "W4", "W5") if n not in living]
-        connectors = sorted(c.connectors.wanted)
-        acts: list[Callable[[], None]] = [lambda: c.create(self.random.choice("ABCD"), self.random.randint(0, 4))]
-        acts += [lambda: c.start(self.random.choice(away))] * 3 if away else []
-        acts += [lambda: c.stop(self.random.choice(living)), lambda: c.crash(self.random.choice(living))] * (
-            len(living) > 1
-        )
-        acts += [lambda: c.scale(self.random.choice(connectors), self.random.randint(0, 5))] * bool(connectors)
-        acts += [lambda: c.delete(self.random.choice(connectors))] * bool(connectors)
-        self.random.choice(acts)()
-        c.run_for(self.random.choice((10, 500, 3_000, 15_000, 40_000)))
-
-    def live(self, acts: int) -> Cluster:
-        for _ in range(acts):
-            self.act()
-        assert self.cluster.settle(), self.cluster.now_ms
-        if idles_with_deleted_units(self.cluster):
-            self.cluster.start("W6")
-            assert self.cluster.settle(), self.cluster.now_ms
-        return self.cluster
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_whatever_happens_every_round_keeps_the_invariants(seed: int) -> None:
-    """Joins, leaves, crashes, connectors that come, grow and go: no round breaks an invariant, no unit runs twice, and
-    the cluster comes to rest with all its work placed and balanced."""
-    lived = Fate(seed).live(15)
-    assert lived.broken == []
-    assert lived.rest() == []
-
-
-def test_a_run_depends_on_its_seed_alone() -> None:
-    """Same seed, same rounds at the same instants."""
-    assert Fate(3).live(6).rounds == Fate(3).live(6).rounds
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 400))
-def test_long_lives_keep_the_invariants(seed: int) -> None:
-    """Three hundred lives of eighty changes each."""
-    lived = Fate(seed).live(80)
-    assert (lived.broken, lived.rest()) == ([], [])
 
 
 def test_a_round_says_what_each_worker_holds_after_it() -> None:

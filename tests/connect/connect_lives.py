@@ -1,0 +1,95 @@
+"""Lives of clusters in which chance plays operator and machines: `Fate`, and `Misfortune`, which plays rougher."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from fsm.connect.cluster import Cluster
+from fsm.connect.config import ConnectConfig
+from fsm.connect.dialect import DOCUMENT, SHIPPED
+
+G1_HELD = "G1 everything configured is held, and nothing else"
+WORKERS = ("W1", "W2", "W3", "W4", "W5")
+Act = Callable[[], None]
+
+
+def idles_with_deleted_units(found: Cluster) -> bool:
+    """G3's exception: the last round was its leader's first, and somebody holds what had been deleted before it."""
+    held = {unit for units in found.holdings().values() for unit in units}
+    first = len(found.rounds) > 1 and found.rounds[-1].leader != found.rounds[-2].leader
+    return first and bool(held - found.topic.units)
+
+
+class Fate:
+    """Workers come, go and die; connectors are created, scaled and deleted."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)  # noqa: S311
+        delay_ms = self.random.choice((0, 1_000, 20_000))
+        profile = self.random.choice((SHIPPED, DOCUMENT))
+        config = ConnectConfig("g", "compatible", scheduled_rebalance_max_delay_ms=delay_ms, profile=profile)
+        self.cluster = Cluster(config)
+        for name in ("W1", "W2", "W3"):
+            self.cluster.start(name)
+        self.cluster.run_for(8_000)
+
+    def living(self) -> list[str]:
+        return sorted(n for n, p in self.cluster.processes.items() if p.alive)
+
+    def acts(self) -> list[Act]:
+        c, living = self.cluster, self.living()
+        away = [n for n in WORKERS if n not in living]
+        connectors = sorted(c.connectors.wanted)
+        acts: list[Act] = [lambda: c.create(self.random.choice("ABCD"), self.random.randint(0, 4))]
+        acts += [lambda: c.start(self.random.choice(away))] * 3 if away else []
+        acts += [lambda: c.stop(self.random.choice(living)), lambda: c.crash(self.random.choice(living))] * (
+            len(living) > 1
+        )
+        acts += [lambda: c.scale(self.random.choice(connectors), self.random.randint(0, 5))] * bool(connectors)
+        acts += [lambda: c.delete(self.random.choice(connectors))] * bool(connectors)
+        return acts
+
+    def end(self) -> None:
+        """What has to be put right before a cluster can come to rest."""
+
+    def live(self, acts: int) -> Cluster:
+        for _ in range(acts):
+            self.random.choice(self.acts())()
+            self.cluster.run_for(self.random.choice((10, 500, 3_000, 15_000, 40_000)))
+        self.end()
+        assert self.cluster.settle(), self.cluster.now_ms
+        if idles_with_deleted_units(self.cluster):
+            self.cluster.start("W6")
+            assert self.cluster.settle(), self.cluster.now_ms
+        return self.cluster
+
+
+class Misfortune(Fate):
+    """Besides, processes freeze and lose their connections, the broker goes away, users pause, stop and restart."""
+
+    def acts(self) -> list[Act]:
+        return self.random.choice((super().acts, self.rough))()
+
+    def rough(self) -> list[Act]:
+        c, pick = self.cluster, self.random.choice
+        frozen = [n for n in self.living() if c.processes[n].frozen]
+        cut = [n for n in self.living() if c.processes[n].cut]
+        hearing = [n for n in self.living() if n not in frozen]
+        acts: list[Act] = [c.broker_down if c.broker_up else c.broker_back]
+        acts += [lambda: c.freeze(pick(hearing)), lambda: c.cut(pick(hearing))] * bool(hearing)
+        acts += [lambda: c.thaw(pick(frozen))] * 2 * bool(frozen)
+        acts += [lambda: c.heal(pick(cut))] * 2 * bool(cut)
+        names = sorted(c.connectors.wanted)
+        for ask in (c.pause, c.resume, c.stop_connector, c.reconfigure, c.restart) if names else ():
+            acts.append(lambda ask=ask: ask(pick(names)))  # type: ignore[misc]
+        return acts
+
+    def end(self) -> None:
+        if not self.cluster.broker_up:
+            self.cluster.broker_back()
+        for name in self.living():
+            if self.cluster.processes[name].frozen:
+                self.cluster.thaw(name)
+            if self.cluster.processes[name].cut:
+                self.cluster.heal(name)
