@@ -209,12 +209,13 @@ def remove(group: ConsumerGroup, member_ids: Sequence[str], event: Event, contex
 
 
 def _may_downgrade_without(group: ConsumerGroup, gone: Collection[str], context: Context) -> bool:
-    remaining = [group.members[m] for m in group.members if m not in gone]
-    if not gone or not remaining or not all(member.is_classic for member in remaining):
+    classic = sum(group.members[member_id].is_classic for member_id in gone)
+    remaining = len(group.members) - len(gone)
+    if not gone or not remaining or group.members.classic - classic != remaining:
         return False
-    if Choice.LEAVE_GROUP_REMOVES_ANY not in context.dialect and any(group.members[m].is_classic for m in gone):
+    if Choice.LEAVE_GROUP_REMOVES_ANY not in context.dialect and classic:
         return False
-    return may_downgrade(len(remaining), context)
+    return may_downgrade(remaining, context)
 
 
 def may_downgrade(size: int, context: Context) -> bool:

@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 from classic_scene import ClassicScene, subscribed
+from offset_clients import OffsetClients
 from promises import broken as broken_promises
 
 from fsm.coordinator.classic_group import ClassicGroup
@@ -29,8 +30,13 @@ class ClassicWorld:
         policy = self.random.choice(POLICIES)
         size = self.random.choice((2, 3, 100))
         self.scene = ClassicScene(
-            release, {"foo": 3, "bar": 2}, group_consumer_migration_policy=policy, group_max_size=size
+            release,
+            {"foo": 3, "bar": 2},
+            group_consumer_migration_policy=policy,
+            group_max_size=size,
+            offsets_retention_minutes=1,
         )
+        self.offsets = OffsetClients(self.scene, self.random)
         self.ids: list[str] = []
         self.made = 0
         self.answers = 0
@@ -50,6 +56,8 @@ class ClassicWorld:
             self.scene.go(*(self._entry() for _ in range(self.random.randint(1, 2))))
         elif roll < 0.90:
             self.consume()
+        elif roll < 0.94:
+            self.offsets.act()
         else:
             self.scene.wait(self.random.choice(WAITS_MS))
         self._watch(before)
@@ -115,6 +123,7 @@ class ClassicWorld:
             old, new = was.groups.get("g"), now.groups.get("g")
             if isinstance(old, ClassicGroup) and isinstance(new, ConsumerGroup):
                 self.taken_over = old.generation
+        self.offsets.watch()
         promises = broken_promises(self.scene, self.probes)
         assert not promises, (promises, before, group)
         if isinstance(group, ConsumerGroup):

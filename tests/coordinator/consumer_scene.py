@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from fsm.coordinator.consumer_group import ConsumerGroup
 from fsm.coordinator.context import BrokerConfig, Context, Image, Topic
 from fsm.coordinator.coordinator import (
     Coordinator,
+    clean_up,
     describe,
+    end_transaction,
     handle,
     handle_resolution,
     handle_timer,
     image_changed,
     next_deadline_ms,
+    topics_deleted,
 )
 from fsm.coordinator.dialect import dialect
 from fsm.coordinator.frozen import FrozenMap
@@ -29,6 +32,16 @@ NAMES = {topic_id: name for name, topic_id in IDS.items()}
 START_MS = 1_000_000
 
 
+class Written(NamedTuple):
+    """What one step appended to the log: records, or the end of a transaction."""
+
+    records: tuple[Record, ...] = ()
+    producer_id: int | None = None
+    """Whose transaction it is; None for no transaction."""
+    commits: bool | None = None
+    """How the transaction ends; None where it does not."""
+
+
 class Scene:
     """One group `g`, its clock, and what its last step showed."""
 
@@ -38,7 +51,7 @@ class Scene:
         self.context = Context(START_MS, dialect(release), config, Image(FrozenMap(found), 1))
         self.deleted = 0
         self.state = Coordinator()
-        self.log: list[tuple[Record, ...]] = []
+        self.log: list[Written] = []
         """What was appended so far, a batch for each step that wrote anything."""
         self.moves: list[tuple[Coordinator, Coordinator]] = []
         """Each step's states, before and after; whoever watches them clears them."""
@@ -54,7 +67,7 @@ class Scene:
         self._last = step
         self.moves.append((self.state, step.state))
         if step.records:
-            self.log.append(step.records)
+            self.log.append(Written(step.records, step.producer_id))
 
     @property
     def group(self) -> ConsumerGroup:
@@ -132,6 +145,18 @@ class Scene:
         self.state = self.last.state
         return self.records
 
+    def end_transaction(self, producer_id: int, *, commits: bool) -> None:
+        """The producer's transaction ends, whether or not it has one."""
+        self.last = Step(end_transaction(self.state, producer_id, committed=commits))
+        self.state = self.last.state
+        self.log.append(Written(producer_id=producer_id, commits=commits))
+
+    def clean_up(self) -> list[str]:
+        """What a broker does every ten minutes; its records."""
+        self.last = clean_up(self.state, self.context)
+        self.state = self.last.state
+        return self.records
+
     def topic(self, name: str, partitions: int) -> None:
         """The topic has so many partitions from now on; 0 deletes it, and the next of that name has another id."""
         before = self.context.image
@@ -141,6 +166,9 @@ class Scene:
         topics = before.topics.set(name, topic) if partitions else before.topics.without(name)
         self.context = replace(self.context, image=Image(topics, before.version + 1))
         self.state = image_changed(self.state, before, self.context)
+        if not partitions:
+            self.last = topics_deleted(self.state, [name])
+            self.state = self.last.state
 
 
 def _id(name: str, generation: int) -> str:

@@ -12,10 +12,11 @@ from random import Random
 from typing import Any
 
 from consumer_scene import IDS, Scene
+from offset_clients import OffsetClients
 from promises import broken as broken_promises
 
 from fsm.coordinator.consumer_group import ConsumerGroup
-from fsm.coordinator.context import Topic
+from fsm.coordinator.context import Image, Topic
 from fsm.coordinator.heartbeat import heartbeat_of
 from fsm.coordinator.invariants import Moment, broken
 from fsm.coordinator.reconciliation import Partition
@@ -62,8 +63,11 @@ class World:
     def __init__(self, release: str, seed: int, **settings: Any) -> None:
         self.random = Random(seed)  # noqa: S311  # reproducible on purpose
         self.probes = Random(seed)  # noqa: S311
-        self.scene = Scene(release, {"foo": 3, "bar": 2}, **settings)
+        self.scene = Scene(release, {"foo": 3, "bar": 2}, offsets_retention_minutes=1, **settings)
+        self.offsets = OffsetClients(self.scene, self.random)
         self.clients: list[Client] = []
+        self.topics: Image | None = None
+        """Which the invariants were last looked at with."""
         self.made = 0
         self.steps = 0
 
@@ -89,10 +93,12 @@ class World:
             self.crash(client)
         elif roll < 0.83:
             self.disturb(client)
-        elif roll < 0.93:
+        elif roll < 0.92:
             self.pass_time(self.random.choice((1, 300, 900, 1_100, 4_000, 11_000, 50_000)))
-        elif roll < 0.97:
+        elif roll < 0.95:
             self.watched(self.scene.resolve)
+        elif roll < 0.98:
+            self.watched(self.offsets.act)
         else:
             self.change_topics()
 
@@ -165,12 +171,15 @@ class World:
 
     def _watch(self, before: ConsumerGroup | None, body: dict[str, Any] | None) -> None:
         self.steps += 1
+        self.offsets.watch()
         if self.group is None:
             return
         sent = None if body is None else heartbeat_of(body)
         answer = self.scene.last.answers[0] if body is not None else None
         moment = Moment(before, self.group, self.scene.context, sent, answer)
-        assert not broken(moment), (broken(moment), self.steps, sent, answer)
+        found = broken(moment, held_before=self.topics is self.scene.context.image)
+        self.topics = self.scene.context.image
+        assert not found, (found, self.steps, sent, answer)
         promises = broken_promises(self.scene, self.probes)
         assert not promises, (promises, self.steps, sent, answer)
         self._are_safe(self.group)

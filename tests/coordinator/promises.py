@@ -5,7 +5,7 @@ Questions are put to the coordinator as it stands, and what they would change is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from random import Random
 from typing import Any
 
@@ -14,7 +14,7 @@ from consumer_scene import Scene
 from fsm.coordinator.classic_group import ClassicGroup
 from fsm.coordinator.consumer_group import ConsumerGroup
 from fsm.coordinator.context import Context
-from fsm.coordinator.coordinator import Group, handle
+from fsm.coordinator.coordinator import Coordinator, Group, handle
 from fsm.coordinator.dialect import Choice
 from fsm.coordinator.members import GroupMember
 from fsm.coordinator.messages import Request
@@ -91,14 +91,16 @@ def heartbeats(scene: Scene, group: ConsumerGroup) -> Iterator[str]:
             yield f"31 {member_id} at {member.epoch}, the group at {now}"
 
 
-def commits(scene: Scene, group: ConsumerGroup, chance: Random) -> Iterator[str]:
+def commits(scene: Scene, members: Iterable[GroupMember], chance: Random) -> Iterator[str]:
     """32: a commit is accepted at the member's epoch, and at an older one of assignment epochs that are no newer."""
-    for member in group.members.values():
-        if not member.is_classic and member.epoch > 0:
-            topics = scene.context.image.names
-            places = [place for place in {**held(member), **{(i, 0): -1 for i in topics}} if place[0] in topics]
-            place, epoch = chance.choice(places or [("", 0)]), member.epoch - chance.choice((0, 0, 1, 2))
-            if places and accepted(scene, member, place, epoch) != may(scene.context, member, place, epoch):
+    topics = scene.context.image.names
+    for member in members:
+        if member.is_classic or member.epoch <= 0:
+            continue
+        places = [place for place in {**held(member), **{(i, 0): -1 for i in topics}} if place[0] in topics]
+        for back in (0, 1, 2) if places else ():
+            place, epoch = chance.choice(places), member.epoch - back
+            if accepted(scene, member, place, epoch) != may(scene.context, member, place, epoch):
                 yield f"32 {place} at {epoch} by {member}"
 
 
@@ -135,6 +137,7 @@ def conversions(before: Group | None, after: Group, context: Context) -> Iterato
 def broken(scene: Scene, chance: Random) -> list[str]:
     """Those that do not hold, of the steps since the last call."""
     found: list[str] = []
+    earliest = scene.moves[0][0] if scene.moves else scene.state
     for before, after in scene.moves:
         if "g" in after.groups:
             groups = before.groups.get("g"), after.groups["g"]
@@ -142,5 +145,12 @@ def broken(scene: Scene, chance: Random) -> list[str]:
     scene.moves.clear()
     group = scene.state.groups.get("g")
     if isinstance(group, ConsumerGroup):
-        found += [*heartbeats(scene, group), *commits(scene, group, chance)]
+        found += [*heartbeats(scene, group), *commits(scene, changed(earliest, group), chance)]
     return found
+
+
+def changed(before: Coordinator | None, group: ConsumerGroup) -> list[GroupMember]:
+    """Members that are not as they were: what may be committed hangs on nothing else."""
+    old = before.groups.get("g") if before else None
+    known = old.members.by_id if isinstance(old, ConsumerGroup) else {}
+    return [member for member_id, member in group.members.items() if known.get(member_id) is not member]

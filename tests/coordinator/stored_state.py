@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from random import Random
+
+from consumer_scene import START_MS, Written
 
 from fsm.coordinator.consumer_group import ConsumerGroup
 from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.load import stored
+from fsm.coordinator.log import CONTROL, TRANSACTIONAL, Batch, LogRecord, batch_of
 from fsm.coordinator.records import Record
 from fsm.tables.classic_group import State
 
@@ -32,3 +36,50 @@ def compacted(log: Sequence[Record], chance: Random) -> list[Record]:
     last = {record.key: i for i, record in enumerate(log[:clean])}
     kept = [(i, record) for i, record in enumerate(log) if i >= clean or last[record.key] == i]
     return [record for i, record in kept if i >= gone or record.value is not None]
+
+
+def batch_of_step(base: int, written: Written) -> Batch:
+    """What one step appended, as a broker stores it."""
+    if written.producer_id is None:
+        return batch_of(base, written.records, START_MS)
+    if written.commits is None:
+        return batch_of(base, written.records, START_MS, producer_id=written.producer_id, attributes=TRANSACTIONAL)
+    marker = LogRecord(base, START_MS, b"\0\0" + int(written.commits).to_bytes(2, "big"), b"\0\0\0\0\0\0")
+    return Batch(base, (marker,), attributes=TRANSACTIONAL | CONTROL, producer_id=written.producer_id)
+
+
+def compacted_batches(batches: Sequence[Batch], chance: Random) -> list[Batch]:
+    """As `compacted`; a cleaner stops before the first open transaction, and what was aborted is gone for good."""
+    clean = chance.randrange(first_open(batches) + 1)
+    gone = chance.randrange(clean + 1)
+    fates = list(_aborted(batches[:clean]))
+    lasts: dict[bytes | None, int] = {}
+    for i, batch in enumerate(batches[:clean]):
+        lasts |= {} if batch.is_control or fates[i] else {record.key: record.offset for record in batch.records}
+    found = []
+    for i, batch in enumerate(batches):
+        if i < clean and not batch.is_control:
+            last = (record for record in batch.records if lasts.get(record.key) == record.offset and not fates[i])
+            left = tuple(record for record in last if i >= gone or record.value is not None)
+            batch = replace(batch, records=left)  # noqa: PLW2901  # the batch as it is left
+        found += [batch] if batch.records else []
+    return found
+
+
+def first_open(batches: Sequence[Batch]) -> int:
+    """Where the first transaction begins that has not ended."""
+    open_ones: dict[int, int] = {}
+    for i, batch in enumerate(batches):
+        if batch.is_control:
+            open_ones.pop(batch.producer_id, None)
+        elif batch.is_transactional:
+            open_ones.setdefault(batch.producer_id, i)
+    return min(open_ones.values(), default=len(batches))
+
+
+def _aborted(batches: Sequence[Batch]) -> Iterator[bool]:
+    """Whether each batch belongs to a transaction that was aborted; all of them have ended."""
+    for i, batch in enumerate(batches):
+        mine = (other for other in batches[i:] if other.is_control and other.producer_id == batch.producer_id)
+        end = next(mine, None) if batch.is_transactional and not batch.is_control else None
+        yield end is not None and not end.end_of_transaction().committed

@@ -6,6 +6,7 @@ import pytest
 from consumer_scene import START_MS, Scene, assigned
 
 from fsm.coordinator.frozen import FrozenMap
+from fsm.coordinator.invariants import Moment, broken
 
 
 def test_a_joiner_inside_the_interval_gets_nothing_yet() -> None:
@@ -55,6 +56,26 @@ def test_a_joiner_without_subscription_may_strand_a_partition() -> None:
     scene.settle("m1", "m2", "m3")
     assert [len(scene.described["members"][m]["assigned"].get("foo", [])) for m in ("m1", "m2", "m3")] == [1, 1, 0]
     assert len(scene.described["members"]["m3"]["target"]["foo"]) == 1
+
+
+def test_a_joiner_without_subscription_may_strand_every_partition() -> None:
+    """The same, where the coordinator's map has the joiner first: then all are alike in that they want nothing.
+
+    Kafka's assignors take the first member's subscription for everybody's. m1 and m2 keep what they have until they
+    are told of the empty target, and give it up; the next change of any subscription mends it.
+    """
+    scene = Scene(topics={"foo": 3}, group_consumer_assignment_interval_ms=1_000)
+    scene.join("m1", "foo")
+    scene.join("m2", "foo")
+    scene.wait(1_000)
+    scene.join("m0")
+    scene.settle("m1", "m2", "m0")
+    assert [scene.described["members"][m]["assigned"] for m in ("m1", "m2", "m0")] == [{}, {}, {}]
+    assert broken(Moment(scene.group, scene.group, scene.context)) == []
+    scene.wait(1_000)
+    scene.beat("m0", scene.group.members["m0"].epoch, subscribed_topic_names=["bar"])
+    scene.settle("m1", "m2", "m0")
+    assert [len(scene.described["members"][m]["assigned"].get("foo", [])) for m in ("m1", "m2", "m0")] == [2, 1, 0]
 
 
 def test_before_4_3_there_is_no_interval() -> None:

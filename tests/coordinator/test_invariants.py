@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from consumer_scene import IDS, Scene
+from consumer_world import World
 
 from fsm.coordinator.consumer_group import ConsumerGroup
 from fsm.coordinator.heartbeat import heartbeat_of
@@ -145,3 +146,50 @@ def test_every_invariant_has_a_number() -> None:
     """All of the reference, but the derived state, size limits, clients, conversions, classic answers and commits."""
     numbers = {int(name.split()[0]) for name, _ in INVARIANTS}
     assert set(range(1, 33)) - numbers == {8, 14, 16, 29, 30, 31, 32}
+
+
+def test_what_held_before_is_not_looked_at_again() -> None:
+    """Only where the step left another state: members, targets or epochs that are not the same."""
+    scene = at_rest()
+    group = scene.group
+    other = replace(group, members=group.members.having(member(group, "m1", assigned=((FOO_1, 3),))))
+    assert broken(Moment(other, replace(other, timers=group.timers), scene.context), held_before=True) == []
+    assert "1 a partition has one holder" in broken(Moment(other, other, scene.context))
+    assert "1 a partition has one holder" in broken(Moment(group, other, scene.context), held_before=True)
+    later = replace(group, target_epoch=group.epoch + 1)
+    assert "4 epochs are in order" in broken(Moment(group, later, scene.context), held_before=True)
+
+
+@pytest.mark.parametrize("release", ["4.0.0", "4.4.0"])
+def test_clients_of_offsets_meet_every_answer(release: str) -> None:
+    """The random walks commit, fetch and delete offsets in and outside of transactions, rightly and wrongly."""
+    seen = set[str]()
+    for seed in range(5):
+        world = World(release, seed)
+        for _ in range(300):
+            world.act()
+            world.watched(world.offsets.act)
+        seen |= world.offsets.seen
+    assert EVERY_ANSWER - seen == set()
+    assert ("TxnOffsetCommit stale_member_epoch" in seen) is (release == "4.4.0")
+
+
+EVERY_ANSWER = {
+    "OffsetCommit None",
+    "OffsetCommit offset_metadata_too_large",
+    "OffsetCommit unknown_topic_or_partition",
+    "OffsetCommit unknown_member_id",
+    "OffsetCommit group_id_not_found",
+    "OffsetCommit stale_member_epoch",
+    "OffsetCommit unsupported_version",
+    "TxnOffsetCommit None",
+    "TxnOffsetCommit offset_metadata_too_large",
+    "TxnOffsetCommit unknown_topic_or_partition",
+    "TxnOffsetCommit illegal_generation",
+    "OffsetFetch None",
+    "OffsetFetch unstable_offset_commit",
+    "OffsetDelete None",
+    "OffsetDelete group_subscribed_to_topic",
+    "DeleteGroups None",
+    "DeleteGroups non_empty_group",
+}
