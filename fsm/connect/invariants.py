@@ -1,8 +1,8 @@
 """What holds in every round of Connect and between rounds, as predicates that name what they find broken.
 
 Each check gives the names of the invariants that do not hold, by the numbers of the reference on Connect, section 4:
-I1 to I23 for one computation of the assignor, G1 for a group at rest, W1, W2, W6 for workers. An empty result is a
-clean bill.
+I1 to I23 (and row L0 of its section 2.2) for one computation of the assignor, G1 for a group at rest, W1, W2, W6 for
+workers. An empty result is a clean bill.
 """
 
 from __future__ import annotations
@@ -182,6 +182,11 @@ def _never_twice_in_a_row(c: Computation) -> bool:
     return c.taken <= c.derived.deleted | c.derived.duplicated or c.recalled.deadline_ms is not None
 
 
+def _nothing_to_wait_for(c: Computation) -> bool:
+    """Row L0: without lost work a delay ends, unless it is the pause after a revoking round."""
+    return bool(c.derived.lost) or c.recalled.revoked_last or c.outcome.delay_ms == 0
+
+
 def _for_the_members(c: Computation) -> bool:
     members = tuple(c.round_.owned)
     return all(tuple(each) == members for each in (c.outcome.assigned, c.outcome.revoked, c.outcome.after))
@@ -218,6 +223,7 @@ ROUND: Mapping[str, Callable[[Computation], bool]] = {
     "I17 sticky": _sticky,
     "I18 minimal": _minimal,
     "I19 never two revoking rounds in a row": _never_twice_in_a_row,
+    "L0 nothing waits for nothing": _nothing_to_wait_for,
     "I20 outputs for the members": _for_the_members,
     "I21 accounting": _accounted,
     "W1 merge": _merges,

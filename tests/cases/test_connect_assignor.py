@@ -6,7 +6,10 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
+import pytest
+
 from fsm.connect.assignor import Outcome, Round, assign
+from fsm.connect.invariants import Computation, broken_in_round
 from fsm.connect.memory import AS_GIVEN, Memory
 from fsm.connect.units import configured, units_of
 
@@ -58,12 +61,25 @@ def expected(line: Line) -> Mapping[str, Any]:
     return {**line["expect"], "candidates": sorted(line["expect"]["candidates"]), "workers": workers}
 
 
-def test_every_round_of_a_run_comes_out(case: list[Line]) -> None:
-    """Assigned, revoked, delay, deadline and candidates of every round are what Kafka's class gave."""
+def played(case: list[Line]) -> Iterator[tuple[Line, Computation]]:
+    """The rounds of a run, each on the memory that the one before left."""
     memory = Memory()
     for line in case:
-        outcome = assign(
-            Memory() if line["new_leader"] else memory, round_of(line), line["max_delay_ms"], order=AS_GIVEN
-        )
-        assert told(outcome) == expected(line), f"round {line['round']}: {line['event']}"
+        before, round_ = Memory() if line["new_leader"] else memory, round_of(line)
+        outcome = assign(before, round_, line["max_delay_ms"], order=AS_GIVEN)
+        yield line, Computation(before, round_, outcome, line["max_delay_ms"])
         memory = outcome.memory
+
+
+def test_every_round_of_a_run_comes_out(case: list[Line]) -> None:
+    """Assigned, revoked, delay, deadline and candidates of every round are what Kafka's class gave."""
+    for line, computation in played(case):
+        assert told(computation.outcome) == expected(line), f"round {line['round']}: {line['event']}"
+
+
+@pytest.mark.our_copies
+def test_the_invariants_hold_in_what_kafka_did(case: list[Line]) -> None:
+    """They were found on other rounds: none of these breaks one."""
+    assert [(line["round"], broken_in_round(computation)) for line, computation in played(case)] == [
+        (line["round"], []) for line in case
+    ]

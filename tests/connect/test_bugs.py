@@ -189,6 +189,22 @@ def test_kafka_9184_a_worker_cut_off_keeps_its_tasks(monkeypatch: pytest.MonkeyP
     assert cut_off().twice() != set()
 
 
+def test_kafka_9184_a_delay_is_kept_although_its_work_came_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other half of the bug: W2 is back with its task before the deadline, and nobody has to wait any longer."""
+    memory = Memory(
+        frozenset({A0, A1}),
+        previous_members=frozenset({"W1"}),
+        previous_generation=1,
+        deadline_ms=60_000,
+        delay_ms=59_000,
+    )
+    returned = {"W1": (A0,), "W2": (A1,)}
+    right = computed(memory, returned, (A0, A1))
+    assert (broken_in_round(right), right.outcome.delay_ms) == ([], 0)
+    monkeypatch.setattr(lost_work, "_settled", lambda memory: memory)
+    assert "L0 nothing waits for nothing" in broken_in_round(computed(memory, returned, (A0, A1)))
+
+
 def test_kafka_9851_tasks_given_back_are_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a worker stopped of itself must leave its record of what runs, or it holds work that it never starts."""
 
