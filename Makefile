@@ -41,6 +41,7 @@ test-slow: .venv/.dev ## millions of random steps
 	$(BIN)/python -m pytest -m slow
 
 test-kafka: .venv/.dev ## a real Apache Kafka and our coordinator side by side, thousands of steps (needs java and mvn)
+	@$(BIN)/python tests/wire/kafka_broker.py
 	$(BIN)/python -m pytest -m kafka tests/wire
 
 audit-truth: .venv/.user ## precision and recall of the audit against what applications saw; DATA=DIR for other recordings

@@ -143,6 +143,7 @@ class Walk:
         the requests whose answers were seen in a later step, but soon after this one.
         """
         expected = self._expected(recorded)
+        context = self.context
         self._admin(recorded.admin)
         ties = Ties(recorded.records, Choice.EXTRA_SLOT_STAYS in self.context.dialect)
         first: list[FieldDifference] = []
@@ -158,6 +159,7 @@ class Walk:
                 return []
             if not first:
                 first, self.happened = found, run.happened
+        self.context = context
         return first
 
     def foresee(self, n: int, sent: Asked, t_ms: int) -> Foreseen:

@@ -61,8 +61,12 @@ class Broker:
     # What it is.
 
     def _unspoken(self) -> dict[str, str]:
-        keys = self._control.call("ApiVersions", {})["api_keys"]
-        spoken = {api["api_key"]: (api["min_version"], api["max_version"]) for api in keys}
+        answer = self._control.call("ApiVersions", {})
+        if answer["error_code"] is not None:
+            raise InputError(
+                f"the broker cannot be walked: ApiVersions is refused: {answer['error_code']}", self._control.peer
+            )
+        spoken = {api["api_key"]: (api["min_version"], api["max_version"]) for api in answer["api_keys"]}
         found = {name: _lack(spoken.get(api.key), api.version) for name, api in APIS.items()}
         lacks = {name: why for name, why in found.items() if why}
         for name in NEEDED:

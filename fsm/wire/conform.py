@@ -25,6 +25,8 @@ from fsm.wire.peer import Observed, Peer
 from fsm.wire.walker import Move, Wait, Walker
 
 NOTHING_OBSERVED = Observed((), (), None)
+UNDER_WAY_MS = 100
+"""So long may an answer or a record be on its way when the description shows already what it goes with."""
 
 
 @dataclass(frozen=True)
@@ -136,18 +138,26 @@ class _Holding:
         """One step of the peer, followed by ours."""
         before = walk.described
         try:
-            step = self._taken(n, move, walk)
+            step, found = self._followed(self._taken(n, move, walk), walk)
         except PeerError as problem:
             step = self._recorded(n, self.peer.now_ms(), move, NOTHING_OBSERVED)
             fields = (FieldDifference("connection", "an answer", str(problem)),)
             return FirstDifference(step, fields, (), tuple(self.steps), before)
-        found = walk.step(step, self.peer.now_ms(), _answer_to(step))
         if found:
             return FirstDifference(step, _turned(found), walk.happened, tuple(self.steps), before)
         self.steps.append(step)
         kind = step.request.api if step.request else "a change of topics" if step.admin else "a wait"
         self.counted[kind] = self.counted.get(kind, 0) + 1
         return None
+
+    def _followed(self, step: RecordedStep, walk: Walk) -> tuple[RecordedStep, list[FieldDifference]]:
+        """What differs from ours; what does is looked at again a moment later, and its clock has not moved on."""
+        until_ms = self.peer.now_ms()
+        found = walk.step(step, until_ms, _answer_to(step))
+        if not found:
+            return step, found
+        step = _with_late(step, self.peer.wait(UNDER_WAY_MS))
+        return step, walk.step(step, until_ms, _answer_to(step))
 
     def _taken(self, n: int, move: Move, walk: Walk) -> RecordedStep:
         """What the peer does with the move."""
@@ -168,6 +178,11 @@ class _Holding:
     def _held(self, walk: Walk | None, difference: FirstDifference | None) -> Held:
         freedoms = (walk.ties, walk.reordered, walk.early_or_late) if walk else (0, 0, 0)
         return Held(self.family, self.group, self.counted, *freedoms, difference, self.lacks)
+
+
+def _with_late(step: RecordedStep, late: Observed) -> RecordedStep:
+    responses, records = (*step.responses, *late.responses), (*step.records, *late.records)
+    return step._replace(responses=responses, records=records, described=late.described or {})
 
 
 def _answer_to(step: RecordedStep) -> Mapping[str, Any] | None:

@@ -17,8 +17,12 @@ from fsm.coordinator.encoding import Reader, varint
 from fsm.errors import FsmError, InputError
 from fsm.wire.schemas import APIS
 
-LARGEST_FRAME = 16 << 20
+LARGEST_FRAME, LARGEST_GREETING = 8 << 20, 1 << 16
+"""Whoever has not said yet that it speaks the protocol may send less: what is in a frame takes many times its bytes."""
+
 LENGTH = 4
+STRANGERS = {b"HTTP": "HTTP", b"\x15\x03": "TLS"}
+"""What others begin an answer with, and what they speak."""
 
 
 class PeerError(FsmError):
@@ -44,7 +48,7 @@ class Connection:
 
     def __init__(self, host: str, port: int, client_id: str, timeout_s: float = 30.0) -> None:
         """Connects. Raises `PeerError` where nobody listens."""
-        self.peer = f"{host}:{port}"
+        self.peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self.client_id = client_id
         self.timeout_s = timeout_s
         self._waiting: deque[_Waiting] = deque()
@@ -125,13 +129,18 @@ class Connection:
         if len(self._bytes) < LENGTH:
             return None
         size = int.from_bytes(self._bytes[:LENGTH], "big")
-        if size > LARGEST_FRAME:
-            raise self._failed(f"a frame of {size} bytes; {LARGEST_FRAME} are allowed")
+        allowed = self._allowed()
+        if size > allowed:
+            raise self._failed(_too_large(bytes(self._bytes[:LENGTH]), size, allowed))
         if len(self._bytes) < LENGTH + size:
             return None
         frame = bytes(self._bytes[LENGTH : LENGTH + size])
         del self._bytes[: LENGTH + size]
         return frame
+
+    def _allowed(self) -> int:
+        greets = self._waiting and self._waiting[0].api == "ApiVersions"
+        return LARGEST_GREETING if greets else LARGEST_FRAME
 
     def _answer(self, frame: bytes) -> Arrived:
         if not self._waiting:
@@ -155,6 +164,14 @@ def receive_any(connections: Iterable[Connection], timeout_s: float) -> list[Arr
         ready = [key.data for key, _ in selector.select(timeout_s)]
     found = (connection.receive(0) for connection in ready)
     return [arrived for arrived in found if arrived]
+
+
+def _too_large(begins: bytes, size: int, allowed: int) -> str:
+    """What is wrong with a length that is none."""
+    for sign, language in STRANGERS.items():
+        if begins.startswith(sign):
+            return f"it speaks {language}, not Kafka's protocol"
+    return f"a frame of {size} bytes; {allowed} are allowed"
 
 
 def _body(frame: bytes, waited: _Waiting) -> bytes:

@@ -46,6 +46,8 @@ TOPICS = {"foo": 6, "bar": 3, "baz": 2}
 
 STATIC = ("i1", "i2")
 PATTERNS = ("foo", "ba[rz]", "foo.*", "nothing", ".*a.*", "[")
+ADMIN_PATTERNS = (*PATTERNS, ".*-t[12]", "conform-.*")
+"""The topics of such a walk have names of their own."""
 
 FAMILIES: Mapping[str, Family] = {
     "plain": Family("members of the consumer protocol join, acknowledge, change their minds, leave"),
@@ -53,6 +55,16 @@ FAMILIES: Mapping[str, Family] = {
     "static": Family("static members that leave for a while and are replaced", instances=STATIC),
     "commit": Family("offsets committed and fetched with member epochs", commits=True),
     "regex": Family("subscriptions by regular expression", patterns=PATTERNS),
+    "regex-admin": Family("the same while topics come, grow and go", patterns=ADMIN_PATTERNS, changes_topics=True),
+    "regex-mixed": Family(
+        "the same beside members of the classic protocol, static ones too",
+        True,
+        True,
+        4,
+        STATIC,
+        0.3,
+        patterns=PATTERNS,
+    ),
     "admin": Family("topics created, grown and deleted under the group", changes_topics=True),
     "classic": Family("members of the classic protocol", consumer=False, classic=True),
     "classic-static": Family("static members of the classic protocol", consumer=False, classic=True, instances=STATIC),

@@ -1,7 +1,7 @@
 """A real Apache Kafka on loopback for one test session: its jars from Maven Central, one node, a folder of its own.
 
-The jars are kept below `.venv/kafka/<release>` (or `$KAFKA_CACHE`). Nothing is skipped: a broker that cannot be had or
-does not start is a failure that says why.
+The jars are kept below `.venv/kafka/<release>` (or `$KAFKA_CACHE`); as a program this fetches them. Nothing is skipped:
+a broker that cannot be had or does not start is a failure that says why.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -40,6 +41,7 @@ TIME = {
 }
 """The same for walks in which time passes."""
 
+PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
 POM = """<project><modelVersion>4.0.0</modelVersion>
 <groupId>x</groupId><artifactId>kafka-run</artifactId><version>1</version>
 <dependencies>
@@ -75,6 +77,10 @@ LOG4J = """<Configuration><Appenders><File name="file" fileName="${sys:logfile}"
 JAVA = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
+class NoBrokerError(Exception):
+    """Apache Kafka cannot be run here."""
+
+
 @contextmanager
 def broker(folder: Path, settings: Mapping[str, str]) -> Iterator[tuple[str, int]]:
     """A broker with these settings, its files in the folder; gives where it listens, and stops it in the end."""
@@ -98,19 +104,34 @@ def broker(folder: Path, settings: Mapping[str, str]) -> Iterator[tuple[str, int
 
 
 def jars(release: str) -> Path:
-    """The folder with the jars of a release, fetched through Maven where they are not there yet."""
+    """The folder with the jars of a release, fetched through Maven where they are not there yet.
+
+    Raises `NoBrokerError` where they cannot be had.
+    """
     libs = CACHE / release / "libs"
     if libs.is_dir():
         return libs
     for program in ("java", "mvn"):
-        assert shutil.which(program), f"{program} is needed to run Apache Kafka: install a JRE (17 or later) and Maven"
+        if not shutil.which(program):
+            raise NoBrokerError(f"{program} is needed to run Apache Kafka: install a JRE (17 or later) and Maven")
     work = CACHE / release / "fetching"
     work.mkdir(parents=True, exist_ok=True)
     (work / "pom.xml").write_text(POM.format(release=release, tools=UNPUBLISHED.get(release, release)))
-    fetch = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={work / 'libs'}"]
-    subprocess.run(fetch, cwd=work, check=True, timeout=FETCHING_S)
+    fetch = ["mvn", "-q", "-B", f"{PLUGIN}:copy-dependencies", f"-DoutputDirectory={work / 'libs'}"]
+    try:
+        subprocess.run(fetch, cwd=work, check=True, timeout=FETCHING_S, capture_output=True, text=True)
+    except subprocess.CalledProcessError as problem:
+        raise NoBrokerError(f"Kafka {release} cannot be fetched: {_reason(problem.stdout)}") from None
+    except subprocess.TimeoutExpired:
+        raise NoBrokerError(f"Kafka {release} is not there after {FETCHING_S} s") from None
     (work / "libs").rename(libs)
     return libs
+
+
+def _reason(said: str) -> str:
+    """What Maven has to say, without its advice."""
+    errors = (line.partition("[ERROR] ")[2].removesuffix(" -> [Help 1]") for line in said.splitlines())
+    return next((error for error in errors if error), "mvn failed and said nothing")
 
 
 def free_port() -> int:
@@ -141,3 +162,10 @@ def stop(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait(STOPPING_S)
+
+
+if __name__ == "__main__":
+    try:
+        jars(RELEASE)
+    except NoBrokerError as problem:
+        sys.exit(f"test-kafka: {problem}")

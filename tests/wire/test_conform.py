@@ -13,7 +13,7 @@ from fsm.cli import main
 from fsm.coordinator.context import Context
 from fsm.coordinator.dialect import dialect
 from fsm.coordinator.load import stored
-from fsm.coordinator.recording import Asked
+from fsm.coordinator.recording import Asked, Response
 from fsm.coordinator.replay import replay_segment
 from fsm.coordinator.walk import Foreseen
 from fsm.errors import InputError
@@ -51,6 +51,24 @@ class Leaving(Own):
         if n == 4:
             raise PeerError("127.0.0.1:1: the peer closed the connection")
         return super().ask(n, asked, foreseen)
+
+
+class Lagging(Own):
+    """Our coordinator; answers to earlier requests are read a moment after everything else, or never."""
+
+    def __init__(self, *, gives: bool) -> None:
+        super().__init__("4.4.0", {})
+        self.gives = gives
+        self.kept: tuple[Response, ...] = ()
+
+    def ask(self, n: int, asked: Asked, foreseen: Foreseen) -> Observed:
+        observed = super().ask(n, asked, foreseen)
+        self.kept = tuple(response for response in observed.responses if response.to != n)
+        return observed._replace(responses=tuple(one for one in observed.responses if one.to == n))
+
+    def wait(self, wait_ms: int) -> Observed:
+        observed = super().wait(wait_ms)
+        return observed._replace(responses=(*self.kept, *observed.responses)) if self.gives else observed
 
 
 class Unsteady(Own):
@@ -107,6 +125,14 @@ def test_clocks_that_go_a_little_apart_do_not_differ(seed: int) -> None:
     held = only(hold(peer, ("regex",), seed, 290))
     assert held.difference is None, "\n".join(lines(peer, [held], seed))
     assert held.requests["a wait"] == 1
+
+
+def test_what_differs_is_looked_at_again() -> None:
+    """An answer that is read after the description that it goes with is no difference; one that never comes is."""
+    assert only(hold(Lagging(gives=True), ("classic",), 1, 60)).equal == 60
+    missing = only(hold(Lagging(gives=False), ("classic",), 1, 60)).difference
+    assert missing is not None
+    assert {(one.field[:10], one.got) for one in missing.fields} == {("answer to ", "(absent)")}
 
 
 def test_the_first_difference_names_step_field_and_both_sides() -> None:

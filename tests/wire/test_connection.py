@@ -9,7 +9,9 @@ from contextlib import suppress
 
 import pytest
 
-from fsm.wire.connection import LARGEST_FRAME, Arrived, Connection, PeerError, receive_any
+from fsm.errors import InputError
+from fsm.wire.broker import Broker
+from fsm.wire.connection import LARGEST_FRAME, LARGEST_GREETING, Arrived, Connection, PeerError, receive_any
 
 Serve = Callable[[socket.socket, bytes], None]
 
@@ -129,6 +131,40 @@ def test_a_peer_that_breaks_the_protocol(peers: list[Peer], answer: Callable[[by
         connection.call("Heartbeat", HEARTBEAT)
     assert str(caught.value).startswith(f"127.0.0.1:{peers[0].port}: ")
     assert connection.is_closed
+
+
+@pytest.mark.parametrize(
+    ("begins", "said"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "it speaks HTTP, not Kafka's protocol"),
+        (b"\x15\x03\x03\x00\x02\x02\x50", "it speaks TLS, not Kafka's protocol"),
+        ((LARGEST_GREETING + 1).to_bytes(4, "big"), "a frame of 65537 bytes; 65536 are allowed"),
+    ],
+    ids=["HTTP", "TLS", "too large"],
+)
+def test_a_stranger_is_told_by_its_first_bytes(peers: list[Peer], begins: bytes, said: str) -> None:
+    """Who has not even said what it speaks is not read for long."""
+    connection = connected(peers, lambda client, _request: client.sendall(begins))
+    with pytest.raises(PeerError, match=said):
+        connection.call("ApiVersions", {})
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [("0023 00000000", "ApiVersions is refused: unsupported_version"), ("0000 00000000", "Metadata is not spoken")],
+)
+def test_a_broker_that_cannot_be_walked(peers: list[Peer], answer: str, said: str) -> None:
+    """One that refuses to say what it speaks, or does not speak what a walk needs, is an `InputError` that says so."""
+    body = bytes.fromhex(answer)
+    peers.append(Peer(lambda client, request: client.sendall(frame(correlation(request) + body))))
+    with pytest.raises(InputError, match=said):
+        Broker("127.0.0.1", peers[-1].port, "4.4.0", {})
+
+
+def test_an_address_of_six_is_in_brackets() -> None:
+    """So that the port can be told from it."""
+    with pytest.raises(PeerError, match=r"^\[::1\]:1: cannot connect"):
+        Connection("::1", 1, "c")
 
 
 def test_a_silent_peer_is_given_up(peers: list[Peer]) -> None:
