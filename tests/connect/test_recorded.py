@@ -83,12 +83,16 @@ def test_recorded_bytes_are_read_and_written_alike(recordings: Path) -> None:
 Verdict = tuple[FindingKind, float, float, tuple[str, int]]
 
 
-def verdicts(scenario: dict[str, Any]) -> Iterator[Verdict]:
-    """What the connector itself saw: units on two workers, and on none for longer than 2.4 s."""
+SURE_S, DOUBTFUL_S = 2.4, 1.6
+"""A unit that ran nowhere for longer than the first must be found, for longer than the second it may be."""
+
+
+def verdicts(scenario: dict[str, Any], least_s: float) -> Iterator[Verdict]:
+    """What the connector itself saw: units on two workers, and on none for longer than this."""
     for one in scenario["ran_twice_at_once"]:
         yield FindingKind.RAN_TWICE, one["frm"], one["to"], unit(one["unit"])
     for one in scenario["not_running"]:
-        if one["seconds"] > 2.4 and "by user" not in one["why"]:
+        if one["seconds"] > least_s and "by user" not in one["why"]:
             yield FindingKind.UNASSIGNED_WORK, one["frm"], one["to"], unit(one["unit"])
 
 
@@ -116,12 +120,13 @@ def test_what_ran_twice_or_nowhere_is_found(audited: dict[str, tuple[dict[str, A
     """Every verdict of the observer inside the connector has its finding, and every such finding its verdict."""
     missed, invented, right = [], [], 0
     for name, (scenario, found) in audited.items():
-        begin, wanted = scenario["begin"], list(verdicts(scenario))
+        begin, wanted = scenario["begin"], list(verdicts(scenario, SURE_S))
         judged = [f for f in found if f.kind in {FindingKind.RAN_TWICE, FindingKind.UNASSIGNED_WORK}]
         right += sum(any(meets(f, v, begin) for f in judged) for v in wanted)
         missed += [(name, v) for v in wanted if not any(meets(f, v, begin) for f in judged)]
         end_ms = (begin + scenario["duration"]) * 1000 - 300
-        unasked = [f for f in judged if f.start_ms < end_ms and not any(meets(f, v, begin) for v in wanted)]
+        allowed = list(verdicts(scenario, DOUBTFUL_S))
+        unasked = [f for f in judged if f.start_ms < end_ms and not any(meets(f, v, begin) for v in allowed)]
         invented += [(name, f.summary) for f in unasked]
     assert (right, missed, invented) == (36, [], [])
 
