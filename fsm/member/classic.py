@@ -14,7 +14,7 @@ Source: `AbstractCoordinator` and `ConsumerCoordinator` of apache/kafka at 00b63
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from fsm.errors import LocalProtocolError
 from fsm.kafka.classic_messages import HeartbeatRequest
@@ -50,6 +50,8 @@ from fsm.member.effects import CallCompleted
 from fsm.member.inputs import CoordinatorFound, CoordinatorLost, Tick
 from fsm.member.timers import NEVER
 from fsm.tables.classic_member import HEARTBEATING, Event
+
+T = TypeVar("T")
 
 
 class Step(NamedTuple):
@@ -108,7 +110,7 @@ def _refuse(d: Draft, given: ClassicInput) -> None:
 
 
 def _subscribe(d: Draft, given: TopicSubscriptionChangeEvent) -> None:
-    d.topics, d.pattern = tuple(sorted(set(given.topics))), None
+    d.topics, d.pattern = _shared(given.topics, tuple(sorted(set(given.topics)))), None
     d.effects.append(CallCompleted(given.call))
 
 
@@ -119,9 +121,14 @@ def _subscribe_pattern(d: Draft, given: TopicPatternSubscriptionChangeEvent) -> 
 
 
 def _metadata_updated(d: Draft, given: PartitionCountsUpdated) -> None:
-    d.metadata = tuple(sorted(given.partitions))
+    d.metadata = _shared(given.partitions, tuple(sorted(given.partitions)))
     if d.pattern is not None:
         d.topics = matching(d.pattern, d.metadata)
+
+
+def _shared(given: tuple[T, ...], ordered: tuple[T, ...]) -> tuple[T, ...]:
+    """What was given, if it is in order: members of one process that are told the same hold it once."""
+    return given if given == ordered else ordered
 
 
 def _enforce_rebalance(d: Draft, given: EnforceRebalance) -> None:

@@ -2,12 +2,14 @@
 
     python tests/bench/member.py [--members N] [--rounds N]
 
-One process. Members are made and kept: fresh, and joined with partitions of their own (two each, and none, so that what
-the assignment takes can be told from the rest). A heartbeat is a poll, a tick that sends, and the answer: three steps
-that do all a member does. `transitions` knows nothing of that; it is given the same table, as one machine with a model
-per member (its lightest way) and as `bind` with a machine per member (the way for one consumer), and takes the same
-events with nothing to do for them. Steps are the median of the rounds, in which both take turns. Nobody passes or fails
-here: the figures are for reading.
+One process. Members of both protocols are made and kept: fresh, and joined with partitions of their own (two each, and
+none, so that what the assignment takes can be told from the rest); their times are past a thousand seconds, no two
+alike, so that no number is one that Python has anyway. Times are of the CPU. With its two queues is a member in the shell that an embedding
+turns. A heartbeat is a poll, a tick that sends, and the answer: three steps that do all a member does. `transitions`
+knows nothing of that; it is given the same table, as one machine with a model per member (its lightest way) and as
+`bind` with a machine per member (the way for one consumer), and takes the same events with nothing to do for them.
+Of its models fewer are made, and their time is multiplied. Steps are the median of the rounds, in which all take turns.
+Nobody passes or fails here: the figures are for reading.
 """
 
 import argparse
@@ -24,7 +26,9 @@ import structlog
 from transitions import Machine
 
 from fsm.kafka.assignment import TopicNames, topic_partitions
+from fsm.kafka.classic_messages import ClassicResponse, HeartbeatResponse, JoinGroupResponse, SyncGroupResponse
 from fsm.kafka.config import ConsumerConfig
+from fsm.kafka.consumer_protocol import Assignment, encode_assignment
 from fsm.kafka.events import (
     ApplyAssignmentEvent,
     AsyncPollEvent,
@@ -34,17 +38,29 @@ from fsm.kafka.events import (
 )
 from fsm.kafka.messages import ConsumerGroupHeartbeatResponse
 from fsm.machine import bind
+from fsm.member import classic
+from fsm.member.classic_state import (
+    ClassicAnswered,
+    ClassicConfig,
+    ClassicMember,
+    PartitionCountsUpdated,
+    UnsentClassicRequest,
+)
 from fsm.member.consumer import step
 from fsm.member.dialect import dialect
 from fsm.member.effects import Enqueued, UnsentRequest
 from fsm.member.inputs import Answered, CoordinatorFound, MetadataUpdated, Tick
+from fsm.member.shell import ConsumerMember
 from fsm.member.state import Member, new_member
+from fsm.tables.classic_member import State as ClassicState
 from fsm.tables.consumer_member import TABLE, Event, State
 
 CONFIG, RULES = ConsumerConfig("g", enable_auto_commit=False), dialect()
+CLASSIC = ClassicConfig("g", enable_auto_commit=False)
 FOUND, KNOWN = CoordinatorFound(), MetadataUpdated(TopicNames({"T": "t"}))
 SUBSCRIBED, POLL, TICK = TopicSubscriptionChangeEvent(("t",), listener=True), AsyncPollEvent(), Tick()
 FINE = ConsumerGroupHeartbeatResponse(1, 1_000)
+COUNTS, WELL = PartitionCountsUpdated((("t", 1_000_000),)), HeartbeatResponse()
 BEATS = 2_000
 
 
@@ -54,9 +70,7 @@ def main() -> None:
     parser.add_argument("--members", type=int, default=10_000, help="members made (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=7, help="rounds of heartbeats (default: %(default)s)")
     options = parser.parse_args()
-    fresh(0)
-    joined(0, 2)
-    print(f"{options.members} members; of the library's machines a tenth")
+    joined(0, 2), joined_classic(0, 2)
     making(options.members)
     beating(options.rounds)
 
@@ -66,36 +80,72 @@ def main() -> None:
 
 def fresh(number: int) -> Member:
     """A member that is in no group."""
-    return new_member(CONFIG, f"member-{number}", RULES, 0)
+    return new_member(CONFIG, f"member-{number}", RULES, begun_ms(number))
+
+
+def begun_ms(number: int) -> int:
+    """When a member of that number begins."""
+    return 1_000_000 + number
+
+
+def embedded(number: int) -> ConsumerMember:
+    """The same in its shell."""
+    return ConsumerMember(CONFIG, member_id=f"member-{number}", now_ms=begun_ms(number), spoken=RULES)
 
 
 def joined(number: int, partitions: int) -> Member:
     """A stable member with that many partitions, no two members with the same ones."""
     target = topic_partitions({"T": range(number * partitions, (number + 1) * partitions)})
-    member = fresh(number)
+    member, now_ms = fresh(number), begun_ms(number)
     for given in (FOUND, KNOWN, SUBSCRIBED, POLL):
-        member = step(member, given, 0).member
-    member = answered(member, ConsumerGroupHeartbeatResponse(1, 1_000, target))
-    done = step(member, POLL, 0)
+        member = step(member, given, now_ms).member
+    member = answered(member, ConsumerGroupHeartbeatResponse(1, 1_000, target), now_ms)
+    done = step(member, POLL, now_ms)
     event = next(e.event for e in done.effects if isinstance(e, Enqueued))
     assert isinstance(event, PartitionsAssignedEvent)
-    member = step(done.member, ApplyAssignmentEvent(event.ticket, event.full, event.added), 0).member
-    member = step(member, ConsumerRebalanceListenerCallbackCompletedEvent(event.ticket), 0).member
-    member = answered(member, FINE)
+    member = step(done.member, ApplyAssignmentEvent(event.ticket, event.full, event.added), now_ms).member
+    member = step(member, ConsumerRebalanceListenerCallbackCompletedEvent(event.ticket), now_ms).member
+    member = answered(member, FINE, now_ms)
     assert member.state is State.STABLE
     return member
 
 
-def answered(member: Member, response: ConsumerGroupHeartbeatResponse) -> Member:
+def answered(member: Member, response: ConsumerGroupHeartbeatResponse, now_ms: int) -> Member:
     """After a tick that sends a heartbeat, and its answer."""
-    member, effects = step(member, TICK, 0)
+    member, effects = step(member, TICK, now_ms)
     request = next(e for e in effects if isinstance(e, UnsentRequest))
-    return step(member, Answered(request, response), 0).member
+    return step(member, Answered(request, response), now_ms).member
+
+
+def fresh_classic(_number: int) -> ClassicMember:
+    """A classic member that is in no group."""
+    return classic.new_member(CLASSIC)
+
+
+def joined_classic(number: int, partitions: int) -> ClassicMember:
+    """A stable follower of a classic group with that many partitions."""
+    given = tuple(("t", n) for n in range(number * partitions, (number + 1) * partitions))
+    answers: tuple[ClassicResponse, ...] = (
+        JoinGroupResponse(1, "consumer", "range", "leader", f"member-{number}"),
+        SyncGroupResponse(encode_assignment(Assignment(given))),
+    )
+    member, now_ms = fresh_classic(number), begun_ms(number)
+    for told in (FOUND, COUNTS, SUBSCRIBED):
+        member = classic.step(member, told, now_ms).member
+    for answer in answers:
+        member, effects = classic.step(member, POLL, now_ms)
+        request = next(e for e in effects if isinstance(e, UnsentClassicRequest))
+        member = classic.step(member, ClassicAnswered(request, answer), now_ms).member
+    member = classic.step(member, POLL, now_ms).member
+    assert member.awaited is not None
+    member = classic.step(member, ConsumerRebalanceListenerCallbackCompletedEvent(member.awaited.ticket), now_ms).member
+    assert (member.state, member.owned, member.awaited) == (ClassicState.STABLE, given, None)
+    return member
 
 
 def heartbeats(member: Member) -> Callable[[], None]:
     """Many heartbeats of a member, a second apart; each is three steps."""
-    box = [member, 0]
+    box: list[Any] = [member, begun_ms(0)]
 
     def run() -> None:
         now, now_ms = box
@@ -103,6 +153,21 @@ def heartbeats(member: Member) -> Callable[[], None]:
             now_ms += 1_000
             now, effects = step(step(now, POLL, now_ms).member, TICK, now_ms)
             now = step(now, Answered(effects[0], FINE), now_ms).member
+        box[:] = now, now_ms
+
+    return run
+
+
+def classic_heartbeats(member: ClassicMember) -> Callable[[], None]:
+    """The same of a classic member, on its interval."""
+    box: list[Any] = [member, begun_ms(0)]
+
+    def run() -> None:
+        now, now_ms = box
+        for _ in range(BEATS):
+            now_ms += CLASSIC.heartbeat_interval_ms
+            now, effects = classic.step(classic.step(now, POLL, now_ms).member, TICK, now_ms)
+            now = classic.step(now, ClassicAnswered(effects[0], WELL), now_ms).member
         box[:] = now, now_ms
 
     return run
@@ -168,17 +233,21 @@ def making(members: int) -> None:
         "member, fresh": (fresh, members),
         "member, joined, no partitions": (partial(joined, partitions=0), members),
         "member, joined, two partitions": (partial(joined, partitions=2), members),
+        "member, fresh, with its two queues": (embedded, members),
+        "classic member, fresh": (fresh_classic, members),
+        "classic member, joined, no partitions": (partial(joined_classic, partitions=0), members),
+        "classic member, joined, two partitions": (partial(joined_classic, partitions=2), members),
         "transitions: a model of one machine": (lambda _: added(machine), members // 10),
         "bind: a machine per model": (lambda _: bound(), members // 100),
     }
-    print(f"\n{'':38} {'bytes each':>10} {'x fresh':>8} {'us each':>9} {'s for ' + str(members):>12}")
-    reference = 0.0
+    print(f"\n{'':42} {'bytes each':>10} {'x':>7} {'us each':>9} {'x':>9} {'s for ' + str(members):>12}")
+    first: tuple[float, float] | None = None
     for name, (make, count) in kinds.items():
-        size, seconds = weighed(make, count), timed(make, count)
-        reference = reference or size
+        size, each_s = weighed(make, count), timed(make, count) / count
+        first = first or (size, each_s)
         print(
-            f"{name:38} {size:10,.0f} {size / reference:8.1f} {seconds / count * 1e6:9.1f} "
-            f"{seconds / count * members:12.2f}"
+            f"{name:42} {size:10,.0f} {size / first[0]:7.1f} {each_s * 1e6:9.1f} {each_s / first[1]:9.1f} "
+            f"{each_s * members:12.2f}"
         )
 
 
@@ -198,9 +267,9 @@ def timed(make: Callable[[int], Any], count: int) -> float:
     """Seconds for so many, all kept at once, without the collector, which has nothing to find."""
     gc.collect()
     gc.disable()
-    start = time.perf_counter()
+    start = time.process_time()
     kept = [make(number) for number in range(count)]
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     gc.enable()
     del kept
     return seconds
@@ -212,20 +281,21 @@ def beating(rounds: int) -> None:
 
     def idle() -> None:
         for _ in range(BEATS):
-            step(member, TICK, 0)
+            step(member, TICK, begun_ms(0))
 
     runs = {
         "member: heartbeat (poll, tick, answer)": (heartbeats(member), 3 * BEATS),
         "member: tick with nothing to do": (idle, BEATS),
+        "classic member: heartbeat (the same three)": (classic_heartbeats(joined_classic(0, 2)), 3 * BEATS),
         "transitions: its two events, no effects": (triggered(added(shared_machine())), 2 * BEATS),
         "bind: its two events, effects obeyed": (triggered(bound()), 2 * BEATS),
     }
     each: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):
         for name, (run, steps) in runs.items():
-            start = time.perf_counter()
+            start = time.process_time()
             run()
-            each[name].append((time.perf_counter() - start) / steps)
+            each[name].append((time.process_time() - start) / steps)
     print(f"\n{'':42} {'steps/s':>10} {'us/step':>9} {'x':>6}")
     reference = next(iter(each.values()))
     for name, times in each.items():
