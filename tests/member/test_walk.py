@@ -335,16 +335,18 @@ def test_choices_stand_alone(choice: Choice) -> None:
 DIFFERENT = [name for name, before in pairwise(DIALECTS[::-1]) if choices_of(name) != choices_of(before)] + ["4.0.0"]
 """Dialects that differ: of releases with the same rules the first one, the latest dialect first."""
 
+LONG = {"4.4.0", FIXED, DOCUMENT}
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: "-".join(name for name, on in k.items() if on) or "plain")
 @pytest.mark.parametrize("name", DIFFERENT)
 def test_what_holds_always_holds_in_a_long_walk(name: str, kind: dict[str, bool]) -> None:
-    """The same over a million steps of each dialect, an eighth of them for each kind of member.
+    """The same over a million steps of the latest release, of `fixed` and of `document`, and a million of the others.
 
-    Nine million steps in all, some six minutes on one core: five seconds for each kind.
+    An eighth of them goes to each kind of member. Four million steps take some three minutes of one core.
     """
-    walk(dialect(name), 125_000, seed=11, **kind)
+    walk(dialect(name), 125_000 if name in LONG else 20_000, seed=11, **kind)
 
 
 @pytest.mark.parametrize("name", ["4.0.0", "4.4.0", "fixed", "document"])
