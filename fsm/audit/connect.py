@@ -8,13 +8,14 @@ records into processes, notices one that died without a word or stood still, and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from fsm.audit import connect_running
 from fsm.audit.connect_config import Config
 from fsm.audit.connect_path import Path
 from fsm.audit.connect_rounds import Rounds
 from fsm.audit.connect_running import Running, unit_partition
-from fsm.audit.findings import Cause, Finding, FindingKind, finding
+from fsm.audit.findings import Cause, Finding, FindingKind, Severity, finding
 from fsm.audit.limits import Limits
 from fsm.audit.rows import NOWHERE, Ended, Interval, Life, Place, Seen, Turn, Want
 from fsm.trace import Kind, TraceRecord
@@ -36,6 +37,9 @@ class ConnectFold:
         self.number = -1
         self.config = Config(group, member)
         self.rounds = Rounds(group, member, limits)
+        self.files: set[str] = set()
+        self.dealt = False
+        """Lines come from several files at once: in which order those of one moment were printed is not known."""
         self._be_born(0, NOWHERE, whole=False)
         self.number = -1
 
@@ -49,7 +53,7 @@ class ConnectFold:
         self.rounds.be_born()
         self.settings: dict[str, str] = {}
         self.client_id = self.member_id = ""
-        self.in_group = self.closed = False
+        self.in_group = self.closed = self.herded = False
         self.beat_ms: int | None = None
         """When the last heartbeat was sent."""
         self.answered_ms: int | None = None
@@ -62,12 +66,15 @@ class ConnectFold:
         """The rows that this record completes."""
         record, place = seen
         if self.number < 0:
-            self._be_born(record.ts_ms, place, whole=record.kind is Kind.STARTED)
-        elif record.kind is Kind.STARTED:
+            self._be_born(record.ts_ms, place, whole=record.kind is Kind.STARTED or _starts(record))
+        elif record.kind is Kind.STARTED or (_starts(record) and self.herded):
             yield from self._die()
             self._be_born(record.ts_ms, place, whole=True)
         else:
             yield from self._stood_still(record, place)
+        self.dealt = self.dealt or (place.file != self.last.file and place.file in self.files)
+        self.files.add(place.file)
+        self.herded = self.herded or (record.machine == MACHINE and bool(record.group))
         self.last_ms, self.last = max(self.last_ms, record.ts_ms), place
         self.client_id = record.client_id or self.client_id
         self.heard.add(record.kind)
@@ -89,7 +96,7 @@ class ConnectFold:
         yield from self.rounds.end(self.last_ms, self.config.wanted)
         yield from self.running.end((self.last_ms, self.last), ended)
         if self.heard >= TELLING:
-            yield from self.illegal
+            yield from (replace(found, severity=Severity.INFO) if self.dealt else found for found in self.illegal)
         yield Life(
             group=self.group,
             member=self.member,
@@ -180,7 +187,8 @@ class ConnectFold:
         return iter(())
 
     def _round(self, record: TraceRecord, place: Place) -> Iterator[Row]:
-        yield from self.running.round(record, place, downgraded=self.rounds.is_downgrade(record))
+        turn_ms = self.rounds.turn[0] if self.rounds.turn is not None else record.ts_ms
+        yield from self.running.round(record, place, turn_ms, downgraded=self.rounds.is_downgrade(record))
         self.config.runs(record.full or (), record.ts_ms, place)
         yield from self.rounds.result(record, place, self.member_id, self.config.wanted)
 
@@ -220,6 +228,11 @@ class ConnectFold:
             cause=Cause.FATAL_ERROR,
             places=[place],
         )
+
+
+def _starts(record: TraceRecord) -> bool:
+    """The first line of a worker that names it: the process says before, without its name, that it starts."""
+    return record.kind is Kind.TRANSITION and record.event == "START"
 
 
 STEPS: dict[Kind, Callable[[ConnectFold, TraceRecord, Place], Iterator[Row]]] = {

@@ -122,7 +122,7 @@ class Config:
                 since = (record.ts_ms, place)
             yield from self._call([(name, INSTANCE)], since, since[0])
             tasks = sorted(unit for unit in record.partitions if unit[0] == name)
-            yield from self._call(tasks, since, self.answered.get(name, since[0]))
+            yield from self._call(tasks, since, self.answered.get(name, since[0]), record.ts_ms)
             yield from self.unwant(self._of([name]) - {(name, INSTANCE), *tasks}, record.ts_ms)
 
     def _answer(self, record: TraceRecord) -> Rows:
@@ -137,11 +137,13 @@ class Config:
                     if self.wanted[unit][0] == read_ms:
                         yield self._called(unit, self.wanted[unit], record.ts_ms)
 
-    def _call(self, units: Iterable[Partition], since: _At, until_ms: int) -> Rows:
+    def _call(self, units: Iterable[Partition], since: _At, until_ms: int, known_ms: int | None = None) -> Rows:
+        """Units are wanted; from `known_ms`, a round can give them to a worker."""
         for unit in units:
             if unit not in self.wanted:
                 self.wanted[unit] = since
-                yield self._called(unit, since, until_ms)
+                called = self._called(unit, since, until_ms)
+                yield replace(called, turn_ms=since[0] if known_ms is None else known_ms)
 
     def _called(self, unit: Partition, since: _At, until_ms: int) -> Interval:
         return of_nobody(self.group, unit, Begun.CALLED, since, until_ms)

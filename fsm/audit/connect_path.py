@@ -121,7 +121,7 @@ def follow(states: States, record: TraceRecord) -> States:
 def _stepped(states: States, record: TraceRecord) -> States:
     match record.event, record.next_state:
         case "START", _:
-            return _after(states, frozenset({E.START}))
+            return _after(frozenset({S.DOWN}), frozenset({E.START}))
         case "STARTED", _:
             return _after(states, STARTED)
         case "CATCH_UP_TIMED_OUT", _:

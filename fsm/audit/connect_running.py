@@ -38,6 +38,8 @@ def unit_partition(unit: Partition) -> Partition:
 class _Run:
     start_ms: int
     place: Place
+    turn_ms: int | None = None
+    """When the round began that gave it."""
     begun: Begun = Begun.ASSIGNED
     told: Place | None = None
     """Where it was told to stop."""
@@ -80,6 +82,8 @@ class Running:
         self.losing = Cause.NONE
         """Why it gives up its work without a round."""
         self.closing = False
+        self.turn_ms: int | None = None
+        """When the last round began."""
 
     # Starts
 
@@ -96,22 +100,23 @@ class Running:
             if record.ts_ms - failed_ms < CREATED_WITH_MS:
                 continue  # the line says that it was created; starting it had failed
             if unit not in self.runs or self.runs[unit].intended:
-                self.runs[unit] = _Run(record.ts_ms, place)
+                self.runs[unit] = _Run(record.ts_ms, place, self.turn_ms)
 
     def all_started(self, ts_ms: int, place: Place) -> None:
         """The herder is through with its starts: what it holds and did not start now ran before."""
         if not self.tells:
             for unit, (asked_ms, asked) in self.asked.items():
-                self.runs.setdefault(unit, _Run(asked_ms, asked, intended=True))
+                self.runs.setdefault(unit, _Run(asked_ms, asked, self.turn_ms, intended=True))
         if not self.whole:
             for unit in self.held:
                 if unit not in self.touched and unit not in self.asked:
-                    self.runs.setdefault(unit, _Run(ts_ms, place, Begun.FOUND))
+                    self.runs.setdefault(unit, _Run(ts_ms, place, begun=Begun.FOUND))
         self.asked.clear()
 
-    def round(self, record: TraceRecord, place: Place, *, downgraded: bool) -> Rows:
-        """What a round makes of it."""
+    def round(self, record: TraceRecord, place: Place, turn_ms: int, *, downgraded: bool) -> Rows:
+        """What a round that began at `turn_ms` makes of it."""
         yield from self.settle()
+        self.turn_ms = turn_ms
         self.stopped.clear()
         self.losing = Cause.NONE
         self.held = record.full or ()
@@ -131,7 +136,7 @@ class Running:
         self.tells = True
         for unit in record.partitions:
             if not self.whole and unit not in self.touched:
-                self.runs.setdefault(unit, _Run(*self.begin, Begun.FOUND))
+                self.runs.setdefault(unit, _Run(*self.begin, begun=Begun.FOUND))
             self.touched.add(unit)
             run = self.runs.get(unit)
             if run is not None and run.told is None:
@@ -256,6 +261,7 @@ class Running:
             life=self.life,
             start=run.place,
             end=place,
+            turn_ms=run.turn_ms,
         )
 
 

@@ -8,7 +8,8 @@ it is longer than `unowned_ms` and what lines can be off at both its edges.
 **Cause.** A unit that failed, or whose worker lost the coordinator or stood still, is missing for that. Else a delay is
 the cause where it ran for at least half of the time. Else its worker died, or was stopped in order; or it is new; or it
 was revoked, and the next worker took long. What takes no longer than a heartbeat interval after a revocation or an
-orderly stop, and new work that is started within a rebalance timeout, is by design.
+orderly stop, and new work that is started within a rebalance timeout, is by design. Where a worker without a log may
+have had the unit, the finding is for information.
 
 **Coverage.** The last worker of a unit that died without a word is gone from its last line, or, where that is later,
 from one session before the coordinator acted: before the delay, or before the next start.
@@ -28,6 +29,7 @@ from fsm.audit.wording import UNIT, seconds
 from fsm.trace import Partition
 
 SESSION_TIMEOUT_MS = 10_000
+HEARTBEAT_INTERVAL_MS = 3_000
 REBALANCE_TIMEOUT_MS = 60_000
 """Connect's defaults, where a log does not tell."""
 EDGES_MS = 250
@@ -55,6 +57,8 @@ class _Hole(NamedTuple):
     begin: Interval
     """The last worker's, or the call for new work."""
     new: Interval | None
+    read: Sequence[Interval] = ()
+    """The calls for new work, as several workers read them."""
 
     @property
     def old(self) -> Interval | None:
@@ -103,7 +107,7 @@ def _before(new: Interval | None, last: Interval | None, unit: _Unit) -> Iterato
     if called:
         read = [i for i in called if i.start_ms - called[0].start_ms <= READ_WITHIN_MS]
         failed = next((i for i in called if i.void_cause), called[0])
-        yield _Hole(min(end_ms, max(i.end_ms for i in read)), end_ms, failed, new)
+        yield _Hole(min(end_ms, max(i.end_ms for i in read)), end_ms, failed, new, read)
 
 
 def _gone_ms(last: Interval, end_ms: int, unit: _Unit) -> int:
@@ -163,12 +167,26 @@ def _is_sure(hole: _Hole, cause: Cause, wanted_ms: int, unit: _Unit, dark: tuple
         return False
     if hole.begin.doubtful or hole.begin.ended in UNTOLD or (hole.new is not None and hole.new.doubtful):
         return False
+    if cause is Cause.FATAL_ERROR:
+        return True
+    life = _life(hole.new, unit)
+    if hole.new is None or life is None:
+        return False  # a worker without a log may have it
     if cause is Cause.NEW_WORK:
-        life = _life(hole.new, unit)
-        timeout_ms = life.max_poll_interval_ms if life is not None else None
-        return hole.new is None or wanted_ms > (timeout_ms or REBALANCE_TIMEOUT_MS)
-    # A leader revokes in favour of somebody: who gets back what it gave up got it from a worker without a log.
-    return cause is not Cause.REVOKED or (hole.new is not None and hole.new.member != hole.begin.member)
+        known = [i.turn_ms for i in hole.read if i.turn_ms is not None]
+        prompt = _is_prompt(hole.new, max(known, default=hole.start_ms), life)
+        return prompt and wanted_ms > (life.max_poll_interval_ms or REBALANCE_TIMEOUT_MS)
+    if cause is Cause.REVOKED and hole.new.member == hole.begin.member:
+        return False  # a leader revokes in favour of somebody
+    gone = _life(hole.old, unit)
+    left_ms = gone.end_ms if gone is not None and cause is Cause.WORKER_STOPPED else hole.begin.end_ms
+    return cause not in (Cause.REVOKED, Cause.WORKER_STOPPED) or _is_prompt(hole.new, left_ms, life)
+
+
+def _is_prompt(new: Interval, free_ms: int, receiver: Life) -> bool:
+    """Whether the next round gave the unit to this worker; else one without a log may have had it in between."""
+    learns_ms = receiver.heartbeat_interval_ms or HEARTBEAT_INTERVAL_MS
+    return new.turn_ms is None or new.turn_ms - free_ms <= learns_ms + SETTLED_MS
 
 
 def _life(interval: Interval | None, unit: _Unit) -> Life | None:
