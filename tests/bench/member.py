@@ -2,14 +2,14 @@
 
     python tests/bench/member.py [--members N] [--rounds N]
 
-One process. Members of both protocols are made and kept: fresh, and joined with partitions of their own (two each, and
-none, so that what the assignment takes can be told from the rest); their times are past a thousand seconds, no two
-alike, so that no number is one that Python has anyway. With its two queues is a member in the shell that an embedding
-turns. Times are of the CPU. A heartbeat is a poll, a tick that sends, and the answer: three steps that do all a member does. `transitions`
-knows nothing of that; it is given the same table, as one machine with a model per member (its lightest way) and as
-`bind` with a machine per member (the way for one consumer), and takes the same events with nothing to do for them.
-Of its models fewer are made, and their time is multiplied. Steps are the median of the rounds, in which all take turns.
-Nobody passes or fails here: the figures are for reading.
+One process, times of the CPU. Members of both protocols are made and kept: fresh, and joined with partitions of their
+own (two each, and none, so that what the assignment takes can be told from the rest); they begin past a thousand
+seconds, no two at once, so that no number is one that Python has anyway. With its two queues is a member in the shell
+that an embedding turns. A heartbeat is a poll, a tick that sends, and the answer: three steps that do all a member
+does. `transitions` knows nothing of that; it is given the same table, as one machine with a model per member (its
+lightest way) and as `bind` with a machine per member (the way for one consumer), and takes the same events with nothing
+to do for them. Of its models fewer are made, and their time is multiplied. Steps are the median of the rounds, in which
+all take turns. Nobody passes or fails here: the figures are for reading.
 """
 
 import argparse
