@@ -16,6 +16,7 @@ from itertools import chain
 from fsm.audit.chain import Chain
 from fsm.audit.connect import MACHINE, ConnectFold
 from fsm.audit.contradictions import Contradictions
+from fsm.audit.echo import Echoes
 from fsm.audit.findings import Finding, FindingKind, Severity, finding
 from fsm.audit.identity import ASSIGNS_ITSELF
 from fsm.audit.life import Living, unborn
@@ -54,13 +55,15 @@ def fold(
         if not any(seen.record.kind in _LIVELY and seen.record.kind is not Kind.TRANSITION for seen in records):
             return
     follower: _Member | ConnectFold = _Member(group, member, limits, gone)
-    for seen in records:
+    echoes = Echoes(group, member)
+    for seen in echoes.left_out(records):
         if seen.record.machine == MACHINE and isinstance(follower, _Member):  # VERSION lines may come before
             follower = ConnectFold(group, member, limits)
         for row in follower.see(seen):
             yield _weighed(follower, row)
     for row in follower.finish():
         yield _weighed(follower, row)
+    yield from echoes.told()
 
 
 def _weighed(follower: _Member | ConnectFold, row: Row) -> Row:

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
+from fsm.audit.order import Order
 from fsm.audit.rows import DOUBT, Seen
 from fsm.trace import Kind, Partition, TraceRecord
 
@@ -86,6 +87,7 @@ class _Crowd:
         """Poll timeouts whose process is not known yet."""
         self.files: list[str] = []
         """Files read so far, in the order of their first lines."""
+        self.order = Order("", member)
         self.sure = True
         """Every line so far could be told."""
         self.tick = 0
@@ -94,7 +96,7 @@ class _Crowd:
     def entry(self, entry: list[Seen]) -> Owner:
         """The records of one entry have one owner."""
         self.tick += 1
-        self._read_from(entry[0].place.file)
+        self._read_from(entry[0])
         named = next((s.record for s in entry if s.record.member_id), None)
         process = self._of_id(named) if named is not None else None
         for seen in entry:
@@ -108,9 +110,14 @@ class _Crowd:
             if owner is not None:
                 yield from self._give(owner, seen)
 
-    def _read_from(self, file: str) -> None:
-        """Lines dealt out to several files have no certain order within a moment; files that follow one another do."""
-        if file in self.files[:-1]:
+    def _read_from(self, seen: Seen) -> None:
+        """Where times do not rise within a file, logs were put behind one another: who is next in time tells nothing.
+
+        Lines dealt out to several files have no certain order within a moment; files that follow one another do.
+        """
+        self.order.see(seen)
+        file = seen.place.file
+        if file in self.files[:-1] or self.order.jumps(file):
             self.sure = False
         elif file not in self.files:
             self.files.append(file)

@@ -101,6 +101,10 @@ class Order:
             if known.moved and not too_many:
                 yield self._finding(known)
 
+    def jumps(self, file: str) -> bool:
+        """Lines of the file stand far before older ones, whoever wrote them."""
+        return self.files[file].back_ms > CLOCK_MS
+
     def knows(self, seen: Seen) -> bool:
         """A record of its file came before."""
         return seen.place.file in self.files

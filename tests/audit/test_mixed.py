@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fsm.audit.mixed import separate
-from fsm.audit.rows import DOUBT
+from fsm.audit.rows import DOUBT, Place, Seen
 from fsm.trace import Kind
 
 P = [("t", i) for i in range(6)]
@@ -78,6 +78,16 @@ def test_what_fits_nobody_is_left_out_and_puts_everybody_in_doubt(two):
     given = list(separate("c", ordered))
     assert 500 not in [s.record.ts_ms for _, s in given]
     assert [(who, s.record.ts_ms) for who, s in given if s.record.detail == DOUBT] == [("c [x]", 600), ("c [y]", 610)]
+
+
+def test_files_put_behind_one_another_put_everybody_in_doubt(two):
+    """What came next in time does not stand next in the file, so nobody knows who would have been next."""
+    two.step(5000, "STABLE", "RECONCILING", member_id="x")
+    behind, before = two.seen[-1], Place("all.log", 0)
+    for place in (behind.place, before):
+        ordered = sorted([*two.seen[:-1], Seen(behind.record, place)], key=lambda s: s.record.ts_ms)
+        doubted = [who for who, s in separate("c", ordered) if s.record.detail == DOUBT]
+        assert doubted == (["c [x]"] if place == before else [])
 
 
 def test_instance_ids_tell_static_members_apart(new_log):

@@ -1,0 +1,99 @@
+"""Lines that stand in the logs twice: a file that was collected under two names, or shipped once more from its middle.
+
+A copy tells what its original tells, at the same millisecond and in the same order, but apart from it: in another
+file, or with lines of other moments between the two. Of each moment the lines that stand together are one stretch, and
+a stretch that is part of another one of that moment is an echo of it. A line that stands twice in one place is none:
+that is a matter for those who judge lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+
+from fsm.audit.findings import Finding, FindingKind, finding
+from fsm.audit.rows import Place, Seen
+
+
+class Echoes:
+    """Leaves the echoes out of one member's records, and counts them."""
+
+    def __init__(self, group: str, member: str) -> None:
+        self.group = group
+        self.member = member
+        self.count = 0
+        self.span: tuple[int, int] = (0, 0)
+        self.first: tuple[Place, Place] | None = None
+        """The first line that has a copy, and the copy."""
+        self.furthest: dict[str, int] = {}
+        """The last offset of each file that is older than the moment that is read."""
+        self.ahead: list[Place] = []
+        """Where the next moment stands."""
+
+    def left_out(self, records: Iterable[Seen]) -> Iterator[Seen]:
+        """The records without echoes; they come by time, file and offset."""
+        moments = (list(moment) for _, moment in groupby(records, key=lambda seen: seen.record.ts_ms))
+        together = next(moments, [])
+        while together:
+            following = next(moments, [])
+            self.ahead = [seen.place for seen in following]
+            yield from self._of_moment(together) if len(together) > 1 else together
+            for _, place in together:
+                self.furthest[place.file] = max(place.offset, self.furthest.get(place.file, -1))
+            together = following
+
+    def told(self) -> Iterator[Finding]:
+        """What the reader must know about them."""
+        if self.first is not None:
+            lines = "line stands" if self.count == 1 else "lines stand"
+            yield finding(
+                FindingKind.UNPARSED_LINES,
+                self.group,
+                self.member,
+                *self.span,
+                summary=f"{self.count} {lines} in the logs of {self.member} twice, as if a log had been collected "
+                "twice; each was read once",
+                places=self.first,
+            )
+
+    def _of_moment(self, together: list[Seen]) -> Iterator[Seen]:
+        kept: list[list[Seen]] = []
+        for stretch in self._stretches(together):
+            original = next((one for one in kept if _is_part(stretch, one)), None)
+            part = next((i for i, one in enumerate(kept) if _is_part(one, stretch)), None)
+            if original is not None:
+                self._note(original, stretch)
+            elif part is not None:
+                self._note(stretch, kept[part])
+                kept[part] = stretch
+            else:
+                kept.append(stretch)
+        for stretch in kept:
+            yield from stretch
+
+    def _stretches(self, together: list[Seen]) -> Iterator[list[Seen]]:
+        stretch = together[:1]
+        for seen in together[1:]:
+            if self._apart(stretch[-1].place, seen.place):
+                yield stretch
+                stretch = []
+            stretch.append(seen)
+        yield stretch
+
+    def _apart(self, one: Place, other: Place) -> bool:
+        if one.file != other.file or one.offset < self.furthest.get(one.file, -1) < other.offset:
+            return True
+        return any(place.file == one.file and one.offset < place.offset < other.offset for place in self.ahead)
+
+    def _note(self, original: list[Seen], echo: list[Seen]) -> None:
+        ts_ms = echo[0].record.ts_ms
+        self.span = (self.span[0] if self.first else ts_ms, ts_ms)
+        self.count += len({seen.place for seen in echo})
+        copied = next(seen for seen in original if seen.record == echo[0].record)
+        self.first = self.first or (copied.place, echo[0].place)
+
+
+def _is_part(few: list[Seen], many: list[Seen]) -> bool:
+    """The records of the one stand among those of the other, in the same order and with nothing between them."""
+    told, all_told = [seen.record for seen in few], [seen.record for seen in many]
+    return any(all_told[i : i + len(told)] == told for i in range(len(all_told) - len(told) + 1))
