@@ -19,6 +19,8 @@ WIDTH, MARGIN, LETTER, ROW = 960, 16, 5.9, 24
 """Of the axis, around everything, of a letter in small print, of a lane."""
 LEGEND, FLAG, MOST_FLAGS = 44, 15, 5
 """Where the legend stands, how high a row of flags is, how many there are at most."""
+THINNEST = 2.5
+"""Pixels that two lines are apart at least."""
 TO_SCALE_MS = 600_000
 """Pictures of up to ten minutes have no stretch that is drawn short."""
 WAITS = "scheduled delay: lost work waits"
@@ -155,16 +157,27 @@ def _lasted(delay: Delay) -> str:
 
 
 def _rounds(sheet: _Sheet) -> Iterator[str]:
-    """Lines first, so that no flag is crossed by one."""
+    """Lines first, so that no flag is crossed by one. Rounds too close to be told apart are one line."""
     rows = {mark: row for row, _, mark in sheet.flags}
-    for mark in sheet.picture.marks:
-        if sheet.picture.shows(mark.at_ms, mark.at_ms):
-            top = LEGEND + 14 + FLAG * rows[mark] if mark in rows else sheet.top
-            title = f"<title>{_safe(mark.text)}</title>"
-            yield f'<path class="round" d="M{sheet.x(mark.at_ms):.1f},{top}V{sheet.bottom}">{title}</path>'
+    for bunch in _bunches(sheet):
+        row = min((rows[mark] for mark in bunch if mark in rows), default=-1)
+        top = LEGEND + 14 + FLAG * row if row >= 0 else sheet.top
+        told = bunch[0].text if len(bunch) == 1 else f"{bunch[0].text}; {len(bunch) - 1} more rounds"
+        x = sheet.x(bunch[0].at_ms)
+        yield f'<path class="round" d="M{x:.1f},{top}V{sheet.bottom}"><title>{_safe(told)}</title></path>'
     for row, left, mark in sheet.flags:
         place = f'x="{sheet.left + left + 4:.1f}" y="{LEGEND + 22 + FLAG * row}"'
         yield f'<text class="flag" {place}>{_safe(mark.text)}</text>'
+
+
+def _bunches(sheet: _Sheet) -> list[list[Mark]]:
+    found: list[list[Mark]] = []
+    for mark in (m for m in sheet.picture.marks if sheet.picture.shows(m.at_ms, m.at_ms)):
+        if found and sheet.x(mark.at_ms) - sheet.x(found[-1][0].at_ms) < THINNEST:
+            found[-1].append(mark)
+        else:
+            found.append([mark])
+    return found
 
 
 def _workers(sheet: _Sheet) -> Iterator[str]:

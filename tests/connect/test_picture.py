@@ -97,6 +97,14 @@ def test_flags_of_rounds_at_one_time_stand_below_each_other() -> None:
     assert all(float(flag.get("x", "0")) < 1_000 for flag in flags)
 
 
+def test_rounds_too_close_to_be_told_apart_are_one_line() -> None:
+    """A loop of five hundred rounds within a second of ten minutes: one line that says how many it stands for."""
+    marks = tuple(Mark(1_000 + 2 * n, n, "W1", 0) for n in range(500))
+    root = ET.fromstring(svg(Picture(0, 600_000, (Bar(Unit("A"), "W1", 0, 600_000),), (), marks), "x"))  # noqa: S314
+    titles = [title.text or "" for title in root.iter("{http://www.w3.org/2000/svg}title")]
+    assert [title for title in titles if "rounds" in title] == ["generation 0: W1 leads; 499 more rounds"]
+
+
 def test_a_long_quiet_picture_is_drawn_short_where_nothing_happens() -> None:
     """Two units an hour apart: the hour is a narrow stretch that says how long it is."""
     bars = (Bar(Unit("A"), "W1", 0, 5_000), Bar(Unit("B"), "W2", 3_600_000, 3_605_000))
