@@ -155,6 +155,8 @@ class Path:
         self.states: States = UP
         self.stopping = False
         self.last: tuple[str, Place] | None = None
+        self.steps = 0
+        """Lines so far that are steps of the table, or should be."""
 
     def see(self, seen: Seen) -> Iterator[Finding]:
         """A finding where the record has no place in the table; the worker may be anywhere afterwards."""
@@ -167,6 +169,7 @@ class Path:
             yield self._illegal(record, place)
             after = UP
         if after is not self.states:
+            self.steps += 1
             self.last = (record.event or record.kind.value, place)
         self.states = after
 
