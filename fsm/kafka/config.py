@@ -1,10 +1,12 @@
 """Settings of a consumer, under Kafka's keys in snake case, checked as they are made.
 
-Source: `ConsumerConfig`. Durations are milliseconds and carry `_ms`, as their keys carry `.ms`.
+Source: `ConsumerConfig` and what its consumers refuse beside it. Durations are milliseconds and carry `_ms`, as their
+keys carry `.ms`; bounds are Kafka's, the largest values its integers'.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -23,6 +25,7 @@ class ConsumerConfig:
     group_remote_assignor: str | None = None
     """The coordinator's assignor to ask for; None leaves the choice to the coordinator."""
     client_rack: str | None = None
+    """None, or empty as Kafka has it, where the client does not know its rack."""
     max_poll_interval_ms: int = 300_000
     """Longest time between two polls; also the rebalance timeout that a member announces."""
     enable_auto_commit: bool = True
@@ -33,15 +36,15 @@ class ConsumerConfig:
     default_api_timeout_ms: int = 60_000
 
     def __post_init__(self) -> None:
-        for name in ("group_id", "group_instance_id", "group_remote_assignor", "client_rack"):
-            if getattr(self, name) == "":
-                raise InputError("must not be empty", name)
-        for name in _AT_LEAST_ONE:
-            if getattr(self, name) < 1:
-                raise InputError(f"must be at least 1 ms, not {getattr(self, name)}", name)
-        for name in ("retry_backoff_ms", "retry_backoff_max_ms"):
-            if getattr(self, name) < 0:
-                raise InputError(f"must not be negative, not {getattr(self, name)}", name)
+        if not self.group_id.strip():
+            raise InputError("must not be empty or blank", "group_id")
+        if self.group_remote_assignor == "":
+            raise InputError("must not be empty; None leaves the choice to the coordinator", "group_remote_assignor")
+        if self.group_instance_id is not None:
+            _check_instance_id(self.group_instance_id)
+        for name, (least, most) in _BOUNDS.items():
+            check_bounds(name, getattr(self, name), least, most)
+        object.__setattr__(self, "client_rack", self.client_rack or None)
 
     @classmethod
     def of(cls, settings: Mapping[str, str]) -> ConsumerConfig:
@@ -56,7 +59,32 @@ class ConsumerConfig:
         return cls(**values)
 
 
-_AT_LEAST_ONE = ("max_poll_interval_ms", "auto_commit_interval_ms", "request_timeout_ms", "default_api_timeout_ms")
+INT_MAX, LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
+
+_BOUNDS = {
+    "max_poll_interval_ms": (1, INT_MAX),
+    "auto_commit_interval_ms": (0, INT_MAX),
+    "retry_backoff_ms": (0, LONG_MAX),
+    "retry_backoff_max_ms": (0, LONG_MAX),
+    "request_timeout_ms": (0, INT_MAX),
+    "default_api_timeout_ms": (0, INT_MAX),
+}
+_LEGAL_ID = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+def check_bounds(name: str, value: int, least: int, most: int) -> None:
+    """Raises `InputError` where a duration is not within its bounds."""
+    if value < least:
+        raise InputError(f"must be at least {least} ms, not {value}", name)
+    if value > most:
+        raise InputError(f"must be at most {most} ms, not {value}", name)
+
+
+def _check_instance_id(text: str) -> None:
+    """The rules of topic names."""
+    if not _LEGAL_ID.fullmatch(text) or text in (".", ".."):
+        rule = "1 to 249 ASCII letters, digits, '.', '_' and '-', and neither '.' nor '..'"
+        raise InputError(f"must be {rule}, not {text!r}", "group_instance_id")
 
 
 def _read(key: str, kind: str, text: str) -> Any:

@@ -22,7 +22,7 @@ from fsm.kafka.classic_messages import (
     JoinGroupResponse,
     SyncGroupRequestAssignment,
 )
-from fsm.kafka.config import ConsumerConfig
+from fsm.kafka.config import INT_MAX, ConsumerConfig, check_bounds
 from fsm.kafka.events import (
     ApplicationEvent,
     GroupMembershipOperation,
@@ -51,6 +51,10 @@ class ClassicConfig(ConsumerConfig):
 
     def __post_init__(self) -> None:
         ConsumerConfig.__post_init__(self)
+        if self.group_remote_assignor is not None:
+            raise InputError("cannot be set under the classic protocol; see assignors", "group_remote_assignor")
+        check_bounds("session_timeout_ms", self.session_timeout_ms, 1, INT_MAX)
+        # Kafka lets 0 pass; a member with it would do nothing but send heartbeats.
         if not 0 < self.heartbeat_interval_ms < self.session_timeout_ms:
             raise InputError("must be positive and below session_timeout_ms", "heartbeat_interval_ms")
         if not self.assignors or len({a.name for a in self.assignors}) < len(self.assignors):

@@ -21,16 +21,44 @@ from fsm.kafka.error_codes import ErrorCode
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"group_id": ""}, "group_id: must not be empty"),
-        ({"group_id": "g", "group_instance_id": ""}, "group_instance_id: must not be empty"),
+        ({"group_id": ""}, "group_id: must not be empty or blank"),
+        ({"group_id": " \t"}, "group_id: must not be empty or blank"),
+        ({"group_id": "g", "group_instance_id": ""}, "group_instance_id: must be 1 to 249 ASCII letters.*, not ''$"),
+        ({"group_id": "g", "group_instance_id": "a b"}, "group_instance_id: must be .*, not 'a b'$"),
+        ({"group_id": "g", "group_instance_id": ".."}, "group_instance_id: must be .* neither '.' nor '..', not '..'$"),
+        ({"group_id": "g", "group_remote_assignor": ""}, "group_remote_assignor: must not be empty"),
         ({"group_id": "g", "max_poll_interval_ms": 0}, "max_poll_interval_ms: must be at least 1 ms, not 0"),
-        ({"group_id": "g", "retry_backoff_ms": -1}, "retry_backoff_ms: must not be negative, not -1"),
+        ({"group_id": "g", "retry_backoff_ms": -1}, "retry_backoff_ms: must be at least 0 ms, not -1"),
+        ({"group_id": "g", "retry_backoff_max_ms": -1}, "retry_backoff_max_ms: must be at least 0 ms, not -1"),
+        ({"group_id": "g", "auto_commit_interval_ms": -1}, "auto_commit_interval_ms: must be at least 0 ms, not -1"),
+        ({"group_id": "g", "request_timeout_ms": -1}, "request_timeout_ms: must be at least 0 ms, not -1"),
+        ({"group_id": "g", "default_api_timeout_ms": -1}, "default_api_timeout_ms: must be at least 0 ms, not -1"),
+        (
+            {"group_id": "g", "max_poll_interval_ms": 2_147_483_648},
+            "max_poll_interval_ms: must be at most 2147483647 ms, not 2147483648",
+        ),
     ],
 )
 def test_unusable_setting_is_named(settings: dict[str, object], message: str) -> None:
     """A setting that cannot be used is refused with its name."""
     with pytest.raises(InputError, match=message):
         ConsumerConfig(**settings)  # type: ignore[arg-type]
+
+
+def test_least_values_are_kafkas() -> None:
+    """What Kafka's consumer takes is taken: no waiting at all, no rack, the longest instance id."""
+    config = ConsumerConfig(
+        "g",
+        group_instance_id="i" * 249,
+        client_rack="",
+        max_poll_interval_ms=1,
+        auto_commit_interval_ms=0,
+        retry_backoff_ms=0,
+        retry_backoff_max_ms=0,
+        request_timeout_ms=0,
+        default_api_timeout_ms=0,
+    )
+    assert config.client_rack is None
 
 
 def test_settings_are_read_under_their_keys() -> None:

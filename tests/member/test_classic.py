@@ -976,6 +976,8 @@ def test_join_answered_after_unsubscribe_is_not_followed() -> None:
         ({"assignors": ()}, "assignors"),
         ({"assignors": (RANGE, RANGE)}, "assignors"),
         ({"group_id": ""}, "group_id"),
+        ({"session_timeout_ms": 2_147_483_648}, "session_timeout_ms: must be at most 2147483647 ms"),
+        ({"group_remote_assignor": "uniform"}, "group_remote_assignor: cannot be set under the classic protocol"),
     ],
 )
 def test_configuration_that_cannot_work_is_refused(more: dict[str, object], field: str) -> None:
