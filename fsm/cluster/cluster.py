@@ -16,6 +16,7 @@ partition, that is a `Double` with its cause: a weak spot of the protocol, or No
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
@@ -42,6 +43,8 @@ from fsm.member.background import Background
 from fsm.member.timers import NEVER
 
 HOST = "/127.0.0.1"
+TOLD = 60
+"""So many events tell how it came to an unexplained double ownership."""
 STARTED_MS = 1_700_000_000_000
 TOPICS = FrozenMap({name: Topic(f"{i:020d}AA", count) for i, (name, count) in enumerate((("foo", 4), ("bar", 3)))})
 COUNTS = tuple(sorted((name, topic.partitions) for name, topic in TOPICS.items()))
@@ -65,6 +68,8 @@ class Double(NamedTuple):
     users: tuple[str, ...]
     cause: str | None
     """One of `fsm.cluster.standing.CAUSES`; None where no weak spot explains it."""
+    told: str = ""
+    """The last events of the users and their coordinator, where nothing explains it."""
 
 
 class Cluster:
@@ -81,6 +86,10 @@ class Cluster:
         self.story = Story(NAMES)
         self.deaf: set[str] = set()
         """Clients that no answer reaches."""
+        self.late_commits: Counter[str | None] = Counter()
+        """Commits of partitions whose use was astray, and that were accepted all the same: by the cause of that."""
+        self.watch: Callable[[Change, Step[Coordinator]], None] = _unwatched
+        """Called after each step of the coordinator that changed the group, or answered."""
         self.steps = 0
         self._context = Context(STARTED_MS, dialect(release), config, Image(TOPICS, 1))
         self._started_ms = STARTED_MS
@@ -221,9 +230,12 @@ class Cluster:
 
     def _take(self, step: Step[Coordinator], asked: Request | None, *, again: bool) -> None:
         before, self.state = self.group, step.state
+        now_ms = self._started_ms + self.now_ms
+        change = Change(before, self.group, self._context.image, now_ms, asked, again)
+        self.watch(change, step)
+        if asked is not None and asked.api == "OffsetCommit":
+            self.late_commits.update(self.standing.committed(asked.client_id, step.answers[0].body))
         if before is not self.group:
-            now_ms = self._started_ms + self.now_ms
-            change = Change(before, self.group, self._context.image, now_ms, asked, again)
             self.standing.changed(change, self.clients.values())
             if before is None or self.group is None or before.members is not self.group.members:
                 self.story.said(Event(self.now_ms, COORDINATOR, COORDINATOR, "has", self.group))
@@ -258,9 +270,11 @@ class Cluster:
         """Notes a partition that has come to be used twice."""
         shared = {one: sorted(names) for one, names in self.users().items() if len(names) > 1}
         for one in sorted(shared.keys() - self._shared):
-            cause = self.standing.cause(one, [self.clients[name] for name in shared[one]])
-            self.doubles.append(Double(self.now_ms, one, tuple(shared[one]), cause))
-            self._note(COORDINATOR, f"{one} is used by {' and '.join(shared[one])}: {cause}")
+            users = tuple(shared[one])
+            cause = self.standing.cause(one, [self.clients[name] for name in users])
+            self._note(COORDINATOR, f"{one} is used by {' and '.join(users)}: {cause}")
+            told = "" if cause is not None else self.story.text(TOLD, users)
+            self.doubles.append(Double(self.now_ms, one, users, cause, told))
         self._shared = frozenset(shared)
 
     @property
@@ -277,3 +291,6 @@ class Cluster:
         """Clients whose applications use other partitions than their members own: some callback never came."""
         clients = (self.clients[name] for name in sorted(self.clients))
         return [client.name for client in clients if client.using != client.member.owned]
+
+
+def _unwatched(_change: Change, _step: Step[Coordinator]) -> None: ...

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fsm.cluster.client import Client
 from fsm.coordinator.classic_group import ClassicGroup
@@ -134,6 +134,15 @@ class Standing:
             if not _counts(group, client.identity, one, image):
                 waits = one in self.let_go.get(client.name, ()) and client.identity not in self.removed
                 found[one] = "W1" if waits else self.removed.get(client.identity)
+
+    def committed(self, name: str, answer: Mapping[str, Any]) -> Iterator[str | None]:
+        """The causes of those uses that were astray, and whose positions the coordinator took all the same."""
+        found = self.astray.get(name, {})
+        for topic in answer["topics"]:
+            for partition in topic["partitions"]:
+                one = topic["name"], partition["partition_index"]
+                if one in found and partition["error_code"] is None:
+                    yield found[one]
 
     def forget(self, name: str) -> None:
         """The client is no more."""

@@ -3,42 +3,19 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 
 import pytest
+from cluster_scene import FOO, LATEST, cluster, of, two
 
-from fsm.cluster.channel import NONE, Channel, Faults
-from fsm.cluster.cluster import Cluster, Double
+from fsm.cluster.channel import Channel, Faults
+from fsm.cluster.cluster import Double
 from fsm.cluster.disturbances import disturb, settle
 from fsm.cluster.speech import GROUP
 from fsm.cluster.translation import as_answered, as_sent
 from fsm.kafka import classic_messages as classic
 from fsm.kafka.error_codes import ErrorCode
 from fsm.kafka.messages import OffsetCommitRequest, OffsetCommitResponse
-from fsm.member.dialect import FIXED, RELEASES
-
-LATEST = "4.4.0"
-EXPLAINED = {"A5", "A7", "expired", "W6"}
-"""What is no fault of anybody: the protocol cannot do better."""
-FOO = tuple(("foo", i) for i in range(4))
-
-
-def cluster(seed: int = 1, release: str = LATEST, faults: Faults = NONE) -> Cluster:
-    return Cluster(random.Random(seed), release, faults)  # noqa: S311  # walks are to be repeated
-
-
-def two(found: Cluster, spoken: str = FIXED) -> None:
-    """Two settled consumers of one topic, two partitions each."""
-    found.join("a", spoken, ("foo",))
-    found.join("b", spoken, ("foo",))
-    found.run(5_000)
-    assert found.unsettled() == []
-    assert {name: len(client.using) for name, client in found.clients.items()} == {"a": 2, "b": 2}
-
-
-def of(found: Cluster, name: str) -> tuple[tuple[str, int], ...]:
-    return found.clients[name].using
-
+from fsm.member.dialect import FIXED
 
 # How it goes where nothing goes wrong.
 
@@ -84,49 +61,6 @@ def test_the_same_seed_is_the_same_run() -> None:
 
     assert run(3) == run(3)
     assert run(3) != run(4)
-
-
-# Under disturbances.
-
-
-def disturbed(seed: int, release: str, spoken: tuple[str, ...]) -> Cluster:
-    """A cluster after half a minute of whatever may happen, and a quiet, fair time."""
-    found = cluster(seed, release)
-    disturb(found, spoken, 30_000)
-    assert settle(found).problems == [], f"seed {seed}"
-    return found
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_disturbed_clusters_converge_and_share_nothing_unexplained(seed: int) -> None:
-    """Loss, doubles, delays, frozen, dead, slow and silent members; then everybody holds what it shall, once."""
-    found = disturbed(seed, LATEST, (FIXED,))
-    assert found.untold() == []
-    assert {double.cause for double in found.doubles} <= EXPLAINED
-    assert found.steps > 1_000
-
-
-@pytest.mark.parametrize(("release", "spoken"), [("4.0.0", "4.0.0"), (LATEST, LATEST)])
-def test_released_members_converge_too(release: str, spoken: str) -> None:
-    """So do members as they were released; an application that was never called back is their own fault (untold)."""
-    found = disturbed(11, release, (spoken,))
-    assert {double.cause for double in found.doubles} <= EXPLAINED | {"untold"}
-
-
-@pytest.mark.slow
-def test_a_million_steps() -> None:
-    """A million events over all releases and dialects: no double is unexplained, every cluster converges."""
-    steps, seed = 0, 1_000
-    causes: Counter[str | None] = Counter()
-    while steps < 1_000_000:
-        release = RELEASES[seed % len(RELEASES)]
-        found = disturbed(seed, release, (FIXED,) if seed % 2 else RELEASES)
-        causes.update(double.cause for double in found.doubles)
-        steps, seed = steps + found.steps, seed + 1
-    assert causes.keys() <= EXPLAINED | {"untold"}
-    assert causes["A5"] > 20
-    assert causes["A7"] > 20
-    assert causes["expired"] > 20
 
 
 # Static members.

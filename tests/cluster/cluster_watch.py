@@ -1,0 +1,127 @@
+"""What must hold of the coordinator's groups in every step of a cluster: the numbered invariants, and the promises.
+
+Those of consumer groups are `fsm.coordinator.invariants`; here they meet classic members, whose JoinGroups report what
+is owned, and groups that change their type (29 to 31 of section 10 of the coordinator reference).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fsm.cluster.cluster import Cluster
+from fsm.cluster.standing import Change
+from fsm.coordinator import classic_group_invariants
+from fsm.coordinator.classic_group import ClassicGroup
+from fsm.coordinator.consumer_group import ConsumerGroup
+from fsm.coordinator.coordinator import Coordinator
+from fsm.coordinator.embedded import by_id, encoded, subscription_of
+from fsm.coordinator.heartbeat import heartbeat_of
+from fsm.coordinator.invariants import Moment, broken
+from fsm.coordinator.members import GroupMember
+from fsm.coordinator.reconciliation import Partition, flat
+from fsm.coordinator.step import Step
+from fsm.kafka.consumer_protocol import decode_assignment
+from fsm.tables.classic_group import State as ClassicState
+from fsm.tables.consumer_group import State
+from fsm.tables.consumer_group_member import State as MemberState
+
+REVOKED_BEFORE_ASSIGNED = "23 partitions are revoked before they are assigned"
+
+
+def watch(found: Cluster) -> None:
+    """From now on every step of the coordinator is looked at; one that breaks something ends the run."""
+
+    def look(change: Change, step: Step[Coordinator]) -> None:
+        wrong = [*wrongs(found, change, step)]
+        assert not wrong, f"{wrong} after {change.asked} at {found.now_ms} ms\n{found.story.text(40)}"
+
+    found.watch = look
+
+
+def wrongs(found: Cluster, change: Change, step: Step[Coordinator]) -> Iterator[str]:
+    """What does not hold after this step."""
+    if isinstance(change.after, ClassicGroup):
+        yield from classic_group_invariants.broken(change.after)
+        yield from downgraded(found, change)
+    elif isinstance(change.after, ConsumerGroup):
+        yield from of_consumer_group(found, change, step, change.after)
+        yield from upgraded(change, change.after)
+
+
+def of_consumer_group(found: Cluster, change: Change, step: Step[Coordinator], group: ConsumerGroup) -> Iterator[str]:
+    if change.before is not None and not isinstance(change.before, ConsumerGroup):
+        return
+    asked = change.asked
+    speaks = asked is not None and asked.api == "ConsumerGroupHeartbeat"
+    sent = heartbeat_of(asked.body) if asked is not None and speaks else None
+    answer = step.answers[0] if speaks else None
+    names = broken(Moment(change.before, group, found.context, sent, answer))
+    joins = asked is not None and asked.api == "JoinGroup"
+    yield from (name for name in names if not joins or name != REVOKED_BEFORE_ASSIGNED)
+    if joins and change.before is not None:
+        yield from unreported(change, change.before, group)
+    if not speaks and asked is not None:
+        yield from told(change, step, group)
+
+
+def unreported(change: Change, before: ConsumerGroup, after: ConsumerGroup) -> Iterator[str]:
+    """23 of a classic member: what it stops holding its JoinGroup does not report as owned."""
+    if change.asked is None or not change.asked.body["protocols"]:
+        return
+    for member_id, old in before.members.items():
+        new = after.members.get(member_id)
+        if new is None or old.current.held <= new.current.held:
+            continue
+        if member_id != change.asked.body["member_id"]:
+            yield f"23 {member_id} lost partitions by the request of another"
+        elif (old.current.held - new.current.held) & owned(new, change):
+            yield f"23 {member_id} lost partitions that it owns"
+
+
+def owned(member: GroupMember, change: Change) -> set[Partition]:
+    """What a classic member said in its join."""
+    classic = member.metadata.classic_member_metadata
+    if classic is None:
+        return set()
+    return {*flat(by_id(subscription_of(classic.supported_protocols[0].metadata).owned_partitions, change.image))}
+
+
+def told(change: Change, step: Step[Coordinator], group: ConsumerGroup) -> Iterator[str]:
+    """31: who is behind the target hears of it with every Heartbeat, and gets no assignment unless it must revoke."""
+    asked = change.asked
+    if asked is None or asked.api not in {"Heartbeat", "SyncGroup"} or len(step.answers) != 1:
+        return
+    member = group.members.get(asked.body["member_id"])
+    if member is None or step.answers[0].body["error_code"] is not None or member.epoch >= group.target_epoch:
+        return
+    if asked.api == "Heartbeat" or member.current.state is not MemberState.UNREVOKED_PARTITIONS:
+        yield f"31 {member.member_id} is behind the target, and hears nothing of it"
+
+
+def upgraded(change: Change, group: ConsumerGroup) -> Iterator[str]:
+    """29: who was a classic member begins with what it was assigned, at the generation."""
+    before = change.before
+    if not isinstance(before, ClassicGroup) or not before.members:
+        return
+    if group.epoch - before.generation not in {0, 1, 2}:
+        yield f"29 the group epoch became {group.epoch}, from generation {before.generation}"
+    for member_id, old in before.members.items():
+        member = group.members.get(member_id)
+        given = () if not old.assignment else by_id(decode_assignment(old.assignment).partitions, change.image)
+        if member is not None and (member.assigned, member.epoch) != (given, before.generation):
+            yield f"29 {member_id} did not keep its assignment, or its epoch"
+
+
+def downgraded(found: Cluster, change: Change) -> Iterator[str]:
+    """30: the generation is the group epoch, the assignments are the targets, everybody speaks the classic protocol."""
+    before, after = change.before, change.after
+    if not isinstance(before, ConsumerGroup) or not isinstance(after, ClassicGroup) or before.state is State.EMPTY:
+        return
+    if after.generation != before.epoch or after.state not in {ClassicState.PREPARING_REBALANCE, ClassicState.STABLE}:
+        yield f"30 generation {after.generation} in {after.state.name}, from epoch {before.epoch}"
+    for member_id, member in after.members.items():
+        if member_id not in before.members or not before.members[member_id].is_classic:
+            continue  # the joiner that takes a place, or a member that changes its protocol
+        target = before.targets.get(member_id, ())
+        if member.assignment != encoded(target, member.metadata(after.protocol_name), found.context.image):
+            yield f"30 {member_id} was not assigned its target"

@@ -1,0 +1,102 @@
+"""Random runs of clusters, of every kind of member: whatever happens, all converge, and no double is unexplained."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import pytest
+from cluster_scene import cluster
+from cluster_watch import watch
+
+from fsm.cluster.cluster import Cluster
+from fsm.cluster.disturbances import disturb, leave_to_the_classic, settle
+from fsm.cluster.speech import BOTH, COOPERATIVE, EAGER
+from fsm.cluster.standing import CAUSES
+from fsm.member.dialect import FIXED, RELEASES
+
+KINDS: Mapping[str, tuple[str, ...]] = {
+    "consumer": RELEASES,
+    "fixed": (FIXED,),
+    "eager": (EAGER, BOTH),
+    "cooperative": (COOPERATIVE, BOTH),
+    "mixed-eager": (FIXED, FIXED, EAGER, BOTH),
+    "mixed-cooperative": (FIXED, FIXED, COOPERATIVE, BOTH),
+}
+POLICIES = ("bidirectional", "upgrade", "downgrade", "disabled")
+FAULTS = {"untold"}
+"""What is a fault of released clients, and of no other."""
+ALWAYS: Mapping[str, set[str]] = {
+    "consumer": {"A5", "A7", "expired"},
+    "fixed": {"A5", "A7", "expired"},
+    "eager": {"A5", "expired", "late join", "replaced"},
+    "cooperative": {"A5", "expired", "late join", "replaced"},
+    "mixed-eager": {"A5", "expired", "replaced"},
+    "mixed-cooperative": {"A5", "expired", "replaced"},
+}
+"""Causes that a long walk of that kind meets."""
+LATE_COMMITS = {"W1", "W2", "W6"}
+"""Whose membership goes on, in an epoch that is the member's, may commit what it uses beyond its right."""
+
+
+class Walked(NamedTuple):
+    """What came of some runs."""
+
+    steps: int
+    causes: Counter[str | None]
+    stranded: Counter[str | None]
+    late_commits: Counter[str | None]
+
+
+def ran(kind: str, seed: int, until_ms: int = 40_000) -> tuple[Cluster, str | None]:
+    """One run: whatever may happen, then a quiet and fair time. Why it was stranded, if it was.
+
+    The seed chooses the release, the policy, and whether the members of the consumer protocol go in the end.
+    """
+    release, policy = RELEASES[seed % len(RELEASES)], POLICIES[seed // len(RELEASES) % len(POLICIES)]
+    found = cluster(seed, release, policy=policy if kind.startswith("mixed") else POLICIES[0])
+    watch(found)
+    disturb(found, KINDS[kind], until_ms)
+    if seed % 3 == 0:
+        leave_to_the_classic(found)
+    settled = settle(found)
+    told = f"{kind}, seed {seed}, {release}, {policy}"
+    assert not settled.problems, f"{told}: {settled.problems}\n{found.story.text(80)}"
+    for double in found.doubles:
+        assert double.cause is not None, f"{told}: {double}\n{double.told}"
+        assert double.cause in CAUSES.keys() - (set() if kind == "consumer" else FAULTS), f"{told}: {double}"
+    assert kind == "consumer" or not found.untold(), f"{told}: {found.untold()}\n{found.story.text(80)}"
+    assert found.late_commits.keys() <= LATE_COMMITS, f"{told}: {found.late_commits}"
+    return found, settled.stranded
+
+
+def walk(kind: str, first_seed: int, steps: int) -> Walked:
+    """Runs of that kind, from that seed on, up to so many steps."""
+    walked, seed = Walked(0, Counter(), Counter(), Counter()), first_seed
+    while walked.steps < steps:
+        found, stranded = ran(kind, seed)
+        walked.causes.update(double.cause for double in found.doubles)
+        walked.stranded[stranded] += 1
+        walked.late_commits.update(found.late_commits)
+        walked, seed = walked._replace(steps=walked.steps + found.steps), seed + 1
+    return walked
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("kind", KINDS)
+def test_disturbed_clusters_converge_and_share_nothing_unexplained(kind: str, seed: int) -> None:
+    """Loss, delays, frozen, dead, slow and silent members, restarts; then everybody holds what it shall, once."""
+    found, _ = ran(kind, seed, 20_000)
+    assert found.steps > 800
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(2))
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_million_steps(kind: str, part: int) -> None:
+    """A twelfth of them: all releases, dialects, assignors and policies; every invariant watched in every step."""
+    walked = walk(kind, 1_000 + 10_000 * part, 84_000)
+    assert ALWAYS[kind] <= walked.causes.keys()
+    if kind.startswith("mixed"):
+        assert walked.stranded["W5"] > 0
