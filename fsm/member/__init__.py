@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from fsm.member.asyncio_runtime import AsyncConsumer, AsyncConsumerRebalanceListener
     from fsm.member.background import Transport
     from fsm.member.calls import BackgroundFailed, SubscriptionPattern
+    from fsm.member.choices import Choice
     from fsm.member.classic_shell import ClassicConsumerMember
     from fsm.member.classic_state import ClassicConfig
-    from fsm.member.dialect import Choice, Dialect
+    from fsm.member.dialect import Dialect
     from fsm.member.embedding import ConsumerRebalanceListener
     from fsm.member.queues import KafkaException
     from fsm.member.runtime import Consumer
@@ -30,7 +31,7 @@ _HOMES = {
     "AsyncConsumer": "fsm.member.asyncio_runtime",
     "AsyncConsumerRebalanceListener": "fsm.member.asyncio_runtime",
     "BackgroundFailed": "fsm.member.calls",
-    "Choice": "fsm.member.dialect",
+    "Choice": "fsm.member.choices",
     "ClassicConfig": "fsm.member.classic_state",
     "ClassicConsumerMember": "fsm.member.classic_shell",
     "Consumer": "fsm.member.runtime",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from fsm.member.dialect import Choice
+from fsm.member.choices import Choice
 from fsm.table import Row, Table, row
 from fsm.tables.consumer_member import (
     BEGIN_JOIN,

@@ -42,7 +42,7 @@ from fsm.kafka.events import (
 from fsm.kafka.messages import ConsumerGroupHeartbeatResponse, OffsetCommitResponse, TransportFailure
 from fsm.member import decisions as decide
 from fsm.member import heartbeat, membership, reconciliation
-from fsm.member.dialect import Choice
+from fsm.member.choices import Choice
 from fsm.member.effects import (
     CallCompleted,
     CoordinatorSearchStopped,

@@ -14,7 +14,7 @@ from fsm.kafka.assignment import Partitions, among, without
 from fsm.kafka.error_codes import ErrorCode
 from fsm.kafka.events import GroupMembershipOperation, KafkaError
 from fsm.kafka.messages import ConsumerGroupHeartbeatResponse, TransportFailure
-from fsm.member.dialect import Choice
+from fsm.member.choices import Choice
 from fsm.member.state import Failure, Forgets, Origin, Run, Seen, StaleRelease
 from fsm.tables.consumer_member import MEMBER, NOT_IN_GROUP, ON_THE_WAY_OUT, Event, State
 

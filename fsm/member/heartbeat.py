@@ -13,7 +13,7 @@ from dataclasses import replace
 from fsm.kafka.assignment import NONE, LocalAssignment
 from fsm.kafka.config import ConsumerConfig
 from fsm.kafka.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from fsm.member.dialect import Choice
+from fsm.member.choices import Choice
 from fsm.member.effects import CoordinatorForgotten, Purpose, RebalanceFailed, UnsentRequest
 from fsm.member.membership import complete_leave
 from fsm.member.state import Draft, Forgets, Seen

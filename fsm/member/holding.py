@@ -21,9 +21,10 @@ from fsm.kafka.events import (
     PartitionsRemovedEvent,
 )
 from fsm.kafka.messages import ConsumerGroupHeartbeatRequest
+from fsm.member.choices import Choice
 from fsm.member.consumer import Step
 from fsm.member.decisions import SILENT
-from fsm.member.dialect import Choice, Dialect
+from fsm.member.dialect import Dialect
 from fsm.member.effects import (
     AssignmentUpdated,
     CommitEnded,

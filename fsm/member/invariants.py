@@ -16,9 +16,10 @@ from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 
 from fsm.member import holding
+from fsm.member.choices import Choice
 from fsm.member.consumer import Step
 from fsm.member.decisions import IN_GROUP, SILENT
-from fsm.member.dialect import FIXED, Choice, Dialect, choices_of
+from fsm.member.dialect import FIXED, Dialect, choices_of
 from fsm.member.effects import Enqueued, EpochUpdated, MemberEffect, Transition, UnsentRequest
 from fsm.member.holding import Moment, changes, generated
 from fsm.member.inputs import MemberInput, Tick

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from fsm.kafka.assignment import NO_NAMES, NONE
 from fsm.kafka.events import ErrorEvent, KafkaError, ListenerMethod, PartitionsRemovedEvent
+from fsm.member.choices import Choice
 from fsm.member.decisions import decide_stale_done, has_someone_to_tell, leave_epoch, to_be_removed
-from fsm.member.dialect import Choice
 from fsm.member.effects import AssignmentUpdated, CallCompleted, Enqueued, EpochUpdated, Marked, TargetUpdated
 from fsm.member.state import Awaited, Draft, Origin, StaleRelease
 from fsm.member.subscription import OWNS_NOTHING

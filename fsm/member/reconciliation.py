@@ -12,8 +12,8 @@ from fsm.kafka.assignment import LocalAssignment, TopicId, TopicNames, among, wi
 from fsm.kafka.error_codes import ErrorCode
 from fsm.kafka.events import OUTDATED, KafkaError, ListenerMethod, PartitionsAssignedEvent
 from fsm.kafka.messages import OffsetCommitRequest, OffsetCommitResponse, Offsets, TransportFailure
+from fsm.member.choices import Choice
 from fsm.member.decisions import decide_attempt, decide_commit_done, decide_run_step, is_outdated
-from fsm.member.dialect import Choice
 from fsm.member.effects import (
     AssignmentUpdated,
     CallCompleted,

@@ -37,9 +37,10 @@ from fsm.kafka.events import (
     UnsubscribeEvent,
 )
 from fsm.kafka.messages import ConsumerResponse, Offsets, TransportFailure
+from fsm.member.choices import Choice
 from fsm.member.consumer import step
 from fsm.member.decisions import SILENT
-from fsm.member.dialect import LATEST, Choice, Dialect, dialect
+from fsm.member.dialect import LATEST, Dialect, dialect
 from fsm.member.effects import (
     AssignmentUpdated,
     CallCompleted,

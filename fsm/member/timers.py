@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from fsm.kafka.config import ConsumerConfig
-from fsm.member.dialect import Choice, Dialect
+from fsm.member.choices import Choice
+from fsm.member.dialect import Dialect
 
 NEVER = (1 << 63) - 1
 """An instant that does not come; Kafka's `Long.MAX_VALUE`."""

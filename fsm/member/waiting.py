@@ -5,8 +5,8 @@ Source: `maximumTimeToWait` of the request managers, `AsyncKafkaConsumer.pollFor
 
 from __future__ import annotations
 
+from fsm.member.choices import Choice
 from fsm.member.decisions import IN_GROUP, SILENT, may_send_now, remains_silent
-from fsm.member.dialect import Choice
 from fsm.member.state import Member
 from fsm.member.timers import NEVER
 from fsm.tables.consumer_member import State

@@ -14,6 +14,7 @@ from fsm.connect import dialect as connect
 from fsm.coordinator import dialect as coordinator
 from fsm.errors import InputError
 from fsm.member import dialect as member
+from fsm.member.choices import Choice
 from fsm.nodes import nearest
 
 
@@ -84,10 +85,7 @@ def parts_with(name: str) -> tuple[tuple[Part, str], ...]:
 def _member() -> Part:
     names = member.DIALECTS
     choices = {name: frozenset[Enum](member.dialect(name).choices) for name in names}
-    flags = (
-        Flag(c.name, c.meaning, "", (c.since,), c.until, c.ticket or c.about, _having(c, choices))
-        for c in member.Choice
-    )
+    flags = (Flag(c.name, c.meaning, "", (c.since,), c.until, c.ticket or c.about, _having(c, choices)) for c in Choice)
     return Part("consumer member", names, tuple(flags))
 
 

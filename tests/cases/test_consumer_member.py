@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from fsm.member.dialect import Choice, choices_of, custom
+from fsm.member.choices import Choice
+from fsm.member.dialect import choices_of, custom
 
 HERE = str(Path(__file__).parent)
 

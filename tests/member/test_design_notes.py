@@ -18,7 +18,8 @@ from fsm.kafka.events import (
     UnsubscribeEvent,
 )
 from fsm.kafka.messages import OffsetCommitRequest, OffsetCommitResponse
-from fsm.member.dialect import Choice, Dialect, choices_of, custom, dialect
+from fsm.member.choices import Choice
+from fsm.member.dialect import Dialect, choices_of, custom, dialect
 from fsm.member.effects import Purpose, RunEnded
 from fsm.member.inputs import Answered
 from fsm.tables.consumer_member import State

@@ -8,7 +8,8 @@ import pytest
 
 from fsm.errors import InputError
 from fsm.member.amendments import AMENDMENTS
-from fsm.member.dialect import DIALECTS, RELEASES, Choice, choices_of, custom, dialect
+from fsm.member.choices import Choice
+from fsm.member.dialect import DIALECTS, RELEASES, choices_of, custom, dialect
 from fsm.tables.consumer_member import TABLE, Event, State
 
 

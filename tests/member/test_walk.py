@@ -45,8 +45,9 @@ from fsm.kafka.messages import (
     ConsumerGroupHeartbeatResponse,
     OffsetCommitResponse,
 )
+from fsm.member.choices import Choice
 from fsm.member.consumer import Step, step
-from fsm.member.dialect import DIALECTS, DOCUMENT, FIXED, Choice, Dialect, choices_of, custom, dialect
+from fsm.member.dialect import DIALECTS, DOCUMENT, FIXED, Dialect, choices_of, custom, dialect
 from fsm.member.effects import CallCompleted, Enqueued, MemberEffect, Purpose, UnsentRequest
 from fsm.member.holding import Moment, Outstanding
 from fsm.member.inputs import (
