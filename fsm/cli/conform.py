@@ -20,12 +20,14 @@ EXAMPLES = """examples:
   fsm conform --broker 127.0.0.1:9092                  every family of walks on a broker of the latest release
   fsm conform --broker 127.0.0.1:9092 --dialect 4.2 --family plain,static --steps 2000 --seed 7
   fsm conform --broker 127.0.0.1:9092 --set group.consumer.session.timeout.ms=6000
+  fsm conform --broker 127.0.0.1:9092 --no-records     answers and descriptions of one that stores groups its own way
   fsm conform --against 4.2                            where our coordinator of 4.2 parts from Kafka's latest
   fsm conform --broker 127.0.0.1:9092 --json           one JSON document: families, first differences, requests
 
 The broker's settings come from DescribeConfigs; --set says what it does not tell, or tells otherwise. It gets topics
-foo, bar and baz if it lacks them, and a group of its own for each family. A walk ends at its first difference. What it
-cannot speak is said, and families that need it are left out. Families: {families}.
+foo, bar and baz if it lacks them, and a group of its own for each family; topics that a walk creates are deleted in the
+end. A walk ends at its first difference. What the broker cannot speak is said, and families that need it are left out.
+Families: {families}.
 
 exit status: 0 every step equal; 1 a difference; 2 where the broker cannot be reached or walked"""
 
@@ -46,6 +48,7 @@ def add(commands: Any) -> None:
     slack = "how far from a deadline what it decides may go either way (%(default)s)"
     command.add_argument("--slack-ms", type=_positive, default=150, metavar="MS", help=slack)
     command.add_argument("--timeout-s", type=_positive, default=10, metavar="S", help="for one answer (%(default)s)")
+    command.add_argument("--no-records", action="store_true", help="compare what a broker says, not what it stores")
     command.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -62,8 +65,8 @@ def run(args: argparse.Namespace) -> int:
     finally:
         peer.close()
     if all(one.unspoken for one in held):
-        lacks = ", ".join(sorted({api for one in held for api in one.unspoken}))
-        raise InputError(f"no family can be walked: {lacks} not spoken", args.broker, "choose another --family")
+        lacks = ", ".join(sorted({f"{api} {why}" for one in held for api, why in one.unspoken.items()}))
+        raise InputError(f"no family can be walked: {lacks}", args.broker, "choose another --family")
     if args.json:
         out(json.dumps(document(peer, held, args.seed), indent=2, default=str) + "\n")
     else:
@@ -79,13 +82,15 @@ def _peer(args: argparse.Namespace) -> Peer:
     if args.broker is None:
         from fsm.wire.own import Own
 
+        if args.no_records:
+            raise InputError("our own coordinator stores records", "--no-records", "say --broker")
         return Own(release, settings, dialect(args.against).name if args.against else release)
     if args.against:
         raise InputError("a broker has a release of its own", "--against", "say --dialect")
     from fsm.wire.broker import Broker
 
     host, port = _address(args.broker)
-    return Broker(host, port, release, settings, args.timeout_s)
+    return Broker(host, port, release, settings, args.timeout_s, reads_log=not args.no_records)
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import count
 from typing import Any
 
@@ -21,6 +22,7 @@ from fsm.wire.families import TOPICS
 from fsm.wire.offsets_log import OFFSETS_TOPIC, OffsetsLog
 from fsm.wire.peer import Observed
 from fsm.wire.schemas import APIS
+from fsm.wire.topics import Topics, metadata
 
 NEEDED = ("Metadata", "FindCoordinator")
 """Without these nobody can be asked anything."""
@@ -36,7 +38,14 @@ class Broker:
     """One broker, asked by one walk after the other."""
 
     def __init__(
-        self, host: str, port: int, release: str, settings: Mapping[str, str], timeout_s: float = 10.0
+        self,
+        host: str,
+        port: int,
+        release: str,
+        settings: Mapping[str, str],
+        timeout_s: float = 10.0,
+        *,
+        reads_log: bool = True,
     ) -> None:
         """Connects and asks what rules its groups; `settings` win over what it tells.
 
@@ -51,9 +60,11 @@ class Broker:
         self._control = Connection(host, port, "conform", timeout_s)
         self.unspoken = self._unspoken()
         self.settings = {**self._configs(), **settings}
-        self._make_topics()
-        self.topics = self._all_topics()
-        self.keeps_log = "Fetch" not in self.unspoken
+        self._topics = Topics(self._control)
+        for name, partitions in TOPICS.items():
+            self._topics.ensure(name, partitions)
+        self.topics: Mapping[str, Admin] = self._topics.all()
+        self.keeps_log = reads_log and "Fetch" not in self.unspoken
 
     def now_ms(self) -> int:
         return round((time.monotonic() - self._started) * 1000)
@@ -77,72 +88,14 @@ class Broker:
     def _configs(self) -> dict[str, str]:
         if "DescribeConfigs" in self.unspoken:
             return {}
-        node = self._metadata()["brokers"][0]["node_id"]
+        node = metadata(self._control)["brokers"][0]["node_id"]
         resource = {"resource_type": BROKER, "resource_name": str(node), "configuration_keys": None}
         answer = self._control.call("DescribeConfigs", {"resources": [resource], "include_synonyms": False})
         configs = answer["results"][0]["configs"] if answer["results"] else ()
         return {config["name"]: config["value"] for config in configs if config["value"] is not None}
 
-    def _metadata(self, *names: str) -> dict[str, Any]:
-        topics = [{"topic_id": "A" * 22, "name": name} for name in names] if names else None
-        body = {"topics": topics, "allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
-        return self._control.call("Metadata", body)
-
-    def _partitions(self, topic: str) -> int:
-        found = [t for t in self._metadata(topic)["topics"] if t["error_code"] is None]
-        return len(found[0]["partitions"]) if found else 0
-
-    # Topics.
-
-    def _make_topics(self) -> None:
-        for name, partitions in TOPICS.items():
-            if not self._partitions(name):
-                self._change("create", name, partitions)
-            self._settled("create", name, partitions)
-
-    def _all_topics(self) -> dict[str, Admin]:
-        """A regular expression may match any of them."""
-        found = [topic for topic in self._metadata()["topics"] if topic["error_code"] is None]
-        return {t["name"]: Admin("create", t["name"], t["topic_id"], len(t["partitions"])) for t in found}
-
-    def _settled(self, action: str, name: str, partitions: int) -> Admin:
-        """The topic once the broker's metadata has it so."""
-        until = time.monotonic() + READY_S
-        while time.monotonic() < until:
-            found = [topic for topic in self._metadata(name)["topics"] if topic["error_code"] is None]
-            if len(found[0]["partitions"]) == partitions if found else action == "delete":
-                return Admin(action, name, found[0]["topic_id"] if found else "", partitions)
-            time.sleep(0.05)
-        raise InputError(
-            f"topic {name} has not {partitions} partitions", self._control.peer, "give it those, or delete it"
-        )
-
-    def _change(self, action: str, name: str, partitions: int) -> None:
-        if action == "create":
-            topic = {
-                "name": name,
-                "num_partitions": partitions,
-                "replication_factor": 1,
-                "assignments": (),
-                "configs": (),
-            }
-            answer = self._control.call("CreateTopics", {"topics": [topic], "timeout": 10_000, "validate_only": False})
-            error = answer["topics"][0]["error_code"]
-        elif action == "grow":
-            grown = {"name": name, "count": partitions, "assignments": None}
-            answer = self._control.call(
-                "CreatePartitions", {"topics": [grown], "timeout": 10_000, "validate_only": False}
-            )
-            error = answer["results"][0]["error_code"]
-        else:
-            answer = self._control.call("DeleteTopics", {"topic_names": [name], "timeout": 10_000})
-            error = answer["responses"][0]["error_code"]
-        if error:
-            raise InputError(f"cannot {action} topic {name}: {error}", self._control.peer)
-
     def administer(self, action: str, topic: str, partitions: int) -> Admin:
-        self._change(action, topic, partitions)
-        settled = self._settled(action, topic, partitions)
+        settled = self._topics.change(action, topic, partitions)
         time.sleep(SETTLED_MS / 1000)
         until = time.monotonic() + ANSWERED_S
         while action == "delete" and self._is_described(topic) and time.monotonic() < until:
@@ -162,18 +115,22 @@ class Broker:
             client.close()
         self.group, self._clients, self._started = group, {}, time.monotonic()
         if self._control.is_closed:
-            self._control = Connection(self.host, self.port, "conform", self.timeout_s)
-        self.topics = self._all_topics()
+            self._control = self._topics.connection = Connection(self.host, self.port, "conform", self.timeout_s)
+        self.topics = self._topics.all()
         self._coordinator()
         for again in count(2):
-            if describe(self._control, self.group, self.unspoken) is None:
+            if describe(self._control, self.group, self.unspoken) is None and not self._has_topics():
                 break
             self.group = f"{group}.{again}"
             self._coordinator()
-        partitions = self._partitions(OFFSETS_TOPIC)
+        partitions = self._topics.partitions(OFFSETS_TOPIC)
         self.keeps_log = self.keeps_log and partitions > 0
         self._log = OffsetsLog(self._control, self.group, partitions) if self.keeps_log else None
         return self.group
+
+    def _has_topics(self) -> bool:
+        """Whether an earlier walk of this name left topics."""
+        return any(name.startswith(f"{self.group}-") for name in self.topics)
 
     def _coordinator(self) -> None:
         """Waits until somebody coordinates the group."""
@@ -259,6 +216,9 @@ class Broker:
         return found
 
     def close(self) -> None:
+        if not self._control.is_closed:
+            with suppress(PeerError):  # the broker may be gone by now
+                self._topics.remove_made()
         for connection in (self._control, *self._clients.values()):
             connection.close()
 

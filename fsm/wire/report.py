@@ -56,7 +56,7 @@ def lines(peer: Peer, held: Sequence[Held], seed: int) -> Iterator[str]:
     for api, why in sorted(peer.unspoken.items()):
         yield f"not spoken: {api} {why}"
     if not peer.keeps_log:
-        yield "records are not compared: __consumer_offsets cannot be read"
+        yield "records are not compared: __consumer_offsets is not read"
     for one in held:
         yield _summary(one)
     for one in held:

@@ -193,7 +193,7 @@ def test_without_a_log_records_are_not_compared() -> None:
     peer = Forgetful("4.4.0", {})
     held = hold(peer, ("plain",), 1, 60)
     assert only(held).difference is None
-    assert next(lines(peer, held, 1)) == "records are not compared: __consumer_offsets cannot be read"
+    assert next(lines(peer, held, 1)) == "records are not compared: __consumer_offsets is not read"
     assert document(peer, held, 1)["records_compared"] is False
 
 
@@ -244,6 +244,7 @@ def test_the_command_exits_1_with_a_difference(capsys: pytest.CaptureFixture[str
             ["--broker", "127.0.0.1:1", "--against", "4.2"],
             "--against: a broker has a release of its own; say --dialect",
         ),
+        (["--no-records"], "--no-records: our own coordinator stores records; say --broker"),
         (["--dialect", "3.9"], "no coordinator dialect '3.9'"),
         (["--family", "plan"], "no family 'plan' of walks"),
         (["--set", "group"], "--set: must be KEY=VALUE, not 'group'"),
