@@ -317,9 +317,12 @@ class Table:
     def compiled(self) -> Compiled:
         """The form to step on, built once."""
         cells: dict[tuple[Symbol, Symbol], Cell] = {}
-        for state, event, line in _flat_lines(self):
-            cells.setdefault((state, event), _cell(self, state, line))
-        ordered = {(s, e): cells[s, e] for s in self.leaves() for e in self.alphabet if (s, e) in cells}
+        for states, line in _flat_lines(self):
+            for state, cell in _cells(self, states, line):
+                for event in line.events:
+                    cells.setdefault((state, event), cell)
+        alphabet = self.alphabet
+        ordered = {pair: cells[pair] for s in self.leaves() for e in alphabet if (pair := (s, e)) in cells}
         final = {s for part in _parts(self) for s in part.terminal}
         terminal = tuple(s for s in self.leaves() if s in final)
         return Compiled(self.name, self.enter(self.initial), terminal, ordered)
@@ -363,26 +366,30 @@ class Table:
         }
 
 
-def _flat_lines(table: Table) -> Iterator[tuple[Symbol, Symbol, Row | Ignore]]:
-    """(leaf, event, line) for every cell, the innermost table's lines first."""
+def _flat_lines(table: Table) -> Iterator[tuple[tuple[Symbol, ...], Row | Ignore]]:
+    """Each line with the leaves it is about, the innermost table's lines first."""
     for nested in table.nested.values():
         yield from _flat_lines(nested)
     for line in table.rows:
-        for state in line.states:
-            held = table.nested.get(state)
-            for leaf in held.leaves() if held else (state,):
-                for event in line.events:
-                    yield leaf, event, line
+        yield tuple(leaf for state in line.states for leaf in _leaves(table, state)), line
 
 
-def _cell(table: Table, state: Symbol, line: Row | Ignore) -> Cell:
+def _leaves(table: Table, state: Symbol) -> tuple[Symbol, ...]:
+    held = table.nested.get(state)
+    return held.leaves() if held else (state,)
+
+
+def _cells(table: Table, states: tuple[Symbol, ...], line: Row | Ignore) -> Iterator[tuple[Symbol, Cell]]:
+    """What the line does in each of the states: the same wherever it goes to another one."""
     if isinstance(line, Ignore):
-        return Cell(state, (), (), (), line)
+        yield from ((state, Cell(state, (), (), (), line)) for state in states)
+        return
     enum = type(table.initial)
-    steps = tuple(table.enter(s) if isinstance(s, enum) else s for s in line.steps)
-    path = tuple(s for s in steps if isinstance(s, enum))
-    effects = tuple(s for s in steps if not isinstance(s, enum))
-    return Cell(path[-1] if path else state, effects, path, steps, line)
+    steps = tuple([table.enter(s) if isinstance(s, enum) else s for s in line.steps])
+    path = tuple([s for s in steps if isinstance(s, enum)])
+    effects = tuple([s for s in steps if not isinstance(s, enum)])
+    for state in states:
+        yield state, Cell(path[-1] if path else state, effects, path, steps, line)
 
 
 def _hops(
