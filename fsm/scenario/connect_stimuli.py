@@ -24,9 +24,9 @@ from fsm.connect.units import Units
 from fsm.errors import InputError
 from fsm.nodes import Node, nearest
 
-WAIT_LIMIT_MS = 86_400_000
-"""More than a day is no step."""
-TASKS_LIMIT = 1_000
+WAIT_LIMIT_MS = 3_600_000
+"""More than an hour is no step: every worker has a heartbeat every three seconds of it."""
+UNITS_LIMIT = 10_000
 WORKERS_LIMIT = 50
 Stimulus = Callable[[Cluster, Node], None]
 
@@ -54,22 +54,26 @@ def _bounce(cluster: Cluster, node: Node) -> None:
 
 
 def _create(cluster: Cluster, node: Node) -> None:
-    for name, tasks in task_counts(node).items():
+    for name, tasks in task_counts(node, cluster).items():
         cluster.create(name, tasks)
 
 
 def _scale(cluster: Cluster, node: Node) -> None:
-    for name, tasks in task_counts(node).items():
+    for name, tasks in task_counts(node, cluster).items():
         cluster.scale(name, tasks)
 
 
-def task_counts(node: Node) -> dict[str, int]:
-    """Connectors with the number of their tasks. Raises `InputError` for a number that cannot be."""
-    found = {name: (value.number(), value.where) for name, (_, value) in node.mapping().items()}
-    for tasks, where in found.values():
-        if not 0 <= tasks <= TASKS_LIMIT:
-            raise InputError(f"{tasks} tasks", where, f"0 to {TASKS_LIMIT}")
-    return {name: tasks for name, (tasks, _) in found.items()}
+def task_counts(node: Node, cluster: Cluster) -> dict[str, int]:
+    """Connectors with the number of their tasks. Raises `InputError` for a number that cannot be, and for too many."""
+    found = {}
+    for name, (_, value) in node.mapping().items():
+        found[name] = value.number()
+        if not 0 <= found[name] <= UNITS_LIMIT:
+            raise InputError(f"{found[name]} tasks", value.where, f"0 to {UNITS_LIMIT}")
+    wanted = {**cluster.connectors.wanted, **found}
+    if len(wanted) + sum(wanted.values()) > UNITS_LIMIT:
+        raise InputError(f"more than {UNITS_LIMIT} connectors and tasks", node.where)
+    return found
 
 
 def _broker(cluster: Cluster, node: Node) -> None:

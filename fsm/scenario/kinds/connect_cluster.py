@@ -86,7 +86,7 @@ def _profile(given: Mapping[str, Node], dialect: str | None) -> Profile:
 def _cluster(given: Mapping[str, Node], profile: Profile) -> Cluster:
     cluster = Cluster(_config(given.get("config"), profile), _latencies(given.get("latencies")))
     if "connectors" in given:
-        cluster.begin(task_counts(given["connectors"]), offset=1)
+        cluster.begin(task_counts(given["connectors"], cluster), offset=1)
     if "workers" in given:
         _begin(cluster, given["workers"])
     return cluster
