@@ -371,12 +371,12 @@ def _flat_lines(table: Table) -> Iterator[tuple[tuple[Symbol, ...], Row | Ignore
     for nested in table.nested.values():
         yield from _flat_lines(nested)
     for line in table.rows:
-        yield tuple(leaf for state in line.states for leaf in _leaves(table, state)), line
+        yield _leaves(table, line.states) if table.nested else line.states, line
 
 
-def _leaves(table: Table, state: Symbol) -> tuple[Symbol, ...]:
-    held = table.nested.get(state)
-    return held.leaves() if held else (state,)
+def _leaves(table: Table, states: Iterable[Symbol]) -> tuple[Symbol, ...]:
+    """The states, holders replaced by what they hold."""
+    return tuple(s for state in states for s in (table.nested[state].leaves() if state in table.nested else (state,)))
 
 
 def _cells(table: Table, states: tuple[Symbol, ...], line: Row | Ignore) -> Iterator[tuple[Symbol, Cell]]:
