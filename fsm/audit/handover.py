@@ -15,7 +15,8 @@ from fsm.audit.assignments import Assignment, Until, Which
 from fsm.audit.coordinator import AFTER_MS, BEFORE_MS
 from fsm.audit.findings import Evidence, Finding, FindingKind, Severity
 from fsm.audit.rows import Place
-from fsm.audit.wording import names, seconds
+from fsm.audit.wording import names
+from fsm.render.wording import lasting
 from fsm.trace import Partition
 
 KINDS = (FindingKind.DOUBLE_OWNERSHIP, FindingKind.UNOWNED_PARTITION)
@@ -121,7 +122,7 @@ def _sentence(found: Finding, gift: Holding, before: Holding | None) -> str:
         return gave
     if before.end_ms is None or before.end_ms > gift.start_ms:
         return f"{gave} while it counted {found.member} as its owner"
-    later = f"{gave} {seconds(gift.start_ms - before.end_ms)} after"
+    later = f"{gave} {lasting(gift.start_ms - before.end_ms)} after"
     if before.until is Until.REMOVED:
         return f"{later} {found.member} was no member any more"
     if before.giving_up:

@@ -159,7 +159,7 @@ def handed(findings: DataFrame, assignments: DataFrame, skew_ms: int) -> DataFra
     near = (F.col("start_ms") <= F.col("last_ms")) & (F.col("end_ms").isNull() | (F.col("end_ms") >= F.col("first_ms")))
     newest = Window.partitionBy("id").orderBy(F.col("holding").desc())
     held = (
-        asked.join(_holdings(assignments), ["group", "topic", "partition"])
+        asked.join(_holdings(assignments, asked), ["group", "topic", "partition"])
         .where(near)
         .select("id", F.struct(*handover.Holding._fields).alias("holding"))
         .withColumn("place", F.row_number().over(newest))
@@ -172,13 +172,18 @@ def handed(findings: DataFrame, assignments: DataFrame, skew_ms: int) -> DataFra
     return only(walked(beside, partial(_walk_handed, skew_ms), finding=Finding), "finding")
 
 
-def _holdings(assignments: DataFrame) -> DataFrame:
-    """Current assignments, a row for each partition: those of `handover.Holding` and group, topic and number."""
+def _holdings(assignments: DataFrame, asked: DataFrame) -> DataFrame:
+    """Current assignments in the groups that are asked about, a row for each partition.
+
+    Its columns are those of `handover.Holding`, and group, topic and number.
+    """
 
     def each(column: str, giving_up: bool) -> Column:
         return F.transform(column, lambda p: F.struct(p.alias("p"), F.lit(giving_up).alias("giving_up")))
 
-    current = assignments.where(F.col("which") == Which.CURRENT.value)
+    current = assignments.where(F.col("which") == Which.CURRENT.value).join(
+        asked.select("group").distinct(), "group", "left_semi"
+    )
     exploded = current.withColumn("one", F.explode(F.concat(each("partitions", False), each("revoked", True))))
     columns = [name for name in handover.Holding._fields if name != "giving_up"]
     return exploded.select("group", "one.p.topic", "one.p.partition", *columns, "one.giving_up")

@@ -32,8 +32,8 @@ GIFT = held(A_MS - 100, None, "b", Until.OPEN)
 @pytest.mark.parametrize(
     ("before", "told"),
     [
-        (held(1, 99_000, "a", Until.REMOVED), "gave foo-[3] to b 0.9 s after a was no member any more"),
-        (held(1, 99_500, "a", up=True), "gave foo-[3] to b 0.4 s after a had acknowledged giving it up"),
+        (held(1, 99_000, "a", Until.REMOVED), "gave foo-[3] to b 900 ms after a was no member any more"),
+        (held(1, 99_500, "a", up=True), "gave foo-[3] to b 400 ms after a had acknowledged giving it up"),
         (held(1, 99_900, "a"), "gave foo-[3] to b in the place of a"),
         (held(1, None, "a", Until.OPEN), "gave foo-[3] to b while it counted a as its owner"),
         (held(1, 110_000, "a"), "gave foo-[3] to b while it counted a as its owner"),
