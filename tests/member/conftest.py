@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,11 +25,12 @@ from fsm.kafka.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeart
 from fsm.member.consumer import step
 from fsm.member.dialect import DIALECTS, Dialect, dialect
 from fsm.member.effects import CallCompleted, Enqueued, MemberEffect, UnsentRequest
-from fsm.member.embedding import ConsumerRebalanceListener
 from fsm.member.inputs import Answered, CoordinatorFound, MetadataUpdated, Tick
 from fsm.member.shell import ConsumerMember
 from fsm.member.state import new_member
 from fsm.tables.consumer_member import State
+
+sys.path.insert(0, str(Path(__file__).parent))  # modules that the tests of this folder share are found by their names
 
 
 class Story:
@@ -168,71 +169,6 @@ class Embedded:
 
     def run_callbacks(self, now_ms: int, *, unsubscribing: bool = False) -> None:
         self.consumer.run_callbacks(self.listener if self.heard else None, now_ms, unsubscribing=unsubscribing)
-
-
-class Noted(ConsumerRebalanceListener):
-    """Writes down its calls; `does` is what each call does besides."""
-
-    def __init__(self, does: Callable[[str, Partitions], None] | None = None) -> None:
-        self.called: list[tuple[str, Partitions]] = []
-        self.does = does
-
-    def note(self, method: str, partitions: Partitions) -> None:
-        self.called.append((method, partitions))
-        if self.does is not None:
-            self.does(method, partitions)
-
-    def on_partitions_assigned(self, partitions: Partitions) -> None:
-        self.note("assigned", partitions)
-
-    def on_partitions_revoked(self, partitions: Partitions) -> None:
-        self.note("revoked", partitions)
-
-    def on_partitions_lost(self, partitions: Partitions) -> None:
-        self.note("lost", partitions)
-
-
-LIMIT_S = 120
-"""Far above what a slow machine needs for anything that is not stalled."""
-
-
-def in_time(work: Callable[[], object]) -> None:
-    """Does the work in a thread of its own, and fails where it does not come back; raises what the work raised."""
-    raised: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            work()
-        except BaseException as error:
-            raised.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(LIMIT_S)
-    assert not thread.is_alive(), "stalled"
-    if raised:
-        raise raised[0]
-
-
-@pytest.fixture
-def noted() -> type[Noted]:
-    """A listener that writes down its calls."""
-    return Noted
-
-
-@pytest.fixture
-def within() -> Callable[[Callable[[], object]], None]:
-    """Does what may take for ever if a wake-up is lost."""
-    return in_time
-
-
-@pytest.fixture
-def frantic() -> Iterator[None]:
-    """Threads switch as often as the interpreter can."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
 
 
 @pytest.fixture

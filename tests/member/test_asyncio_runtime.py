@@ -8,11 +8,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from runtime_scene import FOR_EVER_MS, LIMIT_S, Awaiting
 
 from fsm.errors import LocalProtocolError
 from fsm.kafka.assignment import Partitions
 from fsm.kafka.config import ConsumerConfig
-from fsm.member.asyncio_runtime import AsyncConsumer, AsyncConsumerRebalanceListener
+from fsm.kafka.messages import ConsumerGroupHeartbeatRequest
+from fsm.member.asyncio_runtime import AsyncConsumer
 from fsm.member.calls import BackgroundFailed
 from fsm.member.embedding import ConsumerRebalanceListener
 from fsm.member.queues import KafkaException
@@ -20,28 +22,6 @@ from fsm.tables.consumer_member import State
 from fsm.testing.coordinator import ScriptedCoordinator
 
 A, B = ("t", 0), ("t", 1)
-LIMIT_S = 120
-FOR_EVER_MS = 3_600_000
-Does = Callable[[str, Partitions], Awaitable[None]]
-
-
-class Noted(AsyncConsumerRebalanceListener):
-    """Writes down its calls; `does` is what each call does besides."""
-
-    def __init__(self, does: Does | None = None) -> None:
-        self.called: list[tuple[str, Partitions]] = []
-        self.does = does
-
-    async def note(self, method: str, partitions: Partitions) -> None:
-        self.called.append((method, partitions))
-        if self.does is not None:
-            await self.does(method, partitions)
-
-    async def on_partitions_assigned(self, partitions: Partitions) -> None:
-        await self.note("assigned", partitions)
-
-    async def on_partitions_revoked(self, partitions: Partitions) -> None:
-        await self.note("revoked", partitions)
 
 
 def run(story: Callable[[], Awaitable[None]]) -> None:
@@ -65,6 +45,11 @@ def embedded(transport: Any, **settings: Any) -> AsyncConsumer:
     return AsyncConsumer(ConsumerConfig("g", retry_backoff_ms=0, **settings), transport, member_id="M")
 
 
+def epochs(group: ScriptedCoordinator) -> list[int]:
+    """The epochs of all heartbeats."""
+    return [r.member_epoch for r in group.requests if isinstance(r, ConsumerGroupHeartbeatRequest)]
+
+
 async def poll_until(consumer: AsyncConsumer, holds: Callable[[], bool]) -> None:
     """Polls until something holds."""
     while not holds():
@@ -75,7 +60,7 @@ def test_a_life() -> None:
     """Joins, is given partitions, revokes, is fenced (lost is revoked here), rejoins, leaves."""
 
     async def story() -> None:
-        group, listener = coordinator(A, B), Noted()
+        group, listener = coordinator(A, B), Awaiting()
         async with embedded(group) as consumer:
             await consumer.subscribe(["t"], listener)
             await poll_until(consumer, lambda: group.held() == {"M": (A, B)} and consumer.assignment() == (A, B))
@@ -125,10 +110,13 @@ def test_heartbeats_go_on_while_a_callback_awaits() -> None:
             while len(group.requests) < seen + 5:
                 await asyncio.sleep(0.001)
 
-        listener = Noted(slow)
+        listener = Awaiting(slow)
         async with embedded(group) as consumer:
             await consumer.subscribe(["t"], listener)
             await poll_until(consumer, lambda: bool(listener.called))
+            assert len(epochs(group)) >= 6, "one to join, and five within the callback"
+            assert epochs(group).count(0) == 1
+            assert listener.called == [("assigned", (A,))]
 
     run(story)
 
@@ -144,7 +132,7 @@ def test_cancelled_inside_a_callback() -> None:
                 reached.set()
                 await asyncio.sleep(FOR_EVER_MS)
 
-        group, listener = coordinator(A), Noted(once)
+        group, listener = coordinator(A), Awaiting(once)
         async with embedded(group) as consumer:
             await consumer.subscribe(["t"], listener)
             task = asyncio.ensure_future(consumer.poll(FOR_EVER_MS))
@@ -162,7 +150,7 @@ def test_cancelled_while_it_waits() -> None:
     """500 polls are cancelled at different points of a rebalance; the consumer still gets its partitions."""
 
     async def story() -> None:
-        group, listener = coordinator(A, heartbeat_interval_ms=1), Noted()
+        group, listener, cancelled = coordinator(A, heartbeat_interval_ms=1), Awaiting(), 0
         async with embedded(group) as consumer:
             await consumer.subscribe(["t"], listener)
             for number in range(500):
@@ -172,8 +160,12 @@ def test_cancelled_while_it_waits() -> None:
                     await asyncio.sleep(0)
                 task.cancel()
                 await asyncio.wait([task])  # cancelled, or done before
+                cancelled += task.cancelled()
             group.give({"M": (A, B)})
             await poll_until(consumer, lambda: group.held() == {"M": (A, B)} and consumer.assignment() == (A, B))
+            assert epochs(group).count(0) == 1, "it has been a member all the while"
+            assert listener.called[-1][0] == "assigned"
+            assert cancelled >= 50
 
     run(story)
 
@@ -202,7 +194,7 @@ def test_close_inside_a_callback_and_again() -> None:
             if method == "assigned":
                 await consumer.close()
 
-        group, listener = coordinator(A), Noted(close)
+        group, listener = coordinator(A), Awaiting(close)
         consumer = embedded(group)
         await consumer.subscribe(["t"], listener)
         assert await consumer.poll(FOR_EVER_MS) == ()
@@ -223,7 +215,7 @@ def test_a_raising_listener() -> None:
             if len(listener.called) == 1:
                 raise ValueError("no disk")
 
-        listener = Noted(fail)
+        listener = Awaiting(fail)
         async with embedded(coordinator(A)) as consumer:
             await consumer.subscribe(["t"], listener)
             with pytest.raises(KafkaException, match="no disk") as thrown:
@@ -277,7 +269,7 @@ def test_answers_from_other_threads() -> None:
             threading.Thread(target=super().send, args=(request, answered)).start()
 
     async def story() -> None:
-        group, listener = Later(["t"], heartbeat_interval_ms=1), Noted()
+        group, listener = Later(["t"], heartbeat_interval_ms=1), Awaiting()
         async with embedded(group) as consumer:
             await consumer.subscribe(["t"], listener)
             for number in range(200):
@@ -298,7 +290,7 @@ def test_an_answer_from_another_thread_wakes_a_loop_that_sleeps() -> None:
             threading.Timer(0.02, super().send, args=(request, answered)).start()
 
     async def story() -> None:
-        group, listener = Later(["t"], heartbeat_interval_ms=FOR_EVER_MS), Noted()
+        group, listener = Later(["t"], heartbeat_interval_ms=FOR_EVER_MS), Awaiting()
         group.give({"M": (A,)})
         quiet = {"max_poll_interval_ms": FOR_EVER_MS, "request_timeout_ms": FOR_EVER_MS, "enable_auto_commit": False}
         async with embedded(group, default_api_timeout_ms=FOR_EVER_MS, **quiet) as consumer:
@@ -313,7 +305,7 @@ def test_unsubscribe_and_zero_timeouts() -> None:
     """unsubscribe() leaves; poll(0) and close(0) never wait for an answer."""
 
     async def story() -> None:
-        group, listener = coordinator(A), Noted()
+        group, listener = coordinator(A), Awaiting()
         consumer = embedded(group)
         await consumer.subscribe(["t"], listener)
         while ("assigned", (A,)) not in listener.called:

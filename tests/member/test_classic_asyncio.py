@@ -6,10 +6,11 @@ Its life without trouble stands in `test_classic_runtime.py`, and so does the sa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from runtime_scene import LIMIT_S, Awaiting
 
 from fsm.errors import LocalProtocolError
 from fsm.kafka.assignment import Partitions
@@ -17,29 +18,15 @@ from fsm.kafka.classic_messages import HeartbeatRequest, JoinGroupRequest, Leave
 from fsm.member import AsyncConsumer, BackgroundFailed, ClassicConfig, KafkaException
 from fsm.testing.classic_coordinator import ScriptedClassicCoordinator
 
-LIMIT_S = 120
 BOTH = (("t", 0), ("t", 1))
 
 
-class Awaiting:
-    """Writes down its calls; `does` is what each call does besides."""
-
-    def __init__(self, does: Callable[[str, Partitions], Awaitable[None]] | None = None) -> None:
-        self.called: list[tuple[str, Partitions]] = []
-        self.does = does
+class Losing(Awaiting):
+    """Has a lost callback, too; calls about no partitions are passed over."""
 
     async def note(self, method: str, partitions: Partitions) -> None:
-        if not partitions:
-            return
-        self.called.append((method, partitions))
-        if self.does is not None:
-            await self.does(method, partitions)
-
-    async def on_partitions_assigned(self, partitions: Partitions) -> None:
-        await self.note("assigned", partitions)
-
-    async def on_partitions_revoked(self, partitions: Partitions) -> None:
-        await self.note("revoked", partitions)
+        if partitions:
+            await super().note(method, partitions)
 
     async def on_partitions_lost(self, partitions: Partitions) -> None:
         await self.note("lost", partitions)
@@ -80,7 +67,7 @@ def test_close_inside_a_callback_and_again(method: str) -> None:
             if called == method:
                 await consumer.close()
 
-        group, listener = coordinator(), Awaiting(stop)
+        group, listener = coordinator(), Losing(stop)
         consumer = await subscribed(group, listener)
         await poll_until(consumer, lambda: bool(listener.called))
         if method == "revoked":
@@ -118,7 +105,7 @@ def test_timeouts_of_zero() -> None:
     """Polls that never wait are enough to join; close(0) waits for no answer, and still calls back and leaves."""
 
     async def story() -> None:
-        group, listener = coordinator(), Awaiting()
+        group, listener = coordinator(), Losing()
         consumer = await subscribed(group, listener)
         await poll_until(consumer, lambda: bool(listener.called), timeout_ms=0)
         assert consumer.assignment() == BOTH
@@ -158,9 +145,11 @@ def test_heartbeats_go_on_while_a_callback_awaits() -> None:
             while method == "assigned" and sent(group, HeartbeatRequest) < before + 4:
                 await asyncio.sleep(0.001)
 
-        listener = Awaiting(slow)
+        listener = Losing(slow)
         consumer = await subscribed(group, listener)
         await poll_until(consumer, lambda: consumer.assignment() == BOTH)
+        assert sent(group, HeartbeatRequest) >= 4
+        assert (sent(group, JoinGroupRequest), listener.called) == (2, [("assigned", BOTH)])
         await consumer.close()
 
     run(story)
@@ -175,7 +164,7 @@ def test_a_raising_listener(method: str) -> None:
             if called == method and len(listener.called) <= 2:
                 raise ValueError("no disk")
 
-        group, listener = coordinator(), Awaiting(fail)
+        group, listener = coordinator(), Losing(fail)
         consumer = await subscribed(group, listener)
 
         async def live() -> None:
@@ -235,8 +224,10 @@ def test_a_connection_that_breaks_is_tried_again() -> None:
             super().send(request, answered)
 
     async def story() -> None:
-        consumer = await subscribed(Breaking({"t": 2}))
-        await poll_until(consumer, lambda: consumer.assignment() == BOTH)
+        group = Breaking({"t": 2})
+        consumer = await subscribed(group)
+        await poll_until(consumer, lambda: consumer.assignment() == BOTH and group.requests.count(None) >= 3)
+        assert group.generation_id == 1, "a failure on the way is no rebalance"
         await consumer.close(50)
 
     run(story)

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from runtime_scene import FOR_EVER_MS, LIMIT_S, Awaiting, Noted, frantic, within
 
 from fsm.errors import LocalProtocolError
 from fsm.kafka.classic_messages import (
@@ -35,7 +36,6 @@ from fsm.member import (
 from fsm.member.client_assignors import COOPERATIVE_STICKY
 from fsm.testing.classic_coordinator import ScriptedClassicCoordinator
 
-FOR_EVER_MS = 3_600_000
 FOUR = (("t", 0), ("t", 1), ("t", 2), ("t", 3))
 
 
@@ -76,9 +76,9 @@ def until(holds: Callable[[], bool]) -> None:
 # The life of a member
 
 
-def test_join_rebalance_expire_leave(noted: Any, within: Any) -> None:
+def test_join_rebalance_expire_leave() -> None:
     """Joins as the leader, revokes all before the next generation, loses all when thrown out, revokes at close."""
-    group, listener = coordinator(), noted()
+    group, listener = coordinator(), Noted()
     with embedded(group, listener) as consumer:
         within(lambda: poll_until(consumer, lambda: consumer.assignment() == FOUR))
         group.rebalance()
@@ -100,9 +100,9 @@ def test_join_rebalance_expire_leave(noted: Any, within: Any) -> None:
     assert group.held() == {}
 
 
-def test_cooperative_members_keep_what_they_may(noted: Any, within: Any) -> None:
+def test_cooperative_members_keep_what_they_may() -> None:
     """A second member takes half, and the first one is called back for that half alone."""
-    group, first, second = coordinator(), noted(), noted()
+    group, first, second = coordinator(), Noted(), Noted()
     settings = {"assignors": (COOPERATIVE_STICKY,)}
     with embedded(group, first, **settings) as one, embedded(group, second, **settings) as two:
         within(lambda: poll_until(one, lambda: one.assignment() == FOUR))
@@ -117,7 +117,7 @@ def test_cooperative_members_keep_what_they_may(noted: Any, within: Any) -> None
         assert {given for method, given in first.called if method == "revoked"} == {two.assignment()}
 
 
-def test_without_a_listener(within: Any) -> None:
+def test_without_a_listener() -> None:
     """Nobody is called back, and everything else is the same."""
     group = coordinator()
     with embedded(group) as consumer:
@@ -129,25 +129,25 @@ def test_without_a_listener(within: Any) -> None:
     assert group.held() == {}
 
 
-def test_polls_of_no_time_are_enough(noted: Any, within: Any) -> None:
+def test_polls_of_no_time_are_enough() -> None:
     """poll(0) waits for nothing, and many of them still join; what they give can be fetched."""
-    group, listener = coordinator(), noted()
+    group, listener = coordinator(), Noted()
     with embedded(group, listener) as consumer:
         within(lambda: poll_until(consumer, lambda: consumer.poll(0) == FOUR, timeout_ms=0))
     assert ("assigned", FOUR) in listener.called
 
 
-def test_one_long_poll_is_enough(noted: Any, within: Any) -> None:
+def test_one_long_poll_is_enough() -> None:
     """A poll without end moves the rebalance on by itself, and ends with the callback that it ran."""
-    group, listener = coordinator(), noted()
+    group, listener = coordinator(), Noted()
     with embedded(group, listener) as consumer:
         within(lambda: poll_until(consumer, lambda: bool(listener.called), timeout_ms=FOR_EVER_MS))
         assert listener.called == [("assigned", FOUR)]
 
 
-def test_subscribes_by_a_pattern(noted: Any, within: Any) -> None:
+def test_subscribes_by_a_pattern() -> None:
     """A pattern is matched by the client; one for the coordinator to match is not of this protocol."""
-    group, listener = ScriptedClassicCoordinator({"orders": 1, "order-lines": 1, "users": 1}), noted()
+    group, listener = ScriptedClassicCoordinator({"orders": 1, "order-lines": 1, "users": 1}), Noted()
     with Consumer(config(), group) as consumer:
         with pytest.raises(KafkaException, match="is no input of a classic member"):
             consumer.subscribe(SubscriptionPattern("order.*"))
@@ -156,9 +156,9 @@ def test_subscribes_by_a_pattern(noted: Any, within: Any) -> None:
         assert consumer.assignment() == (("order-lines", 0), ("orders", 0))
 
 
-def test_positions_are_committed_before_they_are_given_up(noted: Any, within: Any) -> None:
+def test_positions_are_committed_before_they_are_given_up() -> None:
     """The positions of the last poll are committed before a rebalance, and those given to close() at the end."""
-    group, listener = coordinator(1), noted()
+    group, listener = coordinator(1), Noted()
     with embedded(group, listener) as consumer:
         within(lambda: poll_until(consumer, lambda: bool(consumer.assignment())))
         consumer.poll(1, (((("t", 0)), 5),))
@@ -181,7 +181,7 @@ def test_a_name_is_the_coordinators_to_give() -> None:
 # Listeners
 
 
-def test_heartbeats_go_on_while_a_callback_runs(noted: Any, within: Any) -> None:
+def test_heartbeats_go_on_while_a_callback_runs() -> None:
     """A callback that takes its time does not cost the membership."""
     group = coordinator()
 
@@ -190,13 +190,13 @@ def test_heartbeats_go_on_while_a_callback_runs(noted: Any, within: Any) -> None
             before = sum(isinstance(r, HeartbeatRequest) for r in group.requests)
             until(lambda: sum(isinstance(r, HeartbeatRequest) for r in group.requests) > before + 3)
 
-    listener = noted(slow)
+    listener = Noted(slow)
     with embedded(group, listener) as consumer:
         within(lambda: poll_until(consumer, lambda: bool(listener.called)))
         assert consumer.assignment() == FOUR
 
 
-def test_a_raising_listener(noted: Any, within: Any) -> None:
+def test_a_raising_listener() -> None:
     """poll() throws what a callback raised, wrapped; the rebalance goes on, and revoked is not called twice."""
     group = coordinator()
     fail_at = ["assigned", "revoked"]
@@ -206,7 +206,7 @@ def test_a_raising_listener(noted: Any, within: Any) -> None:
             fail_at.pop(0)
             raise RuntimeError("no disk")
 
-    listener, thrown = noted(fail), []
+    listener, thrown = Noted(fail), []
     with embedded(group, listener) as consumer:
 
         def live() -> None:
@@ -224,7 +224,7 @@ def test_a_raising_listener(noted: Any, within: Any) -> None:
 
 
 @pytest.mark.parametrize("method", ["assigned", "revoked", "lost"])
-def test_close_inside_a_callback(method: str, noted: Any, within: Any) -> None:
+def test_close_inside_a_callback(method: str) -> None:
     """close() from within any callback ends the consumer; nothing is called back twice for the same partitions."""
     group = coordinator()
 
@@ -232,7 +232,7 @@ def test_close_inside_a_callback(method: str, noted: Any, within: Any) -> None:
         if called == method and given:
             consumer.close()
 
-    listener = noted(stop)
+    listener = Noted(stop)
     consumer = Consumer(config(), group)
     consumer.subscribe(["t"], listener)
 
@@ -258,9 +258,9 @@ def test_close_inside_a_callback(method: str, noted: Any, within: Any) -> None:
         consumer.poll(0)
 
 
-def test_close_goes_past_a_callback_that_has_not_begun(noted: Any, within: Any) -> None:
+def test_close_goes_past_a_callback_that_has_not_begun() -> None:
     """An assignment that the application never heard of is neither assigned nor revoked at close()."""
-    group, listener = coordinator(), noted()
+    group, listener = coordinator(), Noted()
     consumer = Consumer(config(), group)
     consumer.subscribe(["t"], listener)
 
@@ -286,10 +286,10 @@ def _poll() -> Any:
     return AsyncPollEvent()
 
 
-def test_close_twice_and_use_after(noted: Any, within: Any) -> None:
+def test_close_twice_and_use_after() -> None:
     """A second close() does nothing; every other call is refused."""
     group = coordinator()
-    with embedded(group, noted()) as consumer:
+    with embedded(group, Noted()) as consumer:
         within(lambda: poll_until(consumer, lambda: bool(consumer.assignment())))
         within(consumer.close)
         within(consumer.close)
@@ -299,9 +299,9 @@ def test_close_twice_and_use_after(noted: Any, within: Any) -> None:
     assert sum(isinstance(r, LeaveGroupRequest) for r in group.requests) == 1
 
 
-def test_close_without_time_still_calls_back_and_leaves(noted: Any, within: Any) -> None:
+def test_close_without_time_still_calls_back_and_leaves() -> None:
     """close(0) waits for no answer; its callback runs, and its leave is sent."""
-    group, listener = coordinator(), noted()
+    group, listener = coordinator(), Noted()
     with embedded(group, listener) as consumer:
         within(lambda: poll_until(consumer, lambda: bool(consumer.assignment())))
         within(lambda: consumer.close(0))
@@ -309,9 +309,9 @@ def test_close_without_time_still_calls_back_and_leaves(noted: Any, within: Any)
         within(lambda: until(lambda: isinstance(group.requests[-1], LeaveGroupRequest)))
 
 
-def test_close_while_the_group_rebalances(noted: Any, within: Any) -> None:
+def test_close_while_the_group_rebalances() -> None:
     """With its join unanswered, close() calls lost back instead of revoked, waits its time, and ends."""
-    group, listener = coordinator(), noted()
+    group, listener = coordinator(), Noted()
     send, held_back = group.send, threading.Event()
 
     def hold_back(request: Any, answered: Any) -> None:
@@ -332,9 +332,9 @@ def test_close_while_the_group_rebalances(noted: Any, within: Any) -> None:
 # The network
 
 
-def test_a_connection_that_breaks_is_tried_again(noted: Any, within: Any) -> None:
+def test_a_connection_that_breaks_is_tried_again() -> None:
     """Every third request fails on the way; the member gets in all the same, and stays."""
-    group, listener = coordinator(), noted()
+    group, listener = coordinator(), Noted()
     send, sent = group.send, iter(range(1_000_000))
 
     def break_down(request: Any, answered: Any) -> None:
@@ -348,7 +348,7 @@ def test_a_connection_that_breaks_is_tried_again(noted: Any, within: Any) -> Non
 
 
 @pytest.mark.parametrize("where", ["send", "find_coordinator", "update_metadata"])
-def test_a_bug_of_the_transport_ends_the_consumer_loudly(where: str, within: Any) -> None:
+def test_a_bug_of_the_transport_ends_the_consumer_loudly(where: str) -> None:
     """An exception that is no broken connection ends the background; every call says so, with its cause."""
     group = coordinator()
 
@@ -365,7 +365,7 @@ def test_a_bug_of_the_transport_ends_the_consumer_loudly(where: str, within: Any
     assert not consumer._thread.is_alive()
 
 
-def test_an_error_that_ends_a_rebalance_comes_out_of_poll(within: Any) -> None:
+def test_an_error_that_ends_a_rebalance_comes_out_of_poll() -> None:
     """GROUP_AUTHORIZATION_FAILED is thrown by poll(); the next poll tries again, as the Java client does."""
     group = coordinator()
     send, refused = group.send, [True]
@@ -386,10 +386,10 @@ def test_an_error_that_ends_a_rebalance_comes_out_of_poll(within: Any) -> None:
 # No lost wake-up, no stall
 
 
-@pytest.mark.usefixtures("frantic")
-def test_a_thousand_generations_of_one_member(noted: Any, within: Any) -> None:
+@frantic()
+def test_a_thousand_generations_of_one_member() -> None:
     """500 rebalances as fast as they come: revoked and assigned in turn, 1,000 callbacks."""
-    group, listener = coordinator(), noted()
+    group, listener = coordinator(), Noted()
     with embedded(group, listener, heartbeat_interval_ms=1, retry_backoff_ms=0) as consumer:
 
         def live() -> None:
@@ -404,9 +404,9 @@ def test_a_thousand_generations_of_one_member(noted: Any, within: Any) -> None:
     assert group.generation_id >= 500
 
 
-@pytest.mark.usefixtures("frantic")
+@frantic()
 @pytest.mark.parametrize("assignors", [None, (COOPERATIVE_STICKY,)], ids=["eager", "cooperative"])
-def test_three_members_share_without_overlap(assignors: Any, noted: Any, within: Any) -> None:
+def test_three_members_share_without_overlap(assignors: Any) -> None:
     """Members come and go on six threads; no two own a partition at once, as their listeners see."""
     group = coordinator(6)
     owners: dict[Any, int] = {}
@@ -423,7 +423,7 @@ def test_three_members_share_without_overlap(assignors: Any, noted: Any, within:
         for _ in range(lives):
             settings = {} if assignors is None else {"assignors": assignors}
             with Consumer(config(heartbeat_interval_ms=1, retry_backoff_ms=0, **settings), group) as consumer:
-                consumer.subscribe(["t"], noted(follow))
+                consumer.subscribe(["t"], Noted(follow))
                 poll_until(consumer, lambda consumer=consumer: bool(consumer.assignment()), 2)
                 for _poll in range(10):
                     consumer.poll(1)
@@ -439,8 +439,8 @@ def test_three_members_share_without_overlap(assignors: Any, noted: Any, within:
     assert (overlaps, owners, group.held()) == ([], {}, {})
 
 
-@pytest.mark.usefixtures("frantic")
-def test_opened_and_closed_again_and_again(noted: Any, within: Any) -> None:
+@frantic()
+def test_opened_and_closed_again_and_again() -> None:
     """200 consumers begin and end, in every phase of joining; none leaves a thread or a membership behind."""
     group = coordinator()
     before = threading.active_count()
@@ -448,7 +448,7 @@ def test_opened_and_closed_again_and_again(noted: Any, within: Any) -> None:
     def live() -> None:
         for number in range(200):
             with Consumer(config(), group) as consumer:
-                consumer.subscribe(["t"], noted())
+                consumer.subscribe(["t"], Noted())
                 for _ in range(number % 7):
                     consumer.poll(number % 2)
 
@@ -457,7 +457,7 @@ def test_opened_and_closed_again_and_again(noted: Any, within: Any) -> None:
     assert group.held() == {}
 
 
-def test_an_idle_background_sleeps(within: Any) -> None:
+def test_an_idle_background_sleeps() -> None:
     """A member with nothing to do until its next heartbeat does not turn its loop."""
     turns = [0]
 
@@ -479,29 +479,15 @@ def test_an_idle_background_sleeps(within: Any) -> None:
 # On asyncio
 
 
-class Awaiting:
-    """A listener of coroutines."""
-
-    def __init__(self) -> None:
-        self.called: list[tuple[str, Any]] = []
-
-    async def on_partitions_assigned(self, partitions: Any) -> None:
-        await asyncio.sleep(0)
-        self.called.append(("assigned", partitions))
-
-    async def on_partitions_revoked(self, partitions: Any) -> None:
-        await asyncio.sleep(0)
-        self.called.append(("revoked", partitions))
-
-    async def on_partitions_lost(self, partitions: Any) -> None:
-        self.called.append(("lost", partitions))
+async def a_moment(_method: str, _partitions: Any) -> None:
+    await asyncio.sleep(0)
 
 
 def test_on_asyncio() -> None:
     """The same life in one event loop: two members share, one leaves, the other takes over."""
 
     async def live() -> tuple[list[Any], list[Any]]:
-        group, first, second = coordinator(), Awaiting(), Awaiting()
+        group, first, second = coordinator(), Awaiting(a_moment), Awaiting(a_moment)
         async with AsyncConsumer(config(), group) as one:
             await one.subscribe(["t"], first)
             while one.assignment() != FOUR:
@@ -515,7 +501,7 @@ def test_on_asyncio() -> None:
         assert group.held() == {}
         return first.called, second.called
 
-    first, second = asyncio.run(asyncio.wait_for(live(), 120))
+    first, second = asyncio.run(asyncio.wait_for(live(), LIMIT_S))
     assert [called for called in second if called[1]] == [("assigned", FOUR[2:]), ("revoked", FOUR[2:])]
     assert [method for method, given in first if given] == [
         "assigned",
@@ -531,7 +517,7 @@ def test_many_generations_on_asyncio() -> None:
     """200 rebalances in one event loop, none of them lost."""
 
     async def live() -> list[Any]:
-        group, listener = coordinator(), Awaiting()
+        group, listener = coordinator(), Awaiting(a_moment)
         async with AsyncConsumer(config(heartbeat_interval_ms=1, retry_backoff_ms=0), group) as consumer:
             await consumer.subscribe(["t"], listener)
             for number in range(1, 201):
@@ -541,6 +527,6 @@ def test_many_generations_on_asyncio() -> None:
             assert sum(isinstance(r, SyncGroupRequest) for r in group.requests) >= 200
         return listener.called
 
-    called = asyncio.run(asyncio.wait_for(live(), 120))
+    called = asyncio.run(asyncio.wait_for(live(), LIMIT_S))
     moves = [method for method, given in called if given]
     assert moves[:400] == ["assigned", "revoked"] * 200

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import runpy
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from runtime_scene import FOR_EVER_MS, LIMIT_S, Noted, frantic, within
 
 from fsm.errors import LocalProtocolError, RemoteProtocolError
 from fsm.kafka.assignment import Partitions, TopicNames
@@ -40,48 +40,6 @@ from fsm.tables.consumer_member import State
 from fsm.testing.coordinator import ScriptedCoordinator
 
 A, B = ("t", 0), ("t", 1)
-LIMIT_S = 120
-FOR_EVER_MS = 3_600_000
-
-
-class Noted(ConsumerRebalanceListener):
-    """Writes down its calls; `does` is what each call does besides."""
-
-    def __init__(self, does: Callable[[str, Partitions], None] | None = None) -> None:
-        self.called: list[tuple[str, Partitions]] = []
-        self.does = does
-
-    def note(self, method: str, partitions: Partitions) -> None:
-        self.called.append((method, partitions))
-        if self.does is not None:
-            self.does(method, partitions)
-
-    def on_partitions_assigned(self, partitions: Partitions) -> None:
-        self.note("assigned", partitions)
-
-    def on_partitions_revoked(self, partitions: Partitions) -> None:
-        self.note("revoked", partitions)
-
-    def on_partitions_lost(self, partitions: Partitions) -> None:
-        self.note("lost", partitions)
-
-
-def within(work: Callable[[], object]) -> None:
-    """Does the work in a thread of its own, and fails where it does not come back; raises what the work raised."""
-    raised: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            work()
-        except BaseException as error:
-            raised.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(LIMIT_S)
-    assert not thread.is_alive(), "stalled"
-    if raised:
-        raise raised[0]
 
 
 def config(**settings: Any) -> ConsumerConfig:
@@ -117,17 +75,6 @@ def embedded(transport: Any, listener: Any = None, **settings: Any) -> Iterator[
             consumer.close(0)
         except (BackgroundFailed, KafkaException):
             assert not consumer._thread.is_alive()
-
-
-@contextmanager
-def frantic() -> Iterator[None]:
-    """Threads switch as often as the interpreter can."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)
 
 
 def epochs(group: ScriptedCoordinator) -> list[int]:
@@ -358,6 +305,8 @@ def test_heartbeats_go_on_while_a_callback_runs() -> None:
     listener = Noted(slow)
     with embedded(group, listener) as consumer:
         poll_until(consumer, lambda: listener.called[:1] == [("assigned", (A,))])
+        assert len(epochs(group)) >= 6, "one heartbeat to join, and five within the callback"
+        assert epochs(group).count(0) == 1
 
 
 def test_a_raising_listener() -> None:
