@@ -79,7 +79,7 @@ def test_choices_can_be_flipped_one_by_one() -> None:
 
 
 def test_two_releases_part_where_the_reference_says() -> None:
-    """4.3.1 and 4.4.0 differ in six flags."""
+    """4.3.1 and 4.4.0 differ in seven flags."""
     assert [c.flag for c in differences(dialect("4.3.1"), dialect("4.4.0"))] == [
         "F4",
         "F13",
