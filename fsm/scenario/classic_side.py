@@ -48,7 +48,7 @@ from fsm.member.timers import NEVER
 from fsm.scenario import words
 from fsm.scenario.listener import Behaviour, Listener
 from fsm.scenario.record import APPLICATION, Record
-from fsm.scenario.rest import TURNS_AT_ONCE, TURNS_IN_ALL, Restless
+from fsm.scenario.rest import Turned
 
 
 @dataclass(slots=True)
@@ -71,11 +71,10 @@ class _Callback:
     due_ms: int
 
 
-class ClassicSide:
+class ClassicSide(Turned):
     """The member, its application, and the requests that are not answered, by their numbers."""
 
     def __init__(self, config: ClassicConfig, listener: Listener | None, topics: PartitionCounts) -> None:
-        self.now_ms = 0
         self.listener = listener
         self.record = Record(APPLICATION)
         self.unanswered: dict[int, tuple[object, UnsentClassicRequest]] = {}
@@ -172,18 +171,6 @@ class ClassicSide:
 
     # Time
 
-    def wait(self, ms: int) -> None:
-        """Time passes. Raises `Restless` where too much happens in it."""
-        end_ms = self.now_ms + ms
-        for _ in range(TURNS_IN_ALL):
-            self.settle()
-            next_ms = max(self.now_ms + 1, self._next_ms())
-            self.now_ms = min(next_ms, end_ms)
-            if next_ms > end_ms:
-                self.settle()
-                return
-        raise Restless(f"{TURNS_IN_ALL} turns by {self.now_ms} ms; wait for less")
-
     def _next_ms(self) -> int:
         due = [due_ms(self._member)]
         if self._callback is not None:
@@ -192,15 +179,7 @@ class ClassicSide:
             due += [self._open.until_ms, poll_wanted_ms(self._member)]
         return min(due)
 
-    def settle(self) -> None:
-        """What happens by itself at this instant; at first the search for the coordinator."""
-        for _ in range(TURNS_AT_ONCE):
-            if not self._turn():
-                return
-        raise Restless(f"{TURNS_AT_ONCE} turns at {self.now_ms} ms, and no rest")
-
     def _turn(self) -> bool:
-        """One thing that is due now; False where nothing is."""
         if self.reachable and not self._member.coordinator_known and not self._member.closed:
             self._give(CoordinatorFound())
         elif self._answers:

@@ -41,7 +41,7 @@ from fsm.member.timers import NEVER
 from fsm.scenario import words
 from fsm.scenario.listener import Behaviour, Listener
 from fsm.scenario.record import BACKGROUND, Record
-from fsm.scenario.rest import TURNS_AT_ONCE, TURNS_IN_ALL, Restless
+from fsm.scenario.rest import Turned
 
 DRAWN = (RunStarted, Marked, AssignmentUpdated, EpochUpdated, RunEnded)
 """What a picture shows of the effects beside queues, requests and states."""
@@ -76,7 +76,7 @@ class _Open:
     callback_due_ms: int = 0
 
 
-class ConsumerSide:
+class ConsumerSide(Turned):
     """The member, its application, and the requests that are not answered, by their numbers."""
 
     def __init__(
@@ -87,7 +87,6 @@ class ConsumerSide:
         listener: Listener | None,
         topics: PartitionCounts,
     ) -> None:
-        self.now_ms = 0
         self.listener = listener
         self.record = Record(BACKGROUND)
         self.unanswered: dict[int, tuple[object, Callable[[Any], None]]] = {}
@@ -234,18 +233,6 @@ class ConsumerSide:
 
     # Time
 
-    def wait(self, ms: int) -> None:
-        """Time passes. Raises `Restless` where too much happens in it."""
-        end_ms = self.now_ms + ms
-        for _ in range(TURNS_IN_ALL):
-            self.settle()
-            next_ms = max(self.now_ms + 1, self._next_ms())
-            self.now_ms = min(next_ms, end_ms)
-            if next_ms > end_ms:
-                self.settle()
-                return
-        raise Restless(f"{TURNS_IN_ALL} turns by {self.now_ms} ms; wait for less")
-
     def _next_ms(self) -> int:
         due = [NEVER if self._background.ended else self._background.next_turn_ms]
         if self._open is not None and self._open.asked is not None:
@@ -258,14 +245,10 @@ class ConsumerSide:
     def _wake(self) -> None:
         self._woken = True
 
-    def settle(self) -> None:
-        """What happens by itself at this instant; at first the search for the coordinator and the topics."""
-        for _ in range(TURNS_AT_ONCE):
-            if not self._turn() and not self._hurried():
-                return
-        raise Restless(f"{TURNS_AT_ONCE} turns of the loop at {self.now_ms} ms, and no rest")
-
     def _turn(self) -> bool:
+        return self._turned() or self._hurried()
+
+    def _turned(self) -> bool:
         """One turn of the background, then of the application; whether anything came of it."""
         self._woken = self._moved = self._stepped = False
         if not self._background.ended:
