@@ -84,7 +84,16 @@ def epochs(group: ScriptedCoordinator) -> list[int]:
 
 def test_readme_example() -> None:
     """The README's member joins, is given partitions, revokes, is fenced, rejoins and leaves."""
-    within(lambda: runpy.run_path(str(Path(__file__).parent / "example_embed.py")))
+    ran: dict[str, Any] = {}
+    within(lambda: ran.update(runpy.run_path(str(Path(__file__).parent / "example_embed.py"))))
+    a, b = ("orders", 0), ("orders", 1)
+    assert [(method, *given) for method, given in ran["called"] if given] == [
+        ("assigned", a, b),
+        ("revoked", b),
+        ("lost", a),
+        ("assigned", a),
+        ("revoked", a),
+    ]
 
 
 # A life
