@@ -71,6 +71,8 @@ class Ended(StrEnum):
     """The log ends inside close(): the process lives, and by its own view it owns the partition still."""
     RESTARTED = "restarted"
     """A new process of this member appeared; the old one ended without a word at or after its last line."""
+    HOLE = "hole"
+    """A rotated file is missing after the last line; the log goes on behind it, and so may the process."""
     LOG_ENDED = "log_ended"
     """The member's log ends here: it was killed, it is silent, or the log was cut."""
 
@@ -80,8 +82,6 @@ class Interval:
     """One member owned one partition, as its application saw it."""
 
     group: str
-    HOLE = "hole"
-    """A rotated file is missing after the last line; the log goes on behind it, and so may the process."""
     member: str
     topic: str
     partition: int
@@ -188,3 +188,5 @@ class Turn:
     cause: str
     """What this member says: `joined`, `left`, `lost`, `subscription`; empty where the coordinator told it to."""
     place: Place
+    timeout_ms: int = 0
+    """How long its group waits for this member; 0 where nothing tells."""
