@@ -10,7 +10,8 @@ from fsm.coordinator.step import Happened
 from fsm.wire.conform import FirstDifference, Held
 from fsm.wire.peer import Peer
 
-STEPS_BEFORE, FIELDS, WIDEST = 6, 12, 160
+STEPS_BEFORE, FIELDS, WIDEST, SAME = 6, 12, 160, 40
+"""How many steps and fields are told, how wide a value is, and how much of it may be the same on both sides."""
 
 
 def document(peer: Peer, held: Sequence[Held], seed: int) -> dict[str, Any]:
@@ -88,8 +89,9 @@ def _story(held: Held, found: FirstDifference, seed: int, release: str) -> Itera
         yield f"  Kafka         {_decision(decision)}"
     for one in found.fields[:FIELDS]:
         yield f"  {one.field}"
-        yield f"    Kafka {release:8}{_short(one.expected)}"
-        yield f"    got           {_short(one.got)}"
+        expected, got = _where_they_part(one.expected, one.got)
+        yield f"    Kafka {release:8}{expected}"
+        yield f"    got           {got}"
     if found.fields[FIELDS:]:
         yield f"  and {len(found.fields) - FIELDS} fields more"
 
@@ -122,6 +124,24 @@ def _decision(happened: Happened) -> str:
     return f"{who}: {happened.event.name}, {happened.state.name} to {happened.target.name}"
 
 
+def _where_they_part(expected: Any, got: Any) -> tuple[str, str]:
+    """Both in short; what is too long for a line begins a little before the first difference."""
+    one, other = _text(expected), _text(got)
+    if max(len(one), len(other)) <= WIDEST:
+        return one, other
+    pairs = enumerate(zip(one, other, strict=False))
+    same = next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
+    return _cut(one, max(0, same - SAME)), _cut(other, max(0, same - SAME))
+
+
+def _cut(text: str, begins: int) -> str:
+    ends = begins + WIDEST
+    return f"{'...' if begins else ''}{text[begins:ends]}{'...' if text[ends:] else ''}"
+
+
 def _short(value: Any) -> str:
-    text = repr(value) if isinstance(value, str) else str(value)
-    return text if len(text) <= WIDEST else f"{text[: WIDEST - 3]}..."
+    return _cut(_text(value), 0)
+
+
+def _text(value: Any) -> str:
+    return repr(value) if isinstance(value, str) else str(value)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from fsm.cli import main
+from fsm.coordinator.comparison import FieldDifference
 from fsm.coordinator.context import Context
 from fsm.coordinator.dialect import dialect
 from fsm.coordinator.load import stored
@@ -156,6 +157,18 @@ def test_a_story_tells_request_decision_and_field() -> None:
     assert "  Kafka         conform-plain-1-m" in text
     assert "  answer to 7.member_epoch\n    Kafka 4.4.0" in text
     assert "    got           99" in text
+
+
+def test_long_values_are_told_from_where_they_part() -> None:
+    """Of a text that is too long for a line, the part around the first difference is shown, on both sides alike."""
+    long = "".join(chr(97 + i % 26) for i in range(300))
+    field = FieldDifference("records", f"{long}KAFKA{long}", f"{long}BROKER{long}")
+    found = only(hold(Broken(7, {"member_epoch": 99}), ("plain",), 1, STEPS))
+    assert found.difference is not None
+    told = replace(found, difference=replace(found.difference, fields=(field,)))
+    shown = list(lines(Own("4.4.0", {}), [told], 1))[-2:]
+    assert [line.split("...")[0] for line in shown] == ["    Kafka 4.4.0   ", "    got           "]
+    assert [line.split("...")[1][:46] for line in shown] == [f"{long[260:]}KAFKAa", f"{long[260:]}BROKER"]
 
 
 def test_a_peer_that_goes_away_differs_there() -> None:
