@@ -143,6 +143,22 @@ def _waiting_means_short(at: Moment) -> bool:
     return all(assigned(m) < target_of(at.after, m) for m in waiting if m.epoch == at.target_epoch)
 
 
+def _derived_state(at: Moment) -> bool:
+    """As the reference derives it, by a walk over the members: the group itself counts those that have arrived."""
+    members, group = at.members, at.after
+    if not members:
+        return group.state is GroupState.EMPTY
+    if group.epoch > at.target_epoch:
+        return group.state is GroupState.ASSIGNING
+    arrived = all(m.current.state is State.STABLE and m.epoch == at.target_epoch for m in members)
+    return group.state is (GroupState.STABLE if arrived else GroupState.RECONCILING)
+
+
+def _size_is_limited(at: Moment) -> bool:
+    before = () if at.before is None else at.before.members
+    return len(at.members) <= max(len(before), at.context.config.group_consumer_max_size)
+
+
 def _is_at_rest(at: Moment) -> bool:
     """STABLE, no regular expression unresolved, no topic changed unnoticed, a target that follows the subscriptions."""
     resolved = all(pattern in at.after.regexes for pattern in at.after.members.patterns)
@@ -347,6 +363,7 @@ OF_STATES: tuple[Invariant, ...] = (
     ("5 who revokes has something pending, nobody else has", _pending_while_revoking),
     ("6 who is settled has nothing beyond its target", _settled),
     ("7 who waits lacks something", _waiting_means_short),
+    ("8 the state follows from epochs and members", _derived_state),
     ("9 a group at rest has its target", _stable_has_its_target),
     ("10 a group at rest holds every subscribed partition", _coverage),
     ("11 targets are disjoint and belong to members", _targets_disjoint),
@@ -358,6 +375,7 @@ OF_STATES: tuple[Invariant, ...] = (
 
 OF_STEPS: tuple[Invariant, ...] = (
     ("12 a new target follows the subscriptions", _target_follows_subscription),
+    ("14 a group grows up to its limit", _size_is_limited),
     ("17 sessions and rebalance timers belong to members", _timers),
     ("17 who revokes has a deadline", _revoking_has_a_deadline),
     ("19 the target's time is past", _target_time),
@@ -375,7 +393,7 @@ OF_STEPS: tuple[Invariant, ...] = (
 """Of a step, or of what passes with time."""
 
 INVARIANTS = (*OF_STATES, *OF_STEPS)
-"""By the numbers of the reference: 8, the derived state, is how a group is made; 14 and 16 need limits and clients."""
+"""By the numbers of the reference: 16 needs clients; 29 to 31 are about two types of group, 32 about offsets."""
 
 
 def broken(at: Moment, *, held_before: bool = False) -> list[str]:

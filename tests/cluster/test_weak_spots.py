@@ -13,7 +13,7 @@ from fsm.cluster.cluster import Cluster
 from fsm.cluster.disturbances import settle
 from fsm.cluster.speech import COOPERATIVE, EAGER
 from fsm.cluster.story import Event
-from fsm.member.dialect import FIXED, RELEASES
+from fsm.member.dialect import FIXED
 
 SPOKEN = ("4.0.0", "4.2.1", LATEST, FIXED)
 
@@ -146,7 +146,7 @@ def fenced(found: Cluster, name: str) -> list[Event]:
     return [e for e in found.story.events if e.target == name and "fenced_member_epoch" in found.story.words(e)]
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", ["4.0.2", "4.1.2", "4.2.1", "4.3.0", LATEST])
 def test_w5_classic_members_among_themselves_strand_partitions(release: str) -> None:
     """From 4.3 on: the last consumer member goes, the downgrade is refused, and what it had has no owner.
 
@@ -156,7 +156,7 @@ def test_w5_classic_members_among_themselves_strand_partitions(release: str) -> 
     found = cluster(release=release, policy="upgrade")
     two(found, COOPERATIVE, FIXED)
     found.clients["b"].close(found.now_ms)
-    found.run(found.now_ms + 60_000)
+    found.run(found.now_ms + 15_000)
     strands = release >= "4.3"
     assert (found.stranded, len(of(found, "a"))) == (("W5", 2) if strands else (None, 4))
     assert found.unsettled() == []

@@ -28,6 +28,11 @@ def test_invariants_hold_in_a_walk(release: str, interval_ms: int) -> None:
     assert walk(release, 900, 7, group_consumer_assignment_interval_ms=interval_ms)
 
 
+def test_a_group_that_is_full_refuses_and_goes_on() -> None:
+    """The limit holds in every step; who is refused is no member, and the others come to rest."""
+    assert walk("4.4.0", 1_500, 5, group_consumer_max_size=3)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("interval_ms", [0, 1_000])
 @pytest.mark.parametrize("release", RELEASES)

@@ -13,7 +13,7 @@ from consumer_world import World
 from fsm.coordinator.consumer_group import ConsumerGroup
 from fsm.coordinator.heartbeat import heartbeat_of
 from fsm.coordinator.invariants import INVARIANTS, Moment, broken
-from fsm.coordinator.members import GroupMember, Members
+from fsm.coordinator.members import NO_COUNTS, GroupMember, Members
 from fsm.coordinator.messages import Answer
 from fsm.coordinator.timers import NO_TIMERS, Timer, TimerKind
 from fsm.tables.consumer_group_member import State
@@ -66,6 +66,11 @@ def lost_holder(group: ConsumerGroup) -> ConsumerGroup:
     return replace(group, members=replace(group.members, holders=group.members.holders.without(FOO_0)))
 
 
+def lost_count(group: ConsumerGroup) -> ConsumerGroup:
+    """The group forgot that somebody has arrived."""
+    return replace(group, members=replace(group.members, settled=NO_COUNTS))
+
+
 def lost_instance(group: ConsumerGroup) -> ConsumerGroup:
     """The instance id leads nowhere."""
     return replace(group, members=replace(group.members, static=group.members.static.without("i2")))
@@ -77,6 +82,7 @@ def lost_instance(group: ConsumerGroup) -> ConsumerGroup:
         (tampered("m1", assigned=((FOO_0, 3), (FOO_1, 3))), {"1", "6", "9"}),
         (tampered("m1", pending=((FOO_0, 3),)), {"2", "5"}),
         (lost_holder, {"3", "10"}),
+        (lost_count, {"8"}),
         (tampered("m1", epoch=2), {"20"}),
         (tampered("m1", previous_epoch=4), {"4"}),
         (tampered("m1", state=State.UNREVOKED_PARTITIONS), {"5", "17"}),
@@ -142,10 +148,19 @@ def test_a_joiner_must_hear_everything() -> None:
     assert broken(Moment(scene.group, scene.group, scene.context, sent, answer)) == ["27 a joiner is told all it has"]
 
 
+def test_a_group_must_not_grow_beyond_its_limit() -> None:
+    """14: two members where one is allowed, of whom one is new; none is new where both were there before."""
+    scene = at_rest()
+    context = replace(scene.context, config=replace(scene.context.config, group_consumer_max_size=1))
+    before = replace(scene.group, members=scene.group.members.without("m2"))
+    assert "14 a group grows up to its limit" in broken(Moment(before, scene.group, context))
+    assert broken(Moment(scene.group, scene.group, context)) == []
+
+
 def test_every_invariant_has_a_number() -> None:
-    """All of the reference, but the derived state, size limits, clients, conversions, classic answers and commits."""
+    """All of the reference, but what needs clients (16), two types of group (29 to 31: `tests/cluster`), or offsets."""
     numbers = {int(name.split()[0]) for name, _ in INVARIANTS}
-    assert set(range(1, 33)) - numbers == {8, 14, 16, 29, 30, 31, 32}
+    assert set(range(1, 33)) - numbers == {16, 29, 30, 31, 32}
 
 
 def test_what_held_before_is_not_looked_at_again() -> None:
