@@ -81,12 +81,15 @@ class Pass:
                 self.cause = raised
             self.outcome = self.outcome.with_error(error)
 
-    def throw(self) -> None:
-        """Raises the first error; the others are only logged."""
+    def throw(self, *, unsubscribing: bool = False) -> None:
+        """Raises the first error; the others are only logged, and so is one that unsubscribe() passes over."""
         for error in self.outcome.others:
             _log("a later error of the same pass over background events", error)
+        thrown = self.outcome.to_throw(unsubscribing=unsubscribing)
+        if thrown is not None:
+            raise KafkaException(thrown) from self.cause
         if self.outcome.first is not None:
-            raise KafkaException(self.outcome.first) from self.cause
+            _log("unsubscribe() goes on after an error", self.outcome.first)
 
 
 class Calls:
@@ -166,7 +169,7 @@ class Calls:
         try:
             while call not in self._background.completed and not self.closing:
                 ran = yield from self._pass(unsubscribing=True)
-                ran.throw()
+                ran.throw(unsubscribing=True)
                 if not ran.count and not self._ended(call):
                     yield from self._give_way(deadline_ms)
             error = self._taken(call)

@@ -227,7 +227,8 @@ def subscribe(d: Draft, asked: Any) -> None:
 
 
 def assign(d: Draft, asked: AssignmentChangeEvent) -> None:
-    """assign(): no event of the membership."""
+    """assign(): no event of the membership; as in a poll, the automatic commit comes first."""
+    reconciliation.interval_commit(d)
     if _fits(d, asked):
         d.subscription = subscribed(d.subscription, asked, ())
         d.ownership = d.ownership.own(partitions(asked.partitions))

@@ -139,6 +139,10 @@ class InvokeListener:
     partitions: Partitions
 
 
+UNSUBSCRIBE_PASSES_OVER = frozenset({"GROUP_AUTHORIZATION_FAILED", "TOPIC_AUTHORIZATION_FAILED"})
+"""Errors that unsubscribe() does not throw: who may not be in the group, or see its topics, is leaving anyway."""
+
+
 class Outcome(NamedTuple):
     """What a pass came to: the error to throw, and the others, which are only logged."""
 
@@ -150,6 +154,12 @@ class Outcome(NamedTuple):
         if error is None:
             return self
         return Outcome(error, self.others) if self.first is None else Outcome(self.first, (*self.others, error))
+
+    def to_throw(self, *, unsubscribing: bool) -> KafkaError | None:
+        """The first error, unless it is one that unsubscribe() passes over in its passes."""
+        if unsubscribing and self.first is not None and self.first.name in UNSUBSCRIBE_PASSES_OVER:
+            return None
+        return self.first
 
 
 Asked = InvokeListener | ApplicationEvent

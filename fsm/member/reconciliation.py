@@ -188,7 +188,7 @@ def run_commit_answered(d: Draft, number: int, answer: OffsetCommitResponse | Tr
 
 
 def interval_commit(d: Draft) -> None:
-    """In a poll: the automatic commit, when its interval is over and none is under way."""
+    """In a poll and in assign(): the automatic commit, when its interval is over and none is under way."""
     config = d.settings.config
     if not config.enable_auto_commit or d.closing or d.commit_in_flight or d.now_ms < d.auto_commit_due_ms:
         return

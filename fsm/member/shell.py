@@ -232,8 +232,9 @@ class ConsumerMember:
             answer = self._do(asked, now_ms)
             if interrupt is not None:
                 raise interrupt
-        if outcome.first is not None:
-            thrown = KafkaException(outcome.first)
+        first = outcome.to_throw(unsubscribing=unsubscribing)
+        if first is not None:
+            thrown = KafkaException(first)
             for error in outcome.others:
                 thrown.add_note(f"and later in the same pass: {error.name}: {error.message}")
             raise thrown

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fsm.kafka.config import ConsumerConfig
-from fsm.kafka.events import ApplyAssignmentEvent, GroupMembershipOperation
+from fsm.kafka.events import ApplyAssignmentEvent, ErrorEvent, GroupMembershipOperation, KafkaError
 from fsm.kafka.messages import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -17,6 +17,7 @@ from fsm.kafka.messages import (
 )
 from fsm.member.background import Background
 from fsm.member.calls import Call, Calls, Wait
+from fsm.member.queues import KafkaException
 from fsm.member.shell import ConsumerMember
 from fsm.tables.consumer_member import State
 from fsm.testing.coordinator import ScriptedCoordinator
@@ -162,6 +163,27 @@ def test_interrupted_while_the_assignment_is_applied() -> None:
     while app.state is not State.STABLE:
         app.run(app.calls.poll(1_000, ()))
     assert (app.background.member.member.awaited, app.calls.assignment()) == ((), (A,))
+
+
+@pytest.mark.parametrize("name", ["GROUP_AUTHORIZATION_FAILED", "TOPIC_AUTHORIZATION_FAILED"])
+def test_unsubscribe_passes_over_errors_of_authorization(name: str) -> None:
+    """poll() throws them; unsubscribe() leaves all the same, and any other error comes out of it."""
+
+    def queued(error: str) -> OneThread:
+        app = joined(ScriptedCoordinator(["t"]))
+        app.background.member._mail.background.add(ErrorEvent(KafkaError(error)))
+        return app
+
+    with pytest.raises(KafkaException, match=name):
+        (app := queued(name)).run(app.calls.poll(0, ()))
+    app = queued(name)
+    app.run(app.calls.unsubscribe())
+    assert app.state is State.UNSUBSCRIBED
+    app = queued("INVALID_TOPIC_EXCEPTION")
+    with pytest.raises(KafkaException, match="INVALID_TOPIC_EXCEPTION"):
+        app.run(app.calls.unsubscribe())
+    member = queued(name).background.member
+    assert member.run_callbacks(None, 0, unsubscribing=True).first == KafkaError(name)
 
 
 def test_a_busy_background_costs_a_call_its_deadline_and_no_more() -> None:

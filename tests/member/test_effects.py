@@ -9,6 +9,7 @@ from fsm.kafka.config import ConsumerConfig
 from fsm.kafka.error_codes import ErrorCode
 from fsm.kafka.events import (
     ApplyAssignmentEvent,
+    AssignmentChangeEvent,
     AsyncPollEvent,
     ConsumerRebalanceListenerCallbackCompletedEvent,
     TopicSubscriptionChangeEvent,
@@ -81,6 +82,20 @@ def test_rejected_assignment_fails_the_call() -> None:
     assert isinstance(completed, CallCompleted)
     assert completed.error is not None
     assert (completed.call, completed.error.name, after.ownership) == (4, "IllegalStateException", own)
+
+
+def test_assign_commits_what_is_due_before_it_changes_what_is_owned() -> None:
+    """What was consumed under the assignment before is committed once its interval is over, and not earlier."""
+    mine = member(State.UNSUBSCRIBED, consumed=((BOTH[0], 7),))._replace(
+        subscription=Subscription(SubscriptionType.USER_ASSIGNED)
+    )
+    other = AssignmentChangeEvent((("t", 1),), call=3)
+    early, (completed,) = step(mine, other, 9_999)
+    assert (early.ownership.owned, completed) == (BOTH[1:], CallCompleted(3))
+    after, (commit, completed) = step(mine, other, 10_000)
+    assert isinstance(commit, UnsentRequest)
+    assert (commit.purpose, commit.body.offsets) == (Purpose.INTERVAL_COMMIT, ((BOTH[0], 7),))
+    assert (after.ownership.owned, after.auto_commit_due_ms, completed) == (BOTH[1:], 15_000, CallCompleted(3))
 
 
 def test_run_that_ends_well_restarts_the_commit_interval() -> None:
