@@ -27,7 +27,7 @@ from fsm.logs.connect_worker import FORMATS
 from fsm.logs.entries import records_of
 from fsm.logs.pieces import WHOLE, Piece, PieceReader, is_gzip
 
-RECORDINGS = Path(__file__).parent / "connect" / "recordings.tar.xz"
+RECORDINGS = recordings.DATA / "connect-logs.tar.xz"
 
 
 class Compared(NamedTuple):
