@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import lzma
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC
+from itertools import islice
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from fsm.coordinator.log import Batch, read_batches, write_batch
 from fsm.logs.consumer_offsets import FORMATS
 from fsm.logs.entries import records_of
 from fsm.logs.pieces import cut, from_bytes, reader_of
@@ -250,3 +254,30 @@ def test_a_damaged_segment_is_read_up_to_the_damage(tmp_path: Path) -> None:
 def test_other_files_are_no_segments(start: bytes) -> None:
     """Neither text, nor nothing, nor another binary file."""
     assert not begins_segment(start)
+
+
+def test_no_bytes_of_a_record_break_a_segment(tmp_path: Path) -> None:
+    """Whatever keys and values hold, of whatever version, every record is an entry: understood, silent, or counted."""
+    whole = lzma.decompress(SEGMENT.read_bytes())
+    batches = list(islice(read_batches(whole), 60))
+    chance = Random(848)  # noqa: S311
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(b"".join(write_batch(_spoiled(batch, chance)) for batch in batches))
+    reader = SegmentReader(str(path), FORMATS)
+    found = [records_of(entry, UTC) for entry in reader.entries()]
+    assert len(found) == sum(len(batch.records) for batch in batches)
+    assert found.count(None) > 10
+    assert any(found)
+
+
+def _spoiled(batch: Batch, chance: Random) -> Batch:
+    """The batch with some bytes of some keys and values changed, or cut off."""
+
+    def spoil(part: bytes | None) -> bytes | None:
+        if not part or chance.random() < 0.5:
+            return part
+        changed = bytearray(part)
+        changed[chance.randrange(len(changed))] = chance.randrange(256)
+        return bytes(changed[: chance.randrange(len(changed))] if chance.random() < 0.2 else changed)
+
+    return replace(batch, records=tuple(r._replace(key=spoil(r.key), value=spoil(r.value)) for r in batch.records))

@@ -20,6 +20,7 @@ from fsm.audit.findings import Cause, FindingKind
 from fsm.errors import InputError
 from fsm.render import glossary
 from fsm.render.report import (
+    AssignedSpan,
     Count,
     Dwell,
     EdgeCount,
@@ -71,6 +72,17 @@ ALICE = MemberView(
         Mark(T + 27_500, "lost_begin", "orders-[0..2]"),
         Mark(T + 40_000, "fenced", "FENCED_MEMBER_EPOCH"),
     ),
+    target=(AssignedSpan("", "epoch 4", "orders-[0..2]", 3, "", T + 1000, T + 21_040),),
+    current=(
+        AssignedSpan("UNRELEASED_PARTITIONS", "epoch 4", "", 0, "", T + 1000, T + 1200),
+        AssignedSpan("UNREVOKED_PARTITIONS", "epoch 4", "orders-[0, 1]", 2, "orders-[2]", T + 1200, T + 21_040),
+    ),
+)
+STRANGER = MemberView(
+    "dsCB7DPHBsqWIz3np1ulug",
+    coverage="no log of it was read",
+    marks=(Mark(T + 50_000, "left", ""),),
+    current=(AssignedSpan("STABLE", "epoch 5", "id:8s1lnmxk…-[7]", 1, "", T + 30_000, T + 50_000),),
 )
 BOB = MemberView(
     member="orders-b",
@@ -166,6 +178,9 @@ GROUP = GroupView(
         RebalanceView(T + 22_000, T + 29_000, "no_poll", 2, 3, 0),
     ),
     rebalances_hidden=12,
+    coordinator=MemberView("coordinator", states=(StateSpan("epoch 4", T, T + 60_000),)),
+    strangers=(STRANGER,),
+    strangers_hidden=2,
 )
 INCIDENT = Report(
     title="Audit of orders, 1 March",
@@ -608,3 +623,14 @@ def test_without_jinja2_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(InputError, match=r"needs the jinja2 package; pip install 'rebalance-fsm\[spark\]'"):
         render(EMPTY)
+
+
+def test_the_coordinators_side_is_explained_and_labelled() -> None:
+    """Rows have their names beside them, members without logs are counted, the legend shows what the colours mean."""
+    page = Page(render(INCIDENT))
+    assert page.text.count("coordinator: target") >= 1
+    assert "Members without logs: 1, and 2 more not shown" in page.text
+    assert "5 members, 3 more without a log, 11 partitions" in page.text
+    assert "told to give some up, not yet acknowledged" in page.text
+    plain = replace(GROUP, members=(BOB,), strangers=(), strangers_hidden=0)
+    assert "the coordinator's target" not in Page(render(replace(INCIDENT, groups=(plain,)))).text
