@@ -30,6 +30,9 @@ owner had it within one heartbeat interval of its own, by which members learn of
 one after which the partition was given to nobody whose log was read by the rebalance that took it (it went to a member
 whose log is missing), and for every gap that reaches into the dark, where some member's log is missing.
 
+Where the clocks of some members are wrong (`clocks`), nobody knows who owned what at one time: both kinds are for
+information only in that group.
+
 **Rebalances.** Turns of all members, sorted by start, belong to one rebalance while the next starts within
 `SETTLED_MS` of the latest end so far. Moved is the number of partitions assigned in them. The cause is the first
 one in the order lost, left, joined that any turn names; else `told` (by the coordinator).
@@ -46,6 +49,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from fsm.audit import connect_work
+from fsm.audit.clocks import clocks_apart
 from fsm.audit.coverage import FOREVER_MS, UNTOLD, by_owned, coverage, dark_ms
 from fsm.audit.findings import Cause, Finding, FindingKind, Severity, finding, in_order
 from fsm.audit.limits import (
@@ -94,12 +98,15 @@ class Rows:
 
 def judge(group: str, rows: Rows, limits: Limits = _DEFAULTS) -> list[Finding]:
     """What is wrong between the members of one group."""
-    found = [
-        *double_ownership(group, rows, limits),
-        *unowned_partitions(group, rows, limits),
-        *rebalance_storms(group, rows.turns, limits),
-    ]
-    return in_order(found)
+    apart = list(clocks_apart(group, sorted(rows.turns, key=_by_epoch)))
+    owned = [*double_ownership(group, rows, limits), *unowned_partitions(group, rows, limits)]
+    if apart:
+        owned = [replace(found, severity=Severity.INFO) for found in owned]
+    return in_order([*apart, *owned, *rebalance_storms(group, rows.turns, limits)])
+
+
+def _by_epoch(turn: Turn) -> tuple[int, str, int]:
+    return turn.epoch or 0, turn.member, turn.start_ms
 
 
 # -- double ownership ---------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from fsm.audit.life import Living
+from fsm.audit.life import LIBRDKAFKA, Living
 from fsm.audit.rows import Place, Seen, Turn
 from fsm.trace import Kind, TraceRecord
 
@@ -31,6 +31,8 @@ class Turns:
     def __init__(self, living: Living) -> None:
         self.living = living
         self.open: _Open | None = None
+        self.answered: int | None = None
+        """The epoch of the last answer of the coordinator."""
 
     def see(self, seen: Seen) -> Iterator[Turn]:
         """The turn that ends with this record, if one does."""
@@ -51,7 +53,18 @@ class Turns:
         return self.open
 
     def _reconcile(self, seen: Seen) -> Iterator[Turn]:
-        self._begin(seen, "")
+        turn = self._begin(seen, "")
+        if self.living.client == LIBRDKAFKA:  # it prints the epoch with the answer that brought the assignment
+            turn.epoch = self.answered
+        return iter(())
+
+    def _answer(self, seen: Seen) -> Iterator[Turn]:
+        self.answered = seen.record.epoch
+        return iter(())
+
+    def _joined(self, seen: Seen) -> Iterator[Turn]:
+        if self.open is not None:
+            self.open.epoch = seen.record.epoch
         return iter(())
 
     def _join(self, seen: Seen) -> Iterator[Turn]:
@@ -92,6 +105,7 @@ class Turns:
                 removed=turn.removed,
                 cause=turn.cause,
                 place=turn.place,
+                timeout_ms=self.living.rebalance_timeout_ms,
             )
 
 
@@ -106,6 +120,8 @@ _COUNTED = re.compile(r"(\d{1,9}) partition\(s\)", re.ASCII)
 _STEPS: dict[Kind, Callable[[Turns, Seen], Iterator[Turn]]] = {
     Kind.RECONCILING: Turns._reconcile,
     Kind.JOINING: Turns._join,
+    Kind.JOINED: Turns._joined,
+    Kind.HEARTBEAT_OK: Turns._answer,
     Kind.REVOKE_BEGIN: Turns._revoke,
     Kind.LOST_BEGIN: Turns._lose,
     Kind.ASSIGN_BEGIN: Turns._assign,

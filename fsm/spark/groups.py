@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from fsm.audit import group as rules
+from fsm.audit.clocks import clocks_apart
 from fsm.audit.coverage import END_KNOWN, TAKES, UNTOLD, Coverage, dark_ms
 from fsm.audit.findings import Cause, Finding, Severity
 from fsm.audit.limits import Limits
@@ -290,6 +291,32 @@ def _walk_pairs(rows: Iterable[dict[str, Any]]) -> Iterator[Finding]:
         else:
             for gaps in rules.runs(gap(row["gap"]).part for row in mine):
                 yield rules.unowned(group, gaps)
+
+
+# -- clocks ---------------------------------------------------------------------------------------------------
+
+
+def clocks(turns: DataFrame) -> DataFrame:
+    """Findings for members whose files tell another time than those of the others."""
+
+    def walk(rows: Iterable[dict[str, Any]]) -> Iterator[Finding]:
+        for group, mine in groupby(rows, key=itemgetter("group")):
+            yield from clocks_apart(group, map(reader(Turn), mine))
+
+    in_order = (
+        turns.where(F.col("epoch") > 0)
+        .repartition("group")
+        .sortWithinPartitions("group", "epoch", "member", "start_ms", "end_ms")
+    )
+    return only(walked(in_order, walk, finding=Finding), "finding")
+
+
+def weighed(found: DataFrame, clocks_: DataFrame) -> DataFrame:
+    """Findings about who owned what, for information where the clocks of the group are apart."""
+    apart = clocks_.select("group", F.lit(True).alias("apart")).distinct()
+    severity = F.when(F.col("apart"), F.lit(Severity.INFO.value)).otherwise(F.col("severity")).alias("severity")
+    columns = [severity if name == "severity" else F.col(name) for name in found.columns]
+    return found.join(apart, "group", "left").select(*columns)
 
 
 # -- rebalances -----------------------------------------------------------------------------------------------

@@ -112,9 +112,11 @@ class Stages:
         self.write(groups.rebalances(self.read("turns"), self.read("partitions")), "rebalances")
 
     def _findings(self) -> None:
+        clocks = self.write(groups.clocks(self.read("turns")), "clocks")
         found = [
             groups.only(self.read("folded"), "finding"),
-            groups.findings(self.read("partitions")),
+            clocks,
+            groups.weighed(groups.findings(self.read("partitions")), clocks),
             groups.storms(self.read("turns"), self.options.limits),
             conformance.illegal(self.read("transitions")),
             unparsed.findings(self.spark, self.read("files"), self.inputs.unreadable),
