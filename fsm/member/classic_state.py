@@ -352,8 +352,41 @@ class Draft:
     """poll() has thrown: nothing more is done in it."""
 
     def __init__(self, member: ClassicMember, now_ms: int) -> None:
-        for name, value in zip(ClassicMember._fields, member, strict=True):
-            setattr(self, name, value)
+        (
+            self.config,
+            self.state,
+            self.generation,
+            self.topics,
+            self.pattern,
+            self.joined_topics,
+            self.owned,
+            self.assigned,
+            self.consumed,
+            self.metadata,
+            self.led_metadata,
+            self.group_topics,
+            self.assignor_generation,
+            self.rejoin_needed,
+            self.rejoin_reason,
+            self.prepare_needed,
+            self.join_out,
+            self.unread,
+            self.completion,
+            self.retry_due_ms,
+            self.work,
+            self.awaited,
+            self.callback_error,
+            self.commit,
+            self.heartbeats,
+            self.failure,
+            self.commit_fenced,
+            self.coordinator_known,
+            self.in_flight,
+            self.next_ticket,
+            self.unsubscribing,
+            self.closing,
+            self.closed,
+        ) = member
         self.effects = []
         self.computed = ()
         self.assignor_error = None
