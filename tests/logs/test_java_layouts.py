@@ -251,40 +251,69 @@ SAMPLES = (
 )
 
 
-def parse_all(text: str) -> None:
+# fmt: off
+SAID = [
+    ["transition"], ["transition"], ["transition"], ["transition"], ["callback_failed"], ["assign_begin"],
+    ["lost_begin"], ["transition", "joined"], ["commit_failed"], ["joining", "member_id"], ["subscribed"], ["started"],
+]
+# fmt: on
+
+
+def parse_all(text: str) -> list[TraceRecord]:
     """Every layout either understands the text or not; what it gives can be written and read back."""
-    for format_ in FORMATS:
-        for record in format_.parse(text, UTC) or ():
-            assert from_json(record.to_json().encode().decode()) == record
-            assert all(number < 2**31 for _, number in record.partitions)
-            assert record.epoch is None or abs(record.epoch) < 2**31
+    records = [record for format_ in FORMATS for record in format_.parse(text, UTC) or ()]
+    for record in records:
+        assert from_json(record.to_json().encode().decode()) == record
+        assert all(number < 2**31 for _, number in record.partitions)
+        assert record.epoch is None or abs(record.epoch) < 2**31
+    return records
+
+
+def test_every_sample_is_understood() -> None:
+    """What is damaged below says something while it is whole: each sample in one layout."""
+    kinds = [[record.kind.value for record in parse_all(line)] for line in SAMPLES]
+    assert kinds == SAID
 
 
 @given(st.binary(max_size=400))
-def test_random_bytes_never_raise(data: bytes) -> None:
-    """Whatever is in a file, parsing it ends with records or without."""
+def test_random_bytes_say_nothing_of_their_own(data: bytes) -> None:
+    """Whatever is in a file, parsing it ends with records or without; every name that comes out stands in it."""
     text = data.decode("utf-8", "replace")
-    parse_all(text)
+    assert parse_all(text) == []
     for logger in ("ConsumerCoordinator", "ConsumerMembershipManager", "ConsumerRebalanceListenerInvoker"):
-        parse_all(kafka(PREFIX + text, logger))
+        assert_told(kafka(PREFIX + text, logger))
+
+
+def assert_told(text: str) -> None:
+    """Names are as the text has them; JSON may spell them otherwise."""
+    for record in parse_all(text):
+        names = (record.client_id, record.group, record.member_id, *record.topics, *(t for t, _ in record.partitions))
+        assert [name for name in names if name not in text and "\\" not in text] == []
 
 
 DAMAGE = st.text(max_size=12) | st.sampled_from(["9" * 5000, "[", "]", "\n", "null", "-", ", "])
 
 
 @given(st.sampled_from(SAMPLES), st.lists(st.tuples(st.integers(0, 400), st.integers(0, 30), DAMAGE)))
-def test_damaged_lines_never_raise(line: str, damage: list[tuple[int, int, str]]) -> None:
-    """Real lines with pieces replaced, removed and put in."""
+def test_damaged_lines_say_nothing_of_their_own(line: str, damage: list[tuple[int, int, str]]) -> None:
+    """Real lines with pieces replaced, removed and put in: every name that comes out stands in them."""
     for start, length, text in damage:
         line = line[:start] + text + line[start + length :]
-    parse_all(line.encode("utf-8", "replace").decode())
+    assert_told(line.encode("utf-8", "replace").decode())
 
 
 @pytest.mark.parametrize("line", SAMPLES)
-def test_lines_cut_anywhere_never_raise(line: str) -> None:
-    """A process killed while it wrote leaves half a line."""
+def test_a_line_cut_anywhere_says_nothing_else(line: str) -> None:
+    """A process killed while it wrote leaves half a line: less of the same is said, at the same time, or nothing."""
+    whole = parse_all(line)
+    said = {record.kind for record in whole}
+    partitions = {partition for record in whole for partition in record.partitions}
     for length in range(len(line)):
-        parse_all(line[:length])
+        for record in parse_all(line[:length]):
+            assert record.ts_ms == whole[0].ts_ms
+            assert record.kind in said
+            assert partitions.issuperset(record.partitions)
+    assert parse_all(line[:30]) == []
 
 
 def test_json_of_another_shape_gives_no_record() -> None:
