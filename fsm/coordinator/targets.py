@@ -6,6 +6,7 @@ Source: sections 3.9 and 7.1 of the coordinator reference; `TargetAssignmentBuil
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 
 from fsm.coordinator.assignors import Assignments, GroupSpec, MemberSpec, PartitionAssignorError
 from fsm.coordinator.consumer_group import ConsumerGroup
@@ -13,7 +14,7 @@ from fsm.coordinator.context import Context
 from fsm.coordinator.dialect import Choice
 from fsm.coordinator.hash_order import map_order, string_hash
 from fsm.coordinator.messages import Refused
-from fsm.kafka.assignment import TopicPartitions
+from fsm.kafka.assignment import TopicId, TopicPartitions
 from fsm.kafka.error_codes import ErrorCode
 
 
@@ -48,14 +49,14 @@ def walked(stored: ConsumerGroup, group: ConsumerGroup) -> list[str]:
 
 
 def _members(group: ConsumerGroup, order: Iterable[str], context: Context) -> Mapping[str, MemberSpec]:
-    found = {}
+    found, topics = {}, dict[tuple[tuple[str, ...], str], AbstractSet[TopicId]]()
     for member_id in order:
         member = group.members[member_id]
+        said = (member.metadata.subscribed_topic_names, member.pattern)
+        if said not in topics:  # whole fleets say the same
+            topics[said] = group.topics_of(member, context.image)
         found[member_id] = MemberSpec(
-            group.topics_of(member, context.image),
-            group.targets.get(member_id, ()),
-            member.instance_id,
-            member.metadata.rack_id,
+            topics[said], group.targets.get(member_id, ()), member.instance_id, member.metadata.rack_id
         )
     return found
 
