@@ -13,7 +13,7 @@ from __future__ import annotations
 from fsm.kafka.assignment import Partitions, among, without
 from fsm.kafka.error_codes import ErrorCode
 from fsm.kafka.events import GroupMembershipOperation, KafkaError
-from fsm.kafka.messages import ConsumerGroupHeartbeatResponse, TransportFailure
+from fsm.kafka.messages import UNSUPPORTED_VERSION, ConsumerGroupHeartbeatResponse, TransportFailure
 from fsm.member.choices import Choice
 from fsm.member.state import Failure, Forgets, Origin, Run, Seen, StaleRelease
 from fsm.tables.consumer_member import MEMBER, NOT_IN_GROUP, ON_THE_WAY_OUT, Event, State
@@ -230,20 +230,24 @@ def _fatal(member: Seen) -> Event:
     return Event.ERR_FATAL_LATE if Choice.FATAL_ENDS_LEAVE in member.settings.dialect else Event.ERR_FATAL
 
 
+NO_PROTOCOL = "the coordinator does not speak the consumer protocol; a member of the classic protocol may join"
+"""What is said of a version that the coordinator does not know; its own words, if it has any, stand instead."""
 INVALID_PATTERN = "Invalid RE2J SubscriptionPattern provided in the call to subscribe. "
 
 
 def failure_of(code: ErrorCode, message: str | None) -> Failure:
     """What an error code means beside its event: the application's error, and what is known of the coordinator."""
+    said = message or (NO_PROTOCOL if code is ErrorCode.UNSUPPORTED_VERSION else "")
     prefix = INVALID_PATTERN if code is ErrorCode.INVALID_REGULAR_EXPRESSION else ""
     # The hook counts every error response as a failed rebalance, also those that are tried again.
-    return Failure(KafkaError(code.name, prefix + (message or "")), RETRIED.get(code, Forgets.NOTHING), passes=False)
+    return Failure(KafkaError(code.name, prefix + said), RETRIED.get(code, Forgets.NOTHING), passes=False)
 
 
 def failure_of_transport(failure: TransportFailure) -> Failure:
     """The same for a request that got no response."""
     forgets = Forgets.CONNECTION if failure.disconnected else Forgets.NOTHING
-    return Failure(KafkaError(failure.name), forgets, passes=failure.retriable)
+    said = NO_PROTOCOL if failure.name == UNSUPPORTED_VERSION.name else ""
+    return Failure(KafkaError(failure.name, said), forgets, passes=failure.retriable)
 
 
 # Reconciliation

@@ -231,6 +231,16 @@ def test_what_a_failure_says_of_the_coordinator() -> None:
     assert not decide.failure_of(ErrorCode.NOT_COORDINATOR, None).passes
 
 
+def test_unknown_version_is_explained() -> None:
+    """Whether the client or the coordinator finds out, the error says what to do; the coordinator's words go first."""
+    for error in (
+        decide.failure_of_transport(UNSUPPORTED_VERSION).error,
+        decide.failure_of(ErrorCode.UNSUPPORTED_VERSION, None).error,
+    ):
+        assert error.message.endswith("a member of the classic protocol may join")
+    assert decide.failure_of(ErrorCode.UNSUPPORTED_VERSION, "too new").error.message == "too new"
+
+
 def test_invalid_pattern_is_explained() -> None:
     """The broker's words about a pattern follow a sentence on where it comes from."""
     error = decide.failure_of(ErrorCode.INVALID_REGULAR_EXPRESSION, "missing )").error
