@@ -47,7 +47,9 @@ def maximum_time_to_wait_ms(member: Member, now_ms: int) -> int:
         return member.heartbeat_interval_ms
     if may_send_now(member, now_ms):
         return 0
-    return max(0, min((member.poll_due_ms - now_ms) // 2, heartbeat_at_ms(member, now_ms) - now_ms))
+    # Kafka looks at the interval, then at the backoff, never at a heartbeat that is in flight: an overdue one spins.
+    due_ms = member.heartbeat_due_ms if now_ms < member.heartbeat_due_ms else member.heartbeat_ready_ms
+    return max(0, min((member.poll_due_ms - now_ms) // 2, due_ms - now_ms))
 
 
 def may_collect(member: Member, *, checked: bool) -> bool:

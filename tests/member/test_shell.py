@@ -236,6 +236,8 @@ def test_application_waits_no_longer_than_the_heartbeat() -> None:
     assert maximum_time_to_wait_ms(member, 300_000) == 0
     assert maximum_time_to_wait_ms(member._replace(coordinator_known=False), 0) == 1_000
     assert maximum_time_to_wait_ms(member._replace(state=State.ACKNOWLEDGING), 0) == 0
+    overdue = member._replace(heartbeat_in_flight=True, heartbeat_due_ms=0, heartbeat_ready_ms=40)
+    assert (maximum_time_to_wait_ms(overdue, 30), maximum_time_to_wait_ms(overdue, 50)) == (10, 0)
 
 
 def test_records_wait_for_the_check_of_a_reconciliation() -> None:
