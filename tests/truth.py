@@ -54,10 +54,12 @@ def added(alone: Iterable[truth.Case], heard: Iterable[truth.Case]) -> Iterator[
     told = Counter(kind for _, kind, _ in (after - before).elements())
     found = [f for case in heard for f in case.findings]
     shown = Counter(f.kind for f in found if any("[GroupCoordinator id=" in line.text for line in f.evidence))
+    handed = Counter(f.kind for f in found if "; the coordinator gave " in f.summary)
     for kind, count in Counter(f.kind for f in found).items():
         if shown[kind]:
             lines, causes = shown[kind], told[kind]
-            yield f"  {kind}: {count} findings, {lines} with the coordinator's line, {causes} causes are its own"
+            gave = f", {handed[kind]} say when it gave the partition to whom" if handed[kind] else ""
+            yield f"  {kind}: {count} findings, {lines} with the coordinator's line, {causes} causes are its own{gave}"
 
 
 def cases(

@@ -64,7 +64,7 @@ def run_audit(args: argparse.Namespace) -> int:
     if args.json:
         _print_json(args.folder)
     else:
-        _print_summary(result, args.folder)
+        print_summary(result, args.folder)
     return 1 if result.bad else 0
 
 
@@ -73,7 +73,7 @@ def _print_json(out: Path) -> None:
         shutil.copyfileobj(document, sys.stdout)
 
 
-def _print_summary(result: Result, out: Path) -> None:
+def print_summary(result: Result, out: Path) -> None:
     """What was read, what was found, the worst of it, and where the rest is."""
     say = _say
     say(f"read {result.inputs['lines']} lines of {result.inputs['files']} files\n")

@@ -14,7 +14,7 @@ import pytest
 
 from fsm import cli
 from fsm.audit.findings import FindingKind, Severity
-from fsm.spark.audit import MARK, Result
+from fsm.spark.audit import MARK, Result, print_summary
 from fsm.spark.stages import KEPT
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -59,6 +59,18 @@ def test_the_summary_says_what_was_read_and_found(printed: tuple[Path, str]) -> 
     assert any(line.startswith("error: ") and "both owned" in line for line in lines)
     assert any(re.fullmatch(r"  .*/j07_maxpoll/[AB]\.log:\d+", line) for line in lines)
     assert lines[-1] == f"report: {out / 'report.html'}"
+
+
+def test_what_was_left_out_is_said_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """An older result inside the input is not read, and its reader is told so."""
+    inputs = {"lines": 7, "files": 1, "older_results": ["logs/out", "logs/out-2"]}
+    print_summary(Result(inputs, {"findings": []}, ()), Path("new"))
+    assert capsys.readouterr().out.splitlines() == [
+        "read 7 lines of 1 files",
+        "left out what an audit wrote itself: logs/out, logs/out-2",
+        "  nothing found",
+        "report: new/report.html",
+    ]
 
 
 def test_the_document_has_the_shape_of_the_contract(result: Path) -> None:
