@@ -39,6 +39,11 @@ class Mode(Enum):
         """The names on the wire."""
         return tuple(name for name, _ in self.value)
 
+    @property
+    def versions(self) -> frozenset[int]:
+        """What the names stand for."""
+        return frozenset(version for _, version in self.value)
+
 
 VERSIONS = dict(Mode.SESSIONED.value)
 """The version that each name on the wire stands for."""

@@ -6,12 +6,13 @@ judge what the workers really said.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from fsm.connect.assignor import Round, assign
 from fsm.connect.config import version_of
 from fsm.connect.inputs import Taken
 from fsm.connect.invariants import Computation, Group, broken_at_once, broken_in_round
+from fsm.connect.over_time import broken_between, broken_by_start, broken_in_step
 from fsm.connect.process import Process, Ran, SeenRound, Stayed, Step
 from fsm.connect.protocol import decode_assignment, decode_metadata
 from fsm.connect.state import Worker
@@ -71,19 +72,36 @@ class Observer:
         computed = computation(before, answer, now_ms) if after.memory != before.memory else None
         if computed is None:
             return
-        self.broken += [(now_ms, name) for name in broken_in_round(computed)]
+        self._note(now_ms, broken_in_round(computed))
         if computed.outcome.memory != after.memory:
-            self.broken.append((now_ms, "I22 the same input gives the same output"))
+            self._note(now_ms, ["I22 the same input gives the same output"])
 
-    def synced(self, process: Process, body: SyncGroupRequest, now_ms: int, held: Mapping[str, Units]) -> None:
-        """A sync was sent; a leader's tells the round. `held` is what the workers held before it."""
-        if body.assignments:
-            self.rounds.append(sent(process.name, body, now_ms, self._name, held))
+    def synced(self, process: Process, body: SyncGroupRequest, now_ms: int, workers: Mapping[str, Worker]) -> None:
+        """A sync was sent; a leader's tells the round. `workers` are all there ever were, as they are now."""
+        if not body.assignments:
+            return
+        held = {name: worker.holds for name, worker in workers.items()}
+        advertised = {name: worker.config.mode.versions for name, worker in workers.items()}
+        seen = sent(process.name, body, now_ms, self._name, held)
+        self._note(now_ms, broken_between(self.rounds[-1] if self.rounds else None, seen, advertised))
+        self.rounds.append(seen)
+
+    def starts(self, process: Process, stubborn: Collection[Unit], now_ms: int) -> None:
+        """A worker is about to start units."""
+        self._note(now_ms, broken_by_start(process.worker, process.running, stubborn))
+
+    def stepped(self, process: Process, before: Worker, now_ms: int) -> None:
+        """A worker has taken an input. One that stood still could not keep its time."""
+        if not process.zombie:
+            self._note(now_ms, broken_in_step(before, process.worker, now_ms))
 
     def look(self, group: Group, now_ms: int) -> None:
         """What runs twice."""
         self.moved = False
-        self.broken += [(now_ms, what) for what in broken_at_once(group)]
+        self._note(now_ms, broken_at_once(group))
+
+    def _note(self, now_ms: int, broken: Iterable[str]) -> None:
+        self.broken += [(now_ms, what) for what in broken]
 
     def _name(self, member_id: str) -> str:
         """The worker of a member: known from its answers, or from its id, which begins with its client id."""
@@ -131,4 +149,6 @@ def sent(
         {each: held.get(each, ()) for each in names},
         {each: told[each].assigned for each in names},
         {each: told[each].revoked for each in names},
+        body.member_id,
+        frozenset(a.member_id for a in body.assignments),
     )

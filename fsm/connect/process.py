@@ -42,6 +42,8 @@ class SeenRound(NamedTuple):
     """By worker, what it had when it joined."""
     assigned: Holdings
     revoked: Holdings
+    leader_id: str = ""
+    member_ids: frozenset[str] = frozenset()
 
     def after(self, worker: str) -> Units:
         """What the worker holds when it has done what the round says."""

@@ -97,6 +97,7 @@ class Wiring:
             self.observer.joined(process, before, given.answer, self.agenda.now_ms)
         for effect in effects:
             self._carry_out(process, effect)
+        self.observer.stepped(process, before, self.agenda.now_ms)
         was = process.zombie
         process.judge()
         self.observer.moved |= was != process.zombie
@@ -142,6 +143,7 @@ class Wiring:
             case ApplyTargetState() if Unit(effect.connector) in process.running:
                 self._publish_soon(effect.connector)
             case StartUnits():
+                self.observer.starts(process, self.stubborn, self.agenda.now_ms)
                 self._start_units(process, effect.units)
                 self.soon(process, UnitsStarted(), self.latencies.start_ms)
             case StopUnits():
@@ -201,8 +203,8 @@ class Wiring:
 
     def _send(self, process: Process, effect: Send) -> None:
         if isinstance(effect.body, SyncGroupRequest):
-            held = {name: each.worker.holds for name, each in self.processes.items()}
-            self.observer.synced(process, effect.body, self.agenda.now_ms, held)
+            workers = {name: each.worker for name, each in self.processes.items()}
+            self.observer.synced(process, effect.body, self.agenda.now_ms, workers)
         if self.broker_up and not process.cut:
             self.agenda.later(self.latencies.network_ms, lambda: self._receive(process, effect))
         else:
