@@ -87,6 +87,8 @@ def _timelines(args: argparse.Namespace) -> int:
 
     if args.names or args.check:
         raise InputError("--timeline draws logs alone", "draw", "leave out --check and the names of tables")
+    if "svg" not in args.format:
+        raise InputError("a timeline is drawn as svg", "draw", "leave out --format")
     try:
         found = of_files(args.timeline)
     except OSError as problem:

@@ -175,6 +175,7 @@ def test_a_command_draws_the_logs_of_a_group(tmp_path: Path, capsys: pytest.Capt
     for arguments, error in (
         (["--timeline", str(tmp_path / "other.log")], "other.log: no line of a Connect worker; give the logs"),
         (["--timeline", str(tmp_path / "gone.log")], "gone.log: cannot be read: No such file or directory; give"),
+        (["--timeline", *logs, "--format", "png"], "draw: a timeline is drawn as svg; leave out --format"),
         (["connect-worker", "--timeline", *logs], "draw: --timeline draws logs alone; leave out --check and"),
     ):
         assert main(["draw", *arguments, "-o", str(tmp_path)]) == 2

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from importlib.resources import files
+from inspect import getdoc
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
 from fsm.cli import main
 from fsm.errors import InputError
 from fsm.nodes import yaml_node
+from fsm.scenario.kinds import connect_cluster
 from fsm.scenario.replay import replay, replayed
 from fsm.scenario.steps import Replay
 
@@ -45,6 +48,13 @@ def test_a_bounce_goes_the_same_way_under_both_profiles() -> None:
     (ours,), (theirs,) = replay(Path(SHIPPED), "document"), replay(Path(SHIPPED), "shipped")
     assert (ours.dialect, theirs.dialect) == ("document", "shipped")
     assert ours.parts_from(theirs) == ()
+
+
+def test_the_example_of_the_syntax_runs() -> None:
+    """What `--kinds` shows is a scenario, and its expectations are met."""
+    _, block, _ = getdoc(connect_cluster).split("\n\n", 2)  # type: ignore[union-attr]
+    (found,) = replayed(yaml_node(dedent(block), "kinds", "scenario"), "kinds")
+    assert (found.differences(), found.expectations, len(found.steps)) == ((), 9, 3)
 
 
 LEADER_BOUNCES = """\
