@@ -32,8 +32,8 @@ ALWAYS: Mapping[str, set[str]] = {
     "fixed": {"A5", "A7", "expired"},
     "eager": {"A5", "expired", "late join", "replaced"},
     "cooperative": {"A5", "expired", "late join", "replaced"},
-    "mixed-eager": {"A5", "expired", "replaced"},
-    "mixed-cooperative": {"A5", "expired", "replaced"},
+    "mixed-eager": {"expired", "replaced"},
+    "mixed-cooperative": {"expired", "replaced"},
 }
 """Causes that a long walk of that kind meets."""
 LATE_COMMITS = {"W1", "W2", "W6"}
