@@ -114,16 +114,16 @@ SENTENCES = {
         Cause.COORDINATOR_LOST,
         Severity.WARNING,
         (
-            "task A-1 ran nowhere for 12.9 s: connect-127.0.0.1:38084 could not reach the group's coordinator and stopped "
-            "its work; then connect-127.0.0.1:38084 went on"
+            "task A-1 ran nowhere for 12.9 s: connect-127.0.0.1:38084 could not reach the group's coordinator and"
+            " stopped its work; then connect-127.0.0.1:38084 went on"
         ),
     ),
     "s14_failed_tasks_move": (
         Cause.FATAL_ERROR,
         Severity.WARNING,
         (
-            "task F-0 ran nowhere for 13.9 s: failed on connect-127.0.0.1:38103; a scheduled delay ran for 5.0 s of it; "
-            "no worker has taken over"
+            "task F-0 ran nowhere for 13.9 s: failed on connect-127.0.0.1:38103; a scheduled delay ran for 5.0 s of it"
+            "; no worker has taken over"
         ),
     ),
     "s09_pause_leader": (
@@ -138,8 +138,8 @@ SENTENCES = {
         Cause.DOWNGRADED,
         Severity.ERROR,
         (
-            "task A-0 ran on connect-127.0.0.1:38083 and connect-127.0.0.1:38085 at once for 6.3 s: the group went back "
-            "to the eager protocol, which does not tell connect-127.0.0.1:38083 to stop"
+            "task A-0 ran on connect-127.0.0.1:38083 and connect-127.0.0.1:38085 at once for 6.3 s: the group went"
+            " back to the eager protocol, which does not tell connect-127.0.0.1:38083 to stop"
         ),
     ),
     "s21_task_ignores_stop": (
