@@ -31,7 +31,7 @@ from fsm.coordinator.group_records import STATE_CODES
 from fsm.coordinator.log import Batch, read_batches
 from fsm.coordinator.members import GroupMember, blank
 from fsm.coordinator.offsets import NO_OFFSETS, Offsets
-from fsm.coordinator.reconciliation import CurrentAssignment, Held
+from fsm.coordinator.reconciliation import FREE, CurrentAssignment, Held
 from fsm.coordinator.records import OtherKey, Record, RecordType
 from fsm.coordinator.transactions import NO_TRANSACTIONS, Transactions
 from fsm.kafka.assignment import topic_partitions
@@ -259,8 +259,21 @@ def _current(loader: _Loader, key: stored.MemberKey, value: stored.Current) -> N
         _held(value.assigned_partitions, value.member_epoch, keeps),
         _held(value.partitions_pending_revocation, value.member_epoch, keeps),
     )
-    member = replace(loader.member(group, key.member_id), current=current)
-    loader.keep(group.with_member(member, loader.dialect))
+    before = loader.member(group, key.member_id)
+    _refuse_mismatch(loader, group, before, current)
+    loader.keep(group.with_member(replace(before, current=current), loader.dialect))
+
+
+def _refuse_mismatch(loader: _Loader, group: ConsumerGroup, before: GroupMember, after: CurrentAssignment) -> None:
+    """Remarks where brokers without F22 fail to load: a partition is released, or taken, that is held otherwise."""
+    if Choice.MISMATCHED_RELEASE_IGNORED in loader.dialect:
+        return
+    held_at = {p: group.members.partition_epoch(*p) for p in sorted(before.current.held | after.held)}
+    released = [p for p in held_at if p in before.current.held and held_at[p] != before.epoch]
+    taken = [p for p in held_at if p not in before.current.held and held_at[p] != FREE]
+    for topic_id, number in (*released, *taken)[:1]:
+        at = held_at[topic_id, number]
+        loader.remark(f"{before.member_id} and {topic_id}-{number}, held at epoch {at}: this release fails to load it")
 
 
 def _held(topics: tuple[stored.HeldTopic, ...], member_epoch: int, keeps: bool) -> Held:
@@ -278,6 +291,7 @@ def _no_current(loader: _Loader, key: stored.MemberKey) -> None:
         return
     member = group.members[key.member_id]
     gone = CurrentAssignment(member.current.state, GONE, GONE)
+    _refuse_mismatch(loader, group, member, gone)
     loader.keep(group.with_member(replace(member, current=gone), loader.dialect))
 
 
