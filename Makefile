@@ -42,7 +42,7 @@ test-slow: .venv/.dev ## millions of random steps
 
 test-kafka: .venv/.dev ## a real Apache Kafka and our coordinator side by side, thousands of steps (needs java and mvn)
 	@$(BIN)/python tests/wire/kafka_broker.py
-	$(BIN)/python -m pytest -m kafka tests/wire
+	$(BIN)/python -m pytest -n $(PYTEST_JOBS) --dist loadgroup -m kafka tests/wire
 
 audit-truth: .venv/.user ## precision and recall of the audit against what applications saw; DATA=DIR for other recordings
 	@$(BIN)/python tests/truth.py $(DATA)

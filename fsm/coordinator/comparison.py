@@ -1,10 +1,10 @@
 """What one step of a coordinator showed, held against what was recorded: the first fields that differ.
 
 Compared are answers, records and the description of the group, every field, with these exceptions: texts of errors,
-instants inside records, and the value of a metadata hash, of which only counts whether two are equal. Lists that are
-sets (topics of an assignment, members of a description) are compared as sets, and so are records of one type that
-follow each other, about one member each: their order is that of a hash map. So is that of the topics inside the bytes
-of a classic member's assignment, which are compared by what they say.
+instants inside records, and the value of a metadata hash of a broker that has one of its own, of which only counts
+whether two are equal. Lists that are sets (topics of an assignment, members of a description) are compared as sets, and
+so are records of one type that follow each other, about one member each: their order is that of a hash map. So is that
+of the topics inside the bytes of a classic member's assignment, which are compared by what they say.
 """
 
 from __future__ import annotations
@@ -53,14 +53,18 @@ class Shown(NamedTuple):
 
 @dataclass(frozen=True)
 class Hashes:
-    """Which of our metadata hashes stands for which recorded one; equal content has equal hashes on both sides."""
+    """Which of our metadata hashes stands for which recorded one; equal content has equal hashes on both sides.
+
+    Who was once seen to compute Kafka's hash, as we do, computes it always: from then on only the same number will do.
+    """
 
     ours: Mapping[int, int] = field(default_factory=dict)
+    are_the_same: bool = False
 
     def matches(self, expected: int, got: int) -> bool:
         """Whether the pair contradicts none before."""
-        if (expected == 0) != (got == 0):
-            return False
+        if self.are_the_same or expected == 0 or got == 0:
+            return expected == got
         return self.ours.get(expected, got) == got and all(e == expected for e, g in self.ours.items() if g == got)
 
     def knowing(self, expected: Sequence[Mapping[str, Any]], got: Sequence[Mapping[str, Any]]) -> Hashes:
@@ -69,7 +73,8 @@ class Hashes:
         for one, other in zip(expected, got, strict=False):
             if one["key"]["type"] == RecordType.CONSUMER_GROUP_METADATA and one["value"] and other["value"]:
                 pairs[_hash(one)] = _hash(other)
-        return Hashes({**self.ours, **pairs})
+        same = any(one == other != 0 for one, other in pairs.items())
+        return Hashes({**self.ours, **pairs}, self.are_the_same or same)
 
 
 def _hash(record: Mapping[str, Any]) -> int:

@@ -1,5 +1,7 @@
 """A broker on a socket as the walker sees it: one connection per client, because a parked join holds its own up.
 
+In a cluster a group is walked on the broker that coordinates it, wherever that says that it listens.
+
 What rules its groups is asked for: settings by DescribeConfigs, topics by Metadata, records by fetching the group's
 partition of `__consumer_offsets`, the description by ConsumerGroupDescribe, else DescribeGroups. What the broker does
 not speak is left out and said.
@@ -57,8 +59,9 @@ class Broker:
         self._clients: dict[str, Connection] = {}
         self._log: OffsetsLog | None = None
         self._started = time.monotonic()
-        self._control = Connection(host, port, "conform", timeout_s)
+        self._control = self._asked = Connection(host, port, "conform", timeout_s)
         self.unspoken = self._unspoken()
+        self._nodes = metadata(self._control)["brokers"]
         self.settings = {**self._configs(), **settings}
         self._topics = Topics(self._control)
         for name, partitions in TOPICS.items():
@@ -88,11 +91,14 @@ class Broker:
     def _configs(self) -> dict[str, str]:
         if "DescribeConfigs" in self.unspoken:
             return {}
-        node = metadata(self._control)["brokers"][0]["node_id"]
-        resource = {"resource_type": BROKER, "resource_name": str(node), "configuration_keys": None}
-        answer = self._control.call("DescribeConfigs", {"resources": [resource], "include_synonyms": False})
-        configs = answer["results"][0]["configs"] if answer["results"] else ()
-        return {config["name"]: config["value"] for config in configs if config["value"] is not None}
+        node = next((node for node in self._nodes if _place(node) == (self.host, self.port)), self._nodes[0])
+        resource = {"resource_type": BROKER, "resource_name": str(node["node_id"]), "configuration_keys": None}
+        self._turn_to(*_place(node))
+        found = self._asked.call("DescribeConfigs", {"resources": [resource], "include_synonyms": False})["results"]
+        if not found or found[0]["error_code"]:
+            self.unspoken["DescribeConfigs"] = f"is refused: {found[0]['error_code'] if found else 'no answer'}"
+            return {}
+        return {config["name"]: config["value"] for config in found[0]["configs"] if config["value"] is not None}
 
     def administer(self, action: str, topic: str, partitions: int) -> Admin:
         settled = self._topics.change(action, topic, partitions)
@@ -104,7 +110,7 @@ class Broker:
 
     def _is_described(self, topic: str) -> bool:
         """Whether the description of the group still knows partitions of the topic."""
-        found = describe(self._control, self.group, self.unspoken) or {}
+        found = describe(self._asked, self.group, self.unspoken) or {}
         members = found.get("members", {}).values()
         return any(topic in member.get(part, ()) for member in members for part in ("assigned", "target"))
 
@@ -115,17 +121,17 @@ class Broker:
             client.close()
         self.group, self._clients, self._started = group, {}, time.monotonic()
         if self._control.is_closed:
-            self._control = self._topics.connection = Connection(self.host, self.port, "conform", self.timeout_s)
+            self._control = self._topics.connection = self._connected(self.host, self.port, "conform")
         self.topics = self._topics.all()
         self._coordinator()
         for again in count(2):
-            if describe(self._control, self.group, self.unspoken) is None and not self._has_topics():
+            if describe(self._asked, self.group, self.unspoken) is None and not self._has_topics():
                 break
             self.group = f"{group}.{again}"
             self._coordinator()
         partitions = self._topics.partitions(OFFSETS_TOPIC)
         self.keeps_log = self.keeps_log and partitions > 0
-        self._log = OffsetsLog(self._control, self.group, partitions) if self.keeps_log else None
+        self._log = OffsetsLog(self._asked, self.group, partitions) if self.keeps_log else None
         return self.group
 
     def _has_topics(self) -> bool:
@@ -133,20 +139,38 @@ class Broker:
         return any(name.startswith(f"{self.group}-") for name in self.topics)
 
     def _coordinator(self) -> None:
-        """Waits until somebody coordinates the group."""
+        """Waits until somebody coordinates the group, and turns to that one."""
         until = time.monotonic() + READY_S
         while time.monotonic() < until:
             answer = self._control.call("FindCoordinator", {"key_type": 0, "coordinator_keys": [self.group]})
             found = answer["coordinators"]
-            if found and found[0]["error_code"] is None and self._is_loaded():
-                return
+            if found and found[0]["error_code"] is None:
+                self._turn_to(*_place(found[0]))
+                if self._is_loaded():
+                    return
             time.sleep(0.1)
         raise PeerError(f"{self._control.peer}: no coordinator for {self.group} within {READY_S:g} s")
+
+    def _turn_to(self, host: str, port: int) -> None:
+        """A broker that is alone is asked where it was found, whatever it calls itself."""
+        if len(self._nodes) == 1:
+            host, port = self.host, self.port
+        if self._asked.is_closed or (self._asked.host, self._asked.port) != (host, port):
+            self._let_go()
+            self._asked = self._control if (host, port) == (self.host, self.port) else self._connected(host, port, "c")
+
+    def _let_go(self) -> None:
+        """Of whoever coordinated the group before."""
+        if self._asked is not self._control:
+            self._asked.close()
+
+    def _connected(self, host: str, port: int, client_id: str) -> Connection:
+        return Connection(host, port, client_id, self.timeout_s)
 
     def _is_loaded(self) -> bool:
         if "DescribeGroups" in self.unspoken:
             return True
-        return classic(self._control, self.group)["error_code"] not in PASSING
+        return classic(self._asked, self.group)["error_code"] not in PASSING
 
     def ask(self, n: int, asked: Asked, foreseen: Foreseen) -> Observed:
         connection = self._client(asked.client)
@@ -158,7 +182,7 @@ class Broker:
         for suffix in range(len(self._clients) + 1):
             key = f"{name}/{suffix}"
             if key not in self._clients:
-                self._clients[key] = Connection(self.host, self.port, f"c-{name}", self.timeout_s)
+                self._clients[key] = self._connected(self._asked.host, self._asked.port, f"c-{name}")
             if not self._clients[key].is_waiting:
                 return self._clients[key]
         raise AssertionError("a new connection waits for nothing")
@@ -198,10 +222,10 @@ class Broker:
     def _observed(self, responses: list[Response], records: int) -> Observed:
         """What is written and described now; a timer that fires in between shows in both."""
         read = self._read(records)
-        described = describe(self._control, self.group, self.unspoken)
+        described = describe(self._asked, self.group, self.unspoken)
         while more := self._read(0):
             read += more
-            described = describe(self._control, self.group, self.unspoken)
+            described = describe(self._asked, self.group, self.unspoken)
         return Observed(tuple(responses), read, described)
 
     def _read(self, count: int) -> tuple[Mapping[str, Any], ...]:
@@ -219,8 +243,12 @@ class Broker:
         if not self._control.is_closed:
             with suppress(PeerError):  # the broker may be gone by now
                 self._topics.remove_made()
-        for connection in (self._control, *self._clients.values()):
+        for connection in (self._control, self._asked, *self._clients.values()):
             connection.close()
+
+
+def _place(node: Mapping[str, Any]) -> tuple[str, int]:
+    return node["host"], node["port"]
 
 
 def _lack(versions: tuple[int, int] | None, version: int) -> str:

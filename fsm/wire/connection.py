@@ -49,6 +49,7 @@ class Connection:
     def __init__(self, host: str, port: int, client_id: str, timeout_s: float = 30.0) -> None:
         """Connects. Raises `PeerError` where nobody listens."""
         self.peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.host, self.port = host, port
         self.client_id = client_id
         self.timeout_s = timeout_s
         self._waiting: deque[_Waiting] = deque()

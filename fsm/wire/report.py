@@ -56,6 +56,8 @@ def lines(peer: Peer, held: Sequence[Held], seed: int) -> Iterator[str]:
     """A line for each family, then the first difference of each in full."""
     for api, why in sorted(peer.unspoken.items()):
         yield f"not spoken: {api} {why}"
+    if "DescribeConfigs" in peer.unspoken:
+        yield "settings are not told: those of --set count, else Kafka's defaults"
     if not peer.keeps_log:
         yield "records are not compared: __consumer_offsets is not read"
     for one in held:

@@ -183,15 +183,20 @@ def test_a_peer_that_goes_away_differs_there() -> None:
 def test_what_cannot_be_asked_is_said() -> None:
     """A family whose requests the peer does not speak is not walked; the others are."""
     peer = Own("4.4.0", {})
-    peer.unspoken = {"OffsetFetch": "is spoken in versions 1 to 6, not in 9"}
+    lacks = {"OffsetFetch": "is spoken in versions 1 to 6, not in 9", "DescribeConfigs": "is not spoken"}
+    peer.unspoken = lacks
     held = hold(peer, ("commit", "plain"), 1, 20)
     assert [(one.family, one.equal, dict(one.unspoken)) for one in held] == [
-        ("commit", 0, peer.unspoken),
+        ("commit", 0, {"OffsetFetch": lacks["OffsetFetch"]}),
         ("plain", 20, {}),
     ]
     text = list(lines(peer, held, 1))
-    assert text[0] == "not spoken: OffsetFetch is spoken in versions 1 to 6, not in 9"
-    assert text[1] == "commit          not walked: OffsetFetch not spoken"
+    assert text[:4] == [
+        "not spoken: DescribeConfigs is not spoken",
+        "not spoken: OffsetFetch is spoken in versions 1 to 6, not in 9",
+        "settings are not told: those of --set count, else Kafka's defaults",
+        "commit          not walked: OffsetFetch not spoken",
+    ]
 
 
 def test_without_a_log_records_are_not_compared() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from fsm.coordinator.assignors import GroupSpec, MemberSpec
 from fsm.coordinator.comparison import FieldDifference, Hashes, Shown, differences, in_runs, label, labels
+from fsm.coordinator.consumer_group import ConsumerGroup
 from fsm.coordinator.recording import Asked, RecordedStep, Recording, Response
 from fsm.coordinator.ties import Ties
 from fsm.coordinator.walk import Foreseen, Walk, begin
@@ -97,6 +98,16 @@ def test_hashes_are_equal_where_the_others_are() -> None:
         assert [d.field for d in found(*pair, hashes)] == ["records[0] 3.metadataHash"], (expected, got)
 
 
+def test_hashes_that_are_kafkas_stay_kafkas() -> None:
+    """Once one was the same to the bit, another number is a difference, also one that was never seen before."""
+    kafkas = Hashes().knowing([record(3, epoch=1, metadataHash=7)], [record(3, epoch=1, metadataHash=7)])
+    own = Hashes().knowing([record(3, epoch=1, metadataHash=7)], [record(3, epoch=1, metadataHash=70)])
+    later = [written(record(3, epoch=2, metadataHash=h)) for h in (8, 80)]
+    assert found(*later, own) == []
+    assert [d.field for d in found(*later, kafkas)] == ["records[0] 3.metadataHash"]
+    assert found(later[0], later[0], kafkas) == []
+
+
 def test_records_of_one_type_come_in_any_order() -> None:
     """A run of records of one type is sorted; a record in another place of the sequence is a difference."""
     one = [record(5, "a", epoch=1), target("a", 0), target("b", 1), record(8, "a", memberEpoch=1)]
@@ -157,7 +168,7 @@ DEADLINE_MS = 45_003
 """A member that joined at 3 ms is thrown out then."""
 
 
-def join(peer: Own, **fields: Any) -> RecordedStep:
+def join(peer: Own, n: int = 1, **fields: Any) -> RecordedStep:
     """The first step: a member joins."""
     body = {
         "group_id": TEST,
@@ -173,7 +184,7 @@ def join(peer: Own, **fields: Any) -> RecordedStep:
         **fields,
     }
     asked = Asked("m1", "ConsumerGroupHeartbeat", 1, body, "join")
-    return recorded(1, 0, asked, peer.ask(1, asked, NOTHING_FORESEEN))
+    return recorded(n, 0, asked, peer.ask(n, asked, NOTHING_FORESEEN))
 
 
 def recorded(n: int, t_ms: int, asked: Asked | None, observed: Observed) -> RecordedStep:
@@ -209,6 +220,25 @@ def test_a_timer_may_fire_150_ms_off(until_ms: int, fired: bool, follows: bool, 
     step = recorded(2, 10, None, peer.wait(200) if fired else peer.wait(0))
     assert (walk.step(step, until_ms, None) == []) is follows
     assert walk.early_or_late == freedoms
+
+
+def test_a_session_may_end_before_a_change_of_topics_is_known() -> None:
+    """In the step of that change the group's hash tells what the coordinator knew when it threw the member out."""
+    peer, walk = joined()
+    peer.wait(20_000)
+    second = join(peer, 2, member_id="m2")
+    assert walk.step(second, 20_006, second.responses[0].body) == []
+    grown = recorded(3, 20_006, None, peer.wait(0))._replace(admin=peer.administer("grow", "foo", 7))
+    assert walk.step(grown, 20_006, None) == []
+    peer.wait(DEADLINE_MS - 20_106)
+    ended = peer.wait(200)
+    assert [record["key"]["type"] for record in ended.records] == [8, 7, 5, 3]
+    step = recorded(4, peer.now_ms() - 200, None, ended)._replace(admin=peer.administer("grow", "foo", 8))
+    assert walk.step(step, peer.now_ms(), None) == []
+    theirs, ours = (state.groups[TEST] for state in (peer.state, walk.state))
+    assert isinstance(theirs, ConsumerGroup)
+    assert isinstance(ours, ConsumerGroup)
+    assert ours.metadata == theirs.metadata
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """A real Apache Kafka and our coordinator, walked side by side: `make test-kafka`.
 
-Every family is walked for thousands of seeded steps; after each one answers, records and description must be equal.
+Every family is walked for thousands of seeded steps; after each one answers, records and description must be equal. A
+worker has a broker of its own.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ from kafka_broker import RELEASE, STEPS, TIME, broker
 
 from fsm.cli import main
 from fsm.coordinator.dialect import dialect
+from fsm.errors import InputError
 from fsm.wire.broker import Broker
 from fsm.wire.conform import hold
+from fsm.wire.connection import Connection, PeerError
 from fsm.wire.families import FAMILIES
 from fsm.wire.report import lines
+from fsm.wire.topics import Topics
 
 pytestmark = pytest.mark.kafka
 
@@ -52,11 +56,7 @@ def assert_equal(address: Address, family: str, count: int) -> None:
         (held,) = hold(peer, (family,), SEED, count, slack_ms=SLACK_MS)
         assert held.difference is None, "\n".join(lines(peer, [held], SEED))
         assert held.equal == count
-        assert set(FAMILIES[family].needs()) - set(held.requests) <= {
-            "CreateTopics",
-            "CreatePartitions",
-            "DeleteTopics",
-        }
+        assert set(FAMILIES[family].needs()) - set(held.requests) <= TOPIC_REQUESTS
         assert peer.keeps_log
         assert not peer.unspoken
     finally:
@@ -69,10 +69,37 @@ def test_every_step_is_kafkas(kafka: Address, family: str) -> None:
     assert_equal(kafka, family, COUNT)
 
 
+@pytest.mark.xdist_group("time")
 @pytest.mark.parametrize("family", TIMED)
 def test_every_step_is_kafkas_while_time_passes(timed_kafka: Address, family: str) -> None:
     """The same with timers that run out; half a second around a deadline either is right."""
-    assert_equal(timed_kafka, family, COUNT // 4)
+    assert_equal(timed_kafka, family, COUNT)
+
+
+def test_a_walk_takes_its_topics_with_it(kafka: Address) -> None:
+    """What it created is deleted when the broker is let go."""
+    peer = Broker(*kafka, RELEASE, {})
+    (held,) = hold(peer, ("admin",), SEED + 1, 60, slack_ms=SLACK_MS)
+    peer.close()
+    after = Broker(*kafka, RELEASE, {})
+    after.close()
+    assert held.requests["a change of topics"] > 0
+    assert not [name for name in after.topics if name.startswith(held.group)]
+
+
+def test_a_topic_that_is_another_one_stays(kafka: Address) -> None:
+    """One with other partitions than a walk needs is for its owner to delete; what a broker refuses is told by name."""
+    connection = Connection(*kafka, "c")
+    topics = Topics(connection)
+    topics.change("create", "odd", 2)
+    topics.ensure("odd", 2)
+    with pytest.raises(InputError, match="topic odd has 2 partitions, a walk needs 3"):
+        topics.ensure("odd", 3)
+    with pytest.raises(PeerError, match="cannot create topic odd: "):
+        topics.change("create", "odd", 2)
+    topics.remove_made()
+    assert topics.partitions("odd") == 0
+    connection.close()
 
 
 def test_another_release_is_found_out(kafka: Address) -> None:
