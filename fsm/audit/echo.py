@@ -8,11 +8,15 @@ that is a matter for those who judge lines.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from fsm.audit.findings import Finding, FindingKind, finding
 from fsm.audit.rows import Place, Seen
+
+MANY = 64
+"""Stretches of one moment from which on lines were dealt out or shuffled, not copied."""
 
 
 class Echoes:
@@ -27,8 +31,8 @@ class Echoes:
         """The first line that has a copy, and the copy."""
         self.furthest: dict[str, int] = {}
         """The last offset of each file that is older than the moment that is read."""
-        self.ahead: list[Place] = []
-        """Where the next moment stands."""
+        self.ahead: dict[str, list[int]] = {}
+        """Where the next moment stands: the offsets in each file, in order."""
 
     def left_out(self, records: Iterable[Seen]) -> Iterator[Seen]:
         """The records without echoes; they come by time, file and offset."""
@@ -36,7 +40,7 @@ class Echoes:
         together = next(moments, [])
         while together:
             following = next(moments, [])
-            self.ahead = [seen.place for seen in following]
+            self.ahead = _offsets(following)
             yield from self._of_moment(together) if len(together) > 1 else together
             for _, place in together:
                 self.furthest[place.file] = max(place.offset, self.furthest.get(place.file, -1))
@@ -58,7 +62,11 @@ class Echoes:
 
     def _of_moment(self, together: list[Seen]) -> Iterator[Seen]:
         kept: list[list[Seen]] = []
-        for stretch in self._stretches(together):
+        stretches = list(self._stretches(together))
+        if len(stretches) > MANY:
+            yield from together
+            return
+        for stretch in stretches:
             original = next((one for one in kept if _is_part(stretch, one)), None)
             part = next((i for i, one in enumerate(kept) if _is_part(one, stretch)), None)
             if original is not None:
@@ -83,7 +91,9 @@ class Echoes:
     def _apart(self, one: Place, other: Place) -> bool:
         if one.file != other.file or one.offset < self.furthest.get(one.file, -1) < other.offset:
             return True
-        return any(place.file == one.file and one.offset < place.offset < other.offset for place in self.ahead)
+        ahead = self.ahead.get(one.file, [])
+        after = bisect_right(ahead, one.offset)
+        return after < len(ahead) and ahead[after] < other.offset
 
     def _note(self, original: list[Seen], echo: list[Seen]) -> None:
         ts_ms = echo[0].record.ts_ms
@@ -91,6 +101,13 @@ class Echoes:
         self.count += len({seen.place for seen in echo})
         copied = next(seen for seen in original if seen.record == echo[0].record)
         self.first = self.first or (copied.place, echo[0].place)
+
+
+def _offsets(moment: Iterable[Seen]) -> dict[str, list[int]]:
+    offsets: dict[str, list[int]] = {}
+    for _, place in moment:
+        offsets.setdefault(place.file, []).append(place.offset)
+    return {file: sorted(own) for file, own in offsets.items()}
 
 
 def _is_part(few: list[Seen], many: list[Seen]) -> bool:

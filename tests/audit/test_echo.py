@@ -118,3 +118,11 @@ def test_recorded_logs_that_were_collected_twice(logs, tmp_path):
 def test_logs_of_several_hosts_behind_one_another(logs, tmp_path):
     """One file after the other in one file, where some clients share a name: nothing above info."""
     assert above_info({"all.log": b"".join(logs.values())}, tmp_path / "all") == []
+
+
+def test_lines_that_were_dealt_out_are_left_as_they_are():
+    """Hundreds of stretches in one moment are no copies; a burst of lines in one place is one stretch."""
+    burst = [seen(20, i, 10 * i) for i in range(5000)]
+    assert len(left(*burst, seen(30, 0, 60_000))[0]) == 5001
+    between = [seen(30, i, 10 * i + 5) for i in range(5000)]
+    assert left(*(seen(20, 7, 10 * i) for i in range(5000)), *between)[1] == []
