@@ -43,6 +43,8 @@ from fsm.member.background import Background
 from fsm.member.timers import NEVER
 
 HOST = "/127.0.0.1"
+NOBODYS = "nobody's"
+"""A commit without an epoch, which a group without members takes from anybody; a member that has left sends it."""
 TOLD = 60
 """So many events tell how it came to an unexplained double ownership."""
 STARTED_MS = 1_700_000_000_000
@@ -234,7 +236,9 @@ class Cluster:
         change = Change(before, self.group, self._context.image, now_ms, asked, again)
         self.watch(change, step)
         if asked is not None and asked.api == "OffsetCommit":
-            self.late_commits.update(self.standing.committed(asked.client_id, step.answers[0].body))
+            epoch = asked.body["generation_id_or_member_epoch"]
+            causes = self.standing.committed(asked.client_id, step.answers[0].body)
+            self.late_commits.update(cause if epoch >= 0 else NOBODYS for cause in causes)
         if before is not self.group:
             self.standing.changed(change, self.clients.values())
             if before is None or self.group is None or before.members is not self.group.members:

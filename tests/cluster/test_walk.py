@@ -10,7 +10,7 @@ import pytest
 from cluster_scene import cluster
 from cluster_watch import watch
 
-from fsm.cluster.cluster import Cluster
+from fsm.cluster.cluster import NOBODYS, Cluster
 from fsm.cluster.disturbances import disturb, leave_to_the_classic, settle
 from fsm.cluster.speech import BOTH, COOPERATIVE, EAGER
 from fsm.cluster.standing import CAUSES
@@ -36,7 +36,7 @@ ALWAYS: Mapping[str, set[str]] = {
     "mixed-cooperative": {"expired", "replaced"},
 }
 """Causes that a long walk of that kind meets."""
-LATE_COMMITS = {"W1", "W2", "W6"}
+LATE_COMMITS = {"W1", "W2", "W6", NOBODYS}
 """Whose membership goes on, in an epoch that is the member's, may commit what it uses beyond its right."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from cluster_scene import FOO, LATEST, causes, cluster, of, two
 
-from fsm.cluster.cluster import Cluster
+from fsm.cluster.cluster import NOBODYS, Cluster
 from fsm.cluster.disturbances import settle
 from fsm.cluster.speech import COOPERATIVE, EAGER
 from fsm.cluster.story import Event
@@ -246,3 +246,64 @@ def test_a_static_member_is_replaced_while_it_runs(zombie: str, successor: str) 
     assert causes(found) == {"replaced"}
     assert settle(found).problems == []
     assert found.clients.keys() == {"b"}
+
+
+@pytest.mark.parametrize("release", ["4.0.0", LATEST])
+def test_an_upgrade_gives_away_what_is_being_revoked(release: str) -> None:
+    """A classic group knows who is to have what, not who still has it: the upgrade counts the former alone.
+
+    A cooperative member is in its revoked callback when a member of the consumer protocol joins: that one, and another,
+    get at once what the first still uses. The reference does not count it among the weak spots.
+    """
+    found = cluster(release=release)
+    found.join("a", COOPERATIVE, ("foo",))
+    found.run(5_000)
+    found.clients["a"].slow_ms = 2_500
+    found.join("b", COOPERATIVE, ("foo",))
+    while not found.clients["a"].in_callback:
+        found.run(found.now_ms + 10)
+    found.join("c", FIXED, ("foo",))
+    found.run(found.now_ms + 2_000)
+    assert {one: cause for _, one, _, cause, _ in found.doubles} == {("foo", 2): "upgraded", ("foo", 3): "upgraded"}
+    assert settle(found).problems == []
+
+
+@pytest.mark.parametrize(("release", "expected"), [(LATEST, {"downgraded"}), ("4.0.2", {"downgraded"})])
+def test_a_downgrade_by_replacement_gives_away_what_is_being_revoked(release: str, expected: set[str]) -> None:
+    """Where the stored target is current, the classic group begins STABLE, with the targets as assignments.
+
+    A cooperative member is in its revoked callback when a static consumer-protocol member comes back as a classic one,
+    whose target is what the first still uses. The reference does not count it among the weak spots.
+    """
+    found = cluster(release=release)
+    found.join("s", FIXED, ("bar",), "i")
+    found.run(2_000)
+    found.join("a", COOPERATIVE, ("foo",))
+    found.run(8_000)
+    assert of(found, "a") == FOO
+    found.clients["a"].slow_ms = 3_500
+    found.clients["s"].subscribe(("foo",))
+    while not found.clients["a"].in_callback:
+        found.run(found.now_ms + 10)
+    found.kill("s")
+    found.join("t", COOPERATIVE, ("foo",), "i")
+    found.run(found.now_ms + 1_500)
+    assert causes(found) == expected
+    assert settle(found).problems == []
+
+
+def test_a_group_without_members_takes_the_commit_of_one_that_left() -> None:
+    """At its poll timeout a member is out; its next poll commits without an epoch, as who was never a member does.
+
+    Nobody else is in the group, so the coordinator takes it (3.11 of the reference); with others there it does not.
+    """
+    for others in (False, True):
+        found = cluster()
+        found.join("a", FIXED, ("foo",), commits=True)
+        found.run(3_000)
+        if others:
+            found.join("b", FIXED, ("bar",))
+        found.run(4_900)
+        found.clients["a"].freeze(14_000)
+        found.run(14_200)
+        assert found.late_commits.keys() == (set() if others else {NOBODYS})
