@@ -48,6 +48,15 @@ def _counted(word: str, listed: list[str]) -> str:
     )
 
 
+def units(partitions: Iterable[Partition]) -> str:
+    """Connectors and tasks as findings show them: the instance of a connector is its number -1.
+
+    >>> units([("A", -1), ("A", 0)])
+    'connector A, task A-0'
+    """
+    return names((f"{UNIT}{name}" if n < 0 else f"{UNIT}{name}:{n}", n) for name, n in partitions)
+
+
 def unit(partition: Partition) -> Partition:
     """What a finding shows of a partition: a unit of Connect by its connector and number, any other as it is."""
     topic, number = partition

@@ -215,23 +215,30 @@ def alike(partitions: Iterable[PartitionView]) -> list[list[PartitionView]]:
     """Partitions of one topic with the same history together, by topic and number."""
     found: dict[tuple[object, ...], list[PartitionView]] = {}
     for p in sorted(partitions, key=lambda p: (p.topic, p.partition)):
-        found.setdefault((p.topic, p.spans, p.gaps, p.overlaps), []).append(p)
+        found.setdefault((p.topic, p.partition < 0, p.spans, p.gaps, p.overlaps, p.waits), []).append(p)
     return list(found.values())
 
 
-def partition_lane(same: Sequence[PartitionView], scale: Scale, style: Style) -> Lane:
-    """Owners as bars, one below the other while there are several; gaps hatched, overlaps framed."""
+def partition_lane(same: Sequence[PartitionView], scale: Scale, style: Style, *, is_unit: bool = False) -> Lane:
+    """Owners as bars, one below the other while there are several; gaps hatched, overlaps framed.
+
+    A connector or task `is_unit`: it runs, and a delay for which it waits is a line below its gap.
+    """
     first = same[0]
     rows = _rows(first.spans) if first.overlaps else [list(first.spans)]
     parts: list[str] = []
     for i, row in enumerate(rows):
         parts += [_owner_bar(bunch, scale, style, 4 + i * (BAR + 1)) for bunch in bunched(row, scale, _whole)]
     height = 8 + len(rows) * (BAR + 1)
-    parts += [_trouble(bunch, scale, "gap", height) for bunch in bunched(first.gaps, scale, _whole)]
-    parts += [_trouble(bunch, scale, "overlap", height) for bunch in bunched(first.overlaps, scale, _whole)]
+    words = ("runs nowhere", "runs twice") if is_unit else ("no owner", "several owners")
+    parts += [_trouble(bunch, scale, "gap", height, words[0]) for bunch in bunched(first.gaps, scale, _whole)]
+    parts += [_wait(wait, scale, height) for wait in _within(first.waits, first.gaps)]
+    parts += [_trouble(bunch, scale, "overlap", height, words[1]) for bunch in bunched(first.overlaps, scale, _whole)]
     label = f"{wording.name(first.topic)}-[{wording.numbers([p.partition for p in same])}]"
     if len(same) == 1:
         label = f"{wording.name(first.topic)}-{first.partition}"
+    if first.partition < 0:
+        label = f"connector {wording.name(first.topic)}"
     return Lane(label, "", label, 0, height, "".join(parts), bool(first.gaps or first.overlaps), len(same))
 
 
@@ -269,10 +276,24 @@ def _owner_bar(bunch: Sequence[OwnedSpan], scale: Scale, style: Style, top: int)
     return drawn
 
 
-def _trouble(bunch: Sequence[Stretch], scale: Scale, cls: str, height: int) -> str:
+def _within(stretches: Iterable[Stretch], gaps: Iterable[Stretch]) -> Iterator[Stretch]:
+    """The parts of the stretches that lie in a gap."""
+    given = list(gaps)
+    for stretch in stretches:
+        for gap in given:
+            start_ms, end_ms = max(stretch.start_ms, gap.start_ms), min(stretch.end_ms, gap.end_ms)
+            if start_ms < end_ms:
+                yield Stretch(start_ms, end_ms)
+
+
+def _wait(wait: Stretch, scale: Scale, height: int) -> str:
+    tip = f"waits for a scheduled delay\n{wording.span(wait.start_ms, wait.end_ms)}"
+    return bar(scale.x(wait.start_ms), scale.x(wait.end_ms), height - 6, 4, cls="wait", tip=tip)
+
+
+def _trouble(bunch: Sequence[Stretch], scale: Scale, cls: str, height: int, what: str) -> str:
     start, end = bunch[0].start_ms, max(stretch.end_ms for stretch in bunch)
     left, right = scale.x(start), scale.x(end)
-    what = "no owner" if cls == "gap" else "several owners"
     tip = f"{what}\n{wording.span(start, end)}" + (f", {len(bunch)} times" if len(bunch) > 1 else "")
     top = 4 if cls == "gap" else 1
     label = f"{what} {wording.lasting(end - start)}" if cls == "gap" else ""

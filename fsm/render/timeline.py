@@ -110,14 +110,22 @@ def chart(group: GroupView, findings: Sequence[Numbered], style: Style, budget: 
     left -= sum(map(_cost, strangers))
     histories = alike(group.partitions)
     hurt = [bool(same[0].gaps or same[0].overlaps) for same in histories]
-    kept_partitions = _fitting(histories, hurt, lambda same: partition_lane(same, axis, style), left)
+    is_unit = any(p.partition < 0 for p in group.partitions)
+    owned = "connectors and tasks" if is_unit else "partitions"
+    kept_partitions = _fitting(histories, hurt, lambda same: partition_lane(same, axis, style, is_unit=is_unit), left)
     told = [member_lane(group.coordinator, axis, style)] if group.coordinator else []
     members, unread = len(group.members) + group.members_hidden, len(group.strangers) + group.strangers_hidden
     sections = [
         *(_section("The coordinator's own words", [lane], axis, bands) for lane in told),
         *(_sections("members", kept, members, axis, bands) if members or not unread else ()),
         *(_sections("members without logs", strangers, unread, axis, bands) if unread else ()),
-        *_sections("partitions", kept_partitions, len(group.partitions) + group.partitions_hidden, axis, bands),
+        *_sections(
+            owned,
+            kept_partitions,
+            len(group.partitions) + group.partitions_hidden,
+            axis,
+            bands,
+        ),
     ]
     return Chart(round(axis.width), *heights, head, sum(heights) + _AXIS, tuple(sections), anchors)
 
@@ -326,7 +334,8 @@ def close_up(group: GroupView, found: Numbered, style: Style) -> Chart | None:
     axis = scale(_instants(near), begin, until, _CLOSE_UP_WIDTH)
     head, heights, _ = _head(axis, near, (), group.start_ms)
     lanes = [member_lane(m, axis, style) for m in members]
-    lanes += [partition_lane(same, axis, style) for same in alike(partitions)][:_CLOSE_UP_LANES]
+    is_unit = any(p.partition < 0 for p in group.partitions)
+    lanes += [partition_lane(same, axis, style, is_unit=is_unit) for same in alike(partitions)][:_CLOSE_UP_LANES]
     band = _bands(axis, [Numbered(found.number, found.finding)])
     return Chart(round(axis.width), *heights, head, _AXIS, (_section("", lanes, axis, band),), {})
 

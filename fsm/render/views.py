@@ -195,6 +195,26 @@ class PartitionView:
     spans: tuple[OwnedSpan, ...] = ()
     gaps: tuple[Stretch, ...] = ()
     overlaps: tuple[Stretch, ...] = ()
+    waits: tuple[Stretch, ...] = ()
+    """When a scheduled delay of Connect ran. A task is a partition of its connector, whose instance is number -1."""
+
+
+class RoundView(NamedTuple):
+    """One round of a group of Connect workers, as they told of it."""
+
+    start_ms: int
+    generation: int
+    leader: str
+    workers: int
+    """How many told of it."""
+    version: str
+    """Of Connect's protocol: 0 is eager."""
+    delay_ms: int
+    held: int
+    """Connectors and tasks that they held after it."""
+    revoked: int
+    failed: bool
+    """The leader gave no assignment: its config was behind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +230,9 @@ class GroupView:
     partitions_hidden: int = 0
     rebalances: tuple[RebalanceView, ...] = ()
     rebalances_hidden: int = 0
+    rounds: tuple[RoundView, ...] = ()
+    """Of Connect workers."""
+    rounds_hidden: int = 0
     coordinator: MemberView | None = None
     """The group as its coordinator tells it: its epochs or states, and whom it lost."""
     strangers: tuple[MemberView, ...] = ()

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from fsm.audit.assignments import Which
-from fsm.audit.findings import FindingKind, Severity
-from fsm.audit.wording import names
+from fsm.audit.findings import UNIT_KINDS, FindingKind, Severity
+from fsm.audit.rows import NOBODY
+from fsm.audit.wording import UNIT, names, unit, units
 from fsm.render import views
 from fsm.render.wording import many
+from fsm.spark.connect_rounds import Rounds
 from fsm.spark.evidence import worst_first
 from fsm.spark.extracts import SPANS, Told, keys, marks, of_groups
 from fsm.spark.written import Written
 from fsm.tables import ALL
-from fsm.trace import Kind
+from fsm.trace import Kind, Partition
 
 FINDINGS, GROUPS, MEMBERS, PARTITIONS, REBALANCES = 400, 12, 40, 120, 60
 """How many of each the report shows; from members on that many in each group."""
@@ -135,6 +138,7 @@ class _Extract:
         self.worst = every.orderBy(*worst).limit(GROUPS).collect()
         self.groups_hidden = totals[0] - len(self.worst)
         self.told = Told(stages, self.worst)
+        self.rounds = Rounds(stages, self.worst)
         self.unknown_ends = totals[1]
         """Lives whose end no log shows."""
 
@@ -149,7 +153,7 @@ class _Extract:
                 member=row["member"],
                 start_ms=row["start_ms"],
                 end_ms=row["end_ms"],
-                partitions=names((p["topic"], p["partition"]) for p in row["partitions"]),
+                partitions=_shown(row["kind"], [(p["topic"], p["partition"]) for p in row["partitions"]]),
                 cause=row["cause"],
                 summary=row["summary"],
                 evidence=tuple(views.EvidenceLine(e["file"], e["line"], e["text"]) for e in row["evidence"]),
@@ -163,6 +167,7 @@ class _Extract:
     def groups(self) -> tuple[views.GroupView, ...]:
         """The timelines."""
         members, owners, moves = self._members(), self._partitions(), self._rebalances()
+        rounds, counted = self.rounds.shown(), self.rounds.counted()
         told, strangers = self.told.groups(), self.told.strangers()
         return tuple(
             views.GroupView(
@@ -178,6 +183,8 @@ class _Extract:
                 partitions_hidden=row["partitions"] - len(owners.get(row["group"], ())),
                 rebalances=tuple(moves.get(row["group"], ())),
                 rebalances_hidden=row["rebalances"] - len(moves.get(row["group"], ())),
+                rounds=tuple(rounds.get(row["group"], ())),
+                rounds_hidden=counted.get(row["group"], 0) - len(rounds.get(row["group"], ())),
             )
             for row in self.worst
         )
@@ -206,7 +213,7 @@ class _Extract:
         shown = ranked.orderBy("group", "start_ms", "member").collect()
         chosen = keys(self.stages.spark, shown, ("group", "member"))
         ends = {(row["group"], row["member"]): row["end_ms"] for row in shown}
-        states, marked = self._states(chosen, ends), self._marks(chosen)
+        states, marked = self._states(chosen, ends) | self.rounds.states(chosen, ends), self._marks(chosen)
         assigned = self.told.assigned(chosen, "member")
         found: dict[str, list[views.MemberView]] = {}
         for row in shown:
@@ -255,12 +262,12 @@ class _Extract:
         key = ("group", "topic", "partition")
         wrong = self._stretches()
         blamed = wrong.groupBy(*key).agg(F.count("*").alias("blamed"))
-        every = self._of_worst("intervals").select(*key).distinct().join(blamed, list(key), "left").fillna(0)
+        every = self._owned().select(*key).distinct().join(blamed, list(key), "left").fillna(0)
         worst = Window.partitionBy("group").orderBy(F.col("blamed").desc(), "topic", "partition")
         ranked = every.withColumn("place", F.row_number().over(worst)).where(F.col("place") <= PARTITIONS)
         shown = ranked.orderBy(*key).collect()
         chosen = keys(self.stages.spark, shown, key)
-        owners = self._owners(chosen)
+        owners, waits = self._owners(chosen), self.rounds.waits(chosen)
         times: dict[tuple[str, str, int, str], list[views.Stretch]] = {}
         listed = wrong.join(chosen, list(key)).orderBy(*key, "start_ms", "end_ms", "kind").limit(STRETCHES)
         for row in listed.collect():
@@ -272,16 +279,26 @@ class _Extract:
             gaps = times.get((*place, FindingKind.UNOWNED_PARTITION.value), ())
             overlaps = times.get((*place, FindingKind.DOUBLE_OWNERSHIP.value), ())
             found.setdefault(row["group"], []).append(
-                views.PartitionView(row["topic"], row["partition"], tuple(owners[place]), tuple(gaps), tuple(overlaps))
+                views.PartitionView(
+                    *unit((row["topic"], row["partition"])),
+                    tuple(owners[place]),
+                    tuple(gaps),
+                    tuple(overlaps),
+                    tuple(waits.get(place, ())),
+                )
             )
         return found
+
+    def _owned(self) -> DataFrame:
+        """Intervals in which somebody had a partition."""
+        return self._of_worst("intervals").where(~F.col("begun").isin([begun.value for begun in NOBODY]))
 
     def _owners(self, chosen: DataFrame) -> dict[tuple[str, str, int], list[views.OwnedSpan]]:
         """Who owned each chosen partition."""
         key = ("group", "topic", "partition")
         time = Window.partitionBy(*key).orderBy("start_ms", "end_ms", "member")
         rows = (
-            self._of_worst("intervals")
+            self._owned()
             .join(chosen, list(key))
             .withColumn("at", F.row_number().over(time))
             .where(F.col("at") <= SPANS)
@@ -296,11 +313,18 @@ class _Extract:
 
     def _stretches(self) -> DataFrame:
         """Times of each partition that a finding is about."""
-        kinds = [FindingKind.UNOWNED_PARTITION.value, FindingKind.DOUBLE_OWNERSHIP.value]
-        found = self._of_worst("findings").where(F.col("kind").isin(kinds))
-        return found.select("group", "kind", "start_ms", "end_ms", F.explode("partitions").alias("p")).select(
-            "group", "p.topic", "p.partition", "kind", "start_ms", "end_ms"
+        kinds = [kind.value for kind in UNIT_KINDS]
+        of_units = {of_unit.value: kind.value for kind, of_unit in UNIT_KINDS.items()}
+        found = self._of_worst("findings").where(F.col("kind").isin([*kinds, *of_units]))
+        rows = found.select("group", "kind", "start_ms", "end_ms", F.explode("partitions").alias("p"))
+        task = F.when(F.col("p.partition") >= 0, F.concat(F.lit(":"), F.col("p.partition"))).otherwise("")
+        topic = F.when(F.col("kind").isin(kinds), F.col("p.topic")).otherwise(
+            F.concat(F.lit(UNIT), F.col("p.topic"), task)
         )
+        kind = F.col("kind")
+        for shown, meant in of_units.items():
+            kind = F.when(F.col("kind") == shown, F.lit(meant)).otherwise(kind)
+        return rows.select("group", topic.alias("topic"), "p.partition", kind.alias("kind"), "start_ms", "end_ms")
 
     def _rebalances(self) -> dict[str, list[views.RebalanceView]]:
         every = self._of_worst("rebalances")
@@ -316,6 +340,12 @@ class _Extract:
                 views.RebalanceView(r["start_ms"], r["end_ms"], r["cause"], r["members"], r["moved"], r["unowned_ms"])
             )
         return found
+
+
+def _shown(kind: str, partitions: Sequence[Partition]) -> str:
+    """Partitions as short text; some findings are about connectors and tasks."""
+    about_units = kind in (*UNIT_KINDS.values(), FindingKind.TASK_ZOMBIE) or any(n < 0 for _, n in partitions)
+    return units(partitions) if about_units else names(partitions)
 
 
 def _severities() -> list[Column]:
