@@ -66,8 +66,8 @@ def document(out: Path) -> dict[str, Any]:
 
 
 def without_unparsed(found: Iterable[Told]) -> list[Told]:
-    """The findings that an audit in one process has too."""
-    return [one for one in found if one["kind"] != FindingKind.UNPARSED_LINES.value]
+    """The findings that an audit in one process has too: not those about whole files, which name no member."""
+    return [one for one in found if one["kind"] != FindingKind.UNPARSED_LINES.value or one["member"]]
 
 
 def as_told(found: Finding, cluster: str = "") -> Told:
