@@ -305,5 +305,6 @@ def test_a_group_without_members_takes_the_commit_of_one_that_left() -> None:
             found.join("b", FIXED, ("bar",))
         found.run(4_900)
         found.clients["a"].freeze(14_000)
+        found.clients["a"].slow_ms = 500
         found.run(14_200)
         assert found.late_commits.keys() == (set() if others else {NOBODYS})
