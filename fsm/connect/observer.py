@@ -77,8 +77,12 @@ class Observer:
             self._note(now_ms, ["I22 the same input gives the same output"])
 
     def synced(self, process: Process, body: SyncGroupRequest, now_ms: int, workers: Mapping[str, Worker]) -> None:
-        """A sync was sent; a leader's tells the round. `workers` are all there ever were, as they are now."""
-        if not body.assignments:
+        """A sync was sent; a leader's tells the round. `workers` are all there ever were, as they are now.
+
+        A leader that stood still may send the sync of a generation that is over: it leads no round by that.
+        """
+        late = process.zombie and bool(self.rounds) and body.generation_id <= self.rounds[-1].generation
+        if late or not body.assignments:
             return
         held = {name: worker.holds for name, worker in workers.items()}
         advertised = {name: worker.config.mode.versions for name, worker in workers.items()}

@@ -49,7 +49,7 @@ def broken_in_step(before: Worker, after: Worker, now_ms: int) -> Iterator[str]:
     """What a worker breaks that has just taken an input."""
     if before.state is State.DELAYED and before.deadline_ms is not None and before.deadline_ms < now_ms:
         yield "W3 a delay is not waited for any longer"
-    if after.state is State.JOINING and after.held is not None and after.held.revoked:
+    if after.held is not None and not set(after.held.revoked).isdisjoint(after.held.assigned):
         yield "W2 a join reports nothing that was revoked"
     if after.is_member and after.last_completed_generation > after.generation:
         yield "G4 no generation is completed before it was joined"

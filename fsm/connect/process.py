@@ -99,12 +99,12 @@ class Process:
     zombie: bool = False
     """Whether it may run what is no longer its own: it lost its membership and went on, and has not settled since."""
     zombie_since: int = -1
-    """The last generation it had completed then."""
+    """The last generation it had joined then: to complete that one proves nothing."""
 
     def judge(self) -> None:
         """Find out whether it has become a zombie, or is none any more."""
-        completed = self.worker.last_completed_generation
-        if self.frozen or not self.herder or (self.running and not self.worker.is_member):
-            self.zombie, self.zombie_since = True, completed
-        elif self.worker.state in SETTLED and completed > self.zombie_since:
+        worker = self.worker
+        if self.frozen or not self.herder or (self.running and not worker.is_member):
+            self.zombie, self.zombie_since = True, max(worker.generation, worker.last_completed_generation)
+        elif worker.state in SETTLED and worker.last_completed_generation > self.zombie_since:
             self.zombie = False

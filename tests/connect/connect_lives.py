@@ -8,6 +8,7 @@ from random import Random
 from fsm.connect.cluster import Cluster
 from fsm.connect.config import ConnectConfig
 from fsm.connect.dialect import DOCUMENT, SHIPPED
+from fsm.connect.process import Latencies
 
 G1_HELD = "G1 everything configured is held, and nothing else"
 WORKERS = ("W1", "W2", "W3", "W4", "W5")
@@ -26,13 +27,18 @@ class Fate:
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)  # noqa: S311
-        delay_ms = self.random.choice((0, 1_000, 20_000))
-        profile = self.random.choice((SHIPPED, DOCUMENT))
-        config = ConnectConfig("g", "compatible", scheduled_rebalance_max_delay_ms=delay_ms, profile=profile)
-        self.cluster = Cluster(config)
+        self.cluster = Cluster(self.config(), self.latencies())
         for name in ("W1", "W2", "W3"):
             self.cluster.start(name)
         self.cluster.run_for(8_000)
+
+    def config(self) -> ConnectConfig:
+        delay_ms = self.random.choice((0, 1_000, 20_000))
+        profile = self.random.choice((SHIPPED, DOCUMENT))
+        return ConnectConfig("g", "compatible", scheduled_rebalance_max_delay_ms=delay_ms, profile=profile)
+
+    def latencies(self) -> Latencies:
+        return Latencies()
 
     def living(self) -> list[str]:
         return sorted(n for n, p in self.cluster.processes.items() if p.alive)
@@ -66,7 +72,18 @@ class Fate:
 
 
 class Misfortune(Fate):
-    """Besides, processes freeze and lose their connections, the broker goes away, users pause, stop and restart."""
+    """Besides, processes freeze and lose their connections, the broker goes away, users pause, stop and restart, and
+    everything may take its time."""
+
+    def latencies(self) -> Latencies:
+        pick = self.random.choice
+        return Latencies(
+            network_ms=pick((1, 20, 150, 700)),
+            start_ms=pick((5, 800, 4_000)),
+            stop_ms=pick((5, 500, 3_000)),
+            read_ms=pick((5, 300, 2_500)),
+            task_configs_ms=pick((10, 400, 3_000)),
+        )
 
     def acts(self) -> list[Act]:
         return self.random.choice((super().acts, self.rough))()

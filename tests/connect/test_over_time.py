@@ -65,8 +65,15 @@ def lived() -> set[str]:
     return {what for _, what in found.broken}
 
 
-def nothing(*_: object) -> None:
-    """An order that is not carried out."""
+ADOPT = orders.ORDERS[Effect.ADOPT_ASSIGNMENT]
+
+
+def adopt_and_keep(run: Run) -> None:
+    """What is held after a round still has what the round took away."""
+    ADOPT(run)
+    held = run.worker.held
+    if held is not None:
+        run.set(held=replace(held, assigned=(*held.assigned, *held.revoked)))
 
 
 def stop_nothing(run: Run) -> None:
@@ -96,7 +103,7 @@ def without_deadline(worker: Worker) -> int:
             "W2 stops come before starts",
         ),
         (
-            lambda patch: patch.setitem(orders.ORDERS, Effect.CLEAR_REVOKED, nothing),
+            lambda patch: patch.setitem(orders.ORDERS, Effect.ADOPT_ASSIGNMENT, adopt_and_keep),
             "W2 a join reports nothing that was revoked",
         ),
         (lambda patch: patch.setattr(wiring, "due_ms", without_deadline), "W3 a delay is not waited for any longer"),
