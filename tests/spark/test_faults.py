@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 import sys
 import tarfile
 from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from pyspark.sql import SparkSession
 sys.path.insert(0, str(Path(__file__).parents[1] / "audit"))
 
 import faults
-from scene import NoPlace
+from scene import NoPlace, Scene
 
 from fsm.audit import local
 from fsm.spark.conformance import hops_of, judged
@@ -40,6 +42,8 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, f
                 if scenario in BASES and name.endswith(".log") and name != "broker.log":
                     logs[scenario][name] = packed.extractfile(item).read()  # type: ignore[union-attr]
     root = tmp_path_factory.mktemp("planted")
+    for name, files in collected(logs["c02_two"], logs["x01_coop_second"]).items():
+        write(root / name, files)
     wrong = {}
     for turn, kind in enumerate(faults.KINDS):
         for base in BASES[turn % 3 :] + BASES[: turn % 3]:
@@ -48,22 +52,67 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, f
             except NoPlace:
                 continue
             wrong[f"{kind}-{base}"] = case.fault
-            folder = root / f"{kind}-{base}"
-            folder.mkdir()
-            for name, data in case.logs.items():
-                (folder / name).write_bytes(data)
+            write(root / f"{kind}-{base}", case.logs)
             break
     return root, wrong
 
 
-@pytest.mark.usefixtures("spark")
-def test_one_run_finds_every_planted_fault(planted: tuple[Path, dict[str, faults.Fault]], tmp_path: Path) -> None:
+def write(folder: Path, files: Mapping[str, bytes]) -> None:
+    folder.mkdir()
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+
+
+def collected(one: dict[str, bytes], other: dict[str, bytes]) -> dict[str, dict[str, bytes]]:
+    """What collectors do to logs: a rotated file is lost, a file is shipped twice, a host has another time zone."""
+    lines = one["A.log"].splitlines(keepends=True)
+    thirds = [b"".join(lines[i * len(lines) // 3 : (i + 1) * len(lines) // 3]) for i in range(3)]
+    scene = Scene(other, random.Random(0))  # noqa: S311
+    scene.shift("B.log", 0, 3_600_000)
+    return {
+        "hole": {"A.log.2": thirds[0], "A.log": thirds[2], "B.log": one["B.log"]},
+        "copied": {**one, "A-again.log": one["A.log"]},
+        "zones": scene.logs(),
+    }
+
+
+@pytest.fixture(scope="module")
+def by_cluster(
+    spark: SparkSession, planted: tuple[Path, dict[str, faults.Fault]], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, list[dict[str, Any]]]:
+    """What one audit of all folders, each a cluster of its own, finds in each."""
+    assert spark.version
+    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    out = tmp_path_factory.mktemp("faults") / "out"
+    for one in without_unparsed(run([planted[0]], out, by_folder=True)["findings"]):
+        found[one["group"].partition(":")[0]].append(one)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("hole", "a rotated file between"),
+        ("copied", "as if a log had been collected twice"),
+        ("zones", "ahead of those of"),
+    ],
+)
+def test_what_collectors_do_to_logs_is_said(
+    planted: tuple[Path, dict[str, faults.Fault]], by_cluster: dict[str, list[dict[str, Any]]], name: str, said: str
+) -> None:
+    """A finding says so, nothing else is above info, and all is as in one process."""
+    expected = local.audit_files(sorted((planted[0] / name).iterdir())).findings
+    assert by_cluster[name] == [as_told(one, name) for one in expected]
+    (told,) = (one for one in by_cluster[name] if said in one["summary"])
+    assert [one for one in by_cluster[name] if one["severity"] != "info" and one is not told] == []
+
+
+def test_one_run_finds_every_planted_fault(
+    planted: tuple[Path, dict[str, faults.Fault]], by_cluster: dict[str, list[dict[str, Any]]]
+) -> None:
     """Each fault in its own cluster, by an expected kind, in time; and all findings are those of one process."""
     root, wrong = planted
     assert {name.split("-")[0] for name in wrong} == set(faults.KINDS)
-    by_cluster: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for found in without_unparsed(run([root], tmp_path / "out", by_folder=True)["findings"]):
-        by_cluster[found["group"].partition(":")[0]].append(found)
     for name, fault in wrong.items():
         expected = local.audit_files(sorted((root / name).glob("*.log"))).findings
         assert by_cluster[name] == [as_told(one, name) for one in expected]
