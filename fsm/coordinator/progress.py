@@ -132,8 +132,15 @@ def _compute_target(draft: Draft, change: Change, group_epoch: int) -> None:
     typed = draft.group if draft.metadata is not None else draft.stored
     order = targets.walked(draft.stored, draft.group)
     target = targets.computed(draft.group, change.assignor, typed.is_homogeneous, order, draft.context)
+    draft.targets = targets.changed(_known_targets(draft, change.after), target, order)
+
+
+def _known_targets(draft: Draft, member: GroupMember) -> ConsumerGroup:
+    """The group whose entries count as stored; a holder of the instance id that had none has left none (F28)."""
+    holder_id = draft.stored.members.static.get(member.instance_id) if member.instance_id else None
+    left_none = holder_id not in {None, member.member_id} and holder_id not in draft.stored.targets
     counts_moved = Choice.MOVED_TARGET_COUNTS_AS_STORED in draft.context.dialect
-    draft.targets = targets.changed(draft.group if counts_moved else draft.stored, target, order)
+    return draft.group if counts_moved and not left_none else draft.stored
 
 
 def _reconciled(draft: Draft, change: Change, owned: TopicPartitions | None, group_epoch: int) -> Decision:

@@ -208,14 +208,16 @@ class Walk:
         self.context = replace(self.context, image=Image(topics, self.before.version + 1))
 
     def _starts(self, context: Context, until_ms: int) -> Iterator[Run]:
-        """Where a step begins; a change of topics may be known before or after timers that fire at that time."""
+        """Where a step begins; before a change of topics is known, timers may have fired: none, some, all."""
         start = Run(self.state, is_natural=context.config == self.context.config)
         if self.before is None:
             yield start
             return
-        earlier = self._timers(start, replace(context, image=self.before), until_ms)
-        for run in (start, *earlier):
-            yield run._replace(state=image_changed(run.state, self.before, self.context))
+        earlier = self._fired(start, replace(context, image=self.before), until_ms)
+        natural = _due(earlier, STARTED_MS + until_ms)
+        for i, run in enumerate(earlier):
+            changed = image_changed(run.state, self.before, self.context)
+            yield run._replace(state=changed, is_natural=start.is_natural and i <= natural)
 
     def _sights(
         self, recorded: RecordedStep, until_ms: int, answer: Mapping[str, Any] | None, ties: Ties
@@ -268,6 +270,13 @@ class Walk:
 
     def _timers(self, start: Run, context: Context, until_ms: int) -> Iterator[Run]:
         """All timers that are due have fired; or fewer, or more, of those that are due at about that time."""
+        runs = self._fired(start, context, until_ms)
+        natural, must = (_due(runs, STARTED_MS + until_ms - slack) for slack in (0, self.slack_ms))
+        yield runs[natural]
+        yield from (run._replace(is_natural=False) for i, run in enumerate(runs) if must <= i != natural)
+
+    def _fired(self, start: Run, context: Context, until_ms: int) -> list[Run]:
+        """None of the timers has fired, one, two, up to all that may have."""
         runs = [start]
         while len(runs) <= MOST_TIMERS:
             deadline_ms = next_deadline_ms(runs[-1].state)
@@ -276,9 +285,7 @@ class Walk:
             fired = runs[-1].then(handle_timer(runs[-1].state, replace(context, now_ms=deadline_ms)))
             is_late = deadline_ms > STARTED_MS + until_ms - self.slack_ms
             runs.append(fired._replace(just_before=runs[-1].state if is_late else None))
-        natural, must = (_due(runs, STARTED_MS + until_ms - slack) for slack in (0, self.slack_ms))
-        yield runs[natural]
-        yield from (run._replace(is_natural=False) for i, run in enumerate(runs) if must <= i != natural)
+        return runs
 
 
 def _due(runs: Sequence[Run], now_ms: int) -> int:

@@ -83,6 +83,19 @@ def test_a_member_that_is_away_cannot_heartbeat() -> None:
     assert scene.beat("s1", 3, instance_id="i1")["error_code"] == "fenced_member_epoch"
 
 
+@pytest.mark.parametrize(("names", "written"), [([], 2), (["none"], 1)], ids=["no target", "an empty target"])
+def test_who_had_no_target_leaves_none(names: list[str], written: int) -> None:
+    """Its successor's entry is written as it comes, and again with the first target; an empty one that moved is not."""
+    scene = Scene()
+    scene.join("m1", "foo")
+    scene.settle("m1")
+    scene.join("s1", *names, instance_id="i1")
+    assert ("s1" in scene.group.targets) is (written == 1)
+    scene.beat("s1", -2, instance_id="i1")
+    scene.join("s2", "nothing", instance_id="i1")
+    assert [record.split()[1] for record in scene.records if record.startswith("7 ")] == ["s2"] * written
+
+
 def test_a_member_that_stays_away_is_removed_with_its_session() -> None:
     """Leaving for a while does not touch the session timer."""
     scene = static_and_dynamic()
