@@ -67,6 +67,8 @@ class Assignment:
     machine: str
     """Of the state: `consumer-group-member`, or `classic-group`; empty for a target."""
     state: str
+    role: str
+    """`leader` where a classic group names it so."""
     epoch: int | None
     """Member epoch or generation of a current assignment; epoch of a target where it is told."""
     partitions: tuple[Partition, ...]
@@ -231,6 +233,7 @@ def _begun(group: str, one: Spoken) -> Assignment | None:
         which=Which.TARGET if record.kind is Kind.TARGET else Which.CURRENT,
         machine=record.machine,
         state=record.next_state,
+        role=record.detail if record.machine == CLASSIC else "",
         epoch=record.epoch,
         partitions=by_partition(record.full),
         revoked=by_partition(record.revoked),

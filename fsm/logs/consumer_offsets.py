@@ -67,6 +67,23 @@ def _text(value: object) -> str:
     return value
 
 
+def _topic(value: object) -> str:
+    """A name or id that Kafka allows. A longer one, beside each of many partitions, would be a flood."""
+    if not _TOPIC.fullmatch(_text(value)):
+        raise ValueError(value)
+    return str(value)
+
+
+_TOPIC = re.compile(r"[\w.-]{1,249}", re.ASCII)
+
+
+def _owned(partitions: Iterable[Partition]) -> tuple[Partition, ...]:
+    owned = by_partition(partitions)
+    for name in sorted({topic for topic, _ in owned}):
+        _topic(name)
+    return owned
+
+
 def _whole(value: object) -> int:
     if type(value) is not int or not -(1 << 31) <= value < 1 << 31:
         raise ValueError(value)
@@ -76,7 +93,7 @@ def _whole(value: object) -> int:
 def _commit(speaker: _Speaker, value: Fields | None) -> Iterator[TraceRecord]:
     """Type 1: all that it tells here is the name of a topic."""
     if value is not None and value.get("topicId", _NO_ID) != _NO_ID and speaker.key.get("partition") == 0:
-        yield speaker.says(Kind.TOPIC_NAMES, settings={_text(value["topicId"]): _text(speaker.key["topic"])})
+        yield speaker.says(Kind.TOPIC_NAMES, settings={_topic(value["topicId"]): _topic(speaker.key["topic"])})
 
 
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -86,7 +103,7 @@ _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 def _topics(speaker: _Speaker, value: Fields | None) -> Iterator[TraceRecord]:
     """Type 4."""
     if value is not None:
-        names = {_text(topic["topicId"]): _text(topic["topicName"]) for topic in value["topics"]}
+        names = {_topic(topic["topicId"]): _topic(topic["topicName"]) for topic in value["topics"]}
         yield speaker.says(Kind.TOPIC_NAMES, settings=names)
 
 
@@ -111,6 +128,7 @@ def _classic_group(speaker: _Speaker, value: Fields | None) -> Iterator[TraceRec
             epoch=generation,
             member_id=_text(member["memberId"]),
             instance_id=_text(member.get("groupInstanceId") or ""),
+            detail="leader" if member["memberId"] == value.get("leader") else "",
             full=_given(member["assignment"]) if value["protocolType"] == "consumer" else None,
             settings={"client.id": _text(member["clientId"])},
         )
@@ -120,8 +138,8 @@ def _given(assignment: Any) -> tuple[Partition, ...]:
     """Bytes of the embedded consumer protocol, or what the dump tool made of them."""
     if isinstance(assignment, str):
         data = b64decode(assignment, validate=True)
-        return by_partition(decode_assignment(data).partitions) if data else ()
-    return by_partition(
+        return _owned(decode_assignment(data).partitions) if data else ()
+    return _owned(
         (_text(topic["topic"]), _whole(number))
         for topic in (assignment or {}).get("assignedPartitions", ())
         for number in topic["partitions"]
@@ -177,7 +195,7 @@ def _assignment(speaker: _Speaker, value: Fields | None) -> Iterator[TraceRecord
 
 
 def _by_id(topics: Iterable[Fields]) -> tuple[Partition, ...]:
-    return by_partition((_text(t["topicId"]), _whole(number)) for t in topics for number in t["partitions"])
+    return _owned((_text(t["topicId"]), _whole(number)) for t in topics for number in t["partitions"])
 
 
 _TELLERS: Mapping[int, Callable[[_Speaker, Fields | None], Iterator[TraceRecord]]] = {

@@ -148,7 +148,8 @@ class Told:
 def _epoch(row: Row) -> str:
     if row["epoch"] is None:
         return ""
-    return f"{'generation' if row['machine'] == CLASSIC else 'epoch'} {row['epoch']}"
+    name = "generation" if row["machine"] == CLASSIC else "epoch"
+    return f"{name} {row['epoch']}" + (f", {row['role']}" if row["role"] else "")
 
 
 def _lane(words: Sequence[Row], end_ms: int) -> views.MemberView:

@@ -154,6 +154,13 @@ def test_generations_of_a_classic_group() -> None:
     ]
 
 
+def test_the_leader_of_a_generation() -> None:
+    """A classic group names it; a consumer group has none, whatever is told of its members."""
+    leads = state(1, "id-a", 4, "STABLE", 0, machine=CLASSIC, detail="leader")
+    other = state(1, "id-b", 4, "STABLE", 1, detail="leader")
+    assert [a.role for a in assignments("g", [leads, other])] == ["leader", ""]
+
+
 def test_an_unknown_member_has_no_name_and_no_partitions_no_row() -> None:
     """A member that no log names keeps its id alone; members of other protocols have no assignment that we know."""
     (one,) = assignments("g", [state(1, "id-c", 1, "STABLE", 3), said(2, Kind.MEMBER_STATE, "id-d", machine=CLASSIC)])

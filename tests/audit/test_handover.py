@@ -115,7 +115,7 @@ def test_other_findings_are_left_alone() -> None:
 def assignment(start_ms: int, partitions: tuple[Partition, ...], revoked: tuple[Partition, ...] = ()) -> Assignment:
     """A current assignment of b that stands."""
     return Assignment(
-        "g", "b", "id-b", Which.CURRENT, "consumer-group-member", "STABLE", 3, partitions, revoked,
+        "g", "b", "id-b", Which.CURRENT, "consumer-group-member", "STABLE", "", 3, partitions, revoked,
         start_ms, None, Until.OPEN, "", "", Place("b", start_ms), Place("", -1),
     )  # fmt: skip
 

@@ -118,6 +118,7 @@ def test_a_classic_generation() -> None:
     group, member = known(stored(2, {"group": "g"}, CLASSIC))
     assert (group.kind, group.next_state, group.epoch) == (Kind.GROUP_STATE, "STABLE", 4)
     assert (member.kind, member.member_id, member.full) == (Kind.MEMBER_STATE, "m", (("foo", 0), ("foo", 1)))
+    assert member.detail == "leader"
     (empty,) = known(stored(2, {"group": "g"}, {**CLASSIC, "members": []}))
     assert empty.next_state == "EMPTY"
 
@@ -183,6 +184,8 @@ def test_other_commits_tell_nothing(printed: Callable[..., str], key: object, va
     [
         stored(3, {"groupId": "\ud800"}, None),
         stored(4, GROUP_KEY, {"topics": [{"topicId": TOPIC, "topicName": "\udfff"}]}),
+        stored(4, GROUP_KEY, {"topics": [{"topicId": TOPIC, "topicName": "n" * 250}]}),
+        stored(7, MEMBER_KEY, {"topicPartitions": [{"topicId": TOPIC * 12, "partitions": [1]}]}),
         stored(8, MEMBER_KEY, {"memberEpoch": 3}),
         stored(3, GROUP_KEY, {"epoch": "nine"}),
         stored(2, {"group": "g"}, {**CLASSIC, "members": 7}),
@@ -191,7 +194,19 @@ def test_other_commits_tell_nothing(printed: Callable[..., str], key: object, va
         dumped(3, GROUP_KEY, {"epoch": 1 << 40}),
         stored(3, GROUP_KEY, {"epoch": 9})[:-4],
     ],
-    ids=["half a character", "in a name", "fields", "text", "number", "key", "bytes", "large", "cut"],
+    ids=[
+        "half a character",
+        "in a name",
+        "long name",
+        "long id",
+        "fields",
+        "text",
+        "number",
+        "key",
+        "bytes",
+        "large",
+        "cut",
+    ],
 )
 def test_what_kafka_would_not_write_is_not_understood(line: str) -> None:
     """It is counted, and nothing raises."""
