@@ -36,6 +36,8 @@ class Contradictions:
         """Where each machine is, since when, and the step that led there."""
         self.given: Place | None = None
         """Where a classic member got the assignment of its generation; it gets one in each."""
+        self.failed = False
+        """A callback failed in this generation, whose assignment then comes again."""
         self.expired: tuple[int, Place] | None = None
         """A poll timeout that nothing followed yet."""
 
@@ -57,12 +59,11 @@ class Contradictions:
         record, place = seen
         self.steps = True
         self.at[record.machine] = (record.next_state, record.ts_ms, place)
-        self.given = None
+        self.given, self.failed = None, False
         return iter(())
 
-    def _failed(self, _seen: Seen) -> Iterator[Finding]:
-        """A callback that failed may come again."""
-        self.given = None
+    def _fails(self, _seen: Seen) -> Iterator[Finding]:
+        self.failed = True
         return iter(())
 
     def _assigned(self, seen: Seen) -> Iterator[Finding]:
@@ -70,7 +71,7 @@ class Contradictions:
         if CLASSIC.name not in self.at or self.living.dealt:
             return
         before, self.given = self.given, seen.place
-        if before is not None and self.living.unbroken(before.file, seen.place.file):
+        if before is not None and not self.failed and self.living.unbroken(before.file, seen.place.file):
             ts_ms = seen.record.ts_ms
             summary = f"{self.living.member} got two assignments in one generation; lines are missing"
             yield contradiction(self.living, ts_ms, ts_ms, summary, [before, seen.place])
@@ -146,7 +147,7 @@ _STEPS: dict[Kind, Callable[[Contradictions, Seen], Iterator[Finding]]] = {
     Kind.TARGET: Contradictions._begins,
     Kind.RECONCILING: Contradictions._begins,
     Kind.ASSIGN_BEGIN: Contradictions._assigned,
-    Kind.CALLBACK_FAILED: Contradictions._failed,
+    Kind.CALLBACK_FAILED: Contradictions._fails,
     Kind.REVOKE_BEGIN: Contradictions._begins,
     Kind.LOST_BEGIN: Contradictions._begins,
     Kind.POLL_EXPIRED: Contradictions._expires,

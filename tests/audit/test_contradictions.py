@@ -183,12 +183,18 @@ def test_callbacks_of_librdkafka_begin_in_their_state(new_log, kind, state, what
 
 
 def test_a_classic_member_gets_one_assignment_in_a_generation(log):
-    """A second one belongs to a rebalance whose lines are missing, unless the first callback failed."""
+    """A second one belongs to a rebalance whose lines are missing."""
     log(100, Kind.TRANSITION, machine="classic-member", next_state="STABLE")
     log(110, Kind.ASSIGN_BEGIN, partitions=(("t", 0),))(900, Kind.ASSIGN_BEGIN, partitions=(("t", 1),))
     assert said(log) == ["c got two assignments in one generation; lines are missing"]
-    log(910, Kind.CALLBACK_FAILED, event="assigned")(1900, Kind.ASSIGN_BEGIN, partitions=(("t", 1),))
-    assert len([f for f in log.rows(Finding) if "two assignments" in f.summary]) == 1
+
+
+@pytest.mark.parametrize("event", ["revoked", "assigned"])
+def test_a_generation_in_which_a_callback_failed_is_assigned_again(log, event):
+    """Whichever failed: the client goes through all of them once more."""
+    log(100, Kind.TRANSITION, machine="classic-member", next_state="STABLE")
+    log(105, Kind.CALLBACK_FAILED, event=event)(110, Kind.ASSIGN_BEGIN)(400, Kind.ASSIGN_BEGIN)
+    assert [f.kind for f in log.rows(Finding)] == [FindingKind.LISTENER_ERROR]
 
 
 def test_what_a_member_says_that_it_owns_shows_what_is_missing(stable):
