@@ -28,8 +28,8 @@ POLICIES = ("bidirectional", "upgrade", "downgrade", "disabled")
 FAULTS = {"untold"}
 """What is a fault of released clients, and of no other."""
 ALWAYS: Mapping[str, set[str]] = {
-    "consumer": {"A5", "A7", "expired"},
-    "fixed": {"A5", "A7", "expired"},
+    "consumer": {"A5", "expired"},
+    "fixed": {"A5", "expired"},
     "eager": {"A5", "expired", "late join", "replaced"},
     "cooperative": {"A5", "expired", "late join", "replaced"},
     "mixed-eager": {"expired", "replaced"},

@@ -1,7 +1,8 @@
 """The weak spots W1 to W7 of the coordinator, the client's A5 and A7, and what classic members bring: each shown once.
 
 They arise here from what members and their network do, nothing else; section 10.4 of the coordinator reference. What
-the coordinator alone contributes to them is in `tests/coordinator/test_weak_spots.py` and `test_mixed.py`.
+the coordinator alone contributes to them is in `tests/coordinator/test_weak_spots.py` and `test_mixed.py`. W3 does not
+arise from members at all; its test is there, and the reason here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Weak spots of the protocol that a coordinator cannot mend, as members of the consumer protocol meet them.
 
-W2, W5 and W7 are those of classic members (`test_mixed.py`); W6 needs a member that still uses what it must give up
-(`tests/cluster`). Section 10.4 of the coordinator reference.
+W2, W5 and W7 are those of classic members (`test_mixed.py`); W6 needs a member that still uses what it must give up.
+All but W3 arise from what real members do, too: `tests/cluster/test_weak_spots.py`. W3 needs a client that does not say
+what it owns after each assignment, against 10.3; members of every dialect do. Section 10.4 of the coordinator reference.
 """
 
 from __future__ import annotations
