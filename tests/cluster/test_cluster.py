@@ -10,7 +10,7 @@ from cluster_scene import FOO, LATEST, cluster, of, two
 from fsm.cluster.channel import Channel, Faults
 from fsm.cluster.cluster import Double
 from fsm.cluster.disturbances import disturb
-from fsm.cluster.speech import GROUP
+from fsm.cluster.speech import BOTH, COOPERATIVE, GROUP
 from fsm.cluster.translation import as_answered, as_sent
 from fsm.kafka import classic_messages as classic
 from fsm.kafka.error_codes import ErrorCode
@@ -50,13 +50,14 @@ def test_a_killed_member_is_replaced_after_its_session() -> None:
     assert of(found, "a") == FOO
 
 
-def test_the_same_seed_is_the_same_run() -> None:
-    """Two runs of one seed end with equal coordinators and equal doubles."""
+@pytest.mark.parametrize("spoken", [(FIXED,), (FIXED, COOPERATIVE, BOTH)])
+def test_the_same_seed_is_the_same_run(spoken: tuple[str, ...]) -> None:
+    """Two runs of one seed end with equal coordinators and equal doubles, and tell the same story."""
 
-    def run(seed: int) -> tuple[object, list[Double], int]:
+    def run(seed: int) -> tuple[object, list[Double], int, str]:
         found = cluster(seed)
-        disturb(found, (FIXED,), 15_000)
-        return found.state, found.doubles, found.steps
+        disturb(found, spoken, 12_000)
+        return found.state, found.doubles, found.steps, found.story.text(1_000)
 
     assert run(3) == run(3)
     assert run(3) != run(4)

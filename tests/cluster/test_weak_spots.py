@@ -95,14 +95,15 @@ def test_w2_a_classic_member_that_was_removed_is_made_anew_without_a_word() -> N
     assert found.untold() == []
 
 
-def test_w3_members_report_what_they_have_after_each_assignment() -> None:
+@pytest.mark.parametrize("spoken", SPOKEN)
+def test_w3_members_report_what_they_have_after_each_assignment(spoken: str) -> None:
     """W3 cannot arise from them: what is taken back before they used it is reported given up (10.3 of the reference).
 
     The member is told of two more partitions, and of their loss before its application polls. Its coordinator keeps it
     as revoking until it says what it owns, which is what it owned before; and it says so at once.
     """
     found = cluster()
-    two(found)
+    two(found, spoken)
     found.clients["a"].next_poll_ms = found.now_ms + 3_000
     found.clients["b"].close(found.now_ms)
     found.run(found.now_ms + 1_600)
