@@ -155,3 +155,56 @@ def test_units_of_two_printed_lists() -> None:
     """Connectors are instances; a task's number stands behind the last hyphen; what has none is passed over."""
     assert partitions("A, b-c", "b-c-0, odd") == (("A", -1), ("b-c", -1), ("b-c", 0))
     assert partitions("", "") == ()
+
+
+REST = "org.apache.kafka.connect.runtime.rest.RestServer:57"
+ACCESS = '127.0.0.1 - - [21/Nov/2026:08:09:27 +0000] "{}" 201 212 "" "Python-urllib/3.11" 3813'
+
+
+@pytest.mark.parametrize(
+    ("request_line", "topics"),
+    [
+        ("PUT /connectors/my%20conn/config HTTP/1.1", ("my conn",)),
+        ("PUT /connectors/A/config?forward=true HTTP/1.1", ("A",)),
+        ("POST /connectors HTTP/1.1", None),
+    ],
+)
+def test_the_answer_to_who_configured_a_connector(request_line: str, topics: tuple[str, ...] | None) -> None:
+    """Granted requests name the connector, except for one that is named in the body; and how long they took."""
+    (record,) = said(ACCESS.format(request_line), REST)
+    assert (record["kind"], record["event"], record.get("topics")) == (Kind.CONFIG_TOPIC, "answered", topics)
+    assert record["settings"] == {"took_ms": "3813"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ACCESS.format("GET /connectors/A/config HTTP/1.1"),
+        ACCESS.format("POST /connectors/A/tasks HTTP/1.1"),
+        ACCESS.format("PUT /connectors/A/config HTTP/1.1").replace(" 201 ", " 409 "),
+    ],
+)
+def test_other_requests_have_no_bearing(text: str) -> None:
+    """Reads, what workers tell each other, and refusals."""
+    assert said(text, REST) == []
+
+
+def test_a_tasks_producer_is_named_by_its_client_id() -> None:
+    """The line belongs to the worker, whose name it does not hold."""
+    text = "[A|task-1] [Producer clientId=connector-producer-A-1] Closing the Kafka producer with timeoutMillis = 0 ms."
+    assert said(text, "org.apache.kafka.clients.producer.KafkaProducer:1394") == [
+        {"kind": Kind.UNITS_STOPPED, "event": "producer", "partitions": [["A", 1]]}
+    ]
+    other = text.replace("connector-producer-A-1", "orders-7").removeprefix("[A|task-1] ")
+    assert said(other, "org.apache.kafka.clients.producer.KafkaProducer:1394") == []
+
+
+def test_what_the_herder_is_about_to_start_and_how_many_tasks_there_may_be() -> None:
+    """An intention is told apart from a start; a connector's settings name it."""
+    assert said(CTX + "Starting task my-conn-3", HERDER) == [
+        {"kind": Kind.UNITS_STARTED, **NAMED, "event": "asked", "partitions": [["my-conn", 3]]}
+    ]
+    dump = "[A|worker] SourceConnectorConfig values: \n\tname = A\n\ttasks.max = 2\n\ttasks.max.enforce = true\n"
+    assert said(dump, "org.apache.kafka.common.config.AbstractConfig:384") == [
+        {"kind": Kind.SETTINGS, "topics": ("A",), "settings": {"tasks.max": "2"}}
+    ]

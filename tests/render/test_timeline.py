@@ -337,3 +337,22 @@ def test_members_keep_their_number_everywhere() -> None:
     """Members are numbered by lane, then those that appear only as owners."""
     view = GroupView("g", 0, 9, (MemberView("b"),), 1, (PartitionView("t", 0, (OwnedSpan("a", 0, 9, "lost"),)),))
     assert dict(style_of(view, {}).members) == {"b": 1, "a": 2}
+
+
+def test_a_connector_runs_nowhere_and_its_delay_is_a_line_inside_that_gap() -> None:
+    """A connector's instance is number -1; what of a delay lies outside its gap is not drawn."""
+    ran = (OwnedSpan("a", 0, HOUR, "revoked"), OwnedSpan("a", 2 * HOUR, 3 * HOUR, "log_ended"))
+    gap, delay = (Stretch(HOUR, 2 * HOUR),), (Stretch(HOUR // 2, HOUR + HOUR // 2),)
+    lane = partition_lane([PartitionView("A", -1, ran, gaps=gap, waits=delay)], BUSY, STYLE, is_unit=True)
+    (line,) = elements(lane.svg, "rect", "wait")
+    assert lane.label == "connector A"
+    assert float(line.attrib["x"]) == pytest.approx(BUSY.x(HOUR), abs=0.1)
+    assert float(line.attrib["width"]) == pytest.approx(BUSY.x(HOUR + HOUR // 2) - BUSY.x(HOUR), abs=0.2)
+    assert any("runs nowhere" in text for text in texts(lane.svg, "title"))
+
+
+def test_a_connector_and_its_tasks_do_not_share_a_lane() -> None:
+    """Tasks with one history do, as partitions do."""
+    ran = (OwnedSpan("a", 0, HOUR, "revoked"),)
+    lanes = alike([PartitionView("A", number, ran) for number in (-1, 0, 1)])
+    assert [[view.partition for view in lane] for lane in lanes] == [[-1], [0, 1]]
