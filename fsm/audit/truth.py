@@ -18,8 +18,8 @@ from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 from fsm.audit import connect_truth
-from fsm.audit.findings import Finding, FindingKind, Severity
-from fsm.audit.wording import names
+from fsm.audit.findings import UNIT_KINDS, Finding, FindingKind, Severity
+from fsm.audit.wording import names, units
 from fsm.errors import InputError
 from fsm.trace import Partition
 
@@ -47,7 +47,8 @@ class Verdict(NamedTuple):
     """Why logs of this kind cannot show it; empty where they can."""
 
     def __str__(self) -> str:
-        what = names(self.partitions) if self.partitions else ""
+        shown = units if self.kind in UNIT_KINDS.values() else names
+        what = shown(self.partitions) if self.partitions else ""
         return f"{self.kind} {self.member} {what}".rstrip()
 
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from fsm.audit.findings import FindingKind
-from fsm.audit.truth import NOTHING, Verdict, read_verdicts, verdicts
+from fsm.audit.truth import NOTHING, Case, Verdict, compare, read_verdicts, table, verdicts
 
 SCENARIO = {
     "scenario": "s99",
@@ -42,3 +42,15 @@ def test_units_that_ran_twice_or_nowhere_are_verdicts() -> None:
         Verdict(nowhere, 103_000.0, 105_000.0, frozenset({("B", 1)}), "", False),
         Verdict(nowhere, 103_000.0, 109_000.0, frozenset({("C", -1)}), "", False),
     )
+
+
+def test_a_frozen_worker_is_no_verdict_where_no_heartbeats_are_printed() -> None:
+    """At INFO it cannot be seen, which is counted and said with the reason; at DEBUG it must be found."""
+    frozen = {"unit": "A-0", "frm": 1.0, "to": 9.0, "seconds": 8.0, "why": "its worker is frozen"}
+    for level, missed, hidden in (("debug", 1, 0), ("info", 0, 1)):
+        scenario = {**SCENARIO, "t0": 100.0, "level": level, "ran_twice_at_once": [], "not_running": [frozen]}
+        report = compare([Case("s", level, 0.0, False, verdicts(scenario), ())])
+        assert (len(report.misses), sum(report.hidden.values())) == (missed, hidden)
+        lines = table(report)
+        assert ("unassigned_work task A-0" in lines) == bool(missed)
+        assert ("not visible: 1" in lines and "at INFO no heartbeats are printed" in lines) == bool(hidden)
