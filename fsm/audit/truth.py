@@ -49,7 +49,7 @@ class Verdict(NamedTuple):
     def __str__(self) -> str:
         shown = units if self.kind in UNIT_KINDS.values() else names
         what = shown(self.partitions) if self.partitions else ""
-        return f"{self.kind} {self.member} {what}".rstrip()
+        return " ".join(filter(None, (self.kind, self.member, what)))
 
 
 @dataclass(frozen=True, slots=True)
