@@ -122,6 +122,7 @@ class Told:
                 *key,
                 "machine",
                 "state",
+                "role",
                 "epoch",
                 "label",
                 F.size("partitions").alias("count"),
