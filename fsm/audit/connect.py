@@ -74,7 +74,7 @@ class ConnectFold:
             yield from self._stood_still(record, place)
         self.dealt = self.dealt or (place.file != self.last.file and place.file in self.files)
         self.files.add(place.file)
-        self.herded = self.herded or (record.machine == MACHINE and bool(record.group))
+        self.herded = self.herded or (record.machine == MACHINE and bool(record.client_id))
         self.last_ms, self.last = max(self.last_ms, record.ts_ms), place
         self.client_id = record.client_id or self.client_id
         self.heard.add(record.kind)

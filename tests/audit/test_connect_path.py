@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
 from fsm.audit.connect_path import UP, follow, illegal_steps
-from fsm.audit.rows import Place, Seen
+from fsm.audit.rows import Life, Place, Seen
 from fsm.tables.connect_worker import State
 from fsm.trace import Kind, TraceRecord
 
@@ -67,3 +68,17 @@ def test_a_log_that_begins_in_mid_life_is_judged_from_its_first_step() -> None:
     record = TraceRecord(0, Kind.JOINED, machine="connect-worker")
     assert follow(UP, record) == {State.SYNCING, State.LEADING}
     assert list(illegal_steps("g", "w", lines(*ROUND, *WORK))) == []
+
+
+def test_a_worker_keeps_what_its_process_printed_before_its_name(log: Any) -> None:
+    """The settings come before the herder's first line, which begins no other process; the next such line does."""
+    log.client_id = ""  # a pipeline knows the group of a line that names no worker
+    log(0, Kind.STARTED, machine="connect-worker")
+    log(5, Kind.SETTINGS, machine="connect-worker", settings={"session.timeout.ms": "6000"})
+    log.client_id = "w"
+    log(10, Kind.TRANSITION, machine="connect-worker", event="START", next_state="DISCONNECTED")
+    log(20, Kind.TRANSITION, machine="connect-worker", event="START", next_state="DISCONNECTED")
+    assert [(life.start_ms, life.whole_start, life.session_timeout_ms) for life in log.rows(Life)] == [
+        (0, True, 6000),
+        (20, True, None),
+    ]
