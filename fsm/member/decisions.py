@@ -232,7 +232,7 @@ def _fatal(member: Seen) -> Event:
 
 NO_PROTOCOL = "the coordinator does not speak the consumer protocol; a member of the classic protocol may join"
 """What is said of a version that the coordinator does not know; its own words, if it has any, stand instead."""
-INVALID_PATTERN = "Invalid RE2J SubscriptionPattern provided in the call to subscribe. "
+INVALID_PATTERN = "The coordinator cannot read the regular expression given to subscribe(). "
 
 
 def failure_of(code: ErrorCode, message: str | None) -> Failure:

@@ -244,7 +244,7 @@ def test_unknown_version_is_explained() -> None:
 def test_invalid_pattern_is_explained() -> None:
     """The broker's words about a pattern follow a sentence on where it comes from."""
     error = decide.failure_of(ErrorCode.INVALID_REGULAR_EXPRESSION, "missing )").error
-    assert error.message.startswith("Invalid RE2J SubscriptionPattern provided in the call to subscribe. ")
+    assert error.message.startswith("The coordinator cannot read the regular expression given to subscribe(). ")
     assert error.message.endswith("missing )")
 
 
