@@ -38,7 +38,7 @@ test: .venv/.dev ## every test that needs nothing from outside
 	$(BIN)/python -m pytest -n $(PYTEST_JOBS) --dist loadgroup -m 'not slow and not kafka'
 
 test-slow: .venv/.dev ## millions of random steps
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -n $(PYTEST_JOBS) -m slow
 
 test-kafka: .venv/.dev ## a real Apache Kafka and our coordinator side by side, thousands of steps (needs java and mvn)
 	@$(BIN)/python tests/wire/kafka_broker.py
