@@ -9,10 +9,11 @@ Source: section 5 of the coordinator reference; `ClassicGroup` and `ClassicGroup
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from fsm.coordinator.by_id import ById
 from fsm.coordinator.election import preferred
 from fsm.coordinator.frozen import Counts, FrozenMap, counted
 from fsm.coordinator.hash_order import map_order, string_hash
@@ -77,7 +78,7 @@ _NO_TIMEOUTS: Counts[int] = FrozenMap()
 
 
 @dataclass(frozen=True, eq=False)
-class ClassicMembers(Mapping[str, ClassicGroupMember]):
+class ClassicMembers(ById[ClassicGroupMember]):
     """Members by id. What is counted follows from the members and is no part of the value."""
 
     by_id: FrozenMap[str, ClassicGroupMember] = _NOBODY
@@ -96,34 +97,6 @@ class ClassicMembers(Mapping[str, ClassicGroupMember]):
     def of(cls, members: Iterable[ClassicGroupMember]) -> ClassicMembers:
         """These members, in this order."""
         return cls().merged({member.member_id: member for member in members})
-
-    def __getitem__(self, member_id: str) -> ClassicGroupMember:
-        return self.by_id[member_id]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.by_id)
-
-    def __len__(self) -> int:
-        return len(self.by_id)
-
-    def __contains__(self, member_id: object) -> bool:
-        return member_id in self.by_id
-
-    def items(self) -> ItemsView[str, ClassicGroupMember]:
-        """Ids with their members."""
-        return self.by_id.items()
-
-    def values(self) -> ValuesView[ClassicGroupMember]:
-        """The members."""
-        return self.by_id.values()
-
-    def keys(self) -> KeysView[str]:
-        """Their ids."""
-        return self.by_id.keys()
-
-    def get(self, member_id: str, default: Any = None, /) -> Any:
-        """The member, or the default where there is none."""
-        return self.by_id.get(member_id, default)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ClassicMembers) and self.by_id == other.by_id

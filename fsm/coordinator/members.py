@@ -8,11 +8,11 @@ Source: section 1 of the coordinator reference; `ConsumerGroup` and `ConsumerGro
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from fsm.coordinator import records
+from fsm.coordinator.by_id import ById
 from fsm.coordinator.frozen import Counts, FrozenMap, counted
 from fsm.coordinator.hash_order import state_order, string_hash
 from fsm.coordinator.reconciliation import FREE, CurrentAssignment, Partition
@@ -109,7 +109,7 @@ NO_HOLDERS: FrozenMap[Partition, int] = FrozenMap()
 
 
 @dataclass(frozen=True, eq=False)
-class Members(Mapping[str, GroupMember]):
+class Members(ById[GroupMember]):
     """Members by id. What is counted follows from the members and is no part of the value."""
 
     by_id: FrozenMap[str, GroupMember] = NO_MEMBERS
@@ -141,34 +141,6 @@ class Members(Mapping[str, GroupMember]):
         for member in members:
             found = found.having(member)
         return found
-
-    def __getitem__(self, member_id: str) -> GroupMember:
-        return self.by_id[member_id]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.by_id)
-
-    def __len__(self) -> int:
-        return len(self.by_id)
-
-    def __contains__(self, member_id: object) -> bool:
-        return member_id in self.by_id
-
-    def items(self) -> ItemsView[str, GroupMember]:
-        """Ids with their members."""
-        return self.by_id.items()
-
-    def values(self) -> ValuesView[GroupMember]:
-        """The members."""
-        return self.by_id.values()
-
-    def keys(self) -> KeysView[str]:
-        """Their ids."""
-        return self.by_id.keys()
-
-    def get(self, member_id: str, default: Any = None, /) -> Any:
-        """The member, or the default where there is none."""
-        return self.by_id.get(member_id, default)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Members):
