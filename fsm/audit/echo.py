@@ -2,8 +2,8 @@
 
 A copy tells what its original tells, at the same millisecond and in the same order, but apart from it: in another
 file, or with lines of other moments between the two. Of each moment the lines that stand together are one stretch, and
-a stretch that is part of another one of that moment is an echo of it. A line that stands twice in one place is none:
-that is a matter for those who judge lines.
+a stretch that is part of another one of that moment is an echo of it. A line that stands twice in one place is none,
+also where a log was rotated between the two: that is a matter for those who judge lines.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from fsm.audit.findings import Finding, FindingKind, finding
+from fsm.audit.rotation import adjoin
 from fsm.audit.rows import Place, Seen
 
 MANY = 64
@@ -89,11 +90,19 @@ class Echoes:
         yield stretch
 
     def _apart(self, one: Place, other: Place) -> bool:
-        if one.file != other.file or one.offset < self.furthest.get(one.file, -1) < other.offset:
+        if one.file != other.file:
+            return not self._goes_on(one.file, other.file)
+        if one.offset < self.furthest.get(one.file, -1) < other.offset:
             return True
         ahead = self.ahead.get(one.file, [])
         after = bisect_right(ahead, one.offset)
         return after < len(ahead) and ahead[after] < other.offset
+
+    def _goes_on(self, file: str, other: str) -> bool:
+        """Whether one of them ends in this moment and the other, the next rotation, begins."""
+        return adjoin(file, other) and any(
+            old not in self.ahead and new not in self.furthest for old, new in ((file, other), (other, file))
+        )
 
     def _note(self, original: list[Seen], echo: list[Seen]) -> None:
         ts_ms = echo[0].record.ts_ms

@@ -47,6 +47,15 @@ def test_a_file_under_two_names_is_read_once():
     assert [(e.file, e.offset) for e in told.evidence] == [("a.log", 0), ("b.log", 0)]
 
 
+def test_a_line_repeated_where_its_log_was_rotated_is_no_echo():
+    """The last line of a.log.1 and the first of a.log stand in one place; a third file has a copy of its own."""
+    older, newer = seen(20, 2, 50, "a.log.1"), seen(20, 2, 0, "a.log")
+    around = seen(10, 1, 0, "a.log.1"), seen(30, 3, 50, "a.log")
+    assert left(around[0], older, newer, around[1])[1] == []
+    assert len(left(around[0], older, newer._replace(place=Place("b.log", 0)), around[1])[1]) == 1
+    assert len(left(around[0], older, newer, seen(30, 3, 90, "a.log.1"))[1]) == 1
+
+
 def test_a_copy_that_begins_within_a_moment_is_part_of_it():
     """The stretch that tells more is read, whichever comes first."""
     whole = [(20, 2, 100), (20, 3, 150), (30, 4, 300)]
