@@ -22,7 +22,7 @@ from fsm.connect.config import ConnectConfig, version_of
 from fsm.connect.inputs import RestartRequested, Start, Stop, ThreadFailed
 from fsm.connect.invariants import broken_at_rest
 from fsm.connect.leader import ConfigSnapshot
-from fsm.connect.process import Latencies, Process, Ran, SeenRound, Stayed, Step
+from fsm.connect.process import Ended, Latencies, Process, Ran, SeenRound, Stayed, Step
 from fsm.connect.protocol import Assignment
 from fsm.connect.state import new_worker
 from fsm.connect.units import Unit, Units
@@ -48,6 +48,8 @@ class Cluster:
         self.unreadable = self._wiring.unreadable
         """Workers that cannot read the config topic."""
         self._started = 0
+        self._away = 0
+        """Bounced workers that have not returned yet."""
 
     # Stimuli: processes
 
@@ -81,13 +83,14 @@ class Cluster:
 
     def fail(self, name: str) -> None:
         """The thread of a worker dies of an exception: the process lives on, with what runs in it."""
-        self._wiring.give(self._alive(name), ThreadFailed("led so"))
+        self._wiring.give(self._alive(name), ThreadFailed("an exception in its thread"))
 
     def bounce(self, name: str, away_ms: int) -> None:
         """A process stops, and another one like it starts after some time."""
         protocol = self._alive(name).worker.config.connect_protocol
         self.stop(name)
-        self._wiring.agenda.later(away_ms, lambda: self.start(name, protocol))
+        self._away += 1
+        self._wiring.agenda.later(away_ms, lambda: self._return(name, protocol))
 
     def freeze(self, name: str) -> None:
         """A process stands still, with what runs in it, and hears nothing until it is thawed."""
@@ -186,7 +189,7 @@ class Cluster:
         self._wiring.agenda.run_for(ms, self._wiring.look)
 
     def settle(self, most_ms: int = 3_600_000) -> bool:
-        """Runs until no round was computed for a while and nobody waits for a delay; False if that does not come.
+        """Runs until no round was computed for a while and `is_settled`; False if that does not come.
 
         The while is as long as a member that died may go unnoticed: its session, and a heartbeat of the others.
         """
@@ -222,6 +225,11 @@ class Cluster:
         return self._wiring.observer.stays
 
     @property
+    def ends(self) -> list[Ended]:
+        """Every herder that an error ended while its process lived on."""
+        return self._wiring.observer.ends
+
+    @property
     def broken(self) -> list[tuple[int, str]]:
         """Invariants that did not hold, and when."""
         return self._wiring.observer.broken
@@ -238,8 +246,8 @@ class Cluster:
 
     @property
     def is_settled(self) -> bool:
-        """Whether every living worker is assigned and no delay runs."""
-        return all(p.worker.state is State.ASSIGNED for p in self._wiring.living())
+        """Whether every worker whose herder runs is assigned, no delay runs, and no bounced one is still away."""
+        return not self._away and all(p.worker.state is State.ASSIGNED for p in self._wiring.living() if p.herder)
 
     def holdings(self) -> dict[str, Units]:
         """What the workers hold, by name."""
@@ -272,6 +280,10 @@ class Cluster:
         if process is None or not process.alive:
             raise InputError(f"no worker {name} runs", remedy="start it first")
         return process
+
+    def _return(self, name: str, protocol: str) -> None:
+        self._away -= 1
+        self.start(name, protocol)
 
     def _end(self, process: Process) -> None:
         self._wiring.stop_everything(process)

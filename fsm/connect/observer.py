@@ -13,7 +13,7 @@ from fsm.connect.config import version_of
 from fsm.connect.inputs import Taken
 from fsm.connect.invariants import Computation, Group, broken_at_once, broken_in_round
 from fsm.connect.over_time import broken_between, broken_by_start, broken_in_step
-from fsm.connect.process import Process, Ran, SeenRound, Stayed, Step
+from fsm.connect.process import Ended, Process, Ran, SeenRound, Stayed, Step
 from fsm.connect.protocol import decode_assignment, decode_metadata
 from fsm.connect.state import Worker
 from fsm.connect.units import Unit, Units
@@ -28,6 +28,7 @@ class Observer:
         self.steps: list[Step] = []
         self.ran: list[Ran] = []
         self.stays: list[Stayed] = []
+        self.ends: list[Ended] = []
         self.broken: list[tuple[int, str]] = []
         """Invariants that did not hold, and when."""
         self.moved = False
@@ -44,6 +45,10 @@ class Observer:
             stay._replace(end_ms=now_ms) if (stay.worker, stay.end_ms) == (process.name, None) else stay
             for stay in self.stays
         ]
+
+    def ended(self, process: Process, reason: str, now_ms: int) -> None:
+        """The herder of a process that lives on has ended."""
+        self.ends.append(Ended(now_ms, process.name, reason))
 
     def took(self, process: Process, taken: Taken, now_ms: int) -> None:
         """A worker took a row of its table."""

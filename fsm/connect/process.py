@@ -72,6 +72,14 @@ class Stayed(NamedTuple):
     """None while it lives."""
 
 
+class Ended(NamedTuple):
+    """A herder that an error ended; its process lives on."""
+
+    now_ms: int
+    worker: str
+    reason: str
+
+
 class Step(NamedTuple):
     """A row of the worker's table that was taken."""
 

@@ -129,6 +129,7 @@ class Wiring:
                 self.agenda.later(self.latencies.read_ms, lambda: self.give(process, ReadToEnd(self.connectors.topic)))
             case HerderEnded():
                 process.herder = False
+                self.observer.ended(process, effect.reason, self.agenda.now_ms)
             case _:
                 self._do_with_units(process, effect)
 

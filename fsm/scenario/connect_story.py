@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from fsm.connect.cluster import Cluster
-from fsm.connect.process import Ran, SeenRound
+from fsm.connect.process import Ended, Ran, SeenRound
 from fsm.connect.units import Unit
 from fsm.errors import InputError
 from fsm.nodes import Node, nearest
@@ -35,10 +35,10 @@ class Story:
         """One step of the file. Raises `InputError` with the line for what cannot be done or is no expectation."""
         verb, said, beside = _parts(item)
         cluster, begun_ms = self.cluster, self.cluster.now_ms
-        rounds, broken, ran = len(cluster.rounds), len(cluster.broken), set(cluster.ran)
+        rounds, broken, ends, ran = len(cluster.rounds), len(cluster.broken), len(cluster.ends), set(cluster.ran)
         do(cluster, verb, said)
         seen = dict(self._seen(cluster.rounds[rounds:], cluster.broken[broken:]))
-        lines = tuple(self._lines(cluster.rounds[rounds:], ran, cluster.broken[broken:]))
+        lines = tuple(self._lines(cluster.rounds[rounds:], ran, cluster.ends[ends:], cluster.broken[broken:]))
         expected = tuple(_expected(beside["expect"], seen)) if "expect" in beside else ()
         if not any(each.field == "broken" for each in expected):
             expected = (*expected, Expected("broken", listed(()), item.where, implied=True))
@@ -63,10 +63,13 @@ class Story:
         yield "at_rest", listed(self.cluster.rest()) if self.cluster.is_settled else NOTHING
         yield "broken", listed(dict.fromkeys(what for _, what in broken))
 
-    def _lines(self, rounds: list[SeenRound], ran: set[Ran], broken: list[tuple[int, str]]) -> Iterator[str]:
-        """What happened, by its instants: rounds as the document prints them, what starts and stops, what breaks."""
+    def _lines(
+        self, rounds: list[SeenRound], ran: set[Ran], ends: list[Ended], broken: list[tuple[int, str]]
+    ) -> Iterator[str]:
+        """What happened by its instants: rounds as the document prints them, what starts, stops, ends and breaks."""
         told = [(r.now_ms, line) for r in rounds for line in _round_lines(r)]
         told += self._moves(ran)
+        told += [(end.now_ms, f"{end.worker}'s herder ends: {end.reason}") for end in ends]
         told += [(at_ms, f"broken: {what}") for at_ms, what in broken]
         last_ms = -1
         for at_ms, line in sorted(told, key=lambda each: each[0]):

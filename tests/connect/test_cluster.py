@@ -291,7 +291,7 @@ def test_a_worker_whose_thread_died_goes_on_with_its_units() -> None:
     """Row 33, logs 3: its group waits for its session and the delay, then its units run twice; nothing else does."""
     found = cluster(INITIAL)
     found.fail("W2")
-    found.settle()
+    assert found.settle()
     assert found.processes["W2"].worker.state is State.DOWN
     assert set(found.processes["W2"].running) == {A1, B}
     assert found.twice() == {A1, B}

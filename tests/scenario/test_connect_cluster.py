@@ -88,6 +88,41 @@ def test_a_step_prints_rounds_and_what_moves_by_the_clock() -> None:
     ]
 
 
+def test_a_dead_thread_is_told_and_does_not_keep_its_cluster_from_rest() -> None:
+    """Row 33: the process goes on with its units, the others settle without it and take the work over as well."""
+    found = run("- fail: W2\n- settle\n")
+    assert found.steps[0].lines == ("     0 ms  W2's herder ends: an exception in its thread",)
+    last = found.steps[1].seen
+    assert (last["W2 state"], last["W2 runs"], last["at_rest"]) == ("DOWN", "[A-1, B]", "[]")
+    assert sorted((last["W1 runs"] + last["W3 runs"]).replace("][", ", ").strip("[]").split(", ")) == [
+        "A",
+        "A-0",
+        "A-1",
+        "B",
+        "B-0",
+    ]
+
+
+def test_a_worker_that_the_group_refuses_is_told_and_does_not_keep_it_from_rest() -> None:
+    """The document's mode cooperative: an eager worker has no protocol in common, and its thread ends."""
+    begin = BEGIN.replace("cluster", "config: {connect_protocol: cooperative}\ncluster")
+    found = run("- start: {worker: W4, protocol: eager}\n- settle\n", "document", begin)
+    told = [line for step in found.steps for line in step.lines]
+    assert told == ["     3 ms  W4's herder ends: JoinGroup answered INCONSISTENT_GROUP_PROTOCOL"]
+    last = found.steps[1].seen
+    assert (last["W4 state"], last["rounds"], last["at_rest"]) == ("DOWN", "0", "[]")
+
+
+def test_a_cluster_settles_only_when_a_bounced_worker_is_back() -> None:
+    """W2 stays away for longer than the delay: what waits for it moves, and moves again when it returns."""
+    begin = f"config: {{scheduled_rebalance_max_delay_ms: 5000}}\n{BEGIN}"
+    found = run("- bounce: {worker: W2, away_ms: 60000}\n- wait: 40000\n- settle\n", begin=begin)
+    away, last = found.steps[1].seen, found.steps[2].seen
+    assert (away["W2 state"], away["at_rest"]) == ("GONE", "none")
+    assert (last["W2 state"], last["at_rest"]) == ("ASSIGNED", "[]")
+    assert last["W2 holds"] != "[]"
+
+
 def test_what_differs_is_said_with_its_line() -> None:
     """A wrong delay, a wrong holding, a round too few: each is a difference of its own, where it stands."""
     found = run(
