@@ -47,7 +47,6 @@ class Mode(Enum):
 
 VERSIONS = dict(Mode.SESSIONED.value)
 """The version that each name on the wire stands for."""
-EAGER_PROTOCOL = "default"
 
 
 def version_of(protocol: str) -> int:
