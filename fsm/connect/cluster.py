@@ -101,6 +101,8 @@ class Cluster:
     def thaw(self, name: str) -> None:
         """It goes on, and gets all that came meanwhile."""
         process = self._alive(name)
+        if not process.frozen:
+            raise InputError(f"{name} is not frozen", remedy="freeze it first")
         process.frozen = False
         waiting, process.waiting = process.waiting, []
         self._wiring.give(process, Tick())
@@ -116,6 +118,8 @@ class Cluster:
     def heal(self, name: str) -> None:
         """The connection is back."""
         process = self._alive(name)
+        if not process.cut:
+            raise InputError(f"{name} is not cut", remedy="cut it first")
         process.cut = False
         self._wiring.soon(process, CoordinatorFound())
 
@@ -171,6 +175,8 @@ class Cluster:
 
     def broker_back(self) -> None:
         """The broker is there again, with the groups as it had stored them."""
+        if self.broker_up:
+            raise InputError("the broker is up", remedy="let it go down first")
         self._wiring.broker_up = True
         for process in self.processes.values():
             if process.alive and process.worker.state is State.DISCONNECTED:

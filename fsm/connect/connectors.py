@@ -21,6 +21,8 @@ class Connectors:
         """Connectors with the number of tasks their users ask for."""
         self.stopped: set[str] = set()
         """Connectors that have no tasks until they are resumed."""
+        self.paused: set[str] = set()
+        """Connectors that do nothing until they are resumed, where they are."""
         self.written_ms: dict[str, int] = {}
         """When the configs of each connector's tasks were last written."""
 
@@ -44,7 +46,7 @@ class Connectors:
     def delete(self, name: str) -> ConfigChange:
         """The connector is gone, its tasks with it."""
         del self.wanted[self.known(name)]
-        self.stopped.discard(name)
+        self._goes_on(name)
         return self._write({n: c for n, c in self._counts().items() if n != name}, ConfigChange(name, Change.REMOVED))
 
     def stop(self, name: str) -> ConfigChange:
@@ -54,11 +56,14 @@ class Connectors:
 
     def pause(self, name: str) -> ConfigChange:
         """The connector and its tasks pause where they are."""
-        return self._write(self._counts(), ConfigChange(self.known(name), Change.PAUSED_OR_RESUMED))
+        self.paused.add(self.known(name))
+        return self._write(self._counts(), ConfigChange(name, Change.PAUSED_OR_RESUMED))
 
     def resume(self, name: str) -> ConfigChange:
         """A paused connector goes on where it is; one that was stopped will ask for its tasks again."""
-        self.stopped.discard(self.known(name))
+        if self.known(name) not in self.paused | self.stopped:
+            raise InputError(f"{name} is neither paused nor stopped", remedy="pause it or stop it first")
+        self._goes_on(name)
         return self._write(self._counts(), ConfigChange(name, Change.PAUSED_OR_RESUMED))
 
     def publish(self, name: str, now_ms: int) -> ConfigChange | None:
@@ -74,6 +79,10 @@ class Connectors:
         if name not in self.wanted:
             raise InputError(f"there is no connector {name}", remedy=nearest(name, sorted(self.wanted)))
         return name
+
+    def _goes_on(self, name: str) -> None:
+        self.paused.discard(name)
+        self.stopped.discard(name)
 
     def _counts(self) -> dict[str, int]:
         return dict(self.topic.task_counts)

@@ -98,9 +98,15 @@ class Misfortune(Fate):
         acts += [lambda: c.thaw(pick(frozen))] * 2 * bool(frozen)
         acts += [lambda: c.heal(pick(cut))] * 2 * bool(cut)
         names = sorted(c.connectors.wanted)
-        for ask in (c.pause, c.resume, c.stop_connector, c.reconfigure, c.restart) if names else ():
+        for ask in (c.pause, self.resume, c.stop_connector, c.reconfigure, c.restart) if names else ():
             acts.append(lambda ask=ask: ask(pick(names)))  # type: ignore[misc]
         return acts
+
+    def resume(self, connector: str) -> None:
+        """Nothing happens to one that goes on already."""
+        connectors = self.cluster.connectors
+        if connector in connectors.paused | connectors.stopped:
+            self.cluster.resume(connector)
 
     def end(self) -> None:
         if not self.cluster.broker_up:

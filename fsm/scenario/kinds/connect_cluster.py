@@ -114,6 +114,10 @@ def _begin(cluster: Cluster, node: Node) -> None:
     """The workers as they are when the story begins: at rest with what they hold, the first one leading."""
     holdings = {name: (key, value, _units(cluster, value)) for name, (key, value) in node.mapping().items()}
     _refuse_doubles([(value, units) for _, value, units in holdings.values()])
+    idle = cluster.topic.units.difference(*(units for _, _, units in holdings.values()))
+    if holdings and idle:
+        remedy = "list all that is configured, or leave connectors out and `create` them in a step"
+        raise InputError(f"nobody holds {shown(sorted(idle))}", node.where, remedy)
     for key, _, units in holdings.values():
         start(cluster, key, "", units)
     if holdings and not cluster.settle():
