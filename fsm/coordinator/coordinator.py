@@ -305,6 +305,18 @@ def handle_resolution(state: Coordinator, group_id: str, context: Context) -> St
     return step.leading_to(state.having(step.state))
 
 
+def handle_failed_resolution(state: Coordinator, group_id: str, context: Context) -> Step[Coordinator]:
+    """The background task of this group failed: nothing is written, what was resolved stays, a request may ask again.
+
+    Nothing happens where none was running.
+    """
+    group = state.groups.get(group_id)
+    if not isinstance(group, ConsumerGroup) or group.resolution is None:
+        return Step(state)
+    step = subscriptions.resolution_failed(group, context)
+    return step.leading_to(state.having(step.state))
+
+
 def image_changed(state: Coordinator, before: Image, context: Context) -> Coordinator:
     """After an update of the broker's metadata: groups check it at their next heartbeat where it touches them."""
     old, new = before.topics, context.image.topics

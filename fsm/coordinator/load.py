@@ -10,6 +10,7 @@ Source: sections 4, 5.1 and 8.5 of the coordinator reference; `GroupMetadataMana
 
 from __future__ import annotations
 
+from collections.abc import Container, Mapping
 from dataclasses import replace
 
 from fsm.coordinator import classic_group_timers
@@ -18,11 +19,31 @@ from fsm.coordinator.classic_members import ClassicMembers
 from fsm.coordinator.consumer_group import ConsumerGroup
 from fsm.coordinator.context import Context
 from fsm.coordinator.coordinator import Coordinator, Group
+from fsm.coordinator.draft import GROUP_CELLS, MEMBER_CELLS
 from fsm.coordinator.frozen import FrozenMap
-from fsm.coordinator.step import Step
+from fsm.coordinator.members import GroupMember
+from fsm.coordinator.step import Happened, Step
 from fsm.coordinator.timers import NO_TIMERS, Timer, TimerKind, Timers
+from fsm.table import Symbol
 from fsm.tables.classic_group import State
+from fsm.tables.consumer_group import Event as GroupEvent
+from fsm.tables.consumer_group import State as GroupState
+from fsm.tables.consumer_group_member import Effect
+from fsm.tables.consumer_group_member import Event as MemberEvent
 from fsm.tables.consumer_group_member import State as MemberState
+
+GROUP_LOADED: Mapping[Symbol, GroupEvent] = {
+    GroupState.EMPTY: GroupEvent.LOADED_EMPTY,
+    GroupState.ASSIGNING: GroupEvent.LOADED_ASSIGNING,
+    GroupState.RECONCILING: GroupEvent.LOADED_RECONCILING,
+    GroupState.STABLE: GroupEvent.LOADED_STABLE,
+}
+MEMBER_LOADED: Mapping[Symbol, MemberEvent] = {
+    MemberState.STABLE: MemberEvent.LOADED_STABLE,
+    MemberState.UNREVOKED_PARTITIONS: MemberEvent.LOADED_UNREVOKED,
+    MemberState.UNRELEASED_PARTITIONS: MemberEvent.LOADED_UNRELEASED,
+    MemberState.UNKNOWN: MemberEvent.LOADED_UNKNOWN,
+}
 
 
 def load(state: Coordinator, context: Context) -> Step[Coordinator]:
@@ -75,19 +96,31 @@ def _stored_classic(group: ClassicGroup) -> ClassicGroup:
 
 def _loaded(group: Group, context: Context) -> Step[Group]:
     if isinstance(group, ConsumerGroup):
-        return Step(replace(group, timers=_timers(group, context), metadata_due=True, resolution=None))
+        return _loaded_consumer(group, context)
     return _loaded_classic(group, context)
 
 
-def _timers(group: ConsumerGroup, context: Context) -> Timers:
-    session_ms = context.config.session_timeout_ms(group.group_id)
+def _loaded_consumer(group: ConsumerGroup, context: Context) -> Step[Group]:
+    """The tables' ways out of EMPTY and ABSENT: nothing is written, timers are armed, the metadata is to be checked."""
+    event = GROUP_LOADED[group.state]
+    happened = [Happened("", GroupState.EMPTY, event, GROUP_CELLS[GroupState.EMPTY, event].target)]
     timers = NO_TIMERS
     for member_id in group.members.in_order():
         member = group.members[member_id]
-        timers = timers.armed(TimerKind.SESSION, member_id, Timer(context.now_ms + session_ms))
-        if member.current.state is MemberState.UNREVOKED_PARTITIONS:
-            deadline_ms = context.now_ms + member.metadata.rebalance_timeout_ms
-            timers = timers.armed(TimerKind.REBALANCE, member_id, Timer(deadline_ms, member.epoch))
+        member_event = MEMBER_LOADED[member.current.state]
+        cell = MEMBER_CELLS[MemberState.ABSENT, member_event]
+        happened.append(Happened(member_id, MemberState.ABSENT, member_event, cell.target))
+        timers = _armed(timers, member, cell.effects, context.config.session_timeout_ms(group.group_id), context.now_ms)
+    return Step(replace(group, timers=timers, metadata_due=True, resolution=None), happened=tuple(happened))
+
+
+def _armed(timers: Timers, member: GroupMember, effects: Container[Symbol], session_ms: int, now_ms: int) -> Timers:
+    """Here a classic member gets the same timers as the others; in a request it gets its own session, no rebalance."""
+    if Effect.ARM_SESSION_TIMER in effects:
+        timers = timers.armed(TimerKind.SESSION, member.member_id, Timer(now_ms + session_ms))
+    if Effect.ARM_REBALANCE_TIMER in effects:
+        deadline_ms = now_ms + member.metadata.rebalance_timeout_ms
+        timers = timers.armed(TimerKind.REBALANCE, member.member_id, Timer(deadline_ms, member.epoch))
     return timers
 
 

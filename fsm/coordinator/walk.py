@@ -42,7 +42,6 @@ MOST_TIMERS = 8
 HOST = "/127.0.0.1"
 UNSAID = {"group.min.session.timeout.ms": "3000"}
 """A setting of every recorded broker that the heads of the recordings leave out."""
-MAKES_IDS = ("JoinGroup", "ConsumerGroupHeartbeat")
 
 
 @dataclass(frozen=True)

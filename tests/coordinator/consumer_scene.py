@@ -14,6 +14,7 @@ from fsm.coordinator.coordinator import (
     describe,
     end_transaction,
     handle,
+    handle_failed_resolution,
     handle_resolution,
     handle_timer,
     image_changed,
@@ -142,6 +143,12 @@ class Scene:
     def resolve(self) -> list[str]:
         """The background task that resolves regular expressions is done; its records."""
         self.last = handle_resolution(self.state, "g", self.context)
+        self.state = self.last.state
+        return self.records
+
+    def fail_to_resolve(self) -> list[str]:
+        """The background task that resolves regular expressions failed; its records."""
+        self.last = handle_failed_resolution(self.state, "g", self.context)
         self.state = self.last.state
         return self.records
 

@@ -118,6 +118,34 @@ def test_a_result_that_comes_too_late_is_dropped() -> None:
     assert scene.events == ["REGEX_RESULT_SAME"]
 
 
+def test_a_failed_resolution_keeps_what_was_resolved() -> None:
+    """Nothing is written, and the next request that finds something to resolve starts it again (7.3)."""
+    scene = Scene()
+    scene.join("m1", subscribed_topic_regex="fo+")
+    scene.resolve()
+    resolved = scene.group.regexes
+    scene.wait(10_001)
+    scene.join("m2", subscribed_topic_regex="ba+r")
+    assert scene.group.resolution is not None
+    epoch = scene.group.epoch
+    assert scene.fail_to_resolve() == []
+    assert scene.events == ["REGEX_RESOLUTION_FAILED"]
+    assert (scene.group.resolution, scene.group.regexes, scene.group.epoch) == (None, resolved, epoch)
+    scene.beat("m1", scene.group.members["m1"].epoch)
+    assert scene.resolve()[:2] == ["16 fo+", "16 ba+r"]
+
+
+def test_a_first_resolution_that_failed_is_started_by_the_next_heartbeat() -> None:
+    """Ten seconds of rest follow a result, not a failure; where no task was running, none can fail."""
+    scene = Scene()
+    scene.join("m1", subscribed_topic_regex="fo+")
+    scene.fail_to_resolve()
+    assert scene.group.resolution is None
+    assert (scene.fail_to_resolve(), scene.events) == ([], [])
+    scene.beat("m1", 1)
+    assert scene.resolve() == ["16 fo+", "3 epoch 2"]
+
+
 def test_a_resolution_is_not_repeated_within_ten_seconds() -> None:
     """A new regular expression waits for the next heartbeat after that."""
     scene = Scene()

@@ -96,6 +96,12 @@ def current(member_id: str, state: int, *held: records.HeldTopic) -> Record:
     return Record(MemberKey(T.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT, "g", member_id), value)
 
 
+GROUP_AT_7, GROUP_AT_8 = (
+    Record(GroupKey(T.CONSUMER_GROUP_METADATA, "g"), records.GroupEpoch(epoch)) for epoch in (7, 8)
+)
+TARGET_AT_7 = Record(GroupKey(T.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA, "g"), records.TargetEpoch(7, 1_000))
+
+
 def tombstone(kind: RecordType, member_id: str) -> Record:
     return Record(MemberKey(kind, "g", member_id), None)
 
@@ -243,6 +249,37 @@ def test_a_fail_over_arms_sessions_and_revocations() -> None:
         (TimerKind.SESSION, "b"): 46_000,
     }
     assert group.metadata_due
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (
+            [member("a"), current("a", 0), GROUP_AT_7, TARGET_AT_7],
+            [("", "LOADED_STABLE", "STABLE"), ("a", "LOADED_STABLE", "STABLE")],
+        ),
+        (
+            [member("a"), current("a", 1), GROUP_AT_7, TARGET_AT_7],
+            [("", "LOADED_RECONCILING", "RECONCILING"), ("a", "LOADED_UNREVOKED", "UNREVOKED_PARTITIONS")],
+        ),
+        (
+            [member("a"), current("a", 2), GROUP_AT_8, TARGET_AT_7],
+            [("", "LOADED_ASSIGNING", "ASSIGNING"), ("a", "LOADED_UNRELEASED", "UNRELEASED_PARTITIONS")],
+        ),
+        (
+            [member("a"), current("a", 99), GROUP_AT_7, TARGET_AT_7],
+            [("", "LOADED_RECONCILING", "RECONCILING"), ("a", "LOADED_UNKNOWN", "UNKNOWN")],
+        ),
+        ([GROUP_AT_7, TARGET_AT_7], [("", "LOADED_EMPTY", "EMPTY")]),
+    ],
+)
+def test_a_fail_over_takes_the_rows_of_loading(given: list[Record], expected: list[tuple[str, str, str]]) -> None:
+    """The group's own row leads to the state that its epochs and members give; nothing is written (7.2, 8.5)."""
+    step = load(replay(given, LATEST).state, Context(1_000))
+    assert [(one.member_id, one.event.name, one.target.name) for one in step.happened] == expected
+    group = step.state.groups["g"]
+    assert isinstance(group, ConsumerGroup)
+    assert (group.state.name, group.metadata_due, step.records) == (expected[0][2], True, ())
 
 
 def test_a_fail_over_restarts_classic_sessions() -> None:
