@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+import re2
 
 from fsm.coordinator.messages import Refused
 from fsm.coordinator.patterns import check, matching
@@ -84,7 +85,6 @@ def test_random_patterns_mean_what_they_mean_to_re2() -> None:
 
     Beside two groups of one name, of which RE2 itself thinks otherwise than RE2/J.
     """
-    re2 = pytest.importorskip("re2")
     options = re2.Options()
     options.log_errors = False
     generator = random.Random(5)  # noqa: S311  # reproducible on purpose
