@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from fsm.connect.dialect import DOCUMENT, SHIPPED, Profile
 from fsm.errors import InputError
+from fsm.kafka.config import check_kind
 
 HIGHEST_INT = 2**31 - 1
 HIGHEST_LONG = 2**63 - 1
@@ -94,7 +95,11 @@ class ConnectConfig:
     """`document` also knows the mode cooperative, and has eager for its default."""
 
     def __post_init__(self) -> None:
-        if not self.group_id:
+        for field in fields(self):
+            check_kind(key(field.name), str(field.type), getattr(self, field.name))
+        if not isinstance(self.profile, Profile):
+            raise InputError(f"must be a profile, not {self.profile!r}", "profile", "SHIPPED or DOCUMENT")
+        if not self.group_id.strip():
             raise InputError("must be given", "group.id", "workers of one cluster share it")
         self._check_mode()
         self._check_times()

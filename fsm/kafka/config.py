@@ -36,6 +36,8 @@ class ConsumerConfig:
     default_api_timeout_ms: int = 60_000
 
     def __post_init__(self) -> None:
+        for field in fields(self):
+            check_kind(field.name, str(field.type), getattr(self, field.name))
         if not self.group_id.strip():
             raise InputError("must not be empty or blank", "group_id")
         if self.group_remote_assignor == "":
@@ -70,6 +72,24 @@ _BOUNDS = {
     "default_api_timeout_ms": (0, INT_MAX),
 }
 _LEGAL_ID = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+_KINDS: Mapping[str, tuple[type | tuple[type, ...], str]] = {
+    "int": (int, "a whole number"),
+    "bool": (bool, "True or False"),
+    "str": (str, "text"),
+    "tuple": ((tuple, list), "a tuple"),
+}
+
+
+def check_kind(name: str, annotation: str, value: object) -> None:
+    """Raises `InputError` where a setting's value is not of the type it is annotated with."""
+    base, _, null = annotation.partition(" | ")
+    kind, words = _KINDS.get(base.partition("[")[0], (object, ""))
+    if null and value is None:
+        return
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise InputError(f"must be {words}, not {value!r}", name)
 
 
 def check_bounds(name: str, value: int, least: int, most: int) -> None:

@@ -57,6 +57,9 @@ class ClassicConfig(ConsumerConfig):
         # Kafka lets 0 pass; a member with it would do nothing but send heartbeats.
         if not 0 < self.heartbeat_interval_ms < self.session_timeout_ms:
             raise InputError("must be positive and below session_timeout_ms", "heartbeat_interval_ms")
+        for assignor in self.assignors:
+            if not isinstance(assignor, ClientAssignor):
+                raise InputError(f"must be assignors such as RANGE, not {assignor!r}", "assignors")
         if not self.assignors or len({a.name for a in self.assignors}) < len(self.assignors):
             raise InputError("must name at least one assignor, and none twice", "assignors")
 

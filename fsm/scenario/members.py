@@ -19,6 +19,7 @@ from fsm.scenario.classic_side import ClassicSide
 from fsm.scenario.consumer_side import ConsumerSide
 from fsm.scenario.listener import Listener, listener_of
 from fsm.scenario.record import Record
+from fsm.scenario.words import of_setting
 
 PARTITIONS = 4
 """How many partitions a topic has that says nothing of it."""
@@ -137,7 +138,10 @@ def topics_of(node: Node) -> PartitionCounts:
 def _config(kind: Any, node: Node | None, where: str) -> Any:
     kinds = {field.name: str(field.type) for field in fields(kind)}
     given = node.fields(tuple(kinds)) if node is not None else {}
-    values: dict[str, Any] = {"group_id": "group", **{name: _setting(kinds[name], v) for name, v in given.items()}}
+    values: dict[str, Any] = {
+        "group_id": "group",
+        **{name: _setting(name, kinds[name], v) for name, v in given.items()},
+    }
     try:
         return kind(**values)
     except InputError as problem:  # it names the setting
@@ -145,14 +149,15 @@ def _config(kind: Any, node: Node | None, where: str) -> Any:
         raise InputError(f"{problem.where} {problem.what}", place, problem.remedy) from None
 
 
-def _setting(kind: str, node: Node) -> Any:
-    if kind == "int":
-        return node.number()
-    if kind == "bool":
-        return node.flag()
+def _setting(name: str, kind: str, node: Node) -> Any:
     if kind.startswith("tuple"):
         return tuple(map(_assignor, node.items()))
-    return None if node.is_null else node.text()
+    with of_setting(name):
+        if kind == "int":
+            return node.number()
+        if kind == "bool":
+            return node.flag()
+        return None if node.is_null else node.text()
 
 
 def _assignor(node: Node) -> ClientAssignor:

@@ -6,7 +6,8 @@ field. Topics have their names for ids here, so that partitions read the same wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields
 from enum import Enum
 from typing import Any
@@ -24,6 +25,15 @@ UNSAID = ("none", "")
 """Values of request fields that say nothing."""
 _SELF_EVIDENT = ("group_id", "member_id")
 _UNCHANGED = ("rebalance_timeout_ms", "-1")
+
+
+@contextmanager
+def of_setting(name: str) -> Iterator[None]:
+    """Lets an `InputError` about a value also say which setting has that value."""
+    try:
+        yield
+    except InputError as problem:
+        raise InputError(f"{name}: {problem.what}", problem.where, problem.remedy) from None
 
 
 def listed(items: Iterable[str]) -> str:

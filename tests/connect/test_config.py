@@ -76,6 +76,28 @@ def test_what_cannot_be_used_is_named(properties: dict[str, str], error: str) ->
         ConnectConfig.of(given)
 
 
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        ({"group_id": " \t"}, "^group.id: must be given"),
+        ({"group_id": 5}, "^group.id: must be text, not 5$"),
+        ({"session_timeout_ms": "5"}, "^session.timeout.ms: must be a whole number, not '5'$"),
+        ({"session_timeout_ms": True}, "^session.timeout.ms: must be a whole number, not True$"),
+        ({"inter_worker_key_size": "64"}, "^inter.worker.key.size: must be a whole number, not '64'$"),
+        ({"connect_protocol": None}, "^connect.protocol: must be text, not None$"),
+        (
+            {"inter_worker_verification_algorithms": "HmacSHA256"},
+            "^inter.worker.verification.algorithms: must be a tup",
+        ),
+        ({"profile": "document"}, "^profile: must be a profile, not 'document'; SHIPPED or DOCUMENT$"),
+    ],
+)
+def test_a_setting_of_a_wrong_type_is_named(settings: dict[str, object], error: str) -> None:
+    """As in Python, where no text is read: one line with the setting, and no error of another kind."""
+    with pytest.raises(InputError, match=error):
+        ConnectConfig(**{"group_id": "g", **settings})  # type: ignore[arg-type]
+
+
 def test_session_keys_matter_to_sessioned_workers_alone() -> None:
     """The lower modes sign nothing: what they say about keys is not looked at. Long settings take long values."""
     given = {"group.id": "g", "connect.protocol": "compatible", "inter.worker.signature.algorithm": "none"}

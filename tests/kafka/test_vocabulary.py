@@ -37,6 +37,14 @@ from fsm.kafka.error_codes import ErrorCode
             {"group_id": "g", "max_poll_interval_ms": 2_147_483_648},
             "max_poll_interval_ms: must be at most 2147483647 ms, not 2147483648",
         ),
+        ({"group_id": 5}, "^group_id: must be text, not 5$"),
+        ({"group_id": None}, "^group_id: must be text, not None$"),
+        ({"group_id": "g", "client_id": b"c"}, "^client_id: must be text, not b'c'$"),
+        ({"group_id": "g", "group_instance_id": 7}, "^group_instance_id: must be text, not 7$"),
+        ({"group_id": "g", "max_poll_interval_ms": "5"}, "^max_poll_interval_ms: must be a whole number, not '5'$"),
+        ({"group_id": "g", "max_poll_interval_ms": True}, "^max_poll_interval_ms: must be a whole number, not True$"),
+        ({"group_id": "g", "retry_backoff_ms": 0.5}, "^retry_backoff_ms: must be a whole number, not 0.5$"),
+        ({"group_id": "g", "enable_auto_commit": "yes"}, "^enable_auto_commit: must be True or False, not 'yes'$"),
     ],
 )
 def test_unusable_setting_is_named(settings: dict[str, object], message: str) -> None:

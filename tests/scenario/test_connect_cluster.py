@@ -241,7 +241,12 @@ def test_what_cannot_be_led_is_said_with_line_and_remedy(steps: str, error: str)
         ),
         ("cluster: x\nconfig: {session_timeout: 1}\n", "s.yaml:2: unknown key 'session_timeout'; did you mean"),
         ("cluster: x\nconfig: {heartbeat_interval_ms: 99999}\n", "s.yaml:2: heartbeat.interval.ms: cannot be 99999"),
-        ("cluster: x\nlatencies: {read_ms: 0}\n", "s.yaml:2: everything takes its time; at least 1 ms"),
+        ("cluster: x\nlatencies: {read_ms: 0}\n", "s.yaml:2: read_ms: everything takes its time; at least 1 ms"),
+        ("cluster: x\nlatencies: {read_ms: no}\n", "s.yaml:2: read_ms: 'no' is not a whole number"),
+        (
+            "cluster: x\nconfig:\n  connect_protocol: eager\n  session_timeout_ms: abc\n",
+            "s.yaml:4: session_timeout_ms: 'abc' is not a whole number",
+        ),
         ("cluster: x\ndialect: 4.4\n", "s.yaml:2: no profile '4.4' of Connect; choose from shipped, document"),
         ("cluster: x\nworkers: [W1]\n", "s.yaml:2: must be a mapping"),
         ("cluster: [x]\n", "s.yaml:1: must be text"),

@@ -45,7 +45,7 @@ from fsm.scenario.connect_rounds import unit
 from fsm.scenario.connect_stimuli import placed, start, task_counts
 from fsm.scenario.connect_story import Story, shown
 from fsm.scenario.steps import Replay
-from fsm.scenario.words import texts
+from fsm.scenario.words import of_setting, texts
 
 NAME = "Connect cluster"
 _KEYS = ("cluster", "dialect", "config", "latencies", "connectors", "workers", "steps")
@@ -95,7 +95,10 @@ def _cluster(given: Mapping[str, Node], profile: Profile) -> Cluster:
 def _config(node: Node | None, profile: Profile) -> ConnectConfig:
     known = {f.name: str(f.type) for f in fields(ConnectConfig) if f.type in ("int", "str") and f.name != "group_id"}
     said = node.fields(tuple(known)) if node is not None else {}
-    values: dict[str, Any] = {n: v.number() if known[n] == "int" else v.text() for n, v in said.items()}
+    values: dict[str, Any] = {}
+    for name, value in said.items():
+        with of_setting(name):
+            values[name] = value.number() if known[name] == "int" else value.text()
     try:
         return ConnectConfig(_GROUP, profile=profile, **values)
     except InputError as problem:
@@ -104,9 +107,10 @@ def _config(node: Node | None, profile: Profile) -> ConnectConfig:
 
 def _latencies(node: Node | None) -> Latencies:
     said = node.fields(tuple(f.name for f in fields(Latencies))) if node is not None else {}
-    for value in said.values():
-        if value.number() < 1:
-            raise InputError("everything takes its time", value.where, "at least 1 ms")
+    for name, value in said.items():
+        with of_setting(name):
+            if value.number() < 1:
+                raise InputError("everything takes its time", value.where, "at least 1 ms")
     return Latencies(**{name: value.number() for name, value in said.items()})
 
 
