@@ -104,7 +104,17 @@ def _setting(text: str) -> tuple[str, str]:
     key, found, value = text.partition("=")
     if not found or not key:
         raise InputError(f"must be KEY=VALUE, not {text!r}", "--set")
-    return key.strip(), value.strip()
+    return _known(key.strip()), value.strip()
+
+
+def _known(key: str) -> str:
+    from fsm.coordinator.context import BrokerConfig
+    from fsm.nodes import nearest, short
+
+    known = BrokerConfig.keys()
+    if key not in known:
+        raise InputError(f"no setting {short(key)} that rules a group", "--set", nearest(key, known))
+    return key
 
 
 def _positive(text: str) -> int:

@@ -84,11 +84,11 @@ class ScenarioRound:
 
 
 def reads(document: Any) -> bool:
-    """Whether this is a document of Connect scenarios."""
+    """Whether this is a document of Connect scenarios; one of them may lack something, which `rounds` tells."""
     scenarios = document.get("scenarios") if isinstance(document, dict) else None
     if not scenarios or not isinstance(scenarios, list):
         return False
-    return all(isinstance(s, dict) and {"config_topic", "initial_leader", "rounds"} <= s.keys() for s in scenarios)
+    return any(isinstance(s, dict) and {"config_topic", "initial_leader", "rounds"} <= s.keys() for s in scenarios)
 
 
 def rounds(document: Mapping[str, Any], profile: Profile) -> Iterator[ScenarioRound]:

@@ -6,7 +6,7 @@ Source: `GroupCoordinatorConfig` and `GroupConfig` of apache/kafka 4.4 for names
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -59,8 +59,17 @@ class BrokerConfig:
 
         Raises `InputError` naming the key whose value cannot be read.
         """
-        known = {f.name.replace("_", "."): f for f in fields(cls) if f.name != "groups"}
+        known = cls._by_key()
         return cls(**{known[k].name: _read(k, str(known[k].type), v) for k, v in settings.items() if k in known})
+
+    @classmethod
+    def keys(cls) -> tuple[str, ...]:
+        """Kafka's own keys of all that rules groups."""
+        return tuple(cls._by_key())
+
+    @classmethod
+    def _by_key(cls) -> dict[str, Field[Any]]:
+        return {f.name.replace("_", "."): f for f in fields(cls) if f.name != "groups"}
 
     def session_timeout_ms(self, group_id: str) -> int:
         """Of consumer-protocol members of this group."""

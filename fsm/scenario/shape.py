@@ -2,7 +2,8 @@
 
 A shape is a mapping from key to shape (`"key?"` may be absent, `EACH` stands for every key there is), a list with the
 shape of its items, `str` or `int` for a text or a whole number, `Checked` for a text with a rule of its own, `Maybe`
-for what may be null. Keys that a shape does not name are left out: such documents say more than is run.
+for what may be null. Keys that a shape does not name are left out: such documents say more than is run. Where nothing
+may be passed over, as in what a document expects, `Only` refuses them.
 """
 
 from __future__ import annotations
@@ -28,10 +29,21 @@ class Maybe(NamedTuple):
     shape: Any
 
 
+class Only(NamedTuple):
+    """A mapping of this shape without any other key."""
+
+    shape: Mapping[str, Any]
+    unread: tuple[str, ...] = ()
+    """Keys that may stand there and are not looked at."""
+
+
 def read(node: Node, shape: Any) -> Any:
     """The document in plain values. Raises `InputError` with the line of the first value that has another shape."""
     if isinstance(shape, dict):
         return _mapping(node, shape)
+    if isinstance(shape, Only):
+        node.fields([*(key.removesuffix("?") for key in shape.shape), *shape.unread])
+        return _mapping(node, shape.shape)
     if isinstance(shape, list):
         return [read(item, shape[0]) for item in node.items()]
     if isinstance(shape, Checked):

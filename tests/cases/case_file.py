@@ -6,7 +6,7 @@ import io
 import json
 import lzma
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -54,12 +54,28 @@ class CaseFile:
 
     def lines(self) -> Iterator[Any]:
         """The lines of a recording, one after the other, read when they are asked for."""
-        return (json.loads(line) for line in io.BytesIO(self.content) if not line.isspace())
+        return (json.loads(line) for _, line in self.raw_lines())
+
+    def raw_lines(self) -> Iterator[tuple[str, bytes]]:
+        """The lines of a recording by their numbers, not read yet."""
+        return ((f"line {n}", line) for n, line in enumerate(io.BytesIO(self.content), 1) if not line.isspace())
 
 
 def told(problem: BaseException) -> str:
-    """What went wrong, on one line."""
-    return " ".join(f"{type(problem).__name__}: {problem}".split())
+    """What went wrong, on one line; what says so itself needs no name before it."""
+    said = " ".join(str(problem).split())
+    return said if isinstance(problem, FsmError) else f"{type(problem).__name__}: {said}"
+
+
+NO_CASE = (*DAMAGE, FsmError, LookupError, TypeError, AttributeError)
+"""What is raised over what is no case of its kind."""
+
+
+@dataclass(frozen=True)
+class NotACase:
+    """Stands for what could not be read as a case."""
+
+    why: str
 
 
 class Kind(Protocol):
@@ -100,11 +116,33 @@ def unpacked(name: str, content: bytes) -> Iterator[CaseFile]:
         yield CaseFile(name, content, told(problem))
 
 
-def stated(kind: Kind, file: CaseFile) -> tuple[list[tuple[str, Any]], str]:
-    """The file's cases, and why they are not all, where they are not."""
+def each(found: Iterable[tuple[str, Any]], cases: Callable[[Any], Iterable[tuple[str, Any]]]) -> Iterator[Any]:
+    """The cases in everything that was found under a name: one that is none does not end those behind it."""
+    for name, one in found:
+        try:
+            yield from list(cases(one))
+        except NO_CASE as problem:
+            yield name, NotACase(told(problem))
+
+
+def listed(document: Mapping[str, Any], *sections: str) -> Iterator[tuple[str, tuple[tuple[Any, ...], Any]]]:
+    """Everything in these lists of a document, with its place, by its id."""
+    for section in sections:
+        for number, one in enumerate(document.get(section) or ()):
+            name = one.get("id") if isinstance(one, dict) else None
+            yield str(name or f"{section} {number + 1}"), ((section, number), one)
+
+
+def stated(kind: Kind, file: CaseFile) -> tuple[list[tuple[str, Any]], list[str]]:
+    """The file's cases, and why there are no more of them, one line for each that is none."""
     found: list[tuple[str, Any]] = []
+    problems: list[str] = []
     try:
-        found.extend(kind.cases(file))
-    except (*DAMAGE, FsmError, LookupError, TypeError, AttributeError) as problem:
-        return found, f"behind {found[-1][0] if found else 'its head'}: {told(problem)}"
-    return found, ""
+        for name, case in kind.cases(file):
+            if isinstance(case, NotACase):
+                problems.append(f"{file.name}: {name}: {case.why}")
+            else:
+                found.append((name, case))
+    except NO_CASE as problem:
+        problems.append(f"{file.name}: behind {found[-1][0] if found else 'its head'}: {told(problem)}")
+    return found, problems

@@ -28,12 +28,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "our_copies: speaks of the case files of this folder only")
+    given = config.getoption("--cases", default=None)
+    if given is not None and not given.is_dir():
+        raise pytest.UsageError(f"--cases {given}: no such folder")
 
 
 def chosen(config: pytest.Config) -> Path:
     given: Path | None = config.getoption("--cases", default=None)
-    if given is not None and not given.is_dir():
-        raise pytest.UsageError(f"--cases {given}: no such folder")
     return given or HERE
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -10,6 +11,8 @@ from itertools import permutations
 from typing import Any
 
 import pytest
+from case_file import each, listed
+from known_keys import ANY, Of, refuse_unknown
 
 from fsm.coordinator.assignors import GroupSpec, MemberSpec, Order, PartitionAssignorError, built_in
 from fsm.coordinator.dialect import Choice, Dialect, dialect, presets
@@ -51,13 +54,25 @@ def reads(head: Any) -> bool:
     return any(isinstance(case, dict) and {"assignor", "topics", "members", "expect"} <= case.keys() for case in found)
 
 
+EXPECT = {"assignment": ANY, "sizes": ANY, "properties": ANY, "error": ANY}
+COMPARED = Of({"expect": EXPECT, "differs": [Of({"expect": EXPECT})]})
+
+
 def cases(file: Any) -> Iterator[tuple[str, Case]]:
     """Recorded calls as they are; each case of a document in each preset."""
     if file.kind == "json lines":
-        yield from ((line["case"], recorded(line)) for line in file.lines())
-        return
-    for stated in (*file.head.get("cases", ()), *file.head.get("derived", ())):
-        yield from ((f"{stated['id']}-{preset.name}", documented(stated, preset)) for preset in presets())
+        return each(file.raw_lines(), recorded_line)
+    return each(listed(file.head, "cases", "derived"), lambda found: in_presets(file, *found))
+
+
+def in_presets(file: Any, at: tuple[Any, ...], stated: Document) -> Iterator[tuple[str, Case]]:
+    refuse_unknown(file, at, stated, COMPARED)
+    yield from ((f"{stated['id']}-{preset.name}", documented(stated, preset)) for preset in presets())
+
+
+def recorded_line(raw: bytes) -> Iterator[tuple[str, Case]]:
+    line = json.loads(raw)
+    yield line["case"], recorded(line)
 
 
 def documented(stated: Document, preset: Dialect) -> Case:

@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from case_file import each, listed
+from known_keys import ANY, EACH, Of, place, refuse_unknown
+
 from fsm.connect.assignor import Outcome, Round, assign
 from fsm.connect.config import VERSIONS, ConnectConfig
 from fsm.connect.dialect import SHIPPED
@@ -16,7 +19,7 @@ from fsm.connect.eager import assign_eagerly
 from fsm.connect.leader import ConfigSnapshot, Election, perform
 from fsm.connect.lost_work import handle_lost
 from fsm.connect.memory import Memory, Order
-from fsm.connect.placement import place
+from fsm.connect.placement import place as dealt
 from fsm.connect.protocol import (
     Assignment,
     WorkerMetadata,
@@ -26,6 +29,8 @@ from fsm.connect.protocol import (
     encode_metadata,
 )
 from fsm.connect.units import Holdings, Unit, Units, configured, kinds, units_of
+from fsm.errors import InputError
+from fsm.nodes import nearest
 
 Stated = Mapping[str, Any]
 TASK = re.compile(r"(.+)-(\d+)")
@@ -39,13 +44,24 @@ def reads(head: Any) -> bool:
 
 def stated(head: Any) -> Iterator[Stated]:
     for section in head.values() if isinstance(head, dict) else ():
-        for each in section if isinstance(section, list) else ():
-            if isinstance(each, dict) and each.get("kind") in KINDS:
-                yield each
+        for found in section if isinstance(section, list) else ():
+            if isinstance(found, dict) and found.get("kind") in KINDS:
+                yield found
 
 
 def cases(file: Any) -> Iterator[tuple[str, Stated]]:
-    yield from ((each["id"], each) for each in stated(file.head))
+    sections = (name for name, section in file.head.items() if isinstance(section, list))
+    return each(listed(file.head, *sections), lambda found: documented(file, *found))
+
+
+def documented(file: Any, at: tuple[Any, ...], said: Stated) -> Iterator[tuple[str, Stated]]:
+    """Raises `InputError` for a kind that there is not, and for what would not be compared."""
+    if said["kind"] not in KINDS:
+        raise InputError(
+            f"unknown kind {said['kind']!r}", place(file, (*at, "kind")), nearest(str(said["kind"]), [*KINDS])
+        )
+    refuse_unknown(file, at, said, COMPARED.get(said["kind"], ANY))
+    yield said["id"], said
 
 
 def test_the_case_comes_out(case: Stated) -> None:
@@ -222,7 +238,7 @@ def run_placement(case: Stated) -> None:
     before = loads(case["existing"])
     placed: Mapping[str, Units] = before
     for said in case["place"]:
-        placed = place(placed, units(said["units"]), SHIPPED)
+        placed = dealt(placed, units(said["units"]), SHIPPED)
     added = {worker: held[len(before[worker]) :] for worker, held in placed.items()}
     for said in (case["expect"], case.get("derived", {})):
         if "added_in_order" in said:
@@ -364,3 +380,61 @@ KINDS: dict[str, Callable[[Stated], None]] = {
     "protocol": run_protocol,
     "coordinator_rounds": run_coordinator,
 }
+
+TESTED = (
+    "delay_ms",
+    "workers",
+    "connector_counts_sorted",
+    "task_counts_sorted",
+    "balanced_and_complete",
+    "nothing_assigned_or_revoked",
+    "no_revocations",
+)
+EXACT = (
+    "leader",
+    "delay_ms",
+    "next_rebalance_in_ms",
+    "assigned",
+    "revoked",
+    "owned_after",
+    "revoked_in_previous",
+    "successive_revoking_rounds",
+    "candidates",
+)
+LOST = ("candidates", "scheduled_in_ms", "delay_ms", "all_lost_placed_on_any_of", "all_lost_returned_as_new")
+
+
+def only(*names: str, **shapes: Any) -> dict[str, Any]:
+    return {**dict.fromkeys(names, ANY), **shapes}
+
+
+COMPARED: dict[str, Any] = {
+    "rounds": Of(
+        {"rounds": [only("round", "stimuli", "mode", "note", "notes", expect=only(*TESTED), derived=only(*EXACT))]}
+    ),
+    "placement": Of(only(expect=only("added_in_order"), derived=only("added_in_order"))),
+    "lost_handler": Of(
+        {
+            "steps": [
+                only(
+                    *("step", "active_loads", "lost", "set_previous_members", "advance_ms", "note", "notes"),
+                    expect=only(*LOST),
+                    derived=only("placed", "returned_as_new"),
+                )
+            ]
+        }
+    ),
+    "protocol": Of({"expect": only("assignment_version", "leader_state_published")}),
+    "coordinator_rounds": Of(
+        {
+            "rounds": [
+                only(
+                    *("round", "advance_ms", "joins_owning", "note", "notes"),
+                    expect={EACH: ANY},
+                    derived=only("assigned", "revoked"),
+                )
+            ]
+        }
+    ),
+}
+"""What can be expected of each kind; the rest is compared whole."""

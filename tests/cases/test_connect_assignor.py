@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
 import pytest
+from case_file import each
 
 from fsm.connect.assignor import Outcome, Round, assign
 from fsm.connect.invariants import Computation, broken_in_round
@@ -23,8 +25,26 @@ def reads(head: Any) -> bool:
 
 def cases(file: Any) -> Iterator[tuple[str, list[Line]]]:
     """One case a run: its rounds share the leader's memory."""
-    for run, lines in groupby(file.lines(), key=lambda line: line["run"]):
-        yield run, list(lines)
+    lines = ((number, parsed(raw)) for number, raw in file.raw_lines())
+    runs = groupby(lines, key=lambda found: found[1].get("run") if isinstance(found[1], dict) else None)
+    return each(((f"{found[0][0]} and on", found) for found in (list(group) for _, group in runs)), run_of)
+
+
+def parsed(raw: bytes) -> Line | ValueError:
+    try:
+        return json.loads(raw)  # type: ignore[no-any-return]
+    except ValueError as problem:
+        return problem
+
+
+def run_of(found: list[tuple[str, Line | ValueError]]) -> Iterator[tuple[str, list[Line]]]:
+    """Raises what was the matter with a line."""
+    lines = []
+    for _, line in found:
+        if isinstance(line, ValueError):
+            raise line
+        lines.append(line)
+    yield lines[0]["run"], lines
 
 
 def round_of(line: Line) -> Round:

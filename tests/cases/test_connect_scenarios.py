@@ -6,18 +6,31 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from case_file import each, listed
+from known_keys import ANY, EACH, Of, refuse_unknown
 
-from fsm.connect.dialect import DOCUMENT, SHIPPED, profile
+from fsm.connect.dialect import DOCUMENT, SHIPPED
+from fsm.connect.dialect import profile as profile_of
 from fsm.connect.scenario import ScenarioRound, reads, rounds
 from fsm.errors import InputError
 
 __all__ = ["reads"]
 
 
+RESULT = {"assigned": ANY, "holds_after": ANY, "revoked": ANY, "delay": ANY, "newly_assigned": ANY}
+COMPARED = Of({"rounds": [Of({"expect": {EACH: RESULT}, "shipped_trunk": Of({"per_worker": {EACH: RESULT}})})]})
+
+
 def cases(file: Any) -> Iterator[tuple[str, ScenarioRound]]:
     """Every round under both profiles, run from the start of its scenario."""
-    for each in (DOCUMENT, SHIPPED):
-        yield from ((f"{r.scenario}-{r.number}-{each.name}", r) for r in rounds(file.head, each))
+    return each(listed(file.head, "scenarios"), lambda found: documented(file, *found))
+
+
+def documented(file: Any, at: tuple[Any, ...], scenario: Any) -> Iterator[tuple[str, ScenarioRound]]:
+    refuse_unknown(file, at, scenario, COMPARED)
+    for profile in (DOCUMENT, SHIPPED):
+        run = rounds({"scenarios": [scenario]}, profile)
+        yield from ((f"{r.scenario}-{r.number}-{profile.name}", r) for r in run)
 
 
 def test_a_round_comes_out_as_stated(case: ScenarioRound) -> None:
@@ -56,7 +69,7 @@ def test_a_round_is_printed_as_the_document_prints_it(files: tuple[Any, ...]) ->
 def test_unknown_profile_and_unit_are_told() -> None:
     """A profile that does not exist, a unit that is none and a missing field are refused in a sentence."""
     with pytest.raises(InputError, match="choose from shipped, document"):
-        profile("trunk")
+        profile_of("trunk")
     stated = {"id": "x", "config_topic": ["A"], "initial_leader": "W1", "initial": {}, "rounds": []}
     with pytest.raises(InputError, match="'A' is no unit"):
         list(rounds({"scenarios": [stated]}, SHIPPED))

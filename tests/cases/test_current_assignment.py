@@ -8,6 +8,8 @@ from functools import cached_property
 from typing import Any
 
 import pytest
+from case_file import each, listed
+from known_keys import ANY, Of, refuse_unknown
 
 from fsm.coordinator.dialect import Choice, Dialect, dialect, presets
 from fsm.coordinator.reconciliation import CurrentAssignment, Decision, Partition, flat, held, reconcile
@@ -96,16 +98,34 @@ def reads(head: Any) -> bool:
     return any(isinstance(case, dict) and {"member", "target", "owned"} <= case.keys() for case in found)
 
 
+EPOCHS = {"default": ANY, "partitions": ANY}
+EXPECT = {
+    "state": ANY,
+    "epoch": ANY,
+    "previous_epoch": ANY,
+    "assigned": ANY,
+    "assigned_epochs": EPOCHS,
+    "pending_revocation": ANY,
+    "pending_epochs": EPOCHS,
+    "unchanged": ANY,
+    "error": ANY,
+}
+COMPARED = Of({"expect": EXPECT, "differs": [Of({"expect": EXPECT})]})
+
+
 def cases(file: Any) -> Iterator[tuple[str, Case]]:
     """Each case in each preset: as the file states it for a dialect that agrees with it on every choice looked at."""
-    document = file.head
-    defaults = document.get("defaults", {})
-    for stated in (*document.get("cases", ()), *document.get("derived", ())):
-        given = {**defaults, **stated, "member": {**defaults.get("member", {}), **stated["member"]}}
-        given["member"].setdefault("pending_revocation", {})
-        for preset in presets():
-            said = as_in(stated, preset)
-            yield f"{stated['id']}-{preset.name}", Case(given, said["expect"], said["row"], preset)
+    return each(listed(file.head, "cases", "derived"), lambda found: documented(file, *found))
+
+
+def documented(file: Any, at: tuple[Any, ...], stated: Document) -> Iterator[tuple[str, Case]]:
+    refuse_unknown(file, at, stated, COMPARED)
+    defaults = file.head.get("defaults", {})
+    given = {**defaults, **stated, "member": {**defaults.get("member", {}), **stated["member"]}}
+    given["member"].setdefault("pending_revocation", {})
+    for preset in presets():
+        said = as_in(stated, preset)
+        yield f"{stated['id']}-{preset.name}", Case(given, said["expect"], said["row"], preset)
 
 
 def as_in(stated: Document, preset: Dialect) -> Document:

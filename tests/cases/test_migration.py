@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
+from case_file import each
+
 from fsm.nodes import yaml_node
 from fsm.scenario.replay import replayed
 from fsm.scenario.steps import Replay, Step
@@ -18,10 +21,13 @@ def reads(head: Any) -> bool:
 
 def cases(file: Any) -> Iterator[tuple[str, tuple[Replay, int]]]:
     """Every step of both stories, run from their beginnings."""
-    document = yaml_node(file.content.decode(), file.name, "scenario")
-    for dialect in ("document", *(("s24",) if "shipped_trace" in file.head else ())):
-        (run,) = replayed(document, file.name, dialect)
-        yield from ((f"{dialect}-{name(step)}", (run, number)) for number, step in enumerate(run.steps, 1))
+    dialects = ("document", *(("s24",) if "shipped_trace" in file.head else ()))
+    return each(((dialect, dialect) for dialect in dialects), lambda dialect: story(file, dialect))
+
+
+def story(file: Any, dialect: str) -> Iterator[tuple[str, tuple[Replay, int]]]:
+    (run,) = replayed(yaml_node(file.content.decode(), file.name, "scenario"), file.name, dialect)
+    yield from ((f"{dialect}-{name(step)}", (run, number)) for number, step in enumerate(run.steps, 1))
 
 
 def name(step: Step) -> str:
@@ -31,4 +37,6 @@ def name(step: Step) -> str:
 def test_step_comes_out_as_stated(case: tuple[Replay, int]) -> None:
     """Group, target, members, classic states and the answer are those of the file."""
     run, number = case
-    assert [d for d in run.differences() if d.step == number] == []
+    found = [f"{d.where}: {d.field}: expected {d.expected}, got {d.got}" for d in run.differences() if d.step == number]
+    if found:
+        pytest.fail("\n".join(found), pytrace=False)

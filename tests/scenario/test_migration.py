@@ -181,3 +181,20 @@ def test_other_shapes_are_refused_with_their_line(text: str, dialect: str | None
     with pytest.raises(InputError) as refused:
         told(text, dialect)
     assert str(refused.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "dialect", "said"),
+    [
+        ("    after:\n", "    after:\n      groop: {epoch: 7}\n", "s24", "unknown key 'groop'; did you mean group?"),
+        ("previous_epoch:", "previous_epohc:", "s24", "unknown key 'previous_epohc'; did you mean previous_epoch?"),
+        ("classic_state:", "classic_stat:", None, "unknown key 'classic_stat'; did you mean classic_state?"),
+    ],
+)
+def test_what_would_not_be_compared_is_refused(old: str, new: str, dialect: str | None, said: str) -> None:
+    """A misspelt key of what is expected, in either telling, is an error with its line and never met."""
+    assert old in TEXT
+    line = TEXT.partition(old)[0].count("\n") + (2 if "groop" in new else 1)
+    with pytest.raises(InputError) as refused:
+        told(TEXT.replace(old, new, 1), dialect)
+    assert str(refused.value) == f"story.yaml:{line}: {said}"

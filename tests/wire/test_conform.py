@@ -266,6 +266,11 @@ def test_the_command_exits_1_with_a_difference(capsys: pytest.CaptureFixture[str
         (["--dialect", "3.9"], "no coordinator dialect '3.9'"),
         (["--family", "plan"], "no family 'plan' of walks"),
         (["--set", "group"], "--set: must be KEY=VALUE, not 'group'"),
+        (["--set", "a=b"], "--set: no setting 'a' that rules a group; it has group.consumer.session.timeout.ms, "),
+        (
+            ["--set", "group.consumer.sesion.timeout.ms=6000"],
+            "'group.consumer.sesion.timeout.ms' that rules a group; did you mean group.consumer.session.timeout.ms?",
+        ),
         (["--set", "group.consumer.max.size=many"], "group.consumer.max.size: must be a whole number, not 'many'"),
         (["--steps", "0"], "argument --steps: must be a whole number above 0, not '0'"),
         (["--broker", "127.0.0.1:1"], "127.0.0.1:1: cannot connect"),

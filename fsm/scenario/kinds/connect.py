@@ -16,15 +16,15 @@ from fsm.connect.scenario import ScenarioRound, WorkerResult, rounds, unit, writ
 from fsm.connect.units import Units
 from fsm.errors import InputError
 from fsm.nodes import Node
-from fsm.scenario.shape import EACH, Checked, read
+from fsm.scenario.shape import EACH, Checked, Only, read
 from fsm.scenario.steps import Expected, Replay, Step
 from fsm.scenario.words import listed, texts
 
 NAME = "Connect rounds"
 
 _UNITS = [Checked(unit)]
-_RESULT = {"delay": str, "assigned": _UNITS, "revoked": _UNITS}
-_SHIPPED = {"delay": int, "holds_after": _UNITS, "revoked": _UNITS}
+_RESULT = Only({"delay": str, "assigned": _UNITS, "revoked": _UNITS}, unread=("newly_assigned",))
+_SHIPPED = Only({"delay": int, "holds_after": _UNITS, "revoked": _UNITS}, unread=("newly_assigned",))
 SHAPE: Mapping[str, Any] = {
     "id": str,
     "title?": str,

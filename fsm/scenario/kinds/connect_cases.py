@@ -18,7 +18,7 @@ from fsm.connect.units import Unit, kinds
 from fsm.errors import InputError
 from fsm.nodes import Node
 from fsm.scenario.connect_rounds import MODES, Group, units
-from fsm.scenario.shape import EACH, Checked, Maybe, read
+from fsm.scenario.shape import EACH, Checked, Maybe, Only, read
 from fsm.scenario.steps import NOTHING, Expected, Replay, Step
 from fsm.scenario.words import listed, one_line
 
@@ -42,14 +42,17 @@ _SETUP = {
 _ROUND = {
     "round": int,
     "mode": Checked(_check_mode),
-    "derived?": {
-        "delay_ms?": int,
-        "next_rebalance_in_ms?": Maybe(int),
-        "assigned?": _HELD,
-        "revoked?": _HELD,
-        "owned_after?": _HELD,
-        "candidates?": [str],
-    },
+    "derived?": Only(
+        {
+            "delay_ms?": int,
+            "next_rebalance_in_ms?": Maybe(int),
+            "assigned?": _HELD,
+            "revoked?": _HELD,
+            "owned_after?": _HELD,
+            "candidates?": [str],
+        },
+        unread=("leader", "revoked_in_previous", "successive_revoking_rounds", "note"),
+    ),
 }
 SHAPE: Mapping[str, Any] = {"id": str, "summary?": str, "setup": _SETUP, "rounds": [_ROUND]}
 """What a case holds for its rounds to be run."""
@@ -60,6 +63,8 @@ _TESTED: Mapping[str, Any] = {
     "task_counts_sorted": [int],
 }
 """What tests look at, of which bounds (`{gt: 0}`) are passed over: the exact value is told beside them."""
+_TESTED_BESIDE = ("balanced_and_complete", "nothing_assigned_or_revoked", "no_revocations", "note")
+"""What follows from the exact result, which is told."""
 _PER_WORKER = {"assigned": "assigned", "revoked": "revoked", "owned_after": "owned"}
 
 
@@ -139,7 +144,7 @@ def _seen(group: Group, outcome: Outcome) -> Iterator[tuple[str, str]]:
 
 def _tested(place: Node) -> Iterator[Expected]:
     tests = place.mapping().get("expect")
-    for name, (_, value) in tests[1].mapping().items() if tests is not None else ():
+    for name, value in tests[1].fields((*_TESTED, *_TESTED_BESIDE)).items() if tests is not None else ():
         if name in _TESTED and not isinstance(value.value, dict):
             yield Expected(name, _value(read(value, _TESTED[name])), value.where)
 

@@ -11,7 +11,7 @@ from fsm.scenario.migration import document as notes
 from fsm.scenario.migration.document import DocumentGroup
 from fsm.scenario.migration.head import STEP, Head, answer_fields, shown
 from fsm.scenario.migration.view import View, fields, lines
-from fsm.scenario.shape import Maybe, read
+from fsm.scenario.shape import Maybe, Only, read
 from fsm.scenario.steps import NOTHING, Expected, Step
 from fsm.scenario.words import listed
 
@@ -154,7 +154,7 @@ def _target(view: View, target: Mapping[str, Any] | None, where: str) -> Iterato
     yield from (Expected(f"target.{name}", view.named(numbers), where) for name, numbers in given.items())
 
 
-_RESPONSE = {"epoch?": int, "generation?": int, "assignment?": Maybe([int])}
+_RESPONSE = Only({"epoch?": int, "generation?": int, "assignment?": Maybe([int])})
 
 
 def _answer(view: View, stimulus: Node) -> Iterator[Expected]:

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 from fsm.errors import InputError
 from fsm.nodes import Node
 from fsm.scenario.migration.view import Numbers, View
-from fsm.scenario.shape import EACH, Maybe, read
+from fsm.scenario.shape import EACH, Maybe, Only, read
 from fsm.scenario.steps import NOTHING
 
 _NUMBERS = [int]
-_TARGET = Maybe({"epoch": int, "assignment": {EACH: _NUMBERS}})
+_TARGET = Maybe(Only({"epoch": int, "assignment": {EACH: _NUMBERS}}))
 HEAD = {"meta": {"topic": str, "partitions": int, "classic_rebalance_protocol?": str}}
 STEP: Mapping[str, Any] = {
     "id": str,
@@ -26,12 +26,15 @@ STEP: Mapping[str, Any] = {
         "generation?": int,
         "owned?": Maybe(_NUMBERS),
     },
-    "expected": {
-        "group": {"type": str, "epoch?": int, "generation?": int},
-        "members": {EACH: {"protocol": str, "classic_state?": str}},
-        "target": _TARGET,
-        "current": {EACH: {"epoch": int, "owned": _NUMBERS, "revoking": _NUMBERS, "waiting": _NUMBERS}},
-    },
+    "expected": Only(
+        {
+            "group": Only({"type": str, "epoch?": int, "generation?": int}),
+            "members": {EACH: Only({"protocol": str, "classic_state?": str})},
+            "target": _TARGET,
+            "current": {EACH: Only({"epoch": int, "owned": _NUMBERS, "revoking": _NUMBERS, "waiting": _NUMBERS})},
+        },
+        unread=("note",),
+    ),
 }
 """A step of the document's story."""
 

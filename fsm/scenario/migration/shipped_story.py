@@ -11,21 +11,23 @@ from fsm.nodes import Node, nearest
 from fsm.scenario.migration.head import Head, answer_fields, shown
 from fsm.scenario.migration.shipped import STRATEGIES, Story
 from fsm.scenario.migration.view import Numbers, View, fields, lines
-from fsm.scenario.shape import EACH, Maybe, read
+from fsm.scenario.shape import EACH, Maybe, Only, read
 from fsm.scenario.steps import NOTHING, Expected, Step
 from fsm.scenario.words import listed
 
 _NUMBERS = [int]
-_MEMBER = {
-    "protocol?": str,
-    "state?": str,
-    "epoch?": int,
-    "previous_epoch?": int,
-    "assigned?": _NUMBERS,
-    "pending_revocation?": _NUMBERS,
-    "classic_phase?": str,
-    "timers?": [str],
-}
+_MEMBER = Only(
+    {
+        "protocol?": str,
+        "state?": str,
+        "epoch?": int,
+        "previous_epoch?": int,
+        "assigned?": _NUMBERS,
+        "pending_revocation?": _NUMBERS,
+        "classic_phase?": str,
+        "timers?": [str],
+    }
+)
 _SEEN_AS = {"pending_revocation": "revoking", "classic_phase": "phase"}
 """Names of the file that are other words for a field."""
 TRACE: Mapping[str, Any] = {
@@ -34,25 +36,34 @@ TRACE: Mapping[str, Any] = {
         {
             "id": str,
             "seed_step": str,
-            "request": {
-                "api": str,
-                "from": str,
-                "member_epoch?": int,
-                "generation?": int,
-                "owned?": Maybe(_NUMBERS),
-            },
-            "response": {
-                "error?": str,
-                "member_epoch?": int,
-                "generation?": int,
-                "leader?": str,
-                "assignment?": Maybe(_NUMBERS),
-            },
-            "after": {
-                "group": {"type": str, "epoch?": int, "generation?": int, "state?": str},
-                "target?": Maybe({"epoch": int, "assignment": {EACH: _NUMBERS}}),
-                "members": {EACH: _MEMBER},
-            },
+            "request": Only(
+                {
+                    "api": str,
+                    "from": str,
+                    "member_epoch?": int,
+                    "generation?": int,
+                    "owned?": Maybe(_NUMBERS),
+                },
+                unread=("protocol", "note"),
+            ),
+            "response": Only(
+                {
+                    "error?": str,
+                    "member_epoch?": int,
+                    "generation?": int,
+                    "leader?": str,
+                    "assignment?": Maybe(_NUMBERS),
+                },
+                unread=("members", "note"),
+            ),
+            "after": Only(
+                {
+                    "group": Only({"type": str, "epoch?": int, "generation?": int, "state?": str}),
+                    "target?": Maybe(Only({"epoch": int, "assignment": {EACH: _NUMBERS}})),
+                    "members": {EACH: _MEMBER},
+                },
+                unread=("note",),
+            ),
         }
     ],
 }
