@@ -98,7 +98,7 @@ def _ids_are_not_blank(_request: Request, sent: Heartbeat, _context: Context) ->
 
 def _regex_is_known(_request: Request, sent: Heartbeat, context: Context) -> None:
     if Choice.REGEX_SUBSCRIPTIONS not in context.dialect:
-        _must(sent.regex is None, "SubscribedTopicRegex is not supported")
+        _must(sent.regex is None, "this release takes no subscription by regular expression")
 
 
 def _epoch_fits(_request: Request, sent: Heartbeat, context: Context) -> None:

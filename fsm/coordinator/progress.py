@@ -164,7 +164,7 @@ def _reconciled(draft: Draft, change: Change, owned: TopicPartitions | None, gro
         dialect=draft.context.dialect,
     )
     if decision.event is Event.UNKNOWN_STATE_FENCED:
-        raise Refused(ErrorCode.FENCED_MEMBER_EPOCH, f"{after.member_id} is in an unknown state and must rejoin")
+        raise Refused(ErrorCode.FENCED_MEMBER_EPOCH, f"{after.member_id} is UNKNOWN and has to join again")
     return decision
 
 

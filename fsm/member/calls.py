@@ -196,7 +196,7 @@ class Calls:
             yield from _wait(deadline_ms + CLOSE_GRACE_MS)
         self._check_background()
         if ran.outcome.first is not None:
-            failed = f"Failed to close kafka consumer: {ran.outcome.first.message or ran.outcome.first.name}"
+            failed = f"closed, but not without an error: {ran.outcome.first.message or ran.outcome.first.name}"
             raise KafkaException(KafkaError("KafkaException", failed)) from ran.cause
 
     def _close_out(self, deadline_ms: int) -> Call[Pass]:

@@ -102,7 +102,7 @@ def _refuse(d: Draft, given: ClassicInput) -> None:
         d.in_flight -= 1
     elif call := getattr(given, "call", 0):
         d.effects.append(
-            CallCompleted(call, KafkaError("IllegalStateException", "This consumer has already been closed."))
+            CallCompleted(call, KafkaError("IllegalStateException", "the consumer is closed; make a new one"))
         )
 
 

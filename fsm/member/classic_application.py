@@ -28,7 +28,7 @@ from fsm.member.effects import CallCompleted, Enqueued
 from fsm.tables.classic_member import Effect, Event, State
 
 LEAVING = "consumer pro-actively leaving the group"
-LISTENER_RAISED = "User rebalance callback throws an error"
+LISTENER_RAISED = "the rebalance listener raised"
 
 
 def poll(d: Draft, given: AsyncPollEvent) -> None:

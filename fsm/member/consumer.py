@@ -238,7 +238,7 @@ def assign(d: Draft, asked: AssignmentChangeEvent) -> None:
 def _fits(d: Draft, asked: Any) -> bool:
     if fits(d.subscription, asked):
         return True
-    text = "Subscription to topics, partitions and pattern are mutually exclusive"
+    text = "it is subscribed in another way; unsubscribe() before subscribing in this one"
     d.effects.append(CallCompleted(d.call, KafkaError("IllegalStateException", text)))
     return False
 

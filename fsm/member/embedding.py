@@ -161,4 +161,4 @@ def callback_error(raised: BaseException) -> KafkaError:
     """What the application sees of an exception of its listener: a Kafka error as it is, anything else wrapped."""
     if isinstance(raised, KafkaException):
         return raised.error
-    return KafkaError("KafkaException", f"User rebalance callback throws an error: {raised}")
+    return KafkaError("KafkaException", f"the rebalance listener raised: {raised}")

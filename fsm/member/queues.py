@@ -107,16 +107,13 @@ class CompletableEventReaper:
         """Fails the calls that are past their deadline."""
         overdue = [(call, w) for call, w in sorted(self._waiting.items()) if now_ms >= w.deadline_ms]
         return tuple(
-            self._fail(call, f"{w.name} was {now_ms - w.deadline_ms} ms past its expiration of {w.deadline_ms}")
-            for call, w in overdue
+            self._fail(call, f"{w.name} had until {w.deadline_ms} ms, and it is {now_ms} ms") for call, w in overdue
         )
 
     def close(self) -> tuple[CallCompleted, ...]:
         """Fails every call that is left."""
         left = sorted(self._waiting.items())
-        return tuple(
-            self._fail(call, f"{w.name} could not be completed before the consumer closed") for call, w in left
-        )
+        return tuple(self._fail(call, f"{w.name} was still open when the consumer closed") for call, w in left)
 
     def _fail(self, call: int, text: str) -> CallCompleted:
         del self._waiting[call]
@@ -168,7 +165,7 @@ completion and sends the error of it, or None; for a callback it sends what it r
 
 Pass = Generator[Asked, KafkaError | None, Outcome]
 
-SKIPPED = "Assignment event skipped because consumer is unsubscribing"
+SKIPPED = "not applied: the application unsubscribes"
 
 
 def process(events: Iterable[BackgroundEvent], *, listener: bool, unsubscribing: bool = False) -> Pass:

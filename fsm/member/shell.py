@@ -415,7 +415,7 @@ class ConsumerMember:
         self._drain(now_ms)
         self._step(CloseFlush(), now_ms)
         for awaited in self.member.awaited:
-            failed = "callback could not be completed before the consumer closed"
+            failed = "the callback was still open when the consumer closed"
             self._step(ConsumerRebalanceListenerCallbackCompletedEvent(awaited.ticket, failed), now_ms)
         self._closing, self.closed = None, True
         self._mail.background.clear()

@@ -284,7 +284,7 @@ class Moves:
             case "assign_done" | "revoke_done":
                 return self.callback_ends(world, None)
             case "listener_throw":
-                return self.callback_ends(world, "User rebalance callback throws an error")
+                return self.callback_ends(world, "the listener raised")
             case "poll_stop":
                 return self.renewed(world, now)._replace(stopped=True)
             case "poll_resume":

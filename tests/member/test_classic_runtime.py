@@ -219,7 +219,7 @@ def test_a_raising_listener() -> None:
 
         within(live)
     assert len(thrown) == 2
-    assert all("User rebalance callback throws an error" in text for text in thrown)
+    assert all("the rebalance listener raised" in text for text in thrown)
     assert [method for method, given in listener.called if given][:2] == ["assigned", "revoked"]
 
 

@@ -92,7 +92,7 @@ class Diagram:
         self.arrows.append(f"PAC -> CRL: {asked.method.value} {shown(asked.partitions)}")
         if asked.method.value == self.throws:
             self.arrows.append("CRL -> PAC: throws")
-            return KafkaError("KafkaException", "User rebalance callback throws an error")
+            return KafkaError("KafkaException", "the rebalance listener raised")
         return None
 
     def add(self, event: ApplicationEvent) -> None:
@@ -153,14 +153,14 @@ def test_assign_with_a_listener_that_raises() -> None:
     """The end is reported with the error, poll() has it to throw, and the run begins anew."""
     consumer = Diagram(listener=True, throws="on_partitions_assigned")
     consumer.target(0)
-    assert consumer.poll().first == KafkaError("KafkaException", "User rebalance callback throws an error")
+    assert consumer.poll().first == KafkaError("KafkaException", "the rebalance listener raised")
     assert consumer.arrows == [
         "U -> PAC: poll",
         "PAC -> BEQ: poll",
         "PAC -> AEQ: add apply assignment [t-0]",
         "PAC -> CRL: on_partitions_assigned [t-0]",
         "CRL -> PAC: throws",
-        "PAC -> AEQ: add callback completed with 'User rebalance callback throws an error'",
+        "PAC -> AEQ: add callback completed with 'the rebalance listener raised'",
         "PAC -> U: return",
     ]
     assert consumer.member.fetchable(checked=True) == ()
@@ -224,7 +224,7 @@ def test_revoke_with_a_listener_that_raises() -> None:
         "PAC -> BEQ: poll",
         "PAC -> CRL: on_partitions_revoked [t-1]",
         "CRL -> PAC: throws",
-        "PAC -> AEQ: add callback completed with 'User rebalance callback throws an error'",
+        "PAC -> AEQ: add callback completed with 'the rebalance listener raised'",
         "PAC -> U: return",
     ]
     assert consumer.member.member.ownership.owned == (A, B)
@@ -295,10 +295,10 @@ def test_later_errors_of_a_pass_on_one_thread_are_notes(embedded: Any) -> None:
         raise left.pop(0)
 
     told.listener.on_partitions_revoked = told.listener.on_partitions_lost = fail
-    with pytest.raises(KafkaException, match="error: first") as thrown:
+    with pytest.raises(KafkaException, match="listener raised: first") as thrown:
         told.run_callbacks(2_402)
     assert thrown.value.__notes__ == [
-        "and later in the same pass: KafkaException: User rebalance callback throws an error: second"
+        "and later in the same pass: KafkaException: the rebalance listener raised: second"
     ]
     assert left == []
 
@@ -320,9 +320,7 @@ def test_unsubscribing_skips_assignments_but_not_releases() -> None:
     """While unsubscribe() waits, an assignment is failed without being applied; a lost callback runs."""
     asked, outcome = passed([ASSIGNED, LOST], lambda _a: None, listener=True, unsubscribing=True)
     assert asked == [
-        ConsumerRebalanceListenerCallbackCompletedEvent(
-            2, "Assignment event skipped because consumer is unsubscribing"
-        ),
+        ConsumerRebalanceListenerCallbackCompletedEvent(2, "not applied: the application unsubscribes"),
         InvokeListener(ListenerMethod.LOST, (B,)),
         ConsumerRebalanceListenerCallbackCompletedEvent(1, None),
     ]
@@ -356,7 +354,7 @@ def test_drain_takes_what_is_there() -> None:
 
 
 def test_reaper_fails_what_is_overdue() -> None:
-    """At its deadline a call fails, in Kafka's words, and a completion after that finds nobody."""
+    """At its deadline a call fails, saying how late it is, and a completion after that finds nobody."""
     reaper = CompletableEventReaper()
     reaper.add(1, "UnsubscribeEvent", 100)
     reaper.add(2, "AsyncPollEvent")
@@ -364,7 +362,7 @@ def test_reaper_fails_what_is_overdue() -> None:
     assert reaper.reap(99) == ()
     (failed,) = reaper.reap(130)
     assert failed.call == 1
-    assert failed.error == KafkaError("TimeoutException", "UnsubscribeEvent was 30 ms past its expiration of 100")
+    assert failed.error == KafkaError("TimeoutException", "UnsubscribeEvent had until 100 ms, and it is 130 ms")
     assert (reaper.complete(1), reaper.complete(2), len(reaper)) == (False, True, 0)
 
 
@@ -374,8 +372,8 @@ def test_reaper_fails_everything_at_close() -> None:
     reaper.add(2, "LeaveGroupOnCloseEvent", 10)
     reaper.add(1, "AsyncPollEvent")
     assert [(c.call, c.error and c.error.message) for c in reaper.close()] == [
-        (1, "AsyncPollEvent could not be completed before the consumer closed"),
-        (2, "LeaveGroupOnCloseEvent could not be completed before the consumer closed"),
+        (1, "AsyncPollEvent was still open when the consumer closed"),
+        (2, "LeaveGroupOnCloseEvent was still open when the consumer closed"),
     ]
 
 

@@ -285,7 +285,7 @@ def test_subscriptions_exclude_each_other() -> None:
     """Topics and a pattern at once are refused as by Kafka, and the listener of before stays."""
     listener = Noted()
     with embedded(coordinator(A), listener) as consumer:
-        with pytest.raises(KafkaException, match="mutually exclusive"):
+        with pytest.raises(KafkaException, match="subscribed in another way"):
             consumer.subscribe(re.compile("t"))
         poll_until(consumer, lambda: listener.called == [("assigned", (A,))])
 
@@ -463,7 +463,7 @@ def test_close_reports_a_raising_listener_and_leaves_all_the_same() -> None:
     group, listener = coordinator(A), Noted(fail)
     with embedded(group, listener) as consumer:
         poll_until(consumer, lambda: group.held() == {"M": (A,)} and ("assigned", (A,)) in listener.called)
-        with pytest.raises(KafkaException, match=r"Failed to close kafka consumer.*no disk") as thrown:
+        with pytest.raises(KafkaException, match=r"closed, but not without an error.*no disk") as thrown:
             consumer.close()
         assert isinstance(thrown.value.__cause__, ValueError)
         consumer.close()

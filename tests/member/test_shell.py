@@ -411,7 +411,7 @@ def test_listener_that_raises_is_told_to_the_application() -> None:
     life = Conversation(listener=Listener(raises="assigned"))
     life.subscribe()
     life.answers(1, 0)
-    with pytest.raises(KafkaException, match="User rebalance callback throws an error: no"):
+    with pytest.raises(KafkaException, match="the rebalance listener raised: no"):
         life.poll()
     assert life.member.assignment == (T0,)
 

@@ -81,7 +81,7 @@ def test_callback_can_be_held() -> None:
     steps = "steps:\n- subscribe: [orders]\n- poll\n- answer: {member_epoch: 1, assignment: [orders-0]}\n- poll\n"
     run = told(head + steps + "- wait: 1000\n- callback_returns: {raises: no space}\n")
     assert [step.seen["inside"] for step in run.steps[-3:]] == ["poll", "poll", "none"]
-    assert run.steps[-1].seen["raised"] == "KafkaException: User rebalance callback throws an error: no space"
+    assert run.steps[-1].seen["raised"] == "KafkaException: the rebalance listener raised: no space"
 
 
 def test_callback_that_nobody_holds_cannot_return() -> None:
