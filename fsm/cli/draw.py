@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ EXAMPLES = """examples:
   fsm draw ./mine.yaml -o out --format mermaid      a table of your own; needs neither dot nor graphviz
   fsm draw --check -o diagrams                      what is stale, missing or surplus there; writes nothing
   fsm draw --timeline W1.log W2.log W3.log -o out   logs of Connect workers: connect-GROUP.svg for each group
+  fsm draw --timeline logs/ -o out                  the same of every log below logs/
 
 svg and png need the program dot (Graphviz). --check does not: an SVG names the DOT it was drawn from.
 
@@ -32,7 +34,7 @@ def add(commands: Any) -> None:
     command = add_command(commands, "draw", "draw diagrams of the state tables", EXAMPLES, run)
     command.add_argument("names", nargs="*", metavar="NAME", help="tables, or files that hold one; all by default")
     command.add_argument(
-        "--timeline", nargs="+", metavar="LOG", type=Path, help="draw who was there, what ran and what waited instead"
+        "--timeline", nargs="+", metavar="PATH", type=Path, help="draw who was there, what ran and what waited in logs"
     )
     command.add_argument("-o", dest="folder", metavar="DIR", type=Path, required=True, help="where the files go")
     forms = ",".join(SHIPPED)
@@ -90,7 +92,7 @@ def _timelines(args: argparse.Namespace) -> int:
     if "svg" not in args.format:
         raise InputError("a timeline is drawn as svg", "draw", "leave out --format")
     try:
-        found = of_files(args.timeline)
+        found = of_files(_logs(args.timeline))
     except OSError as problem:
         raise InputError(f"cannot be read: {problem.strerror}", str(problem.filename), "give files of logs") from None
     if not found:
@@ -105,6 +107,22 @@ def _timelines(args: argparse.Namespace) -> int:
     else:
         out("".join(f"{file}\n" for file in files))
     return 0
+
+
+def _logs(paths: list[Path]) -> list[Path]:
+    """The files, and those below the folders, as `fsm audit` finds them; what is no log there is passed over.
+
+    Raises `InputError` for a path that is not there, for a file given by its name that is no log, and for none at all.
+    """
+    from fsm.spark.sources import find
+
+    inputs = find(paths)
+    named = set(map(str, paths))
+    for file, reason in inputs.unreadable:
+        if file in named:
+            raise InputError(reason, file, "give files of logs")
+        print(f"fsm: {file}: passed over: {reason}", file=sys.stderr)  # noqa: T201
+    return [source.path for source in inputs.sources]
 
 
 def _file_name(group: str) -> str:

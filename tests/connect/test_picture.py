@@ -174,12 +174,33 @@ def test_a_command_draws_the_logs_of_a_group(tmp_path: Path, capsys: pytest.Capt
     (tmp_path / "other.log").write_text("nothing\n")
     for arguments, error in (
         (["--timeline", str(tmp_path / "other.log")], "other.log: no line of a Connect worker; give the logs"),
-        (["--timeline", str(tmp_path / "gone.log")], "gone.log: cannot be read: No such file or directory; give"),
+        (["--timeline", str(tmp_path / "gone.log")], "gone.log: no such file or folder"),
         (["--timeline", *logs, "--format", "png"], "draw: a timeline is drawn as svg; leave out --format"),
         (["connect-worker", "--timeline", *logs], "draw: --timeline draws logs alone; leave out --check and"),
     ):
         assert main(["draw", *arguments, "-o", str(tmp_path)]) == 2
         assert error in capsys.readouterr().err
+
+
+def test_a_folder_of_logs_is_drawn_as_its_files_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--timeline DIR` takes every log below it and passes over, with a line, what is none; named, that is refused."""
+    folder = extracted(tmp_path, "s02_leave")
+    logs = sorted(map(str, folder.glob("W*.log")))
+    below = tmp_path / "logs"
+    for log in logs:
+        target = below / Path(log).stem / "worker.log"
+        target.parent.mkdir(parents=True)
+        target.write_bytes(Path(log).read_bytes())
+    assert main(["draw", "--timeline", *logs, "-o", str(tmp_path / "files")]) == 0
+    capsys.readouterr()
+    image = below / "a.png"
+    image.write_bytes(bytes(range(256)))
+    assert main(["draw", "--timeline", str(below), "-o", str(tmp_path / "folder")]) == 0
+    assert capsys.readouterr().err == f"fsm: {image}: passed over: binary file\n"
+    name = "connect-s02_leave.svg"
+    assert (tmp_path / "folder" / name).read_bytes() == (tmp_path / "files" / name).read_bytes()
+    assert main(["draw", "--timeline", *logs, str(image), "-o", str(tmp_path / "named")]) == 2
+    assert capsys.readouterr().err == f"fsm: {image}: binary file; give files of logs\n"
 
 
 def test_delays_of_rounds() -> None:
