@@ -55,8 +55,10 @@ def place(file: CaseFile, at: Path) -> str:
             node = node.value[step]
             mark = node.start_mark
         else:
-            key, node = next(pair for pair in pairs(node) if pair[0].value == str(step))
-            mark = key.start_mark
+            found = next((pair for pair in pairs(node) if pair[0].value == str(step)), None)
+            if found is None:  # merged from another mapping: where that is asked for is near enough
+                break
+            mark, node = found[0].start_mark, found[1]
     return f"{file.name}:{mark.line + 1}"
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from case_file import CaseFile, stated, unpacked
+from known_keys import place
 
 HERE = Path(__file__).parent
 
@@ -212,3 +213,11 @@ def test_a_folder_without_a_case_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(pytest.fail.Exception, match="there is no case file") as failed:
         test_every_file_has_exactly_one_reader((), monkeypatch)
     assert not failed.value.pytrace
+
+
+@pytest.mark.our_copies
+def test_a_merged_key_is_placed_where_it_is_asked_for() -> None:
+    """A key that comes from an anchor elsewhere has the line of the mapping into which it is merged."""
+    file = CaseFile("x.yaml", b"a: &a {bogus: 3}\ncases:\n- id: x\n  expect:\n    <<: *a\n")
+    assert place(file, ("cases", 0, "expect", "bogus")) == "x.yaml:4"
+    assert place(file, ("a", "bogus")) == "x.yaml:1"
