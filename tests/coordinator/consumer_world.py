@@ -17,6 +17,8 @@ from promises import broken as broken_promises
 
 from fsm.coordinator.consumer_group import ConsumerGroup
 from fsm.coordinator.context import Image, Topic
+from fsm.coordinator.dialect import Choice
+from fsm.coordinator.election import elected, preferred
 from fsm.coordinator.heartbeat import heartbeat_of
 from fsm.coordinator.invariants import Moment, broken
 from fsm.coordinator.reconciliation import Partition
@@ -241,4 +243,13 @@ class World:
             return True
         inside = [client for client in self.clients if client.member_id in group.members]
         uses = all(client.using == dict(group.members[client.member_id].current.assigned).keys() for client in inside)
-        return group.state.name == "STABLE" and uses and bool(inside)
+        return (group.state.name == "STABLE" or self.is_torn()) and uses and bool(inside)
+
+    def is_torn(self) -> bool:
+        """Whether votes tie, so that some member's every request elects another assignor and bumps the epoch (F13)."""
+        group = self.group
+        if group is None or Choice.ELECTED_ASSIGNOR_BUMPS not in self.scene.context.dialect:
+            return False
+        votes = group.stored_votes()
+        given = [member.metadata.server_assignor for member in group.members.values()]
+        return any(elected(votes, vote, vote) != preferred(votes) for vote in given if vote is not None)

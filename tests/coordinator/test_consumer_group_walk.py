@@ -33,6 +33,19 @@ def test_a_group_that_is_full_refuses_and_goes_on() -> None:
     assert walk("4.4.0", 1_500, 5, group_consumer_max_size=3)
 
 
+def test_a_tie_of_votes_never_rests_since_4_4() -> None:
+    """With one vote each, every round moves the epoch (F13), and yet everybody has what it is given."""
+    torn = World("4.4.0", 11 * 1_000_003 + 130)
+    while torn.steps < 300:
+        torn.act()
+    torn.quiet()
+    assert torn.is_torn()
+    before = torn.group.epoch
+    torn.quiet(rounds=3)
+    assert torn.group.epoch == before + 3
+    assert torn.has_converged()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("interval_ms", [0, 1_000])
 @pytest.mark.parametrize("release", RELEASES)
