@@ -105,15 +105,18 @@ def test_heartbeats_go_on_while_a_callback_awaits() -> None:
     async def story() -> None:
         group = coordinator(A)
 
-        async def slow(_method: str, _partitions: Partitions) -> None:
+        ended: list[str] = []
+
+        async def slow(method: str, _partitions: Partitions) -> None:
             seen = len(group.requests)
             while len(group.requests) < seen + 5:
                 await asyncio.sleep(0.001)
+            ended.append(method)
 
         listener = Awaiting(slow)
         async with embedded(group) as consumer:
             await consumer.subscribe(["t"], listener)
-            await poll_until(consumer, lambda: bool(listener.called))
+            await poll_until(consumer, lambda: bool(ended))
             assert len(epochs(group)) >= 6, "one to join, and five within the callback"
             assert epochs(group).count(0) == 1
             assert listener.called == [("assigned", (A,))]
