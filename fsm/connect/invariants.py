@@ -2,7 +2,8 @@
 
 Each check gives the names of the invariants that do not hold, by the numbers of the reference on Connect, section 4:
 I1 to I23 (and row L0 of its section 2.2) for one computation of the assignor, G1 for a group at rest, W1, W2, W6 for
-workers. An empty result is a clean bill.
+workers. An empty result is a clean bill. W5 holds of the table, whose rows alone start and stop units; W7 is what the
+shipped profile breaks; G2 is not looked at by itself: what it forbids shows as G1 once the group is at rest.
 """
 
 from __future__ import annotations

@@ -373,3 +373,32 @@ def test_a_dead_herder_stops_nothing_and_a_stopped_worker_everything() -> None:
         Effect.LEAVE_GROUP,
         Effect.RESET_MEMBERSHIP,
     )
+
+
+def test_what_runs_changes_by_few_rows_alone() -> None:
+    """W5 of section 4: under a cooperative protocol only rows 3, 23, 29 and 32, and a round, stop or start units."""
+    touching = {
+        Effect.STOP_HELD,
+        Effect.STOP_REVOKED,
+        Effect.STOP_RUNNING,
+        Effect.STOP_ALL,
+        Effect.STOP_RECONFIGURED_TASKS,
+        Effect.START_ASSIGNED,
+        Effect.RESTART_CONNECTOR,
+        Effect.APPLY_TARGET_STATE,
+    }
+    by_row = {
+        "3": {Event.DISCOVERY_FAILED_HOLDING},
+        "23": {Event.CATCH_UP_TIMED_OUT_AGAIN_EXHAUSTED},
+        "29": {
+            Event.TASKS_RECONFIGURED_COOPERATIVE,
+            Event.CONNECTOR_CONFIG_CHANGED,
+            Event.TARGET_STATE_CHANGED,
+            Event.CONNECTOR_STOPPED,
+        },
+        "32": {Event.STOP},
+        "round": {Event.SYNCED_REVOKING, Event.SYNCED_READY, Event.REVOKED_READY, Event.CAUGHT_UP},
+        "eager": {Event.JOIN_DUE_EAGER},
+    }
+    found = {event for (_, event), cell in TABLE.compiled.items() if touching.intersection(cell.effects)}
+    assert found == set().union(*by_row.values())
