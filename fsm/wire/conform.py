@@ -121,8 +121,8 @@ class _Holding:
 
     def _walk(self) -> Walk:
         """Our coordinator, set up as the peer is."""
-        settings = {key: value for key, value in self.peer.settings.items() if key.startswith(("group.", "offset."))}
-        head = Recording(self.group, self.peer.release, self.family, self.group, settings, True, self.peer.topics, ())
+        peer = self.peer
+        head = Recording(self.group, peer.release, self.family, self.group, peer.settings, True, peer.topics, ())
         walk = begin(head)
         walk.slack_ms = self.slack_ms
         describes = {"ConsumerGroupDescribe", "DescribeGroups"}.isdisjoint(self.peer.unspoken)

@@ -18,7 +18,7 @@ from fsm.coordinator.recording import Asked, Response
 from fsm.coordinator.replay import replay_segment
 from fsm.coordinator.walk import Foreseen
 from fsm.errors import InputError
-from fsm.wire.conform import Held, hold
+from fsm.wire.conform import SLACK_MS, Held, _Holding, hold
 from fsm.wire.connection import PeerError
 from fsm.wire.families import FAMILIES, chosen
 from fsm.wire.own import Own
@@ -213,6 +213,13 @@ def test_without_a_log_records_are_not_compared() -> None:
     assert only(held).difference is None
     assert next(lines(peer, held, 1)) == "records are not compared: __consumer_offsets is not read"
     assert document(peer, held, 1)["records_compared"] is False
+
+
+def test_every_setting_of_the_peer_that_rules_a_group_counts() -> None:
+    """Our coordinator is set up with those of groups, of offsets and of their retention; others are passed over."""
+    told = {"group.max.size": "3", "offset.metadata.max.bytes": "9", "offsets.retention.minutes": "7", "node.id": "1"}
+    config = _Holding(Own("4.4.0", told), "plain", 1, SLACK_MS)._walk().context.config
+    assert (config.group_max_size, config.offset_metadata_max_bytes, config.offsets_retention_minutes) == (3, 9, 7)
 
 
 def test_releases_part_where_their_flags_say() -> None:
