@@ -6,7 +6,7 @@ DATA ?= tests/data
 PYTEST_JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run check test test-slow test-kafka audit-truth conformance connect-rounds bench diagrams clean
+.PHONY: help run shell check test test-slow test-kafka audit-truth conformance connect-rounds bench diagrams clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,12 +27,16 @@ help: ## print this list
 run: .venv/.user ## audit real logs on Spark, check the diagrams, say where the report is
 	@$(BIN)/python tests/run.py --out $(OUT)/run
 
+shell: .venv/.user ## a shell in which the command fsm is found
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" $${SHELL:-sh}
+
 check: .venv/.dev ## format, lint, types, layers, generated files
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	PYTHONPATH=. $(BIN)/lint-imports
 	$(BIN)/fsm draw --check -o diagrams
+	$(BIN)/fsm tables --format stub | cmp - fsm/tables/models.pyi
 
 test: .venv/.dev ## every test that needs nothing from outside
 	$(BIN)/python -m pytest -n $(PYTEST_JOBS) --dist loadgroup -m 'not slow and not kafka'
@@ -41,28 +45,30 @@ test-slow: .venv/.dev ## millions of random steps
 	$(BIN)/python -m pytest -n $(PYTEST_JOBS) -m slow
 
 test-kafka: .venv/.dev ## a real Apache Kafka and our coordinator side by side, thousands of steps (needs java and mvn)
-	@$(BIN)/python tests/wire/kafka_broker.py
-	$(BIN)/python -m pytest -n $(PYTEST_JOBS) --dist loadgroup -m kafka tests/wire
+	@$(BIN)/python tests/conformance/kafka_broker.py
+	$(BIN)/python -m pytest -n $(PYTEST_JOBS) --dist loadgroup -m kafka tests/conformance
 
-audit-truth: .venv/.user ## precision and recall of the audit against what applications saw; DATA=DIR for other recordings
+audit-truth: .venv/.dev ## precision and recall of the audit against what applications saw; DATA=DIR for other recordings
 	@$(BIN)/python tests/truth.py $(DATA)
 
-conformance: .venv/.user ## our coordinator held against recorded walks of Apache Kafka; DATA=DIR for other recordings
+conformance: .venv/.dev ## our coordinator held against recorded walks of Apache Kafka; DATA=DIR for other recordings
 	@$(BIN)/python tests/conformance.py $(filter-out tests/data,$(DATA))
 
-connect-rounds: .venv/.user ## recorded Connect clusters held against the assignor and the worker's table; DATA=DIR for others
+connect-rounds: .venv/.dev ## recorded Connect clusters held against the assignor and the worker's table; DATA=DIR for others
 	@$(BIN)/python tests/connect_rounds.py $(filter-out tests/data,$(DATA))
 
 bench: .venv/.dev ## ratios against transitions, a plain dict, Kafka's assignors, single-process Python and DuckDB
 	@$(BIN)/python tests/bench/start.py
 	@$(BIN)/python tests/bench/dispatch.py
 	@$(BIN)/python tests/bench/member.py
+	@$(BIN)/python tests/bench/codec.py
 	@$(BIN)/python tests/bench/assignors.py
 	@$(BIN)/python tests/bench/coordinator.py
 	@$(BIN)/python tests/bench/audit.py
 
 diagrams: .venv/.user ## draw every table again (needs the program dot)
 	$(BIN)/fsm draw -o diagrams --format dot,svg,mermaid,plantuml,markdown
+	$(BIN)/fsm tables --format stub > $(OUT).models.pyi && mv $(OUT).models.pyi fsm/tables/models.pyi
 
 clean: ## remove what was made, .venv included
 	rm -rf .venv $(OUT) build dist .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache *.egg-info

@@ -1,26 +1,56 @@
 """Kafka's rebalance protocols as executable state tables.
 
-The kernel is here: `Table`, `row`, `each`, `ignore` and what a compiled table answers. The machines
-themselves are in `fsm.tables`; `fsm.machine.bind` puts a table under a model of yours.
+The kernel is here; the machines themselves are in `fsm.tables`:
+
+* `Table`, `row`, `each`, `ignore`, `Symbol`: how a table is written;
+* `Row`, `Ignore`, `Cell`, `Kind`, `Compiled`, `Columns`: what it consists of and compiles to;
+* `bind`, `EventQueue`: a `transitions` machine for a table under a model of yours;
+* `Draft`, `Pause`, `frozen`: rows carried out on values, for a core of your own without IO;
+* `FsmError`, `TableError`, `IllegalTransition`, `InputError`: what is raised.
+
+Nothing heavy is loaded before it is used: `transitions` comes with `bind`.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from fsm.errors import FsmError, IllegalTransition, InputError, TableError
+from fsm.step import Draft, Pause, frozen
 from fsm.table import Cell, Columns, Compiled, Ignore, Kind, Row, Symbol, Table, each, ignore, row
+
+if TYPE_CHECKING:
+    from fsm.machine import EventQueue, bind
+
+__version__ = "0.2.0"
 
 __all__ = [
     "Cell",
     "Columns",
     "Compiled",
+    "Draft",
+    "EventQueue",
     "FsmError",
     "Ignore",
     "IllegalTransition",
     "InputError",
     "Kind",
+    "Pause",
     "Row",
     "Symbol",
     "Table",
     "TableError",
+    "bind",
     "each",
+    "frozen",
     "ignore",
     "row",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in ("EventQueue", "bind"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from fsm import machine  # noqa: PLC0415  loads `transitions`
+
+    return getattr(machine, name)

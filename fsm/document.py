@@ -1,7 +1,41 @@
 """A table as a YAML or JSON document, and back. The same table gives the same bytes.
 
-Both forms hold the same thing: the members of the three enums with their meanings, in their order, and the lines of
-the table with their clauses and notes. A nested table stands under the state that holds it and shares the enums.
+A document holds the members of the three enums with their meanings, in their order, and the lines of the table:
+
+    fsm: 1                                   # the version of this form
+    name: door                               # one line; the name of its drawings
+    title: A door                            # optional, as are source, doc and effects
+    states:                                  # every state, also those of nested tables, with what it means
+      CLOSED: shut, not locked
+      OPEN: one can pass
+      AJAR: a hand fits through
+      WIDE: a piano fits through
+      BROKEN: off its hinges
+    events:
+      PUSHED: someone pushed
+      PULLED: someone pulled
+      KICKED: someone was in a hurry
+    effects:                                 # orders to the code around the table
+      CREAK: the hinge complains
+    initial: CLOSED
+    terminal: [BROKEN]                       # states that are never left; optional
+    rows:                                    # steps: states to enter and effects to order, in this order
+      - {states: [CLOSED], events: [PUSHED], steps: [CREAK, OPEN], clause: D1, note: It has not been oiled.}
+      - {states: [CLOSED, OPEN], events: [KICKED], steps: [BROKEN]}
+      - {states: [CLOSED], events: [PULLED], why: it opens the other way}       # an ignore: nothing is done
+    nested:                                  # tables inside states; they share the enums
+      OPEN:
+        name: door-open
+        initial: AJAR                        # entered by going to OPEN
+        exits: [CLOSED]                      # states around it that its own rows go to; optional
+        rows:
+          - {states: [AJAR], events: [PUSHED], steps: [CREAK, WIDE]}
+          - {states: [WIDE], events: [PULLED], steps: [AJAR]}
+          - {states: [AJAR], events: [PULLED], steps: [CLOSED]}
+
+A row without a state in `steps` stays where it is. A pair of state and event without a line is illegal. A name that is
+both a state and an effect is written `State.X` or `Effect.X` in steps. JSON has the same keys. A nested table may say
+`part: yes`; it means that it stands inside another one, which here is known.
 
 Import trusts nothing. It takes text, lists and mappings and builds enums and a `Table` from them, whose own checks
 run; it resolves no tag, no alias, no reference and no expression, so nothing in a document is executed. Sizes and
@@ -16,10 +50,10 @@ import keyword
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from fsm.errors import InputError, TableError
-from fsm.nodes import DEPTH_LIMIT, Node, nearest, refuse_half_characters, refuse_size, short, yaml_node
+from fsm.nodes import DEPTH_LIMIT, FLAGS, Node, nearest, refuse_half_characters, refuse_size, short, yaml_node
 from fsm.table import Ignore, Row, Symbol, Table
 
 if TYPE_CHECKING:
@@ -43,8 +77,9 @@ def to_document(table: Table) -> dict[str, Any]:
     """The table as text, lists and dicts, in the order in which documents are written."""
     document: dict[str, Any] = {"fsm": SCHEMA, "name": table.name}
     document |= {key: getattr(table, key) for key in _PROSE if getattr(table, key)}
-    for key, enum in (("states", type(table.initial)), ("events", table.event_type), ("effects", table.effects)):
-        if members := tuple(enum or ()):
+    states = tuple(cast("type[Symbol]", type(table.initial)))
+    for key, members in (("states", states), ("events", table.alphabet), ("effects", table.all_effects)):
+        if members:
             document[key] = {member.name: member.meaning for member in members}
     return document | _body(table, table)
 
@@ -163,18 +198,26 @@ def _table(node: Node) -> Table:
     return _build(node, fields, members, enums)
 
 
-def _build(node: Node, fields: Mapping[str, Node], members: _Members, enums: Mapping[str, type[Symbol]]) -> Table:
+def _build(
+    node: Node,
+    fields: Mapping[str, Node],
+    members: _Members,
+    enums: Mapping[str, type[Symbol]],
+    around: frozenset[str] = frozenset(),
+) -> Table:
+    """The table of a document, or one nested in it; `around` are the states of the tables that hold it."""
     nested: dict[Symbol, Table] = {}
+    outer = around | _own_states(fields)
     for holder, value in fields["nested"].mapping().values() if "nested" in fields else ():
         inner = value.fields(_TABLE_KEYS, ("name", "initial", "rows"))
-        nested[members.state(holder)] = _build(value, inner, members, enums)
+        nested[members.state(holder)] = _build(value, inner, members, enums, outer)
     rows = fields["rows"].items()
+    _refuse_hidden_exits(fields, around)
     options: dict[str, Any] = {key: fields[key].text() for key in _PROSE if key in fields}
     for key in ("terminal", "exits"):
         if key in fields:
             options[key] = tuple(map(members.state, fields[key].items()))
-    if "part" in fields:
-        options["part"] = _flag(fields["part"])
+    options["part"] = _is_part(fields, bool(around))
     try:
         return Table(
             name=_one_line(fields["name"]),
@@ -187,6 +230,38 @@ def _build(node: Node, fields: Mapping[str, Node], members: _Members, enums: Map
         )
     except TableError as error:
         raise _at_rows(error, node, rows) from None
+
+
+def _own_states(fields: Mapping[str, Node]) -> frozenset[str]:
+    """Names of the states that a table has rows for, holds tables in, begins or ends in."""
+    rows = [state for row in fields["rows"].items() if "states" in row.mapping() for state in _of(row, "states")]
+    ends = fields["terminal"].items() if "terminal" in fields else []
+    holders = fields["nested"].mapping() if "nested" in fields else {}
+    return frozenset((fields["initial"].text(), *(state.text() for state in (*rows, *ends)), *holders))
+
+
+def _of(row: Node, key: str) -> list[Node]:
+    return row.mapping()[key][1].items() if key in row.mapping() else []
+
+
+def _refuse_hidden_exits(fields: Mapping[str, Node], around: frozenset[str]) -> None:
+    """Raises `InputError` for a step of a nested table to a state around it that is not among its exits."""
+    inside = _own_states(fields) | {state.text() for state in (fields["exits"].items() if "exits" in fields else ())}
+    for step in (step for row in fields["rows"].items() for step in _of(row, "steps")):
+        name = step.text().removeprefix("State.")
+        if name in around - inside:
+            what = f"{name} is a state around the nested table {short(fields['name'].text())}"
+            raise InputError(what, step.where, f"list it among its exits: exits: [{name}]")
+
+
+def _is_part(fields: Mapping[str, Node], is_nested: bool) -> bool:
+    """Whether the table stands inside another one only, as a nested table without exits does."""
+    if "part" not in fields:
+        return is_nested and "exits" not in fields
+    told = _flag(fields["part"])
+    if is_nested and not told and "exits" not in fields:
+        raise InputError("a nested table is a part of the one around it", fields["part"].where, "leave part out")
+    return told
 
 
 def _row(node: Node, members: _Members) -> Row | Ignore:
@@ -235,9 +310,9 @@ def _one_line(node: Node) -> str:
 
 
 def _flag(node: Node) -> bool:
-    if node.text() not in ("yes", "no"):
+    if node.text() not in FLAGS:
         raise InputError(f"{short(node.text())} is neither yes nor no", node.where)
-    return node.text() == "yes"
+    return FLAGS[node.text()]
 
 
 # JSON: places are paths.
@@ -272,6 +347,8 @@ def _from_json(data: Any, where: str, path: str, depth: int) -> Node:
         return Node(data, place, path)
     if data == SCHEMA and path == "fsm" and type(data) is int:
         return Node(str(data), place, path)
+    if isinstance(data, bool) and path.rpartition(".")[2] == "part":
+        return Node("yes" if data else "no", place, path, plain=True)
     raise InputError("must be text, a list or a mapping", place)
 
 

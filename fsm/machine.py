@@ -9,6 +9,7 @@ What is added, the same in every kind:
 
 * **One meaning.** States and effects are those of `table.compiled`, cell by cell. An ignored event is accepted and
   does nothing; an event without a cell raises `IllegalTransition`. Both leave the state as it is.
+  It is a `transitions.MachineError` as well, for code that catches the library's own.
 * **Order.** The steps of a row happen as written. A row that goes through states really does: an effect written
   between two states finds the model in the first of them, and `on_enter` methods of every state on the way run.
 * **A failed step changes nothing.** If an effect raises, or is cancelled, the model's state is what it was before the
@@ -16,7 +17,9 @@ What is added, the same in every kind:
   `on_exit` and `on_enter` methods run again for the way back.
 * **One event at a time.** An effect must not send its model the next event; it is refused with `FsmError`, because
   the step it belongs to is not over. Send the event after the step, from wherever its fact becomes known.
-* **A record** for each transition, through structlog: what `fsm.trace.as_trace` writes and `fsm.trace` reads.
+  `EventQueue` does that where effects raise further events.
+* **A record** for each transition, through structlog where it is configured or a logger is given: what
+  `fsm.trace.as_trace` writes and `fsm.trace` reads.
 
 The library's own queue (`queued=True`) is not used. Where two threads meet, each may find the other's event in the
 queue and leave it to the other: nobody runs it, and every later event is queued behind it and reported as done. An
@@ -27,18 +30,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import warnings
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
-from inspect import iscoroutinefunction
+from difflib import get_close_matches
+from functools import partial
+from inspect import getmembers_static, iscoroutinefunction, isfunction
 from itertools import pairwise
-from typing import Any
+from typing import Any, Generic
 
 from transitions import EventData, Machine, MachineError
 from transitions.extensions import HierarchicalMachine, LockedHierarchicalMachine, LockedMachine
 from transitions.extensions.asyncio import AsyncMachine, HierarchicalAsyncMachine, NestedAsyncState
 from transitions.extensions.nesting import NestedState
 
-from fsm.errors import FsmError
-from fsm.table import Cell, Ignore, Row, Symbol, Table
+from fsm.errors import FsmError, IllegalTransition
+from fsm.table import Cell, E, F, Ignore, Row, S, Symbol, Table
 from fsm.trace import Kind
 
 SEPARATOR = "."
@@ -46,41 +53,51 @@ SEPARATOR = "."
 _TAKEN = frozenset({"state", "trigger", "may_trigger"})
 
 
+class IllegalTrigger(IllegalTransition, MachineError):  # noqa: N818  # named as its base
+    """The table has no cell for the event: `IllegalTransition` as a bound machine raises it."""
+
+    __str__ = IllegalTransition.__str__  # the library's shows the text as a literal
+
+
 def bind(
-    table: Table,
+    table: Table[S, E, F],
     model: object,
     *,
-    initial: Symbol | None = None,
+    initial: S | None = None,
     locked: bool = False,
     asynchronous: bool = False,
     logger: Any = None,
     group: str = "",
     member: str = "",
     now_ms: Callable[[], int] | None = None,
-) -> Machine:
+) -> TableMachine[E]:
     """A machine of `transitions` that runs `table` under `model`, which gets `state` and a method for each event.
 
     The model obeys an effect with the method of its lower-case name, or else with `on_effect(effect)`; arguments of
     the event are passed on. With `asynchronous` events are awaited and effects may be coroutine functions; two
     tasks wait for each other. With `locked` two threads do.
 
-    `logger` is a structlog logger (default: `structlog.get_logger()` as configured at this moment); records are
-    written at level info. Their `ts_ms` is what `now_ms()` answers; without it the record carries none, and it is
-    for structlog's `TimeStamper` to stamp it. `group` and `member` are the record's `group` and `member_id`.
+    Type checkers know these methods of a model that inherits from its base in `fsm.tables.models`.
+
+    `logger` is a structlog logger (default: `structlog.get_logger()` where structlog is configured at this moment, else
+    nothing is written); records are written at level info. Their `ts_ms` is what `now_ms()` answers; without it the
+    record carries none, and it is for structlog's `TimeStamper` to stamp it. `group` and `member` are the record's
+    `group` and `member_id`.
 
     One machine may run many models: `machine.add_model(other, member=...)` costs a small part of another `bind`.
 
-    Raises `FsmError` if the model does not obey an effect, if a name it has already is that of an event, and for an
-    initial state that the table does not have.
+    Raises `FsmError` if the model does not obey an effect, if a name it has already is that of an event, if it takes no
+    attributes (slots, a frozen dataclass), and for an initial state that the table does not have. Warns of a method
+    that is nearly named like an effect: `on_effect` would get the effect, and the method would never be called.
     """
     if locked and asynchronous:
         raise FsmError("a machine is either locked, for threads, or asynchronous, for tasks")
-    machine = _KINDS[bool(table.nested), locked, asynchronous](table, logger, group, now_ms)
+    machine: TableMachine[E] = _KINDS[bool(table.nested), locked, asynchronous](table, logger, group, now_ms)
     machine.add_model(model, initial, member=member)
     return machine
 
 
-class TableMachine(Machine):
+class TableMachine(Machine, Generic[E]):
     """The plain kind, and what all kinds have in common. Made by `bind`."""
 
     def __init__(self, table: Table, logger: Any, group: str, now_ms: Callable[[], int] | None) -> None:
@@ -109,7 +126,13 @@ class TableMachine(Machine):
         if start not in self._table.leaves():
             raise FsmError(f"{self._table.name}: {start!r} is not a state of this table")
         had_to = hasattr(model, "to")
-        super().add_model(model)
+        try:
+            super().add_model(model)
+        except AttributeError:  # slots; a frozen dataclass raises a subclass of it
+            where = f"{self._table.name}: {type(model).__name__}"
+            raise FsmError(f"{where} takes no attributes; bind a class without slots that is not frozen") from None
+        for name in ("trigger", "may_trigger"):
+            setattr(model, name, partial(_with_name, getattr(model, name)))
         self.set_state(start, model)  # the library cannot add a model in a nested state
         if not had_to and hasattr(model, "to"):
             del model.to
@@ -120,10 +143,9 @@ class TableMachine(Machine):
         super().remove_model(model)
         self._steps.loggers.pop(id(model), None)
 
-    def dispatch(self, trigger: Symbol | str, *args: Any, **kwargs: Any) -> Any:
+    def dispatch(self, trigger: E | str, *args: Any, **kwargs: Any) -> Any:
         """Sends the event, a member of the table's Event enum or its lower-case name, to every model."""
-        name = trigger.name.lower() if isinstance(trigger, Symbol) else trigger
-        return super().dispatch(name, *args, **kwargs)
+        return super().dispatch(_trigger_name(trigger), *args, **kwargs)
 
     def _refuse(self, model: Any) -> None:
         """Raises for a model that would be bound wrongly without a word."""
@@ -138,6 +160,11 @@ class TableMachine(Machine):
         deaf = [name for name, method in obeyed.items() if method is None]
         if deaf and not hasattr(model, "on_effect"):
             raise FsmError(f"{where} obeys no {', '.join(deaf)}; give it these methods, or on_effect(effect)")
+        for method, _ in getmembers_static(type(model), isfunction):
+            near = [] if method in obeyed or method in events else get_close_matches(method, deaf, n=1, cutoff=0.85)
+            if near:
+                text = f"{where}.{method} obeys nothing; was {near[0]} meant? on_effect gets that effect"
+                warnings.warn(text, stacklevel=4)
         waiting = [name for name, method in obeyed.items() if iscoroutinefunction(method or model.on_effect)]
         if waiting and not isinstance(self, AsyncMachine):
             raise FsmError(f"{where}: coroutines need asynchronous=True: {', '.join(waiting)}")
@@ -193,7 +220,7 @@ class _Steps:
         self._began: dict[int, tuple[EventData, Symbol]] = {}
 
     def add(self, model: object, member: str) -> None:
-        self.loggers[id(model)] = self._logger.bind(member_id=member) if member else self._logger
+        self.loggers[id(model)] = self._logger.bind(member_id=member) if member and self._logger else self._logger
 
     def begin(self, event: EventData) -> None:
         """Notes the state; the hierarchical kinds begin once for each level. Raises inside another step."""
@@ -229,12 +256,12 @@ class _Steps:
     def _refuse_illegal(self, event: EventData) -> None:
         try:
             self._cells[_state_of(event.model), self.events[event.event.name]]
-        except FsmError as illegal:
-            raise illegal from None
+        except IllegalTransition as illegal:
+            raise IllegalTrigger(illegal.machine, illegal.state, illegal.event, illegal.legal) from None
 
     def _record(self, model: object, state: Symbol, event: Symbol, cell: Cell) -> None:
         logger = self.loggers[id(model)]
-        if cell.ignored or not _wants_info(logger):
+        if logger is None or cell.ignored or not _wants_info(logger):
             return
         entry: dict[str, Any] = {"state": state.name, "next_state": cell.target.name}
         if cell.effects:
@@ -325,6 +352,61 @@ _KINDS: dict[tuple[bool, bool, bool], type[TableMachine]] = {
 }
 
 
+class EventQueue:
+    """Events for one bound model, each taken after the step of the one before: for effects that raise further events.
+
+    An effect only puts its event; whoever sends the first one takes them all, in the order in which they were put:
+
+        events = EventQueue(consumer)
+        events.send(Event.SUBSCRIBED)               # from outside: takes it, and what its effects put
+        events.put(Event.CALLBACK_DONE, error=None) # within an effect: waits for its turn
+
+    The models of a machine that is locked or asynchronous are not for it: another thread or task is its own sender.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._waiting: deque[tuple[Symbol | str, tuple[Any, ...], dict[str, Any]]] = deque()
+        self._is_running = False
+
+    def __len__(self) -> int:
+        """How many events wait."""
+        return len(self._waiting)
+
+    def put(self, event: Symbol | str, *args: Any, **kwargs: Any) -> None:
+        """Adds an event behind those that wait."""
+        self._waiting.append((event, args, kwargs))
+
+    def send(self, event: Symbol | str, *args: Any, **kwargs: Any) -> None:
+        """Adds an event and takes all that wait; within a step that the queue sent, only adds it.
+
+        Raises what the step of an event raises. That event is gone, the ones behind it wait for the next `run`.
+        """
+        self.put(event, *args, **kwargs)
+        self.run()
+
+    def run(self) -> None:
+        """Takes the events that wait, and those that they raise."""
+        if self._is_running:
+            return
+        self._is_running = True
+        try:
+            while self._waiting:
+                event, args, kwargs = self._waiting.popleft()
+                self._model.trigger(event, *args, **kwargs)
+        finally:
+            self._is_running = False
+
+
+def _with_name(trigger: Callable[..., Any], event: Symbol | str, *args: Any, **kwargs: Any) -> Any:
+    """The library's `model.trigger` and `model.may_trigger`, for members of the Event enum, too."""
+    return trigger(_trigger_name(event), *args, **kwargs)
+
+
+def _trigger_name(event: Symbol | str) -> str:
+    return event.name.lower() if isinstance(event, Symbol) else event
+
+
 def _state_of(model: Any) -> Symbol:
     state: Symbol = model.state
     return state
@@ -401,6 +483,8 @@ def _record_logger(logger: Any, machine: str, group: str) -> Any:
     if logger is None:
         import structlog  # noqa: PLC0415
 
+        if not structlog.is_configured():
+            return None
         logger = structlog.get_logger()
     constant = {"kind": Kind.TRANSITION.value, "machine": machine, **({"group": group} if group else {})}
     return logger.bind(**constant)

@@ -24,7 +24,8 @@ DEPTH_LIMIT = 40
 NUMBER_LIMIT = 2**63 - 1
 """Largest number that is read: Kafka's largest."""
 
-_FLAGS = {"yes": True, "no": False, "true": True, "false": False}
+FLAGS = {"yes": True, "no": False, "true": True, "false": False}
+"""How a flag is written."""
 _NULLS = ("null", "~", "")
 
 
@@ -87,9 +88,9 @@ class Node:
     def flag(self) -> bool:
         """Yes or no. Raises `InputError` for anything else."""
         text = self.text()
-        if not self.plain or text not in _FLAGS:
+        if not self.plain or text not in FLAGS:
             raise InputError(f"{short(text)} is neither yes nor no", self.where)
-        return _FLAGS[text]
+        return FLAGS[text]
 
 
 def nearest(name: str, known: Sequence[str]) -> str:

@@ -23,9 +23,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, cast
 
 from fsm.errors import IllegalTransition, TableError
+
+if TYPE_CHECKING:  # what a checker needs: `Table` alone is a table of any three enums
+    from typing_extensions import TypeVar
 
 
 class Symbol(Enum):
@@ -55,6 +58,21 @@ class Symbol(Enum):
         return f"{type(self).__name__}.{self.name}"
 
 
+if TYPE_CHECKING:
+    S = TypeVar("S", bound=Symbol, default=Any)
+    E = TypeVar("E", bound=Symbol, default=Any)
+    F = TypeVar("F", bound=Symbol, default=Any)
+    G = TypeVar("G", bound=Symbol)
+    S_co = TypeVar("S_co", bound=Symbol, default=Any, covariant=True)
+    E_co = TypeVar("E_co", bound=Symbol, default=Any, covariant=True)
+    F_co = TypeVar("F_co", bound=Symbol, default=Any, covariant=True)
+else:
+    from typing import TypeVar
+
+    S, E, F, G = (TypeVar(name) for name in "SEFG")
+    S_co, E_co, F_co = (TypeVar(name, covariant=True) for name in ("S_co", "E_co", "F_co"))
+
+
 class Kind(Enum):
     """The three kinds of cell, as they are coded in `Columns.kind`."""
 
@@ -64,44 +82,77 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Row(Generic[S_co, E_co, F_co]):
     """One line of a table: in any of `states`, on any of `events`, do `steps` in order.
 
     `steps` mixes states (the machine goes there, and is there for the steps that follow) and effects
     (orders to the code around the table). Without a state in `steps` the machine stays where it is.
     """
 
-    states: tuple[Symbol, ...]
-    events: tuple[Symbol, ...]
-    steps: tuple[Symbol, ...]
+    states: tuple[S_co, ...]
+    events: tuple[E_co, ...]
+    steps: tuple[S_co | F_co, ...]
     clause: str = ""
-    """Where the row comes from: a row of the reference, a KIP section, a Kafka class at a commit."""
+    """Where the row comes from: a number of the table's own, a KIP section, a Kafka class at a commit."""
     note: str = ""
     """What a reader should know beside the clause."""
 
+    @property
+    def path(self) -> tuple[S_co, ...]:
+        """States that the row enters, in order."""
+        enum = type(self.states[0])
+        return tuple([step for step in self.steps if isinstance(step, enum)])
+
+    @property
+    def target(self) -> S_co | None:
+        """The state that the row leads to: the last one it enters; None where the machine stays where it is."""
+        path = self.path
+        return path[-1] if path else None
+
+    @property
+    def effects(self) -> tuple[F_co, ...]:
+        """Effects that the row orders, in order."""
+        enum = type(self.states[0])
+        return cast("tuple[F_co, ...]", tuple([step for step in self.steps if not isinstance(step, enum)]))
+
+    def __str__(self) -> str:
+        """The row on one line: where it begins, on what, where it leads, and its steps where they say more.
+
+        >>> class State(Symbol):
+        ...     OUT, IN = "Outside.", "Inside."
+        >>> class Event(Symbol):
+        ...     JOINED = "Let in."
+        >>> print(row(State.OUT, Event.JOINED, State.IN))
+        OUT on JOINED -> IN
+        """
+        names = [" or ".join(member.name for member in members) for members in (self.states, self.events)]
+        target = "stays" if self.target is None else self.target.name
+        steps = f": {', '.join(step.name for step in self.steps)}" if self.effects or len(self.path) > 1 else ""
+        return f"{names[0]} on {names[1]} -> {target}{steps}"
+
 
 @dataclass(frozen=True, slots=True)
-class Ignore:
+class Ignore(Generic[S_co, E_co]):
     """Any of `events` in any of `states` is expected and does nothing, because of `why`."""
 
-    states: tuple[Symbol, ...]
-    events: tuple[Symbol, ...]
+    states: tuple[S_co, ...]
+    events: tuple[E_co, ...]
     why: str
     clause: str = ""
 
 
-class Cell(NamedTuple):
+class Cell(NamedTuple, Generic[S_co, F_co]):
     """What one event does in one state: the answer of a step."""
 
-    target: Symbol
+    target: S_co
     """The state afterwards; the same one where the row stays or the event is ignored."""
-    effects: tuple[Symbol, ...]
+    effects: tuple[F_co, ...]
     """Effects in the order they are due."""
-    path: tuple[Symbol, ...]
+    path: tuple[S_co, ...]
     """States entered on the way, the last one being `target`; empty where nothing is entered."""
-    steps: tuple[Symbol, ...]
+    steps: tuple[S_co | F_co, ...]
     """States and effects interleaved, as the row is written."""
-    source: Row | Ignore
+    source: Row[S_co, Any, F_co] | Ignore[S_co, Any]
     """The line of the table this comes from."""
 
     @property
@@ -110,41 +161,39 @@ class Cell(NamedTuple):
         return isinstance(self.source, Ignore)
 
 
-def _members(given: Symbol | Iterable[Symbol]) -> tuple[Symbol, ...]:
-    return (given,) if isinstance(given, Enum) else tuple(given)
+def _members(given: S | Iterable[S]) -> tuple[S, ...]:
+    return (given,) if isinstance(given, Symbol) else tuple(given)
 
 
 def row(
-    states: Symbol | Iterable[Symbol],
-    events: Symbol | Iterable[Symbol],
-    *steps: Symbol,
+    states: S | Iterable[S],
+    events: E | Iterable[E],
+    *steps: G | S,
     clause: str = "",
     note: str = "",
-) -> Row:
+) -> Row[S, E, G]:
     """A row. One member or several on the left; then states and effects in the order they happen."""
     return Row(_members(states), _members(events), steps, clause, note)
 
 
 def each(
-    states: Iterable[Symbol],
-    events: Symbol | Iterable[Symbol],
+    states: Iterable[S],
+    events: E | Iterable[E],
     *steps: Symbol,
     clause: str = "",
     note: str = "",
-) -> Iterator[Row]:
+) -> Iterator[Row[S, E, Any]]:
     """The same row once for each state, for tables that list them one by one."""
     for state in states:
         yield row(state, events, *steps, clause=clause, note=note)
 
 
-def ignore(
-    states: Symbol | Iterable[Symbol], events: Symbol | Iterable[Symbol], *, why: str, clause: str = ""
-) -> Ignore:
+def ignore(states: S | Iterable[S], events: E | Iterable[E], *, why: str, clause: str = "") -> Ignore[S, E]:
     """A deliberate no-op, with its reason."""
     return Ignore(_members(states), _members(events), why, clause)
 
 
-class Compiled(dict[tuple[Symbol, Symbol], Cell]):
+class Compiled(dict[tuple[S, E], Cell[S, F]], Generic[S, E, F]):
     """A table made for stepping: `compiled[state, event]` is the `Cell`.
 
     A plain dict look-up where the cell exists; `IllegalTransition` where it does not. Nested tables are
@@ -159,37 +208,37 @@ class Compiled(dict[tuple[Symbol, Symbol], Cell]):
     def __init__(
         self,
         name: str,
-        initial: Symbol,
-        terminal: tuple[Symbol, ...],
-        cells: Mapping[tuple[Symbol, Symbol], Cell],
+        initial: S,
+        terminal: tuple[S, ...],
+        cells: Mapping[tuple[S, E], Cell[S, F]],
     ) -> None:
         super().__init__(cells)
         self.name = name
         self.initial = initial
         self.terminal = terminal
-        self.by_state: Mapping[Symbol, Mapping[Symbol, Cell]] = _by_state(self)
+        self.by_state: Mapping[S, Mapping[E, Cell[S, F]]] = _by_state(self)
 
-    def __missing__(self, key: tuple[Symbol, Symbol]) -> Cell:
+    def __missing__(self, key: tuple[S, E]) -> Cell[S, F]:
         state, event = key
         raise IllegalTransition(self.name, state, event, tuple(self.by_state.get(state, ())))
 
 
-class StateCells(dict[Symbol, Cell]):
+class StateCells(dict[E, Cell[S, F]], Generic[S, E, F]):
     """The cells of one state by event: `compiled.by_state[state]`."""
 
     __slots__ = ("state", "table")
 
-    def __init__(self, table: Compiled, state: Symbol) -> None:
+    def __init__(self, table: Compiled[S, E, F], state: S) -> None:
         super().__init__()
         self.table = table
         self.state = state
 
-    def __missing__(self, event: Symbol) -> Cell:
+    def __missing__(self, event: E) -> Cell[S, F]:
         raise IllegalTransition(self.table.name, self.state, event, tuple(self))
 
 
-def _by_state(table: Compiled) -> dict[Symbol, StateCells]:
-    found: dict[Symbol, StateCells] = {}
+def _by_state(table: Compiled[S, E, F]) -> dict[S, StateCells[S, E, F]]:
+    found: dict[S, StateCells[S, E, F]] = {}
     for (state, event), cell in table.items():
         found.setdefault(state, StateCells(table, state))[event] = cell
     for cell in table.values():  # a state without cells still answers: everything is illegal there
@@ -215,7 +264,7 @@ class Columns:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class Table(Generic[S, E, F]):
     """A machine: its states and events, where it begins, where it ends, and its lines.
 
     `rows` takes rows and ignores in any order (lists from `each` may be unpacked into it). `terminal`
@@ -230,16 +279,16 @@ class Table:
     """
 
     name: str
-    initial: Symbol
-    rows: tuple[Row | Ignore, ...]
-    terminal: tuple[Symbol, ...] = ()
-    nested: Mapping[Symbol, Table] = field(default_factory=dict)
-    exits: tuple[Symbol, ...] = ()
+    initial: S
+    rows: tuple[Row[S, E, F] | Ignore[S, E], ...]
+    terminal: tuple[S, ...] = ()
+    nested: Mapping[S, Table[S, E, F]] = field(default_factory=dict)
+    exits: tuple[S, ...] = ()
     part: bool = False
     """True for a table that stands only inside another one and is left only by its holder's rows."""
-    effects: type[Symbol] | None = None
+    effects: type[F] | None = None
     """The Effect enum; None for a table that orders nothing."""
-    events: type[Symbol] | None = None
+    events: type[E] | None = None
     """The Event enum; found from the rows when not given."""
     title: str = ""
     source: str = ""
@@ -254,7 +303,7 @@ class Table:
             raise TableError(self.name, problems)
 
     @cached_property
-    def states(self) -> tuple[Symbol, ...]:
+    def states(self) -> tuple[S, ...]:
         """States of this table in the order of their enum, without those of nested tables and without exits."""
         outside = set(self.exits)
         for table in self.nested.values():
@@ -262,7 +311,7 @@ class Table:
         mine = self._mentioned() - outside
         return tuple(s for s in type(self.initial) if s in mine)
 
-    def _mentioned(self) -> set[Symbol]:
+    def _mentioned(self) -> set[S]:
         enum = type(self.initial)
         named = {self.initial, *self.terminal, *self.nested}
         for line in self.rows:
@@ -271,40 +320,45 @@ class Table:
                 named.update(s for s in line.steps if isinstance(s, enum))
         return named
 
-    def all_states(self) -> tuple[Symbol, ...]:
+    def all_states(self) -> tuple[S, ...]:
         """Every state at every depth, holders before what they hold."""
-        found: list[Symbol] = []
+        found: list[S] = []
         for state in self.states:
             found.append(state)
             if state in self.nested:
                 found.extend(self.nested[state].all_states())
         return tuple(found)
 
-    def leaves(self) -> tuple[Symbol, ...]:
+    def leaves(self) -> tuple[S, ...]:
         """States a machine can be in: holders are replaced by what they hold."""
-        found: list[Symbol] = []
+        found: list[S] = []
         for state in self.states:
             found.extend(self.nested[state].leaves() if state in self.nested else (state,))
         return tuple(found)
 
     @property
-    def event_type(self) -> type[Symbol]:
+    def event_type(self) -> type[E]:
         """The Event enum."""
         return self.events or next(type(e) for line in self.rows for e in line.events)
 
     @property
-    def alphabet(self) -> tuple[Symbol, ...]:
+    def alphabet(self) -> tuple[E, ...]:
         """Events the table knows at any depth, in the order of their enum."""
         return tuple(self.event_type)
 
-    def lines(self) -> Iterator[tuple[Table, Row | Ignore]]:
+    @property
+    def all_effects(self) -> tuple[F, ...]:
+        """Effects of the table, in the order of their enum; none where it orders nothing."""
+        return () if self.effects is None else tuple(cast("Iterable[F]", self.effects))
+
+    def lines(self) -> Iterator[tuple[Table[S, E, F], Row[S, E, F] | Ignore[S, E]]]:
         """Every line with the table it stands in, nested tables after the table that holds them."""
         for line in self.rows:
             yield self, line
         for table in self.nested.values():
             yield from table.lines()
 
-    def enter(self, state: Symbol) -> Symbol:
+    def enter(self, state: S) -> S:
         """The leaf a machine is in after going to `state`."""
         for holder, table in self.nested.items():
             if state is holder:
@@ -314,9 +368,9 @@ class Table:
         return state
 
     @cached_property
-    def compiled(self) -> Compiled:
+    def compiled(self) -> Compiled[S, E, F]:
         """The form to step on, built once."""
-        cells: dict[tuple[Symbol, Symbol], Cell] = {}
+        cells: dict[tuple[S, E], Cell[S, F]] = {}
         for states, line in _flat_lines(self):
             for state, cell in _cells(self, states, line):
                 for event in line.events:
@@ -342,7 +396,7 @@ class Table:
         edges = tuple((a, b, tuple(sorted(by))) for (a, b), by in sorted(hops.items()))
         return Columns(tuple(s.name for s in states), tuple(e.name for e in events), target, kind, edges)
 
-    def kind(self, state: Symbol, event: Symbol) -> Kind:
+    def kind(self, state: S, event: E) -> Kind:
         """Which of the three kinds of cell the pair is."""
         cell = self.compiled.get((state, event))
         if cell is None:
@@ -366,7 +420,7 @@ class Table:
         }
 
 
-def _flat_lines(table: Table) -> Iterator[tuple[tuple[Symbol, ...], Row | Ignore]]:
+def _flat_lines(table: Table[S, E, F]) -> Iterator[tuple[tuple[S, ...], Row[S, E, F] | Ignore[S, E]]]:
     """Each line with the leaves it is about, the innermost table's lines first."""
     for nested in table.nested.values():
         yield from _flat_lines(nested)
@@ -374,12 +428,14 @@ def _flat_lines(table: Table) -> Iterator[tuple[tuple[Symbol, ...], Row | Ignore
         yield _leaves(table, line.states) if table.nested else line.states, line
 
 
-def _leaves(table: Table, states: Iterable[Symbol]) -> tuple[Symbol, ...]:
+def _leaves(table: Table[S, E, F], states: Iterable[S]) -> tuple[S, ...]:
     """The states, holders replaced by what they hold."""
     return tuple(s for state in states for s in (table.nested[state].leaves() if state in table.nested else (state,)))
 
 
-def _cells(table: Table, states: tuple[Symbol, ...], line: Row | Ignore) -> Iterator[tuple[Symbol, Cell]]:
+def _cells(
+    table: Table[S, E, F], states: tuple[S, ...], line: Row[S, E, F] | Ignore[S, E]
+) -> Iterator[tuple[S, Cell[S, F]]]:
     """What the line does in each of the states: the same wherever it goes to another one."""
     if isinstance(line, Ignore):
         yield from ((state, Cell(state, (), (), (), line)) for state in states)
@@ -387,15 +443,15 @@ def _cells(table: Table, states: tuple[Symbol, ...], line: Row | Ignore) -> Iter
     enum = type(table.initial)
     steps = tuple([table.enter(s) if isinstance(s, enum) else s for s in line.steps])
     path = tuple([s for s in steps if isinstance(s, enum)])
-    effects = tuple([s for s in steps if not isinstance(s, enum)])
+    effects = cast("tuple[F, ...]", tuple([s for s in steps if not isinstance(s, enum)]))
     for state in states:
         yield state, Cell(path[-1] if path else state, effects, path, steps, line)
 
 
 def _hops(
-    cells: Mapping[tuple[Symbol, Symbol], Cell],
-    position: Mapping[Symbol, int],
-    events: Sequence[Symbol],
+    cells: Compiled[S, E, F],
+    position: Mapping[S, int],
+    events: Sequence[E],
 ) -> dict[tuple[int, int], set[int]]:
     code = {e: i for i, e in enumerate(events)}
     hops: dict[tuple[int, int], set[int]] = {}

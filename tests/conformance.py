@@ -5,7 +5,7 @@
 DATA is a folder of recordings (`*.jsonl`, as they are, as `.xz`, or inside `.tar.xz`); without it, those that lie
 beside the tests. Printed are, per version and family: walks, steps, steps equal up to the first difference of each
 walk, and how many of them needed a freedom that the rules leave (a tie of an assignor, the order
-of a hash map, an instant near a deadline).
+of a hash map, an instant near a deadline, metadata before a change of topics that the coordinator did not know yet).
 Below stand the first differences: request, field, expected, got. Exit status 1 if there are any.
 """
 
@@ -19,10 +19,10 @@ import traceback
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from fsm.coordinator.recording import is_recording, read
-from fsm.coordinator.walk import Outcome, follow
+from fsm.conformance.recorded_walk import Outcome, follow
+from fsm.conformance.recording import is_recording, read
 
 HERE = Path(__file__).parent
 
@@ -91,7 +91,7 @@ def report(results: list[Result], show: int) -> int:
     rows: dict[tuple[str, str], list[Result]] = {}
     for result in results:
         rows.setdefault((result.release, result.family), []).append(result)
-    columns = ("walks", "whole", "steps", "equal", "ties", "order", "clock")
+    columns = ("walks", "whole", "steps", "equal", "ties", "order", "clock", "image")
     print(f"{'kafka':7} {'family':15} {' '.join(f'{name:>6}' for name in columns)}")
     for (release, family), found in sorted(rows.items()):
         print(f"{release:7} {family:15} {line(found)}")
@@ -109,8 +109,9 @@ def line(found: list[Result]) -> str:
     outcomes = [result.outcome for result in found if result.outcome]
     whole = sum(not result.text for result in found)
     steps = sum(result.steps for result in found)
-    sums: list[Any] = [sum(getattr(outcome, name) for outcome in outcomes) for name in Outcome._fields[1:5]]
-    return " ".join(f"{number:6}" for number in (len(found), whole, steps, *sums))
+    equal = sum(outcome.equal for outcome in outcomes)
+    freedoms = (sum(counts) for counts in zip(*(outcome.freedoms for outcome in outcomes), strict=True))
+    return " ".join(f"{number:6}" for number in (len(found), whole, steps, equal, *freedoms))
 
 
 if __name__ == "__main__":

@@ -16,13 +16,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent / "connect")]
 
 import recordings
+from recorded_rounds import differences, rounds_of
 
-from fsm.audit.connect_path import Path as WorkerPath
+from fsm.audit.connect.table_path import TablePath as WorkerPath
 from fsm.audit.rows import Place, Seen
-from fsm.connect.recorded import differences, rounds_of
 from fsm.logs.connect_worker import FORMATS
 from fsm.logs.entries import records_of
 from fsm.logs.pieces import WHOLE, Piece, PieceReader, is_gzip

@@ -10,6 +10,7 @@ import json
 import tarfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 DATA = Path(__file__).parent / "data"
@@ -31,6 +32,18 @@ def _unpack(archive: Path, work: Path) -> Path:
         with tarfile.open(archive) as packed:
             packed.extractall(target, filter="data")
     return target
+
+
+@cache
+def logs(archive: str) -> dict[str, dict[str, bytes]]:
+    """The members' logs of every scenario in an archive of `DATA`, without those of brokers."""
+    found: dict[str, dict[str, bytes]] = {}
+    with tarfile.open(DATA / f"{archive}-logs.tar.xz") as packed:
+        for item in packed:
+            scenario, _, name = item.name.partition("/")
+            if name.endswith(".log") and name != BROKER and (read := packed.extractfile(item)):
+                found.setdefault(scenario, {})[name] = read.read()
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from fsm.tables import ALL
 MEMBER = next(table for table in ALL if table.name == "consumer-member")
 HEAVY = (
     "pyspark pandas numpy pyarrow graphviz transitions hypothesis pytest yaml structlog duckdb jinja2 json "
-    "importlib.resources tempfile subprocess xml fsm.document fsm.render.svg fsm.machine fsm.spark"
+    "importlib.resources tempfile subprocess xml fsm.document fsm.render.tables.svg fsm.machine fsm.spark"
 )
 TURNSTILE = """\
 fsm: 1
@@ -118,6 +118,22 @@ def test_tables_takes_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path)
         assert "  LOCKED on COIN\n      -> OPEN\n" in out
 
 
+def test_tables_says_how_a_file_is_written_and_shows_what_is_nested(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The grammar's example is a table; printed, the states and rows of what it nests stand below their holder."""
+    with pytest.raises(SystemExit) as left:
+        main(["tables", "--grammar"])
+    grammar = capsys.readouterr().out
+    assert left.value.code == 0
+    example = [line.removeprefix("    ") for line in grammar.splitlines() if line.startswith("    ")]
+    (tmp_path / "door.yaml").write_text("\n".join(example), encoding="utf-8")
+    _, out, _ = run(capsys, "tables", tmp_path / "door.yaml")
+    assert "  OPEN    one can pass\n    AJAR  a hand fits through\n    WIDE  a piano fits through\n" in out
+    below = out.split("ROWS inside OPEN: door-open, begins in AJAR, goes out to CLOSED\n")[1]
+    assert below.startswith("  AJAR on PUSHED\n      CREAK, -> WIDE\n")
+
+
 def test_a_table_that_does_not_exist_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     """A slip of one letter is answered with the name that was meant."""
     assert refused(capsys, "tables", "consumer-membr").startswith(
@@ -125,12 +141,17 @@ def test_a_table_that_does_not_exist_names_the_nearest(capsys: pytest.CaptureFix
     )
 
 
+def test_a_name_that_is_near_to_none_does_not_get_them_all(capsys: pytest.CaptureFixture[str]) -> None:
+    """Eleven names are no suggestion; the command that lists them is."""
+    assert refused(capsys, "tables", "nope") == "there is no table 'nope'; `fsm tables` lists them"
+
+
 def test_an_unknown_format_names_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
     """Both commands answer a wrong `--format` on one line."""
     assert "'text', 'markdown', 'json', 'yaml'" in refused(capsys, "tables", "--format", "toml")
     assert refused(capsys, "draw", "-o", "x", "--format", "dot,gif") == (
-        "argument --format: no such format 'gif'; choose from dot, svg, png, mermaid, plantuml, markdown; "
-        "see fsm draw --help"
+        "argument --format: no such format 'gif'; choose from dot, svg, png, mermaid, plantuml, markdown, "
+        "scxml, xstate; see fsm draw --help"
     )
 
 
@@ -216,6 +237,49 @@ def test_draw_a_png(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert (tmp_path / "rebalance-notes.png").read_bytes().startswith(b"\x89PNG\r\n")
 
 
+def test_draw_a_part_of_a_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The normal course with its effects, a few events, a lit state: each in the forms that can show it."""
+    folder = ("-o", tmp_path, "--format", "mermaid")
+    assert run(capsys, "draw", "consumer-member", *folder, "--path", "happy", "--effects", "--lit", "STABLE")[0] == 0
+    drawn = (tmp_path / "consumer-member.mmd").read_text(encoding="utf-8")
+    assert "JOINING --> RECONCILING : RESP_NEW (J2) / ADOPT_EPOCH, BUMP_TARGET" in drawn
+    assert "class STABLE litState" in drawn
+    assert "FENCED" not in drawn
+    assert run(capsys, "draw", "connect-group", *folder, "--events", "ALL_JOINED, LEADER_SYNCED")[0] == 0
+    drawn = (tmp_path / "connect-group.mmd").read_text(encoding="utf-8")
+    assert [line for line in drawn.splitlines() if "-->" in line] == [
+        "    [*] --> EMPTY",
+        "    PREPARING_REBALANCE --> COMPLETING_REBALANCE : ALL_JOINED (1.2#45;3)",
+        "    COMPLETING_REBALANCE --> STABLE : LEADER_SYNCED (1.2#45;8)",
+    ]
+    _, out, _ = run(capsys, "draw", "connect-group", "-o", tmp_path, "--states", "EMPTY,STABLE")
+    assert "connect-group.md\n" not in out  # the page that cuts nothing
+
+
+def test_parts_that_cannot_be_drawn(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Names that are not there, paths that end, all tables at once, a path that nobody has told."""
+    folder = ("-o", tmp_path)
+    for options, says in (
+        (("connect-group", "--states", "EMPTYY"), "connect-group has no state 'EMPTYY'; did you mean EMPTY?"),
+        (("connect-group", "--path", "ALL_JOINED"), "no such path: connect-group: ALL_JOINED is illegal in EMPTY"),
+        (("--effects",), "draw: a part of a table is drawn by its name; give a table, and leave out --check"),
+        (("connect-group", "--lit", "EMPTY", "--check"), "draw: a part of a table is drawn by its name"),
+        (("connect-group", "--effects", "--format", "scxml"), "scxml has the whole table"),
+    ):
+        assert refused(capsys, "draw", *folder, *options).startswith(says)
+    (tmp_path / "mine.yaml").write_text(TURNSTILE, encoding="utf-8")
+    assert refused(capsys, "draw", tmp_path / "mine.yaml", *folder, "--path", "happy") == (
+        "draw: no happy path of turnstile is known; give its events: --path EVENT,EVENT"
+    )
+
+
+def test_draw_for_other_tools(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """SCXML and XState are further forms; they are not drawn unless asked for."""
+    _, out, _ = run(capsys, "draw", "rebalance-notes", "-o", tmp_path, "--format", "scxml,xstate")
+    assert [Path(line).name for line in out.splitlines()] == ["rebalance-notes.scxml", "rebalance-notes.xstate.json"]
+    assert json.loads((tmp_path / "rebalance-notes.xstate.json").read_text(encoding="utf-8"))["id"] == "rebalance-notes"
+
+
 def test_draw_a_table_of_ones_own(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """A YAML file is drawn under the name that stands in it."""
     (tmp_path / "mine.yaml").write_text(TURNSTILE, encoding="utf-8")
@@ -245,10 +309,14 @@ def test_a_hostile_table_file_breaks_no_drawing(capsys: pytest.CaptureFixture[st
 def test_without_the_graphviz_package_the_remedy_is_named(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """DOT is built with it; the message says how to get it."""
+    """A base install draws every text form; svg says which forms those are, and how to get the package."""
     monkeypatch.setitem(sys.modules, "graphviz", None)
-    said = refused(capsys, "draw", "rebalance-notes", "-o", tmp_path, "--format", "dot")
-    assert said == "drawing needs the graphviz package; pip install 'rebalance-fsm[diagrams]'"
+    assert run(capsys, "draw", "rebalance-notes", "-o", tmp_path, "--format", "dot,mermaid,plantuml,markdown")[0] == 0
+    assert len(list(tmp_path.iterdir())) == 4
+    assert refused(capsys, "draw", "rebalance-notes", "-o", tmp_path, "--format", "svg") == (
+        "svg needs the graphviz package and its program dot; in a checkout: pip install '.[diagrams]', "
+        "or ask for --format dot,mermaid,plantuml,markdown, which need nothing"
+    )
 
 
 def test_draw_refuses_two_tables_of_one_name(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -281,7 +349,7 @@ def test_without_dot_the_text_forms_are_still_drawn(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         "fsm: the dot program is not on PATH, and svg needs it; "
-        "install Graphviz, or ask for --format dot,mermaid,plantuml,markdown\n"
+        "install Graphviz, or ask for --format dot,mermaid,plantuml,markdown, which need nothing\n"
     )
     forms = "dot,mermaid,plantuml,markdown"
     done = subprocess.run([*command, forms], capture_output=True, text=True, check=False, env=environment)
@@ -365,7 +433,7 @@ def test_ctrl_c_is_no_traceback(capsys: pytest.CaptureFixture[str], monkeypatch:
     def interrupted(*_: object) -> str:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fsm.render.text.listing", interrupted)
+    monkeypatch.setattr("fsm.render.tables.text.listing", interrupted)
     assert run(capsys, "tables") == (130, "", "")
 
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fsm import document
 from fsm.document import from_json, from_yaml, to_document, to_json, to_yaml
 from fsm.errors import InputError
 from fsm.nodes import SIZE_LIMIT
@@ -115,6 +116,65 @@ def test_meanings_and_prose_come_back_to_the_letter():
 def test_the_yaml_form_is_for_reading():
     """Mappings are blocks in the order of the enums, short lists stand on one line."""
     assert to_yaml(from_yaml(GOOD)) == GOOD
+
+
+def documented():
+    """The example in the docstring of `fsm.document`, which `fsm tables --grammar` prints."""
+    lines = document.__doc__.splitlines()
+    return "\n".join(line.removeprefix("    ") for line in lines if line.startswith("    ")) + "\n"
+
+
+def test_the_documented_example_is_a_table():
+    """It has what the grammar tells of: effects, an ignore, an end, a nested table with an exit; and it comes back."""
+    table = from_yaml(documented())
+    assert table.counts() == {
+        "states": 4,
+        "events": 3,
+        "effects": 1,
+        "rows": 5,
+        "ignores": 1,
+        "row_cells": 7,
+        "ignored_cells": 1,
+        "illegal_cells": 4,
+    }
+    assert [nested.exits[0].name for nested in table.nested.values()] == ["CLOSED"]
+    assert to_document(from_yaml(to_yaml(table))) == to_document(table)
+
+
+def without_exits(part=""):
+    """The documented example with a nested table that only its holder leaves."""
+    lines = [line for line in documented().splitlines() if "exits:" not in line and "steps: [CLOSED]" not in line]
+    return "\n".join(lines).replace("    initial: AJAR", f"{part}    initial: AJAR")
+
+
+class TestNested:
+    """Tables inside tables, as their writers get them wrong."""
+
+    def test_a_nested_table_needs_no_word_that_it_is_one(self):
+        """Without exits it is a part of the table around it; that its events and ways out are elsewhere is no error."""
+        nested = next(iter(from_yaml(without_exits()).nested.values()))
+        assert (nested.part, nested.exits) == (True, ())
+
+    @pytest.mark.parametrize("word", ["yes", "true", "'yes'"])
+    def test_part_is_read_as_flags_are(self, word):
+        """`true` as well as the `yes` that the export writes, in quotes or without."""
+        table = from_yaml(without_exits(f"    part: {word}\n"))
+        assert next(iter(table.nested.values())).part
+        assert from_json(to_json(table).replace('"part": "yes"', '"part": true')).counts() == table.counts()
+
+    def test_a_way_out_that_is_not_listed_is_named(self):
+        """By the line of the step, and what to write."""
+        text = "\n".join(line for line in documented().splitlines() if "exits:" not in line)
+        with pytest.raises(InputError) as caught:
+            from_yaml(text, "t.yaml")
+        assert str(caught.value) == (
+            "t.yaml:29: CLOSED is a state around the nested table 'door-open'; list it among its exits: exits: [CLOSED]"
+        )
+
+    def test_what_is_nested_is_a_part(self):
+        """`part: no` without exits contradicts the place where it stands."""
+        with pytest.raises(InputError, match=r"t.yaml:\d+: a nested table is a part of the one around it; leave part"):
+            from_yaml(without_exits("    part: no\n"), "t.yaml")
 
 
 def test_an_imported_table_steps():

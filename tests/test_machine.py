@@ -6,6 +6,7 @@ import json
 import logging
 import sys
 import threading
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from types import SimpleNamespace
@@ -14,12 +15,12 @@ import pytest
 import structlog
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transitions import Machine
+from transitions import Machine, MachineError
 from transitions.extensions import HierarchicalMachine, LockedMachine
 from transitions.extensions.asyncio import AsyncMachine
 
 from fsm.errors import FsmError, IllegalTransition
-from fsm.machine import bind
+from fsm.machine import EventQueue, bind
 from fsm.table import Symbol, Table, ignore, row
 from fsm.tables import ALL
 from fsm.trace import Kind, TraceRecord, as_trace, from_json
@@ -605,3 +606,132 @@ def test_what_a_logger_is_bound_to_goes_into_the_settings():
         "settings": {"host": "a", "level": "info"},
     }
     assert as_trace(None, "info", {"event": "hello", "n": 1}) == '{"event":"hello","n":1}'
+
+
+def test_an_illegal_event_is_an_error_of_the_library_too():
+    """Code that catches `transitions.MachineError` goes on working, and the text is the table's."""
+    model = Model()
+    bind(FLAT, model, logger=QUIET)
+    with pytest.raises(MachineError) as caught:
+        model.work()
+    assert isinstance(caught.value, IllegalTransition)
+    assert str(caught.value) == "flat: WORK is illegal in OUT; legal there: JOIN, DONE, LEAVE, KILL"
+
+
+@pytest.mark.parametrize("options", KINDS, ids=["plain", "locked", "async"])
+@pytest.mark.parametrize("table", [FLAT, MEMBER], ids=names)
+def test_trigger_and_may_trigger_take_members_of_the_enum(table, options):
+    """`model.trigger(Event.X)` is `model.x()`; names work as in the library."""
+    model = Model()
+    bind(table, model, logger=QUIET, **options)
+    for event in (E.JOIN, "kill"):
+        answer = model.trigger(event)
+        assert asyncio.run(answer) if asyncio.iscoroutine(answer) else answer
+    assert model.state is (S.DEAD if table is FLAT else table.compiled[S.JOINING, E.KILL].target)
+    may = model.may_trigger(E.JOIN)
+    assert not (asyncio.run(may) if asyncio.iscoroutine(may) else may)
+
+
+class Slotted:
+    __slots__ = ("seen",)
+
+    def on_effect(self, effect):
+        """Never called."""
+
+
+@dataclass(frozen=True)
+class Frozen:
+    name: str = "a"
+
+    def on_effect(self, effect):
+        """Never called."""
+
+
+@dataclass(slots=True)
+class SlottedData:
+    name: str = "a"
+
+    def on_effect(self, effect):
+        """Never called."""
+
+
+@pytest.mark.parametrize("kind", [Slotted, Frozen, SlottedData])
+@pytest.mark.parametrize("table", [FLAT, MEMBER], ids=names)
+def test_a_model_that_takes_no_attributes_is_refused(table, kind):
+    """Slots and frozen dataclasses cannot hold the state: one clear error, whatever Python raises."""
+    with pytest.raises(FsmError, match=rf"^{table.name}: {kind.__name__} takes no attributes; bind a class without"):
+        bind(table, kind(), logger=QUIET)
+
+
+def test_a_misspelt_effect_is_said_at_bind():
+    """With `on_effect` nothing would be missing: a method nearly named like an effect is warned about, others not."""
+
+    class Misspelt(Model):
+        def relaese(self):
+            """Was to be RELEASE."""
+
+        def send(self):
+            """Is an effect."""
+
+        def unrelated(self):
+            """Anything else."""
+
+    with pytest.warns(UserWarning, match=r"^flat: Misspelt.relaese obeys nothing; was release meant\?") as caught:
+        bind(FLAT, Misspelt(), logger=QUIET)
+    assert [str(one.filename) for one in caught] == [__file__]
+
+
+def test_nothing_is_printed_where_structlog_is_not_configured(capsys):
+    """The default of structlog prints; a machine that nobody gave a logger is silent until structlog is configured."""
+    structlog.reset_defaults()
+    model = Model()
+    bind(FLAT, model, member="m")
+    model.join()
+    assert capsys.readouterr() == ("", "")
+    out = io.StringIO()
+    structlog.configure(processors=[as_trace], logger_factory=structlog.WriteLoggerFactory(out))
+    try:
+        model = Model()
+        bind(FLAT, model, now_ms=lambda: 7)
+        model.join()
+    finally:
+        structlog.reset_defaults()
+    assert from_json(out.getvalue()).event == "JOIN"
+
+
+def test_a_queue_takes_events_that_effects_raise_after_the_step():
+    """Each event is a step of its own, in the order in which they were put; a failed one leaves those behind it."""
+
+    class Busy(Model):
+        def on_effect(self, effect):
+            super().on_effect(effect)
+            if len(self.seen) == 1:
+                events.send(E.LEAVE)
+                events.put(E.JOIN)
+                assert self.state is S.OUT
+                assert len(events) == 2
+
+    model = Busy()
+    bind(FLAT, model, logger=QUIET)
+    events = EventQueue(model)
+    events.send(E.JOIN)
+    state, effects = S.OUT, []
+    for event in (E.JOIN, E.LEAVE, E.JOIN):
+        cell = FLAT.compiled[state, event]
+        effects += seen_by(cell, state)
+        state = cell.target
+    assert (model.state, model.seen, len(events)) == (state, effects, 0)
+
+
+def test_a_queue_whose_event_fails_keeps_the_others():
+    """The error reaches the sender; what waited behind the event is taken by the next run."""
+    model = Model()
+    bind(FLAT, model, logger=QUIET)
+    events = EventQueue(model)
+    events.put(E.WORK)
+    events.put(E.JOIN)
+    with pytest.raises(IllegalTransition):
+        events.run()
+    assert (model.state, len(events)) == (S.OUT, 1)
+    events.run()
+    assert model.state is S.IN

@@ -16,9 +16,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import judge
 import recordings
 
-from fsm.audit import truth
 from fsm.audit.findings import Cause, Evidence, Finding, FindingKind, Severity
 from fsm.errors import FsmError, InputError
 from fsm.spark.audit import MARK, Options, audit
@@ -37,8 +37,8 @@ def main() -> int:
     except FsmError as problem:
         print(f"audit-truth: {problem}", file=sys.stderr)
         return 2
-    report, both = truth.compare(alone), truth.compare(heard)
-    print(truth.table(report), end="")
+    report, both = judge.compare(alone), judge.compare(heard)
+    print(judge.table(report), end="")
     print(f"\nnot read, no parser knows the program that wrote the logs: {len(unread)}")
     for name, verdicts in unread.items():
         print(f"  {name}: {verdicts} verdicts")
@@ -47,7 +47,7 @@ def main() -> int:
     return 0 if report.clean and both.clean else 1
 
 
-def added(alone: Iterable[truth.Case], heard: Iterable[truth.Case]) -> Iterator[str]:
+def added(alone: Iterable[judge.Case], heard: Iterable[judge.Case]) -> Iterator[str]:
     """What the brokers' logs add to the findings, a line for each kind."""
     before = Counter((case.name, f.kind, f.cause) for case in alone for f in case.findings)
     after = Counter((case.name, f.kind, f.cause) for case in heard for f in case.findings)
@@ -64,7 +64,7 @@ def added(alone: Iterable[truth.Case], heard: Iterable[truth.Case]) -> Iterator[
 
 def cases(
     data: Path, work: Path, out: Path | None = None, *, brokers: bool = False
-) -> tuple[list[truth.Case], dict[str, int]]:
+) -> tuple[list[judge.Case], dict[str, int]]:
     """Each scenario for the judge, and how many verdicts those have whose program no parser knows.
 
     Raises `InputError` where there are no scenarios with verdicts.
@@ -81,7 +81,7 @@ def cases(
     found = findings(result)
     read = {group["group"].partition(":")[0] for group in result["groups"]}
     known = [case(s, verdict, found[name]) for name, (s, verdict) in chosen.items() if name in read]
-    return known, {name: len(truth.verdicts(verdict)) for name, (_, verdict) in chosen.items() if name not in read}
+    return known, {name: len(judge.verdicts(verdict)) for name, (_, verdict) in chosen.items() if name not in read}
 
 
 def _key(scenario: recordings.Scenario) -> tuple[str, float]:
@@ -93,7 +93,7 @@ def _verdicts(roots: Iterable[Path]) -> dict[tuple[str, float], Any]:
     return {
         (name, round(float(verdict["t0"]), 3)): verdict
         for file in recordings.verdict_files(roots)
-        for name, verdict in truth.read_verdicts(file).items()
+        for name, verdict in judge.read_verdicts(file).items()
     }
 
 
@@ -122,14 +122,14 @@ def finding(found: dict[str, Any]) -> Finding:
     )
 
 
-def case(scenario: recordings.Scenario, said: dict[str, Any], found: list[Finding]) -> truth.Case:
+def case(scenario: recordings.Scenario, said: dict[str, Any], found: list[Finding]) -> judge.Case:
     """One scenario for the judge."""
-    return truth.Case(
+    return judge.Case(
         name=scenario.name,
         label=label(scenario),
         origin_ms=float(said["t0"]) * 1000,
-        quiet=said["summary"] == truth.NOTHING,
-        verdicts=truth.verdicts(said),
+        quiet=said["summary"] == judge.NOTHING,
+        verdicts=judge.verdicts(said),
         findings=tuple(found),
     )
 

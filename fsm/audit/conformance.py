@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 
 from fsm.audit.findings import Finding, FindingKind, finding
-from fsm.audit.rows import Hop
+from fsm.audit.rows import ObservedTransition
 from fsm.tables import ALL
 
 Edges = frozenset[tuple[str, str]]
@@ -43,7 +43,7 @@ def initial(machine: str) -> str:
     return next((table.compiled.initial.name for table in ALL if table.name == machine), "")
 
 
-def illegal_transitions(hops: Iterable[Hop]) -> Iterator[Finding]:
+def illegal_transitions(hops: Iterable[ObservedTransition]) -> Iterator[Finding]:
     """A finding for each hop that its table does not have."""
     for hop in hops:
         legal = edges(hop.machine)
@@ -57,7 +57,7 @@ def illegal_transitions(hops: Iterable[Hop]) -> Iterator[Finding]:
             yield _illegal(hop, f"was {hop.previous} and then left {hop.state} for {hop.next_state}; lines are missing")
 
 
-def _illegal(hop: Hop, what: str) -> Finding:
+def _illegal(hop: ObservedTransition, what: str) -> Finding:
     return finding(
         FindingKind.ILLEGAL_TRANSITION,
         hop.group,

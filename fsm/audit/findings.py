@@ -18,16 +18,12 @@ from fsm.trace import Partition, by_partition
 
 
 class Severity(StrEnum):
-    """How bad it is."""
-
     ERROR = "error"
     WARNING = "warning"
     INFO = "info"
 
 
 class FindingKind(StrEnum):
-    """What went wrong."""
-
     DOUBLE_OWNERSHIP = "double_ownership"
     UNOWNED_PARTITION = "unowned_partition"
     LOST_WITHOUT_CALLBACK = "lost_without_callback"
@@ -49,24 +45,13 @@ class FindingKind(StrEnum):
     UNPARSED_LINES = "unparsed_lines"
 
 
-SEVERITY: dict[FindingKind, Severity] = {
+SEVERITY: dict[FindingKind, Severity] = dict.fromkeys(FindingKind, Severity.WARNING) | {
     FindingKind.DOUBLE_OWNERSHIP: Severity.ERROR,
-    FindingKind.UNOWNED_PARTITION: Severity.WARNING,
     FindingKind.LOST_WITHOUT_CALLBACK: Severity.ERROR,
-    FindingKind.PARTITIONS_LOST: Severity.WARNING,
-    FindingKind.CALLBACK_NOT_OWNED: Severity.WARNING,
-    FindingKind.LATE_LEAVE: Severity.WARNING,
     FindingKind.MEMBER_OUT_FOR_GOOD: Severity.ERROR,
     FindingKind.FENCING_LOOP: Severity.ERROR,
-    FindingKind.LISTENER_ERROR: Severity.WARNING,
-    FindingKind.SLOW_CALLBACK: Severity.WARNING,
     FindingKind.RAN_TWICE: Severity.ERROR,
-    FindingKind.UNASSIGNED_WORK: Severity.WARNING,
-    FindingKind.CONFIG_LAG: Severity.WARNING,
     FindingKind.TASK_ZOMBIE: Severity.ERROR,
-    FindingKind.STUCK_STATE: Severity.WARNING,
-    FindingKind.REBALANCE_STORM: Severity.WARNING,
-    FindingKind.HEARTBEAT_GAP: Severity.WARNING,
     FindingKind.ILLEGAL_TRANSITION: Severity.ERROR,
     FindingKind.UNPARSED_LINES: Severity.INFO,
 }
@@ -81,8 +66,6 @@ UNIT_KINDS = {
 
 
 class Cause(StrEnum):
-    """Why it happened, as far as the log tells."""
-
     NONE = ""
     """The kind needs no cause, or is its own."""
     KILLED = "killed"
@@ -133,8 +116,6 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong, or worth knowing."""
-
     kind: FindingKind
     severity: Severity
     group: str
@@ -154,7 +135,6 @@ class Finding:
         return replace(self, severity=lower)
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `fsm audit --json` prints."""
         return {
             "kind": self.kind.value,
             "severity": self.severity.value,

@@ -13,18 +13,18 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from fsm.audit import coordinator, handover
-from fsm.audit.assignments import Assignment, Spoken, assignments, topic_names, with_names
+from fsm.audit.attribution.identity import Key, Source, facts_of, identify
+from fsm.audit.attribution.rotation import missing
+from fsm.audit.attribution.shared_client_id import separate
 from fsm.audit.conformance import illegal_transitions
-from fsm.audit.coverage import Coverage, coverage
+from fsm.audit.coordinator import evidence
+from fsm.audit.coordinator.assignments import Assignment, CoordinatorRecord, assignments, topic_names, with_names
 from fsm.audit.findings import Evidence, Finding, in_order
-from fsm.audit.group import Rebalance, Rows, judge, rebalances
-from fsm.audit.identity import Key, Source, facts_of, identify
+from fsm.audit.group import Rebalance, judge, rebalances
+from fsm.audit.group.coverage import Coverage, coverage
 from fsm.audit.limits import Limits
-from fsm.audit.member import Row, fold
-from fsm.audit.mixed import separate
-from fsm.audit.rotation import missing
-from fsm.audit.rows import Hop, Interval, Life, Place, Seen, Turn, Want
+from fsm.audit.member.fold import Row, fold
+from fsm.audit.rows import GroupRows, Interval, Life, MemberRebalance, ObservedTransition, Place, Seen, Subscription
 from fsm.logs import Format, formats
 from fsm.logs.broker import THREAD
 from fsm.logs.entries import first_line, records_of
@@ -33,8 +33,6 @@ from fsm.logs.pieces import WHOLE, Piece, is_gzip, reader_of
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to read and what to report."""
-
     zone: tzinfo = UTC
     """Of time stamps that carry none."""
     limits: Limits = field(default_factory=Limits)
@@ -43,16 +41,12 @@ class Options:
 
 
 class Line(NamedTuple):
-    """Where an entry stands, for people."""
-
     number: int
     text: str
 
 
 @dataclass(slots=True)
 class Read:
-    """What the files say."""
-
     files: list[str] = field(default_factory=list)
     seen: list[Seen] = field(default_factory=list)
     lines: dict[Place, Line] = field(default_factory=dict)
@@ -63,12 +57,9 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """The result."""
-
     findings: list[Finding]
-    rows: dict[str, Rows]
-    """Rows of each group."""
-    hops: list[Hop]
+    rows: dict[str, GroupRows]
+    transitions: list[ObservedTransition]
     coverage: list[Coverage]
     rebalances: list[Rebalance]
     members: dict[Source, Key]
@@ -83,7 +74,6 @@ def audit_files(paths: Iterable[Path], options: Options | None = None) -> Audit:
 
 
 def audit_records(read: Read, limits: Limits) -> Audit:
-    """The audit of records that were read."""
     keys = identify(facts_of((s.record, s.place.file) for s in read.seen))
     findings: list[Finding] = []
     rows: dict[str, list[Row]] = {}
@@ -91,58 +81,60 @@ def audit_records(read: Read, limits: Limits) -> Audit:
     for key, own in _by_member(read.seen, keys):
         for row in fold(key.group, key.member, own, limits, gone):
             rows.setdefault(key.group, []).append(row)
-    judged = {group: _rows(own) for group, own in sorted(rows.items())}
-    hops = [row for own in rows.values() for row in own if isinstance(row, Hop)]
-    for group, its in judged.items():
+    grouped = {group: _group_rows(own) for group, own in sorted(rows.items())}
+    transitions = [row for own in rows.values() for row in own if isinstance(row, ObservedTransition)]
+    for group, its in grouped.items():
         findings += [row for row in rows[group] if isinstance(row, Finding)]
         findings += judge(group, its, limits)
-    findings += illegal_transitions(hops)
-    findings = _with_coordinator(findings, read.seen, keys, limits)
+    findings += illegal_transitions(transitions)
+    findings = _add_coordinator(findings, read.seen, keys, limits)
     return Audit(
         # Two machines of one member may be stuck at once in states of one name: that is said once.
-        findings=list(dict.fromkeys(_with_text(f, read.lines) for f in in_order(findings))),
-        rows=judged,
-        hops=hops,
-        coverage=[c for own in judged.values() for c in coverage(own.lives, own.intervals)],
-        rebalances=[r for group, own in judged.items() for r in rebalances(group, own)],
+        findings=list(dict.fromkeys(_add_text(f, read.lines) for f in in_order(findings))),
+        rows=grouped,
+        transitions=transitions,
+        coverage=[c for own in grouped.values() for c in coverage(own.lives, own.intervals)],
+        rebalances=[r for group, own in grouped.items() for r in rebalances(group, own)],
         members=keys,
         read=read,
     )
 
 
-def _with_coordinator(
+def _add_coordinator(
     findings: list[Finding], seen: Sequence[Seen], keys: Mapping[Source, Key], limits: Limits
 ) -> list[Finding]:
-    """The findings with what the coordinator said of their members, and how it handed partitions over."""
+    """The findings with what the coordinator's records add to them."""
     coordinators = [s for s in seen if s.record.thread == THREAD]
     if not coordinators:
         return findings
     skew_ms = limits.clock_skew_ms
     members = _member_ids(seen, keys)
-    words = coordinator.words(coordinators, members)
-    told = [coordinator.heard(f, words.get((f.group, f.member), ()), skew_ms) for f in findings]
+    statements = evidence.statements(coordinators, members)
+    findings = [evidence.add_statements(f, statements.get((f.group, f.member), ()), skew_ms) for f in findings]
     given = {group: list(own) for group, own in _assignments(coordinators, members)}
-    return [handover.handed(f, handover.holdings(given.get(f.group, ()), f, skew_ms), skew_ms) for f in told]
+    return [
+        evidence.add_handover(f, evidence.assigned_spans(given.get(f.group, ()), f, skew_ms), skew_ms) for f in findings
+    ]
 
 
 def _assignments(
-    coordinators: Sequence[Seen], members: Mapping[coordinator.Member, str]
+    coordinators: Sequence[Seen], members: Mapping[evidence.Member, str]
 ) -> Iterator[tuple[str, Iterator[Assignment]]]:
-    """Each group with its assignments, as far as the coordinator tells when."""
+    """Each group with its assignments; records without a time are left out."""
     names = topic_names(coordinators)
-    spoken = [
-        Spoken(with_names(record, names), members.get((record.group, record.member_id), ""), place)
+    records = [
+        CoordinatorRecord(with_names(record, names), members.get((record.group, record.member_id), ""), place)
         for record, place in coordinators
         if record.ts_ms > 0
     ]
-    spoken.sort(key=lambda s: (s.record.group, s.record.ts_ms, s.place))
-    for group, own in groupby(spoken, key=lambda s: s.record.group):
+    records.sort(key=lambda s: (s.record.group, s.record.ts_ms, s.place))
+    for group, own in groupby(records, key=lambda s: s.record.group):
         yield group, assignments(group, own)
 
 
-def _member_ids(seen: Iterable[Seen], keys: Mapping[Source, Key]) -> dict[coordinator.Member, str]:
+def _member_ids(seen: Iterable[Seen], keys: Mapping[Source, Key]) -> dict[evidence.Member, str]:
     """The member of each (group, member id) that some client's log names."""
-    named: dict[coordinator.Member, str] = {}
+    named: dict[evidence.Member, str] = {}
     for record, place in seen:
         key = keys.get((record.group, record.client_id, place.file))
         if key is not None and record.member_id:
@@ -171,7 +163,6 @@ def read_files(paths: Iterable[Path], options: Options) -> Read:
 
 
 def _by_member(seen: Iterable[Seen], keys: dict[Source, Key]) -> Iterator[tuple[Key, Iterable[Seen]]]:
-    """The records of each member in order."""
     owned: dict[Key, list[tuple[int, Seen]]] = {}
     for one in seen:
         key = keys.get((one.record.group, one.record.client_id, one.place.file))
@@ -180,7 +171,7 @@ def _by_member(seen: Iterable[Seen], keys: dict[Source, Key]) -> Iterator[tuple[
     for key, ranked in sorted(owned.items()):
         ranked.sort(key=lambda r: (r[1].record.ts_ms, r[0], r[1].place.offset))
         own = [one for _, one in ranked]
-        if not key.mixed:
+        if not key.shared:
             yield key, own
             continue
         told_apart: dict[str, list[Seen]] = {}
@@ -190,18 +181,18 @@ def _by_member(seen: Iterable[Seen], keys: dict[Source, Key]) -> Iterator[tuple[
             yield Key(key.group, member), its
 
 
-def _rows(rows: Sequence[Row]) -> Rows:
-    return Rows(
+def _group_rows(rows: Sequence[Row]) -> GroupRows:
+    return GroupRows(
         intervals=[r for r in rows if isinstance(r, Interval)],
-        wants=[r for r in rows if isinstance(r, Want)],
+        subscriptions=[r for r in rows if isinstance(r, Subscription)],
         lives=[r for r in rows if isinstance(r, Life)],
-        turns=[r for r in rows if isinstance(r, Turn)],
+        rebalances=[r for r in rows if isinstance(r, MemberRebalance)],
     )
 
 
-def _with_text(found: Finding, lines: dict[Place, Line]) -> Finding:
+def _add_text(found: Finding, lines: dict[Place, Line]) -> Finding:
     shown = []
-    for evidence in found.evidence:
-        line = lines.get(Place(evidence.file, evidence.offset), Line(0, ""))
-        shown.append(Evidence(evidence.file, evidence.offset, line.number, line.text))
+    for one in found.evidence:
+        line = lines.get(Place(one.file, one.offset), Line(0, ""))
+        shown.append(Evidence(one.file, one.offset, line.number, line.text))
     return replace(found, evidence=tuple(shown))

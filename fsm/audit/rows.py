@@ -6,6 +6,7 @@ byte offset of the entry's first line; an empty file with offset -1 means that n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -14,8 +15,6 @@ from fsm.trace import TraceRecord
 
 
 class Place(NamedTuple):
-    """Where in the logs something stands."""
-
     file: str
     offset: int
 
@@ -32,7 +31,7 @@ class Seen(NamedTuple):
 
 
 DOUBT = "lines of several processes are mixed and cannot all be told apart"
-"""Detail of the record that `mixed.separate` adds when it is not sure any more."""
+"""Detail of the record that `shared_client_id.separate` adds when it is not sure any more."""
 
 
 class Begun(StrEnum):
@@ -77,6 +76,10 @@ class Ended(StrEnum):
     """The member's log ends here: it was killed, it is silent, or the log was cut."""
 
 
+UNTOLD = (Ended.LOG_ENDED, Ended.RESTARTED, Ended.HOLE)
+"""Ends that no line tells."""
+
+
 @dataclass(frozen=True, slots=True)
 class Interval:
     """One member owned one partition, as its application saw it."""
@@ -106,7 +109,7 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
+class Subscription:
     """One member wanted a topic, or every topic that matches a pattern, as long as it could hold partitions."""
 
     group: str
@@ -155,7 +158,7 @@ class Life:
 
 
 @dataclass(frozen=True, slots=True)
-class Hop:
+class ObservedTransition:
     """One observed transition, to be judged against its table."""
 
     group: str
@@ -173,7 +176,7 @@ class Hop:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class MemberRebalance:
     """One rebalance as one member went through it: from the first sign to the end of its last callback."""
 
     group: str
@@ -190,3 +193,11 @@ class Turn:
     place: Place
     timeout_ms: int = 0
     """How long its group waits for this member; 0 where nothing tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRows:
+    intervals: Sequence[Interval] = ()
+    subscriptions: Sequence[Subscription] = ()
+    lives: Sequence[Life] = ()
+    rebalances: Sequence[MemberRebalance] = ()

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from fsm import __version__
 from fsm.errors import FsmError, InputError
 
 COMMANDS = ("tables", "draw", "replay", "dialects", "audit", "conform")
@@ -50,24 +51,11 @@ class Parser(argparse.ArgumentParser):
         raise InputError(message, remedy=f"see {self.prog} --help")
 
 
-class _Version(argparse.Action):
-    """Prints the version and ends the program."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            out(f"fsm {version('rebalance-fsm')}\n")
-        except PackageNotFoundError:
-            out("fsm, not installed: run from its sources\n")
-        parser.exit()
-
-
 def parser(names: Sequence[str] = COMMANDS) -> Parser:
     """The arguments of `fsm` and of these commands."""
     summary = "Kafka's rebalance protocols as executable state tables."
     top = Parser(prog="fsm", description=summary, formatter_class=Help, allow_abbrev=False)
-    top.add_argument("--version", action=_Version, nargs=0, help="print the version")
+    top.add_argument("--version", action="version", version=f"fsm {__version__}", help="print the version")
     commands = top.add_subparsers(metavar="COMMAND", required=True, parser_class=Parser)
     for name in names:
         importlib.import_module(f"{__name__}.{name}").add(commands)

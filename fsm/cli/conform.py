@@ -13,7 +13,7 @@ from fsm.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fsm.wire.peer import Peer
+    from fsm.conformance.peer import Peer
 
 EXAMPLES = """examples:
   fsm conform                                          our own coordinator, through the bytes of wire and log
@@ -34,7 +34,7 @@ exit status: 0 every step equal; 1 a difference; 2 where the broker cannot be re
 
 def add(commands: Any) -> None:
     """Registers the command."""
-    from fsm.wire.families import FAMILIES
+    from fsm.conformance.families import FAMILIES
 
     details = EXAMPLES.replace("{families}", ", ".join(FAMILIES))
     command = add_command(commands, "conform", "hold a coordinator against Kafka's rules, step by step", details, run)
@@ -54,9 +54,9 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Walks every family; gives 1 where one differs."""
-    from fsm.wire.conform import hold
-    from fsm.wire.families import chosen
-    from fsm.wire.report import document, lines
+    from fsm.conformance.families import chosen
+    from fsm.conformance.live_walk import hold
+    from fsm.conformance.report import document, lines
 
     families = chosen(args.family)
     peer = _peer(args)
@@ -75,19 +75,20 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _peer(args: argparse.Namespace) -> Peer:
-    from fsm.coordinator.dialect import LATEST, dialect
+    from fsm.coordinator.model.dialect import dialect
+    from fsm.protocol.releases import LATEST
 
     settings = dict(_setting(text) for text in args.set)
     release = dialect(args.dialect or LATEST).name
     if args.broker is None:
-        from fsm.wire.own import Own
+        from fsm.conformance.own_peer import Own
 
         if args.no_records:
             raise InputError("our own coordinator stores records", "--no-records", "say --broker")
         return Own(release, settings, dialect(args.against).name if args.against else release)
     if args.against:
         raise InputError("a broker has a release of its own", "--against", "say --dialect")
-    from fsm.wire.broker import Broker
+    from fsm.conformance.broker_peer import Broker
 
     host, port = _address(args.broker)
     return Broker(host, port, release, settings, args.timeout_s, reads_log=not args.no_records)
@@ -108,7 +109,7 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 def _known(key: str) -> str:
-    from fsm.coordinator.context import BrokerConfig
+    from fsm.coordinator.model.context import BrokerConfig
     from fsm.nodes import nearest, short
 
     known = BrokerConfig.keys()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fsm.cli import add_command, out
 
 if TYPE_CHECKING:
-    from fsm.scenario.dialects import Flag, Part
+    from fsm.reference.dialects import Flag, Part
 
 EXAMPLES = """examples:
   fsm dialects             every dialect of every part, and each flag: since when, its ticket, what it changes
@@ -31,7 +31,7 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints what is asked for; always 0."""
-    from fsm.scenario.dialects import parts, parts_with
+    from fsm.reference.dialects import parts, parts_with
 
     if args.json:
         _print_json(args.name)
@@ -87,7 +87,7 @@ def _wrapped(texts: Sequence[str]) -> list[str]:
 def _print_json(name: str | None) -> None:
     import json
 
-    from fsm.scenario.dialects import parts, parts_with
+    from fsm.reference.dialects import parts, parts_with
 
     if name is None:
         document: Any = {"parts": [part.as_document() for part in parts()]}

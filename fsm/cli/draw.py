@@ -1,9 +1,10 @@
-"""`fsm draw`: diagrams of tables, timelines of Connect clusters, and whether those in a folder are current."""
+"""`fsm draw`: diagrams of tables, timelines of groups, and whether those in a folder are current."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,19 +13,28 @@ from fsm.cli.chosen import chosen
 from fsm.cli.output import write
 from fsm.errors import InputError
 from fsm.render import FORMS, SHIPPED
+from fsm.render.tables.view import WHOLE, View
 
 if TYPE_CHECKING:
+    from fsm.render.timeline.ownership import Picture
     from fsm.table import Table
 
 EXAMPLES = """examples:
-  fsm draw -o diagrams                              every table, in every form but png
+  fsm draw -o diagrams                              every table, in every form but png, scxml and xstate
   fsm draw consumer-member -o out --format svg,png  one table
-  fsm draw ./mine.yaml -o out --format mermaid      a table of your own; needs neither dot nor graphviz
+  fsm draw ./mine.yaml -o out --format mermaid      a table of your own
+  fsm draw consumer-member -o out --path happy      the normal course alone; or your own: --path SUBSCRIBE,POLL_JOIN
+  fsm draw connect-group -o out --effects           with the effects that each row orders
+  fsm draw classic-group -o out --states STABLE,EMPTY --lit STABLE
+                                                    some states, one of them marked with its ways out
+  fsm draw rebalance-notes -o out --format xstate   for stately.ai and XState's createMachine; scxml likewise
   fsm draw --check -o diagrams                      what is stale, missing or surplus there; writes nothing
-  fsm draw --timeline W1.log W2.log W3.log -o out   logs of Connect workers: connect-GROUP.svg for each group
+  fsm draw --timeline a.log b.log -o out            logs of consumers, or of Connect workers: group-GROUP.svg for each
+                                                    group of consumers, connect-GROUP.svg for each of workers
   fsm draw --timeline logs/ -o out                  the same of every log below logs/
 
-svg and png need the program dot (Graphviz). --check does not: an SVG names the DOT it was drawn from.
+dot, mermaid, plantuml, markdown, scxml and xstate need nothing installed. svg and png need the graphviz package (in a
+checkout: pip install '.[diagrams]') and its program dot. --check needs neither: an SVG names the DOT it was drawn from.
 
 exit status: 0; 1 where --check finds a difference; 2 where a table is unknown or the folder cannot be used"""
 
@@ -34,23 +44,36 @@ def add(commands: Any) -> None:
     command = add_command(commands, "draw", "draw diagrams of the state tables", EXAMPLES, run)
     command.add_argument("names", nargs="*", metavar="NAME", help="tables, or files that hold one; all by default")
     command.add_argument(
-        "--timeline", nargs="+", metavar="PATH", type=Path, help="draw who was there, what ran and what waited in logs"
+        "--timeline", nargs="+", metavar="PATH", type=Path, help="draw who was there and who had what, from logs"
     )
     command.add_argument("-o", dest="folder", metavar="DIR", type=Path, required=True, help="where the files go")
     forms = ",".join(SHIPPED)
+    command.add_argument("--format", type=listed(tuple(FORMS)), metavar="LIST", help=f"of {','.join(FORMS)}; {forms}")
+    command.add_argument("--effects", action="store_true", help="name the effects behind the events")
+    command.add_argument("--events", type=_names, default=(), metavar="LIST", help="draw these events only")
+    command.add_argument("--states", type=_names, default=(), metavar="LIST", help="draw these states only")
     command.add_argument(
-        "--format", type=listed(tuple(FORMS)), default=SHIPPED, metavar="LIST", help=f"of {','.join(FORMS)}; {forms}"
+        "--path", type=_names, default=(), metavar="LIST", help="draw what these events lead through; or `happy`"
     )
+    command.add_argument("--lit", default="", metavar="STATE", help="mark this state and its ways out")
     command.add_argument("--check", action="store_true", help="compare instead of writing")
     command.add_argument("--json", action="store_true", help="report as one JSON document")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, (name.strip() for name in text.split(","))))
 
 
 def run(args: argparse.Namespace) -> int:
     """Draws, or compares; gives 1 where a difference was found."""
     if args.timeline:
         return _timelines(args)
+    view = View(args.events, args.states, args.path, args.effects, args.lit)
+    if view != WHOLE and (args.check or not args.names):
+        raise InputError("a part of a table is drawn by its name", "draw", "give a table, and leave out --check")
+    args.format = args.format or (SHIPPED if view == WHOLE else tuple(f for f in SHIPPED if f != "markdown"))
     tables = _tables(args.names)
-    return _check(tables, args) if args.check else _draw(tables, args)
+    return _check(tables, args) if args.check else _draw(tables, args, view)
 
 
 def _tables(names: list[str]) -> tuple[Table, ...]:
@@ -67,41 +90,30 @@ def _tables(names: list[str]) -> tuple[Table, ...]:
     return tables
 
 
-def _draw(tables: tuple[Table, ...], args: argparse.Namespace) -> int:
-    from fsm.render.diagrams import drawings
+def _draw(tables: tuple[Table, ...], args: argparse.Namespace, view: View) -> int:
+    from fsm.render.tables.diagrams import drawings, index
 
-    written = []
-    further, pictures = _pictures(args)
-    drawn = drawings(tables, args.format, index=not args.names, pictures=pictures)
-    for file, content in [*drawn, *further.items()]:
-        write(args.folder / file, content)
-        written.append(str(args.folder / file))
-    if args.json:
-        _print_json({"files": written})
-    else:
-        out("".join(f"{file}\n" for file in written))
-    return 0
+    further, names = _beside(args)
+    drawn = [file for table in tables for file in drawings([table], args.format, view=_resolved(view, table))]
+    if not args.names:
+        drawn += [*index(tables, args.format, **names), *further.items()]
+    return _written({args.folder / file: content for file, content in drawn}, args)
 
 
-def _timelines(args: argparse.Namespace) -> int:
-    from fsm.audit.connect_picture import of_files
-    from fsm.connect.drawing import svg
+def _resolved(view: View, table: Table) -> View:
+    """The view with the table's own normal course for the path `happy`."""
+    if view.path != ("happy",):
+        return view
+    from fsm.tables import HAPPY_PATHS
 
-    if args.names or args.check:
-        raise InputError("--timeline draws logs alone", "draw", "leave out --check and the names of tables")
-    if "svg" not in args.format:
-        raise InputError("a timeline is drawn as svg", "draw", "leave out --format")
-    try:
-        found = of_files(_logs(args.timeline))
-    except OSError as problem:
-        raise InputError(f"cannot be read: {problem.strerror}", str(problem.filename), "give files of logs") from None
-    if not found:
-        raise InputError(
-            "no line of a Connect worker", str(args.timeline[0]), "give the logs of all workers of a group"
-        )
-    files = {args.folder / f"connect-{_file_name(group)}.svg": svg(picture, group) for group, picture in found.items()}
+    if table.name not in HAPPY_PATHS:
+        raise InputError(f"no happy path of {table.name} is known", "draw", "give its events: --path EVENT,EVENT")
+    return replace(view, path=tuple(HAPPY_PATHS[table.name].split()))
+
+
+def _written(files: dict[Path, bytes], args: argparse.Namespace) -> int:
     for file, content in files.items():
-        write(file, content.encode())
+        write(file, content)
     if args.json:
         _print_json({"files": list(map(str, files))})
     else:
@@ -109,12 +121,31 @@ def _timelines(args: argparse.Namespace) -> int:
     return 0
 
 
+def _timelines(args: argparse.Namespace) -> int:
+    from fsm.audit.picture import of_files
+    from fsm.render.timeline.ownership import svg
+
+    if args.names or args.check:
+        raise InputError("--timeline draws logs alone", "draw", "leave out --check and the names of tables")
+    if args.format and "svg" not in args.format:
+        raise InputError("a timeline is drawn as svg", "draw", "leave out --format")
+    try:
+        found = of_files(_logs(args.timeline))
+    except OSError as problem:
+        raise InputError(f"cannot be read: {problem.strerror}", str(problem.filename), "give files of logs") from None
+    if not found:
+        what = "no line of a consumer or a Connect worker"
+        raise InputError(what, str(args.timeline[0]), "give the logs of all members of a group")
+    files = {args.folder / f"{_file_name(group, made)}.svg": svg(made, group) for group, made in found.items()}
+    return _written({file: content.encode() for file, content in files.items()}, args)
+
+
 def _logs(paths: list[Path]) -> list[Path]:
     """The files, and those below the folders, as `fsm audit` finds them; what is no log there is passed over.
 
     Raises `InputError` for a path that is not there, for a file given by its name that is no log, and for none at all.
     """
-    from fsm.spark.sources import find
+    from fsm.spark.read.sources import find
 
     inputs = find(paths)
     named = set(map(str, paths))
@@ -125,18 +156,19 @@ def _logs(paths: list[Path]) -> list[Path]:
     return [source.path for source in inputs.sources]
 
 
-def _file_name(group: str) -> str:
+def _file_name(group: str, made: Picture) -> str:
     """A group may be called anything; a file may not."""
-    return "".join(c if c.isalnum() or c in "-_." else "_" for c in group.removeprefix("connect-"))
+    kind = "group" if made.workers_head == "Consumers" else "connect"
+    return kind + "-" + "".join(c if c.isalnum() or c in "-_." else "_" for c in group.removeprefix(f"{kind}-"))
 
 
 def _check(tables: tuple[Table, ...], args: argparse.Namespace) -> int:
-    from fsm.render.diagrams import differences
+    from fsm.render.tables.diagrams import differences
 
     if not args.folder.is_dir():
         raise InputError("no such folder", str(args.folder), f"draw it with: fsm draw -o {args.folder}")
-    further, pictures = _pictures(args)
-    found = differences(args.folder, tables, args.format, whole=not args.names, further=further, pictures=pictures)
+    further, names = _beside(args)
+    found = differences(args.folder, tables, args.format, whole=not args.names, further=further, **names)
     if args.json:
         _print_json({"differences": [difference._asdict() for difference in found]})
     else:
@@ -145,17 +177,19 @@ def _check(tables: tuple[Table, ...], args: argparse.Namespace) -> int:
     return 1 if found else 0
 
 
-def _pictures(args: argparse.Namespace) -> tuple[dict[str, bytes], tuple[str, ...]]:
-    """Files and names of what is drawn beside tables, where all of them are."""
+def _beside(args: argparse.Namespace) -> tuple[dict[str, bytes], dict[str, tuple[str, ...]]]:
+    """What is drawn beside tables, where all of them are: the files, and the names that the index lists."""
     if args.names:
-        return {}, ()
-    from fsm.audit import connect_picture
+        return {}, {}
+    from fsm import reference
+    from fsm.audit.connect import picture as connect_picture
     from fsm.scenario import pictures
 
+    pages = reference.pages()
     suffixes = {f".{FORMS[form]}" for form in args.format}
-    drawn = (*pictures.shipped_pictures(), *connect_picture.shipped_pictures())
+    drawn = (*pictures.shipped_pictures(), *connect_picture.shipped_pictures(), *pages.items())
     further = {file: content for file, content in drawn if Path(file).suffix in suffixes}
-    return further, (*pictures.PICTURES, *connect_picture.PICTURES)
+    return further, {"pictures": (*pictures.PICTURES, *connect_picture.PICTURES), "pages": tuple(pages)}
 
 
 def _print_json(document: object) -> None:

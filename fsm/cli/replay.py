@@ -18,12 +18,13 @@ EXAMPLES = """examples:
   fsm replay talk.yaml --dialect 4.0               the same under another release
   fsm replay talk.yaml --dialect 4.0 --against 4.4 the steps and fields in which two releases part, side by side
   fsm replay scenarios/*.yaml --quiet              differences only, and a line for each scenario
-  fsm replay talk.yaml --picture talk.svg          who told whom what, as a sequence diagram (.svg or .mmd)
+  fsm replay talk.yaml --picture talk.svg          who told whom what, as a sequence diagram (.svg, .mmd, .puml)
 
-What a file holds (a conversation with a member, requests to a coordinator, the trace of a migration, rounds of
-Connect, a whole Connect cluster) shows in its content; --kinds says how each is written, `fsm dialects` what it can be
-run under. With --against nothing is compared with the file: what the first dialect does is what is expected of the
-second. The picture of a cluster is a timeline (.svg): who was there, what ran where, what waited for a delay.
+What a file holds (a conversation with a member, requests to a coordinator, a whole consumer group, the trace of a
+migration, rounds of Connect, a whole Connect cluster) shows in its content; --kinds says how each is written, `fsm
+dialects` what it can be run under. With --against nothing is compared with the file: what the first dialect does is
+what is expected of the second. The picture of a group or a cluster is a timeline (.svg): who was there, who used or ran
+what, what waited for a delay.
 
 exit status: 0 as expected; 1 a difference; 2 where a file cannot be used or a dialect is unknown"""
 
@@ -81,4 +82,6 @@ def _draw(path: Path, found: list[Comparison]) -> None:
 
     if len(found) != 1:
         raise InputError(f"{len(found)} scenarios", str(path), "--picture draws one")
+    if not path.parent.is_dir():
+        raise InputError("no such folder", str(path.parent), "make it first")
     write(path, picture(found[0].ours, path.suffix).encode())

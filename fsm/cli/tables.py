@@ -12,13 +12,15 @@ from fsm.cli.chosen import chosen
 if TYPE_CHECKING:
     from fsm.table import Table
 
-FORMATS = ("text", "markdown", "json", "yaml")
+FORMATS = ("text", "markdown", "json", "yaml", "stub")
 EXAMPLES = """examples:
   fsm tables                                   what there is
   fsm tables consumer-member                   one table, every row
   fsm tables consumer-member --format yaml     the same as data; edit it and give the file instead of the name
   fsm tables ./mine.yaml                       check a table of your own and print it
+  fsm tables --grammar                         how such a file is written, with an example
   fsm tables --json                            the list for programs
+  fsm tables --format stub                     typed bases of models for bind(), as fsm/tables/models.pyi has them
 
 exit status: 0, or 2 where a table is unknown or a file is no table"""
 
@@ -27,9 +29,20 @@ def add(commands: Any) -> None:
     """Registers the command."""
     command = add_command(commands, "tables", "list the state tables, or print one", EXAMPLES, run)
     command.add_argument("name", nargs="?", metavar="NAME", help="a table, or a .yaml or .json file that holds one")
+    command.add_argument("--grammar", action=_Grammar, nargs=0, help="say how a table is written in a file, and exit")
     form = command.add_mutually_exclusive_group()
     form.add_argument("--format", choices=FORMATS, default="text", help="text by default")
     form.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
+
+
+class _Grammar(argparse.Action):
+    """Prints what the reader of documents says of them."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from fsm import document
+
+        out(f"{document.__doc__}")
+        parser.exit()
 
 
 def run(args: argparse.Namespace) -> int:
@@ -45,13 +58,17 @@ def run(args: argparse.Namespace) -> int:
 
 def _listing(tables: Sequence[Table], form: str) -> str:
     if form == "markdown":
-        from fsm.render.markdown import index
+        from fsm.render.tables.markdown import index
 
         return index(tables)
     if form == "text":
-        from fsm.render.text import listing
+        from fsm.render.tables.text import listing
 
         return listing(tables)
+    if form == "stub":
+        from fsm.render.tables.stubs import stub
+
+        return stub(tables)
     entries = [_entry(table) for table in tables]
     if form == "json":
         import json
@@ -71,13 +88,17 @@ def _entry(table: Table) -> dict[str, object]:
 
 def _one(table: Table, form: str) -> str:
     if form == "markdown":
-        from fsm.render.markdown import markdown
+        from fsm.render.tables.markdown import markdown
 
         return markdown(table)
     if form == "text":
-        from fsm.render.text import text
+        from fsm.render.tables.text import text
 
         return text(table)
+    if form == "stub":
+        from fsm.render.tables.stubs import stub
+
+        return stub((table,))
     from fsm.document import to_json, to_yaml
 
     return to_json(table) if form == "json" else to_yaml(table)

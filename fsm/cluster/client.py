@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from fsm.kafka.assignment import Partitions, TopicPartition, partitions, without
-from fsm.kafka.events import AsyncPollEvent, GroupMembershipOperation, KafkaError, ListenerMethod
-from fsm.kafka.events import TopicSubscriptionChangeEvent as Subscribed
-from fsm.kafka.messages import Offsets
-from fsm.member.background import Background
-from fsm.member.embedding import EmbeddedMember
-from fsm.member.queues import InvokeListener, Pass, process
+from fsm.member.events import AsyncPollEvent, GroupMembershipOperation, KafkaError, ListenerMethod
+from fsm.member.events import TopicSubscriptionChangeEvent as Subscribed
+from fsm.member.runtime.background import Background
+from fsm.member.runtime.embedding import EmbeddedMember
+from fsm.member.runtime.queues import InvokeListener, Pass, process
+from fsm.protocol.assignment import Partitions, TopicPartition, partitions, without
+from fsm.protocol.messages import Offsets
 
 POLL_MS = 100
 

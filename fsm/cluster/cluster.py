@@ -25,22 +25,22 @@ from typing import Any, NamedTuple
 from fsm.cluster import rest
 from fsm.cluster.channel import NONE, Chance, Channel, Faults
 from fsm.cluster.client import Client, Wire
-from fsm.cluster.speech import CLASSIC, GROUP, new_member
+from fsm.cluster.speech import CLASSIC, GROUP, new_member, version_of
 from fsm.cluster.standing import Change, Standing
 from fsm.cluster.story import COORDINATOR, Event, Story
-from fsm.cluster.translation import Sent, as_answered, as_sent
 from fsm.coordinator import coordinator as broker
-from fsm.coordinator.consumer_group import ConsumerGroup
-from fsm.coordinator.context import BrokerConfig, Context, Image, Topic
+from fsm.coordinator.consumer.heartbeat_request import JOINING
 from fsm.coordinator.coordinator import Coordinator, Group
-from fsm.coordinator.dialect import dialect
-from fsm.coordinator.frozen import FrozenMap
-from fsm.coordinator.heartbeat import JOINING
-from fsm.coordinator.messages import Request
-from fsm.coordinator.step import Step
-from fsm.kafka.assignment import TopicNames, TopicPartition
-from fsm.member.background import Background
+from fsm.coordinator.model.consumer_group import ConsumerGroup
+from fsm.coordinator.model.context import BrokerConfig, Context, Image, Topic
+from fsm.coordinator.model.dialect import dialect
+from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.step import Request, Step
+from fsm.member.runtime.background import Background
 from fsm.member.timers import NEVER
+from fsm.protocol.assignment import Partitions, TopicNames, TopicPartition
+from fsm.protocol.codec import API_OF
+from fsm.protocol.messages import ConsumerGroupHeartbeatRequest, OffsetCommitRequest
 
 HOST = "/127.0.0.1"
 NOBODYS = "nobody's"
@@ -49,8 +49,6 @@ TOLD = 60
 """So many events tell how it came to an unexplained double ownership."""
 STARTED_MS = 1_700_000_000_000
 TOPICS = FrozenMap({name: Topic(f"{i:020d}AA", count) for i, (name, count) in enumerate((("foo", 4), ("bar", 3)))})
-COUNTS = tuple(sorted((name, topic.partitions) for name, topic in TOPICS.items()))
-NAMES = TopicNames({topic.topic_id: name for name, topic in TOPICS.items()})
 SETTINGS = BrokerConfig(
     group_consumer_session_timeout_ms=3_000,
     group_consumer_min_session_timeout_ms=3_000,
@@ -77,7 +75,14 @@ class Double(NamedTuple):
 class Cluster:
     """One group. Nothing happens but in `step`."""
 
-    def __init__(self, chance: Chance, release: str, faults: Faults = NONE, config: BrokerConfig = SETTINGS) -> None:
+    def __init__(
+        self,
+        chance: Chance,
+        release: str,
+        faults: Faults = NONE,
+        config: BrokerConfig = SETTINGS,
+        topics: FrozenMap[str, Topic] = TOPICS,
+    ) -> None:
         self.chance = chance
         self.now_ms = 0
         self.state = Coordinator()
@@ -85,18 +90,21 @@ class Cluster:
         self.clients: dict[str, Client] = {}
         self.doubles: list[Double] = []
         self.standing = Standing()
-        self.story = Story(NAMES)
+        self.names = TopicNames({topic.topic_id: name for name, topic in topics.items()})
+        self.story = Story(self.names)
         self.deaf: set[str] = set()
         """Clients that no answer reaches."""
         self.late_commits: Counter[str | None] = Counter()
         """Commits of partitions whose use was astray, and that were accepted all the same: by the cause of that."""
         self.watch: Callable[[Change, Step[Coordinator]], None] = _unwatched
         """Called after each step of the coordinator that changed the group, or answered."""
+        self.watch_use: Callable[[Client, Partitions], None] = _unwatched
+        """Called with a client and what it used before, whenever its application uses other partitions or ends."""
         self.steps = 0
-        self._context = Context(STARTED_MS, dialect(release), config, Image(TOPICS, 1))
+        self._context = Context(STARTED_MS, dialect(release), config, Image(topics, 1))
         self._started_ms = STARTED_MS
         self._waiting: dict[int, tuple[str, Callable[[Any], None]]] = {}
-        self._joins: dict[str, Sent] = {}
+        self._joins: dict[str, Any] = {}
         self._shared: frozenset[TopicPartition] = frozenset()
         self._tokens = 0
 
@@ -125,8 +133,7 @@ class Cluster:
     ) -> Client:
         """A consumer starts and subscribes. It speaks a dialect of KIP-848, or classic: a key of `CLASSIC`."""
         member = new_member(spoken, f"{name}-{self.steps}", instance_id, self.now_ms, commits=commits)
-        learn = partial(self._learn, COUNTS if spoken in CLASSIC else NAMES)
-        wire = Wire(self._find, learn, partial(self._carry, name))
+        wire = Wire(self._find, partial(self._learn, spoken), partial(self._carry, name))
         background = Background(member, wire, jitter=lambda: 0.0, wake=partial(self._wake, name))
         client = Client(name, spoken, member, background, next_poll_ms=self.now_ms, note=partial(self._note, name))
         self.clients[name] = client
@@ -137,8 +144,20 @@ class Cluster:
     def kill(self, name: str) -> None:
         """A process ends without a word."""
         self._note(name, "ends")
-        del self.clients[name]
+        ended = self.clients.pop(name)
+        before, ended.using = ended.using, ()
+        self.watch_use(ended, before)
         self.standing.forget(name)
+
+    def resize(self, topic: str, partitions: int) -> None:
+        """A topic gets more partitions. Coordinator and clients have it in their metadata from now on."""
+        before = self._context.image
+        grown = replace(before.topics[topic], partitions=partitions)
+        self._context = replace(self._context, image=Image(before.topics.set(topic, grown), before.version + 1))
+        self.state = broker.image_changed(self.state, before, self.context)
+        for client in self.clients.values():
+            client.member.learn(self._metadata(client.spoken), self.now_ms)
+            client.background.next_turn_ms = self.now_ms
 
     def repeat_join(self, name: str) -> None:
         """A late duplicate of the request with which this client joined reaches the coordinator."""
@@ -196,6 +215,7 @@ class Cluster:
         before = client.using
         client.act(self.now_ms)
         if client.using is not before:
+            self.watch_use(client, before)
             self.standing.acted(client, before, self.group, self._context.image)
             self._look()
         if client.is_over:
@@ -206,28 +226,31 @@ class Cluster:
     def _find(self, found: Callable[[Any], None]) -> None:
         self.channel.at(self.now_ms + 1, lambda _: found(None))
 
-    def _learn(self, metadata: Any, learnt: Callable[[Any], None]) -> None:
-        self.channel.at(self.now_ms + 1, lambda _: learnt(metadata))
+    def _learn(self, spoken: str, learnt: Callable[[Any], None]) -> None:
+        self.channel.at(self.now_ms + 1, lambda _: learnt(self._metadata(spoken)))
+
+    def _metadata(self, spoken: str) -> Any:
+        """Of all topics: their sizes for who speaks the classic protocol, their names by id for the others."""
+        if spoken not in CLASSIC:
+            return self.names
+        return tuple(sorted((name, topic.partitions) for name, topic in self._context.image.topics.items()))
 
     def _carry(self, name: str, request: Any, answered: Callable[[Any], None]) -> None:
-        sent, arrivals = as_sent(request), [False]
-        if sent.body.get("member_epoch") == JOINING:
-            self._joins[name] = sent
-
-        def answer(body: Any) -> None:
-            answered(as_answered(request, body))
+        arrivals = [False]
+        if isinstance(request, ConsumerGroupHeartbeatRequest) and request.member_epoch == JOINING:
+            self._joins[name] = request
 
         def arrive(_at_ms: int) -> None:
             again, arrivals[0] = arrivals[0], True
-            self._handle(name, sent, answer, again=again)
+            self._handle(name, request, answered, again=again)
 
         under_way = self.channel.send(self.now_ms, arrive)
-        self.story.said(Event(self.now_ms, name, COORDINATOR, sent.api, sent.body, lost=not under_way))
+        self.story.said(Event(self.now_ms, name, COORDINATOR, API_OF[type(request)].name, request, lost=not under_way))
 
-    def _handle(self, name: str, sent: Sent, answered: Callable[[Any], None], *, again: bool) -> None:
+    def _handle(self, name: str, sent: Any, answered: Callable[[Any], None], *, again: bool) -> None:
         self._tokens += 1
         self._waiting[self._tokens] = name, answered
-        received = Request(self._tokens, name, HOST, sent.api, sent.version, sent.body, f"{self._tokens:032x}")
+        received = Request(self._tokens, name, HOST, version_of(sent), sent, f"{self._tokens:032x}")
         self._take(broker.handle(self.state, received, self.context), received, again=again)
 
     def _take(self, step: Step[Coordinator], asked: Request | None, *, again: bool) -> None:
@@ -235,8 +258,8 @@ class Cluster:
         now_ms = self._started_ms + self.now_ms
         change = Change(before, self.group, self._context.image, now_ms, asked, again)
         self.watch(change, step)
-        if asked is not None and asked.api == "OffsetCommit":
-            epoch = asked.body["generation_id_or_member_epoch"]
+        if asked is not None and isinstance(asked.body, OffsetCommitRequest):
+            epoch = asked.body.generation_id_or_member_epoch
             causes = self.standing.committed(asked.client_id, step.answers[0].body)
             self.late_commits.update(cause if epoch >= 0 else NOBODYS for cause in causes)
         if before is not self.group:
@@ -297,4 +320,4 @@ class Cluster:
         return [client.name for client in clients if client.using != client.member.owned]
 
 
-def _unwatched(_change: Change, _step: Step[Coordinator]) -> None: ...
+def _unwatched(*_: Any) -> None: ...

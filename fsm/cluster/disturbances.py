@@ -8,7 +8,7 @@ from typing import NamedTuple
 from fsm.cluster.channel import NONE, Faults
 from fsm.cluster.cluster import TOPICS, Cluster
 from fsm.cluster.speech import CLASSIC
-from fsm.member.classic_state import EnforceRebalance
+from fsm.member.classic.state import EnforceRebalance
 
 MOST_CLIENTS = 5
 PAUSE_MS = (100, 3_000)

@@ -5,7 +5,7 @@ Two groups stay as they are until one of their members joins, though some partit
 * W5: the classic members of a consumer group are left among themselves, it may not become a classic group, and none of
   them is told to join, so nobody computes the next target.
 * A static member of a classic group came back with another subscription, under the protocol that it had: its group does
-  not rebalance for that, whoever leads it (section 5.6 of the coordinator reference).
+  not rebalance for that, whoever leads it.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from collections.abc import Collection, Iterator
 
 from fsm.cluster.client import Client
 from fsm.cluster.standing import given
-from fsm.coordinator import migration
-from fsm.coordinator.classic_group import ClassicGroup
-from fsm.coordinator.consumer_group import ConsumerGroup
-from fsm.coordinator.context import Context
 from fsm.coordinator.coordinator import Group
-from fsm.coordinator.dialect import Choice
-from fsm.kafka.assignment import Partitions, partitions
+from fsm.coordinator.migration import conversion as migration
+from fsm.coordinator.model.classic_group import ClassicGroup
+from fsm.coordinator.model.consumer_group import ConsumerGroup
+from fsm.coordinator.model.context import Context
+from fsm.coordinator.model.dialect import Choice
+from fsm.protocol.assignment import Partitions, partitions
 
 
 def stranded(group: Group | None, context: Context, swapped: int | None) -> str | None:

@@ -6,12 +6,14 @@ A word that stands for a classic member is what its `partition.assignment.strate
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from fsm.kafka.config import ConsumerConfig
-from fsm.member.classic_shell import ClassicConsumerMember
-from fsm.member.classic_state import ClassicConfig
-from fsm.member.client_assignors import COOPERATIVE_STICKY, RANGE, ClientAssignor
-from fsm.member.shell import ConsumerMember
+from fsm.member.classic.assignors import COOPERATIVE_STICKY, RANGE, ClientAssignor
+from fsm.member.classic.state import ClassicConfig
+from fsm.member.runtime.classic_shell import ClassicConsumerMember
+from fsm.member.runtime.consumer_shell import ConsumerMember
+from fsm.protocol.codec import API_OF
+from fsm.protocol.config import ConsumerConfig
 
 GROUP = "g"
 MAX_POLL_INTERVAL_MS, REQUEST_TIMEOUT_MS = 4_000, 1_000
@@ -50,4 +52,9 @@ def new_member(
         request_timeout_ms=REQUEST_TIMEOUT_MS,
         enable_auto_commit=commits,
     )
-    return ConsumerMember(config, member_id=member_id, now_ms=now_ms, spoken=spoken)
+    return ConsumerMember(config, member_id=member_id, now_ms=now_ms, dialect=spoken)
+
+
+def version_of(message: Any) -> int:
+    """The newest version of a request or response in which topics have names: later ones have ids (KIP-848)."""
+    return min(API_OF[type(message)].newest, 9)

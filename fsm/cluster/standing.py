@@ -13,18 +13,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fsm.cluster.client import Client
-from fsm.coordinator.classic_group import ClassicGroup
-from fsm.coordinator.consumer_group import ConsumerGroup
-from fsm.coordinator.context import Image
+from fsm.coordinator.consumer.heartbeat_request import JOINING
 from fsm.coordinator.coordinator import Group
-from fsm.coordinator.heartbeat import JOINING
-from fsm.coordinator.messages import Request
-from fsm.coordinator.timers import TimerKind
-from fsm.kafka.assignment import TopicPartition
-from fsm.kafka.consumer_protocol import decode_assignment, decode_subscription
+from fsm.coordinator.model.classic_group import ClassicGroup
+from fsm.coordinator.model.consumer_group import ConsumerGroup
+from fsm.coordinator.model.context import Image
+from fsm.coordinator.model.step import Request
+from fsm.coordinator.model.timers import TimerKind
+from fsm.protocol.assignment import TopicPartition
+from fsm.protocol.consumer_protocol import decode_assignment, decode_subscription
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import (
+    ConsumerGroupHeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    OffsetCommitResponse,
+)
 from fsm.tables.classic_group import State
 
 CAUSES: Mapping[str, str] = {
@@ -92,7 +99,7 @@ class Standing:
                 self._judge(client, change)
             if change.asked is not None and change.asked.client_id == client.name:
                 self._note_let_go(client, change, change.asked)
-            if client.identity in anew and isinstance(change.after, ConsumerGroup) and _is(change, "JoinGroup"):
+            if client.identity in anew and isinstance(change.after, ConsumerGroup) and _is_join(change):
                 self.astray[client.name] = dict.fromkeys(self.astray.get(client.name, ()), "W2")
         for member_id in anew:
             del self.removed[member_id]
@@ -107,7 +114,7 @@ class Standing:
                 del found[one]
 
     def _note_let_go(self, client: Client, change: Change, asked: Request) -> None:
-        if asked.body.get("topic_partitions") is None:
+        if not isinstance(asked.body, ConsumerGroupHeartbeatRequest) or asked.body.topic_partitions is None:
             return
         lost = _held(change.before, client.identity, change.image) - _held(change.after, client.identity, change.image)
         self.let_go.setdefault(client.name, {}).update(dict.fromkeys(lost - {*client.using}, asked.token))
@@ -135,13 +142,13 @@ class Standing:
                 waits = one in self.let_go.get(client.name, ()) and client.identity not in self.removed
                 found[one] = "W1" if waits else self.removed.get(client.identity)
 
-    def committed(self, name: str, answer: Mapping[str, Any]) -> Iterator[str | None]:
+    def committed(self, name: str, answer: OffsetCommitResponse) -> Iterator[str | None]:
         """The causes of those uses that were astray, and whose positions the coordinator took all the same."""
         found = self.astray.get(name, {})
-        for topic in answer["topics"]:
-            for partition in topic["partitions"]:
-                one = topic["name"], partition["partition_index"]
-                if one in found and partition["error_code"] is None:
+        for topic in answer.topics:
+            for partition in topic.partitions:
+                one = topic.name, partition.partition_index
+                if one in found and partition.error_code is ErrorCode.NONE:
                     yield found[one]
 
     def forget(self, name: str) -> None:
@@ -217,8 +224,8 @@ def _is_out_of_step(client: Client, change: Change) -> bool:
     old, new, member_id = change.before, change.after, client.identity
     if not isinstance(old, ClassicGroup) or not isinstance(new, ClassicGroup) or new.generation == old.generation:
         return False
-    joins = _is(change, "JoinGroup") and change.asked is not None and change.asked.client_id == client.name
-    return not joins and member_id in old.members and member_id in new.members and old.members[member_id].join is None
+    joins = _is_join(change) and change.asked is not None and change.asked.client_id == client.name
+    return not joins and member_id in old.members and member_id in new.members and member_id not in old.delayed_joins
 
 
 def _swapped(change: Change, until_now: int | None) -> int | None:
@@ -243,12 +250,13 @@ def _why_removed(change: Change, member_id: str) -> str | None:
     """Why a member is out, or holds less, without having said that it gives it up; None for no reason that is known."""
     if change.asked is None:
         return next(_due(change, member_id), None)
-    if _is(change, "LeaveGroup"):
-        return "A5" if member_id in _leavers(change.asked) else None
-    epoch = change.asked.body.get("member_epoch", JOINING)
+    body = change.asked.body
+    if isinstance(body, LeaveGroupRequest):
+        return "A5" if member_id in {who.member_id for who in body.members} else None
+    epoch = getattr(body, "member_epoch", JOINING)
     if epoch < JOINING:
-        return "A5" if change.asked.body["member_id"] == member_id else None
-    if change.again and epoch == JOINING and change.asked.body["member_id"] == member_id:
+        return "A5" if body.member_id == member_id else None
+    if change.again and epoch == JOINING and body.member_id == member_id:
         return "W6"
     return "replaced" if _takes_place_of(change, member_id) else None
 
@@ -277,12 +285,8 @@ def _takes_place_of(change: Change, member_id: str) -> bool:
     if member is None or member.instance_id is None or change.asked is None:
         return False
     asked = change.asked.body
-    return member.instance_id in {asked.get("instance_id"), asked.get("group_instance_id")}
+    return member.instance_id in {getattr(asked, "instance_id", None), getattr(asked, "group_instance_id", None)}
 
 
-def _leavers(asked: Request) -> set[str]:
-    return {who["member_id"] for who in asked.body["members"]}
-
-
-def _is(change: Change, api: str) -> bool:
-    return change.asked is not None and change.asked.api == api
+def _is_join(change: Change) -> bool:
+    return change.asked is not None and isinstance(change.asked.body, JoinGroupRequest)

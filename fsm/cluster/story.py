@@ -10,10 +10,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from fsm.coordinator.classic_group import ClassicGroup
-from fsm.coordinator.consumer_group import ConsumerGroup
+from fsm.cluster.speech import version_of
 from fsm.coordinator.coordinator import Group
-from fsm.kafka.assignment import TopicId
+from fsm.coordinator.model.classic_group import ClassicGroup
+from fsm.coordinator.model.consumer_group import ConsumerGroup
+from fsm.protocol.assignment import TopicId
+from fsm.protocol.json_form import to_recorded
 from fsm.render.sequence import Arrow, Diagram, Look, Part
 
 COORDINATOR = "coordinator"
@@ -31,8 +33,8 @@ class Event(NamedTuple):
     target: str
     """The same as the source where it concerns that one alone."""
     what: str
-    body: Mapping[str, Any] | Group | None = None
-    """The fields of a message, or the group as it is from here on."""
+    body: Any = None
+    """A message, or the group as it is from here on."""
     lost: bool = False
 
 
@@ -69,7 +71,8 @@ class Story:
         """What was said, without what says nothing."""
         if isinstance(event.body, ConsumerGroup | ClassicGroup):
             return f"{event.what} {_described(event.body)}"
-        said = "" if event.body is None else " " + ", ".join(self._fields(event.body))
+        fields = None if event.body is None else to_recorded(event.body, version_of(event.body))
+        said = "" if fields is None else " " + ", ".join(self._fields(fields))
         return event.what + said + (" (lost)" if event.lost else "")
 
     def _fields(self, body: Mapping[str, Any]) -> Iterator[str]:

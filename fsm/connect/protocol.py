@@ -13,8 +13,8 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fsm.connect.config import Mode
 from fsm.connect.units import Unit, Units, kinds
+from fsm.connect.worker.config import Mode
 from fsm.errors import RemoteProtocolError
 
 PROTOCOL_TYPE = "connect"

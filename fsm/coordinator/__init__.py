@@ -1,5 +1,75 @@
-"""The group coordinator without IO: what it decides about consumer groups, their members and their partitions.
+"""The group coordinator without IO: what it decides about groups, their members, partitions and offsets.
 
-Everything here is a function over frozen values: requests and instants go in, records, responses and deadlines come
-out. Nothing reads a clock, draws a random number or opens a socket.
+Everything here works on frozen values: requests and instants go in, records, answers and deadlines come out. Nothing
+reads a clock, draws a random number or opens a socket. `Host` drives a coordinator as a broker does; `handle` and its
+siblings are its single steps.
+
+* `Host`, `Sent`, `Appended`: drives one coordinator; what a request came to, and a record in its log;
+* `Coordinator`, `Step`, `Happened`: the state, what a step gives, and a row of a table that it took;
+* `Request`, `Answer`: messages with whom they are from and for;
+* `Context`, `BrokerConfig`, `Image`, `Topic`, `FrozenMap`: what a step is told: time, settings, topics;
+* `Dialect`, `dialect`, `Choice`: the rules of a release;
+* `handle`, `handle_timer`, `next_deadline_ms`: a request, what is due, and when the next thing is;
+* `resolutions`, `handle_resolution`, `handle_failed_resolution`: regular expressions resolved in the background;
+* `image_changed`, `topics_deleted`, `end_transaction`, `clean_up`: what else happens to a broker;
+* `describe`: what a group looks like from outside;
+* `Assignor`, `GroupSpec`, `MemberSpec`, `Assignments`, `PartitionAssignorError`: how an assignor is written.
 """
+
+from __future__ import annotations
+
+from fsm.coordinator.assignors import Assignments, Assignor, GroupSpec, MemberSpec, PartitionAssignorError
+from fsm.coordinator.coordinator import (
+    Coordinator,
+    clean_up,
+    describe,
+    end_transaction,
+    handle,
+    handle_failed_resolution,
+    handle_resolution,
+    handle_timer,
+    image_changed,
+    next_deadline_ms,
+    resolutions,
+    topics_deleted,
+)
+from fsm.coordinator.host import Appended, Host, Sent
+from fsm.coordinator.model.context import BrokerConfig, Context, Image, Topic
+from fsm.coordinator.model.dialect import Choice, Dialect, dialect
+from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.step import Answer, Happened, Request, Step
+
+__all__ = [
+    "Answer",
+    "Appended",
+    "Assignments",
+    "Assignor",
+    "BrokerConfig",
+    "Choice",
+    "Context",
+    "Coordinator",
+    "Dialect",
+    "FrozenMap",
+    "GroupSpec",
+    "Happened",
+    "Host",
+    "Image",
+    "MemberSpec",
+    "PartitionAssignorError",
+    "Request",
+    "Sent",
+    "Step",
+    "Topic",
+    "clean_up",
+    "describe",
+    "dialect",
+    "end_transaction",
+    "handle",
+    "handle_failed_resolution",
+    "handle_resolution",
+    "handle_timer",
+    "image_changed",
+    "next_deadline_ms",
+    "resolutions",
+    "topics_deleted",
+]

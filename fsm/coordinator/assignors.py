@@ -7,7 +7,7 @@ uses it for the groups whose members vote for its name, or for all where it is t
     context = Context(now_ms, config=config, custom_assignors=FrozenMap({"mine": my_function}))
 
 `range_assignor` and `uniform_assignor` give what Kafka's give, partition by partition. Where Kafka leaves an order to
-its hash maps, an `Order` says it: the default sorts, `fsm.coordinator.hash_order` has the one of a broker.
+its hash maps, an `Order` says it: the default sorts, `fsm.coordinator.model.hash_order` has the one of a broker.
 
 Source: section 11 of the coordinator reference; `RangeAssignor`, `UniformHomogeneousAssignmentBuilder` and
 `UniformHeterogeneousAssignmentBuilder` of apache/kafka 4.4. Racks are not read by any of them.
@@ -21,9 +21,9 @@ from functools import cache, partial
 from itertools import pairwise
 from typing import Any
 
-from fsm.coordinator.dialect import Choice, Dialect
+from fsm.coordinator.model.dialect import Choice, Dialect
 from fsm.errors import FsmError
-from fsm.kafka.assignment import TopicId, TopicPartitions
+from fsm.protocol.assignment import TopicId, TopicPartitions
 
 Partition = tuple[TopicId, int]
 Assignments = Mapping[str, TopicPartitions]

@@ -17,37 +17,56 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from fsm.coordinator import (
-    classic_group_answers,
-    classic_group_timers,
-    classic_protocol,
-    deletion,
-    heartbeat,
-    migration,
-    subscriptions,
-    transactions,
-)
-from fsm.coordinator import consumer_group_heartbeat as consumer
-from fsm.coordinator import offsets as committed
-from fsm.coordinator.classic_group import ClassicGroup
-from fsm.coordinator.consumer_group import ConsumerGroup, fresh
-from fsm.coordinator.context import Context, Image
+from fsm.coordinator.classic import join as classic_join
+from fsm.coordinator.classic import requests as classic_requests
+from fsm.coordinator.classic import responses as classic_group_responses
+from fsm.coordinator.classic import timers as classic_group_timers
+from fsm.coordinator.consumer import heartbeat as consumer
+from fsm.coordinator.consumer import heartbeat_request as heartbeat
+from fsm.coordinator.consumer import subscriptions
+from fsm.coordinator.consumer.heartbeat_request import JOINING
 from fsm.coordinator.describe import described
-from fsm.coordinator.expiry import expired
-from fsm.coordinator.frozen import FrozenMap
-from fsm.coordinator.heartbeat import JOINING
-from fsm.coordinator.members import AWAY
-from fsm.coordinator.messages import Answer, Refused, Request, error_name
-from fsm.coordinator.offsets import NO_OFFSETS, Offsets, applied
-from fsm.coordinator.records import Record
-from fsm.coordinator.step import Step
-from fsm.coordinator.transactions import NO_TRANSACTIONS, Transactions
+from fsm.coordinator.migration import classic_members
+from fsm.coordinator.migration import conversion as migration
+from fsm.coordinator.model.classic_group import ClassicGroup
+from fsm.coordinator.model.consumer_group import AWAY, ConsumerGroup, Resolution, fresh
+from fsm.coordinator.model.context import Context, Image
+from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.step import Answer, Refused, Request, ResponseBody, Step
+from fsm.coordinator.offsets import deletion, transactions
+from fsm.coordinator.offsets import offsets as committed
+from fsm.coordinator.offsets.expiry import expired
+from fsm.coordinator.offsets.offsets import NO_OFFSETS, Offsets, applied
+from fsm.coordinator.offsets.transactions import NO_TRANSACTIONS, Transactions
 from fsm.errors import InputError
-from fsm.kafka.error_codes import ErrorCode
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import (
+    ConsumerGroupHeartbeatRequest,
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribedConsumerGroup,
+    DescribedGroup,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    SyncGroupRequest,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
+from fsm.protocol.records import Record
 from fsm.tables.consumer_group_member import Event
 
 Group = ConsumerGroup | ClassicGroup
 NO_GROUPS: FrozenMap[str, Group] = FrozenMap()
+NAMES_PROTOCOL_SINCE = 5
+"""A SyncGroup of this version or later names its protocol."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +84,8 @@ class Coordinator:
 
     def having(self, group: Group) -> Coordinator:
         """With this group, new or changed."""
-        return replace(self, groups=self.groups.merged({group.group_id: group}))
+        groups = self.groups.merged({group.group_id: group})
+        return Coordinator(groups, self.offsets, self.transactions, self.topics_added_version, self.unstored)
 
     def storing(self, records: tuple[Record, ...]) -> Coordinator:
         """With the offsets of these records, which belong to no transaction."""
@@ -84,14 +104,16 @@ class Api(NamedTuple):
     """How one kind of request is handled, and how it is refused."""
 
     handle: Callable[[Coordinator, Request, Context], Step[Coordinator]]
-    refusal: Callable[[Request, ErrorCode, str], Mapping[str, Any]]
+    refusal: Callable[[Request, ErrorCode, str], ResponseBody]
 
 
 def handle(state: Coordinator, request: Request, context: Context) -> Step[Coordinator]:
-    """One request. Raises `InputError` for an API that is not a group coordinator's."""
-    if request.api not in APIS:
-        raise InputError(f"no API {request.api!r} of the group coordinator", remedy=f"one of {', '.join(APIS)}")
-    api = APIS[request.api]
+    """One request. Raises `InputError` for a message that is no request of a group coordinator's."""
+    api = APIS.get(type(request.body))
+    if api is None:
+        known = ", ".join(message.__name__ for message in APIS)
+        name = type(request.body).__name__
+        raise InputError(f"no request of the group coordinator: {name}", remedy=f"one of {known}")
     try:
         return _stored(api.handle(state, request, context))
     except Refused as refused:
@@ -105,10 +127,12 @@ def _stored(step: Step[Coordinator]) -> Step[Coordinator]:
     return step.leading_to(replace(step.state, unstored=NO_GROUPS))
 
 
-def _consumer_group_heartbeat(state: Coordinator, request: Request, context: Context) -> Step[Coordinator]:
-    sent = heartbeat.heartbeat_of(request.body)
+def _consumer_group_heartbeat(
+    state: Coordinator, request: Request[ConsumerGroupHeartbeatRequest], context: Context
+) -> Step[Coordinator]:
+    sent = request.body
     heartbeat.check(request, sent, context)
-    if sent.leaves:
+    if heartbeat.leaves(sent):
         return _consumer_group_leave(state, request, sent, context)
     classic = state.groups.get(sent.group_id)
     if isinstance(classic, ClassicGroup) and sent.member_epoch == JOINING:
@@ -136,7 +160,7 @@ def _existing(state: Coordinator, group_id: str) -> ConsumerGroup:
 
 
 def _consumer_group_leave(
-    state: Coordinator, request: Request, sent: heartbeat.Heartbeat, context: Context
+    state: Coordinator, request: Request[heartbeat.Heartbeat], sent: heartbeat.Heartbeat, context: Context
 ) -> Step[Coordinator]:
     group = _existing(state, sent.group_id)
     member = consumer.leaving_member(group, sent)
@@ -148,36 +172,91 @@ def _consumer_group_leave(
     return step._replace(answers=(*step.answers, answer)).leading_to(state.having(step.state))
 
 
-def _heartbeat_refusal(_request: Request, code: ErrorCode, message: str) -> Mapping[str, Any]:
-    return heartbeat.refusal(error_name(code) or "", message)
+def _heartbeat_refusal(_request: Request, code: ErrorCode, message: str) -> ResponseBody:
+    return heartbeat.refusal(code, message)
 
 
-def _of_classic_member(state: Coordinator, request: Request, context: Context) -> Step[Coordinator]:
-    group_id = request.body.get("group_id", "")
-    group, version = state.groups.get(group_id), state.topics_added_version
-    step = classic_protocol.handle(group, request, context, topics_added_version=version)
-    return step.leading_to(state.having(step.state) if step.state else state.without(group_id))
+def _join_group(state: Coordinator, request: Request[JoinGroupRequest], context: Context) -> Step[Coordinator]:
+    body = request.body
+    if not body.group_id:
+        raise Refused(ErrorCode.INVALID_GROUP_ID)
+    classic_join.check_join(request, context)
+    group = state.groups.get(body.group_id)
+    if not isinstance(group, ConsumerGroup):
+        step: Step[Group] = classic_join.join(group, request, context)
+    elif group.members:
+        version = state.topics_added_version
+        step = classic_members.join(group, request, context, topics_added_version=version)
+    elif body.member_id:  # Kafka refuses it, and drops the group from its memory all the same, not from its log
+        refusal = _classic_refusal(request, ErrorCode.UNKNOWN_MEMBER_ID, "")
+        return Step(state.without(body.group_id), (Answer(request.token, refusal),))
+    else:
+        step = classic_join.join(None, request, context).after(migration.emptied(group, context))
+    return step.leading_to(state.having(step.state))
 
 
-def _classic_refusal(request: Request, code: ErrorCode, _message: str) -> Mapping[str, Any]:
-    return classic_group_answers.refusal(request, code)
+def _sync_group(state: Coordinator, request: Request[SyncGroupRequest], context: Context) -> Step[Coordinator]:
+    """`KafkaApis.handleSyncGroupRequest` checks that the protocol is named, before it looks for the group."""
+    unnamed = None in (request.body.protocol_type, request.body.protocol_name)
+    if unnamed and request.version >= NAMES_PROTOCOL_SINCE:
+        raise Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "a SyncGroup must name protocol type and protocol")
+    return _of_classic_member(state, request, context, classic_requests.sync, classic_members.sync)
 
 
-def _offset_commit(state: Coordinator, request: Request, context: Context) -> Step[Coordinator]:
-    group_id = request.body["group_id"]
-    group, records, body = committed.commit(state.groups.get(group_id), request, context)
+def _heartbeat(state: Coordinator, request: Request[HeartbeatRequest], context: Context) -> Step[Coordinator]:
+    return _of_classic_member(state, request, context, classic_requests.heartbeat, classic_members.heartbeat)
+
+
+def _leave_group(state: Coordinator, request: Request[LeaveGroupRequest], context: Context) -> Step[Coordinator]:
+    return _of_classic_member(state, request, context, classic_requests.leave, classic_members.leave)
+
+
+def _of_classic_member(
+    state: Coordinator,
+    request: Request[Any],
+    context: Context,
+    to_classic: Callable[[ClassicGroup | None, Request[Any], Context], Step[ClassicGroup | None]],
+    to_consumer: Callable[[ConsumerGroup, Request[Any], Context], Step[Group]],
+) -> Step[Coordinator]:
+    group_id = request.body.group_id
+    if not group_id:
+        raise Refused(ErrorCode.INVALID_GROUP_ID)
+    group = state.groups.get(group_id)
+    step: Step[Group | None]
+    if isinstance(group, ConsumerGroup):
+        step = to_consumer(group, request, context)
+    else:
+        step = to_classic(group, request, context)
+    return step.leading_to(state if step.state is None else state.having(step.state))
+
+
+def _classic_refusal(request: Request, code: ErrorCode, _message: str) -> ResponseBody:
+    return classic_group_responses.refusal(request, code)
+
+
+def _offset_commit(state: Coordinator, request: Request[OffsetCommitRequest], context: Context) -> Step[Coordinator]:
+    group, records, body = committed.commit(state.groups.get(request.body.group_id), request, context)
     after = state if group is None else state.having(group)
-    answers = (Answer(request.token, body),)
-    return Step(after.storing(records), answers, records)
+    return Step(after.storing(records), (Answer(request.token, body),), records)
 
 
-def _txn_offset_commit(state: Coordinator, request: Request, context: Context) -> Step[Coordinator]:
-    group_id, producer_id = request.body.get("group_id", ""), request.body["producer_id"]
-    group, records, body = committed.commit_in_transaction(state.groups.get(group_id), request, context)
+def _commit_refusal(request: Request, code: ErrorCode, _message: str) -> ResponseBody:
+    return OffsetCommitResponse(topics=committed.commit_refusal(request, code))
+
+
+def _txn_offset_commit(
+    state: Coordinator, request: Request[TxnOffsetCommitRequest], context: Context
+) -> Step[Coordinator]:
+    producer_id = request.body.producer_id
+    group, records, body = committed.commit_in_transaction(state.groups.get(request.body.group_id), request, context)
     after = state if group is None else state.having(group)
     pending = transactions.written(state.transactions, records, producer_id)
     answers = (Answer(request.token, body),)
     return Step(replace(after, transactions=pending), answers, records, producer_id=producer_id if records else None)
+
+
+def _txn_commit_refusal(request: Request, code: ErrorCode, _message: str) -> ResponseBody:
+    return TxnOffsetCommitResponse(topics=committed.commit_refusal(request, code))
 
 
 def end_transaction(state: Coordinator, producer_id: int, *, committed: bool) -> Coordinator:
@@ -186,55 +265,49 @@ def end_transaction(state: Coordinator, producer_id: int, *, committed: bool) ->
     return replace(state, transactions=left, offsets=applied(state.offsets, records))
 
 
-def _commit_refusal(request: Request, code: ErrorCode, _message: str) -> Mapping[str, Any]:
-    return committed.commit_refusal(request, code)
-
-
-def _offset_fetch(state: Coordinator, request: Request, context: Context) -> Step[Coordinator]:
+def _offset_fetch(state: Coordinator, request: Request[OffsetFetchRequest], context: Context) -> Step[Coordinator]:
     body = committed.fetch(state.groups, state.offsets, request, context, state.transactions)
     return Step(state, (Answer(request.token, body),))
 
 
-def _fetch_refusal(_request: Request, code: ErrorCode, _message: str) -> Mapping[str, Any]:
-    return {"groups": [], "error_code": error_name(code)}
+def _fetch_refusal(_request: Request, code: ErrorCode, _message: str) -> ResponseBody:
+    return OffsetFetchResponse(error_code=code)
 
 
-def _delete_groups(state: Coordinator, request: Request, context: Context) -> Step[Coordinator]:
+def _delete_groups(state: Coordinator, request: Request[DeleteGroupsRequest], context: Context) -> Step[Coordinator]:
     deleted = deletion.delete_groups(state.groups, state.offsets, request, context, state.transactions)
     after = replace(state, groups=state.groups.without(*deleted.group_ids)).storing(deleted.records)
     return Step(after, (Answer(request.token, deleted.body),), deleted.records)
 
 
-def _delete_refusal(request: Request, code: ErrorCode, _message: str) -> Mapping[str, Any]:
-    named = request.body.get("groups_names") or ()
-    return {"results": [{"group_id": group_id, "error_code": error_name(code)} for group_id in named]}
+def _delete_refusal(request: Request, code: ErrorCode, _message: str) -> ResponseBody:
+    results = (DeletableGroupResult(group_id, code) for group_id in request.body.groups_names)
+    return DeleteGroupsResponse(results=tuple(results))
 
 
-def _offset_delete(state: Coordinator, request: Request, context: Context) -> Step[Coordinator]:
-    group_id = request.body.get("group_id", "")
+def _offset_delete(state: Coordinator, request: Request[OffsetDeleteRequest], context: Context) -> Step[Coordinator]:
+    group_id = request.body.group_id
     pending = transactions.pending_places(state.transactions.get(group_id, transactions.NONE_OPEN))
     known = {*state.offsets.get(group_id, committed.NONE_COMMITTED), *pending}
     records, body = deletion.delete_offsets(state.groups.get(group_id), known, request, context)
     return Step(state.storing(records), (Answer(request.token, body),), records)
 
 
-def _offset_delete_refusal(_request: Request, code: ErrorCode, _message: str) -> Mapping[str, Any]:
-    return {"error_code": error_name(code), "topics": []}
+def _offset_delete_refusal(_request: Request, code: ErrorCode, _message: str) -> ResponseBody:
+    return OffsetDeleteResponse(code)
 
 
-_CLASSIC = Api(_of_classic_member, _classic_refusal)
-
-APIS: Mapping[str, Api] = {
-    "ConsumerGroupHeartbeat": Api(_consumer_group_heartbeat, _heartbeat_refusal),
-    "JoinGroup": _CLASSIC,
-    "SyncGroup": _CLASSIC,
-    "Heartbeat": _CLASSIC,
-    "LeaveGroup": _CLASSIC,
-    "OffsetCommit": Api(_offset_commit, _commit_refusal),
-    "TxnOffsetCommit": Api(_txn_offset_commit, _commit_refusal),
-    "OffsetFetch": Api(_offset_fetch, _fetch_refusal),
-    "OffsetDelete": Api(_offset_delete, _offset_delete_refusal),
-    "DeleteGroups": Api(_delete_groups, _delete_refusal),
+APIS: Mapping[type[Any], Api] = {
+    ConsumerGroupHeartbeatRequest: Api(_consumer_group_heartbeat, _heartbeat_refusal),
+    JoinGroupRequest: Api(_join_group, _classic_refusal),
+    SyncGroupRequest: Api(_sync_group, _classic_refusal),
+    HeartbeatRequest: Api(_heartbeat, _classic_refusal),
+    LeaveGroupRequest: Api(_leave_group, _classic_refusal),
+    OffsetCommitRequest: Api(_offset_commit, _commit_refusal),
+    TxnOffsetCommitRequest: Api(_txn_offset_commit, _txn_commit_refusal),
+    OffsetFetchRequest: Api(_offset_fetch, _fetch_refusal),
+    OffsetDeleteRequest: Api(_offset_delete, _offset_delete_refusal),
+    DeleteGroupsRequest: Api(_delete_groups, _delete_refusal),
 }
 
 
@@ -268,7 +341,7 @@ def _next_due(state: Coordinator, now_ms: int) -> Group | None:
 def _expired(state: Coordinator, group: Group, context: Context) -> Step[Coordinator]:
     """The group's earliest timer ran out."""
     if isinstance(group, ClassicGroup):
-        classic = classic_group_timers.expired(group, context)
+        classic = classic_group_timers.expire(group, context)
         return classic.leading_to(state.having(classic.state))
     due = group.timers.first_due(context.now_ms)
     if due is None:
@@ -281,19 +354,20 @@ def _expired(state: Coordinator, group: Group, context: Context) -> Step[Coordin
     return step.leading_to(state.having(step.state))
 
 
-def resolutions(state: Coordinator) -> tuple[str, ...]:
-    """Groups whose regular expressions a background task is resolving."""
-    return tuple(group_id for group_id, group in state.groups.items() if _is_resolving(group))
+def resolutions(state: Coordinator) -> dict[str, Resolution]:
+    """What background tasks are resolving, by group."""
+    groups = (group for group in state.groups.values() if isinstance(group, ConsumerGroup))
+    return {group.group_id: group.resolution for group in groups if group.resolution is not None}
 
 
-def _is_resolving(group: Group) -> bool:
-    return isinstance(group, ConsumerGroup) and group.resolution is not None
+def turns_ms(state: Coordinator, context: Context) -> tuple[int, ...]:
+    """The instants from which requests are decided otherwise, though no timer fires then.
 
-
-def resolution_turns_ms(state: Coordinator, context: Context) -> tuple[int, ...]:
-    """The instants from which on requests decide otherwise about resolving regular expressions again."""
+    A group's assignment interval is over, or its regular expressions may be resolved again.
+    """
     groups = [group for group in state.groups.values() if isinstance(group, ConsumerGroup)]
-    return tuple(turn for group in groups for turn in subscriptions.turns_ms(group, context))
+    due = [group.target_time_ms + context.config.assignment_interval_ms(group.group_id) for group in groups]
+    return (*due, *(turn for group in groups for turn in subscriptions.turns_ms(group, context)))
 
 
 def handle_resolution(state: Coordinator, group_id: str, context: Context) -> Step[Coordinator]:
@@ -357,9 +431,9 @@ def _id(topic: Any) -> str | None:
     return None if topic is None else topic.topic_id
 
 
-def describe(state: Coordinator, group_id: str, context: Context) -> Mapping[str, Any] | None:
+def describe(state: Coordinator, group_id: str, context: Context) -> DescribedConsumerGroup | DescribedGroup | None:
     """What the describe APIs say about the group; None where nobody knows it."""
     group = state.groups.get(group_id, state.unstored.get(group_id))
     if isinstance(group, ClassicGroup):
-        return classic_group_answers.describe(group)
+        return classic_group_responses.describe(group)
     return None if group is None else described(group, context)

@@ -3,6 +3,8 @@
 A format is one module of this package with a `FORMATS` tuple of `Format`s; a new module is found by itself.
 Parsing is pure and knows one entry at a time: an entry (a log line with its continuation lines) carries all a
 format may use, so a file can be read in pieces and in any order.
+
+* `Format`, `formats`: one layout of one kind of log, and all that there are.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from datetime import tzinfo
 from functools import cache
 
 from fsm.trace import TraceRecord
+
+__all__ = ["Format", "formats"]
 
 
 @dataclass(frozen=True, slots=True)

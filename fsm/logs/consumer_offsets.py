@@ -1,12 +1,12 @@
-"""What the coordinator stored: records of `__consumer_offsets` as Kafka's tools print them.
+"""Records of `__consumer_offsets` as Kafka's tools print them: what the coordinator stored.
 
 Three prints are read: JSON lines with one record each (fields `timestamp`, `type`, `key`, `value`), the record lines of
 DumpLogSegments with its offsets decoder, and the objects of the console formatters, which may follow one another on one
 line and tell no time. Records of groups become `TraceRecord`s of the thread `coordinator`; those of share and streams
-groups have no bearing. Topics of consumer groups are known by their ids; what names them are records of type 4 (before
+groups are ignored. Topics of consumer groups are known by their ids; what names them are records of type 4 (before
 4.2) and committed offsets (from 4.2 on), of which those of partition 0 are enough.
 
-Source: sections 8.2, 8.3 and 8.8 of the coordinator reference.
+Source: the schemas below `group-coordinator/src/main/resources/common/message` of apache/kafka 4.4.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64decode
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import tzinfo
 from typing import Any
 
 from fsm.errors import FsmError
-from fsm.kafka.consumer_protocol import decode_assignment
 from fsm.logs import Format
 from fsm.logs.broker import CLASSIC, CONSUMER, MEMBER, THREAD
+from fsm.protocol.consumer_protocol import decode_assignment
 from fsm.trace import DETAIL_LIMIT, Kind, Partition, TraceRecord, by_partition
 
 Fields = Mapping[str, Any]
@@ -33,19 +33,21 @@ OTHERS = frozenset({0, 9, *range(10, 24)})
 """Types that say nothing of a group's rebalances: old offsets, regular expressions, share and streams groups."""
 
 
-def told(ts_ms: int, type_: int, key: Fields, value: Fields | None) -> Records | None:
-    """The records that one stored record means; None where it is not one as Kafka writes it."""
+def interpret(ts_ms: int, type_: int, key: Fields, value: Fields | None) -> Records | None:
+    """The records that one stored record means; None where Kafka does not write such a one."""
     if type_ in OTHERS:
         return ()
-    tell = _TELLERS.get(type_)
     try:
-        return None if tell is None else tuple(tell(_Speaker(ts_ms, key), value))
+        if not 1 <= type_ <= 8:
+            return None
+        stored = _Stored(ts_ms, key)
+        return tuple(stored.gone(type_) if value is None else stored.records(type_, value))
     except (KeyError, TypeError, ValueError, AttributeError, FsmError):
         return None
 
 
-class _Speaker:
-    """Makes records about the group, and the member, of one key."""
+class _Stored:
+    """The key of a stored record: makes trace records about its group and member."""
 
     def __init__(self, ts_ms: int, key: Fields) -> None:
         group = key["group"] if "group" in key else key["groupId"]
@@ -53,10 +55,86 @@ class _Speaker:
         self.about = {"group": _text(group), "member_id": _text(key.get("memberId", ""))}
         self.ts_ms = ts_ms
 
-    def says(self, kind: Kind, **fields: Any) -> TraceRecord:
+    def _emit(self, kind: Kind, **fields: Any) -> TraceRecord:
         values = {**self.about, **fields}
         values["detail"] = values.get("detail", "")[:DETAIL_LIMIT]
         return TraceRecord(self.ts_ms, kind, thread=THREAD, **values)
+
+    def gone(self, type_: int) -> Iterator[TraceRecord]:
+        """What a tombstone means: the end of a group or of a member."""
+        if type_ in (2, 3):
+            yield self._emit(Kind.GROUP_STATE, machine=CLASSIC if type_ == 2 else CONSUMER, next_state="DEAD")
+        elif type_ == 5:
+            yield self._emit(Kind.LEFT)
+
+    def records(self, type_: int, value: Fields) -> Iterator[TraceRecord]:
+        """What a value of a type means."""
+        match type_:
+            case 1:  # a commit: all that it tells here is the name of a topic
+                if value.get("topicId", _NO_ID) != _NO_ID and self.key.get("partition") == 0:
+                    names = {_topic(value["topicId"]): _topic(self.key["topic"])}
+                    yield self._emit(Kind.TOPIC_NAMES, settings=names)
+            case 2:
+                yield from self._classic_group(value)
+            case 3:
+                yield self._emit(Kind.GROUP_EPOCH, epoch=_whole(value["epoch"]))
+            case 4:
+                names = {_topic(topic["topicId"]): _topic(topic["topicName"]) for topic in value["topics"]}
+                yield self._emit(Kind.TOPIC_NAMES, settings=names)
+            case 5:
+                yield from self._member(value)
+            case 6:
+                yield self._emit(Kind.TARGET_COMPUTED, epoch=_whole(value["assignmentEpoch"]))
+            case 7:
+                yield self._emit(Kind.TARGET, full=_by_id(value["topicPartitions"]))
+            case _:
+                code = _whole(value["state"])
+                yield self._emit(
+                    Kind.MEMBER_STATE,
+                    machine=MEMBER,
+                    next_state=STATES[code] if 0 <= code < len(STATES) else "UNKNOWN",
+                    epoch=_whole(value["memberEpoch"]),
+                    full=_by_id(value["assignedPartitions"]),
+                    revoked=_by_id(value["partitionsPendingRevocation"]),
+                )
+
+    def _classic_group(self, value: Fields) -> Iterator[TraceRecord]:
+        """A generation whose assignment was stored, or a group without members."""
+        members, generation = value["members"], _whole(value["generation"])
+        yield self._emit(
+            Kind.GROUP_STATE,
+            machine=CLASSIC,
+            next_state="STABLE" if members else "EMPTY",
+            epoch=generation,
+            detail=f"{len(members)} members",
+        )
+        for member in members:
+            yield self._emit(
+                Kind.MEMBER_STATE,
+                machine=CLASSIC,
+                next_state="STABLE",
+                epoch=generation,
+                member_id=_text(member["memberId"]),
+                instance_id=_text(member.get("groupInstanceId") or ""),
+                detail="leader" if member["memberId"] == value.get("leader") else "",
+                full=_assigned(member["assignment"]) if value["protocolType"] == "consumer" else None,
+                settings={"client.id": _text(member["clientId"])},
+            )
+
+    def _member(self, value: Fields) -> Iterator[TraceRecord]:
+        """A member as it joined."""
+        instance_id = _text(value["instanceId"] or "")
+        protocol = "consumer" if value["classicMemberMetadata"] is None else "classic"
+        settings = {"client.id": _text(value["clientId"])}
+        yield self._emit(Kind.JOINED, instance_id=instance_id, detail=protocol, settings=settings)
+        topics = tuple(sorted(map(_text, value["subscribedTopicNames"])))
+        pattern = _text(value["subscribedTopicRegex"] or "")
+        yield self._emit(Kind.SUBSCRIBED, instance_id=instance_id, topics=topics, detail=pattern)
+
+
+_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+"""The topic id of a commit that was made without one."""
+_TOPIC = re.compile(r"[\w.-]{1,249}", re.ASCII)
 
 
 def _text(value: object) -> str:
@@ -74,7 +152,23 @@ def _topic(value: object) -> str:
     return str(value)
 
 
-_TOPIC = re.compile(r"[\w.-]{1,249}", re.ASCII)
+def _whole(value: object) -> int:
+    if type(value) is not int or not -(1 << 31) <= value < 1 << 31:
+        raise ValueError(value)
+    return value
+
+
+def _assigned(assignment: Any) -> tuple[Partition, ...]:
+    """Bytes of the embedded consumer protocol, or what the dump tool made of them."""
+    if isinstance(assignment, str):
+        data = b64decode(assignment, validate=True)
+        return _owned(decode_assignment(data).partitions) if data else ()
+    topics = (assignment or {}).get("assignedPartitions", ())
+    return _owned((_text(topic["topic"]), _whole(number)) for topic in topics for number in topic["partitions"])
+
+
+def _by_id(topics: Iterable[Fields]) -> tuple[Partition, ...]:
+    return _owned((_text(t["topicId"]), _whole(number)) for t in topics for number in t["partitions"])
 
 
 def _owned(partitions: Iterable[Partition]) -> tuple[Partition, ...]:
@@ -84,137 +178,11 @@ def _owned(partitions: Iterable[Partition]) -> tuple[Partition, ...]:
     return owned
 
 
-def _whole(value: object) -> int:
-    if type(value) is not int or not -(1 << 31) <= value < 1 << 31:
-        raise ValueError(value)
-    return value
-
-
-def _commit(speaker: _Speaker, value: Fields | None) -> Iterator[TraceRecord]:
-    """Type 1: all that it tells here is the name of a topic."""
-    if value is not None and value.get("topicId", _NO_ID) != _NO_ID and speaker.key.get("partition") == 0:
-        yield speaker.says(Kind.TOPIC_NAMES, settings={_topic(value["topicId"]): _topic(speaker.key["topic"])})
-
-
-_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
-"""The topic id of a commit that was made without one."""
-
-
-def _topics(speaker: _Speaker, value: Fields | None) -> Iterator[TraceRecord]:
-    """Type 4."""
-    if value is not None:
-        names = {_topic(topic["topicId"]): _topic(topic["topicName"]) for topic in value["topics"]}
-        yield speaker.says(Kind.TOPIC_NAMES, settings=names)
-
-
-def _classic_group(speaker: _Speaker, value: Fields | None) -> Iterator[TraceRecord]:
-    """Type 2: a generation whose assignment was stored, or a group without members."""
-    if value is None:
-        yield speaker.says(Kind.GROUP_STATE, machine=CLASSIC, next_state="DEAD")
-        return
-    members, generation = value["members"], _whole(value["generation"])
-    yield speaker.says(
-        Kind.GROUP_STATE,
-        machine=CLASSIC,
-        next_state="STABLE" if members else "EMPTY",
-        epoch=generation,
-        detail=f"{len(members)} members",
-    )
-    for member in members:
-        yield speaker.says(
-            Kind.MEMBER_STATE,
-            machine=CLASSIC,
-            next_state="STABLE",
-            epoch=generation,
-            member_id=_text(member["memberId"]),
-            instance_id=_text(member.get("groupInstanceId") or ""),
-            detail="leader" if member["memberId"] == value.get("leader") else "",
-            full=_given(member["assignment"]) if value["protocolType"] == "consumer" else None,
-            settings={"client.id": _text(member["clientId"])},
-        )
-
-
-def _given(assignment: Any) -> tuple[Partition, ...]:
-    """Bytes of the embedded consumer protocol, or what the dump tool made of them."""
-    if isinstance(assignment, str):
-        data = b64decode(assignment, validate=True)
-        return _owned(decode_assignment(data).partitions) if data else ()
-    return _owned(
-        (_text(topic["topic"]), _whole(number))
-        for topic in (assignment or {}).get("assignedPartitions", ())
-        for number in topic["partitions"]
-    )
-
-
-def _group_epoch(speaker: _Speaker, value: Fields | None) -> Iterator[TraceRecord]:
-    """Type 3."""
-    if value is None:
-        yield speaker.says(Kind.GROUP_STATE, machine=CONSUMER, next_state="DEAD")
-    else:
-        yield speaker.says(Kind.GROUP_EPOCH, epoch=_whole(value["epoch"]))
-
-
-def _member(speaker: _Speaker, value: Fields | None) -> Iterator[TraceRecord]:
-    """Type 5: the member as it joined, or its end."""
-    if value is None:
-        yield speaker.says(Kind.LEFT)
-        return
-    instance_id = _text(value["instanceId"] or "")
-    protocol = "consumer" if value["classicMemberMetadata"] is None else "classic"
-    settings = {"client.id": _text(value["clientId"])}
-    yield speaker.says(Kind.JOINED, instance_id=instance_id, detail=protocol, settings=settings)
-    topics = tuple(sorted(map(_text, value["subscribedTopicNames"])))
-    pattern = _text(value["subscribedTopicRegex"] or "")
-    yield speaker.says(Kind.SUBSCRIBED, instance_id=instance_id, topics=topics, detail=pattern)
-
-
-def _target_epoch(speaker: _Speaker, value: Fields | None) -> Iterator[TraceRecord]:
-    """Type 6."""
-    if value is not None:
-        yield speaker.says(Kind.TARGET_COMPUTED, epoch=_whole(value["assignmentEpoch"]))
-
-
-def _target(speaker: _Speaker, value: Fields | None) -> Iterator[TraceRecord]:
-    """Type 7."""
-    if value is not None:
-        yield speaker.says(Kind.TARGET, full=_by_id(value["topicPartitions"]))
-
-
-def _assignment(speaker: _Speaker, value: Fields | None) -> Iterator[TraceRecord]:
-    """Type 8."""
-    if value is not None:
-        code = _whole(value["state"])
-        yield speaker.says(
-            Kind.MEMBER_STATE,
-            machine=MEMBER,
-            next_state=STATES[code] if 0 <= code < len(STATES) else "UNKNOWN",
-            epoch=_whole(value["memberEpoch"]),
-            full=_by_id(value["assignedPartitions"]),
-            revoked=_by_id(value["partitionsPendingRevocation"]),
-        )
-
-
-def _by_id(topics: Iterable[Fields]) -> tuple[Partition, ...]:
-    return _owned((_text(t["topicId"]), _whole(number)) for t in topics for number in t["partitions"])
-
-
-_TELLERS: Mapping[int, Callable[[_Speaker, Fields | None], Iterator[TraceRecord]]] = {
-    1: _commit,
-    2: _classic_group,
-    3: _group_epoch,
-    4: _topics,
-    5: _member,
-    6: _target_epoch,
-    7: _target,
-    8: _assignment,
-}
-
-
 def _line(entry: str, _zone: tzinfo) -> Records | None:
     """A JSON line with one record and its place."""
     try:
         found = json.loads(entry.partition("\n")[0])
-        return told(_time(found["timestamp"]), _whole(found["type"]), found["key"], found["value"])
+        return interpret(_time(found["timestamp"]), _whole(found["type"]), found["key"], found["value"])
     except (KeyError, TypeError, ValueError, RecursionError):
         return None
 
@@ -228,7 +196,7 @@ def _dumped(entry: str, _zone: tzinfo) -> Records | None:
     try:
         key = json.loads(key_text)
         value = None if payload == "<DELETE>" else json.loads(payload)["data"]
-        return told(int(head[1]), int(key["type"]), key["data"], value)
+        return interpret(int(head[1]), int(key["type"]), key["data"], value)
     except (KeyError, TypeError, ValueError, RecursionError):
         return None
 
@@ -243,7 +211,7 @@ def _formatted(entry: str, _zone: tzinfo) -> Records | None:
             key, value = found["key"], found["value"]
             type_ = key["type"] if "type" in key else key["version"]
             value = value and value["data"]
-            records = told(_stored_ms(value), _whole(type_), key["data"], value)
+            records = interpret(_stored_ms(value), _whole(type_), key["data"], value)
         except (KeyError, TypeError, ValueError, RecursionError):
             return None
         if records is None:

@@ -59,16 +59,15 @@ class Entry(NamedTuple):
 
     @property
     def format(self) -> Format | None:
-        """The first of the formats; None for an orphan."""
         return self.formats[0] if self.formats else None
 
 
 def records_of(entry: Entry, zone: tzinfo) -> Sequence[TraceRecord] | None:
-    """The records of an entry: those of its first format that finds any, as `told` gives them."""
-    return told(entry, zone)[1]
+    """The records of an entry: those of its first format that finds any, as `parse_entry` gives them."""
+    return parse_entry(entry, zone)[1]
 
 
-def told(entry: Entry, zone: tzinfo) -> tuple[Format | None, Sequence[TraceRecord] | None]:
+def parse_entry(entry: Entry, zone: tzinfo) -> tuple[Format | None, Sequence[TraceRecord] | None]:
     """The first format of an entry that finds records, if any does, and the records.
 
     These are `()` where the entry has no bearing, None where it should have been understood and was not, as every

@@ -14,17 +14,17 @@ from fsm.logs.java_layouts import Message
 from fsm.logs.java_messages import (
     EPOCH,
     ID,
-    Book,
     Build,
     Records,
+    RuleSet,
+    emit,
+    emit_error,
     error_name,
-    fails,
-    named,
-    no_bearing,
+    ignore,
+    named_groups,
     partitions,
     record,
     rule,
-    says,
 )
 from fsm.trace import Kind, TraceRecord
 
@@ -46,7 +46,7 @@ def _arrives(kind: Kind, next_state: str) -> Build:
     """A generation was joined, or agreed on."""
 
     def build(message: Message, match: re.Match[str]) -> Records:
-        return _to(message, next_state, **named(match)), record(message, kind, **named(match))
+        return _to(message, next_state, **named_groups(match)), record(message, kind, **named_groups(match))
 
     return build
 
@@ -96,7 +96,6 @@ def _target(message: Message, match: re.Match[str]) -> Records | None:
 
 
 def _commit_refused(message: Message, match: re.Match[str]) -> Records | None:
-    """The refusal of one partition of a commit."""
     found = partitions(match["partition"])
     if not found:
         return None
@@ -120,67 +119,67 @@ _JOINS = (
     rule(r"Request joining group due to: (?P<reason>[^\n]*)", _rejoin_asked),
     rule(
         r"JoinGroup failed due to non-fatal error: MEMBER_ID_REQUIRED\. Will set the member id as (?P<member_id>\S+) ",
-        says(Kind.MEMBER_ID),
+        emit(Kind.MEMBER_ID),
     ),
     rule(rf"JoinGroup failed{_KIND_OF_ERROR}[:.] {_DETAIL}", _refused),
     rule(rf"SyncGroup failed{_KIND_OF_ERROR}[:.] {_DETAIL}", _refused),
-    rule(rf"SyncGroup failed due to inconsistent {_DETAIL}", fails(Kind.ERROR)),
+    rule(rf"SyncGroup failed due to inconsistent {_DETAIL}", emit_error(Kind.ERROR)),
     rule(r"Updating assignment with", reconciling),
     rule(r"Notifying assignor about the new Assignment\(partitions=(?P<full>\[[^\]]*\])?", _target),
-    rule(r"(?P<detail>Generation data was cleared by heartbeat thread) ", says(Kind.ERROR)),
+    rule(r"(?P<detail>Generation data was cleared by heartbeat thread) ", emit(Kind.ERROR)),
 )
 _HEARTBEATS = (
     rule(
         r"Sending Heartbeat request with generation (?P<epoch>\d{1,9}) and member id (?P<member_id>\S{0,300}) ",
-        says(Kind.HEARTBEAT_SENT, thread="background"),
+        emit(Kind.HEARTBEAT_SENT, thread="background"),
     ),
-    rule(r"Received successful Heartbeat response", says(Kind.HEARTBEAT_OK)),
+    rule(r"Received successful Heartbeat response", emit(Kind.HEARTBEAT_OK)),
     rule(
         rf"Attempt to heartbeat with {_ANY_GENERATION} and group instance id {_NODE} "
         r"failed due to (?P<detail>[A-Z_]{1,60}), resetting",
         _refused,
     ),
-    rule(r"consumer poll timeout has expired", says(Kind.POLL_EXPIRED, thread="background")),
-    rule(r"Caught fenced group\.instance\.id ", says(Kind.ERROR, detail="FENCED_INSTANCE_ID", thread="background")),
-    rule(r"(?P<detail>Heartbeat thread failed due to unexpected error)", says(Kind.ERROR, thread="background")),
-    rule(r"(?P<detail>A group authorization error occurred in the heartbeat thread)", says(Kind.ERROR)),
-    rule(r"(?P<detail>An authentication error occurred in the heartbeat thread)", says(Kind.ERROR)),
+    rule(r"consumer poll timeout has expired", emit(Kind.POLL_EXPIRED, thread="background")),
+    rule(r"Caught fenced group\.instance\.id ", emit(Kind.ERROR, detail="FENCED_INSTANCE_ID", thread="background")),
+    rule(r"(?P<detail>Heartbeat thread failed due to unexpected error)", emit(Kind.ERROR, thread="background")),
+    rule(r"(?P<detail>A group authorization error occurred in the heartbeat thread)", emit(Kind.ERROR)),
+    rule(r"(?P<detail>An authentication error occurred in the heartbeat thread)", emit(Kind.ERROR)),
 )
 _LEAVES = (
     rule(
         rf"Member (?P<member_id>{ID}) sending LeaveGroup request to coordinator {_NODE} due to (?P<reason>[^\n]*)",
         _leave,
     ),
-    rule(rf"LeaveGroup response with {_GENERATION} returned successfully", says(Kind.LEFT)),
-    rule(rf"LeaveGroup request with {_ANY_GENERATION} failed with error: {_DETAIL}", fails(Kind.ERROR)),
+    rule(rf"LeaveGroup response with {_GENERATION} returned successfully", emit(Kind.LEFT)),
+    rule(rf"LeaveGroup request with {_ANY_GENERATION} failed with error: {_DETAIL}", emit_error(Kind.ERROR)),
     # Only close() commits synchronously on its own, and before anything else.
-    rule(r"Sending synchronous auto-commit of offsets", says(Kind.CLOSE_BEGIN, thread="app")),
+    rule(r"Sending synchronous auto-commit of offsets", emit(Kind.CLOSE_BEGIN, thread="app")),
 )
 _COMMITS = (
     rule(
         rf"Offset commit failed on partition (?P<partition>\S{{1,270}}) at offset -?\d{{1,20}}: {_DETAIL}",
         _commit_refused,
     ),
-    rule(rf"OffsetCommit failed with {_ANY_GENERATION}: {_DETAIL}", fails(Kind.COMMIT_FAILED)),
+    rule(rf"OffsetCommit failed with {_ANY_GENERATION}: {_DETAIL}", emit_error(Kind.COMMIT_FAILED)),
     rule(
         rf"OffsetCommit failed with {_ANY_GENERATION} due to group instance id {_NODE} fenced",
-        says(Kind.COMMIT_FAILED, detail="FENCED_INSTANCE_ID"),
+        emit(Kind.COMMIT_FAILED, detail="FENCED_INSTANCE_ID"),
     ),
-    rule(rf"Asynchronous auto-commit of offsets .*? failed: {_DETAIL}", fails(Kind.COMMIT_FAILED)),
-    rule(rf"Synchronous auto-commit of offsets .*? failed: {_DETAIL}", fails(Kind.COMMIT_FAILED)),
+    rule(rf"Asynchronous auto-commit of offsets .*? failed: {_DETAIL}", emit_error(Kind.COMMIT_FAILED)),
+    rule(rf"Synchronous auto-commit of offsets .*? failed: {_DETAIL}", emit_error(Kind.COMMIT_FAILED)),
     rule(
         r"Failing OffsetCommit request since the consumer is not part of an active group",
-        says(Kind.COMMIT_FAILED, detail="CommitFailedException"),
+        emit(Kind.COMMIT_FAILED, detail="CommitFailedException"),
     ),
 )
 _COORDINATOR = (
     rule(
         rf"Group coordinator {_NODE} is unavailable or invalid due to cause: (?P<detail>.{{0,400}}?)\. isDisconnected",
-        says(Kind.COORDINATOR_LOST),
+        emit(Kind.COORDINATOR_LOST),
     ),
-    rule(r"Discovered group coordinator ", says(Kind.COORDINATOR_FOUND)),
+    rule(r"Discovered group coordinator ", emit(Kind.COORDINATOR_FOUND)),
 )
-_NO_BEARING = no_bearing(
+_IGNORED = ignore(
     r"Asynchronous auto-commit of offsets ",
     r"Attempt to heartbeat ",
     r"Auto-commit of offsets ",
@@ -219,4 +218,4 @@ _NO_BEARING = no_bearing(
     r"still waiting to ensure active group",
 )
 
-COORDINATOR = Book(("ConsumerCoordinator",), (*_JOINS, *_HEARTBEATS, *_LEAVES, *_COMMITS, *_COORDINATOR, *_NO_BEARING))
+COORDINATOR = RuleSet(("ConsumerCoordinator",), (*_JOINS, *_HEARTBEATS, *_LEAVES, *_COMMITS, *_COORDINATOR, *_IGNORED))

@@ -17,17 +17,17 @@ from fsm.logs.java_classic_member import COORDINATOR
 from fsm.logs.java_consumer_member import CALLBACKS, HEARTBEATS, MEMBERSHIP, REQUESTS
 from fsm.logs.java_layouts import ECS_HEADER, KAFKA_HEADER, SPRING_HEADER, Layout, Message, ecs, kafka, spring
 from fsm.logs.java_messages import (
-    Book,
     Build,
     Records,
-    fails,
+    RuleSet,
+    emit,
+    emit_error,
     first_word,
+    ignore,
     index,
-    no_bearing,
     partitions,
     record,
     rule,
-    says,
 )
 from fsm.trace import Kind
 
@@ -84,7 +84,7 @@ def _listener_failed(message: Message, match: re.Match[str]) -> Records | None:
 
 
 # Up to Kafka 3.6 the coordinator called the listener itself, and the consumer was one class.
-INVOKER = Book(
+INVOKER = RuleSet(
     ("ConsumerRebalanceListenerInvoker", "ConsumerCoordinator"),
     (
         rule(r"Adding newly assigned partitions: ?(?P<partitions>.*)", _callback(Kind.ASSIGN_BEGIN)),
@@ -95,7 +95,7 @@ INVOKER = Book(
             r"for partitions (?P<partitions>.*)",
             _listener_failed,
         ),
-        *no_bearing(r"The pause flag in partitions "),
+        *ignore(r"The pause flag in partitions "),
     ),
 )
 
@@ -107,14 +107,14 @@ def _subscribed(message: Message, match: re.Match[str]) -> Records:
 
 _APPLICATION = (
     rule(r"Subscribed to topic\(s\):(?P<topics>.*)", _subscribed),
-    rule(r"Subscribed to pattern: '(?P<detail>.*)'", says(Kind.SUBSCRIBED)),
-    rule(r"Subscribing to regular expression (?P<detail>.*)", says(Kind.SUBSCRIBED)),
-    rule(r"Unsubscribed all topics or patterns", says(Kind.UNSUBSCRIBED)),
-    rule(r"Kafka consumer has been closed", says(Kind.CLOSE_END)),
-    rule(r"Synchronous auto-commit of offsets .*? failed: (?P<detail>[^\n]*)", fails(Kind.COMMIT_FAILED)),
-    rule(r"Synchronous auto-commit failed(?P<detail>)", fails(Kind.COMMIT_FAILED)),
-    rule(r"Offset commit with offsets .* failed(?P<detail>)", fails(Kind.COMMIT_FAILED)),
-    rule(r"(?P<detail>Consumer attempted to leave the group but couldn't complete it)", says(Kind.ERROR)),
+    rule(r"Subscribed to pattern: '(?P<detail>.*)'", emit(Kind.SUBSCRIBED)),
+    rule(r"Subscribing to regular expression (?P<detail>.*)", emit(Kind.SUBSCRIBED)),
+    rule(r"Unsubscribed all topics or patterns", emit(Kind.UNSUBSCRIBED)),
+    rule(r"Kafka consumer has been closed", emit(Kind.CLOSE_END)),
+    rule(r"Synchronous auto-commit of offsets .*? failed: (?P<detail>[^\n]*)", emit_error(Kind.COMMIT_FAILED)),
+    rule(r"Synchronous auto-commit failed(?P<detail>)", emit_error(Kind.COMMIT_FAILED)),
+    rule(r"Offset commit with offsets .* failed(?P<detail>)", emit_error(Kind.COMMIT_FAILED)),
+    rule(r"(?P<detail>Consumer attempted to leave the group but couldn't complete it)", emit(Kind.ERROR)),
 )
 
 
@@ -123,28 +123,28 @@ def _left_on_close(message: Message, _match: re.Match[str]) -> Records:
     return record(message, Kind.CLOSE_BEGIN), record(message, Kind.LEFT)
 
 
-ASYNC_CONSUMER = Book(
+ASYNC_CONSUMER = RuleSet(
     ("AsyncKafkaConsumer",),
     (
         *_APPLICATION,
-        rule(r"Sending synchronous auto-commit on closing", says(Kind.CLOSE_BEGIN)),
-        rule(r"Stop finding coordinator during consumer close", says(Kind.CLOSE_BEGIN)),
+        rule(r"Sending synchronous auto-commit on closing", emit(Kind.CLOSE_BEGIN)),
+        rule(r"Stop finding coordinator during consumer close", emit(Kind.CLOSE_BEGIN)),
         rule(r"Completed leaving the group", _left_on_close),
     ),
 )
-CLASSIC_CONSUMER = Book(("ClassicKafkaConsumer", "LegacyKafkaConsumer", "KafkaConsumer"), _APPLICATION)
+CLASSIC_CONSUMER = RuleSet(("ClassicKafkaConsumer", "LegacyKafkaConsumer", "KafkaConsumer"), _APPLICATION)
 
-BACKGROUND = Book(
+BACKGROUND = RuleSet(
     ("CoordinatorRequestManager", "CommitRequestManager"),
     (
-        rule(r"Discovered group coordinator ", says(Kind.COORDINATOR_FOUND)),
+        rule(r"Discovered group coordinator ", emit(Kind.COORDINATOR_FOUND)),
         rule(
             r"Group coordinator .{0,300}? is unavailable or invalid due to cause: (?P<detail>.{0,400}?)\. Rediscovery",
-            says(Kind.COORDINATOR_LOST),
+            emit(Kind.COORDINATOR_LOST),
         ),
-        rule(r"Asynchronous auto-commit of offsets .*? failed: (?P<detail>[^\n]*)", fails(Kind.COMMIT_FAILED)),
-        rule(r"Auto-commit of offsets .* failed(?P<detail>)$", fails(Kind.COMMIT_FAILED)),
-        rule(r"OffsetCommit failed (?P<detail>[^\n]*)", fails(Kind.COMMIT_FAILED)),
+        rule(r"Asynchronous auto-commit of offsets .*? failed: (?P<detail>[^\n]*)", emit_error(Kind.COMMIT_FAILED)),
+        rule(r"Auto-commit of offsets .* failed(?P<detail>)$", emit_error(Kind.COMMIT_FAILED)),
+        rule(r"OffsetCommit failed (?P<detail>[^\n]*)", emit_error(Kind.COMMIT_FAILED)),
     ),
 )
 
@@ -174,12 +174,12 @@ def _with_pid(message: Message, settings: dict[str, str]) -> dict[str, str]:
     return {**settings, "pid": message.pid} if message.pid else settings
 
 
-PROCESS = Book(
+PROCESS = RuleSet(
     ("AbstractConfig", "ConsumerConfig", "AppInfoParser"),
     (
         rule(r"ConsumerConfig values:", _started),
         rule(r"Kafka version: (?P<version>\S{1,60})", _version),
-        rule(r"App info kafka\.consumer for (?P<client_id>.{1,300}) unregistered", says(Kind.CLOSE_END, thread="app")),
+        rule(r"App info kafka\.consumer for (?P<client_id>.{1,300}) unregistered", emit(Kind.CLOSE_END, thread="app")),
     ),
 )
 """Without the client's prefix: a version or the end of a consumer names its group in no line of its own."""

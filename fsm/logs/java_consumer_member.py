@@ -13,15 +13,15 @@ from fsm.logs.java_layouts import Message
 from fsm.logs.java_messages import (
     EPOCH,
     ID,
-    Book,
     Build,
     Records,
+    RuleSet,
+    emit,
     error_name,
-    no_bearing,
+    ignore,
     partitions,
     record,
     rule,
-    says,
 )
 from fsm.trace import Kind, Partition
 
@@ -147,24 +147,24 @@ _WITH_EPOCH = rf"Member (?P<member_id>{ID}) with epoch (?P<epoch>{EPOCH})"
 _LISTENER = r"ConsumerRebalanceListener\.onPartitions(?P<callback>Assigned|Revoked|Lost)"
 _TARGET = r"updated(?: its target assignment)? from LocalAssignment\{.*? to LocalAssignment\{"
 
-MEMBERSHIP = Book(
+MEMBERSHIP = RuleSet(
     ("ConsumerMembershipManager", "MembershipManagerImpl"),
     (
         rule(rf"{_WITH_EPOCH} transitioned from (?P<state>[A-Z_]{{1,40}}) to (?P<next>[A-Z_]{{1,40}})\.", _step),
         rule(r"Reconciling assignment with local epoch ", reconciling),
         rule(r"Revoking previously assigned partitions (.*)", _revoke_decided),
-        rule(rf"Member (?P<member_id>{ID}) {_TARGET}", says(Kind.TARGET)),
-        rule(r"Target assignment updated from ", says(Kind.TARGET)),
+        rule(rf"Member (?P<member_id>{ID}) {_TARGET}", emit(Kind.TARGET)),
+        rule(r"Target assignment updated from ", emit(Kind.TARGET)),
         rule(rf"The {_LISTENER} method completed (?:successfully|with an error \((?P<error>.*)\));", _callback_done),
-        rule(rf"{_WITH_EPOCH} generated the heartbeat to leave", says(Kind.LEAVE_SENT)),
-        rule(rf"{_WITH_EPOCH} received a (?:successful|failed) response to the heartbeat to leave", says(Kind.LEFT)),
+        rule(rf"{_WITH_EPOCH} generated the heartbeat to leave", emit(Kind.LEAVE_SENT)),
+        rule(rf"{_WITH_EPOCH} received a (?:successful|failed) response to the heartbeat to leave", emit(Kind.LEFT)),
         rule(r"Auto-commit request before reconciling new assignment failed", _commit_failed),
         rule(r"Reconciliation failed", _reconciliation_failed),
-        rule(r"(?P<detail>Interrupting reconciliation that is not relevant anymore.*)", says(Kind.ERROR)),
-        rule(rf"{_WITH_EPOCH} (?P<detail>got fenced .*)", says(Kind.ERROR)),
-        rule(rf"{_WITH_EPOCH} (?P<detail>(?:got fatal error|was leaving the group with state) .*)", says(Kind.ERROR)),
-        rule(r"(?P<detail>Heartbeat to leave group cannot be sent .*)", says(Kind.ERROR)),
-        *no_bearing(
+        rule(r"(?P<detail>Interrupting reconciliation that is not relevant anymore.*)", emit(Kind.ERROR)),
+        rule(rf"{_WITH_EPOCH} (?P<detail>got fenced .*)", emit(Kind.ERROR)),
+        rule(rf"{_WITH_EPOCH} (?P<detail>(?:got fatal error|was leaving the group with state) .*)", emit(Kind.ERROR)),
+        rule(r"(?P<detail>Heartbeat to leave group cannot be sent .*)", emit(Kind.ERROR)),
+        *ignore(
             r"Member \S{0,300} with epoch \S{1,12} transitioned to ",
             r"Member \S{0,300} will (?:re)?join the group ",
             r"Member \S{0,300} sent leave group heartbeat ",
@@ -197,23 +197,23 @@ MEMBERSHIP = Book(
 
 _FAILED = r"ConsumerGroupHeartbeatRequest failed"
 
-HEARTBEATS = Book(
+HEARTBEATS = RuleSet(
     ("ConsumerHeartbeatRequestManager",),
     (
-        rule(r"Consumer poll timeout has expired", says(Kind.POLL_EXPIRED)),
+        rule(r"Consumer poll timeout has expired", emit(Kind.POLL_EXPIRED)),
         rule(
-            r"Time between subsequent calls to poll\(\) was longer .* Member (?P<member_id>\S+)", says(Kind.POLL_LATE)
+            r"Time between subsequent calls to poll\(\) was longer .* Member (?P<member_id>\S+)", emit(Kind.POLL_LATE)
         ),
         rule(
             rf"{_FAILED} because member (?P<member_id>{ID}) is unknown",
-            says(Kind.FENCED, detail="UNKNOWN_MEMBER_ID"),
+            emit(Kind.FENCED, detail="UNKNOWN_MEMBER_ID"),
         ),
         rule(
             rf"{_FAILED} for member (?P<member_id>{ID}) because epoch (?P<epoch>{EPOCH}) is fenced",
-            says(Kind.FENCED, detail="FENCED_MEMBER_EPOCH"),
+            emit(Kind.FENCED, detail="FENCED_MEMBER_EPOCH"),
         ),
-        rule(rf"{_FAILED} because of (?P<detail>[A-Z_]{{1,60}}):", says(Kind.ERROR)),
-        rule(rf"{_FAILED} for member (?P<member_id>{ID}) with state \S+ due to (?P<detail>[A-Z_]+):", says(Kind.ERROR)),
+        rule(rf"{_FAILED} because of (?P<detail>[A-Z_]{{1,60}}):", emit(Kind.ERROR)),
+        rule(rf"{_FAILED} for member (?P<member_id>{ID}) with state \S+ due to (?P<detail>[A-Z_]+):", emit(Kind.ERROR)),
         rule(rf"{_FAILED} due to unreleased instance id ", _fatal("UNRELEASED_INSTANCE_ID")),
         rule(rf"{_FAILED} due to fenced instance id ", _fatal("FENCED_INSTANCE_ID")),
         rule(rf"{_FAILED} due to group authorization failure", _fatal("GROUP_AUTHORIZATION_FAILED")),
@@ -222,7 +222,7 @@ HEARTBEATS = Book(
         rule(r"ConsumerGroupHeartbeatRequest regex resolution not supported", _fatal("UNSUPPORTED_VERSION")),
         rule(r"Member (?P<member_id>\S+) received heartbeat interval (?P<interval>\d+)ms", _interval),
         rule(r"ConsumerGroupHeartbeatRequest responded successfully", _leave_answered),
-        *no_bearing(
+        *ignore(
             rf"{_FAILED} because the group coordinator ",
             rf"{_FAILED} because of (?:the retriable|unexpected) exception",
             r"ConsumerGroupHeartbeatRequest received GROUP_ID_NOT_FOUND ",
@@ -230,7 +230,7 @@ HEARTBEATS = Book(
     ),
 )
 
-REQUESTS = Book(
+REQUESTS = RuleSet(
     ("NetworkClient",),
     (
         rule(r"Sending CONSUMER_GROUP_HEARTBEAT request ", _request),

@@ -1,7 +1,7 @@
-"""What the modules of the Java client share: rules from message to records, partition lists, error names.
+"""What the formats of Kafka's Java programs share: rules from message to records, partition lists, error names.
 
-A rule is a pattern for the whole beginning of a message and a function that gives the records, or none where the
-message has no bearing on the membership. Rules are found by logger and first word, so that order matters only there.
+A rule is a pattern for the beginning of a message and a function that gives the records, or none where the message is
+ignored. Those of the client are found by logger and first word, so that order matters only there.
 """
 
 from __future__ import annotations
@@ -26,27 +26,25 @@ LARGEST_INT = 2**31 - 1
 
 
 class Rule(NamedTuple):
-    """A message and what it means."""
-
     pattern: re.Pattern[str]
     build: Build
 
 
-class Book(NamedTuple):
-    """The rules of some loggers."""
-
+class RuleSet(NamedTuple):
     loggers: tuple[str, ...]
     rules: tuple[Rule, ...]
 
 
 def rule(pattern: str, build: Build) -> Rule:
-    """A rule whose pattern begins with a literal word."""
     return Rule(re.compile(pattern, re.ASCII), build)
 
 
-def no_bearing(*patterns: str) -> tuple[Rule, ...]:
-    """Messages that are known and say nothing that matters."""
-    return tuple(rule(pattern, lambda _message, _match: ()) for pattern in patterns)
+def no_records(_message: Message, _match: re.Match[str]) -> Records:
+    return ()
+
+
+def ignore(*patterns: str) -> tuple[Rule, ...]:
+    return tuple(rule(pattern, no_records) for pattern in patterns)
 
 
 def first_word(message: str) -> str:
@@ -54,13 +52,12 @@ def first_word(message: str) -> str:
     return message[:60].split(" ", 1)[0].split("\n", 1)[0]
 
 
-def index(books: Iterable[Book]) -> Mapping[str, Mapping[str, tuple[Rule, ...]]]:
-    """Rules by logger, then by the literal first word of their patterns."""
+def index(sets: Iterable[RuleSet]) -> Mapping[str, Mapping[str, tuple[Rule, ...]]]:
     out: dict[str, dict[str, tuple[Rule, ...]]] = {}
-    for book in books:
-        for logger in book.loggers:
+    for own in sets:
+        for logger in own.loggers:
             words = out.setdefault(logger, {})
-            for one in book.rules:
+            for one in own.rules:
                 word = first_word(_GROUP.sub("", one.pattern.pattern, count=1)).replace("\\", "")
                 words[word] = (*words.get(word, ()), one)
     return out
@@ -84,27 +81,27 @@ def record(message: Message, kind: Kind, **fields: Any) -> TraceRecord:
     return TraceRecord(message.ts_ms, kind, **values)
 
 
-def says(kind: Kind, **fields: Any) -> Build:
-    """Gives one record; named groups of the pattern fill `member_id`, `epoch` and `detail`."""
+def emit(kind: Kind, **fields: Any) -> Build:
+    """One record; named groups of the pattern fill its fields."""
 
     def build(message: Message, match: re.Match[str]) -> Records:
-        return (record(message, kind, **{**named(match), **fields}),)
+        return (record(message, kind, **{**named_groups(match), **fields}),)
 
     return build
 
 
-def fails(kind: Kind, group: str = "detail") -> Build:
-    """Gives one record whose detail is the error's name, or its text where it has none."""
+def emit_error(kind: Kind) -> Build:
+    """One record whose detail is the error's name, or its text where it has none."""
 
     def build(message: Message, match: re.Match[str]) -> Records:
-        values = named(match)
-        values["detail"] = error_name(match[group] or message.error)
+        values = named_groups(match)
+        values["detail"] = error_name(match["detail"] or message.error)
         return (record(message, kind, **values),)
 
     return build
 
 
-def named(match: re.Match[str]) -> dict[str, Any]:
+def named_groups(match: re.Match[str]) -> dict[str, Any]:
     """The pattern's named groups as fields of a record."""
     found: dict[str, Any] = {k: v for k, v in match.groupdict().items() if v is not None}
     if "epoch" in found:

@@ -1,11 +1,11 @@
-"""What librdkafka prints about a group member, read into trace records.
+"""Logs of librdkafka's consumers.
 
 Two layouts: librdkafka's own on stderr, `%7|1795220705.601|MEMBERID|A#consumer-1| [thrd:app]: text`, and the one
 that passes the same text through Python's logging, `1795220705.601|DEBUG|MEMBERID [A#consumer-1] [thrd:app]: text`.
 Most lines need `debug=cgrp`; MAXPOLL, SESSTMOUT, COMMITFAIL and FATAL come without. Texts are those of librdkafka
 2.16.0 (`rdkafka_cgrp.c`, `rdkafka_request.c`). Every line is an entry of its own, the lines of a list as well.
 
-How the records are to be taken:
+What the records mean:
 
 - `client_id` keeps the instance (`A#consumer-1`): one process may run several. Many lines name no group.
 - `ASSIGN_BEGIN`, `REVOKE_BEGIN` and `LOST_BEGIN` stand where librdkafka queues the callback; the application gets it
@@ -32,16 +32,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from fsm.logs import Format
-from fsm.logs.librdkafka_values import error_name, partitions, sent, subscription
-from fsm.trace import DETAIL_LIMIT, Kind, TraceRecord
+from fsm.trace import DETAIL_LIMIT, Kind, Partition, TraceRecord, by_partition
 
 JOIN_STATE_MACHINE = "rdkafka-join-state"
 """`machine` of the records that CGRPJOINSTATE lines give."""
 
 
 class _Head(NamedTuple):
-    """A line taken apart."""
-
     ts_ms: int
     client_id: str
     thread: str
@@ -57,7 +54,71 @@ _Reader = Callable[[_Head, _Found], _Records | None]
 """The records of a line whose text has the shape of a rule; None if it was not understood after all."""
 
 
-# ---------------------------------------------------------------------------- readers
+# -- values inside the texts --------------------------------------------------------------------------------
+
+_ERRORS = {
+    "API version not supported": "UNSUPPORTED_VERSION",
+    "Consumer group has reached maximum size": "GROUP_MAX_SIZE_REACHED",
+    "Coordinator load in progress": "COORDINATOR_LOAD_IN_PROGRESS",
+    "Coordinator not available": "COORDINATOR_NOT_AVAILABLE",
+    "Group authorization failed": "GROUP_AUTHORIZATION_FAILED",
+    "Group member needs a valid member ID": "MEMBER_ID_REQUIRED",
+    "Group rebalance in progress": "REBALANCE_IN_PROGRESS",
+    "Inconsistent group protocol": "INCONSISTENT_GROUP_PROTOCOL",
+    "Invalid group.id": "INVALID_GROUP_ID",
+    "Invalid request": "INVALID_REQUEST",
+    "Invalid session timeout": "INVALID_SESSION_TIMEOUT",
+    "Not coordinator": "NOT_COORDINATOR",
+    "Request timed out": "REQUEST_TIMED_OUT",
+    "Specified group generation id is not valid": "ILLEGAL_GENERATION",
+    "Static consumer fenced by other consumer with same group.instance.id": "FENCED_INSTANCE_ID",
+    "The assignor or its version range is not supported by the consumer group": "UNSUPPORTED_ASSIGNOR",
+    "The group id does not exist": "GROUP_ID_NOT_FOUND",
+    "The instance ID is still used by another member in the consumer group": "UNRELEASED_INSTANCE_ID",
+    "The member epoch is fenced by the group coordinator": "FENCED_MEMBER_EPOCH",
+    "The member epoch is stale": "STALE_MEMBER_EPOCH",
+    "The regular expression is not valid": "INVALID_REGULAR_EXPRESSION",
+    "Topic authorization failed": "TOPIC_AUTHORIZATION_FAILED",
+    "Unknown member": "UNKNOWN_MEMBER_ID",
+}
+"""Kafka's error names by the words librdkafka prints for them (`rd_kafka_err_descs`)."""
+
+_BROKER_ERROR = re.compile(r"Broker: ([^:]*)")
+_NO_VALUE = ("NULL", "(null)")
+"""A field that was not sent, and one that was sent as null."""
+_ITEM = re.compile(r"(.+)\((?:\(null\)|[^()]*)\)\[(\d{1,9})\](?:@-?\d{1,19})?", re.ASCII)
+"""`topic(topic id)[partition]@offset`"""
+_SUBSCRIBED_ITEM = "((null))[-1]"
+"""What follows each topic or pattern of a subscription."""
+
+
+def _error_name(text: str) -> str:
+    """The name of the broker's error that the text begins with, or the text."""
+    broker = _BROKER_ERROR.match(text)
+    return _ERRORS.get(broker[1], text[:DETAIL_LIMIT]) if broker else text[:DETAIL_LIMIT]
+
+
+def _partitions(text: str) -> tuple[Partition, ...] | None:
+    """The partitions of a list, None where it was not sent, is cut (`...`), or holds a topic without a name."""
+    if text in _NO_VALUE:
+        return None
+    found: list[Partition] = []
+    for item in text.split(", ") if text else ():
+        match = _ITEM.fullmatch(item)
+        if match is None or match[1] in _NO_VALUE:
+            return None
+        found.append((match[1], int(match[2])))
+    return by_partition(found)
+
+
+def _subscription(text: str) -> tuple[tuple[str, ...], str]:
+    """The topics of a subscription list and one pattern for all its patterns; of a cut list what is readable."""
+    names = [name.removeprefix(", ") for name in text.split(_SUBSCRIBED_ITEM)[:-1]]
+    topics = sorted({name for name in names if not name.startswith("^")})
+    return tuple(topics), "|".join(name for name in names if name.startswith("^"))
+
+
+# -- readers ----------------------------------------------------------------------------------------------
 
 
 def _plain(kind: Kind, head: _Head, found: _Found) -> _Records:
@@ -66,9 +127,9 @@ def _plain(kind: Kind, head: _Head, found: _Found) -> _Records:
     if "epoch" in values:
         values["epoch"] = int(values["epoch"])
     if "full" in values:
-        values["full"] = partitions(values["full"])
+        values["full"] = _partitions(values["full"])
     if "error" in values:
-        values["detail"] = error_name(values.pop("error"))
+        values["detail"] = _error_name(values.pop("error"))
     if "detail" in values:
         values["detail"] = values["detail"][:DETAIL_LIMIT]
     return (head.record(kind, **values),)
@@ -129,19 +190,19 @@ _LEAVE_EPOCHS = (-1, -2)
 def _heartbeat(head: _Head, found: _Found) -> _Records:
     epoch = int(found["epoch"])
     kind = Kind.JOINING if epoch == 0 else Kind.LEAVE_SENT if epoch in _LEAVE_EPOCHS else Kind.HEARTBEAT_SENT
-    values = {name: sent(found[name]) for name in ("group", "member_id", "instance_id")}
-    full, (topics, _) = partitions(found["full"]), subscription(found["topics"])
+    values = {name: "" if found[name] in _NO_VALUE else found[name] for name in ("group", "member_id", "instance_id")}
+    full, (topics, _) = _partitions(found["full"]), _subscription(found["topics"])
     return (head.record(kind, epoch=epoch, full=full, topics=topics, **values),)
 
 
 def _acknowledged(head: _Head, found: _Found) -> _Records:
     """The application has accepted what the coordinator now counts as its assignment."""
-    full = partitions(found["full"])
+    full = _partitions(found["full"])
     return () if full is None else (head.record(Kind.OWNED, full=full),)
 
 
 def _subscribed(head: _Head, found: _Found) -> _Records:
-    topics, pattern = subscription(found["topics"])
+    topics, pattern = _subscription(found["topics"])
     return (head.record(Kind.SUBSCRIBED, topics=topics, detail=pattern[:DETAIL_LIMIT]),)
 
 
@@ -185,7 +246,7 @@ _ORDINARY = ("REBALANCE_IN_PROGRESS", "MEMBER_ID_REQUIRED")
 
 def _refused(head: _Head, found: _Found) -> _Records:
     """What an error in a classic group's response says about the membership."""
-    name = error_name(found["error"])
+    name = _error_name(found["error"])
     if name in _ORDINARY:
         return ()
     kind = Kind.FENCED if name in _LOST_MEMBERSHIP else Kind.ERROR
@@ -215,7 +276,7 @@ def _committed(head: _Head, found: _Found) -> _Records:
     return () if found["error"] in _NOT_A_FAILURE else _plain(Kind.COMMIT_FAILED, head, found)
 
 
-# ---------------------------------------------------------------------------- rules
+# -- rules ------------------------------------------------------------------------------------------------
 
 _GROUP = r'Group "(?P<group>[^"]*)"'
 _FROM = r'(?:[^ "]+: )?'
@@ -350,8 +411,8 @@ _TEXTS: dict[str, tuple[tuple[str, Kind | _Reader | None], ...]] = {
         (r"(?:Consumer closed|Waiting for close|Disabling and purging|Deferring close).*",        None)),
 }
 # fmt: on
-"""By facility: shapes of its texts, and what one means. The first that fits counts. None: no bearing on the
-membership, or said by a neighbouring line as well."""
+"""By facility: patterns of its texts, and what one means. The first that fits counts. None: ignored, for it does not
+concern the membership, or a neighbouring line says it as well."""
 
 
 def _nothing(_head: _Head, _found: _Found) -> _Records:
@@ -368,7 +429,7 @@ _RULES = {
 }
 
 
-# ---------------------------------------------------------------------------- layouts
+# -- layouts ----------------------------------------------------------------------------------------------
 
 _THREAD_AND_TEXT = r"(?:\[thrd:([^\n]*?)\]: )?([^\n]*)"
 _STDERR = re.compile(r"%\d\|(\d{1,11})\.(\d{3})\|([A-Z0-9_]+)\|([^|\n]*)\| " + _THREAD_AND_TEXT, re.ASCII)

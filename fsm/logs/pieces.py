@@ -28,8 +28,6 @@ WHOLE = 1 << 62
 
 
 class Piece(NamedTuple):
-    """A range of one file, in bytes."""
-
     file: str
     start: int
     end: int
@@ -37,8 +35,6 @@ class Piece(NamedTuple):
 
 
 class Unreadable(NamedTuple):
-    """Why a file, or the rest of it, could not be read."""
-
     file: str
     reason: str
 
@@ -112,8 +108,6 @@ READ_ERRORS = (OSError, EOFError, zlib.error)
 
 
 class Readable(Protocol):
-    """The two methods of a file that are needed here."""
-
     def read(self, size: int, /) -> bytes: ...
 
     def seek(self, offset: int, /) -> int: ...
@@ -136,7 +130,6 @@ class _UntilBroken:
             return b""
 
     def seek(self, offset: int, /) -> int:
-        """The same as that of the file."""
         return self.handle.seek(offset)
 
 
@@ -202,7 +195,6 @@ def _without_mark(runs: Iterable[_RawRun]) -> Iterator[_RawRun]:
 
 
 def _size(lines: Sequence[bytes]) -> int:
-    """Bytes of the lines with their line feeds."""
     return sum(map(len, lines)) + len(lines)
 
 

@@ -14,12 +14,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from fsm.coordinator.log import BEFORE_LENGTH, HEAD, MAGIC, LogRecord, read_batches
-from fsm.coordinator.records import to_json
 from fsm.errors import InputError
 from fsm.logs import Format
 from fsm.logs.consumer_offsets import RECORD
 from fsm.logs.entries import Entry
+from fsm.protocol.record_batches import BEFORE_LENGTH, HEAD, MAGIC, LogRecord, read_batches
+from fsm.protocol.records import to_json
 
 _FOLDER = re.compile(r"__consumer_offsets-(\d{1,10})")
 

@@ -1,6 +1,7 @@
-"""The trace itself as a log: the JSON lines of `TraceRecord.to_json`, so that what was recorded can be audited.
+"""The trace itself as a log: one JSON object of `TraceRecord` a line, in any valid spelling, so that it can be audited.
 
-Lines that a later schema wrote, or that were cut, are candidates not understood.
+A line belongs to this format if it has a number under the key `v`. One that a later schema wrote, or that was cut, is
+not understood.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ FORMATS = (
         name="trace",
         layout="json",
         first=b"{",
-        header=re.compile(rb'\{"v":\d'),
-        candidate=re.compile(rb'\A\{"v":'),
+        header=re.compile(rb'\{(?=[^\n]*"v"[ \t]*:[ \t]*\d)'),
+        # Other programs may have a `v`, too, but not first, nor beside both of the other two.
+        candidate=re.compile(rb'\A\{[ \t]*"v"|\A(?=[^\n]*"kind"[ \t]*:)[^\n]*"ts_ms"[ \t]*:'),
         parse=_parse,
     ),
 )

@@ -6,6 +6,15 @@ application embeds.
 The cores read no clock, draw no random number, start no thread and open no socket: time and jitter are arguments,
 effects are returned, and the embedding carries them out. Threads and asyncio come in with the two runtimes alone, and
 only when one is asked for: what this package names is loaded with its first use.
+
+* `Consumer`, `AsyncConsumer`: a consumer's membership on two threads, and on asyncio;
+* `ConsumerMember`, `ClassicConsumerMember`: the same for an event loop of yours;
+* `ConsumerConfig`, `ClassicConfig`: Kafka's settings; the second makes a member of a classic group;
+* `ConsumerRebalanceListener`, `AsyncConsumerRebalanceListener`: the callbacks of an application;
+* `SubscriptionPattern`: a pattern that the coordinator matches;
+* `Transport`: the network that a consumer is given;
+* `Dialect`, `Choice`: a release, and a rule in which releases differ;
+* `KafkaException`, `BackgroundFailed`: what calls raise.
 """
 
 from __future__ import annotations
@@ -14,34 +23,34 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fsm.kafka.config import ConsumerConfig
-    from fsm.member.asyncio_runtime import AsyncConsumer, AsyncConsumerRebalanceListener
-    from fsm.member.background import Transport
-    from fsm.member.calls import BackgroundFailed, SubscriptionPattern
-    from fsm.member.choices import Choice
-    from fsm.member.classic_shell import ClassicConsumerMember
-    from fsm.member.classic_state import ClassicConfig
-    from fsm.member.dialect import Dialect
-    from fsm.member.embedding import ConsumerRebalanceListener
-    from fsm.member.queues import KafkaException
-    from fsm.member.runtime import Consumer
-    from fsm.member.shell import ConsumerMember
+    from fsm.member.classic.state import ClassicConfig
+    from fsm.member.dialect.choices import Choice
+    from fsm.member.dialect.dialect import Dialect
+    from fsm.member.runtime.asyncio_runtime import AsyncConsumer, AsyncConsumerRebalanceListener
+    from fsm.member.runtime.background import Transport
+    from fsm.member.runtime.calls import BackgroundFailed, SubscriptionPattern
+    from fsm.member.runtime.classic_shell import ClassicConsumerMember
+    from fsm.member.runtime.consumer_shell import ConsumerMember
+    from fsm.member.runtime.embedding import ConsumerRebalanceListener
+    from fsm.member.runtime.queues import KafkaException
+    from fsm.member.runtime.threads import Consumer
+    from fsm.protocol.config import ConsumerConfig
 
 _HOMES = {
-    "AsyncConsumer": "fsm.member.asyncio_runtime",
-    "AsyncConsumerRebalanceListener": "fsm.member.asyncio_runtime",
-    "BackgroundFailed": "fsm.member.calls",
-    "Choice": "fsm.member.choices",
-    "ClassicConfig": "fsm.member.classic_state",
-    "ClassicConsumerMember": "fsm.member.classic_shell",
-    "Consumer": "fsm.member.runtime",
-    "ConsumerConfig": "fsm.kafka.config",
-    "ConsumerMember": "fsm.member.shell",
-    "ConsumerRebalanceListener": "fsm.member.embedding",
-    "Dialect": "fsm.member.dialect",
-    "KafkaException": "fsm.member.queues",
-    "SubscriptionPattern": "fsm.member.calls",
-    "Transport": "fsm.member.background",
+    "AsyncConsumer": "fsm.member.runtime.asyncio_runtime",
+    "AsyncConsumerRebalanceListener": "fsm.member.runtime.asyncio_runtime",
+    "BackgroundFailed": "fsm.member.runtime.calls",
+    "Choice": "fsm.member.dialect.choices",
+    "ClassicConfig": "fsm.member.classic.state",
+    "ClassicConsumerMember": "fsm.member.runtime.classic_shell",
+    "Consumer": "fsm.member.runtime.threads",
+    "ConsumerConfig": "fsm.protocol.config",
+    "ConsumerMember": "fsm.member.runtime.consumer_shell",
+    "ConsumerRebalanceListener": "fsm.member.runtime.embedding",
+    "Dialect": "fsm.member.dialect.dialect",
+    "KafkaException": "fsm.member.runtime.queues",
+    "SubscriptionPattern": "fsm.member.runtime.calls",
+    "Transport": "fsm.member.runtime.background",
 }
 
 __all__ = [

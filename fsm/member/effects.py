@@ -6,12 +6,12 @@ to their listeners: nothing depends on it, every test and every trace reads it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
-from fsm.kafka.assignment import LocalAssignment, Partitions, TopicId
-from fsm.kafka.events import BackgroundEvent, KafkaError
-from fsm.kafka.messages import ConsumerRequest
+from fsm.member.events import BackgroundEvent, KafkaError
+from fsm.protocol.assignment import LocalAssignment, Partitions, TopicId
+from fsm.protocol.messages import ConsumerRequest
+from fsm.step import value
 from fsm.tables.consumer_member import Event, State
 
 
@@ -27,7 +27,7 @@ class Purpose(Enum):
     __hash__ = object.__hash__
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class UnsentRequest:
     """Send `body` to the coordinator, and give the answer back together with this."""
 
@@ -38,14 +38,14 @@ class UnsentRequest:
     """Which attempt of its kind it is, where the dialect numbers them."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Enqueued:
     """Add an event to the background queue."""
 
     event: BackgroundEvent
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CallCompleted:
     """The caller of an application event may go on; `error` is what it gets instead of a result."""
 
@@ -53,31 +53,24 @@ class CallCompleted:
     error: KafkaError | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ReconciliationChecked:
-    """A poll has made its attempt to reconcile: records may be handed out, commits have been generated."""
-
-    call: int
-
-
-@dataclass(frozen=True, slots=True)
+@value
 class CoordinatorForgotten:
     """Find the coordinator again."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CoordinatorSearchStopped:
     """Do not look for a coordinator any more."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MetadataNeeded:
     """Update the metadata: these topic ids have no name."""
 
     topic_ids: tuple[TopicId, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Transition:
     """The member went from `source` to `target`; `epoch` is the one its log line shows."""
 
@@ -87,21 +80,21 @@ class Transition:
     event: Event
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EpochUpdated:
     """For epoch listeners: the member epoch, or None where there is none."""
 
     epoch: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AssignmentUpdated:
     """For the application's own record of its assignment."""
 
     partitions: Partitions
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TargetUpdated:
     """The coordinator named another target."""
 
@@ -109,14 +102,14 @@ class TargetUpdated:
     target: LocalAssignment
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Marked:
     """These partitions are pending revocation: their records and positions stand still."""
 
     partitions: Partitions
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RunStarted:
     """A reconciliation began."""
 
@@ -125,43 +118,41 @@ class RunStarted:
     revoked: Partitions
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CommitEnded:
     """The commit before a run's changes is over, well (None) or not; the run goes on."""
 
     error: KafkaError | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RunEnded:
     """A run ended without being acknowledged: its callback failed, or it is of the past."""
 
     error: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class RebalanceFailed:
-    """For metrics: a heartbeat failed while a rebalance was open."""
+# For logs and metrics alone.
 
 
-Order = (
-    UnsentRequest
-    | Enqueued
-    | CallCompleted
-    | ReconciliationChecked
-    | CoordinatorForgotten
-    | CoordinatorSearchStopped
-    | MetadataNeeded
-)
-Notice = (
-    Transition
-    | EpochUpdated
-    | AssignmentUpdated
-    | TargetUpdated
-    | Marked
-    | RunStarted
-    | CommitEnded
-    | RunEnded
-    | RebalanceFailed
-)
-MemberEffect = Order | Notice
+@value
+class HeartbeatFailed:
+    """A heartbeat got an error, or no answer."""
+
+    error: KafkaError
+
+
+@value
+class PollTimerExpired:
+    """The application has not polled in time, and the member acts on it."""
+
+
+@value
+class PolledLate:
+    """The application polls again after that."""
+
+
+Order = UnsentRequest | Enqueued | CallCompleted | CoordinatorForgotten | CoordinatorSearchStopped | MetadataNeeded
+Notice = Transition | EpochUpdated | AssignmentUpdated | TargetUpdated | Marked | RunStarted | CommitEnded | RunEnded
+LogLine = HeartbeatFailed | PollTimerExpired | PolledLate
+MemberEffect = Order | Notice | LogLine

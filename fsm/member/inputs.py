@@ -1,23 +1,22 @@
-"""What can happen to a consumer member, beside the application events of `fsm.kafka.events`."""
+"""What can happen to a consumer member, beside the application events of `fsm.member.events`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from fsm.kafka.assignment import TopicNames
-from fsm.kafka.events import ApplicationEvent, KafkaError
-from fsm.kafka.messages import ConsumerResponse, TransportFailure
 from fsm.member.effects import UnsentRequest
+from fsm.member.events import ApplicationEvent, KafkaError
+from fsm.protocol.assignment import TopicNames
+from fsm.protocol.messages import ConsumerResponse, TransportFailure
+from fsm.step import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Tick:
     """One loop of the background thread after its queue is drained: commits, heartbeat, reconciliation."""
 
     jitter: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Answered:
     """The answer to a request, or why there is none. `jitter` is from -1 to 1 and spreads the next attempt."""
 
@@ -26,33 +25,33 @@ class Answered:
     jitter: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CoordinatorFound:
     """There is a coordinator to send to."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CoordinatorLost:
     """There is none any more; with `error`, the search for one met a fatal error that the application must see."""
 
     error: KafkaError | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MetadataUpdated:
     """The client's metadata has exactly these topics."""
 
     names: TopicNames
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MetadataFailed:
     """The metadata holds an error, which the next poll fails with."""
 
     error: KafkaError
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CloseFlush:
     """The background thread shuts down: last chance to send a leave."""
 

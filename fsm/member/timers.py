@@ -6,23 +6,25 @@ which it runs out; nobody runs it. Jitter is the caller's: a number from -1 to 1
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import NamedTuple
 
-from fsm.kafka.config import ConsumerConfig
-from fsm.member.choices import Choice
-from fsm.member.dialect import Dialect
+from fsm.member.dialect.choices import Choice
+from fsm.protocol.config import ConsumerConfig
 
 NEVER = (1 << 63) - 1
 """An instant that does not come; Kafka's `Long.MAX_VALUE`."""
 
 
-def backoff_ms(config: ConsumerConfig, dialect: Dialect, attempts: int, jitter: float) -> int:
+def backoff_ms(config: ConsumerConfig, choices: Container[Choice], attempts: int, jitter: float) -> int:
     """How long to wait after `attempts` failures in a row (0: after a success), doubling from the first to the cap."""
     first, cap = config.retry_backoff_ms, config.retry_backoff_max_ms
     if cap <= first:
         return min(first, cap)
-    spread = 0.2 if Choice.JITTER in dialect else float(config.max_poll_interval_ms)
-    term = min(first * (1 << min(attempts, 62)), cap)
+    term = min(first << min(attempts, 62), cap) if attempts else first
+    if not jitter:
+        return term
+    spread = 0.2 if Choice.JITTER in choices else float(config.max_poll_interval_ms)
     return max(0, min(int(term * (1 + spread * jitter)), cap))
 
 

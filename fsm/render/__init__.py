@@ -1,47 +1,141 @@
-"""Pictures of tables: one model of a picture (`graph`), and DOT, SVG, PNG, Mermaid, PlantUML and Markdown from it.
+"""Pictures of tables: for files, for notebooks and for other tools.
 
-No renderer knows a table by name. `FORMS` lists what can be drawn, `shipped` gives the drawings that come with
-the package, which need neither the `graphviz` package nor the `dot` program.
+* `FORMS`, `TEXTS`, `SHIPPED`: what can be drawn, what of it needs nothing installed, what comes with the package
+* `render`: a table in one of the forms
+* `get_graph`, `Graph`: a table, or a part of one, as a drawing that a notebook shows
+* `shipped`: a drawing that came with the package
+
+No renderer knows a table by name.
+
+>>> from fsm.render import get_graph
+>>> from fsm.tables import find
+>>> graph = get_graph(find("rebalance-notes"), events=["REVOCATION_NEEDED"], lit="STABLE")
+>>> "STABLE --> R1 : REVOCATION_NEEDED" in graph.render("mermaid").decode()
+True
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fsm.errors import InputError
 
 if TYPE_CHECKING:
-    from fsm.table import Table
+    from fsm.render.tables.view import View
+    from fsm.table import Symbol, Table
 
-FORMS = {"dot": "dot", "svg": "svg", "png": "png", "mermaid": "mmd", "plantuml": "puml", "markdown": "md"}
+__all__ = ["FORMS", "SHIPPED", "TEXTS", "Graph", "get_graph", "render", "shipped"]
+
+FORMS = {
+    "dot": "dot",
+    "svg": "svg",
+    "png": "png",
+    "mermaid": "mmd",
+    "plantuml": "puml",
+    "markdown": "md",
+    "scxml": "scxml",
+    "xstate": "xstate.json",
+}
 """What can be drawn -> the suffix of its files."""
+TEXTS = ("dot", "mermaid", "plantuml", "markdown", "scxml", "xstate")
+"""The forms that need neither the `graphviz` package nor its program `dot`."""
 SHIPPED = ("dot", "svg", "mermaid", "plantuml", "markdown")
 """The forms that the package carries for each of its tables."""
+_WHOLE_ONLY = ("markdown", "scxml", "xstate")
 
 
-def render(table: Table, form: str) -> bytes:
-    """The table in one of `FORMS`. Raises `InputError` where a program or package that the form needs is missing."""
-    if form == "markdown":
-        from fsm.render.markdown import markdown
+def render(table: Table, form: str, view: View | None = None) -> bytes:
+    """The table, or what `view` leaves of it, in one of `FORMS`.
 
-        return markdown(table).encode()
-    from fsm.render.graph import picture
+    Raises `InputError` where a program or package that the form needs is missing, and for a view that names what the
+    table does not have or that the form cannot show.
+    """
+    from fsm.render.tables.view import WHOLE
 
-    if form == "mermaid":
-        from fsm.render.mermaid import mermaid
+    view = view or WHOLE
+    if form in _WHOLE_ONLY:
+        if view != WHOLE:
+            raise InputError(f"{form} has the whole table", remedy="choose from dot, svg, png, mermaid, plantuml")
+        return _page(table, form).encode()
+    from fsm.render.tables.graph import picture
 
-        return mermaid(picture(table, regions=False)).encode()
-    if form == "plantuml":
-        from fsm.render.plantuml import plantuml
+    drawn = picture(table, regions=form != "mermaid", view=view)
+    if form in ("mermaid", "plantuml"):
+        from fsm.render.tables import statetext
 
-        return plantuml(picture(table)).encode()
-    from fsm.render.dot import dot
-    from fsm.render.svg import draw, svg
+        return (statetext.mermaid if form == "mermaid" else statetext.plantuml)(drawn).encode()
+    from fsm.render.tables.dot import dot
+    from fsm.render.tables.svg import draw, svg
 
     if form == "svg":
-        return svg(picture(table)).encode()
-    text = dot(picture(table))
-    return draw(text, "png") if form == "png" else text.encode()
+        return svg(drawn).encode()
+    return draw(dot(drawn), "png") if form == "png" else dot(drawn).encode()
+
+
+def _page(table: Table, form: str) -> str:
+    if form == "markdown":
+        from fsm.render.tables.markdown import markdown
+
+        return markdown(table)
+    from fsm.render.tables import statechart
+
+    return statechart.scxml(table) if form == "scxml" else statechart.xstate(table)
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """A drawing of a table that a notebook shows by itself: as SVG, or without Graphviz as Mermaid."""
+
+    table: Table
+    view: View
+
+    def render(self, form: str) -> bytes:
+        """The drawing in one of `FORMS`. Raises `InputError` as `fsm.render.render` does."""
+        return render(self.table, form, self.view)
+
+    def _repr_svg_(self) -> str | None:
+        try:
+            return self.render("svg").decode()
+        except InputError:
+            return None
+
+    def _repr_markdown_(self) -> str | None:
+        """Only where there is no SVG, which a notebook would pass over for it."""
+        return None if self._repr_svg_() else f"```mermaid\n{self.render('mermaid').decode()}```\n"
+
+
+def get_graph(
+    table: Table,
+    *,
+    events: Iterable[Symbol | str] = (),
+    states: Iterable[Symbol | str] = (),
+    path: Iterable[Symbol | str] = (),
+    effects: bool = False,
+    lit: Symbol | str = "",
+) -> Graph:
+    """The drawing of a table.
+
+    Args:
+        table: what to draw.
+        events: only these; all by default.
+        states: only these, and what happens between them; all by default.
+        path: events from the initial state on; only the way that they take.
+        effects: whether labels name the effects that are ordered.
+        lit: a state to mark with its ways out, such as the one a model is in.
+
+    Raises:
+        InputError: the table has no such event or state, or a path leads nowhere.
+    """
+    from fsm.render.tables.view import View
+
+    def names(members: Iterable[Symbol | str]) -> tuple[str, ...]:
+        return tuple(member if isinstance(member, str) else member.name for member in members)
+
+    view = View(names(events), names(states), names(path), effects, *names((lit,)))
+    view.cells(table)
+    return Graph(table, view)
 
 
 def shipped(name: str, suffix: str) -> str:

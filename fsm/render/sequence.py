@@ -1,4 +1,4 @@
-"""Sequence diagrams: who tells whom what, in order. As Mermaid, and as an SVG drawn here, always with the same bytes.
+"""Sequence diagrams: who tells whom what, in order. As Mermaid, PlantUML, and an SVG drawn here, each time the same.
 
 A diagram is lanes from left to right and arrows from top to bottom. An arrow from a lane to itself is a note on that
 lane: what it did or became. Nothing here knows what the lanes are.
@@ -13,7 +13,7 @@ from html import escape
 from textwrap import wrap
 from typing import NamedTuple
 
-from fsm.render.plain import plain
+from fsm.render.wording import plain
 
 
 class Look(Enum):
@@ -86,6 +86,40 @@ def _coded(text: str) -> str:
 def _quoted(text: str) -> str:
     escaped = plain(text).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
+
+
+# PlantUML, in the form of Kafka's design notes
+
+_MARKUP = re.compile(r"[^A-Za-z0-9_ ,.()/:;'+=\[\]-]|(?<=([_./=\[-]))\1|^['=]")
+_COLOURS = {Look.STATE: " #D9F2E3", Look.RAISE: " #FDE4E4"}
+
+
+def plantuml(diagram: Diagram) -> str:
+    """The diagram as PlantUML text."""
+    names = {lane: f"L{number}" for number, lane in enumerate(diagram.lanes)}
+    lines = ["@startuml", "hide footbox", "skinparam maxMessageSize 220", f"title {_escaped(diagram.title)}", ""]
+    kinds = {lane: "queue" if lane in diagram.queues else "participant" for lane in diagram.lanes}
+    lines += [f'{kinds[lane]} "{_escaped(lane)}" as {names[lane]}' for lane in diagram.lanes]
+    for part in diagram.parts:
+        lines += ["", f"== {_broken(part.title, 90)} =="] if part.title else [""]
+        lines += [_plantuml_line(arrow, names) for arrow in part.arrows]
+    return "\n".join([*lines, "@enduml", ""])
+
+
+def _plantuml_line(arrow: Arrow, names: dict[str, str]) -> str:
+    if arrow.source == arrow.target:
+        kind = "hnote" if arrow.look is Look.STATE else "note"
+        return f"{kind} over {names[arrow.source]}{_COLOURS.get(arrow.look, '')}: {_broken(arrow.text, ROOM)}"
+    line = "-->" if arrow.look is Look.TAKE else "->"
+    return f"{names[arrow.source]} {line} {names[arrow.target]}: {_escaped(arrow.text)}"
+
+
+def _escaped(text: str) -> str:
+    return _MARKUP.sub(lambda m: f"<U+{ord(m[0]):04X}>", plain(text))
+
+
+def _broken(text: str, room: int) -> str:
+    return r"\n".join(map(_escaped, _wrapped(text, room)))
 
 
 # SVG

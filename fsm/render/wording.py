@@ -138,3 +138,9 @@ def numbers(values: list[int]) -> str:
             runs.append([value])
     parts = (f"{r[0]}..{r[-1]}" if len(r) > 2 else ", ".join(map(str, r)) for r in runs)
     return ", ".join(parts)
+
+
+def plain(text: str) -> str:
+    """The text on one line, without characters that no document may hold."""
+    kept = "".join(c if c.isprintable() or c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return " ".join(kept.split())

@@ -13,9 +13,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fsm.errors import InputError
-from fsm.kafka.assignment import TopicPartitions, topic_partitions
-from fsm.kafka.classic_messages import (
+from fsm.errors import InputError, LocalProtocolError
+from fsm.nodes import Node, nearest
+from fsm.protocol.assignment import TopicPartitions, topic_partitions
+from fsm.protocol.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import (
+    DISCONNECTED,
+    TIMED_OUT,
+    UNSUPPORTED_VERSION,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,
@@ -23,22 +31,13 @@ from fsm.kafka.classic_messages import (
     JoinGroupResponseMember,
     LeaveGroupRequest,
     LeaveGroupResponse,
-    SyncGroupRequest,
-    SyncGroupResponse,
-)
-from fsm.kafka.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
-from fsm.kafka.error_codes import ErrorCode
-from fsm.kafka.messages import (
-    DISCONNECTED,
-    TIMED_OUT,
-    UNSUPPORTED_VERSION,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
     OffsetCommitRequest,
     OffsetCommitResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
     TransportFailure,
+    commit_results,
 )
-from fsm.nodes import Node, nearest
 from fsm.scenario import words
 
 FAILURES = {"disconnected": DISCONNECTED, "timed_out": TIMED_OUT, "unsupported_version": UNSUPPORTED_VERSION}
@@ -56,12 +55,12 @@ def failure_of(node: Node) -> TransportFailure:
     return FAILURES[name]
 
 
-def number_of(given: Mapping[str, Node], unanswered: Mapping[int, Any]) -> int | None:
-    """Which request is meant: `to`, or the oldest; None where there is no such request."""
-    if "to" not in given:
-        return min(unanswered, default=None)
-    number = given["to"].number()
-    return number if number in unanswered else None
+def number_of(given: Mapping[str, Node], unanswered: Mapping[int, Any]) -> int:
+    """Which request is meant: `to`, or the oldest. Raises `LocalProtocolError` where no such request waits."""
+    number = given["to"].number() if "to" in given else min(unanswered, default=0)
+    if number not in unanswered:
+        raise LocalProtocolError("no such request waits for an answer")
+    return number
 
 
 def answer_to(request: object, node: Node) -> object:
@@ -97,9 +96,9 @@ def _heartbeat_of_consumer(asked: ConsumerGroupHeartbeatRequest, given: Mapping[
         _number(given, "member_epoch", asked.member_epoch),
         _number(given, "heartbeat_interval_ms", INTERVAL_MS),
         _assignment(given["assignment"]) if "assignment" in given else None,
-        code_of(given),
-        _text(given, "error_message", "") or None,
-        asked.member_id,
+        error_code=code_of(given),
+        error_message=_text(given, "error_message", "") or None,
+        member_id=asked.member_id,
     )
 
 
@@ -114,7 +113,7 @@ def _assignment(node: Node) -> TopicPartitions | None:
 
 def _commit(_: OffsetCommitRequest, given: Mapping[str, Node]) -> object:
     pairs = given["errors"].mapping().values() if "errors" in given else ()
-    return OffsetCommitResponse(tuple((words.partition(key), _code(value)) for key, value in pairs))
+    return OffsetCommitResponse(commit_results((words.partition(key), _code(value)) for key, value in pairs))
 
 
 def _join(asked: JoinGroupRequest, given: Mapping[str, Node]) -> object:
@@ -125,7 +124,7 @@ def _join(asked: JoinGroupRequest, given: Mapping[str, Node]) -> object:
         _text(given, "protocol_name", asked.protocols[0].name),
         _text(given, "leader", "another"),
         _text(given, "member_id", asked.member_id or FIRST_NAME),
-        tuple(JoinGroupResponseMember(name, _subscription(value)) for name, (_, value) in members.items()),
+        tuple(JoinGroupResponseMember(name, metadata=_subscription(value)) for name, (_, value) in members.items()),
         error_code=code_of(given),
     )
 
@@ -140,7 +139,7 @@ def _sync(asked: SyncGroupRequest, given: Mapping[str, Node]) -> object:
     assigned = words.partitions_of(given["assignment"]) if "assignment" in given else ()
     error = code_of(given)
     data = b"" if error is not ErrorCode.NONE else encode_assignment(Assignment(assigned))
-    return SyncGroupResponse(data, "consumer", asked.protocol_name, error)
+    return SyncGroupResponse(data, protocol_type="consumer", protocol_name=asked.protocol_name, error_code=error)
 
 
 def _heartbeat(_: HeartbeatRequest, given: Mapping[str, Node]) -> object:

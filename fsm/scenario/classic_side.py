@@ -11,7 +11,22 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fsm.errors import LocalProtocolError
-from fsm.kafka.events import (
+from fsm.member.classic.assignors import PartitionCounts
+from fsm.member.classic.state import (
+    ClassicAnswered,
+    ClassicConfig,
+    ClassicEffect,
+    ClassicInput,
+    Close,
+    PartitionCountsUpdated,
+    Reported,
+    Taken,
+    UnsentClassicRequest,
+    new_member,
+)
+from fsm.member.classic.step import due_ms, poll_wanted_ms, step
+from fsm.member.effects import CallCompleted, CoordinatorForgotten, Enqueued
+from fsm.member.events import (
     ApplicationEvent,
     AsyncPollEvent,
     BackgroundEvent,
@@ -26,25 +41,11 @@ from fsm.kafka.events import (
     TopicSubscriptionChangeEvent,
     UnsubscribeEvent,
 )
-from fsm.kafka.messages import OffsetCommitRequest, OffsetCommitResponse, Offsets
-from fsm.member.calls import SubscriptionPattern
-from fsm.member.classic import due_ms, new_member, poll_wanted_ms, step
-from fsm.member.classic_state import (
-    ClassicAnswered,
-    ClassicConfig,
-    ClassicEffect,
-    ClassicInput,
-    Close,
-    PartitionCountsUpdated,
-    Reported,
-    Taken,
-    UnsentClassicRequest,
-)
-from fsm.member.client_assignors import PartitionCounts
-from fsm.member.effects import CallCompleted, CoordinatorForgotten, Enqueued
 from fsm.member.inputs import CoordinatorFound, Tick
-from fsm.member.queues import InvokeListener
+from fsm.member.runtime.calls import SubscriptionPattern
+from fsm.member.runtime.queues import InvokeListener
 from fsm.member.timers import NEVER
+from fsm.protocol.messages import OffsetCommitRequest, OffsetCommitResponse, Offsets
 from fsm.scenario import words
 from fsm.scenario.listener import Behaviour, Listener
 from fsm.scenario.record import APPLICATION, Record

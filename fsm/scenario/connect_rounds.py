@@ -5,8 +5,9 @@ Stimuli of a round, in their order: `add_workers`, `remove_workers` (lists of na
 `create_connector` and `set_task_count` (`{name: number of tasks}`), `delete_connector`, `new_leader_without_history`,
 and `advance`: an expression of D, the delay of the round before, and M, the longest one: `D/2`, `M`, `D-1`, `40`.
 
-After a round the workers hold what they were given, unless its `mode` is `failed`; in `mismatched_generation` the
-leader's worker has not seen the end of it.
+After a round the workers hold what they were given, unless its `mode` is `failed`. In a round whose `mode` is
+`mismatched_generation` the leader's worker has completed the last round but one only, so that the assignor forgets what
+it had assigned (`performRebalance` of Kafka's `IncrementalCooperativeAssignorTest`).
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from fsm.connect.assignor import Outcome, Round, assign
+from fsm.connect.assignor.incremental import Outcome, Round, assign
+from fsm.connect.assignor.memory import Memory
 from fsm.connect.dialect import Profile
-from fsm.connect.memory import Memory
 from fsm.connect.units import Unit, Units, configured, kinds, units_of
 from fsm.errors import InputError
 from fsm.nodes import Node, nearest
@@ -81,12 +82,12 @@ class Group:
             generation=self.generation + 1,
             configured=configured(self.task_counts),
             owned=owned,
-            last_completed_generation=self.last_completed,
+            last_completed_generation=self.last_completed - (mode == "mismatched_generation"),
             remaining_delay_ms=max(0, (self.memory.deadline_ms or 0) - self.now_ms),
         )
         outcome = assign(self.memory, known, self.max_delay_ms, profile)
         self.memory, self.generation, self.delay_ms = outcome.memory, known.generation, outcome.delay_ms
-        self.last_completed = known.generation - (mode == "mismatched_generation")
+        self.last_completed = known.generation
         if mode != "failed":
             self.holds = {worker: in_kinds(held) for worker, held in outcome.after.items()}
         return outcome

@@ -19,10 +19,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from fsm.connect.cluster import Cluster
+from fsm.connect.simulation.cluster import Cluster
 from fsm.connect.units import Units
 from fsm.errors import InputError
-from fsm.nodes import Node, nearest
+from fsm.nodes import Node
 
 WAIT_LIMIT_MS = 3_600_000
 """More than an hour is no step: every worker has a heartbeat every three seconds of it."""
@@ -129,12 +129,10 @@ STIMULI: Mapping[str, Stimulus] = {
 }
 
 
-def do(cluster: Cluster, verb: Node, said: Node) -> None:
-    """Does it. Raises `InputError` with the line for what is no stimulus, and for one that makes no sense now."""
-    if verb.text() not in STIMULI:
-        raise InputError(f"unknown stimulus {verb.text()[:60]!r}", verb.where, nearest(verb.text(), tuple(STIMULI)))
+def do(cluster: Cluster, verb: str, said: Node) -> None:
+    """Does it. Raises `InputError` with the line for a stimulus that makes no sense now."""
     try:
-        STIMULI[verb.text()](cluster, said)
+        STIMULI[verb](cluster, said)
     except InputError as problem:
         raise placed(problem, said.where) from None
 

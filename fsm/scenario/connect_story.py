@@ -7,45 +7,61 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from fsm.connect.cluster import Cluster
-from fsm.connect.process import Ended, Ran, SeenRound
+from fsm.connect.simulation.cluster import Cluster
+from fsm.connect.simulation.process import Ended, Ran, SeenRound
 from fsm.connect.units import Unit
 from fsm.errors import InputError
 from fsm.nodes import Node, nearest
 from fsm.scenario.connect_rounds import unit
 from fsm.scenario.connect_stimuli import STIMULI, do
-from fsm.scenario.steps import NOTHING, Expected, Step
-from fsm.scenario.words import listed, one_line, texts
+from fsm.scenario.steps import NOTHING, Expected
+from fsm.scenario.story import Act, Seen
+from fsm.scenario.words import listed, texts
 from fsm.tables.connect_worker import State
 
 STATES = (*State.__members__, "GONE")
 """Of a worker, or of a process that has ended."""
-_BESIDE = ("expect", "note")
 _ROUND = ("leader", "delay_ms", "version", "error")
 
 
 class Story:
-    """A cluster in the middle of its steps."""
+    """The stage: a cluster in the middle of its steps."""
+
+    verbs = tuple(STIMULI)
+    beside = ()
+    implied: Mapping[str, str] = {"broken": listed(())}
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.origin_ms = cluster.now_ms
+        self._mark()
 
-    def step(self, item: Node) -> Step:
-        """One step of the file. Raises `InputError` with the line for what cannot be done or is no expectation."""
-        verb, said, beside = _parts(item)
-        cluster, begun_ms = self.cluster, self.cluster.now_ms
-        rounds, broken, ends, ran = len(cluster.rounds), len(cluster.broken), len(cluster.ends), set(cluster.ran)
-        do(cluster, verb, said)
-        seen = dict(self._seen(cluster.rounds[rounds:], cluster.broken[broken:]))
-        lines = tuple(self._lines(cluster.rounds[rounds:], ran, cluster.ends[ends:], cluster.broken[broken:]))
-        expected = tuple(_expected(beside["expect"], seen)) if "expect" in beside else ()
-        if not any(each.field == "broken" for each in expected):
-            expected = (*expected, Expected("broken", listed(()), item.where, implied=True))
-        note = beside["note"].text() if "note" in beside else ""
-        told = "" if said.is_null else f" {one_line(said)}"
-        title = f"{begun_ms - self.origin_ms:>6} ms  {verb.text()}{told}"
-        return Step(title, item.where, seen, expected, (*((f"# {note}",) if note else ()), *lines), (), note)
+    def _mark(self) -> None:
+        """What comes from here on belongs to the next step."""
+        cluster = self.cluster
+        self._known = len(cluster.rounds), len(cluster.broken), len(cluster.ends), set(cluster.ran)
+
+    @property
+    def now_ms(self) -> int:
+        """The cluster's time, from the beginning of the story."""
+        return self.cluster.now_ms - self.origin_ms
+
+    def do(self, act: Act) -> None:
+        """A stimulus."""
+        do(self.cluster, act.verb, act.value)
+
+    def see(self) -> Seen:
+        """The rounds of the step, the workers, and what broke."""
+        cluster = self.cluster
+        rounds, broken, ends, ran = self._known
+        self._mark()
+        fields = dict(self._seen(cluster.rounds[rounds:], cluster.broken[broken:]))
+        lines = self._lines(cluster.rounds[rounds:], ran, cluster.ends[ends:], cluster.broken[broken:])
+        return Seen(fields, tuple(lines))
+
+    def expected(self, node: Node, seen: Mapping[str, str]) -> Iterator[Expected]:
+        """What a step expects."""
+        return _expected(node, seen)
 
     def _seen(self, rounds: list[SeenRound], broken: list[tuple[int, str]]) -> Iterator[tuple[str, str]]:
         yield "rounds", str(len(rounds))
@@ -89,18 +105,6 @@ class Story:
             moves.items(), key=lambda move: (move[0][0], move[0][2] == "starts")
         ):
             yield at_ms, f"{worker} {verb} {', '.join(map(str, sorted(units)))}"
-
-
-def _parts(item: Node) -> tuple[Node, Node, dict[str, Node]]:
-    """The verb of a step, what is said with it, and what stands beside it."""
-    if isinstance(item.value, str):
-        return item, Node("", item.where, item.label, plain=True), {}
-    mapping = item.mapping()
-    beside = {name: value for name, (_, value) in mapping.items() if name in _BESIDE}
-    verbs = [pair for name, pair in mapping.items() if name not in _BESIDE]
-    if len(verbs) != 1:
-        raise InputError(f"a step does one thing, not {len(verbs)}", item.where, f"one of {', '.join(STIMULI)}")
-    return (*verbs[0], beside)
 
 
 def _round_lines(each: SeenRound) -> Iterator[str]:

@@ -13,31 +13,33 @@ from dataclasses import dataclass
 from typing import Any
 
 from fsm.errors import FsmError, LocalProtocolError
-from fsm.kafka.assignment import TopicNames
-from fsm.kafka.config import ConsumerConfig
-from fsm.kafka.events import ApplicationEvent, BackgroundEvent, GroupMembershipOperation
-from fsm.kafka.messages import DISCONNECTED, ConsumerRequest, OffsetCommitRequest, OffsetCommitResponse, Offsets
-from fsm.member.background import Background
-from fsm.member.calls import Calls, Wait
-from fsm.member.client_assignors import PartitionCounts
-from fsm.member.dialect import Dialect
+from fsm.member.classic.assignors import PartitionCounts
+from fsm.member.dialect.dialect import Dialect
 from fsm.member.effects import (
     AssignmentUpdated,
     CallCompleted,
     Enqueued,
     EpochUpdated,
+    HeartbeatFailed,
     Marked,
     MemberEffect,
-    ReconciliationChecked,
+    PolledLate,
+    PollTimerExpired,
     RunEnded,
     RunStarted,
     Transition,
     UnsentRequest,
 )
+from fsm.member.events import ApplicationEvent, BackgroundEvent, GroupMembershipOperation
 from fsm.member.inputs import Answered, MemberInput
-from fsm.member.queues import InvokeListener
-from fsm.member.shell import ConsumerMember
+from fsm.member.runtime.background import Background
+from fsm.member.runtime.calls import Calls, Wait
+from fsm.member.runtime.consumer_shell import ConsumerMember
+from fsm.member.runtime.queues import InvokeListener
 from fsm.member.timers import NEVER
+from fsm.protocol.assignment import TopicNames
+from fsm.protocol.config import ConsumerConfig
+from fsm.protocol.messages import DISCONNECTED, ConsumerRequest, OffsetCommitRequest, OffsetCommitResponse, Offsets
 from fsm.scenario import words
 from fsm.scenario.listener import Behaviour, Listener
 from fsm.scenario.record import BACKGROUND, Record
@@ -93,7 +95,7 @@ class ConsumerSide(Turned):
         self.reachable = True
         """Whether the search for the coordinator finds it."""
         self.commits_answered = True
-        self._member = _Watched(config, member_id=member_id, now_ms=0, spoken=dialect)
+        self._member = _Watched(config, member_id=member_id, now_ms=0, dialect=dialect)
         self._member.record = self.record
         self._member.observe = self._observe
         self._topics = topics
@@ -299,7 +301,7 @@ class ConsumerSide(Turned):
                 self._numbers += 1
                 self._outgoing.append(self._numbers)
                 self.record.sent(body, self._numbers)
-            case CallCompleted() | ReconciliationChecked():
+            case CallCompleted() | HeartbeatFailed() | PolledLate() | PollTimerExpired():
                 return
             case _:
                 drawn = isinstance(effect, DRAWN)

@@ -10,10 +10,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 
 from fsm.errors import InputError
-from fsm.kafka.classic_messages import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
-from fsm.kafka.events import ListenerMethod
-from fsm.kafka.messages import ConsumerGroupHeartbeatRequest, OffsetCommitRequest
+from fsm.member.events import ListenerMethod
 from fsm.nodes import Node, nearest
+from fsm.protocol.messages import (
+    ConsumerGroupHeartbeatRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    SyncGroupRequest,
+)
 from fsm.scenario import words
 from fsm.scenario.steps import NOTHING, Expected
 from fsm.tables.classic_member import State as ClassicState

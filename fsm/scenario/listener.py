@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from fsm.kafka.events import ListenerMethod
+from fsm.member.events import ListenerMethod
 from fsm.nodes import Node
 
 

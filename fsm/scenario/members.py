@@ -7,14 +7,14 @@ from dataclasses import fields
 from typing import Any, Protocol
 
 from fsm.errors import InputError
-from fsm.kafka.config import ConsumerConfig
-from fsm.kafka.events import GroupMembershipOperation
-from fsm.kafka.messages import Offsets
-from fsm.member.classic_state import ClassicConfig
-from fsm.member.client_assignors import COOPERATIVE_STICKY, RANGE, ClientAssignor, PartitionCounts
-from fsm.member.dialect import LATEST
-from fsm.member.dialect import dialect as release
+from fsm.member.classic.assignors import COOPERATIVE_STICKY, RANGE, ClientAssignor, PartitionCounts
+from fsm.member.classic.state import ClassicConfig
+from fsm.member.dialect.dialect import dialect as release
+from fsm.member.events import GroupMembershipOperation
 from fsm.nodes import Node, nearest
+from fsm.protocol.config import ConsumerConfig
+from fsm.protocol.messages import Offsets
+from fsm.protocol.releases import LATEST
 from fsm.scenario.classic_side import ClassicSide
 from fsm.scenario.consumer_side import ConsumerSide
 from fsm.scenario.listener import Listener, listener_of

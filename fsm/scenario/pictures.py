@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 from fsm.errors import InputError
 from fsm.nodes import yaml_node
-from fsm.render.sequence import Diagram, Part, mermaid, svg
+from fsm.render.sequence import Diagram, Part, mermaid, plantuml, svg
 from fsm.scenario.record import APPLICATION, APPLICATION_QUEUE, BACKGROUND, BACKGROUND_QUEUE, COORDINATOR
 from fsm.scenario.replay import ROLE, replayed
 from fsm.scenario.steps import Replay
 
 if TYPE_CHECKING:
-    from fsm.connect.picture import Picture
+    from fsm.render.timeline.ownership import Picture
 
 LANES = (APPLICATION, APPLICATION_QUEUE, BACKGROUND, BACKGROUND_QUEUE, COORDINATOR)
 QUEUES = frozenset((APPLICATION_QUEUE, BACKGROUND_QUEUE))
-FORMS = {".svg": svg, ".mmd": mermaid}
+FORMS = {".svg": svg, ".mmd": mermaid, ".puml": plantuml}
 """Suffix -> how it is drawn."""
 PICTURES = ("reconciliation-threads", "connect-bounced-worker")
 """Scenarios of this package whose pictures come with it."""
@@ -36,14 +36,14 @@ def picture(replay: Replay, suffix: str, *, noted: bool = False) -> str:
     if replay.timeline is not None:
         return _timeline(replay.timeline, replay.title, suffix)
     if suffix not in FORMS:
-        raise InputError(f"no form of picture {suffix!r}", remedy="name it FILE.svg or FILE.mmd")
+        raise InputError(f"no form of picture {suffix!r}", remedy="name it FILE.svg, FILE.mmd or FILE.puml")
     return FORMS[suffix](diagram(replay, noted=noted))
 
 
 def _timeline(timeline: Picture, title: str, suffix: str) -> str:
     if suffix != ".svg":
         raise InputError(f"no timeline as {suffix!r}", remedy="name it FILE.svg")
-    from fsm.connect.drawing import svg as drawn  # noqa: PLC0415
+    from fsm.render.timeline.ownership import svg as drawn  # noqa: PLC0415
 
     return drawn(timeline, title)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from fsm.kafka.events import ApplicationEvent, BackgroundEvent
-from fsm.member.queues import InvokeListener
+from fsm.member.events import ApplicationEvent, BackgroundEvent
+from fsm.member.runtime.queues import InvokeListener
 from fsm.render.sequence import Arrow, Look
 from fsm.scenario import words
 from fsm.scenario.steps import NOTHING

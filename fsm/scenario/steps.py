@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fsm.render.sequence import Arrow
 
 if TYPE_CHECKING:
-    from fsm.connect.picture import Picture
+    from fsm.render.timeline.ownership import Picture
 
 NOTHING = "none"
 """How a value is written that is not there."""
@@ -28,6 +28,12 @@ class Expected(NamedTuple):
     """`file:line`"""
     implied: bool = False
     """The file need not say it."""
+    got: str | None = None
+    """What it is, where the step shows no such field."""
+
+    def seen_in(self, step: Step) -> str:
+        """What the step came to in this field."""
+        return step.seen.get(self.field, NOTHING) if self.got is None else self.got
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +87,10 @@ class Replay:
     def differences(self) -> tuple[Difference, ...]:
         """Where the run is not what the file expects, in the order of the file."""
         return tuple(
-            Difference(number, step.title, e.where, e.field, e.value, step.seen.get(e.field, NOTHING))
+            Difference(number, step.title, e.where, e.field, e.value, e.seen_in(step))
             for number, step in enumerate(self.steps, 1)
             for e in step.expected
-            if step.seen.get(e.field, NOTHING) != e.value
+            if e.seen_in(step) != e.value
         )
 
     def parts_from(self, other: Replay) -> tuple[Difference, ...]:

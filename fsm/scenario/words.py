@@ -13,12 +13,19 @@ from enum import Enum
 from typing import Any
 
 from fsm.errors import InputError, RemoteProtocolError
-from fsm.kafka.assignment import LocalAssignment, Partitions, TopicPartition, TopicPartitions, partitions
-from fsm.kafka.classic_messages import JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, SyncGroupRequest
-from fsm.kafka.consumer_protocol import decode_assignment, decode_subscription
-from fsm.kafka.events import ApplicationEvent, BackgroundEvent, KafkaError, ListenerMethod
-from fsm.kafka.messages import OffsetCommitRequest, Offsets, TransportFailure
+from fsm.member.events import ApplicationEvent, BackgroundEvent, KafkaError, ListenerMethod
 from fsm.nodes import Node
+from fsm.protocol.assignment import LocalAssignment, Partitions, TopicPartition, TopicPartitions, partitions
+from fsm.protocol.consumer_protocol import decode_assignment, decode_subscription
+from fsm.protocol.messages import (
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    Offsets,
+    SyncGroupRequest,
+    TransportFailure,
+)
 from fsm.scenario.steps import NOTHING
 
 UNSAID = ("none", "")
@@ -121,9 +128,16 @@ def api(request: object) -> str:
     return api_of(type(request))
 
 
+_SAID_LAST = ("protocol_type", "protocol_name", "group_instance_id", "reason")
+"""Of a join and a sync: what they are about, and who joins, is read first."""
+
+
 def request_fields(request: object) -> dict[str, str]:
     """The fields of a request by Kafka's names; what consumers put into bytes is shown as what it says."""
-    written = {f.name: _field(f.name, getattr(request, f.name)) for f in fields(request)}  # type: ignore[arg-type]
+    names = [f.name for f in fields(request)]  # type: ignore[arg-type]
+    if isinstance(request, JoinGroupRequest | SyncGroupRequest):
+        names.sort(key=lambda name: _SAID_LAST.index(name) if name in _SAID_LAST else -1)
+    written = {name: _field(name, getattr(request, name)) for name in names}
     match request:
         case JoinGroupResponse(members=members):
             written["members"] = listed(m.member_id for m in members)

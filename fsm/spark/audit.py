@@ -22,7 +22,7 @@ from fsm.errors import InputError
 from fsm.spark.options import Options
 
 if TYPE_CHECKING:
-    from fsm.render.views import FindingView
+    from fsm.render.timeline.views import FindingView
 
 SHOWN = 5
 """Findings that the command prints; the report holds the rest."""
@@ -41,7 +41,6 @@ class Result:
 
     @property
     def bad(self) -> bool:
-        """True where a finding is above info."""
         return any(total["severity"] != "info" for total in self.metrics["findings"])
 
 
@@ -114,7 +113,8 @@ def audit(paths: Sequence[Path], out: Path, options: Options, *, progress: bool 
     Raises `InputError` where nothing can be read or `out` holds something else, and `FsmError` where Spark fails; `out`
     is then as it was.
     """
-    from fsm.spark import session, sources
+    from fsm.spark import session
+    from fsm.spark.read import sources
 
     out = out.resolve()
     _check_target(out)

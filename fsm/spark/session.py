@@ -159,7 +159,7 @@ def _started(master: str, settings: dict[str, str]) -> SparkSession:
 def _require(*modules: str) -> None:
     missing = [m for m in modules if importlib.util.find_spec(m) is None]
     if missing:
-        raise InputError(f"{', '.join(missing)} not installed", remedy="pip install 'rebalance-fsm[spark]'")
+        raise InputError(f"{', '.join(missing)} not installed", remedy="in a checkout: pip install '.[spark]'")
 
 
 def _settings(input_bytes: int, scratch: Path | None, *, local: bool) -> dict[str, str]:

@@ -13,14 +13,16 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from fsm.audit.member import fold
-from fsm.audit.rotation import missing
+from fsm.audit.attribution.rotation import missing
+from fsm.audit.member.fold import fold
 from fsm.errors import InputError
-from fsm.render.report import render
-from fsm.spark import conformance, coordinator, document, evidence, groups, members, parse, report, sources, unparsed
-from fsm.spark.fold import folded
+from fsm.render.report.page import render
+from fsm.spark.columns import only
+from fsm.spark.judge import conformance, coordinator, groups, members
 from fsm.spark.options import Options
-from fsm.spark.sources import Inputs
+from fsm.spark.read import parse, sources, unparsed
+from fsm.spark.read.sources import Inputs
+from fsm.spark.report import contents, document, evidence
 from fsm.spark.written import Written
 
 KEPT = (
@@ -68,7 +70,7 @@ class Stages:
         self._findings()
         self.say("writing the report")
         known = document.write(self.written, self.inputs, self.totals, mark)
-        shown = report.contents(self.written, known)
+        shown = contents.contents(self.written, known)
         page.write_text(render(shown), encoding="utf-8")
         self.written.keep(KEPT)
         return known, shown
@@ -76,13 +78,14 @@ class Stages:
     def _records(self) -> None:
         options = self.options
         bins = sources.bins(self.inputs, options.split_bytes, self.spark.sparkContext.defaultParallelism)
-        read = self.write(parse.parsed(self.spark, bins, options.format, options.timezone), "parsed")
-        self.totals = document.totals(self.write(groups.only(read, "seen"), "files"))
+        read = self.write(parse.parse_pieces(self.spark, bins, options.format, options.timezone), "parsed")
+        self.totals = document.totals(self.write(only(read, "seen"), "files"))
         if not self.totals["records"]:
             raise self._nothing()
-        records = self.write(members.keyed(groups.only(read, "record")), "records")
-        if coordinator.speaks(records):
-            self.write(coordinator.assigned(self.write(coordinator.spoken(records), "coordinator")), "assignments")
+        records = self.write(members.assign_members(only(read, "record")), "records")
+        if coordinator.is_present(records):
+            own = self.write(coordinator.coordinator_records(records), "coordinator")
+            self.write(coordinator.assignments_of(own), "assignments")
 
     def _nothing(self) -> InputError:
         wrote = "no known client" if self.options.format == "auto" else f"no {self.options.format} log"
@@ -97,16 +100,18 @@ class Stages:
     def _members(self) -> None:
         limits = self.options.limits
         gone = missing(str(source.path) for source in self.inputs.sources)
-        rows = folded(self.read("records"), lambda group, member, seen: fold(group, member, seen, limits, gone))
-        told = self.write(rows, "folded")
+        rows = members.fold_members(
+            self.read("records"), lambda group, member, seen: fold(group, member, seen, limits, gone)
+        )
+        folded = self.write(rows, "folded")
         for column, name in (("interval", "intervals"), ("want", "wants"), ("turn", "turns")):
-            self.write(groups.only(told, column), name)
-        self.write(conformance.judged(self.spark, groups.only(told, "hop")), "transitions")
+            self.write(only(folded, column), name)
+        self.write(conformance.judge(self.spark, only(folded, "hop")), "transitions")
         self.write(conformance.dwell(self.read("transitions")), "dwell")
 
     def _groups(self) -> None:
         intervals, wants = self.read("intervals"), self.read("wants")
-        lives = self.write(groups.coverage(groups.only(self.read("folded"), "life"), intervals), "lives")
+        lives = self.write(groups.coverage(only(self.read("folded"), "life"), intervals), "lives")
         parts = groups.partitions(intervals, wants, lives, self.options.limits)
         self.write(parts, "partitions")
         self.write(groups.rebalances(self.read("turns"), self.read("partitions")), "rebalances")
@@ -114,9 +119,9 @@ class Stages:
     def _findings(self) -> None:
         clocks = self.write(groups.clocks(self.read("turns")), "clocks")
         found = [
-            groups.only(self.read("folded"), "finding"),
+            only(self.read("folded"), "finding"),
             clocks,
-            groups.weighed(groups.findings(self.read("partitions")), clocks),
+            groups.lower_severity(groups.findings(self.read("partitions")), clocks),
             groups.storms(self.read("turns"), self.options.limits),
             conformance.illegal(self.read("transitions")),
             unparsed.findings(self.spark, self.read("files"), self.inputs.unreadable),
@@ -124,11 +129,11 @@ class Stages:
         together = reduce(DataFrame.unionByName, found)
         if self.written.has("coordinator"):
             skew_ms = self.options.limits.clock_skew_ms
-            together = coordinator.heard(together, self.read("coordinator"), skew_ms)
-            together = coordinator.handed(together, self.read("assignments"), skew_ms)
+            together = coordinator.add_statements(together, self.read("coordinator"), skew_ms)
+            together = coordinator.add_handover(together, self.read("assignments"), skew_ms)
         shown = evidence.with_lines(together, self.read("records"), self.read("files"))
         findings = self.write(evidence.in_order(shown), "findings")
         known = groups.overview(self.read("lives"), self.read("intervals"), self.read("rebalances"), findings)
         if self.written.has("coordinator"):
-            known = coordinator.with_strangers(known, self.read("coordinator"))
+            known = coordinator.add_unlogged_members(known, self.read("coordinator"))
         self.write(known, "groups")

@@ -26,7 +26,6 @@ class Written:
         return self._frames[name]
 
     def read(self, name: str) -> DataFrame:
-        """A stage that is written."""
         return self._frames[name]
 
     def has(self, name: str) -> bool:
@@ -34,7 +33,6 @@ class Written:
         return name in self._frames
 
     def keep(self, names: Container[str]) -> None:
-        """Removes the other stages."""
         for name in sorted(self._frames):
             if name not in names:
                 del self._frames[name]

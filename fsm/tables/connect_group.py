@@ -1,6 +1,6 @@
 """The group of Connect workers on its coordinator: the classic group as far as Connect uses it.
 
-Source: KIP-415 and section 1.2 of the reference on Connect, which transcribes `GroupMetadataManager` of apache/kafka
+Source: KIP-415 and `GroupMetadataManager` of apache/kafka
 1eb7644 for members without static membership; unchanged in 4.4.
 
 This is the same machine as the table `classic-group`, seen from a worker: no static members, no migration, no end of
@@ -10,7 +10,7 @@ of `classic-group` without DEAD and without a group that is built STABLE.
 
 Which member becomes leader when the old one is gone is nobody's rule: any joined member. A worker that restarts is a
 new member, whose predecessor is waited for until the rebalance timeout. The name on the state is that of the classic
-group; the reference shortens PreparingRebalance and CompletingRebalance to Preparing and Completing.
+group.
 """
 
 from __future__ import annotations

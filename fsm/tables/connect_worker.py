@@ -1,8 +1,9 @@
 """A worker of a distributed Connect cluster: a classic member whose assignment is connectors and tasks.
 
 Source: KIP-415 and `DistributedHerder`, `WorkerCoordinator`, `AbstractCoordinator` of apache/kafka at 1eb7644, held
-against recordings of 4.3.1 workers; unchanged in 4.4. Clauses "row n" are the rows of the reference's worker table,
-"1.4" its list of group errors, "logs n" the recordings' corrections, "code" what only the sources tell.
+against recordings of 4.3.1 workers; unchanged in 4.4. Clauses "row n" number the transitions that a reading of these
+classes gave (`tests/tables/test_connect_worker.py` lists them), "1.4" are the errors of the group's requests, "logs n"
+corrections by the recordings, "code" is what only the sources tell.
 
 Guards are names here: whether a round revokes, how the config offset compares, which protocol rules, how many retries
 remain. What is data of an effect is not: ADOPT_ASSIGNMENT replaces or merges as the elected protocol says, and
@@ -10,10 +11,10 @@ SET_DEADLINE sets none for a delay of 0.
 
 One thread does all the work, a second one sends heartbeats. In LEADING, REVOKING, CATCHING_UP and STARTING the first is
 busy: what the second learns (coordinator lost, poll timeout, heartbeat errors) changes membership at once and the
-work in hand goes on. STARTED_REJOIN and STARTED_COORDINATOR_LOST are the ways out of such a round. The reference sends
-these events to UNJOINED or DISCONNECTED at once (rows 4 and 31, "any joined").
+work in hand goes on. STARTED_REJOIN and STARTED_COORDINATOR_LOST are the ways out of such a round; rows 4 and 31 of the
+reading went to UNJOINED or DISCONNECTED at once.
 
-Where this table follows the recordings or the sources instead of the reference:
+Where this table follows the recordings or the sources instead of that reading:
 
 * Rows 15, 19: after a read to the end the check is not repeated; an offset that still differs, either way, means
   rejoin, without any pause. With two config topics in one group this is an endless loop of joins.
@@ -213,9 +214,9 @@ TABLE = Table(
         # Coordinator
         row(S.DISCONNECTED, E.COORDINATOR_FOUND,                S.UNJOINED, clause="row 2"),
         row(S.DISCONNECTED, E.COORDINATOR_FOUND_STILL_ASSIGNED, S.ASSIGNED,
-            clause="row 2, code", note="the reference always joins"),
+            clause="row 2, code", note="no join, though a first reading of the classes expected one"),
         row(S.DISCONNECTED, E.COORDINATOR_FOUND_STILL_DELAYED,  S.DELAYED,
-            clause="row 2, code", note="the reference always joins"),
+            clause="row 2, code", note="no join, though a first reading of the classes expected one"),
         row(S.DISCONNECTED, E.DISCOVERY_FAILED_HOLDING,         F.STOP_HELD, F.FORGET_HELD,
             clause="row 3, logs 5", note="quick, about a heartbeat interval; may block on a broker that is gone"),
         row(S.DISCONNECTED, E.DISCOVERY_FAILED_UNFINISHED,      F.FORGET_HELD,              clause="row 3, code",

@@ -129,7 +129,7 @@ IN_GROUP = (S.JOINING, S.STABLE, S.RECONCILING, S.ACK)
 LATE = "answers a heartbeat sent before the member came to this state"
 
 
-def table(choices: Choices) -> Table:
+def table(choices: Choices) -> Table[State, Event, Effect]:
     """The machine of the notes under `choices`. All 8 combinations build."""
     lines = (*_common(), *_subscription(choices), *_fatal(choices), *_running(choices.running_reconciliation))
     return Table(

@@ -15,8 +15,10 @@ from itertools import count
 from threading import RLock
 from typing import Any
 
-from fsm.kafka.assignment import Partitions, TopicPartition
-from fsm.kafka.classic_messages import (
+from fsm.protocol.assignment import Partitions, TopicPartition
+from fsm.protocol.consumer_protocol import decode_assignment
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import (
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,
@@ -24,12 +26,13 @@ from fsm.kafka.classic_messages import (
     JoinGroupResponseMember,
     LeaveGroupRequest,
     LeaveGroupResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
     SyncGroupRequest,
     SyncGroupResponse,
+    TransportFailure,
+    commit_results,
 )
-from fsm.kafka.consumer_protocol import decode_assignment
-from fsm.kafka.error_codes import ErrorCode
-from fsm.kafka.messages import OffsetCommitRequest, OffsetCommitResponse, TransportFailure
 
 Answer = Callable[[Any], None]
 Due = list[tuple[Answer, Any]]
@@ -131,7 +134,7 @@ class ScriptedClassicCoordinator:
         if error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
             self.committed.update(request.offsets)
             error = ErrorCode.NONE
-        return OffsetCommitResponse(tuple((p, error) for p, _ in request.offsets))
+        return OffsetCommitResponse(commit_results((p, error) for p, _ in request.offsets))
 
     # Joining
 
@@ -163,7 +166,7 @@ class ScriptedClassicCoordinator:
     def _joined(self, member_id: str) -> JoinGroupResponse:
         protocol = self._seats[self._leader].join.protocols[0].name
         members = tuple(
-            JoinGroupResponseMember(m, next(p.metadata for p in seat.join.protocols if p.name == protocol))
+            JoinGroupResponseMember(m, metadata=next(p.metadata for p in seat.join.protocols if p.name == protocol))
             for m, seat in sorted(self._seats.items())
         )
         return JoinGroupResponse(
@@ -192,7 +195,7 @@ class ScriptedClassicCoordinator:
     def _complete_sync(self, due: Due) -> None:
         for seat in self._seats.values():
             if seat.synced is not None:
-                due.append((seat.synced, SyncGroupResponse(seat.assignment, "consumer")))
+                due.append((seat.synced, SyncGroupResponse(seat.assignment, protocol_type="consumer")))
                 seat.synced = None
 
     def _remove(self, member_id: str, due: Due) -> None:

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from threading import RLock
 
-from fsm.kafka.assignment import Partitions, TopicNames, TopicPartition, partitions, topic_partitions
-from fsm.kafka.error_codes import ErrorCode
-from fsm.kafka.messages import (
+from fsm.protocol.assignment import Partitions, TopicNames, TopicPartition, partitions, topic_partitions
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     ConsumerRequest,

@@ -183,7 +183,7 @@ class Trial:
     def _names(self, effects: Iterable[Any]) -> tuple[str, ...]:
         if self.adapter.observes is None:
             return tuple(_name(effect) for effect in effects)
-        visible = {effect.name for effect in self._seen(self.table.effects or ())}
+        visible = {effect.name for effect in self._seen(self.table.all_effects)}
         return tuple(name for name in map(_name, effects) if name in visible)
 
 

@@ -1,4 +1,1 @@
-"""Kafka's wire protocol: requests as values, their bytes, connections to real peers, and what holds a broker to ours.
-
-`schemas` and `frames` are pure; `connection` and what stands on it opens sockets.
-"""
+"""Connections to real Kafka brokers and clients: the only sockets below the commands."""

@@ -13,9 +13,31 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from fsm.coordinator.encoding import Reader, varint
 from fsm.errors import FsmError, InputError
-from fsm.wire.schemas import APIS
+from fsm.protocol.codec import API_OF, decode_response, encode_request
+from fsm.protocol.messages import Api
+from fsm.protocol.messages.cluster import ApiVersionsRequest
+
+SPOKEN: Mapping[str, int] = {
+    "ConsumerGroupHeartbeat": 1,
+    "JoinGroup": 9,
+    "SyncGroup": 5,
+    "Heartbeat": 4,
+    "LeaveGroup": 5,
+    "OffsetCommit": 9,
+    "OffsetFetch": 9,
+    "ConsumerGroupDescribe": 1,
+    "DescribeGroups": 5,
+    "ApiVersions": 0,
+    "Metadata": 12,
+    "FindCoordinator": 4,
+    "Fetch": 4,
+    "CreateTopics": 4,
+    "DeleteTopics": 3,
+    "CreatePartitions": 1,
+    "DescribeConfigs": 1,
+}
+"""The version of each request where the caller names none: what every broker since 4.0 knows."""
 
 LARGEST_FRAME, LARGEST_GREETING = 8 << 20, 1 << 16
 """Whoever has not said yet that it speaks the protocol may send less: what is in a frame takes many times its bytes."""
@@ -34,13 +56,15 @@ class Arrived(NamedTuple):
 
     tag: int
     """What the request was sent with."""
-    body: dict[str, Any]
+    response: Any
+    version: int
 
 
 class _Waiting(NamedTuple):
     tag: int
     correlation: int
-    api: str
+    api: Api
+    version: int
 
 
 class Connection:
@@ -61,20 +85,18 @@ class Connection:
             raise PeerError(f"{self.peer}: cannot connect: {problem}") from None
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def send(self, api: str, body: Mapping[str, Any], tag: int = 0) -> None:
-        """Sends a request; its answer comes with the tag. Raises `InputError` for a body that lacks a field."""
-        spoken = APIS[api]
+    def send(self, request: Any, tag: int = 0, version: int | None = None) -> None:
+        """Sends a request; its answer comes with the tag. Raises `InputError` for one that cannot be written."""
+        api = API_OF[type(request)]
+        spoken = SPOKEN[api.name] if version is None else version
         self._correlation += 1
-        name = self.client_id.encode()
-        head = spoken.key.to_bytes(2, "big") + spoken.version.to_bytes(2, "big") + self._correlation.to_bytes(4, "big")
-        head += len(name).to_bytes(2, "big") + name + (varint(0) if spoken.flexible else b"")
-        frame = head + spoken.write_request(body)
+        frame = encode_request(request, spoken, self._correlation, self.client_id)
         try:
             self._socket.settimeout(self.timeout_s)
             self._socket.sendall(len(frame).to_bytes(LENGTH, "big") + frame)
         except OSError as problem:
-            raise self._failed(f"cannot send {api}: {problem}") from None
-        self._waiting.append(_Waiting(tag, self._correlation, api))
+            raise self._failed(f"cannot send {api.name}: {problem}") from None
+        self._waiting.append(_Waiting(tag, self._correlation, api, spoken))
 
     @property
     def is_waiting(self) -> bool:
@@ -90,13 +112,13 @@ class Connection:
                 return None
         return self._answer(frame)
 
-    def call(self, api: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Sends a request and waits for its answer; no other may be due. Raises `PeerError` where none comes."""
-        self.send(api, body)
+    def call(self, request: Any) -> Any:
+        """Sends a request and waits for its response; no other may be due. Raises `PeerError` where none comes."""
+        self.send(request)
         arrived = self.receive(self.timeout_s)
         if arrived is None:
-            raise self._failed(f"no answer to {api} within {self.timeout_s:g} s")
-        return arrived.body
+            raise self._failed(f"no answer to {API_OF[type(request)].name} within {self.timeout_s:g} s")
+        return arrived.response
 
     def close(self) -> None:
         """Closes the socket."""
@@ -140,17 +162,20 @@ class Connection:
         return frame
 
     def _allowed(self) -> int:
-        greets = self._waiting and self._waiting[0].api == "ApiVersions"
+        greets = self._waiting and self._waiting[0].api.request is ApiVersionsRequest
         return LARGEST_GREETING if greets else LARGEST_FRAME
 
     def _answer(self, frame: bytes) -> Arrived:
         if not self._waiting:
             raise self._failed("an answer to no request")
-        waited = self._waiting.popleft()
+        tag, correlation, api, version = self._waiting.popleft()
+        answered = int.from_bytes(frame[:4], "big", signed=True)
+        if len(frame) >= LENGTH and answered != correlation:
+            raise self._failed(f"no answer to {api.name}: it answers request {answered}, not {correlation}")
         try:
-            return Arrived(waited.tag, APIS[waited.api].read_answer(_body(frame, waited)))
+            return Arrived(tag, decode_response(api.response, frame, version)[1], version)
         except InputError as problem:
-            raise self._failed(f"no answer to {waited.api}: {problem}") from None
+            raise self._failed(f"no answer to {api.name}: {problem}") from None
 
     def _failed(self, why: str) -> PeerError:
         self._socket.close()
@@ -173,15 +198,3 @@ def _too_large(begins: bytes, size: int, allowed: int) -> str:
         if begins.startswith(sign):
             return f"it speaks {language}, not Kafka's protocol"
     return f"a frame of {size} bytes; {allowed} are allowed"
-
-
-def _body(frame: bytes, waited: _Waiting) -> bytes:
-    """What follows the header. Raises `InputError` where that names another request."""
-    reader = Reader(frame)
-    correlation = reader.number(4)
-    if correlation != waited.correlation:
-        raise InputError(f"it answers request {correlation}, not {waited.correlation}")
-    if APIS[waited.api].flexible:
-        for _ in range(reader.varint()):
-            reader.varint(), reader.take(reader.varint())
-    return bytes(reader.data[reader.at :])

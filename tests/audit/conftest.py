@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-from fsm.audit.member import fold
-from fsm.audit.rotation import Missing
-from fsm.audit.rows import Begun, Ended, Interval, Life, Place, Seen, Want
+from fsm.audit.attribution.rotation import Missing
+from fsm.audit.member.fold import fold
+from fsm.audit.rows import Begun, Ended, Interval, Life, Place, Seen, Subscription
 from fsm.trace import Kind, TraceRecord
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 Folded = list[Any]
 
@@ -21,12 +24,7 @@ Folded = list[Any]
 @pytest.fixture(scope="session")
 def transform() -> ModuleType:
     """What happens to logs on their way to an auditor."""
-    spec = spec_from_file_location("transform", Path(__file__).with_name("transform.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return import_module("transform")
 
 
 class Log:
@@ -81,11 +79,11 @@ def interval() -> Callable[..., Interval]:
 
 
 @pytest.fixture
-def want() -> Callable[..., Want]:
+def want() -> Callable[..., Subscription]:
     """Makes wants of topic t in group g."""
 
-    def make(member: str, start_ms: int, end_ms: int, topic: str = "t", pattern: str = "") -> Want:
-        return Want("g", member, topic, pattern, start_ms, end_ms, Place(f"{member}.log", 0))
+    def make(member: str, start_ms: int, end_ms: int, topic: str = "t", pattern: str = "") -> Subscription:
+        return Subscription("g", member, topic, pattern, start_ms, end_ms, Place(f"{member}.log", 0))
 
     return make
 

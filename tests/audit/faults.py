@@ -10,13 +10,9 @@ from __future__ import annotations
 
 import random
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
-from pathlib import Path
 from typing import NamedTuple
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 from scene import (
     ADDING,

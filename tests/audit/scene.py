@@ -14,9 +14,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
-from fsm.logs import formats
-from fsm.logs.entries import records_of
-from fsm.logs.pieces import from_bytes
+from memory import parsed
+
 from fsm.trace import Kind, Partition, TraceRecord, by_partition
 
 JAVA, CLASSIC, RDKAFKA = "consumer-member", "classic-member", "rdkafka-join-state"
@@ -56,8 +55,8 @@ class Spot(NamedTuple):
 def _read(data: bytes) -> tuple[Line, ...]:
     lines = []
     last_ms = 0
-    for entry in from_bytes(data, formats()):
-        records = tuple(records_of(entry, UTC) or ())
+    for entry in parsed(data):
+        records = tuple(entry.records or ())
         last_ms = records[0].ts_ms if records else when_ms(entry.data) or last_ms
         lines.append(Line(entry.data, last_ms, records))
     return tuple(lines)
@@ -67,12 +66,18 @@ class Scene:
     """The entries of all files, to be changed."""
 
     def __init__(self, logs: Mapping[str, bytes], chance: random.Random) -> None:
+        self.before = logs
         self.files = {name: list(_read(data)) for name, data in sorted(logs.items())}
         self.chance = chance
 
     def logs(self) -> dict[str, bytes]:
         """The files as they are now."""
-        return {name: b"".join(line.data + b"\n" for line in lines) for name, lines in self.files.items()}
+        return {
+            name: self.before[name]
+            if tuple(lines) == _read(self.before[name])
+            else b"".join(line.data + b"\n" for line in lines)
+            for name, lines in self.files.items()
+        }
 
     def __getitem__(self, spot: Spot) -> Line:
         return self.files[spot.file][spot.at]
@@ -269,10 +274,11 @@ ADDING, REVOKE, LOST = (
 
 def takes(scene: Scene, file: str, ts_ms: int, partitions: Iterable[Partition]) -> list[Line]:
     """The lines by which a member owns partitions."""
+    added = by_partition(partitions)
     if scene.family(file) != RDKAFKA:
-        return [callback_line(scene, file, ts_ms, ADDING, partitions)]
+        return [callback_line(scene, file, ts_ms, ADDING, added)]
     group = group_of(scene, file)
-    return [rdkafka_line(scene, file, ts_ms, "PARTADD", f'Group "{group}": add {t} [{n}]') for t, n in partitions]
+    return [rdkafka_line(scene, file, ts_ms, "PARTADD", f'Group "{group}": add {t} [{n}]') for t, n in added]
 
 
 def drops(scene: Scene, file: str, ts_ms: int, partitions: Iterable[Partition], reason: str = "") -> list[Line]:

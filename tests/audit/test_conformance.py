@@ -11,7 +11,7 @@ import structlog
 from fsm.audit.conformance import illegal_transitions
 from fsm.audit.findings import FindingKind
 from fsm.audit.local import Options, audit_files
-from fsm.audit.rows import NOWHERE, Hop
+from fsm.audit.rows import NOWHERE, ObservedTransition
 from fsm.logs import formats
 from fsm.machine import bind
 from fsm.tables.consumer_member import TABLE, Event, State
@@ -27,10 +27,10 @@ class Member:
         """Takes every order."""
 
 
-@pytest.fixture
-def walked(tmp_path):
+@pytest.fixture(scope="module")
+def walked(tmp_path_factory):
     """The trace of bound members, one for each row of the table: each goes the shortest way there and takes the row."""
-    path = tmp_path / "members.jsonl"
+    path = tmp_path_factory.mktemp("walked") / "members.jsonl"
     clock = iter(range(1_000_000, 9_000_000, 1000))
     sent = 0
     with path.open("w", encoding="utf-8") as out:
@@ -75,28 +75,28 @@ def test_a_bound_machine_writes_what_the_audit_finds_legal(walked):
     path, sent = walked
     result, illegal = judged(path)
     assert illegal == []
-    assert len(result.hops) == sent > 200
-    stays = [h for h in result.hops if h.state == h.next_state]
+    assert len(result.transitions) == sent > 200
+    stays = [h for h in result.transitions if h.state == h.next_state]
     singles = {(TABLE.columns.states[a], TABLE.columns.states[b]) for a, b, _ in TABLE.columns.edges}
-    passes = [h for h in result.hops if (h.state, h.next_state) not in singles and h not in stays]
+    passes = [h for h in result.transitions if (h.state, h.next_state) not in singles and h not in stays]
     assert stays
     assert passes
 
 
-def test_a_row_that_leads_elsewhere_is_found(walked):
+def test_a_row_that_leads_elsewhere_is_found(walked, tmp_path):
     """The target of one record is forged: the event is legal there, the target is not."""
     path, _ = walked
     lines = path.read_text().splitlines()
     record = json.loads(lines[-1])
     forged = next(s.name for s in TABLE.leaves() if s.name != record["next_state"])
-    lines[-1] = json.dumps({**record, "next_state": forged}, separators=(",", ":"))
-    path.write_text("\n".join(lines) + "\n")
-    _, illegal = judged(path)
+    lines[-1] = json.dumps({**record, "next_state": forged})
+    (tmp_path / "forged.jsonl").write_text("\n".join(lines) + "\n")
+    _, illegal = judged(tmp_path / "forged.jsonl")
     assert any(f"to {forged} on {record['event']}" in text for text in illegal)
 
 
-def hop(state: str, next_state: str, event: str = "") -> Hop:
-    return Hop("g", "m", TABLE.name, state, next_state, event, 0, None, "", NOWHERE)
+def hop(state: str, next_state: str, event: str = "") -> ObservedTransition:
+    return ObservedTransition("g", "m", TABLE.name, state, next_state, event, 0, None, "", NOWHERE)
 
 
 def test_only_steps_without_event_are_judged_as_single_hops():

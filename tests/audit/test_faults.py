@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import sys
-import tarfile
 from collections import defaultdict
 from dataclasses import replace
-from pathlib import Path
-
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 import faults
+import memory
+import pytest
+import recordings
 from scene import NoPlace
 
 from fsm.audit.findings import Finding, FindingKind, Severity
 from fsm.audit.limits import Limits
-from fsm.audit.local import Options, audit_files
 
-DATA = Path(__file__).parents[1] / "data"
 JAVA = ("i_j02_second_joins", "i_j16_subchange", "j02_second_joins", "w_j02_second_joins")
 CLASSIC = ("json_info_x01_coop_second", "i_x01_range_second", "x01_range_second", "x01_coop_second")
 RDKAFKA = ("c02_two", "k_c12_more_than_parts")
@@ -36,31 +30,16 @@ Logs = dict[str, bytes]
 @pytest.fixture(scope="module")
 def bases() -> dict[str, Logs]:
     """The logs of the base scenarios."""
-    found: dict[str, Logs] = defaultdict(dict)
-    for archive in ("java-logs.tar.xz", "librdkafka-logs.tar.xz"):
-        with tarfile.open(DATA / archive) as packed:
-            for item in packed:
-                scenario, _, name = item.name.partition("/")
-                if scenario in BASES and name.endswith(".log") and name != "broker.log":
-                    found[scenario][name] = packed.extractfile(item).read()
-    return dict(found)
+    recorded = recordings.logs("java") | recordings.logs("librdkafka")
+    return {scenario: recorded[scenario] for scenario in BASES}
 
 
-def write(logs: Logs, folder: Path) -> None:
-    folder.mkdir(exist_ok=True)
-    for old in folder.iterdir():
-        old.unlink()
-    for name, data in logs.items():
-        (folder / name).write_bytes(data)
-
-
-def audited(logs: Logs, folder: Path, limits: Limits | None = None) -> tuple[list[Finding], dict[str, set[str]]]:
+def audited(logs: Logs, limits: Limits | None = None) -> tuple[list[Finding], dict[str, set[str]]]:
     """The findings, and the members that each file is of."""
-    write(logs, folder)
-    result = audit_files(folder.iterdir(), Options(limits=limits or Limits()))
+    result = memory.audit(logs, limits or Limits())
     members: dict[str, set[str]] = defaultdict(set)
     for (_, _, file), key in result.members.items():
-        members[Path(file).name].add(key.member)
+        members[file].add(key.member)
     return result.findings, members
 
 
@@ -70,32 +49,39 @@ def meets(found: Finding, fault: faults.Fault) -> bool:
     return found.kind in fault.expected and in_time
 
 
+_planted: dict[tuple[str, str, int], faults.Planted | None] = {}
+
+
 def planted(kind: str, bases: dict[str, Logs], seeds: range = SEEDS) -> list[tuple[str, faults.Planted]]:
     """The faults of a kind in all scenarios that have a place for it."""
     found = []
     for name in BASES:
         for seed in seeds:
-            try:
-                found.append((f"{name} {seed}", faults.plant(kind, bases[name], seed)))
-            except NoPlace:
-                continue
+            if (kind, name, seed) not in _planted:
+                try:
+                    _planted[kind, name, seed] = faults.plant(kind, bases[name], seed)
+                except NoPlace:
+                    _planted[kind, name, seed] = None
+            case = _planted[kind, name, seed]
+            if case is not None:
+                found.append((f"{name} {seed}", case))
     return found
 
 
 @pytest.mark.parametrize("scenario", BASES)
-def test_where_nothing_is_wrong_nothing_is_found(bases, tmp_path, scenario):
+def test_where_nothing_is_wrong_nothing_is_found(bases, scenario):
     """No finding above info in the logs that faults are planted in, so what is found was planted."""
-    found, _ = audited(bases[scenario], tmp_path / "logs")
+    found, _ = audited(bases[scenario])
     assert [f.summary for f in found if f.severity is not Severity.INFO] == []
 
 
 @pytest.mark.parametrize("kind", faults.KINDS)
-def test_every_planted_fault_is_found(bases, tmp_path, kind):
+def test_every_planted_fault_is_found(bases, kind):
     """In each scenario that has a place for it, with each seed: an expected kind, its member, its time."""
     cases = planted(kind, bases)
     missed = []
     for name, case in cases:
-        found, members = audited(case.logs, tmp_path / "logs")
+        found, members = audited(case.logs)
         if not any(meets(f, case.fault) and f.member in members[case.fault.file] for f in found):
             missed.append((name, case.fault, [f.summary for f in found]))
     assert missed == []
@@ -137,23 +123,23 @@ NAMED = ("j02_second_joins", "x01_range_second", "c02_two")
 
 
 @pytest.mark.parametrize("kind", ROTATED)
-def test_a_fault_is_found_in_rotated_files(bases, transform, tmp_path, kind):
+def test_a_fault_is_found_in_rotated_files(bases, transform, kind):
     """Every file in three: nothing is missing between them, so the same is found."""
     missed = []
     for name, case in planted(kind, bases, range(1)):
-        found, _ = audited(transform.rotated(case.logs), tmp_path / "logs")
+        found, _ = audited(transform.rotated(case.logs))
         if not any(meets(f, case.fault) for f in found):
             missed.append((name, case.fault))
     assert missed == []
 
 
 @pytest.mark.parametrize("kind", MERGED)
-def test_a_fault_is_found_in_one_merged_file(bases, transform, tmp_path, kind):
+def test_a_fault_is_found_in_one_merged_file(bases, transform, kind):
     """All lines of all members by time in one file."""
     missed = []
     for name, case in planted(kind, bases, range(1)):
         if name.split()[0] in NAMED:
-            found, _ = audited(transform.merged(case.logs), tmp_path / "logs")
+            found, _ = audited(transform.merged(case.logs))
             if not any(meets(f, case.fault) for f in found):
                 missed.append((name, case.fault))
     assert missed == []
@@ -176,12 +162,12 @@ def test_a_fault_is_found_in_one_merged_file(bases, transform, tmp_path, kind):
         "stuck",
     ],
 )
-def test_a_fault_is_found_where_lines_were_dealt_out_to_files(bases, transform, tmp_path, kind):
+def test_a_fault_is_found_where_lines_were_dealt_out_to_files(bases, transform, kind):
     """What needs no order within a moment is found whatever file its lines stand in."""
     missed = []
     for name, case in planted(kind, bases, range(1)):
         if name.split()[0] in NAMED:
-            found, _ = audited(transform.dealt(case.logs), tmp_path / "logs")
+            found, _ = audited(transform.dealt(case.logs))
             if not any(meets(f, case.fault) for f in found):
                 missed.append((name, case.fault))
     assert missed == []
@@ -191,7 +177,7 @@ def test_a_fault_is_found_where_lines_were_dealt_out_to_files(bases, transform, 
     "kind",
     ["next_state_forged", "steps_swapped", "lines_swapped", "step_inserted", "epoch_backwards", "revoke_repeated"],
 )
-def test_a_fault_is_found_in_half_a_log(bases, transform, tmp_path, kind):
+def test_a_fault_is_found_in_half_a_log(bases, transform, kind):
     """The half that has the fault is enough."""
     missed, cut = [], 0
     for name, case in planted(kind, bases):
@@ -204,7 +190,7 @@ def test_a_fault_is_found_in_half_a_log(bases, transform, tmp_path, kind):
         else:
             continue
         cut += 1
-        found, _ = audited(half, tmp_path / "logs")
+        found, _ = audited(half)
         if not any(meets(f, case.fault) for f in found):
             missed.append((name, case.fault))
     assert missed == []
@@ -225,22 +211,22 @@ def test_a_fault_is_found_in_half_a_log(bases, transform, tmp_path, kind):
         ("rebalance_storm", {"storm_turns": 100}),
     ],
 )
-def test_thresholds_decide_what_is_too_long(bases, tmp_path, kind, wider):
+def test_thresholds_decide_what_is_too_long(bases, kind, wider):
     """With the user's threshold above the fault it is none any more; with the default it is."""
     case = faults.plant(kind, bases["j02_second_joins"], 0)
-    usual, _ = audited(case.logs, tmp_path / "logs")
-    patient, _ = audited(case.logs, tmp_path / "logs", replace(Limits(), **wider))
+    usual, _ = audited(case.logs)
+    patient, _ = audited(case.logs, replace(Limits(), **wider))
     assert any(meets(f, case.fault) for f in usual)
     assert not any(meets(f, case.fault) for f in patient)
 
 
-def test_clocks_that_differ_are_named(bases, tmp_path):
+def test_clocks_that_differ_are_named(bases):
     """Where each exchange of two members overlaps by the same time, the finding says how far clocks are apart.
 
     The exchange itself takes some time, which the difference of the clocks hides.
     """
     case = faults.plant("clock_behind", bases["j02_second_joins"], 0)
-    found, _ = audited(case.logs, tmp_path / "logs")
+    found, _ = audited(case.logs)
     (double,) = (f for f in found if f.kind is FindingKind.DOUBLE_OWNERSHIP)
     overlap_ms = double.end_ms - double.start_ms
     assert f"or the clocks of their hosts differ by {overlap_ms / 1000:.1f} s or more" in double.summary

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import tarfile
 from pathlib import Path
 
+import memory
 import pytest
+import recordings
 
 from fsm.audit.findings import FindingKind, Severity
 from fsm.audit.local import audit_files
 
-DATA = Path(__file__).parents[1] / "data"
 STAMP = "[2026-11-21 10:00:{:02d},000] INFO "
 NAME = "[Consumer clientId=c, groupId=g] "
 INTERNALS = "(org.apache.kafka.clients.consumer.internals."
@@ -52,16 +52,12 @@ def test_given_up_to_somebody_unread(tmp_path: Path, callbacks: str) -> None:
         ("librdkafka", "c04_eight"),
     ],
 )
-def test_a_member_whose_log_is_missing_is_nobody_s_fault(tmp_path: Path, archive: str, scenario: str) -> None:
+def test_a_member_whose_log_is_missing_is_nobody_s_fault(archive: str, scenario: str) -> None:
     """Each member's log in turn: what it owned meanwhile is told as a gap, for information; nothing else is wrong."""
-    with tarfile.open(DATA / f"{archive}-logs.tar.xz") as packed:
-        members = [m for m in packed if m.name.startswith(f"{scenario}/") and m.name.endswith(".log")]
-        logs = {Path(m.name).name: packed.extractfile(m).read() for m in members if "broker" not in m.name}
-    for name, data in logs.items():
-        (tmp_path / name).write_bytes(data)
+    logs = recordings.logs(archive)[scenario]
     gaps = 0
     for gone in logs:
-        found = audit_files(path for path in tmp_path.iterdir() if path.name != gone).findings
+        found = memory.audit({name: data for name, data in logs.items() if name != gone}).findings
         assert [f.summary for f in found if f.severity is not Severity.INFO] == []
         gaps += sum(f.summary.endswith("unless a member had them whose log is missing") for f in found)
     assert gaps > 0

@@ -11,11 +11,12 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
+import judge
+import memory
 import pytest
+import recordings
 
-from fsm.audit import truth
 from fsm.audit.findings import FindingKind, Severity
-from fsm.audit.local import audit_files
 
 DATA = Path(__file__).parents[1] / "data"
 FEW = (
@@ -35,32 +36,24 @@ def scenarios() -> Scenarios:
     found: Scenarios = {}
     for name in ("java", "librdkafka"):
         with tarfile.open(DATA / f"{name}-logs.tar.xz") as archive:
-            files = {
-                m.name: archive.extractfile(m).read()
-                for m in archive
-                if m.isfile() and m.name.endswith((".log", "findings.json"))
-            }
-        for scenario, verdict in json.loads(files.pop("findings.json")).items():
-            logs = {Path(n).name: data for n, data in files.items() if n.startswith(f"{scenario}/")}
-            found[scenario] = (logs, verdict)
+            verdicts = json.load(archive.extractfile("findings.json"))
+        for scenario, verdict in verdicts.items():
+            found[scenario] = (recordings.logs(name)[scenario], verdict)
     return found
 
 
-def case(name: str, logs: dict[str, bytes], verdict: dict[str, Any], folder: Path, by_file: bool = True) -> truth.Case:
+def case(name: str, logs: dict[str, bytes], verdict: dict[str, Any], by_file: bool = True) -> judge.Case:
     """The scenario's logs, audited."""
-    folder.mkdir()
-    for file, data in logs.items():
-        (folder / file).write_bytes(data)
-    findings = audit_files(folder.iterdir()).findings
-    quiet = verdict["summary"] == truth.NOTHING
-    return truth.Case(name, "all", verdict["t0"] * 1000, quiet, truth.verdicts(verdict), tuple(findings), by_file)
+    findings = memory.audit(logs).findings
+    quiet = verdict["summary"] == judge.NOTHING
+    return judge.Case(name, "all", verdict["t0"] * 1000, quiet, judge.verdicts(verdict), tuple(findings), by_file)
 
 
-def test_everything_that_was_wrong_is_found_and_nothing_else(scenarios, tmp_path):
+def test_everything_that_was_wrong_is_found_and_nothing_else(scenarios):
     """Precision and recall are 1 in all kinds; nothing above info where nothing was wrong."""
-    cases = [case(name, *one, tmp_path / name) for name, one in scenarios.items() if name != "k_p03_aiokafka"]
-    report = truth.compare(cases)
-    assert report.clean, truth.table(report)
+    cases = [case(name, *one) for name, one in scenarios.items() if name != "k_p03_aiokafka"]
+    report = judge.compare(cases)
+    assert report.clean, judge.table(report)
     assert {kind: score.verdicts for (_, kind), score in report.scores.items() if score.verdicts} == {
         FindingKind.DOUBLE_OWNERSHIP: 80,
         FindingKind.UNOWNED_PARTITION: 94,
@@ -75,13 +68,13 @@ def test_everything_that_was_wrong_is_found_and_nothing_else(scenarios, tmp_path
 
 @pytest.mark.parametrize("name", FEW)
 @pytest.mark.parametrize("change", ["merged", "dealt", "rotated"])
-def test_whatever_happens_to_whole_logs_findings_stay_right(scenarios, transform, tmp_path, name, change):
+def test_whatever_happens_to_whole_logs_findings_stay_right(scenarios, transform, name, change):
     """Rotated files give the same; where a collector mixed lines, what is certain is right."""
     logs, verdict = scenarios[name]
-    found = case(name, transform.WHOLE[change](logs), verdict, tmp_path / "x", by_file=change == "rotated")
+    found = case(name, transform.WHOLE[change](logs), verdict, by_file=change == "rotated")
     certain = tuple(f for f in found.findings if f.severity is not Severity.INFO or change == "rotated")
-    report = truth.compare(
-        [truth.Case(name, "all", found.origin_ms, found.quiet, found.verdicts, certain, found.by_file)]
+    report = judge.compare(
+        [judge.Case(name, "all", found.origin_ms, found.quiet, found.verdicts, certain, found.by_file)]
     )
     assert report.false_alarms == []
     assert change != "rotated" or report.misses == []
@@ -91,29 +84,28 @@ def test_whatever_happens_to_whole_logs_findings_stay_right(scenarios, transform
 @pytest.mark.parametrize(
     "change", ["first half dropped", "last half dropped", "each from its middle", "each to its middle"]
 )
-def test_half_a_log_invents_nothing(scenarios, transform, tmp_path, name, change):
+def test_half_a_log_invents_nothing(scenarios, transform, name, change):
     """Every finding above info is one that the whole log gives as well, or that its verdicts back."""
     logs, verdict = scenarios[name]
-    found = case(name, transform.CUT[change](logs), verdict, tmp_path / "x")
+    found = case(name, transform.CUT[change](logs), verdict)
     invented = [
         f.summary
         for f in found.findings
         if f.severity is not Severity.INFO
-        and f.kind in (*truth.JUDGED, FindingKind.ILLEGAL_TRANSITION)
-        and not any(v.kind is f.kind and truth.meets(f, v, by_file=False) for v in found.verdicts)
+        and f.kind in (*judge.JUDGED, FindingKind.ILLEGAL_TRANSITION)
+        and not any(v.kind is f.kind and judge.meets(f, v, by_file=False) for v in found.verdicts)
     ]
     assert invented == []
 
 
 @pytest.mark.parametrize("name", ["i_j07_maxpoll", "c11_slow_revoke", "j31_nolistener"])
-def test_a_dropped_line_is_found(scenarios, tmp_path, name):
+def test_a_dropped_line_is_found(scenarios, name):
     """Any transition that is taken out of a log breaks its chain."""
     logs, verdict = scenarios[name]
     file = min(logs)
     lines = logs[file].split(b"\n")
     steps = [i for i, line in enumerate(lines) if b" transitioned from " in line or b" changed join state " in line]
     for i in steps:
-        folder = tmp_path / str(i)
-        found = case(name, logs | {file: b"\n".join(lines[:i] + lines[i + 1 :])}, verdict, folder)
+        found = case(name, logs | {file: b"\n".join(lines[:i] + lines[i + 1 :])}, verdict)
         assert FindingKind.ILLEGAL_TRANSITION in [f.kind for f in found.findings], lines[i]
     assert len(steps) > 5

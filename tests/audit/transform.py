@@ -10,8 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
-from fsm.logs import formats
-from fsm.logs.pieces import from_bytes
+from memory import parsed
 
 Files = Mapping[str, bytes]
 
@@ -33,7 +32,7 @@ def when_ms(entry: bytes) -> int:
 
 def entries(data: bytes) -> list[bytes]:
     """The entries of a file."""
-    return [entry.data for entry in from_bytes(data, formats())]
+    return [entry.data for entry in parsed(data)]
 
 
 def _joined(parts: list[bytes]) -> bytes:

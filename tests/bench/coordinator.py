@@ -16,22 +16,34 @@ group as Kafka's does, whose assignors are in `assignors.py`.
 import argparse
 import gc
 import time
-from base64 import b64encode
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from fsm.coordinator.context import BrokerConfig, Context, Image, Topic
 from fsm.coordinator.coordinator import Coordinator, handle, handle_timer, next_deadline_ms
-from fsm.coordinator.dialect import dialect
-from fsm.coordinator.frozen import FrozenMap
-from fsm.coordinator.messages import Answer, Request
-from fsm.kafka.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
+from fsm.coordinator.model.context import BrokerConfig, Context, Image, Topic
+from fsm.coordinator.model.dialect import dialect
+from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.step import Answer, Request
+from fsm.protocol.codec import API_OF
+from fsm.protocol.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import (
+    ConsumerGroupHeartbeatRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    LeaveGroupRequest,
+    MemberIdentity,
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
 
 TOPICS = 10
 INTERVAL_MS = 5_000
-Ask = tuple[str, int, dict[str, Any]]
-"""API, version and body."""
 
 
 class Clients:
@@ -47,10 +59,11 @@ class Clients:
         self.answers: dict[int, Any] = {}
         self.asked = 0
 
-    def ask(self, api: str, version: int, body: dict[str, Any]) -> int:
+    def ask(self, message: Any) -> int:
         """The token of a request that was handled."""
         self.asked += 1
-        request = Request(self.asked, "client", "/127.0.0.1", api, version, {"group_id": "g", **body}, str(self.asked))
+        version = API_OF[type(message)].newest
+        request = Request(self.asked, "client", "/127.0.0.1", version, message, str(self.asked))
         step = handle(self.state, request, self.context)
         self.state = step.state
         self._note(step.answers)
@@ -68,13 +81,13 @@ class Clients:
         self.answers.update((answer.token, answer.body) for answer in answers)
 
 
-def timed(requests: Iterable[Ask], clients: Clients) -> tuple[float, list[int]]:
+def timed(requests: Iterable[Any], clients: Clients) -> tuple[float, list[int]]:
     """Microseconds a request, and the requests' tokens; the collector rests while they are handled."""
     given = list(requests)
     gc.collect()
     gc.disable()
     start = time.process_time()
-    tokens = [clients.ask(*one) for one in given]
+    tokens = [clients.ask(one) for one in given]
     took = time.process_time() - start
     gc.enable()
     return 1e6 * took / len(given), tokens
@@ -83,33 +96,30 @@ def timed(requests: Iterable[Ask], clients: Clients) -> tuple[float, list[int]]:
 def classic(members: int) -> dict[str, float]:
     """A classic group: both joins, the syncs of followers and leader, and a Heartbeat of each."""
     clients, found = Clients(members), {}
-    said = b64encode(encode_subscription(Subscription(tuple(clients.names)), 1)).decode()
-    body = {
-        "session_timeout": 45_000,
-        "rebalance_timeout": 300_000,
-        "protocol_type": "consumer",
-        "protocols": [{"name": "range", "metadata": said}],
-    }
-    found["first join"], tokens = timed((("JoinGroup", 9, {**body, "member_id": ""}) for _ in range(members)), clients)
-    ids = [clients.answers[token]["member_id"] for token in tokens]
-    found["join"], tokens = timed((("JoinGroup", 9, {**body, "member_id": i}) for i in ids), clients)
+    said = (JoinGroupRequestProtocol("range", encode_subscription(Subscription(tuple(clients.names)), 1)),)
+
+    def joining(member_id: str) -> JoinGroupRequest:
+        return JoinGroupRequest("g", 45_000, 300_000, member_id, protocols=said)
+
+    found["first join"], tokens = timed((joining("") for _ in range(members)), clients)
+    ids = [clients.answers[token].member_id for token in tokens]
+    found["join"], tokens = timed(map(joining, ids), clients)
     while tokens[-1] not in clients.answers:
         clients.pass_time(3_000)
-    leader = clients.answers[tokens[0]]["leader"]
-    part = b64encode(encode_assignment(Assignment((("topic-0", 0),)), 1)).decode()
-    say = {"generation_id": 1, "protocol_type": "consumer", "protocol_name": "range"}
+    leader = clients.answers[tokens[0]].leader
+    part = encode_assignment(Assignment((("topic-0", 0),)), 1)
     followers = [i for i in ids if i != leader]
-    asks = [("SyncGroup", 5, {**say, "member_id": i, "assignments": []}) for i in followers]
-    given = [{"member_id": i, "assignment": part} for i in ids]
-    found["sync"], _ = timed([*asks, ("SyncGroup", 5, {**say, "member_id": leader, "assignments": given})], clients)
-    beats = (("Heartbeat", 4, {"generation_id": 1, "member_id": i}) for i in ids)
-    found["heartbeat"], tokens = timed(beats, clients)
-    check(all(clients.answers[token]["error_code"] is None for token in tokens))
-    found["rejoin"], tokens = timed((("JoinGroup", 9, {**body, "member_id": i}) for i in [leader, *followers]), clients)
-    check(clients.answers[tokens[-1]]["generation_id"] == 2)
-    leaves = (("LeaveGroup", 5, {"members": [{"member_id": i, "group_instance_id": None}]}) for i in ids)
+    syncs = [SyncGroupRequest("g", 1, i, None, "consumer", "range") for i in followers]
+    given = tuple(SyncGroupRequestAssignment(i, part) for i in ids)
+    syncs.append(SyncGroupRequest("g", 1, leader, None, "consumer", "range", given))
+    found["sync"], _ = timed(syncs, clients)
+    found["heartbeat"], tokens = timed((HeartbeatRequest("g", 1, i) for i in ids), clients)
+    check(clients, tokens)
+    found["rejoin"], tokens = timed(map(joining, [leader, *followers]), clients)
+    check(clients, tokens[-1:])
+    leaves = (LeaveGroupRequest("g", (MemberIdentity(i),)) for i in ids)
     found["leave"], tokens = timed(leaves, clients)
-    check(clients.answers[tokens[-1]]["members"][0]["error_code"] is None)
+    check(clients, tokens)
     return found
 
 
@@ -118,51 +128,58 @@ def consumer(members: int) -> dict[str, float]:
     clients, found = Clients(members), {}
     ids = [f"member-{i:05}" for i in range(members)]
 
-    def joining(member_id: str) -> Ask:
-        body = {"rebalance_timeout": 300_000, "subscribed_topic_names": clients.names, "topic_partitions": []}
-        return "ConsumerGroupHeartbeat", 1, {**body, "member_id": member_id, "member_epoch": 0}
+    def joining(member_id: str) -> ConsumerGroupHeartbeatRequest:
+        names = tuple(clients.names)
+        return ConsumerGroupHeartbeatRequest("g", member_id, 0, None, None, 300_000, names, topic_partitions=())
 
     found["join"], _ = timed((joining(i) for i in ids), clients)
     clients.pass_time(INTERVAL_MS)
-    clients.ask(*joining("newcomer"))
+    clients.ask(joining("newcomer"))
     epochs = {m: clients.state.groups["g"].members[m].epoch for m in ids}
-    found["settle"], tokens = timed((beat(m, epochs[m], []) for m in ids), clients)
-    check(all(clients.answers[token]["error_code"] is None for token in tokens))
+    found["settle"], tokens = timed((beat(m, epochs[m], ()) for m in ids), clients)
+    check(clients, tokens)
     for _ in range(3):
         for member_id in (*ids, "newcomer"):
-            clients.ask(*report(clients, member_id))
-    check(all(member.assigned for member in clients.state.groups["g"].members.values()))
+            clients.ask(report(clients, member_id))
+    if not all(member.assigned for member in clients.state.groups["g"].members.values()):
+        raise SystemExit("a member has nothing")
     epochs = {m: clients.state.groups["g"].members[m].epoch for m in ids}
     found["heartbeat"], tokens = timed((beat(m, epochs[m]) for m in ids), clients)
-    check(all(clients.answers[token]["error_code"] is None for token in tokens))
+    check(clients, tokens)
+    found["commit"], tokens = timed((commit(m, epochs[m], i) for i, m in enumerate(ids)), clients)
     found["join, target"] = min(_with_target(clients, joining, f"late-{i}") for i in range(3))
     found["leave"], tokens = timed((beat(m, -1) for m in ids), clients)
-    check(all(clients.answers[token]["error_code"] is None for token in tokens))
+    check(clients, tokens)
     return found
 
 
-def _with_target(clients: Clients, joining: Callable[[str], Ask], member_id: str) -> float:
+def _with_target(clients: Clients, joining: Callable[[str], Any], member_id: str) -> float:
     clients.pass_time(INTERVAL_MS)
     found, _ = timed([joining(member_id)], clients)
     return found
 
 
-def beat(member_id: str, epoch: int, owned: list[Any] | None = None) -> Ask:
+def beat(member_id: str, epoch: int, owned: Any = None) -> ConsumerGroupHeartbeatRequest:
     """A heartbeat, with what its member owns where that is said."""
-    body: dict[str, Any] = {"member_id": member_id, "member_epoch": epoch}
-    return "ConsumerGroupHeartbeat", 1, body if owned is None else {**body, "topic_partitions": owned}
+    return ConsumerGroupHeartbeatRequest("g", member_id, epoch, topic_partitions=owned)
 
 
-def report(clients: Clients, member_id: str) -> Ask:
+def report(clients: Clients, member_id: str) -> ConsumerGroupHeartbeatRequest:
     """A heartbeat that reports exactly what its member was handed."""
     member = clients.state.groups["g"].members[member_id]
-    owned = [{"topic_id": topic_id, "partitions": list(numbers)} for topic_id, numbers in member.assigned]
-    return beat(member_id, member.epoch, owned)
+    return beat(member_id, member.epoch, member.assigned)
 
 
-def check(holds: bool) -> None:
+def commit(member_id: str, epoch: int, number: int) -> OffsetCommitRequest:
+    """A commit of one offset."""
+    partition = OffsetCommitRequestPartition(number // TOPICS, 17)
+    topic = OffsetCommitRequestTopic(topic_id=f"{number % TOPICS:021}A", partitions=(partition,))
+    return OffsetCommitRequest("g", epoch, member_id, topics=(topic,))
+
+
+def check(clients: Clients, tokens: Iterable[int]) -> None:
     """Figures of requests that were refused would say nothing."""
-    if not holds:
+    if any(clients.answers[token].error_code is not ErrorCode.NONE for token in tokens):
         raise SystemExit("a request was refused")
 
 

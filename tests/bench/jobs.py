@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from fsm.spark.sources import Job
+    from fsm.spark.read.sources import Job
 
 EDGE = (
     r"(?:%\d\|\d+\.\d{3}\|CGRPJOINSTATE\|([^|]*)\||\d+\.\d{3}\|[A-Z]+\|CGRPJOINSTATE \[([^\]]*)\])"
@@ -38,8 +38,9 @@ LEGAL = [(_STATES[a], _STATES[b]) for a, b, _ in TABLE.columns.edges]
 
 def audit_spark(logs: Path, out: Path) -> dict[str, Any]:
     """`fsm audit` as the command runs it, with a clock at each stage."""
-    from fsm.spark import audit, sources
+    from fsm.spark import audit
     from fsm.spark.options import Options
+    from fsm.spark.read import sources
     from fsm.spark.session import session
     from fsm.spark.stages import Stages
 
@@ -56,15 +57,15 @@ def audit_spark(logs: Path, out: Path) -> dict[str, Any]:
 
 def read_spark(logs: Path, out: Path, split_bytes: int | None = None) -> dict[str, Any]:
     """The first stage alone: what files hold, parsed and written."""
-    from fsm.spark import parse, sources
     from fsm.spark.options import Options
+    from fsm.spark.read import parse, sources
     from fsm.spark.session import session
 
     inputs, usual = sources.find([logs]), Options()
     with session(usual.master, input_bytes=inputs.size, scratch=out / "scratch") as spark:
         clock = Clock()
         bins = sources.bins(inputs, split_bytes or usual.split_bytes, spark.sparkContext.defaultParallelism)
-        read = parse.parsed(spark, bins, usual.format, usual.timezone)
+        read = parse.parse_pieces(spark, bins, usual.format, usual.timezone)
         read.write.parquet(str(out / "parsed.parquet"))
         seconds = clock.tick()
         records = spark.read.parquet(str(out / "parsed.parquet")).where("record IS NOT NULL").count()
@@ -147,8 +148,8 @@ def edges_duckdb(logs: Path, _out: Path) -> dict[str, Any]:
 
 def edges_spark(logs: Path, out: Path) -> dict[str, Any]:
     """The audit's own reader and its own judgement, restricted to the lines that the others look for; twice."""
-    from fsm.spark import sources
     from fsm.spark.options import Options
+    from fsm.spark.read import sources
     from fsm.spark.session import session
 
     inputs = sources.find([logs])
@@ -168,14 +169,16 @@ def _count_edges(spark: SparkSession, bins: Sequence[Sequence[Job]]) -> list[int
     from pyspark.sql import Window
     from pyspark.sql import functions as F  # noqa: N812
 
-    from fsm.spark import conformance, groups, schema
+    from fsm.spark.columns import only
+    from fsm.spark.judge import conformance
+    from fsm.spark.read.parse import PARSED
 
-    read = spark.range(0, len(bins), 1, len(bins)).mapInArrow(_edge_reader(bins), schema.PARSED)
-    steps = groups.only(read, "record").where(F.col("machine") == TABLE.name)
+    read = spark.range(0, len(bins), 1, len(bins)).mapInArrow(_edge_reader(bins), PARSED)
+    steps = only(read, "record").where(F.col("machine") == TABLE.name)
     in_order = Window.partitionBy("file", "client_id").orderBy("offset")
     steps = steps.select("machine", "state", "next_state", F.lag("next_state").over(in_order).alias("before"))
     row = (
-        conformance.judged(spark, steps)
+        conformance.judge(spark, steps)
         .agg(
             F.count("*"),
             F.count(F.when(F.col("allowed_by").isNull(), 1)),
@@ -187,11 +190,10 @@ def _count_edges(spark: SparkSession, bins: Sequence[Sequence[Job]]) -> list[int
 
 
 def _edge_reader(bins: Sequence[Sequence[Job]]) -> Any:
-    """What `parse.parsed` does, for these lines alone."""
+    """What `parse.parse_pieces` does, for these lines alone."""
     from fsm.logs.librdkafka import FORMATS
     from fsm.spark.columns import batches, rows_in
-    from fsm.spark.parse import rows_of
-    from fsm.spark.schema import PARSED
+    from fsm.spark.read.parse import PARSED, rows_of
 
     def read(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         few = [replace(f, candidate=re.compile(rb"\|CGRPJOINSTATE(?:\|| \[)")) for f in FORMATS]

@@ -25,33 +25,39 @@ from typing import Any
 import structlog
 from transitions import Machine
 
-from fsm.kafka.assignment import TopicNames, topic_partitions
-from fsm.kafka.classic_messages import ClassicResponse, HeartbeatResponse, JoinGroupResponse, SyncGroupResponse
-from fsm.kafka.config import ConsumerConfig
-from fsm.kafka.consumer_protocol import Assignment, encode_assignment
-from fsm.kafka.events import (
-    ApplyAssignmentEvent,
-    AsyncPollEvent,
-    ConsumerRebalanceListenerCallbackCompletedEvent,
-    PartitionsAssignedEvent,
-    TopicSubscriptionChangeEvent,
-)
-from fsm.kafka.messages import ConsumerGroupHeartbeatResponse
 from fsm.machine import bind
-from fsm.member import classic
-from fsm.member.classic_state import (
+from fsm.member.classic import step as classic
+from fsm.member.classic.state import (
     ClassicAnswered,
     ClassicConfig,
     ClassicMember,
     PartitionCountsUpdated,
     UnsentClassicRequest,
 )
-from fsm.member.consumer import step
-from fsm.member.dialect import dialect
+from fsm.member.classic.state import new_member as new_classic_member
+from fsm.member.consumer.state import Member, new_member
+from fsm.member.consumer.step import step
+from fsm.member.dialect.dialect import dialect
 from fsm.member.effects import Enqueued, UnsentRequest
+from fsm.member.events import (
+    ApplyAssignmentEvent,
+    AsyncPollEvent,
+    ConsumerRebalanceListenerCallbackCompletedEvent,
+    PartitionsAssignedEvent,
+    TopicSubscriptionChangeEvent,
+)
 from fsm.member.inputs import Answered, CoordinatorFound, MetadataUpdated, Tick
-from fsm.member.shell import ConsumerMember
-from fsm.member.state import Member, new_member
+from fsm.member.runtime.consumer_shell import ConsumerMember
+from fsm.protocol.assignment import TopicNames, topic_partitions
+from fsm.protocol.config import ConsumerConfig
+from fsm.protocol.consumer_protocol import Assignment, encode_assignment
+from fsm.protocol.messages import (
+    ClassicResponse,
+    ConsumerGroupHeartbeatResponse,
+    HeartbeatResponse,
+    JoinGroupResponse,
+    SyncGroupResponse,
+)
 from fsm.tables.classic_member import State as ClassicState
 from fsm.tables.consumer_member import TABLE, Event, State
 
@@ -90,7 +96,7 @@ def begun_ms(number: int) -> int:
 
 def embedded(number: int) -> ConsumerMember:
     """The same in its shell."""
-    return ConsumerMember(CONFIG, member_id=f"member-{number}", now_ms=begun_ms(number), spoken=RULES)
+    return ConsumerMember(CONFIG, member_id=f"member-{number}", now_ms=begun_ms(number), dialect=RULES)
 
 
 def joined(number: int, partitions: int) -> Member:
@@ -119,7 +125,7 @@ def answered(member: Member, response: ConsumerGroupHeartbeatResponse, now_ms: i
 
 def fresh_classic(_number: int) -> ClassicMember:
     """A classic member that is in no group."""
-    return classic.new_member(CLASSIC)
+    return new_classic_member(CLASSIC)
 
 
 def joined_classic(number: int, partitions: int) -> ClassicMember:

@@ -15,10 +15,44 @@ import base64
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
-from fsm.kafka.assignment import Partitions, partitions
-from fsm.kafka.classic_messages import (
+from member_timeline import Paced, held, own_times, stopped_of
+
+from fsm.member.classic.assignors import BUILT_IN, COOPERATIVE_STICKY, RANGE, ClientAssignor
+from fsm.member.classic.state import (
+    ClassicAnswered,
+    ClassicConfig,
+    ClassicEffect,
+    ClassicInput,
+    Close,
+    EnforceRebalance,
+    PartitionCountsUpdated,
+    Purpose,
+    Reported,
+    Taken,
+    UnsentClassicRequest,
+    new_member,
+)
+from fsm.member.classic.step import due_ms, poll_wanted_ms, step
+from fsm.member.effects import Enqueued
+from fsm.member.events import (
+    AsyncPollEvent,
+    ConsumerRebalanceListenerCallbackCompletedEvent,
+    ErrorEvent,
+    ListenerMethod,
+    PartitionsAssignedEvent,
+    PartitionsRemovedEvent,
+    TopicSubscriptionChangeEvent,
+    UnsubscribeEvent,
+)
+from fsm.member.inputs import CoordinatorFound, CoordinatorLost, Tick
+from fsm.protocol.assignment import Partitions, partitions, without
+from fsm.protocol.consumer_protocol import decode_assignment, decode_subscription
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import (
+    DISCONNECTED,
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,
@@ -26,46 +60,20 @@ from fsm.kafka.classic_messages import (
     JoinGroupResponseMember,
     LeaveGroupRequest,
     LeaveGroupResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    Offsets,
     SyncGroupRequest,
     SyncGroupResponse,
+    commit_results,
 )
-from fsm.kafka.consumer_protocol import decode_assignment, decode_subscription
-from fsm.kafka.error_codes import ErrorCode
-from fsm.kafka.events import (
-    AsyncPollEvent,
-    ConsumerRebalanceListenerCallbackCompletedEvent,
-    ErrorEvent,
-    PartitionsAssignedEvent,
-    PartitionsRemovedEvent,
-    TopicSubscriptionChangeEvent,
-    UnsubscribeEvent,
-)
-from fsm.kafka.messages import OffsetCommitRequest, OffsetCommitResponse, Offsets
-from fsm.member.classic import due_ms, new_member, poll_wanted_ms, step
-from fsm.member.classic_state import (
-    ClassicAnswered,
-    ClassicConfig,
-    ClassicEffect,
-    ClassicInput,
-    Close,
-    PartitionCountsUpdated,
-    Reported,
-    Taken,
-    UnsentClassicRequest,
-)
-from fsm.member.client_assignors import BUILT_IN, COOPERATIVE_STICKY, RANGE, ClientAssignor
-from fsm.member.effects import Enqueued
-from fsm.member.inputs import CoordinatorFound, Tick
 from fsm.tables.classic_member import Effect, Event, State
 
 Line = Mapping[str, Any]
-NOISE_MS = 250
-"""What a busy machine adds to `retry.backoff.ms`, the interval at which the heartbeat thread looks.
-
-Nine in ten heartbeats of the recordings lie between 6 ms before and 70 ms after the time at which ours are due.
-"""
 POLL_MS = 400
 """Longest time between the instant at which a poll would do something and the poll that does it."""
+WAITED_FOR = ("coordinator_load_in_progress", "coordinator_not_available", "not_coordinator")
+"""Errors of a join after which the client waits before it tries again."""
 THREADS_MS = 30
 """By so much a line of one thread, or of the wire, may stand before a line that it follows from."""
 LOG_LAG_MS = 3
@@ -109,6 +117,21 @@ class Recording:
     def is_classic(self) -> bool:
         return str(self.conf.get("group.protocol", "classic")) == "classic"
 
+    @cached_property
+    def pace(self) -> Paced:
+        """Its heartbeats show how fast the process went: one is logged when the interval since the last is over."""
+        lines, interval_ms = self.lines[1:], int(self.conf.get("heartbeat.interval.ms", 3_000))
+        stopped, since, late = tuple(stopped_of(lines)), None, [float(THREADS_MS)]
+        for line in lines:
+            text, t_ms = line.get("text", ""), line["t_ms"]
+            if text.startswith("Sending Heartbeat request"):
+                if since is not None and not held(stopped, since, t_ms):
+                    late.append(t_ms - since - interval_ms)
+                since = t_ms
+            elif text.startswith(("Enabling heartbeat thread", "Disabling", "Resetting generation", "(Re-)joining")):
+                since = t_ms if text.startswith("Enabling") else None
+        return Paced(own_times(lines), max(late), stopped)
+
     @property
     def hung(self) -> bool:
         """close() never came back."""
@@ -124,6 +147,8 @@ class Recording:
 
 CALLBACKS = {"assign": "assigned", "revoke": "revoked", "lost": "lost"}
 ENDS = {"assign_done", "revoke_done", "lost", "listener_throw"}
+TOLD = {"assign", "revoke", "lost", "close_begin"}
+"""Lines of the application that tell of groupMetadata() and of what is held."""
 LOG_LINES = {
     "(Re-)joining group": "join sent",
     "Successfully joined group": "joined",
@@ -145,6 +170,8 @@ IN_POLL = (
 )
 """What only the application's thread says, inside poll()."""
 _GENERATION = re.compile(r"Generation\{generationId=(-?\d+), memberId='(.*?)', protocol='(.*?)'\}")
+_BEAT = re.compile(r"Sending Heartbeat request with generation (-?\d+) and member id (\S*) to coordinator")
+_LOST = re.compile(r"Group coordinator .* is unavailable or invalid")
 _POSITIONS = re.compile(r"([\w.-]+)-(\d+)=OffsetAndMetadata\{offset=(\d+)")
 
 
@@ -212,21 +239,26 @@ def answered(line: Line) -> Any:
     match line["api"]:
         case "JoinGroup":
             members = tuple(
-                JoinGroupResponseMember(m["member_id"], _bytes(m["metadata"]), m["group_instance_id"])
+                JoinGroupResponseMember(m["member_id"], m["group_instance_id"], _bytes(m["metadata"]))
                 for m in body["members"]
             )
             names = (body["protocol_type"], body["protocol_name"], body["leader"], body["member_id"])
-            return JoinGroupResponse(body["generation_id"], *names, members, body["skip_assignment"], code)
+            return JoinGroupResponse(
+                body["generation_id"], *names, members, skip_assignment=body["skip_assignment"], error_code=code
+            )
         case "SyncGroup":
             return SyncGroupResponse(
-                _bytes(body["assignment"]), body["protocol_type"], body["protocol_name"], error_code=code
+                _bytes(body["assignment"]),
+                protocol_type=body["protocol_type"],
+                protocol_name=body["protocol_name"],
+                error_code=code,
             )
         case "Heartbeat":
             return HeartbeatResponse(code)
         case "LeaveGroup":
             return LeaveGroupResponse(code)
     errors = ((t["name"], p["partition_index"], p["error_code"]) for t in body["topics"] for p in t["partitions"])
-    return OffsetCommitResponse(tuple(((t, p), ErrorCode[e.upper()]) for t, p, e in errors if e))
+    return OffsetCommitResponse(commit_results(((t, p), ErrorCode[e.upper()]) for t, p, e in errors if e))
 
 
 BODIES: dict[type, str] = {
@@ -274,7 +306,7 @@ class Replay:
     """The member beside the recording."""
 
     def __init__(self, recording: Recording) -> None:
-        self.recording = recording
+        self.recording, self.pace = recording, recording.pace
         self.lines = sorted(recording.lines[1:], key=_when)
         conf = {key: str(value) for key, value in recording.conf.items()}
         self.member = new_member(replace(ClassicConfig.of(conf), assignors=self.assignors(conf)))
@@ -287,7 +319,15 @@ class Replay:
         self.late: list[Difference] = []
         self.ends: list[str | None] = []
         """Of the callbacks so far: what each raised."""
-        self.polling = False
+        self.polling = self.threw = False
+        self.early = 0
+        """Heartbeats of ours that the log tells of a little later."""
+        self.told: tuple[int, str] = (-1, "")
+        """The last generation that was not reset, and who was in it."""
+        self.held: Partitions | None = ()
+        """What the callbacks have given the application."""
+        self.ended = 0
+        """How many of them the member has heard of."""
         self.asked = [
             (seen, tuple(line["corr"]))
             for line in self.lines
@@ -296,6 +336,12 @@ class Replay:
         """Their requests, as long as none of ours is the same."""
         self.open: dict[tuple[int, ...], UnsentClassicRequest] = {}
         """Ours, by the number that theirs has on the wire."""
+        self.joins = [_when(line) for line in self.lines if line.get("text") == "(Re-)joining group"]
+        """When the client joins, as long as ours does not."""
+        self.retries = False
+        """The last join failed, and is tried again in the same poll()."""
+        self.unsent: list[UnsentClassicRequest] = []
+        """Ours that never reached the wire."""
         self.answers: dict[tuple[int, ...], Any] = {}
         """Responses that came before our request was sent."""
 
@@ -314,9 +360,9 @@ class Replay:
 
     def give(self, given: ClassicInput, due_ms: float = 0) -> None:
         """A step; one that is due within the noise is taken as of that time."""
-        self.take(given, due_ms if due_ms <= self.now_ms + NOISE_MS else 0)
+        self.take(given, due_ms if due_ms <= self.now_ms + self.pace.noise_ms else 0)
         self.settle()
-        for corr in [corr for corr in self.open if corr in self.answers]:
+        while corr := next((corr for corr in self.open if corr in self.answers), None):
             self.give(ClassicAnswered(self.open.pop(corr), self.answers.pop(corr)))
 
     def take(self, given: ClassicInput, due_ms: float = 0) -> None:
@@ -328,9 +374,7 @@ class Replay:
     def note(self, effect: ClassicEffect) -> None:
         match effect:
             case UnsentClassicRequest():
-                ours = decided(effect, self.now_ms)
-                (self.beats if ours.kind == "Heartbeat" else self.acts).append(ours)
-                self.match(ours, effect)
+                self.sends(decided(effect, self.now_ms), effect)
             case Taken(source, event, _) if event in SAID_BY_EVENT and source is not State.UNJOINED:
                 says = tuple(self.member.generation) if event is not Event.JOIN_SENT else None
                 self.logs.append(Seen(self.now_ms, SAID_BY_EVENT[event], says))
@@ -349,14 +393,33 @@ class Replay:
             case Enqueued(ErrorEvent(error)):
                 self.errors.append(Seen(self.now_ms, "thrown", error.name))
 
+    def sends(self, ours: Seen, request: UnsentClassicRequest) -> None:
+        if ours.kind == "JoinGroup":
+            if any(asked.purpose is Purpose.PREPARE for asked in self.open.values()):
+                self.missed(self.now_ms, "the answer to a commit", "a join before it", field="commits")
+            theirs_ms = self.joins.pop(0) if self.joins else self.now_ms
+            if self.retries and theirs_ms - self.now_ms > self.pace.noise_ms:
+                self.missed(self.now_ms, f"a join at {theirs_ms}", "one before")
+        (self.beats if ours.kind == "Heartbeat" else self.acts).append(ours)
+        self.match(ours, request)
+
     def match(self, ours: Seen, request: UnsentClassicRequest) -> None:
-        """Theirs is the next one of its kind; of commits the next one that says the same, from about now on."""
+        """Theirs is the next one of its kind; of commits the next one that says the same, from about now on.
+
+        A heartbeat that is not on the wire soon never reached it.
+        """
+        soon = self.now_ms - self.pace.noise_ms
         for place, (theirs, corr) in enumerate(self.asked):
-            same = ours.kind != "OffsetCommit" or (ours.says == theirs.says and theirs.t_ms + NOISE_MS >= self.now_ms)
-            if theirs.kind == ours.kind and same:
-                del self.asked[place]
-                self.open[corr] = request
-                return
+            if theirs.kind != ours.kind or (ours.kind == "OffsetCommit" and ours.says != theirs.says):
+                continue
+            if ours.kind in ("OffsetCommit", "Heartbeat") and theirs.t_ms < soon:
+                continue
+            if ours.kind == "Heartbeat" and not self.pace.near(self.now_ms, theirs.t_ms):
+                break
+            del self.asked[place]
+            self.open[corr] = request
+            return
+        self.unsent.append(request)
 
     def poll(self) -> None:
         self.give(AsyncPollEvent(consumed=self.positions()), poll_wanted_ms(self.member))
@@ -369,16 +432,16 @@ class Replay:
                 and "auto-commit of offsets" in line.get("text", "")
                 and line["text"].startswith("Sending")
             ):
-                found = _POSITIONS.findall(line["text"])
-                return tuple(sorted(((topic, int(p)), int(offset)) for topic, p, offset in found))
+                return _positions(line["text"])
         return ()
 
     def settle(self) -> None:
         """Callbacks end as theirs did, one by one; where nobody listens, at once."""
         while (awaited := self.member.awaited) is not None:
-            if self.recording.has_listener and awaited.ticket > len(self.ends):
+            if self.recording.has_listener and self.ended >= len(self.ends):
                 return
-            error = self.ends[awaited.ticket - 1] if self.recording.has_listener else None
+            error = self.ends[self.ended] if self.recording.has_listener else None
+            self.ended += 1
             self.take(ConsumerRebalanceListenerCallbackCompletedEvent(awaited.ticket, error))
 
     # The recording, line by line
@@ -391,8 +454,8 @@ class Replay:
             self.overdue()
             if "app" in line:
                 self.app(line)
-            elif "wire" in line:
-                (self.request if line["wire"] == "request" else self.response)(line)
+            elif line.get("wire") == "response":
+                self.response(line)
             elif "log" in line:
                 self.log(line)
         self.now_ms += 60_000
@@ -406,13 +469,13 @@ class Replay:
         just_shown = self.shown_ms + THREADS_MS >= now_ms
         if self.polling and (just_shown or self.wanted_ms == now_ms or self.wanted_ms + POLL_MS < now_ms):
             self.poll()  # shows that the application is alive; or does what no line showed in all that time
-        if due + NOISE_MS + self.member.config.retry_backoff_ms < now_ms:
+        if due < now_ms and not self.pace.near(due, now_ms, self.member.config.retry_backoff_ms):
             self.missed(due, "nothing that was due", "nothing shown until " + str(now_ms))
             self.give(Tick())
 
-    def missed(self, t_ms: float, expected: str, got: str) -> None:
+    def missed(self, t_ms: float, expected: str, got: str, field: str = "time") -> None:
         head = self.recording.head
-        self.late.append(Difference(head["scenario"], head["member"], t_ms, "time", expected, got))
+        self.late.append(Difference(head["scenario"], head["member"], t_ms, field, expected, got))
 
     def app(self, line: Line) -> None:
         match line["app"]:
@@ -421,6 +484,8 @@ class Replay:
                 self.give(TopicSubscriptionChangeEvent(tuple(line["topics"])))
             case "unsubscribe":
                 self.give(UnsubscribeEvent(call=1))
+            case "enforce_rebalance":
+                self.give(EnforceRebalance())
             case "poll_stop":
                 self.polling = False
             case "poll_resume" | "poll_error":
@@ -431,27 +496,61 @@ class Replay:
             case "close_begin":
                 self.polling = False
                 self.give(Close(call=1, timeout_ms=10_000, consumed=self.positions()))
-        if line["app"] in ENDS:
+        self.compare(line)
+        if line["app"] in ENDS and not (line["app"] == "revoke_done" and self.threw):
             self.ends.append(line.get("err", "raised") if line["app"] == "listener_throw" else None)
+            self.change_hands(self.member.awaited, line)
             self.settle()
+        self.threw = line["app"] == "listener_throw"
 
-    def request(self, line: Line) -> None:
-        if line["api"] == "Heartbeat":
-            self.beat(line)
+    def compare(self, line: Line) -> None:
+        """What a line tells beside its event: groupMetadata(), which a reset leaves as it was, and what is held."""
+        place = self.member.generation
+        self.told = self.told if place.is_reset else (place.generation_id, place.member_id)
+        if line["app"] in TOLD and (line["epoch"], line["member_id"]) != self.told:
+            self.missed(line["t_ms"], str((line["epoch"], line["member_id"])), str(self.told), field="group metadata")
+        if line["app"] in TOLD and self.held is not None and self.recording.has_listener:
+            held = _parts(line, "owned" if line["app"] == "close_begin" else "before")
+            if held != self.held:
+                self.missed(line["t_ms"], str(held), str(self.held), field="held")
+
+    def change_hands(self, awaited: Any, line: Line) -> None:
+        """The application has what a callback of ours gave it; a listener that raised leaves it open."""
+        if awaited is None or self.held is None:
+            return
+        if awaited.method is not ListenerMethod.ASSIGNED:
+            self.held = without(self.held, awaited.partitions)
+        elif line["app"] == "listener_throw" and awaited.partitions:
+            self.held = None
+        else:
+            self.held = partitions((*self.held, *awaited.partitions))
 
     def beat(self, line: Line) -> None:
         """A heartbeat of the client is one of ours, if ours is due by now."""
         due = self.member.heartbeats.heartbeat_due_ms
-        if not self.member.heartbeats.enabled or due > self.now_ms + NOISE_MS:
+        if not self.member.heartbeats.enabled or due > self.now_ms + self.pace.noise_ms:
             self.missed(self.now_ms, f"a heartbeat at {line['t_ms']}", f"due at {due}")
         self.give(Tick(), due)
 
+    def before_close_goes_on(self) -> None:
+        """The heartbeat thread goes on until close() has stopped it: what is due may be sent until then."""
+        due = self.member.heartbeats.heartbeat_due_ms
+        if self.member.closing is None or not self.member.heartbeats.enabled or due > self.now_ms or self.early:
+            return
+        ahead = (line["t_ms"] for line in self.lines if line.get("text", "").startswith("Sending Heartbeat request"))
+        if any(self.now_ms <= t_ms + LOG_LAG_MS <= self.now_ms + self.pace.noise_ms for t_ms in ahead):
+            self.early += 1
+            self.give(Tick(), due)
+
     def response(self, line: Line) -> None:
+        self.before_close_goes_on()
         if line["api"] == "FindCoordinator":
             self.give(CoordinatorFound())
         elif line["api"] in BODIES.values():
             corr = tuple(line["corr"])
             self.answers[corr] = answered(line)
+            if line["api"] == "JoinGroup":
+                self.retries = str(line["body"]["error_code"]) in WAITED_FOR
             if corr in self.open:
                 self.give(ClassicAnswered(self.open.pop(corr), self.answers.pop(corr)))
 
@@ -460,7 +559,30 @@ class Replay:
             self.shown_ms = self.now_ms
             self.poll()
         elif line["text"].startswith("consumer poll timeout has expired"):
-            self.give(Tick(), self.member.heartbeats.poll_due_ms)
+            due = self.member.heartbeats.poll_due_ms  # counted from a poll that was not recorded
+            self.take(Tick(), due if due <= self.now_ms + self.pace.noise_ms + POLL_MS else 0)
+            self.settle()
+        elif line["text"].startswith("Sending Heartbeat request"):
+            if self.early:
+                self.early -= 1
+            else:
+                self.beat(line)
+        elif _LOST.match(line["text"]):
+            self.disconnected()
+
+    def disconnected(self) -> None:
+        """What was sent to the coordinator and got no response has failed; so has the coordinator."""
+        answered = {tuple(line["corr"]) for line in self.lines if line.get("wire") == "response"}
+        lost = [self.open.pop(corr) for corr in [corr for corr in self.open if corr not in answered]]
+        self.unsent, unsent = [], self.unsent
+        for request in (*lost, *unsent):
+            self.give(ClassicAnswered(request, DISCONNECTED))
+        if self.member.coordinator_known:
+            self.give(CoordinatorLost())
+
+
+def _positions(text: str) -> Offsets:
+    return tuple(sorted(((topic, int(p)), int(offset)) for topic, p, offset in _POSITIONS.findall(text)))
 
 
 def _when(line: Line) -> float:
@@ -477,17 +599,32 @@ def differences(recording: Recording) -> list[Difference]:
     found = list(replay.late)
     for name, theirs, ours in lanes(recording, replay):
         found += _first_difference(recording.head, name, theirs, ours)
-    return [*found, *_commits_not_seen(recording, replay)]
+    return found
 
 
-def _commits_not_seen(recording: Recording, replay: Replay) -> Iterator[Difference]:
-    """Each commit of ours, before a join or in close(), is one of theirs; others of theirs are of the interval."""
-    theirs = iter([seen for seen in requests(recording) if seen.kind == "OffsetCommit"])
-    for ours in until_hang(recording, [seen for seen in replay.acts if seen.kind == "OffsetCommit"]):
-        if not any(seen.says == ours.says for seen in theirs):
-            head = recording.head
-            yield Difference(head["scenario"], head["member"], ours.t_ms, "commits", "a commit like ours", ours)
-            return
+def commits_of_rebalances(recording: Recording) -> Iterator[Seen]:
+    """Commits on the wire that come before a join or in close(), as the log says; others are of the interval.
+
+    What is tried again on the wire without another word is the same commit.
+    """
+    preparing, announced = False, []
+    for line in recording.lines:
+        text = line.get("text", "")
+        if text.startswith("Executing onJoinPrepare"):
+            preparing = True
+        elif text.startswith("(Re-)joining group"):
+            preparing = False
+        elif text.startswith("Sending") and "auto-commit of offsets" in text:
+            announced.append(
+                (preparing or "synchronous auto" in text.split(" of ")[0].replace("asynchronous", ""), text)
+            )
+        elif line.get("api") == "OffsetCommit" and line["wire"] == "request" and (seen := requested(line)):
+            place = next((n for n, (_, said) in enumerate(announced) if _positions(said) == seen.says[-1]), None)
+            if place is not None:
+                of_rebalance, _ = announced[place]
+                del announced[: place + 1]
+                if of_rebalance:
+                    yield seen
 
 
 def requests(recording: Recording) -> list[Seen]:
@@ -504,13 +641,23 @@ def lanes(recording: Recording, replay: Replay) -> Iterator[tuple[str, list[Seen
         (*(s for s in wire if s.kind not in ("Heartbeat", "OffsetCommit")), *calls), key=lambda seen: seen.t_ms
     )
     thrown = [Seen(x["t_ms"], "thrown", _code(x["err"])) for x in lines if x.get("app") == "poll_error"]
+    thrown = [seen for seen in thrown if seen.says != "ILLEGAL_STATE"]  # not subscribed
+    errors = [
+        seen._replace(says=_code(seen.says) if seen.says.endswith("Exception") else seen.says) for seen in replay.errors
+    ]
     ours = [seen for seen in replay.acts if seen.kind != "OffsetCommit"]
     if not recording.has_listener:
         ours = [seen for seen in ours if seen.kind not in CALLBACKS.values()]
     yield "log", once(log), once(until_hang(recording, replay.logs))
     yield "acts", acts, until_hang(recording, ours)
-    yield "heartbeats", [s for s in wire if s.kind == "Heartbeat"], replay.beats
-    yield "thrown", thrown, replay.errors
+    beats = [(x["t_ms"], _BEAT.match(x["text"])) for x in lines if "log" in x]
+    said = [Seen(t_ms, "Heartbeat", (int(found[1]), found[2])) for t_ms, found in beats if found]
+    committed = [seen for seen in replay.acts if seen.kind == "OffsetCommit"]
+    yield "commits", until_hang(recording, [*commits_of_rebalances(recording)]), until_hang(recording, committed)
+    yield "heartbeats", said, [seen._replace(says=seen.says[:2]) for seen in replay.beats]
+    sent = {seen.says for seen in replay.beats}
+    yield "sent", [s for s in wire if s.kind == "Heartbeat" and s.says not in sent], []
+    yield "thrown", thrown, errors
 
 
 def until_hang(recording: Recording, ours: list[Seen]) -> list[Seen]:
@@ -521,8 +668,8 @@ def until_hang(recording: Recording, ours: list[Seen]) -> list[Seen]:
     return [seen for seen in ours if seen.t_ms < began]
 
 
-def _parts(line: Line) -> Partitions:
-    return partitions((topic, number) for topic, number in line["parts"])
+def _parts(line: Line, field: str = "parts") -> Partitions:
+    return partitions((topic, number) for topic, number in line[field])
 
 
 def _code(name: str) -> str:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from fsm.kafka.assignment import topic_partitions
-from fsm.kafka.error_codes import ErrorCode
-from fsm.kafka.events import ListenerMethod, PartitionsAssignedEvent, PartitionsRemovedEvent
-from fsm.kafka.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from fsm.member.effects import (
     CommitEnded,
     Enqueued,
@@ -16,20 +13,14 @@ from fsm.member.effects import (
     RunEnded,
     TargetUpdated,
     Transition,
-    UnsentRequest,
 )
+from fsm.member.events import ListenerMethod, PartitionsAssignedEvent, PartitionsRemovedEvent
+from fsm.protocol.assignment import Partitions, partitions, topic_partitions
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import ConsumerGroupHeartbeatResponse, OffsetCommitResponse, commit_results
 
 METHODS = {ListenerMethod.REVOKED: "revoked", ListenerMethod.ASSIGNED: "assigned", ListenerMethod.LOST: "lost"}
 BEGINS = {"assign": "assigned", "revoke": "revoked", "lost": "lost"}
-
-
-def is_plain(sent: UnsentRequest) -> bool:
-    """Whether a heartbeat says nothing but that the member lives: its instant is all there is to compare."""
-    body = sent.body
-    if not isinstance(body, ConsumerGroupHeartbeatRequest) or body.member_epoch <= 0:
-        return False
-    said = (body.subscribed_topic_names, body.subscribed_topic_regex, body.topic_partitions, body.server_assignor)
-    return said == (None, None, None, None)
 
 
 def shown(effect: MemberEffect) -> tuple[str, Any] | None:
@@ -70,6 +61,35 @@ def heartbeat_fields(body: Any) -> dict[str, Any]:
     }
 
 
+def named(parts: Any) -> Partitions:
+    """Partitions as an application writes them."""
+    return partitions((topic, number) for topic, number in parts)
+
+
+def commit_fields(body: Any, names: Mapping[str, str]) -> dict[str, Any]:
+    """A recorded commit as our message has it; topics by id or, before 4.1, by name."""
+    offsets = (
+        ((t.get("name") or names.get(t.get("topic_id"), "?"), p["partition_index"]), p["committed_offset"])
+        for t in body["topics"]
+        for p in t["partitions"]
+    )
+    return {
+        "generation_id_or_member_epoch": body["generation_id_or_member_epoch"],
+        "member_id": body["member_id"],
+        "group_instance_id": body["group_instance_id"],
+        "offsets": tuple(sorted(offsets)),
+    }
+
+
+def commit_answer(body: Any) -> OffsetCommitResponse:
+    codes = (
+        ((t.get("name") or str(t.get("topic_id")), p["partition_index"]), code_of(p["error_code"]))
+        for t in body["topics"]
+        for p in t["partitions"]
+    )
+    return OffsetCommitResponse(commit_results(codes))
+
+
 def code_of(name: str | None) -> ErrorCode:
     return ErrorCode.NONE if name is None else ErrorCode[name.upper()]
 
@@ -82,8 +102,8 @@ def heartbeat_answer(body: Any) -> ConsumerGroupHeartbeatResponse:
         None
         if given is None
         else topic_partitions({t["topic_id"]: t["partitions"] for t in given["topic_partitions"]}),
-        code_of(body["error_code"]),
-        body["error_message"],
+        error_code=code_of(body["error_code"]),
+        error_message=body["error_message"],
     )
 
 

@@ -2,12 +2,15 @@
 
 The member is given what is not its decision: the application's calls, the end of its callbacks, responses, names of
 topics, positions, the coordinator. What it decides is compared: every transition, every new target, every mark, the
-commit before a run, every callback with its partitions, every heartbeat with all its fields, in the order recorded.
+commit before a run, every callback with its partitions, every heartbeat with all its fields, every error that poll()
+throws, in the order recorded; and what the application was told meanwhile: its epoch, what it owned.
 
-Free is what was not recorded: the instants of poll() and of the loop, and which of two lines of different lanes was
+Whenever something is recorded the application polls, if it may, and the background thread turns: neither does anything
+that is not recorded. Free are the instants of poll(), within 100 ms, and which of two lines of different lanes was
 really first. A small search looks for a choice that fits: to reach the next thing recorded it may deliver a response
-that is due, poll, turn the loop, or let the application go on, a few of these in a row. The moves themselves stand in
-`member_moves`, the world they lead through in `member_world`, the recording's words in `member_recorded`.
+that is due, poll, turn the loop, or let the application go on, a few of these in a row. How late something may be is
+what the timeline itself shows (`Timeline.noise_ms`, `Timeline.near`). The moves themselves stand in `member_moves`, the
+world they lead through in `member_world`, the recording's words in `member_recorded`.
 """
 
 from __future__ import annotations
@@ -16,18 +19,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from member_moves import Moves
+from member_timeline import STAMP_MS
 from member_world import Difference, Mismatch, World
 
-from fsm.member.dialect import Dialect
-from fsm.member.inputs import MetadataUpdated
-from fsm.member.state import new_member
+from fsm.member.consumer.state import new_member
+from fsm.member.dialect.dialect import Dialect
 
 REACH = 4
 """How many free steps may lie between two things recorded."""
-LATE_MS = 500.0
-"""How late a plain heartbeat may be on a busy machine."""
-BUSY_MS = 1500.0
-"""How long a response may lie before the client looks at it: its first one waits for classes to be loaded."""
 
 
 class Replay:
@@ -74,6 +73,12 @@ class Replay:
         head = self.moves.head(world, lane)
         if lane == "log" and head.kind == "completed":
             return [lambda: self.moves.completed(world, *head.says, now)]
+        if lane == "log" and head.kind == "failed":
+            return [lambda: self.moves.response(world, now), lambda: self.moves.failed(world, now)]
+        if lane == "log" and head.kind == "run ended" and world.phase == "leaving":
+            return [lambda: self.moves.unheard(world, now)]
+        if lane == "log" and head.kind == "run ended" and world.phase == "unsubscribing":
+            return [lambda: self.moves.skipped(world, now)]
         return list(self.moves.choices(world, now))
 
     def first_done(self, tried: list[Callable[[], World]], lane: str, place: int) -> World | None:
@@ -95,17 +100,25 @@ class Replay:
             if world.read(lane) > place:
                 continue
             seen = self.moves.lanes[lane][place]
-            names = self.moves.known_names(seen.t_ms)
-            if names != world.member.metadata:
-                world = self.moves.step(world, MetadataUpdated(names), seen.t_ms)
-            world = self.moves.unseen_poll(world, seen.t_ms)
             try:
-                world = self.reach(world, lane, place, seen.t_ms)
+                world = self.after(world, lane, place, seen.t_ms)
             except Mismatch as found:
-                if lane == "response" and self.may_wait(world, seen.t_ms):
+                if self.may_wait(world, lane, place, seen.t_ms):
                     continue
                 return self.difference(seen.t_ms, found.field, found.expected, found.got, f"{lane}: {seen.kind}")
-        return self.left_over(world) or self.late(world)
+        return self.left_over(world)
+
+    def after(self, world: World, lane: str, place: int, now: float) -> World:
+        """The world after what happens all the time and one thing recorded. The poll of this instant may come later."""
+        try:
+            return self.reach(self.moves.meanwhile(world, now, polls=True), lane, place, now)
+        except Mismatch as found:
+            if not self.moves.may_poll_later(world, now):
+                raise
+            try:
+                return self.reach(self.moves.meanwhile(world, now, polls=False), lane, place, now)
+            except Mismatch:
+                raise found from None
 
     def difference(self, t_ms: float, field: str, expected: Any, got: Any, sought: str = "") -> Difference:
         recorded = self.moves.recorded
@@ -119,26 +132,14 @@ class Replay:
                 return self.difference(head.t_ms, lane, f"{head.kind} {head.says}", "nothing of the kind")
         return None
 
-    def late(self, world: World) -> Difference | None:
-        """A plain heartbeat that the client sent long after ours was due.
+    def may_wait(self, world: World, lane: str, place: int, now: float) -> bool:
+        """Whether something on the wire belongs to a later line of the log: what comes of a response, what was sent.
 
-        Explained: a process that a signal holds sends nothing, however much is due, nor does one that has to find its
-        coordinator first.
+        A response that came when the process was killed was perhaps never looked at.
         """
-        found = [seen.t_ms for seen in self.moves.lanes["response"] if seen.kind == "coordinator"]
-        for t_ms, late_ms in world.lateness:
-            held = any(since < t_ms and t_ms - late_ms < until for since, until in self.moves.recorded.stopped)
-            searched = any(t_ms - late_ms < at <= t_ms for at in found)
-            if late_ms > LATE_MS and not held and not searched:
-                return self.difference(t_ms, "request", f"heartbeat at {t_ms}", f"due {late_ms:.0f} ms earlier")
-        return None
-
-    def may_wait(self, world: World, now: float) -> bool:
-        """Whether a response may have been looked at later: the log goes on within the time a busy client takes.
-
-        One that came when the process was killed was perhaps never looked at.
-        """
+        if lane not in ("request", "response") or world.read(lane) > place:
+            return False
         log = self.moves.head(world, "log")
-        if log is None:
-            return bool(self.moves.recorded.killed)
-        return bool(log.t_ms <= now + BUSY_MS)
+        if lane == "request":
+            return log is not None and bool(log.t_ms <= now + STAMP_MS)
+        return bool(self.moves.recorded.killed if log is None else self.moves.soon(log.t_ms, now))

@@ -7,14 +7,16 @@ are written down by different hands.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from fsm.kafka.assignment import LocalAssignment, TopicNames, topic_partitions
+from fsm.protocol.assignment import LocalAssignment, TopicNames, topic_partitions
 
 Line = Mapping[str, Any]
+Stops = tuple[tuple[float, float], ...]
 
 
 class Seen(NamedTuple):
@@ -27,12 +29,39 @@ class Seen(NamedTuple):
 
 
 LANES = ("log", "request", "response", "app")
-WIRE_LAG_MS = 3.0
-"""The client logs what it sends before the wire shows it; this much of the timeline's noise may hide that."""
+STAMP_MS = 3.0
+"""Lines are stamped by several hands, some in whole milliseconds."""
 
 
 @dataclass(frozen=True)
-class Timeline:
+class Paced:
+    """How fast a process went: what it shows of that itself."""
+
+    own: tuple[float, ...]
+    """When the process itself did something that is recorded."""
+    noise_ms: float
+    """The longest that this process took for something that it does at once."""
+    stopped: tuple[tuple[float, float], ...]
+    """From when to when a signal held the process."""
+
+    def near(self, cause_ms: float, shown_ms: float, free_ms: float = 0) -> bool:
+        """Whether something of one instant may be shown at another: within the noise, or after a silence.
+
+        A process that was stopped or starved shows nothing meanwhile.
+        """
+        if shown_ms - cause_ms <= self.noise_ms + free_ms or self.held(cause_ms, shown_ms):
+            return True
+        between = self.own[bisect_right(self.own, cause_ms) : bisect_left(self.own, shown_ms)]
+        silence = max(b - a for a, b in pairwise((cause_ms, *between, shown_ms)))
+        return shown_ms - cause_ms - silence <= self.noise_ms + free_ms
+
+    def held(self, since: float, until: float) -> bool:
+        """Whether a signal held the process in this time."""
+        return held(self.stopped, since, until)
+
+
+@dataclass(frozen=True)
+class Timeline(Paced):
     """One process from start to end."""
 
     scenario: str
@@ -46,8 +75,6 @@ class Timeline:
     unresolved: Mapping[str, tuple[tuple[float, float], ...]]
     """Topic ids that the client could not name, and from when to when."""
     names: TopicNames
-    stopped: tuple[tuple[float, float], ...]
-    """From when to when the process was stopped by a signal."""
     killed: bool
     """The process did not end by itself."""
 
@@ -60,18 +87,12 @@ class Timeline:
         return {f"of a pattern: {name}": name for seen in due for name in seen.says["subscribed_topic_names"]}
 
 
-_BACKBONE = re.compile(r"Member (\S*) with epoch (-?\d+) transitioned from ([A-Z_]+) to ([A-Z_]+)\.$")
 _TARGET = re.compile(r"arget assignment(?: updated)? from (LocalAssignment\{.*?\}\}) to (LocalAssignment\{.*?\}\})\.")
 _LOCAL = re.compile(r"LocalAssignment\{localEpoch=(-?\d+), partitions=\{(.*)\}\}$")
 _IDS = re.compile(r"([\w-]{22})=\[([\d, ]*)\]")
-_COMPLETED = re.compile(
-    r"The ConsumerRebalanceListener\.onPartitions(\w+) method completed (successfully|with an error)"
-)
-_LEFT = re.compile(
-    r"received a (successful|failed) response to the heartbeat to leave the group and completed the leave"
-)
-_ENQUEUED = re.compile(r"The event to trigger the ConsumerRebalanceListener\.onPartitions(\w+) method")
+_INTERVAL = re.compile(r"received heartbeat interval (\d+)ms from the group coordinator")
 _UNNAMED = re.compile(r"Topic Ids \[(.*?)\] received in target assignment were not found")
+MARKS = "Marking partitions pending for revocation: "
 
 
 def named_partitions(text: str) -> tuple[tuple[str, int], ...]:
@@ -88,49 +109,82 @@ def local_assignment(text: str) -> LocalAssignment:
     return LocalAssignment(int(found[1]), topic_partitions(assigned))
 
 
+Tells = Callable[[re.Match[str]], tuple[str, Any]]
+LOG: tuple[tuple[str | re.Pattern[str], Tells], ...] = (
+    (
+        r"Member \S* with epoch (-?\d+) transitioned from ([A-Z_]+) to ([A-Z_]+)\.$",
+        lambda found: ("transition", (found[2], found[3], int(found[1]))),
+    ),
+    (_TARGET, lambda found: ("target", (local_assignment(found[1]), local_assignment(found[2])))),
+    (f"^{MARKS}(.*)", lambda found: ("marked", named_partitions(found[1]))),
+    (r"^Auto-commit before reconciling new assignment completed", lambda _: ("commit", "ok")),
+    (r"^Auto-commit request before reconciling new assignment failed", lambda _: ("commit", "failed")),
+    (
+        r"(?s)ConsumerGroupHeartbeatRequest failed because .* retry in (\d+) ?ms: (Failed to send)?",
+        lambda found: ("failed", (int(found[1]), found[2] is not None)),
+    ),
+    (
+        r"The event to trigger the ConsumerRebalanceListener\.onPartitions(\w+) method",
+        lambda found: ("enqueued", found[1].lower()),
+    ),
+    (
+        r"^The event to update the new assignment and trigger onPartitionsAssigned",
+        lambda _: ("enqueued", "assigned"),
+    ),
+    (r"^Reconciliation failed\.$", lambda _: ("run ended", "failed")),
+    (r"^Interrupting reconciliation", lambda _: ("run ended", "stale")),
+    (
+        r"received a (successful|failed) response to the heartbeat to leave the group and completed the leave",
+        lambda found: ("left", found[1] == "successful"),
+    ),
+    (
+        r"The ConsumerRebalanceListener\.onPartitions(\w+) method completed (successfully|with an error)",
+        lambda found: ("completed", (found[1].lower(), found[2] == "successfully")),
+    ),
+)
+"""What lines of the membership's log tell, if they tell anything that a member decides or is told."""
+
+
 def log_seen(line: Line) -> Iterator[Seen]:
-    """What a line of the membership's log says, if it says anything that a member decides or is told."""
-    text, t = line["text"].strip(), line["t_ms"]
-    if found := _BACKBONE.search(text):
-        yield Seen(t, "transition", (found[3], found[4], int(found[2])), line)
-    elif found := _TARGET.search(text):
-        yield Seen(t, "target", (local_assignment(found[1]), local_assignment(found[2])), line)
-    elif text.startswith("Marking partitions pending for revocation: "):
-        yield Seen(t, "marked", named_partitions(text.partition(": ")[2]), line)
-    elif text.startswith("Auto-commit before reconciling new assignment completed"):
-        yield Seen(t, "commit", "ok", line)
-    elif text.startswith("Auto-commit request before reconciling new assignment failed"):
-        yield Seen(t, "commit", "failed", line)
-    elif found := _ENQUEUED.search(text):
-        yield Seen(t, "enqueued", found[1].lower(), line)
-    elif text.startswith("The event to update the new assignment and trigger onPartitionsAssigned"):
-        yield Seen(t, "enqueued", "assigned", line)
-    elif text == "Reconciliation failed.":
-        yield Seen(t, "run ended", "failed", line)
-    elif text.startswith("Interrupting reconciliation"):
-        yield Seen(t, "run ended", "stale", line)
-    elif found := _LEFT.search(text):
-        yield Seen(t, "left", found[1] == "successful", line)
-    elif found := _COMPLETED.search(text):
-        yield Seen(t, "completed", (found[1].lower(), found[2] == "successfully"), line)
+    """The line as what it tells."""
+    for pattern, tells in LOG:
+        if found := re.search(pattern, line["text"].strip()):
+            yield Seen(line["t_ms"], *tells(found), line)
+            return
 
 
 APP = {
     "subscribe", "unsubscribe", "close_begin", "close_end", "assign", "assign_done", "revoke", "revoke_done", "lost",
-    "listener_throw", "poll_stop", "poll_resume", "poll_error", "assignment",
+    "listener_throw", "poll_stop", "poll_resume", "poll_error", "assignment", "unsubscribe_done", "mismatch",
+    "mismatch_end", "commit_begin", "commit_sync",
 }  # fmt: skip
 
 
-def lanes_of(lines: Iterable[Line]) -> dict[str, tuple[Seen, ...]]:
+def handled_at(lines: Iterable[Line]) -> dict[tuple[int, ...], float]:
+    """When the client handled a response, where its log says so: it does of another heartbeat interval."""
+    said = [(line["t_ms"], int(found[1])) for line in lines if (found := _INTERVAL.search(line.get("text", "")))]
+    answers = [line for line in lines if line.get("api") == "ConsumerGroupHeartbeat" and line["wire"] == "response"]
+    at = {}
+    for line, after in pairwise([*answers, {"t_ms": float("inf")}]):
+        given_ms, until = line["body"]["heartbeat_interval"], after["t_ms"]
+        if said and said[0][1] == given_ms and line["t_ms"] - STAMP_MS <= said[0][0] < until:
+            at[tuple(line["corr"])] = said.pop(0)[0]
+    return at
+
+
+def lanes_of(lines: list[Line]) -> dict[str, tuple[Seen, ...]]:
     """The four lanes, each in the order of the recording."""
     lanes: dict[str, list[Seen]] = {lane: [] for lane in LANES}
+    handled = handled_at(lines)
     for line in lines:
         if "log" in line:
             lanes["log"] += log_seen(line)
         elif line.get("app") in APP:
             lanes["app"].append(Seen(line["t_ms"], line["app"], line, line))
         elif line.get("api") == "ConsumerGroupHeartbeat":
-            lanes[line["wire"]].append(Seen(line["t_ms"] + WIRE_LAG_MS, "heartbeat", line["body"], line))
+            t_ms = handled.get(tuple(line["corr"])) if line["wire"] == "response" else None
+            seen = Seen(line["t_ms"] if t_ms is None else t_ms, "heartbeat", line["body"], line)
+            lanes[line["wire"]].append(seen)
         elif line.get("api") == "FindCoordinator" and line["wire"] == "response":
             lanes["response"].append(Seen(line["t_ms"], "coordinator", line["body"], line))
     lanes["log"] = list(without_second_line(lanes["log"]))
@@ -164,25 +218,68 @@ def commits_of(lines: Iterable[Line]) -> tuple[tuple[Seen, Seen | None], ...]:
 
 
 def unresolved_of(lines: Iterable[Line]) -> dict[str, tuple[tuple[float, float], ...]]:
-    """From when to when the client had no name for a topic id, as its lines say at each attempt."""
+    """From when to when the client had no name for a topic id, as it says: from a target or a run to the next one."""
     spans: dict[str, list[tuple[float, float]]] = {}
+    since, missing = 0.0, set[str]()
     for line in lines:
-        if "log" not in line or not (found := _UNNAMED.search(line["text"])):
+        if "log" not in line:
             continue
-        t = line["t_ms"]
-        for topic_id in found[1].split(", "):
-            mine = spans.setdefault(topic_id, [])
-            if mine and t - mine[-1][1] < SAID_AGAIN_MS:
-                mine[-1] = (mine[-1][0], t)
-            else:
-                mine.append((t - BEFORE_SAID_MS, t))
+        if found := _UNNAMED.search(line["text"]):
+            for topic_id in set(found[1].split(", ")) - missing:
+                spans.setdefault(topic_id, []).append((since, float("inf")))
+                missing.add(topic_id)
+        elif _TARGET.search(line["text"]) or line["text"].startswith(MARKS):
+            since = line["t_ms"]
+            for topic_id in missing:
+                spans[topic_id][-1] = (spans[topic_id][-1][0], since)
+            missing = set()
     return {topic_id: tuple(mine) for topic_id, mine in spans.items()}
 
 
-SAID_AGAIN_MS = 500.0
-"""Lines nearer than this belong to one time without a name."""
-BEFORE_SAID_MS = 250.0
-"""The name was missing before the line that says so."""
+# The noise of a process
+
+
+def delays(lines: list[Line], stopped: Stops) -> Iterator[float]:
+    """How long the client took for what it does at once, wherever the recording shows both ends of it.
+
+    A heartbeat goes out when the interval since the last one is over, or when the log has said that one is generated.
+    """
+    due_ms, sent_ms, said_ms = None, 0.0, None
+    for line in lines:
+        t_ms, heartbeat = line["t_ms"], line.get("api") == "ConsumerGroupHeartbeat"
+        said, sent = line.get("text", "").endswith(GENERATED), heartbeat and line["wire"] == "request"
+        if due_ms is not None and (said or sent) and not held(stopped, due_ms, t_ms):
+            yield t_ms - due_ms
+        if said:
+            due_ms = said_ms = t_ms
+        elif sent:
+            due_ms, sent_ms, said_ms = None, said_ms or t_ms, None
+        elif heartbeat:
+            due_ms = sent_ms + line["body"]["heartbeat_interval"] if line["body"]["member_epoch"] > 0 else None
+    for cause, effect in AT_ONCE:
+        told = [line for line in lines if re.match(f"{cause}|{effect}", words(line))]
+        for line, after in pairwise(told):
+            if re.match(cause, words(line)) and re.match(effect, words(after)):
+                yield after["t_ms"] - line["t_ms"]
+
+
+def held(stopped: Stops, since: float, until: float) -> bool:
+    """Whether a signal held the process in this time."""
+    return any(begins < until and since < ends for begins, ends in stopped)
+
+
+def words(line: Line) -> str:
+    """A line as the text that tells what it is."""
+    return str(line.get("text") or line.get("app") or "")
+
+
+GENERATED = ("from ACKNOWLEDGING to STABLE.", "from ACKNOWLEDGING to RECONCILING.")
+AT_ONCE = (
+    (r"(assign|revoke)_done$", r"The ConsumerRebalanceListener\.onPartitions(Assigned|Revoked) method completed"),
+    (r"subscribe$", r"Subscrib(ed to topic|ing to regular)"),
+    (r"Leaving the consumer group during consumer close", r"Member .* transitioned from [A-Z]+ to PREPARE_LEAVING"),
+)
+"""What one thread says at once after another, or as soon as it hears of it."""
 
 
 Named = tuple[dict[str, frozenset[int]], dict[str, frozenset[int]]]
@@ -219,11 +316,11 @@ def _by_topic(owned: set[tuple[str, int]]) -> dict[str, frozenset[int]]:
     return {topic: frozenset(p for t, p in owned if t == topic) for topic, _ in owned}
 
 
-def names_of(lines: list[Line]) -> TopicNames:
+def names_of(lines: list[Line], topics: Mapping[str, int]) -> TopicNames:
     """Topic names by id, as far as the recording tells: an id's partitions are those of its name.
 
     Where two topics always had the same partitions, either way of naming them fits everything seen. A topic that was
-    deleted and made again has two ids and one name.
+    deleted and made again has two ids and one name. An id of which no callback tells is the one topic left that fits.
     """
     possible: dict[str, set[str]] = {}
     beside: dict[str, set[str]] = {}
@@ -238,7 +335,25 @@ def names_of(lines: list[Line]) -> TopicNames:
     while left := {i: ns - {named.get(o) for o in beside[i]} for i, ns in possible.items() if i not in named}:
         topic_id = min(left, key=lambda i: (len(left[i]), i))
         named[topic_id] = min(left[topic_id] or {topic_id})
+    for topic_id, numbers in sorted(unheard_of(lines, named).items()):
+        fits = [name for name, count in topics.items() if name not in named.values() and max(numbers) < count]
+        if len(fits) == 1:
+            named[topic_id] = fits[0]
     return TopicNames(named)
+
+
+def unheard_of(lines: list[Line], named: Mapping[str, str]) -> dict[str, set[int]]:
+    """The partitions of topic ids that were assigned and are not named yet."""
+    given = [
+        line["body"]["assignment"]
+        for line in lines
+        if line.get("api") == "ConsumerGroupHeartbeat" and line["wire"] == "response"
+    ]
+    found: dict[str, set[int]] = {}
+    for topic in (topic for assignment in given if assignment for topic in assignment["topic_partitions"]):
+        if topic["topic_id"] not in named and topic["partitions"]:
+            found.setdefault(topic["topic_id"], set()).update(topic["partitions"])
+    return found
 
 
 def timeline(lines: list[Line]) -> Timeline:
@@ -246,8 +361,12 @@ def timeline(lines: list[Line]) -> Timeline:
     head, body = lines[0], lines[1:]
     start = next(line for line in body if line.get("app") == "start")
     ids = [line["body"]["member_id"] for line in body if line.get("api") == "ConsumerGroupHeartbeat" and "wire" in line]
+    stopped = tuple(stopped_of(body))
     drivers = {line["driver"] for line in body if "driver" in line}
     return Timeline(
+        own_times(body),
+        max((STAMP_MS, *delays(body, stopped))),
+        stopped,
         head["scenario"],
         head["member"],
         head["client"].rpartition(" ")[2],
@@ -256,10 +375,14 @@ def timeline(lines: list[Line]) -> Timeline:
         lanes_of(body),
         commits_of(body),
         unresolved_of(body),
-        names_of(body),
-        tuple(stopped_of(body)),
+        names_of(body, dict(head["topics"])),
         killed="kill9" in drivers or not any(line.get("app") == "close_end" for line in body),
     )
+
+
+def own_times(lines: Iterable[Line]) -> tuple[float, ...]:
+    """When the process itself did something."""
+    return tuple(line["t_ms"] for line in lines if "driver" not in line and line.get("wire") != "response")
 
 
 def stopped_of(lines: Iterable[Line]) -> Iterator[tuple[float, float]]:

@@ -15,9 +15,9 @@ from case_file import each, listed
 from known_keys import ANY, Of, refuse_unknown
 
 from fsm.coordinator.assignors import GroupSpec, MemberSpec, Order, PartitionAssignorError, built_in
-from fsm.coordinator.dialect import Choice, Dialect, dialect, presets
-from fsm.coordinator.hash_order import HASHED
-from fsm.kafka.assignment import TopicPartitions, topic_partitions
+from fsm.coordinator.model.dialect import Choice, Dialect, dialect, presets
+from fsm.coordinator.model.hash_order import HASHED
+from fsm.protocol.assignment import TopicPartitions, topic_partitions
 
 Document = Mapping[str, Any]
 Assigned = dict[str, TopicPartitions]

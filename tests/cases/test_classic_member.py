@@ -7,6 +7,7 @@ import copy
 import importlib.util
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -14,13 +15,15 @@ from typing import Any
 
 import pytest
 
-from fsm.kafka.consumer_protocol import (
+from fsm.member.classic.assignors import Candidate, assign_cooperative_sticky, assign_range
+from fsm.member.classic.state import Close
+from fsm.member.events import AsyncPollEvent
+from fsm.protocol.consumer_protocol import (
     decode_assignment,
     decode_subscription,
     encode_assignment,
     encode_subscription,
 )
-from fsm.member.client_assignors import Candidate, assign_cooperative_sticky, assign_range
 
 
 @cache
@@ -125,13 +128,9 @@ def with_another_heartbeat(lines: Lines) -> None:
     first(lines, api="Heartbeat", wire="request")["body"]["generation_id"] += 1
 
 
-def with_a_late_heartbeat(lines: Lines) -> None:
-    """Both of a pair, a second later than it was due."""
-    line = first(lines, api="Heartbeat", wire="request")
-    for one in lines:
-        if one.get("corr") == line["corr"]:
-            one["t_ms"] += 900
-    lines[1:] = sorted(lines[1:], key=lambda one: one["t_ms"])
+def with_another_interval(lines: Lines) -> None:
+    """A member that waits longer than the client did."""
+    first(lines, app="start")["conf"]["heartbeat.interval.ms"] = 1_300
 
 
 def without_a_callback_partition(lines: Lines) -> None:
@@ -140,6 +139,14 @@ def without_a_callback_partition(lines: Lines) -> None:
 
 def with_another_callback(lines: Lines) -> None:
     first(lines, app="revoke")["app"] = "lost"
+
+
+def with_another_generation_told(lines: Lines) -> None:
+    first(lines, app="assign")["epoch"] += 1
+
+
+def with_less_held_before(lines: Lines) -> None:
+    next(line for line in lines if line.get("app") == "revoke")["before"].pop()
 
 
 def without_a_log_line(lines: Lines) -> None:
@@ -176,10 +183,12 @@ def with_an_unknown_member(lines: Lines) -> None:
     [
         (without_a_sync, "acts"),
         (with_another_owned, "acts"),
-        (with_another_heartbeat, "heartbeats"),
-        (with_a_late_heartbeat, "time"),
+        (with_another_heartbeat, "sent"),
+        (with_another_interval, "time"),
         (without_a_callback_partition, "acts"),
         (with_another_callback, "acts"),
+        (with_another_generation_told, "group metadata"),
+        (with_less_held_before, "held"),
         (without_a_log_line, "log"),
         (with_another_generation_logged, "log"),
         (with_another_reset, "log"),
@@ -205,6 +214,70 @@ def test_error_that_poll_threw_is_compared(files: Sequence[Any]) -> None:
     lines = recording(files, "4.4.0/x05_coop_fenced_static/C")
     first(lines, app="poll_error")["err"] = "org.apache.kafka.common.errors.GroupAuthorizationException"
     assert [d.field for d in REPLAY.differences(REPLAY.Recording(tuple(lines)))] == ["thrown[0]"]
+
+
+# Mistakes of a member that the comparison finds
+
+
+def without_commits(step: Any) -> Any:
+    """It joins without a commit before."""
+    return lambda member, given, now: step(
+        member, replace(given, consumed=()) if isinstance(given, AsyncPollEvent) else given, now
+    )
+
+
+def closing_without_commit(step: Any) -> Any:
+    """close() commits nothing."""
+
+    def planted(member: Any, given: Any, now: int) -> Any:
+        if isinstance(given, Close):
+            member, given = step(member, AsyncPollEvent(), now).member, replace(given, consumed=())
+        return step(member, given, now)
+
+    return planted
+
+
+@pytest.mark.our_copies
+@pytest.mark.parametrize("plant", [without_commits, closing_without_commit])
+def test_missing_commit_of_a_member_is_found(
+    files: Sequence[Any], monkeypatch: pytest.MonkeyPatch, plant: Callable[[Any], Any]
+) -> None:
+    """What the client committed before a join and in close(), a member commits too."""
+    lines = recording(files, "4.4.0/x01_coop_second/A")
+    monkeypatch.setattr(REPLAY, "step", plant(REPLAY.step))
+    found = REPLAY.differences(REPLAY.Recording(tuple(lines)))
+    assert [difference.field.partition("[")[0] for difference in found] == ["commits"]
+
+
+@pytest.mark.our_copies
+def test_halved_session_timeout_is_found(files: Sequence[Any]) -> None:
+    """A member joins with the session timeout of the client."""
+    lines = recording(files, "4.4.0/x01_coop_second/A")
+    first(lines, app="start")["conf"]["session.timeout.ms"] = 3_000
+    assert REPLAY.differences(REPLAY.Recording(tuple(lines)))[0].field == "acts[0]"
+
+
+def after_a_failed_join(lines: Lines) -> Lines:
+    """The recording with a join before its first one: the coordinator was loading the group."""
+    at = next(n for n, line in enumerate(lines) if line.get("text") == "(Re-)joining group")
+    asked = first(lines, api="JoinGroup", wire="request")
+    told, sent, answer = copy.deepcopy((lines[at], asked, first(lines, corr=asked["corr"], wire="response")))
+    sent["corr"] = answer["corr"] = [0, 0]
+    answer["body"]["error_code"] = "coordinator_load_in_progress"
+    reason = "Request joining group due to: rebalance failed due to CoordinatorLoadInProgressException"
+    failed, again = {**told, "text": "JoinGroup failed: Coordinator is loading the group."}, {**told, "text": reason}
+    for wait, line in ((104, told), (103, sent), (101, answer), (100, failed), (100, again)):
+        line["t_ms"] = lines[at]["t_ms"] - wait - 1
+    return [*lines[:at], told, sent, answer, failed, again, *lines[at:]]
+
+
+@pytest.mark.our_copies
+def test_join_without_backoff_is_found(files: Sequence[Any]) -> None:
+    """A join that failed by the coordinator is tried again after a backoff, and not before."""
+    lines = after_a_failed_join(recording(files, "4.4.0/x02_coop_rolling/B"))
+    assert REPLAY.differences(REPLAY.Recording(tuple(lines))) == []
+    first(lines, app="start")["conf"]["retry.backoff.ms"] = 0
+    assert REPLAY.differences(REPLAY.Recording(tuple(lines)))[0].field == "time"
 
 
 # What is explained

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import operator
-import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
+import yaml
 from case_file import each, listed
 from known_keys import ANY, EACH, Of, place, refuse_unknown
 
-from fsm.connect.assignor import Outcome, Round, assign
-from fsm.connect.config import VERSIONS, ConnectConfig
+from fsm.connect.assignor.leader import ConfigSnapshot, Election, assign_eagerly, perform
+from fsm.connect.assignor.lost_work import handle_lost
+from fsm.connect.assignor.memory import Memory, Order
+from fsm.connect.assignor.placement import place as dealt
 from fsm.connect.dialect import SHIPPED
-from fsm.connect.eager import assign_eagerly
-from fsm.connect.leader import ConfigSnapshot, Election, perform
-from fsm.connect.lost_work import handle_lost
-from fsm.connect.memory import Memory, Order
-from fsm.connect.placement import place as dealt
 from fsm.connect.protocol import (
     Assignment,
     WorkerMetadata,
@@ -28,13 +23,14 @@ from fsm.connect.protocol import (
     encode_assignment,
     encode_metadata,
 )
-from fsm.connect.units import Holdings, Unit, Units, configured, kinds, units_of
+from fsm.connect.units import Units, configured, kinds, units_of
+from fsm.connect.worker.config import VERSIONS, ConnectConfig
 from fsm.errors import InputError
-from fsm.nodes import nearest
+from fsm.nodes import nearest, yaml_node
+from fsm.scenario.connect_rounds import units
+from fsm.scenario.replay import replayed
 
 Stated = Mapping[str, Any]
-TASK = re.compile(r"(.+)-(\d+)")
-ADVANCE = re.compile(r"(?:(?P<base>[DM])(?:/(?P<by>\d+))?)?(?P<plus>[+-]?\d+)?")
 
 
 def reads(head: Any) -> bool:
@@ -69,15 +65,6 @@ def test_the_case_comes_out(case: Stated) -> None:
     KINDS[case["kind"]](case)
 
 
-def unit(text: str) -> Unit:
-    match = TASK.fullmatch(text)
-    return Unit(match[1], int(match[2])) if match else Unit(text)
-
-
-def units(texts: Sequence[str]) -> Units:
-    return tuple(map(unit, texts))
-
-
 def written(given: Mapping[str, Units]) -> dict[str, list[str]]:
     """Units by worker, each kind on its own; workers without any are left out, as in the files."""
     return {worker: [str(u) for kind in kinds(held) for u in kind] for worker, held in given.items() if held}
@@ -87,147 +74,11 @@ def loads(stated_loads: Mapping[str, Stated]) -> dict[str, Units]:
     return {worker: units_of(said["connectors"], said["tasks"]) for worker, said in stated_loads.items()}
 
 
-# ------------------------------------------------------------------------------------------------------- rounds
-
-
-@dataclass
-class Group:
-    """A group of workers whose leader's assignor is under test."""
-
-    task_counts: dict[str, int]
-    holds: dict[str, Units]
-    max_delay_ms: int
-    memory: Memory
-    generation: int
-    last_completed: int
-    now_ms: int = 0
-    delay_ms: int = 0
-    gone: dict[str, Units] = field(default_factory=dict)
-
-    def change(self, what: str, value: Any) -> None:
-        match what:
-            case "add_workers":
-                self.holds |= dict.fromkeys(value, ())
-            case "remove_workers":
-                self.gone |= {worker: self.holds.pop(worker) for worker in value}
-            case "add_worker_owning":
-                self.holds[value["worker"]] = units_of(value["connectors"], value["tasks"])
-            case "rejoin_with_old_holdings":
-                self.holds[value] = self.gone[value]
-            case "delete_connector":
-                del self.task_counts[value]
-            case "create_connector" | "set_task_count":
-                self.task_counts |= value
-            case "new_leader_without_history":
-                self.memory = Memory(previous_generation=self.generation)
-            case _:
-                raise AssertionError(f"no stimulus {what!r}")
-
-    def stimulate(self, stimulus: Stated) -> None:
-        if "advance" in stimulus:
-            self.now_ms += self.step_ms(stimulus)
-            return
-        for what, value in stimulus.items():
-            self.change(what, value)
-
-    def step_ms(self, stimulus: Stated) -> int:
-        if "ms" in stimulus:
-            return int(stimulus["ms"])
-        match = ADVANCE.fullmatch(stimulus["advance"].replace(" ", ""))
-        assert match, stimulus
-        base = {"D": self.delay_ms, "M": self.max_delay_ms}.get(match["base"], 0)
-        return base // int(match["by"] or 1) + int(match["plus"] or 0)
-
-    def play(self, mode: str) -> Outcome:
-        owned = {worker: self.holds[worker] for worker in sorted(self.holds)}
-        known = Round(self.now_ms, self.generation + 1, configured(self.task_counts), owned, self.last_completed)
-        outcome = assign(self.memory, known, self.max_delay_ms)
-        self.memory, self.generation, self.delay_ms = outcome.memory, known.generation, outcome.delay_ms
-        self.last_completed = known.generation - (mode == "mismatched_generation")
-        if mode != "failed":
-            self.holds = {
-                worker: tuple(u for kind in kinds(held) for u in kind) for worker, held in outcome.after.items()
-            }
-        return outcome
-
-
-def group_of(setup: Stated) -> Group:
-    previous = setup.get("assignor_previous_generation", -1)
-    return Group(
-        dict(setup["connectors"]),
-        {worker: units(held) for worker, held in setup.get("workers", {}).items()},
-        setup["max_delay_ms"],
-        Memory(previous_generation=previous),
-        setup["generation"],
-        setup.get("last_completed_generation", setup["generation"]),
-    )
-
-
 def run_rounds(case: Stated) -> None:
-    group = group_of(case["setup"])
-    for said in case["rounds"]:
-        for stimulus in said["stimuli"]:
-            group.stimulate(stimulus)
-        owned = dict(group.holds)
-        outcome = group.play(said["mode"])
-        where = f"round {said['round']}"
-        hold_always(owned, outcome, where)
-        seen = observed(group, outcome)
-        for what, value in said.get("expect", {}).items():
-            assert meets(seen[what], value), (where, what, seen[what], value)
-        told = derived(group, outcome)
-        exact = {key: value for key, value in said.get("derived", {}).items() if key != "leader"}
-        assert {key: told[key] for key in exact} == exact, where
-
-
-def meets(got: Any, value: Any) -> bool:
-    """Equal to the value, or within the bounds it states."""
-    if not isinstance(value, dict):
-        return bool(got == value)
-    return all(getattr(operator, bound)(got, limit) for bound, limit in value.items())
-
-
-def hold_always(owned: Holdings, outcome: Outcome, where: str) -> None:
-    """What the files ask of every round."""
-    new = Counter(u for held in outcome.assigned.values() for u in held)
-    assert max(new.values(), default=1) == 1, where
-    assert not new.keys() & {u for held in owned.values() for u in held}, where
-    for worker, held in owned.items():
-        after = (set(held) - set(outcome.revoked[worker])) | set(outcome.assigned[worker])
-        assert after == set(outcome.after[worker]), where
-
-
-def observed(group: Group, outcome: Outcome) -> dict[str, Any]:
-    """What Kafka's tests look at: what the members hold once the round is over, unless it failed."""
-    connectors = sorted(len(kinds(held)[0]) for held in group.holds.values())
-    tasks = sorted(len(kinds(held)[1]) for held in group.holds.values())
-    spread = [max(sizes, default=0) - min(sizes, default=0) for sizes in (connectors, tasks)]
-    held = [u for mine in group.holds.values() for u in mine]
-    return {
-        "delay_ms": outcome.delay_ms,
-        "workers": sorted(group.holds),
-        "connector_counts_sorted": connectors,
-        "task_counts_sorted": tasks,
-        "balanced_and_complete": max(spread) <= 1 and sorted(held) == sorted(configured(group.task_counts)),
-        "nothing_assigned_or_revoked": not any(outcome.assigned.values()) and not any(outcome.revoked.values()),
-        "no_revocations": not any(outcome.revoked.values()),
-    }
-
-
-def derived(group: Group, outcome: Outcome) -> dict[str, Any]:
-    """The exact result, and the memory that is left."""
-    memory = outcome.memory
-    due = None if memory.deadline_ms is None else memory.deadline_ms - group.now_ms
-    return {
-        "delay_ms": outcome.delay_ms,
-        "next_rebalance_in_ms": due,
-        "assigned": written(outcome.assigned),
-        "revoked": written(outcome.revoked),
-        "owned_after": {worker: [str(u) for u in held] for worker, held in group.holds.items()},
-        "revoked_in_previous": memory.revoked_last,
-        "successive_revoking_rounds": memory.successive,
-        "candidates": list(memory.candidates),
-    }
+    """As `fsm replay` runs them, every round with all that is asked of it."""
+    (run,) = replayed(yaml_node(yaml.safe_dump({"cases": [case]}), case["id"], "scenario"), case["id"])
+    assert [round_.title.split()[1] for round_ in run.steps] == [str(said["round"]) for said in case["rounds"]]
+    assert run.differences() == ()
 
 
 # ------------------------------------------------------------------------------------------- parts of a round

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from case_file import each
 
-from fsm.connect.assignor import Outcome, Round, assign
-from fsm.connect.invariants import Computation, broken_in_round
-from fsm.connect.memory import AS_GIVEN, Memory
+from fsm.connect.assignor.incremental import Outcome, Round, assign
+from fsm.connect.assignor.memory import AS_GIVEN, Memory
+from fsm.connect.simulation.invariants import Computation, broken_in_round
 from fsm.connect.units import configured, units_of
 
 Line = Mapping[str, Any]

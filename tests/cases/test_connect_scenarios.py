@@ -9,9 +9,9 @@ import pytest
 from case_file import each, listed
 from known_keys import ANY, EACH, Of, refuse_unknown
 
+from fsm.connect.assignor.scenario import ScenarioRound, reads, rounds
 from fsm.connect.dialect import DOCUMENT, SHIPPED
 from fsm.connect.dialect import profile as profile_of
-from fsm.connect.scenario import ScenarioRound, reads, rounds
 from fsm.errors import InputError
 
 __all__ = ["reads"]

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from fsm.coordinator.recording import is_recording, read
-from fsm.coordinator.walk import follow
+from fsm.conformance.recorded_walk import follow
+from fsm.conformance.recording import is_recording, read
 
 
 def reads(head: Any) -> bool:

@@ -11,9 +11,10 @@ import pytest
 from case_file import each, listed
 from known_keys import ANY, Of, refuse_unknown
 
-from fsm.coordinator.dialect import Choice, Dialect, dialect, presets
-from fsm.coordinator.reconciliation import CurrentAssignment, Decision, Partition, flat, held, reconcile
-from fsm.kafka.assignment import TopicPartitions, topic_partitions
+from fsm.coordinator.consumer.reconciliation import Decision, flat, held, reconcile
+from fsm.coordinator.model.consumer_group import CurrentAssignment, Partition
+from fsm.coordinator.model.dialect import Choice, Dialect, dialect, presets
+from fsm.protocol.assignment import TopicPartitions, topic_partitions
 from fsm.tables.consumer_group_member import TABLE, Effect, Event, State
 
 Document = Mapping[str, Any]
@@ -51,10 +52,9 @@ class Case:
         )
 
     @property
-    def subscribed(self) -> set[str]:
+    def named(self) -> set[str]:
         member, resolved = self.given["member"], self.given.get("resolved_regex", {})
-        names = {*member["subscribed"], *resolved.get(member.get("regex"), ())}
-        return names - {*self.given.get("missing_topics", ())}
+        return {*member["subscribed"], *resolved.get(member.get("regex"), ())}
 
     def partition_epoch(self, topic: str, partition: int) -> int:
         said: Document = self.given["partition_epoch"]
@@ -70,7 +70,8 @@ class Case:
             target=topic_partitions(target["assigned"]),
             owned=None if owned is None else topic_partitions(owned),
             partition_epoch=self.partition_epoch,
-            subscribed=self.subscribed,
+            subscribed=self.named - {*self.given.get("missing_topics", ())},
+            names_topics=bool(self.named),
             subscription_changed=self.given["subscription_changed"],
             dialect=self.dialect,
         )

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from fsm.coordinator.dialect import dialect
-from fsm.coordinator.log import LogRecord, read_batches, write_batch
-from fsm.coordinator.records import Record, encode, from_json, to_json
-from fsm.coordinator.replay import replay
+from fsm.coordinator.model.dialect import dialect
+from fsm.coordinator.storage.replay import replay
+from fsm.protocol.record_batches import LogRecord, read_batches, write_batch
+from fsm.protocol.records import Record, encode, from_json, to_json
 
 
 def reads(head: Any) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib.metadata import version
 
 import pytest
 
+from fsm import __version__
 from fsm.audit.limits import Limits
 from fsm.cli import COMMANDS, main, parser
 from fsm.cli.audit import FORMATS
@@ -19,7 +19,7 @@ def test_version_prints_that_of_the_distribution(capsys: pytest.CaptureFixture[s
     """One line on stdout, and no command is needed."""
     with pytest.raises(SystemExit) as ended:
         main(["--version"])
-    assert (ended.value.code, capsys.readouterr().out) == (0, f"fsm {version('rebalance-fsm')}\n")
+    assert (ended.value.code, capsys.readouterr().out) == (0, f"fsm {__version__}\n")
 
 
 def test_a_command_loads_no_other() -> None:

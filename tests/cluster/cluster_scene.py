@@ -8,8 +8,8 @@ from dataclasses import replace
 from fsm.cluster.channel import NONE, Faults
 from fsm.cluster.cluster import SETTINGS, Cluster
 from fsm.cluster.speech import CLASSIC
-from fsm.kafka.assignment import Partitions
-from fsm.member.dialect import FIXED
+from fsm.member.dialect.dialect import FIXED
+from fsm.protocol.assignment import Partitions
 
 LATEST = "4.4.0"
 FOO = tuple(("foo", i) for i in range(4))

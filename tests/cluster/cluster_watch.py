@@ -1,7 +1,7 @@
 """What must hold of the coordinator's groups in every step of a cluster: the numbered invariants, and the promises.
 
-Those of consumer groups are `fsm.coordinator.invariants`; here they meet classic members, whose JoinGroups report what
-is owned, and groups that change their type (29 to 31 of section 10 of the coordinator reference).
+Those of consumer groups are `fsm.coordinator.consumer.invariants`; here they meet classic members, whose JoinGroups
+report what is owned, and groups that change their type (diagrams/hazards.md#group-29 to 31).
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from collections.abc import Iterator
 
 from fsm.cluster.cluster import Cluster
 from fsm.cluster.standing import Change
-from fsm.coordinator import classic_group_invariants
-from fsm.coordinator.classic_group import ClassicGroup
-from fsm.coordinator.consumer_group import ConsumerGroup
+from fsm.coordinator.classic import invariants as classic_group_invariants
+from fsm.coordinator.consumer.invariants import Moment, broken
+from fsm.coordinator.consumer.reconciliation import flat
 from fsm.coordinator.coordinator import Coordinator
-from fsm.coordinator.embedded import by_id, encoded, subscription_of
-from fsm.coordinator.heartbeat import heartbeat_of
-from fsm.coordinator.invariants import Moment, broken
-from fsm.coordinator.members import GroupMember
-from fsm.coordinator.reconciliation import Partition, flat
-from fsm.coordinator.step import Step
-from fsm.kafka.consumer_protocol import decode_assignment
+from fsm.coordinator.migration.conversion import by_id, encoded
+from fsm.coordinator.model.classic_group import ClassicGroup
+from fsm.coordinator.model.consumer_group import ConsumerGroup, GroupMember, Partition
+from fsm.coordinator.model.step import Step
+from fsm.protocol.consumer_protocol import decode_assignment, decode_subscription
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import ConsumerGroupHeartbeatRequest, HeartbeatRequest, JoinGroupRequest, SyncGroupRequest
 from fsm.tables.classic_group import State as ClassicState
 from fsm.tables.consumer_group import State
 from fsm.tables.consumer_group_member import State as MemberState
@@ -52,27 +52,26 @@ def of_consumer_group(found: Cluster, change: Change, step: Step[Coordinator], g
     if change.before is not None and not isinstance(change.before, ConsumerGroup):
         return
     asked = change.asked
-    speaks = asked is not None and asked.api == "ConsumerGroupHeartbeat"
-    sent = heartbeat_of(asked.body) if asked is not None and speaks else None
-    answer = step.answers[0] if speaks else None
+    sent = asked.body if asked is not None and isinstance(asked.body, ConsumerGroupHeartbeatRequest) else None
+    answer = None if sent is None else step.answers[0]
     names = broken(Moment(change.before, group, found.context, sent, answer))
-    joins = asked is not None and asked.api == "JoinGroup"
+    joins = asked is not None and isinstance(asked.body, JoinGroupRequest)
     yield from (name for name in names if not joins or name != REVOKED_BEFORE_ASSIGNED)
     if joins and change.before is not None:
         yield from unreported(change, change.before, group)
-    if not speaks and asked is not None:
+    if sent is None and asked is not None:
         yield from told(change, step, group)
 
 
 def unreported(change: Change, before: ConsumerGroup, after: ConsumerGroup) -> Iterator[str]:
     """23 of a classic member: what it stops holding its JoinGroup does not report as owned."""
-    if change.asked is None or not change.asked.body["protocols"]:
+    if change.asked is None or not change.asked.body.protocols:
         return
     for member_id, old in before.members.items():
         new = after.members.get(member_id)
         if new is None or old.current.held <= new.current.held:
             continue
-        if member_id != change.asked.body["member_id"]:
+        if member_id != change.asked.body.member_id:
             yield f"23 {member_id} lost partitions by the request of another"
         elif (old.current.held - new.current.held) & owned(new, change):
             yield f"23 {member_id} lost partitions that it owns"
@@ -83,18 +82,18 @@ def owned(member: GroupMember, change: Change) -> set[Partition]:
     classic = member.metadata.classic_member_metadata
     if classic is None:
         return set()
-    return {*flat(by_id(subscription_of(classic.supported_protocols[0].metadata).owned_partitions, change.image))}
+    return {*flat(by_id(decode_subscription(classic.supported_protocols[0].metadata).owned_partitions, change.image))}
 
 
 def told(change: Change, step: Step[Coordinator], group: ConsumerGroup) -> Iterator[str]:
     """31: who is behind the target hears of it with every Heartbeat, and gets no assignment unless it must revoke."""
     asked = change.asked
-    if asked is None or asked.api not in {"Heartbeat", "SyncGroup"} or len(step.answers) != 1:
+    if asked is None or not isinstance(asked.body, HeartbeatRequest | SyncGroupRequest) or len(step.answers) != 1:
         return
-    member = group.members.get(asked.body["member_id"])
-    if member is None or step.answers[0].body["error_code"] is not None or member.epoch >= group.target_epoch:
+    member = group.members.get(asked.body.member_id)
+    if member is None or step.answers[0].body.error_code is not ErrorCode.NONE or member.epoch >= group.target_epoch:
         return
-    if asked.api == "Heartbeat" or member.current.state is not MemberState.UNREVOKED_PARTITIONS:
+    if isinstance(asked.body, HeartbeatRequest) or member.current.state is not MemberState.UNREVOKED_PARTITIONS:
         yield f"31 {member.member_id} is behind the target, and hears nothing of it"
 
 

@@ -10,12 +10,8 @@ from cluster_scene import FOO, LATEST, cluster, of, two
 from fsm.cluster.channel import Channel, Faults
 from fsm.cluster.cluster import Double
 from fsm.cluster.disturbances import disturb
-from fsm.cluster.speech import BOTH, COOPERATIVE, GROUP
-from fsm.cluster.translation import as_answered, as_sent
-from fsm.kafka import classic_messages as classic
-from fsm.kafka.error_codes import ErrorCode
-from fsm.kafka.messages import OffsetCommitRequest, OffsetCommitResponse
-from fsm.member.dialect import FIXED
+from fsm.cluster.speech import BOTH, COOPERATIVE
+from fsm.member.dialect.dialect import FIXED
 
 # How it goes where nothing goes wrong.
 
@@ -97,33 +93,3 @@ def test_a_channel_loses_doubles_and_delays() -> None:
     assert 850 < len(arrived) < 950
     assert arrived == sorted(arrived)
     assert (min(arrived), max(arrived)) == (1, 50)
-
-
-def test_commits_are_translated_both_ways() -> None:
-    """Offsets by topic; what was not committed comes back by partition."""
-    request = OffsetCommitRequest(GROUP, 5, "m", ((("bar", 1), 7), (("foo", 0), 3)), "i")
-    sent = as_sent(request)
-    assert (sent.api, sent.body["generation_id_or_member_epoch"], sent.body["group_instance_id"]) == (
-        "OffsetCommit",
-        5,
-        "i",
-    )
-    assert [(t["name"], t["partitions"][0]["committed_offset"]) for t in sent.body["topics"]] == [
-        ("bar", 7),
-        ("foo", 3),
-    ]
-    partition = {"partition_index": 0, "error_code": "stale_member_epoch"}
-    found = as_answered(request, {"topics": [{"name": "foo", "partitions": [partition]}]})
-    assert found == OffsetCommitResponse(((("foo", 0), ErrorCode.STALE_MEMBER_EPOCH),))
-
-
-def test_classic_requests_are_translated() -> None:
-    """Bytes are base64 on the way, and bytes again in the answer."""
-    join = classic.JoinGroupRequest(GROUP, 10, 20, "", (classic.JoinGroupRequestProtocol("range", b"\0\1"),))
-    assert as_sent(join).body["protocols"] == [{"name": "range", "metadata": "AAE="}]
-    sync = classic.SyncGroupRequest(GROUP, 1, "m", (classic.SyncGroupRequestAssignment("m", b"\2"),))
-    assert as_sent(sync).body["assignments"] == [{"member_id": "m", "assignment": "Ag=="}]
-    body = {"error_code": None, "protocol_type": "consumer", "protocol_name": "range", "assignment": "Ag=="}
-    assert as_answered(sync, body) == classic.SyncGroupResponse(b"\2", "consumer", "range")
-    leave = classic.LeaveGroupRequest(GROUP, (classic.MemberIdentity("m", None, "bye"),))
-    assert as_sent(leave).body["members"] == [{"member_id": "m", "group_instance_id": None, "reason": "bye"}]

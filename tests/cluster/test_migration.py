@@ -8,9 +8,9 @@ from cluster_scene import FOO, LATEST, cluster, kinds, of, two
 from fsm.cluster.cluster import Cluster
 from fsm.cluster.disturbances import settle
 from fsm.cluster.speech import BOTH, COOPERATIVE, EAGER
-from fsm.coordinator.classic_group import ClassicGroup
-from fsm.coordinator.consumer_group import ConsumerGroup
-from fsm.member.dialect import FIXED
+from fsm.coordinator.model.classic_group import ClassicGroup
+from fsm.coordinator.model.consumer_group import ConsumerGroup
+from fsm.member.dialect.dialect import FIXED
 
 SOME_RELEASES = ["4.0.0", "4.1.1", "4.2.0", "4.3.1", LATEST]
 CLASSIC = [EAGER, COOPERATIVE, BOTH]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from cluster_scene import LATEST, cluster
 
 from fsm.cluster.disturbances import disturb
 from fsm.cluster.speech import COOPERATIVE
-from fsm.member.dialect import FIXED
+from fsm.member.classic.state import ClassicMember
+from fsm.member.dialect.dialect import FIXED
 from fsm.render.sequence import mermaid, svg
 
 
@@ -55,9 +58,8 @@ def test_an_unexplained_double_ownership_comes_with_its_story() -> None:
     found.join("b", COOPERATIVE, ("bar",))
     found.run(8_000)
     thief = found.clients["b"]
-    thief.member.member = thief.member.member._replace(  # type: ignore[attr-defined]  # a classic member
-        owned=(*thief.member.owned, ("foo", 0))
-    )
+    classic: ClassicMember = thief.member.member  # type: ignore[attr-defined]
+    thief.member.member = replace(classic, owned=(*classic.owned, ("foo", 0)))  # type: ignore[attr-defined]
     thief.using = (*thief.using, ("foo", 0))
     found.standing.acted(thief, (), found.group, found.context.image)
     found._look()

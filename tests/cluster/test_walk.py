@@ -14,7 +14,8 @@ from fsm.cluster.cluster import NOBODYS, Cluster
 from fsm.cluster.disturbances import disturb, leave_to_the_classic, settle
 from fsm.cluster.speech import BOTH, COOPERATIVE, EAGER
 from fsm.cluster.standing import CAUSES
-from fsm.member.dialect import DOCUMENT, FIXED, RELEASES
+from fsm.member.dialect.dialect import DOCUMENT, FIXED
+from fsm.protocol.releases import RELEASES
 
 KINDS: Mapping[str, tuple[str, ...]] = {
     "consumer": RELEASES,

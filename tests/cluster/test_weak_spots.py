@@ -1,6 +1,6 @@
 """The weak spots W1 to W7 of the coordinator, the client's A5 and A7, and what classic members bring: each shown once.
 
-They arise here from what members and their network do, nothing else; section 10.4 of the coordinator reference. What
+They arise here from what members and their network do, nothing else; see diagrams/hazards.md. What
 the coordinator alone contributes to them is in `tests/coordinator/test_weak_spots.py` and `test_mixed.py`. W3 does not
 arise from members at all; its test is there, and the reason here.
 """
@@ -14,7 +14,7 @@ from fsm.cluster.cluster import NOBODYS, Cluster
 from fsm.cluster.disturbances import settle
 from fsm.cluster.speech import COOPERATIVE, EAGER
 from fsm.cluster.story import Event
-from fsm.member.dialect import FIXED
+from fsm.member.dialect.dialect import FIXED
 
 SPOKEN = ("4.0.0", "4.2.1", LATEST, FIXED)
 
@@ -97,7 +97,7 @@ def test_w2_a_classic_member_that_was_removed_is_made_anew_without_a_word() -> N
 
 @pytest.mark.parametrize("spoken", SPOKEN)
 def test_w3_members_report_what_they_have_after_each_assignment(spoken: str) -> None:
-    """W3 cannot arise from them: what is taken back before they used it is reported given up (10.3 of the reference).
+    """W3 cannot arise from them: what is taken back before they used it is reported given up.
 
     The member is told of two more partitions, and of their loss before its application polls. Its coordinator keeps it
     as revoking until it says what it owns, which is what it owned before; and it says so at once.
@@ -297,7 +297,7 @@ def test_a_downgrade_by_replacement_gives_away_what_is_being_revoked(release: st
 def test_a_group_without_members_takes_the_commit_of_one_that_left() -> None:
     """At its poll timeout a member is out; its next poll commits without an epoch, as who was never a member does.
 
-    Nobody else is in the group, so the coordinator takes it (3.11 of the reference); with others there it does not.
+    Nobody else is in the group, so the coordinator takes it; with others there it does not.
     """
     for others in (False, True):
         found = cluster()

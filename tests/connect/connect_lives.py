@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from fsm.connect.cluster import Cluster
-from fsm.connect.config import ConnectConfig
 from fsm.connect.dialect import DOCUMENT, SHIPPED
-from fsm.connect.process import Latencies
+from fsm.connect.simulation.cluster import Cluster
+from fsm.connect.simulation.process import Latencies
+from fsm.connect.worker.config import ConnectConfig
 
 G1_HELD = "G1 everything configured is held, and nothing else"
 WORKERS = ("W1", "W2", "W3", "W4", "W5")

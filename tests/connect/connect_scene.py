@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fsm.connect.config import ConnectConfig
-from fsm.connect.inputs import Answered, Send, Start, Taken, UnitsStarted, WorkerInput
-from fsm.connect.leader import ConfigSnapshot
+from fsm.connect.assignor.leader import ConfigSnapshot
 from fsm.connect.protocol import Assignment, WorkerMetadata, encode_assignment, encode_metadata
-from fsm.connect.state import Worker, new_worker
 from fsm.connect.units import Unit, Units
-from fsm.connect.worker import step
-from fsm.kafka.classic_messages import (
+from fsm.connect.worker.config import ConnectConfig
+from fsm.connect.worker.inputs import Answered, Send, Start, Taken, UnitsStarted, WorkerInput
+from fsm.connect.worker.state import Worker, new_worker
+from fsm.connect.worker.step import step
+from fsm.member.inputs import CoordinatorFound, CoordinatorLost, Tick
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import (
     ClassicResponse,
     HeartbeatResponse,
     JoinGroupResponse,
     JoinGroupResponseMember,
     SyncGroupResponse,
+    TransportFailure,
 )
-from fsm.kafka.error_codes import ErrorCode
-from fsm.kafka.messages import TransportFailure
-from fsm.member.inputs import CoordinatorFound, CoordinatorLost, Tick
 from fsm.tables.connect_worker import Event, State
 
 A, A0, A1, B, B0 = Unit("A"), Unit("A", 0), Unit("A", 1), Unit("B"), Unit("B", 0)
@@ -92,7 +92,7 @@ class Scene:
         members = ()
         if leader == "m1":
             data = encode_metadata(WorkerMetadata("http://w1/", self.worker.store.offset, self.worker.held), version)
-            members = (JoinGroupResponseMember("m1", data),)
+            members = (JoinGroupResponseMember("m1", metadata=data),)
         self.answer(JoinGroupResponse(generation, "connect", NAMES[version], leader, "m1", members))
         return self
 
@@ -111,7 +111,7 @@ class Scene:
             error,
         )
         data = encode_assignment(from_leader, from_leader.version)
-        self.answer(SyncGroupResponse(data, "connect", self.worker.elected))
+        self.answer(SyncGroupResponse(data, protocol_type="connect", protocol_name=self.worker.elected))
         return self
 
     def settled(self, assigned: Units = (A, A0), delay_ms: int = 0, version: int = 2) -> Scene:

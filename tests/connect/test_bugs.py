@@ -13,19 +13,21 @@ from typing import Any
 import pytest
 from connect_scene import A0, A1, A, Scene
 
-from fsm.connect import assignor, balance, lost_work, orders, worker
-from fsm.connect.assignor import Derived, Round, assign
-from fsm.connect.balance import Revocation
-from fsm.connect.cluster import Cluster
-from fsm.connect.config import ConnectConfig
-from fsm.connect.inputs import ReadToEnd, StopUnits, UnitsStarted
-from fsm.connect.invariants import Computation, Group, broken_at_rest, broken_in_round
-from fsm.connect.leader import ConfigSnapshot
-from fsm.connect.lost_work import LostWork
-from fsm.connect.memory import Memory
-from fsm.connect.process import Latencies
-from fsm.connect.state import Run
+from fsm.connect.assignor import balance, lost_work
+from fsm.connect.assignor import incremental as assignor
+from fsm.connect.assignor.balance import Revocation
+from fsm.connect.assignor.incremental import Derived, Round, assign
+from fsm.connect.assignor.leader import ConfigSnapshot
+from fsm.connect.assignor.lost_work import LostWork
+from fsm.connect.assignor.memory import Memory
+from fsm.connect.simulation.cluster import Cluster
+from fsm.connect.simulation.invariants import Computation, Group, broken_at_rest, broken_in_round
+from fsm.connect.simulation.process import Latencies
 from fsm.connect.units import Holdings, Unit, Units
+from fsm.connect.worker import step as worker
+from fsm.connect.worker.config import ConnectConfig
+from fsm.connect.worker.effects import WorkerDraft
+from fsm.connect.worker.inputs import ReadToEnd, StopUnits, UnitsStarted
 from fsm.tables.connect_worker import Effect, Event
 
 SNAPSHOT_COUNTS = (("A", 2), ("B", 1))
@@ -185,7 +187,7 @@ def test_kafka_9184_a_worker_cut_off_keeps_its_tasks(monkeypatch: pytest.MonkeyP
 
     right = cut_off()
     assert (right.twice(), right.broken) == (set(), [])
-    monkeypatch.setattr(worker, "_discovery_failed", lambda _run: None)
+    monkeypatch.setattr(worker, "_discovery_failed", lambda _draft: None)
     assert cut_off().twice() != set()
 
 
@@ -222,10 +224,10 @@ def test_kafka_9851_tasks_given_back_are_not_started(monkeypatch: pytest.MonkeyP
 
     assert outage() == []
 
-    def stop_only(run: Run) -> None:
-        run.effects.append(StopUnits(run.worker.holds))
+    def stop_only(draft: WorkerDraft) -> None:
+        draft.effects.append(StopUnits(draft.holds))
 
-    monkeypatch.setitem(orders.ORDERS, Effect.STOP_HELD, stop_only)
+    monkeypatch.setitem(WorkerDraft.methods, Effect.STOP_HELD, stop_only)
     assert outage() == ["W what W1 holds is what it runs"]
 
 
@@ -239,7 +241,7 @@ def test_kafka_8449_reconfigured_tasks_are_not_restarted(monkeypatch: pytest.Mon
         return found.outdated()
 
     assert reconfigured() == set()
-    monkeypatch.setitem(orders.ORDERS, Effect.STOP_RECONFIGURED_TASKS, lambda _run: None)
+    monkeypatch.setitem(WorkerDraft.methods, Effect.STOP_RECONFIGURED_TASKS, lambda _draft: None)
     assert reconfigured() == {A0, A1}
 
 
@@ -255,7 +257,7 @@ def test_kafka_13719_a_restart_starts_tasks_of_others_too(monkeypatch: pytest.Mo
     right = restarted()
     assert (right.twice(), right.broken) == (set(), [])
     assert all(start_ms > 18_000 for p in right.processes.values() for start_ms in p.running.values())
-    monkeypatch.setattr(worker, "_mine", lambda _run, units: units)
+    monkeypatch.setattr(worker, "_mine", lambda _draft, units: units)
     wrong = restarted()
     assert wrong.twice() == {A, A0, A1}
     assert wrong.broken
@@ -276,9 +278,9 @@ def test_kafka_9849_a_worker_that_cannot_read_sleeps_with_its_tasks_running(monk
 
     assert unreadable() == set()
 
-    def sleeps(run: Run) -> None:
-        again, run.worker = run.worker.outside, replace(run.worker, outside=True)
-        orders.decide(run, Event.CATCH_UP_TIMED_OUT_AGAIN_EAGER if again else Event.CATCH_UP_TIMED_OUT_EAGER)
+    def sleeps(draft: WorkerDraft) -> None:
+        again, draft.outside = draft.outside, True
+        draft.decide(Event.CATCH_UP_TIMED_OUT_AGAIN_EAGER if again else Event.CATCH_UP_TIMED_OUT_EAGER)
 
     monkeypatch.setattr(worker, "_catch_up_timed_out", sleeps)
     assert unreadable() != set()
@@ -297,14 +299,14 @@ def test_kafka_12476_slow_work_delays_the_scheduled_round(monkeypatch: pytest.Mo
         return scene.now_ms - synced_ms
 
     assert came_back_ms() == 10_000
-    right = orders.ORDERS[Effect.RECORD_RUNNING]
+    right = WorkerDraft.methods[Effect.RECORD_RUNNING]
 
-    def waits_from_here(run: Run) -> None:
-        right(run)
-        held = run.worker.held
-        run.set(deadline_ms=run.now_ms + held.delay_ms if held else None)
+    def waits_from_here(draft: WorkerDraft) -> None:
+        right(draft)
+        held = draft.held
+        draft.deadline_ms = draft.now_ms + held.delay_ms if held else None
 
-    monkeypatch.setitem(orders.ORDERS, Effect.RECORD_RUNNING, waits_from_here)
+    monkeypatch.setitem(WorkerDraft.methods, Effect.RECORD_RUNNING, waits_from_here)
     assert came_back_ms() == 18_000
 
 
@@ -324,10 +326,10 @@ def test_kafka_10218_the_config_topic_is_read_again_and_again(monkeypatch: pytes
     assert later() == ["CAUGHT_UP"]
     right = worker.HANDLERS[ReadToEnd]
 
-    def forgetful(run: Run, given: ReadToEnd) -> None:
-        outside = run.worker.outside or run.worker.retries < 5
-        right(run, given)
-        run.set(outside=outside)
+    def forgetful(draft: WorkerDraft, given: ReadToEnd) -> None:
+        outside = draft.outside or draft.retries < 5
+        right(draft, given)
+        draft.outside = outside
 
     monkeypatch.setitem(worker.HANDLERS, ReadToEnd, forgetful)
     assert later() == ["CAUGHT_UP_OUTSIDE", "JOIN_DUE_COOPERATIVE"]

@@ -10,12 +10,12 @@ import yaml
 from connect_lives import G1_HELD, idles_with_deleted_units
 from connect_scene import A0, A1, B0, A, B
 
-from fsm.connect.cluster import Cluster
-from fsm.connect.config import ConnectConfig
+from fsm.connect.assignor.scenario import ScenarioRound, rounds
 from fsm.connect.dialect import DOCUMENT, SHIPPED, Profile
-from fsm.connect.process import SeenRound
-from fsm.connect.scenario import ScenarioRound, rounds
+from fsm.connect.simulation.cluster import Cluster
+from fsm.connect.simulation.process import SeenRound
 from fsm.connect.units import Unit, Units
+from fsm.connect.worker.config import ConnectConfig
 from fsm.errors import InputError
 from fsm.tables.connect_worker import State
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fsm.connect.config import ConnectConfig, Mode, version_of
 from fsm.connect.dialect import DOCUMENT
+from fsm.connect.worker.config import ConnectConfig, Mode, version_of
 from fsm.errors import InputError
 
 

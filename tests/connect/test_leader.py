@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from fsm.connect.config import ConnectConfig
+from fsm.connect.assignor.leader import ConfigSnapshot, Election, Performed, perform
+from fsm.connect.assignor.memory import Memory
 from fsm.connect.dialect import DOCUMENT
-from fsm.connect.leader import ConfigSnapshot, Election, Performed, perform
-from fsm.connect.memory import Memory
 from fsm.connect.protocol import Assignment, WorkerMetadata
 from fsm.connect.units import Unit
+from fsm.connect.worker.config import ConnectConfig
 
 CONFIG = ConnectConfig("g", scheduled_rebalance_max_delay_ms=1_000)
 A, A0, A1 = Unit("A"), Unit("A", 0), Unit("A", 1)

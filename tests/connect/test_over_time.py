@@ -9,18 +9,20 @@ from random import Random
 import pytest
 from connect_scene import A0, A1, A
 
-from fsm.connect import answers, orders, wiring
-from fsm.connect.assignor import Round, assign
-from fsm.connect.cluster import Cluster
-from fsm.connect.config import ConnectConfig
-from fsm.connect.inputs import StopUnits
-from fsm.connect.memory import Memory
-from fsm.connect.over_time import broken_between
-from fsm.connect.process import SeenRound
+from fsm.connect.assignor.incremental import Round, assign
+from fsm.connect.assignor.memory import Memory
 from fsm.connect.protocol import Assignment
-from fsm.connect.state import Run, Worker
+from fsm.connect.simulation import wiring
+from fsm.connect.simulation.cluster import Cluster
+from fsm.connect.simulation.invariants import broken_between
+from fsm.connect.simulation.process import SeenRound
 from fsm.connect.units import Unit, Units, configured
-from fsm.connect.worker import due_ms
+from fsm.connect.worker import answers
+from fsm.connect.worker.config import ConnectConfig
+from fsm.connect.worker.effects import WorkerDraft
+from fsm.connect.worker.inputs import StopUnits
+from fsm.connect.worker.state import Worker
+from fsm.connect.worker.step import due_ms
 from fsm.tables.connect_worker import Effect, Event
 
 SPEAKS = {"W1": {0, 1, 2}, "W2": {0, 1, 2}}
@@ -65,20 +67,20 @@ def lived() -> set[str]:
     return {what for _, what in found.broken}
 
 
-ADOPT = orders.ORDERS[Effect.ADOPT_ASSIGNMENT]
+ADOPT = WorkerDraft.methods[Effect.ADOPT_ASSIGNMENT]
 
 
-def adopt_and_keep(run: Run) -> None:
+def adopt_and_keep(draft: WorkerDraft) -> None:
     """What is held after a round still has what the round took away."""
-    ADOPT(run)
-    held = run.worker.held
+    ADOPT(draft)
+    held = draft.held
     if held is not None:
-        run.set(held=replace(held, assigned=(*held.assigned, *held.revoked)))
+        draft.held = replace(held, assigned=(*held.assigned, *held.revoked))
 
 
-def stop_nothing(run: Run) -> None:
+def stop_nothing(draft: WorkerDraft) -> None:
     """The stops are said to have ended, and nothing was stopped."""
-    run.effects.append(StopUnits((), wait=True))
+    draft.effects.append(StopUnits((), wait=True))
 
 
 RIGHT = answers.synced_event
@@ -99,11 +101,11 @@ def without_deadline(worker: Worker) -> int:
     ("plant", "broken"),
     [
         (
-            lambda patch: patch.setitem(orders.ORDERS, Effect.STOP_REVOKED, stop_nothing),
+            lambda patch: patch.setitem(WorkerDraft.methods, Effect.STOP_REVOKED, stop_nothing),
             "W2 stops come before starts",
         ),
         (
-            lambda patch: patch.setitem(orders.ORDERS, Effect.ADOPT_ASSIGNMENT, adopt_and_keep),
+            lambda patch: patch.setitem(WorkerDraft.methods, Effect.ADOPT_ASSIGNMENT, adopt_and_keep),
             "W2 a join reports nothing that was revoked",
         ),
         (lambda patch: patch.setattr(wiring, "due_ms", without_deadline), "W3 a delay is not waited for any longer"),

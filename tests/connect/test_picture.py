@@ -11,13 +11,14 @@ from xml.etree import ElementTree as ET
 import pytest
 from connect_scene import A1, B
 
-from fsm.audit.connect_picture import of_files, shipped_pictures
+from fsm.audit.connect.picture import shipped_pictures
+from fsm.audit.picture import of_files
 from fsm.cli import main
-from fsm.connect.cluster import Cluster
-from fsm.connect.config import ConnectConfig
-from fsm.connect.drawing import svg
-from fsm.connect.picture import Bar, Delay, Mark, Picture, Stay, delays, of_cluster
+from fsm.connect.simulation.cluster import Cluster
+from fsm.connect.simulation.picture import of_cluster
 from fsm.connect.units import Unit
+from fsm.connect.worker.config import ConnectConfig
+from fsm.render.timeline.ownership import Bar, Delay, Mark, Picture, Stay, delays, svg
 
 ARCHIVE = Path(__file__).parent / "recordings.tar.xz"
 
@@ -173,7 +174,10 @@ def test_a_command_draws_the_logs_of_a_group(tmp_path: Path, capsys: pytest.Capt
     assert "scheduled delay" in target.read_text()
     (tmp_path / "other.log").write_text("nothing\n")
     for arguments, error in (
-        (["--timeline", str(tmp_path / "other.log")], "other.log: no line of a Connect worker; give the logs"),
+        (
+            ["--timeline", str(tmp_path / "other.log")],
+            "other.log: no line of a consumer or a Connect worker; give the logs",
+        ),
         (["--timeline", str(tmp_path / "gone.log")], "gone.log: no such file or folder"),
         (["--timeline", *logs, "--format", "png"], "draw: a timeline is drawn as svg; leave out --format"),
         (["connect-worker", "--timeline", *logs], "draw: --timeline draws logs alone; leave out --check and"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from fsm.connect.config import Mode
 from fsm.connect.protocol import (
     Assignment,
     WorkerMetadata,
@@ -15,6 +14,7 @@ from fsm.connect.protocol import (
     protocols,
 )
 from fsm.connect.units import Unit
+from fsm.connect.worker.config import Mode
 from fsm.errors import RemoteProtocolError
 
 HELD = Assignment(

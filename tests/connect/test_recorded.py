@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from recorded_rounds import RecordedRound, differences, rounds_of
 
 from fsm.audit.findings import Finding, FindingKind, Severity
 from fsm.audit.local import audit_files
 from fsm.connect.protocol import decode_assignment, decode_metadata, encode_assignment, encode_metadata
-from fsm.connect.recorded import RecordedRound, differences, rounds_of
 
 ARCHIVE = Path(__file__).parent / "recordings.tar.xz"
 BYTES = re.compile(r"(?:(?P<join>metadata)|assignment)=\[(?P<bytes>-?\d[^\]]*)\]")

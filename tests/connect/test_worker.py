@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from connect_scene import A0, A1, B0, SNAPSHOT, A, B, Scene
 
+from fsm.connect.assignor.leader import ConfigSnapshot
 from fsm.connect.dialect import DOCUMENT
-from fsm.connect.inputs import (
+from fsm.connect.protocol import decode_assignment, decode_metadata
+from fsm.connect.worker.inputs import (
     ApplyTargetState,
     Change,
     ConfigChange,
@@ -27,11 +29,12 @@ from fsm.connect.inputs import (
     UnitsStarted,
     UnitsStopped,
 )
-from fsm.connect.leader import ConfigSnapshot
-from fsm.connect.protocol import decode_assignment, decode_metadata
-from fsm.connect.worker import due_ms, step
+from fsm.connect.worker.step import due_ms, step
 from fsm.errors import LocalProtocolError, RemoteProtocolError
-from fsm.kafka.classic_messages import (
+from fsm.member.inputs import CoordinatorFound, CoordinatorLost, Tick
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import (
+    DISCONNECTED,
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,
@@ -40,9 +43,6 @@ from fsm.kafka.classic_messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from fsm.kafka.error_codes import ErrorCode
-from fsm.kafka.messages import DISCONNECTED
-from fsm.member.inputs import CoordinatorFound, CoordinatorLost, Tick
 from fsm.tables.connect_worker import State
 
 
@@ -121,7 +121,7 @@ def test_a_protocol_that_is_none_of_connects_ends_the_herder() -> None:
     scene.answer(JoinGroupResponse(1, "connect", "range", "m2", "m1"))
     assert scene.effects == [HerderEnded("the group elected 'range', which is none of Connect's")]
     scene = Scene().start().joined()
-    scene.answer(SyncGroupResponse(b"", "connect", "default"))
+    scene.answer(SyncGroupResponse(b"", protocol_type="connect", protocol_name="default"))
     assert scene.effects == [HerderEnded("SyncGroup speaks of protocol 'default', the join of 'sessioned'")]
 
 
@@ -225,7 +225,7 @@ def test_an_answer_for_a_membership_that_was_reset_is_stale() -> None:
     scene = Scene(rebalance_timeout_ms=2_000).start().joined()
     scene.wait(2_000)
     assert scene.took()[-1] == "POLL_TIMEOUT"
-    scene.answer(SyncGroupResponse(b"", "connect", "sessioned"))
+    scene.answer(SyncGroupResponse(b"", protocol_type="connect", protocol_name="sessioned"))
     assert scene.took() == ["ANSWER_STALE", "JOIN_DUE_COOPERATIVE"]
     assert scene.worker.member_id == ""
 
@@ -554,7 +554,7 @@ def test_answers_of_the_wrong_kind_and_bytes_that_are_none_are_the_peers_mistake
         scene.answer(HeartbeatResponse())
     scene.joined()
     with pytest.raises(RemoteProtocolError, match="assignment of a Connect worker cannot be read at byte 0"):
-        scene.answer(SyncGroupResponse(b"", "connect", "sessioned"))
+        scene.answer(SyncGroupResponse(b"", protocol_type="connect", protocol_name="sessioned"))
 
 
 # Every state

@@ -8,7 +8,9 @@ from random import Random
 
 from connect_scene import A0, A1, B0, NAMES, SNAPSHOT, A, B, Scene
 
-from fsm.connect.inputs import (
+from fsm.connect.assignor.leader import ConfigSnapshot
+from fsm.connect.protocol import Assignment, encode_assignment
+from fsm.connect.worker.inputs import (
     Answered,
     Change,
     ConfigChange,
@@ -20,14 +22,11 @@ from fsm.connect.inputs import (
     UnitsStarted,
     UnitsStopped,
 )
-from fsm.connect.leader import ConfigSnapshot
-from fsm.connect.protocol import Assignment, encode_assignment
-from fsm.connect.state import new_worker
-from fsm.connect.worker import due_ms
-from fsm.kafka.classic_messages import HeartbeatResponse, JoinGroupResponse, SyncGroupResponse
-from fsm.kafka.error_codes import ErrorCode
-from fsm.kafka.messages import DISCONNECTED, TIMED_OUT
+from fsm.connect.worker.state import new_worker
+from fsm.connect.worker.step import due_ms
 from fsm.member.inputs import CoordinatorFound, CoordinatorLost
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import DISCONNECTED, TIMED_OUT, HeartbeatResponse, JoinGroupResponse, SyncGroupResponse
 from fsm.tables.connect_worker import Event, State
 
 UNITS = (A, A0, A1, B, B0)
@@ -129,7 +128,7 @@ class Walk(Scene):
         )
         version = {name: number for number, name in NAMES.items()}[self.worker.elected]
         data = encode_assignment(replace(told, version=version), version)
-        self.answer(SyncGroupResponse(data, "connect", self.worker.elected))
+        self.answer(SyncGroupResponse(data, protocol_type="connect", protocol_name=self.worker.elected))
 
     def work(self) -> None:
         match self.state:

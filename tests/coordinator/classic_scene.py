@@ -6,18 +6,19 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from typing import Any
 
-from consumer_scene import IDS, NAMES, Scene
+from consumer_scene import IDS, NAMES, Scene, message
 
-from fsm.coordinator.classic_group import ClassicGroup
 from fsm.coordinator.coordinator import handle, next_deadline_ms
-from fsm.coordinator.messages import Request
-from fsm.kafka.consumer_protocol import (
+from fsm.coordinator.model.classic_group import ClassicGroup
+from fsm.coordinator.model.step import Request
+from fsm.protocol.consumer_protocol import (
     Assignment,
     Subscription,
     decode_assignment,
     encode_assignment,
     encode_subscription,
 )
+from fsm.protocol.json_form import to_recorded
 
 __all__ = ["IDS", "NAMES", "ClassicScene", "given", "subscribed"]
 
@@ -53,6 +54,7 @@ class ClassicScene(Scene):
         super().__init__(release, topics, **settings)
         self.answered: dict[str, Mapping[str, Any]] = {}
         self.names: list[str] = []
+        self.versions: dict[str, int] = {}
 
     @property
     def classic(self) -> ClassicGroup:
@@ -71,7 +73,8 @@ class ClassicScene(Scene):
         self.names.append(name)
         self.answered.pop(name, None)
         token = len(self.names) - 1
-        request = Request(token, "client", "/127.0.0.1", api, version, {"group_id": "g", **body}, fresh_id)
+        self.versions[name] = version
+        request = Request(token, "client", "/127.0.0.1", version, message(api, version, body), fresh_id)
         self.last = handle(self.state, request, self.context)
         self.state = self.last.state
         self._note()
@@ -84,7 +87,8 @@ class ClassicScene(Scene):
 
     def _note(self) -> None:
         for answer in self.last.answers:
-            self.answered[self.names[answer.token]] = answer.body
+            name = self.names[answer.token]
+            self.answered[name] = to_recorded(answer.body, self.versions[name])
 
     def wait(self, ms: int) -> list[str]:
         """Time passes; answers that come meanwhile are noted."""

@@ -9,11 +9,11 @@ from classic_scene import ClassicScene, subscribed
 from offset_clients import OffsetClients
 from promises import broken as broken_promises
 
-from fsm.coordinator.classic_group import ClassicGroup
-from fsm.coordinator.classic_group_invariants import broken
-from fsm.coordinator.consumer_group import ConsumerGroup
-from fsm.coordinator.invariants import Moment
-from fsm.coordinator.invariants import broken as broken_in_consumer_group
+from fsm.coordinator.classic.invariants import broken
+from fsm.coordinator.consumer.invariants import Moment
+from fsm.coordinator.consumer.invariants import broken as broken_in_consumer_group
+from fsm.coordinator.model.classic_group import ClassicGroup
+from fsm.coordinator.model.consumer_group import ConsumerGroup
 
 POLICIES = ("bidirectional", "upgrade", "downgrade", "disabled")
 WAITS_MS = (1, 200, 1_000, 3_000, 8_000, 15_000, 70_000)

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from fsm.coordinator.consumer_group import ConsumerGroup
-from fsm.coordinator.context import BrokerConfig, Context, Image, Topic
+from fsm.conformance.recording import recorded_group
 from fsm.coordinator.coordinator import (
     Coordinator,
     clean_up,
@@ -21,16 +20,29 @@ from fsm.coordinator.coordinator import (
     next_deadline_ms,
     topics_deleted,
 )
-from fsm.coordinator.dialect import dialect
-from fsm.coordinator.frozen import FrozenMap
-from fsm.coordinator.messages import Request
-from fsm.coordinator.records import Current, GroupEpoch, Record, Target, TargetEpoch
-from fsm.coordinator.step import Step
+from fsm.coordinator.model.consumer_group import ConsumerGroup
+from fsm.coordinator.model.context import BrokerConfig, Context, Image, Topic
+from fsm.coordinator.model.dialect import dialect
+from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.step import Request, Step
+from fsm.protocol.json_form import from_recorded, recorded_label, to_recorded
+from fsm.protocol.messages import APIS
+from fsm.protocol.records import Current, GroupEpoch, Record, Target, TargetEpoch
+from fsm.protocol.schema import struct_of
 
 IDS = {"foo": "AAAAAAAAAAEAAAAAAAAAAQ", "bar": "AAAAAAAAAAEAAAAAAAAAAg", "baz": "AAAAAAAAAAEAAAAAAAAAAw"}
 NAMES = {topic_id: name for name, topic_id in IDS.items()}
 """Of topics that were never deleted."""
 START_MS = 1_000_000
+SAID_BY_ALL = {"group_id": "g", "transactional_id": "t", "producer_epoch": 0}
+
+
+def message(api: str, version: int, body: Mapping[str, Any]) -> Any:
+    """A request to the group `g` from a recorded body; fields that its version lacks are not said."""
+    cls = APIS[api].request
+    known = {recorded_label(field.name) for field in struct_of(cls).fields if field.is_in(version)}
+    said = {name: value for name, value in {**SAID_BY_ALL, **body}.items() if name in known}
+    return from_recorded(cls, said, version)
 
 
 class Written(NamedTuple):
@@ -80,7 +92,7 @@ class Scene:
     @property
     def described(self) -> Mapping[str, Any]:
         """What ConsumerGroupDescribe says."""
-        found = describe(self.state, "g", self.context)
+        found = recorded_group(describe(self.state, "g", self.context))
         assert found is not None
         return found
 
@@ -97,11 +109,11 @@ class Scene:
     def send(self, api: str, version: int, body: Mapping[str, Any], fresh_id: str = "") -> Mapping[str, Any]:
         """The answer to a request."""
         before = self.state
-        request = Request(1, "client", "/127.0.0.1", api, version, {"group_id": "g", **body}, fresh_id)
+        request = Request(1, "client", "/127.0.0.1", version, message(api, version, body), fresh_id)
         self.last = handle(before, request, self.context)
         self.state = self.last.state
         (answer,) = self.last.answers
-        return answer.body
+        return to_recorded(answer.body, version)
 
     def beat(self, member_id: str, epoch: int, *, version: int = 1, **fields: Any) -> Mapping[str, Any]:
         """The answer to a heartbeat; `owned` and the answer's assignment are partitions by topic name."""

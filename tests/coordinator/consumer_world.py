@@ -11,17 +11,14 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from consumer_scene import IDS, Scene
+from consumer_scene import IDS, Scene, message
 from offset_clients import OffsetClients
 from promises import broken as broken_promises
 
-from fsm.coordinator.consumer_group import ConsumerGroup
-from fsm.coordinator.context import Image, Topic
-from fsm.coordinator.dialect import Choice
-from fsm.coordinator.election import elected, preferred
-from fsm.coordinator.heartbeat import heartbeat_of
-from fsm.coordinator.invariants import Moment, broken
-from fsm.coordinator.reconciliation import Partition
+from fsm.coordinator.consumer.invariants import Moment, broken
+from fsm.coordinator.model.consumer_group import ConsumerGroup, Partition, elected, preferred
+from fsm.coordinator.model.context import Image, Topic
+from fsm.coordinator.model.dialect import Choice
 
 PATTERNS = ("fo+", ".*", "ba.", "nothing")
 OUT = {"fenced_member_epoch", "unknown_member_id", "group_id_not_found", "fenced_instance_id"}
@@ -176,7 +173,7 @@ class World:
         self.offsets.watch()
         if self.group is None:
             return
-        sent = None if body is None else heartbeat_of(body)
+        sent = None if body is None else message("ConsumerGroupHeartbeat", 1, body)
         answer = self.scene.last.answers[0] if body is not None else None
         moment = Moment(before, self.group, self.scene.context, sent, answer)
         found = broken(moment, held_before=self.topics is self.scene.context.image)

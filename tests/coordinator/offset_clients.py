@@ -12,9 +12,9 @@ from typing import Any
 
 from consumer_scene import Scene, Written
 
-from fsm.coordinator.consumer_group import ConsumerGroup
 from fsm.coordinator.coordinator import Coordinator
-from fsm.coordinator.records import OffsetCommit, OffsetKey
+from fsm.coordinator.model.consumer_group import ConsumerGroup
+from fsm.protocol.records import OffsetCommit, OffsetKey
 
 PRODUCERS = (5, 6)
 Place = tuple[str, str, int]

@@ -9,17 +9,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from random import Random
 from typing import Any
 
-from consumer_scene import Scene
+from consumer_scene import Scene, message
 
-from fsm.coordinator.classic_group import ClassicGroup
-from fsm.coordinator.consumer_group import ConsumerGroup
-from fsm.coordinator.context import Context
+from fsm.coordinator.consumer.reconciliation import flat
 from fsm.coordinator.coordinator import Coordinator, Group, handle
-from fsm.coordinator.dialect import Choice
-from fsm.coordinator.members import GroupMember
-from fsm.coordinator.messages import Request
-from fsm.coordinator.reconciliation import flat
-from fsm.kafka.consumer_protocol import decode_assignment
+from fsm.coordinator.model.classic_group import ClassicGroup
+from fsm.coordinator.model.consumer_group import ConsumerGroup, GroupMember
+from fsm.coordinator.model.context import Context
+from fsm.coordinator.model.dialect import Choice
+from fsm.coordinator.model.step import Request
+from fsm.protocol.consumer_protocol import decode_assignment
+from fsm.protocol.json_form import to_recorded
 from fsm.tables.classic_group import State
 
 Place = tuple[str, int]
@@ -27,9 +27,9 @@ Place = tuple[str, int]
 
 def answer(scene: Scene, api: str, version: int, body: Mapping[str, Any]) -> Mapping[str, Any]:
     """What would be answered now."""
-    request = Request(-1, "client", "/127.0.0.1", api, version, {"group_id": "g", **body}, "")
+    request = Request(-1, "client", "/127.0.0.1", version, message(api, version, body), "")
     (found,) = handle(scene.state, request, scene.context).answers
-    return found.body
+    return to_recorded(found.body, version)
 
 
 def sizes(before: Group | None, after: Group, context: Context) -> Iterator[str]:

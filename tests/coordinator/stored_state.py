@@ -8,11 +8,11 @@ from random import Random
 
 from consumer_scene import START_MS, Written
 
-from fsm.coordinator.consumer_group import ConsumerGroup
 from fsm.coordinator.coordinator import Coordinator
-from fsm.coordinator.load import stored
-from fsm.coordinator.log import CONTROL, TRANSACTIONAL, Batch, LogRecord, batch_of
-from fsm.coordinator.records import Record
+from fsm.coordinator.model.consumer_group import ConsumerGroup
+from fsm.coordinator.storage.load import stored
+from fsm.protocol.record_batches import CONTROL, TRANSACTIONAL, Batch, LogRecord, batch_of
+from fsm.protocol.records import Record
 from fsm.tables.classic_group import State
 
 SETTLED = (State.STABLE, State.EMPTY)

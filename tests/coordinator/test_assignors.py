@@ -21,9 +21,9 @@ from fsm.coordinator.assignors import (
     range_assignor,
     uniform_assignor,
 )
-from fsm.coordinator.dialect import dialect, presets
-from fsm.coordinator.frozen import FrozenMap
-from fsm.kafka.assignment import TopicPartitions
+from fsm.coordinator.model.dialect import dialect, presets
+from fsm.coordinator.model.persistent import FrozenMap
+from fsm.protocol.assignment import TopicPartitions
 
 TOPICS = ("bar", "baz", "foo", "qux")
 MEMBERS = tuple(f"m{i}" for i in range(7))

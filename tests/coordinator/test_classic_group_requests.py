@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from classic_scene import ClassicScene, given, subscribed
+from classic_scene import ClassicScene, given
 
-from fsm.coordinator.classic_group_join import join
-from fsm.coordinator.classic_group_requests import committed, refuse_commit, refuse_deletion, sync
-from fsm.coordinator.messages import Refused, Request
-from fsm.coordinator.records import ClassicGroup
-from fsm.kafka.error_codes import ErrorCode
+from fsm.coordinator.classic.join import join
+from fsm.coordinator.classic.requests import note_commit, refuse_commit, refuse_deletion, sync
+from fsm.coordinator.model.step import Refused, Request
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import JoinGroupRequest, JoinGroupRequestProtocol, SyncGroupRequest
+from fsm.protocol.records import ClassicGroup
 
 
 def test_syncs_wait_for_the_leader() -> None:
@@ -88,10 +89,9 @@ def test_an_assignment_that_could_not_be_stored_is_nobody_s() -> None:
     scene = ClassicScene()
     leader, follower = scene.enter("a", "b")
     scene.share(follower, 1)
-    body = {"group_id": "g", "member_id": leader, "generation_id": 1, "assignments": []}
-    request = Request(99, "client", "/127.0.0.1", "SyncGroup", 5, body)
+    request = Request(99, "client", "/127.0.0.1", 5, SyncGroupRequest("g", 1, leader))
     step = sync(scene.classic, request, scene.context, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    assert {answer.body["error_code"] for answer in step.answers} == {"coordinator_not_available"}
+    assert {answer.body.error_code for answer in step.answers} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
     assert (len(step.answers), step.records, step.state.state.name) == (2, (), "PREPARING_REBALANCE")
 
 
@@ -101,21 +101,12 @@ def test_an_exchange_that_could_not_be_stored_is_undone() -> None:
     scene.come(name="s", fresh_id="x", group_instance_id="i1")
     scene.wait(3_000)
     scene.share("i1-x", 1, assigns={"i1-x": {"foo": [0]}}, group_instance_id="i1")
-    protocols = [{"name": "range", "metadata": subscribed("foo")}]
-    body = {
-        "group_id": "g",
-        "member_id": "",
-        "group_instance_id": "i1",
-        "session_timeout": 10_000,
-        "rebalance_timeout": 60_000,
-        "protocol_type": "consumer",
-        "protocols": protocols,
-    }
-    request = Request(99, "client", "/127.0.0.1", "JoinGroup", 9, body, "y")
+    protocols = tuple(JoinGroupRequestProtocol(*one) for one in scene.classic.members["i1-x"].protocols)
+    body = JoinGroupRequest("g", 10_000, 60_000, "", "i1", "consumer", protocols)
+    request = Request(99, "client", "/127.0.0.1", 9, body, "y")
     step = join(scene.classic, request, scene.context, ErrorCode.NOT_COORDINATOR)
-    assert step.state is not None
     (answer,) = step.answers
-    assert (answer.body["error_code"], answer.body["member_id"], step.records) == ("not_coordinator", "", ())
+    assert (answer.body.error_code, answer.body.member_id, step.records) == (ErrorCode.NOT_COORDINATOR, "", ())
     assert (list(step.state.members), step.state.leader) == (["i1-x"], "i1-x")
 
 
@@ -209,31 +200,31 @@ def test_before_version_3_a_leave_names_one_member() -> None:
     scene = ClassicScene()
     scene.stable("a")
     body = {"member_id": "nobody"}
-    assert scene.ask("leave", "LeaveGroup", 2, body) == {"error_code": "unknown_member_id", "members": []}
-    assert scene.ask("leave", "LeaveGroup", 2, {"member_id": "client-a"}) == {"error_code": None, "members": []}
+    assert scene.ask("leave", "LeaveGroup", 2, body) == {"error_code": "unknown_member_id"}
+    assert scene.ask("leave", "LeaveGroup", 2, {"member_id": "client-a"}) == {"error_code": None}
 
 
 @pytest.mark.parametrize(
-    ("body", "code"),
+    ("said", "code"),
     [
-        ({"member_id": "client-a", "generation_id_or_member_epoch": 1}, None),
-        ({"member_id": "client-a", "generation_id_or_member_epoch": 0}, ErrorCode.ILLEGAL_GENERATION),
-        ({"member_id": "nobody", "generation_id_or_member_epoch": 1}, ErrorCode.UNKNOWN_MEMBER_ID),
-        ({"member_id": "", "generation_id_or_member_epoch": -1}, ErrorCode.UNKNOWN_MEMBER_ID),
-        ({"member_id": "client-a", "generation_id_or_member_epoch": -1}, ErrorCode.ILLEGAL_GENERATION),
+        (("client-a", 1), None),
+        (("client-a", 0), ErrorCode.ILLEGAL_GENERATION),
+        (("nobody", 1), ErrorCode.UNKNOWN_MEMBER_ID),
+        (("", -1), ErrorCode.UNKNOWN_MEMBER_ID),
+        (("client-a", -1), ErrorCode.ILLEGAL_GENERATION),
     ],
 )
-def test_commits_in_a_stable_group(body: dict[str, object], code: ErrorCode | None) -> None:
+def test_commits_in_a_stable_group(said: tuple[str, int], code: ErrorCode | None) -> None:
     """They name member and generation; what names neither is for empty groups."""
     scene = ClassicScene()
     scene.stable("a")
-    assert refusal(scene, body) is code
+    assert refusal(scene, *said) is code
 
 
-def refusal(scene: ClassicScene, body: dict[str, object], *, transactional: bool = False) -> ErrorCode | None:
+def refusal(scene: ClassicScene, member_id: str, generation: int, *, transactional: bool = False) -> ErrorCode | None:
     """With what the group refuses a commit; None where it takes it."""
     try:
-        refuse_commit(scene.classic, body, transactional=transactional)
+        refuse_commit(scene.classic, member_id, None, generation, transactional=transactional)
     except Refused as refused:
         return refused.code
     return None
@@ -243,20 +234,17 @@ def test_no_commit_while_syncs_are_awaited() -> None:
     """The member may no longer own what it commits for; a transaction's commit is taken all the same."""
     scene = ClassicScene()
     (leader,) = scene.enter("a")
-    body = {"member_id": leader, "generation_id_or_member_epoch": 1}
-    assert refusal(scene, body) is ErrorCode.REBALANCE_IN_PROGRESS
-    assert refusal(scene, body, transactional=True) is None
-    stale = {**body, "generation_id_or_member_epoch": 0}
-    assert refusal(scene, stale, transactional=True) is ErrorCode.ILLEGAL_GENERATION
+    assert refusal(scene, leader, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert refusal(scene, leader, 1, transactional=True) is None
+    assert refusal(scene, leader, 0, transactional=True) is ErrorCode.ILLEGAL_GENERATION
 
 
 def test_an_empty_group_takes_commits_of_those_who_are_no_members() -> None:
     """An administrator's, or a consumer's that assigns to itself."""
     scene = ClassicScene()
     scene.go(*scene.stable("a"))
-    body: dict[str, object] = {"member_id": "", "generation_id_or_member_epoch": -1}
-    assert refusal(scene, body) is None
-    assert refusal(scene, {**body, "generation_id_or_member_epoch": 1}) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert refusal(scene, "", -1) is None
+    assert refusal(scene, "", 1) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_commit_is_a_sign_of_life() -> None:
@@ -264,7 +252,7 @@ def test_a_commit_is_a_sign_of_life() -> None:
     scene = ClassicScene()
     (leader,) = scene.stable("a")
     scene.wait(9_000)
-    group = committed(scene.classic, leader, scene.context)
+    group = note_commit(scene.classic, leader, scene.context)
     assert group.heartbeat_deadlines_ms[leader] == scene.context.now_ms + 10_000
 
 

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 from classic_scene import ClassicScene
 
-from fsm.coordinator.classic_group import ClassicGroup
-from fsm.coordinator.classic_group_timers import deleted, loaded, unload
-from fsm.coordinator.context import BrokerConfig
+from fsm.coordinator.classic.timers import delete, load, unload
+from fsm.coordinator.model.classic_group import ClassicGroup
+from fsm.coordinator.model.context import BrokerConfig
+from fsm.protocol.error_codes import ErrorCode
 
 
 def test_a_silent_member_is_out_after_its_session_timeout() -> None:
@@ -77,10 +78,10 @@ def test_an_id_that_nobody_uses_is_forgotten() -> None:
     scene.come(fresh_id="b")
     scene.pulse(first, 1)
     scene.wait(9_999)
-    assert scene.classic.given_ids == {"client-b"}
+    assert scene.classic.pending_join_members == {"client-b"}
     scene.pulse(first, 1)
     scene.wait(1)
-    assert (scene.classic.given_ids, scene.states) == (frozenset(), "Stable")
+    assert (scene.classic.pending_join_members, scene.states) == (frozenset(), "Stable")
 
 
 def test_a_session_that_expires_completes_the_join_phase() -> None:
@@ -147,12 +148,12 @@ def test_without_a_single_join_the_join_phase_goes_on() -> None:
 
 
 def test_unloading_tells_who_waits() -> None:
-    """Parked joins and syncs get NOT_COORDINATOR; nothing is written."""
+    """Delayed joins and syncs get NOT_COORDINATOR; nothing is written."""
     scene = ClassicScene()
     _, follower = scene.enter("a", "b")
     scene.share(follower, 1)
     step = unload(scene.classic, scene.context)
-    assert [answer.body["error_code"] for answer in step.answers] == ["not_coordinator"]
+    assert [answer.body.error_code for answer in step.answers] == [ErrorCode.NOT_COORDINATOR]
     assert (step.state.state.name, step.records) == ("DEAD", ())
 
 
@@ -169,7 +170,7 @@ def test_a_loaded_group_goes_on() -> None:
         leader=group.leader,
         members=group.members,
     )
-    step = loaded(rebuilt, scene.context)
+    step = load(rebuilt, scene.context)
     assert (step.state.state.name, step.records) == ("STABLE", ())
     assert set(step.state.heartbeat_deadlines_ms.values()) == {scene.context.now_ms + 10_000}
     assert set(step.state.members) == {first, second}
@@ -181,14 +182,14 @@ def test_a_loaded_group_that_is_too_large_rebalances() -> None:
     scene.stable("a", "b")
     small = replace(scene.context, config=BrokerConfig(group_max_size=1))
     rebuilt = ClassicGroup("g", generation=1, members=scene.classic.members, leader=scene.classic.leader)
-    assert loaded(rebuilt, small).state.state.name == "PREPARING_REBALANCE"
+    assert load(rebuilt, small).state.state.name == "PREPARING_REBALANCE"
 
 
 def test_an_empty_group_ends_with_its_tombstone() -> None:
     """Deleted, or cleaned up."""
     scene = ClassicScene()
     scene.go(*scene.stable("a"))
-    step = deleted(scene.classic, scene.context)
+    step = delete(scene.classic, scene.context)
     assert [(int(record.key[0]), record.value) for record in step.records] == [(2, None)]
 
 
@@ -205,12 +206,12 @@ def test_who_synced_stays_when_the_sync_phase_runs_out() -> None:
 
 
 def test_unloading_a_group_in_its_join_phase() -> None:
-    """Parked joins are told under the ids of their members."""
+    """Delayed joins are told under the ids of their members."""
     scene = ClassicScene()
     member_id = scene.come(fresh_id="a")["member_id"]
     scene.come(member_id)
     (answer,) = unload(scene.classic, scene.context).answers
-    assert (answer.body["error_code"], answer.body["member_id"]) == ("not_coordinator", member_id)
+    assert (answer.body.error_code, answer.body.member_id) == (ErrorCode.NOT_COORDINATOR, member_id)
 
 
 def test_a_group_that_is_gone_refuses_everybody() -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from classic_world import ClassicWorld
 
-from fsm.coordinator.classic_group import ClassicGroup
-from fsm.coordinator.classic_group_invariants import broken
-from fsm.coordinator.classic_members import ClassicGroupMember, ClassicMembers
+from fsm.coordinator.classic.invariants import broken
+from fsm.coordinator.model.classic_group import ClassicGroup, ClassicGroupMember, ClassicMembers
 from fsm.tables.classic_group import State
 
 RELEASES = ("4.0.0", "4.2.0", "4.4.0")
@@ -44,5 +43,5 @@ def test_a_broken_group_is_called_so() -> None:
     assert list(broken(group)) == [
         "the leader is a member; without members nobody leads",
         "all members support the chosen protocol",
-        "after the join phase, whoever is not excused has a session that may expire",
+        "after the join phase, whoever does not wait has a session that may expire",
     ]

@@ -6,9 +6,10 @@ import random
 from dataclasses import fields, replace
 
 import pytest
+from classic_scene import ClassicScene
 
-from fsm.coordinator.classic_members import ClassicGroupMember, ClassicMembers, Parked
-from fsm.coordinator.records import ClassicProtocol
+from fsm.coordinator.model.classic_group import ClassicGroup, ClassicGroupMember, ClassicMembers, renamed
+from fsm.protocol.records import ClassicProtocol
 
 
 def member(member_id: str, *protocols: str, instance_id: str | None = None, timeout_ms: int = 7) -> ClassicGroupMember:
@@ -34,8 +35,7 @@ def _changed(chance: random.Random, member_id: str) -> ClassicGroupMember:
     names = chance.choice((("range",), ("range", "sticky"), ("sticky", "range")))
     instance_id = f"i{member_id}" if chance.random() < 0.3 else None
     made = member(member_id, *names, instance_id=instance_id, timeout_ms=chance.choice((5, 6)))
-    parked = Parked(1, 9)
-    return replace(made, join=chance.choice((None, parked)), sync=chance.choice((None, parked)))
+    return replace(made, assignment=chance.choice((b"", b"a")))
 
 
 def test_an_instance_id_that_moved_is_kept() -> None:
@@ -50,8 +50,9 @@ def test_votes_are_for_what_all_support() -> None:
     """Each member's first protocol that everybody lists gets its vote; without one in common nothing is elected."""
     found = ClassicMembers.of([member("a", "sticky", "range"), member("b", "range", "sticky"), member("c", "range")])
     assert found.elected_protocol() == "range"
-    assert found.set(member("d", "sticky")).elected_protocol() is None
-    assert ClassicMembers().elected_protocol() is None
+    for without in (found.set(member("d", "sticky")), ClassicMembers()):
+        with pytest.raises(ValueError, match="no protocol is supported by all members"):
+            without.elected_protocol()
 
 
 def test_a_tied_vote_goes_as_kafka_s_map_is_walked() -> None:
@@ -65,3 +66,41 @@ def test_a_tied_vote_goes_as_kafka_s_map_is_walked() -> None:
     one, other = member("a", "Aa", "BB"), member("b", "BB", "Aa")
     assert ClassicMembers.of([other, one]).elected_protocol() == "Aa"
     assert ClassicMembers.of([member("c", "Aa", "BB"), other]).elected_protocol() == "BB"
+
+
+def test_members_of_another_order_are_others() -> None:
+    """Java's `Aa` and `BB` share a bucket: who came first is walked first, and may lead one day."""
+    one, other = member("Aa"), member("BB")
+    assert ClassicMembers.of([one, other]) != ClassicMembers.of([other, one])
+    assert ClassicMembers.of([one, member("c")]) == ClassicMembers.of([member("c"), one])
+
+
+def joined(first: str, second: str, *, before: int = 0, ends: bool = False) -> tuple[ClassicGroup, int]:
+    """A group of two whose joins, or the follower's sync, are delayed, after some requests and time; and the time."""
+    scene = ClassicScene()
+    for _ in range(before):
+        scene.wait(777)
+        scene.pulse("nobody", 1)
+    ids = [scene.come(fresh_id=name)["member_id"] for name in (first, second)]
+    for member_id in ids:
+        scene.come(member_id)
+    scene.come(fresh_id=first + second)
+    if ends:
+        scene.wait(6_000)
+        scene.share(ids[1], 1)
+    return scene.classic, scene.context.now_ms
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_states_that_differ_by_names_and_time_become_equal(ends: bool) -> None:
+    """Renamed and shifted, a group is the one of other ids, other requests and a later time; nothing else makes it."""
+    one, at_ms = joined("a", "b", ends=ends)
+    other, later_at_ms = joined("x", "y", before=3, ends=ends)
+    ids = {"client-a": "client-x", "client-b": "client-y", "client-ab": "client-xy"}
+    tokens = {token: token + 3 for token in range(9)}
+    again = renamed(one, ids, tokens, later_at_ms - at_ms)
+    assert one != other
+    assert (again, hash(again)) == (other, hash(other))
+    assert renamed(one, ids, {}, later_at_ms - at_ms) != other
+    assert renamed(one, ids, tokens, 0) != other
+    assert renamed(one, {}, tokens, later_at_ms - at_ms) != other

@@ -9,7 +9,7 @@ import pytest
 from consumer_scene import START_MS, Scene, assigned
 
 from fsm.coordinator.assignors import GroupSpec, PartitionAssignorError
-from fsm.coordinator.frozen import FrozenMap
+from fsm.coordinator.model.persistent import FrozenMap
 
 
 def two_members(release: str = "4.4.0") -> Scene:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from consumer_scene import START_MS, Scene, assigned
 
-from fsm.coordinator.frozen import FrozenMap
-from fsm.coordinator.invariants import Moment, broken
+from fsm.coordinator.consumer.invariants import Moment, broken
+from fsm.coordinator.model.persistent import FrozenMap
 
 
 def test_a_joiner_inside_the_interval_gets_nothing_yet() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from consumer_scene import Scene, assigned
 
-from fsm.coordinator.group_records import current_record
-from fsm.coordinator.records import Current
+from fsm.coordinator.consumer.group_records import current_record
+from fsm.protocol.records import Current
 
 
 def static_and_dynamic(release: str = "4.4.0") -> Scene:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from consumer_scene import START_MS, Scene
 
 from fsm.coordinator.coordinator import next_deadline_ms
-from fsm.coordinator.timers import NO_TIMERS, Timer, TimerKind
+from fsm.coordinator.model.timers import NO_TIMERS, Timer, TimerKind
 
 
 def revoking() -> Scene:

@@ -6,8 +6,9 @@ import pickle
 
 import pytest
 
-from fsm.coordinator.dialect import RELEASES, Choice, dialect, differences, presets
+from fsm.coordinator.model.dialect import Choice, dialect, differences, presets
 from fsm.errors import InputError
+from fsm.protocol.releases import RELEASES
 
 # 1 = new rule, b = F20's middle value (if the joiner changed the subscription), 0 = older rule.
 COLUMNS = ["s24", "4.0.0", "4.0.1", "4.0.2", "4.1.0", "4.1.1", "4.1.2", "4.2.0", "4.2.1", "4.3.0", "4.3.1", "4.4.0"]
@@ -72,7 +73,7 @@ def test_an_unknown_name_is_refused_with_those_there_are(name: str) -> None:
 
 def test_choices_can_be_flipped_one_by_one() -> None:
     """A dialect with or without a choice differs in that choice and says so in its name."""
-    latest = dialect()
+    latest = dialect("4.4.0")
     without = latest.lacking(Choice.EXTRA_SLOT_STAYS)
     assert (without.name, differences(latest, without)) == ("4.4.0-F25", (Choice.EXTRA_SLOT_STAYS,))
     assert without.having(Choice.EXTRA_SLOT_STAYS).choices == latest.choices

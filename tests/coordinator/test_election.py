@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fsm.coordinator.election import elected, preferred, stored_votes
+from fsm.coordinator.model.consumer_group import elected, preferred, stored_votes
 
 TIE = {"uniform": 1, "range": 1}
 

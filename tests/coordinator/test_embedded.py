@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from fsm.coordinator.context import Image, Topic
-from fsm.coordinator.dumped import as_dumped
-from fsm.coordinator.embedded import assignment_of, by_id, encoded, version_of
-from fsm.coordinator.frozen import FrozenMap
-from fsm.coordinator.records import ClassicGroup, ClassicGroupKey, ClassicGroupMember, Record, RecordType
+from fsm.coordinator.migration.conversion import by_id, encoded, version_of
+from fsm.coordinator.model.context import Image, Topic
+from fsm.coordinator.model.persistent import FrozenMap
 from fsm.errors import RemoteProtocolError
-from fsm.kafka.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
+from fsm.protocol.consumer_protocol import (
+    Assignment,
+    Subscription,
+    decode_assignment,
+    encode_assignment,
+    encode_subscription,
+)
+from fsm.protocol.printed_records import as_dumped
+from fsm.protocol.records import ClassicGroup, ClassicGroupKey, ClassicGroupMember, Record, RecordType
 
 FOO, BAR = "AAAAAAAAAAEAAAAAAAAAAQ", "AAAAAAAAAAEAAAAAAAAAAg"
 IMAGE = Image(FrozenMap({"foo": Topic(FOO, 3), "bar": Topic(BAR, 1)}))
@@ -40,7 +46,7 @@ def test_topics_are_written_as_a_broker_walks_their_ids() -> None:
     """Not by name: bar has the higher hash here."""
     data = encoded(((BAR, (0,)), (FOO, (0,))), b"\x00\x00", IMAGE)
     assert data.index(b"foo") < data.index(b"bar")
-    assert assignment_of(data, IMAGE) == (((FOO, (0,)), (BAR, (0,))), None)
+    assert by_id(decode_assignment(data).partitions, IMAGE) == ((FOO, (0,)), (BAR, (0,)))
 
 
 def _printed(subscription: bytes, assignment: bytes, protocol_type: str = "consumer") -> tuple[object, object]:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from fsm.coordinator import progress
+from fsm.coordinator.consumer import member_update as progress
 from fsm.table import Symbol
 from fsm.tables import classic_group, consumer_group, consumer_group_member
 
-FOLDER = Path(progress.__file__).parent
+FOLDER = Path(progress.__file__).parents[1]
 REFUSED = "a refusal undoes the whole step, the rows it took too: there is nothing to tell"
 UNLOADED = "a consumer group parks no request, so nobody is answered when it goes from memory: there is no step"
 UNNAMED: Mapping[type[Symbol], Mapping[str, str]] = {
@@ -31,7 +31,7 @@ UNNAMED: Mapping[type[Symbol], Mapping[str, str]] = {
 
 def spelled(events: type[Symbol]) -> Iterator[str]:
     """Events that the coordinator's code names as members of this enumeration, under whatever name it imports it."""
-    for path in sorted(FOLDER.glob("*.py")):
+    for path in sorted(FOLDER.rglob("*.py")):
         nodes = list(ast.walk(ast.parse(path.read_text())))
         imports = [one for one in nodes if isinstance(one, ast.ImportFrom) and one.module == events.__module__]
         known = {name.asname or name.name for one in imports for name in one.names if name.name == "Event"}

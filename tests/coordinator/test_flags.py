@@ -15,11 +15,12 @@ from classic_scene import ClassicScene, assignment, subscribed
 from consumer_scene import IDS, START_MS, Scene, assigned
 
 from fsm.coordinator.assignors import GroupSpec, MemberSpec, built_in
+from fsm.coordinator.consumer.reconciliation import reconcile
 from fsm.coordinator.coordinator import clean_up
-from fsm.coordinator.dialect import Choice, Dialect, dialect
-from fsm.coordinator.reconciliation import CurrentAssignment, reconcile
-from fsm.coordinator.records import Current, HeldTopic, Member, MemberKey, Record, RecordType
-from fsm.coordinator.replay import replay
+from fsm.coordinator.model.consumer_group import CurrentAssignment
+from fsm.coordinator.model.dialect import Choice, Dialect, dialect
+from fsm.coordinator.storage.replay import replay
+from fsm.protocol.records import Current, HeldTopic, Member, MemberKey, Record, RecordType
 from fsm.tables.consumer_group_member import State
 
 FOO, BAR = IDS["foo"], IDS["bar"]
@@ -70,6 +71,7 @@ def decided(rules: Dialect, member: CurrentAssignment, target: tuple[int, ...], 
         "owned": ((FOO, (0,)),),
         "partition_epoch": lambda _topic_id, _partition: 5,
         "subscribed": {FOO},
+        "names_topics": True,
         "subscription_changed": False,
     }
     return reconcile(member, target=((FOO, target),), dialect=rules, **{**known, **said}).member

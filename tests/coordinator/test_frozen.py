@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fsm.coordinator.frozen import FrozenMap, FrozenSet, counted, freeze, taken, thaw
+from fsm.coordinator.model.persistent import FrozenMap, FrozenSet, counted, freeze, taken, thaw
 
 
 def test_a_change_is_another_map() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fsm.coordinator.context import Context, Image, Topic
-from fsm.coordinator.dialect import dialect
-from fsm.coordinator.frozen import FrozenMap
-from fsm.coordinator.group_metadata import NOTHING, subscribed_metadata
+from fsm.coordinator.model.context import Context, Image, Topic
+from fsm.coordinator.model.dialect import dialect
+from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.subscribed_metadata import NOTHING, subscribed_metadata
 
 RECORDED = FrozenMap(
     {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fsm.coordinator.hash_order import member_order, state_order, string_hash, topic_order, uuid_hash, uuid_rank
+from fsm.coordinator.model.hash_order import member_order, state_order, string_hash, topic_order, uuid_hash, uuid_rank
 
 
 @pytest.mark.parametrize(

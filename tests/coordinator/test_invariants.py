@@ -10,12 +10,12 @@ import pytest
 from consumer_scene import IDS, Scene
 from consumer_world import World
 
-from fsm.coordinator.consumer_group import ConsumerGroup
-from fsm.coordinator.heartbeat import heartbeat_of
-from fsm.coordinator.invariants import INVARIANTS, Moment, broken
-from fsm.coordinator.members import NO_COUNTS, GroupMember, Members
-from fsm.coordinator.messages import Answer
-from fsm.coordinator.timers import NO_TIMERS, Timer, TimerKind
+from fsm.coordinator.consumer.invariants import INVARIANTS, Moment, broken
+from fsm.coordinator.model.consumer_group import NO_COUNTS, ConsumerGroup, GroupMember, Members
+from fsm.coordinator.model.step import Answer
+from fsm.coordinator.model.timers import NO_TIMERS, Timer, TimerKind
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from fsm.tables.consumer_group_member import State
 
 FOO_0, FOO_1, BAR_0 = (IDS["foo"], 0), (IDS["foo"], 1), (IDS["bar"], 0)
@@ -105,7 +105,7 @@ def test_a_tampered_group_breaks_what_it_should(
 ) -> None:
     """At least these numbers of the reference, measured against the group as it was."""
     scene = at_rest()
-    sent = heartbeat_of({"group_id": "g", "member_id": "m9", "member_epoch": 3})
+    sent = ConsumerGroupHeartbeatRequest("g", "m9", 3)
     moment = Moment(scene.group, change(scene.group), scene.context, sent)
     assert names <= {name.split()[0] for name in broken(moment)}
     assert not broken(Moment(scene.group, scene.group, scene.context, sent))
@@ -114,9 +114,9 @@ def test_a_tampered_group_breaks_what_it_should(
 @pytest.mark.parametrize(
     ("body", "change", "names"),
     [
-        ({"error_code": "fenced_member_epoch"}, tampered("m1", previous_epoch=1), {"25"}),
-        ({"error_code": None, "assignment": None}, tampered("m1", assigned=()), {"26"}),
-        ({"error_code": None, "member_epoch": 2, "assignment": None}, tampered("m1", previous_epoch=3), {"27"}),
+        ({"error_code": ErrorCode.FENCED_MEMBER_EPOCH}, tampered("m1", previous_epoch=1), {"25"}),
+        ({}, tampered("m1", assigned=()), {"26"}),
+        ({"member_epoch": 2}, tampered("m1", previous_epoch=3), {"27"}),
     ],
 )
 def test_an_answer_that_lies_is_seen(
@@ -124,8 +124,8 @@ def test_an_answer_that_lies_is_seen(
 ) -> None:
     """An error that changed something, a change that was not told, an epoch that is not the member's."""
     scene = at_rest()
-    sent = heartbeat_of({"group_id": "g", "member_id": "m1", "member_epoch": 3})
-    answer = Answer(1, {"member_id": "m1", "member_epoch": 3, "assignment": None, **body})
+    sent = ConsumerGroupHeartbeatRequest("g", "m1", 3)
+    answer = Answer(1, ConsumerGroupHeartbeatResponse(**{"member_id": "m1", "member_epoch": 3, **body}))
     moment = Moment(scene.group, change(scene.group), scene.context, sent, answer)
     assert names <= {name.split()[0] for name in broken(moment)}
 
@@ -141,10 +141,8 @@ def test_a_member_must_not_be_granted_anything_while_it_revokes() -> None:
 def test_a_joiner_must_hear_everything() -> None:
     """27: an answer to epoch 0 that leaves partitions out is seen."""
     scene = at_rest()
-    sent = heartbeat_of({"group_id": "g", "member_id": "m1", "member_epoch": 0})
-    answer = Answer(
-        1, {"error_code": None, "member_id": "m1", "member_epoch": 3, "assignment": {"topic_partitions": []}}
-    )
+    sent = ConsumerGroupHeartbeatRequest("g", "m1", 0)
+    answer = Answer(1, ConsumerGroupHeartbeatResponse(3, assignment=(), member_id="m1"))
     assert broken(Moment(scene.group, scene.group, scene.context, sent, answer)) == ["27 a joiner is told all it has"]
 
 

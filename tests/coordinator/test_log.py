@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsm.coordinator.log import (
+from fsm.errors import InputError
+from fsm.protocol.record_batches import (
     CONTROL,
     TRANSACTIONAL,
     Batch,
@@ -19,8 +20,7 @@ from fsm.coordinator.log import (
     read_batches,
     write_batch,
 )
-from fsm.coordinator.records import GroupEpoch, GroupKey, Record, RecordType, TargetEpoch
-from fsm.errors import InputError
+from fsm.protocol.records import GroupEpoch, GroupKey, Record, RecordType, TargetEpoch
 
 NOW_MS = 1_795_250_178_505
 EPOCH = Record(GroupKey(RecordType.CONSUMER_GROUP_METADATA, "g"), GroupEpoch(2))

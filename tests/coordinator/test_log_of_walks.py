@@ -11,13 +11,13 @@ from consumer_scene import Scene
 from consumer_world import World
 from stored_state import at, batch_of_step, compacted_batches, settled
 
-from fsm.coordinator.classic_group_invariants import broken as broken_in_classic_group
-from fsm.coordinator.consumer_group import ConsumerGroup
+from fsm.coordinator.classic.invariants import broken as broken_in_classic_group
+from fsm.coordinator.consumer.invariants import Moment, broken
 from fsm.coordinator.coordinator import Coordinator
-from fsm.coordinator.invariants import Moment, broken
-from fsm.coordinator.load import load, stored
-from fsm.coordinator.log import Batch, write_batch
-from fsm.coordinator.replay import replay_segment
+from fsm.coordinator.model.consumer_group import ConsumerGroup
+from fsm.coordinator.storage.load import load, stored
+from fsm.coordinator.storage.replay import replay_segment
+from fsm.protocol.record_batches import Batch, write_batch
 
 RELEASES = ("4.0.0", "4.2.0", "4.4.0")
 
@@ -60,8 +60,8 @@ def takes_over(replayed: Coordinator, scene: Scene) -> None:
             assert [promise for promise in found if not promise.startswith("10 ")] == []
         else:
             assert list(broken_in_classic_group(group)) == []
-            assert group.given_ids == set()
-            assert group.parked_joins == 0
+            assert group.pending_join_members == set()
+            assert not group.delayed_joins
 
 
 def cleaned(batches: Sequence[Batch], chance: Random) -> bytes:

@@ -7,8 +7,9 @@ from base64 import b64encode
 import pytest
 from classic_scene import ClassicScene, given, subscribed
 
-from fsm.coordinator.records import ClassicGroup
-from fsm.kafka.consumer_protocol import Assignment, encode_assignment
+from fsm.protocol.consumer_protocol import Assignment, encode_assignment
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.records import ClassicGroup
 
 
 def upgraded(release: str = "4.4.0") -> ClassicScene:
@@ -123,7 +124,7 @@ def test_a_group_that_is_too_large_is_not_upgraded() -> None:
     first, _ = scene.stable("a", "b")
     scene.come(first)
     scene.join("m1", "foo")
-    assert scene.last.answers[0].body["error_code"] == "group_id_not_found"
+    assert scene.last.answers[0].body.error_code is ErrorCode.GROUP_ID_NOT_FOUND
     assert len(scene.last.answers) == 1
 
 

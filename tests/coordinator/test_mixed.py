@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from classic_scene import ClassicScene, assignment, subscribed
 
-from fsm.coordinator.mixed import phase
+from fsm.coordinator.migration.classic_members import phase
 
 
 def mixed(release: str = "4.4.0", **settings: object) -> tuple[ClassicScene, str]:

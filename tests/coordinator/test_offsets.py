@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from consumer_scene import IDS, START_MS, Scene
 
-from fsm.coordinator.offsets import applied, of_topics
-from fsm.coordinator.records import NO_TOPIC_ID, OffsetCommit, OffsetKey
+from fsm.coordinator.offsets.offsets import applied, of_topics
+from fsm.protocol.assignment import NO_TOPIC_ID
+from fsm.protocol.records import OffsetCommit, OffsetKey
 
 
 def commit(scene: Scene, member_id: str, epoch: int, *places: tuple[str, int], version: int = 9, **more: Any) -> Any:

@@ -7,8 +7,8 @@ import random
 import pytest
 import re2
 
-from fsm.coordinator.messages import Refused
-from fsm.coordinator.patterns import check, matching
+from fsm.coordinator.consumer.patterns import check, matching
+from fsm.coordinator.model.step import Refused
 
 NAMES = ("foo", "bar", "baz", "a.b", "A_1", "-x", "foo-1", "FOO", "aaa", "0", "__x", "ab", "Foo.Bar")
 

@@ -8,7 +8,7 @@ from random import Random
 from classic_scene import ClassicScene
 from promises import broken, downgrade, sizes, upgrade
 
-from fsm.coordinator.consumer_group import ConsumerGroup
+from fsm.coordinator.model.consumer_group import ConsumerGroup
 from fsm.tables.classic_group import State
 
 
@@ -31,7 +31,7 @@ def test_an_upgrade_that_takes_something_away_is_seen() -> None:
     (member_id,) = before.members
     assert len(list(upgrade(replace(before, generation=7), after, scene.context))) == 2
     member = replace(before.members[member_id], assignment=b"")
-    assert len(list(upgrade(before.with_member(member), after, scene.context))) == 1
+    assert len(list(upgrade(replace(before, members=before.members.set(member)), after, scene.context))) == 1
 
 
 def test_a_downgrade_to_another_generation_is_seen() -> None:

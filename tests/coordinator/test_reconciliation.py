@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsm.coordinator.dialect import Choice, Dialect, dialect, presets
-from fsm.coordinator.reconciliation import CurrentAssignment, Decision, Partition, flat, held, reconcile
-from fsm.kafka.assignment import TopicPartitions, topic_partitions
+from fsm.coordinator.consumer.reconciliation import Decision, flat, held, reconcile
+from fsm.coordinator.model.consumer_group import CurrentAssignment, Partition
+from fsm.coordinator.model.dialect import Choice, Dialect, dialect, presets
+from fsm.protocol.assignment import TopicPartitions, topic_partitions
 from fsm.tables.consumer_group_member import TABLE, Effect, Event, State
 
 STATES = (State.STABLE, State.UNREVOKED_PARTITIONS, State.UNRELEASED_PARTITIONS, State.UNKNOWN)
@@ -76,6 +77,7 @@ class Request:
             owned=None if self.owned is None else grouped(self.owned),
             partition_epoch=lambda topic, partition: holders.get((topic, partition), -1),
             subscribed=self.subscribed,
+            names_topics=bool(self.subscribed),
             subscription_changed=self.changed,
             dialect=self.dialect,
         )
@@ -197,6 +199,7 @@ def ask(member: CurrentAssignment, dialect: Dialect = LATEST, **said: object) ->
         "owned": None,
         "partition_epoch": lambda _topic, _partition: -1,
         "subscribed": {"foo"},
+        "names_topics": True,
         "subscription_changed": False,
         "dialect": dialect,
     }
@@ -246,9 +249,17 @@ def test_a_joiner_inside_the_interval_has_nothing_at_the_old_epoch() -> None:
 @pytest.mark.parametrize(("name", "event"), [("4.4", Event.TRIM_NOTHING_REWRITTEN), ("4.2", Event.TRIM_NOTHING)])
 def test_a_member_without_anything_is_rewritten(name: str, event: Event) -> None:
     """Nothing subscribed, assigned or pending: a changed subscription still moves the previous epoch (U0, F7b)."""
-    decision = ask(stable(), dialect(name), target_epoch=10, subscribed=set(), subscription_changed=True)
+    changed = {"target_epoch": 10, "subscribed": set(), "subscription_changed": True}
+    decision = ask(stable(), dialect(name), **changed, names_topics=False)
     assert decision.event is event
     assert decision.member.previous_epoch == (10 if name == "4.4" else 9)
+
+
+def test_a_topic_that_does_not_exist_counts_as_named() -> None:
+    """A subscription is empty only where it names no topic: a deleted one leaves the member as it is (U0)."""
+    changed = {"target_epoch": 10, "subscribed": set(), "subscription_changed": True}
+    member = stable()
+    assert ask(member, dialect("4.4.0"), **changed, names_topics=True) == Decision(Event.TRIM_NOTHING, member)
 
 
 def test_unsubscribed_partitions_are_taken_back_at_once() -> None:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsm.coordinator.records import (
+from fsm.errors import InputError
+from fsm.protocol.records import (
     ClassicGroup,
     ClassicGroupKey,
     ClassicGroupMember,
@@ -37,7 +38,6 @@ from fsm.coordinator.records import (
     from_json,
     to_json,
 )
-from fsm.errors import InputError
 
 T = RecordType
 FOO = "AAAAAAAAAAEAAAAAAAAAAQ"
@@ -215,12 +215,12 @@ def test_records_of_other_groups_pass_through() -> None:
     [
         ("0063 0001 67", "0000", "no record type 99; skip it"),
         ("0003 0001 67", "0001 00000004 00", "CONSUMER_GROUP_METADATA in version 1; the newest known is 0"),
-        ("0003 0001 67", "0000 000000", "byte 2: 4 bytes wanted, 3 left"),
+        ("0003 0001 67", "0000 000000", "GroupEpoch.epoch, byte 2: the bytes end too early"),
         ("0003 0001 67", "0000 00000004 00 ff", "byte 7: 1 bytes too many"),
         ("0003 0005 67", "0000 00000004 00", "byte 4: 5 bytes wanted, 1 left"),
-        ("0003 0001 ff", "0000 00000004 00", "byte 4: not UTF-8"),
+        ("0003 0001 ff", "0000 00000004 00", "GroupKey.group_id, byte 2: not UTF-8"),
         ("0003 ffff", "0000 00000004 00", "null where a value is needed"),
-        ("00", None, "byte 0: 2 bytes wanted, 1 left"),
+        ("00", None, "type of a record, byte 0: the bytes end too early"),
         ("0003 0001 67", "0000 00000004 ffffffffffffffffffff01", "does not end"),
     ],
 )

@@ -12,20 +12,19 @@ from pathlib import Path
 import pytest
 from stored_state import at, compacted, settled
 
-from fsm.coordinator import records
-from fsm.coordinator.classic_group import ClassicGroup
-from fsm.coordinator.consumer_group import ConsumerGroup
-from fsm.coordinator.context import BrokerConfig, Context
+from fsm.conformance.recorded_walk import follow_step, follower_of
+from fsm.conformance.recording import Recording, read
 from fsm.coordinator.coordinator import Coordinator
-from fsm.coordinator.dialect import Dialect, dialect
-from fsm.coordinator.load import load, stored
-from fsm.coordinator.log import CONTROL, TRANSACTIONAL, Batch, LogRecord, batch_of, write_batch
-from fsm.coordinator.reconciliation import CurrentAssignment
-from fsm.coordinator.recording import Recording, read
-from fsm.coordinator.records import ClassicGroupKey, GroupKey, MemberKey, OffsetKey, Record, RecordType
-from fsm.coordinator.replay import replay, replay_segment
-from fsm.coordinator.timers import TimerKind
-from fsm.coordinator.walk import arrive, begin
+from fsm.coordinator.model.classic_group import ClassicGroup
+from fsm.coordinator.model.consumer_group import ConsumerGroup, CurrentAssignment
+from fsm.coordinator.model.context import BrokerConfig, Context
+from fsm.coordinator.model.dialect import Dialect, dialect
+from fsm.coordinator.model.timers import TimerKind
+from fsm.coordinator.storage.load import load, stored
+from fsm.coordinator.storage.replay import replay, replay_segment
+from fsm.protocol import records
+from fsm.protocol.record_batches import CONTROL, TRANSACTIONAL, Batch, LogRecord, batch_of, write_batch
+from fsm.protocol.records import ClassicGroupKey, GroupKey, MemberKey, OffsetKey, Record, RecordType
 from fsm.tables.classic_group import State as ClassicState
 from fsm.tables.consumer_group_member import State
 
@@ -52,10 +51,10 @@ def walks() -> dict[str, Recording]:
 
 def steps(recording: Recording) -> Iterator[tuple[Coordinator, tuple[Record, ...]]]:
     """The coordinator along a walk: its state after each step, and what the step appended."""
-    walk = begin(recording)
+    follower = follower_of(recording)
     for i in range(len(recording.steps)):
-        assert arrive(walk, recording, i) == []
-        yield walk.state, walk.log
+        assert not follow_step(follower, recording, i)
+        yield follower.state, follower.log
 
 
 @pytest.mark.parametrize("name", [f"{release}/{family}" for release in ("4.0.0", "4.4.0") for family in WALKS])

@@ -11,8 +11,8 @@ from classic_scene import ClassicScene
 from consumer_scene import START_MS, Scene
 
 from fsm.coordinator.coordinator import clean_up, end_transaction, topics_deleted
-from fsm.coordinator.log import CONTROL, TRANSACTIONAL, Batch, LogRecord, batch_of, write_batch
-from fsm.coordinator.replay import replay_segment
+from fsm.coordinator.storage.replay import replay_segment
+from fsm.protocol.record_batches import CONTROL, TRANSACTIONAL, Batch, LogRecord, batch_of, write_batch
 
 WEEK_MS = 7 * 24 * 3_600_000
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fsm.coordinator.xxh3 import xxh3_64
+from fsm.coordinator.model.xxh3 import xxh3_64
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,11 @@ from random import Random
 
 import pytest
 
-from fsm.coordinator.log import Batch, read_batches, write_batch
 from fsm.logs.consumer_offsets import FORMATS
 from fsm.logs.entries import records_of
 from fsm.logs.pieces import cut, from_bytes, reader_of
 from fsm.logs.segments import SegmentReader, begins_segment, is_segment
+from fsm.protocol.record_batches import Batch, read_batches, write_batch
 from fsm.trace import Kind, TraceRecord
 
 SEGMENT = Path(__file__).parent.parent / "cases" / "oracle" / "offsets-4.4.0.log.xz"

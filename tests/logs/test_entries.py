@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fsm.logs import Format
-from fsm.logs.entries import ENTRY_LIMIT, TEXT_LIMIT, Entry, Run, assemble, first_line, records_of, told
+from fsm.logs.entries import ENTRY_LIMIT, TEXT_LIMIT, Entry, Run, assemble, first_line, parse_entry, records_of
 from fsm.trace import Kind, TraceRecord
 
 
@@ -148,7 +148,7 @@ def test_formats_of_one_header_are_asked_in_turn() -> None:
     assert entry.formats == (LOST, KNOWS, GIVES)
     assert entry.format is LOST
     assert records_of(entry, UTC) == SEEN
-    assert told(entry, UTC) == (GIVES, SEEN)
+    assert parse_entry(entry, UTC) == (GIVES, SEEN)
     assert of(b"# yz", LOST, KNOWS, GIVES) == ()
 
 

@@ -9,7 +9,7 @@ import pytest
 from fsm.logs.java_classic_member import COORDINATOR
 from fsm.logs.java_client import ASYNC_CONSUMER, BACKGROUND, FORMATS, INVOKER, PROCESS, RULES
 from fsm.logs.java_consumer_member import HEARTBEATS, MEMBERSHIP, REQUESTS
-from fsm.logs.java_messages import Book, error_name, partitions
+from fsm.logs.java_messages import RuleSet, error_name, partitions
 from fsm.logs.pieces import from_bytes
 from fsm.trace import Kind, TraceRecord
 
@@ -672,7 +672,7 @@ def test_share_and_streams_members_are_not_understood() -> None:
 @pytest.mark.parametrize(
     "book", [MEMBERSHIP, HEARTBEATS, REQUESTS, COORDINATOR, INVOKER, ASYNC_CONSUMER, BACKGROUND, PROCESS]
 )
-def test_every_rule_is_found_by_its_first_word(book: Book) -> None:
+def test_every_rule_is_found_by_its_first_word(book: RuleSet) -> None:
     """A pattern must begin with a literal word, or its messages would be looked up under another."""
     for one in book.rules:
         words = [word for word, rules in RULES[book.loggers[0]].items() if one in rules]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fsm.logs import formats
+from fsm.logs.entries import records_of
 from fsm.logs.pieces import from_bytes
 from fsm.logs.trace_lines import FORMATS
 from fsm.trace import Kind, TraceRecord
@@ -39,6 +42,24 @@ def test_a_written_trace_is_read_back(records: list[TraceRecord]) -> None:
     assert [TRACE.parse(entry.data.decode(), UTC) for entry in entries] == [(record,) for record in records]
 
 
+SPELLINGS = {
+    "as json.dumps writes": {},
+    "by key": {"sort_keys": True},
+    "escaped": {"ensure_ascii": True, "sort_keys": True, "separators": (" ,\t", " :  ")},
+}
+"""How other programs write the same object, on one line."""
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@given(st.lists(RECORDS, max_size=3))
+def test_any_spelling_of_a_record_is_read(spelling: str, records: list[TraceRecord]) -> None:
+    """Spaces after separators, another order of keys, escapes: JSON is JSON."""
+    lines = [json.dumps(json.loads(record.to_json()), **SPELLINGS[spelling]) for record in records]
+    entries = list(from_bytes("".join(line + "\n" for line in lines).encode(), formats()))
+    assert all(TRACE in entry.formats and TRACE.candidate.search(entry.data) for entry in entries)
+    assert [records_of(entry, UTC) for entry in entries] == [(record,) for record in records]
+
+
 @pytest.mark.parametrize(
     "entry",
     [
@@ -46,6 +67,7 @@ def test_a_written_trace_is_read_back(records: list[TraceRecord]) -> None:
         '{"v":1,"ts_ms":1,"kind":"vanished"}',
         '{"v":1,"ts_ms":1,"kind":"left"',
         '{"v":1,"ts_ms":1,"kind":"left","colour":"red"}',
+        '{ "kind" : "left", "v" : 2, "ts_ms" : 1 }',
         '{"v":1' + "[" * 100_000,
         '{"v":1,"ts_ms":' + "9" * 5000 + ',"kind":"left"}',
     ],
@@ -70,8 +92,23 @@ def test_only_the_first_line_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    "raw", [b'{"@timestamp":"2026-11-21T09:00:00Z"}', b'{"ts":1795220705.6,"ev":"start"}', b"{}", b"[1]"]
+    "raw",
+    [
+        b'{"@timestamp":"2026-11-21T09:00:00Z","message":"{\\"v\\":1}"}',
+        b'{"ts":1795220705.6,"ev":"start"}',
+        b'{"version":1,"kind":"left"}',
+        b"{}",
+        b"[1]",
+    ],
 )
 def test_other_json_lines_are_not_traces(raw: bytes) -> None:
     """JSON of other layouts (ECS logs, event files) does not have the header."""
     assert not TRACE.header.match(raw)
+
+
+@pytest.mark.parametrize(
+    "raw", [b'{"@timestamp":"2026-11-21T09:00:00Z","labels":{"v":1}}', b'{"a":{"v": 2},"kind":"x"}']
+)
+def test_another_programs_v_makes_no_candidate(raw: bytes) -> None:
+    """A number under `v` inside another layout is not held against this one."""
+    assert not TRACE.candidate.search(raw)

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from fsm.kafka.assignment import Partitions, TopicNames, topic_partitions
-from fsm.kafka.config import ConsumerConfig
-from fsm.kafka.error_codes import ErrorCode
-from fsm.kafka.events import (
+from fsm.member.consumer.state import new_member
+from fsm.member.consumer.step import step
+from fsm.member.dialect.dialect import DIALECTS, Dialect, dialect
+from fsm.member.effects import CallCompleted, Enqueued, MemberEffect, UnsentRequest
+from fsm.member.events import (
     ApplyAssignmentEvent,
     AsyncPollEvent,
     BackgroundEvent,
@@ -21,13 +22,12 @@ from fsm.kafka.events import (
     PartitionsRemovedEvent,
     TopicSubscriptionChangeEvent,
 )
-from fsm.kafka.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from fsm.member.consumer import step
-from fsm.member.dialect import DIALECTS, Dialect, dialect
-from fsm.member.effects import CallCompleted, Enqueued, MemberEffect, UnsentRequest
 from fsm.member.inputs import Answered, CoordinatorFound, MetadataUpdated, Tick
-from fsm.member.shell import ConsumerMember
-from fsm.member.state import new_member
+from fsm.member.runtime.consumer_shell import ConsumerMember
+from fsm.protocol.assignment import Partitions, TopicNames, topic_partitions
+from fsm.protocol.config import ConsumerConfig
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from fsm.tables.consumer_member import State
 
 sys.path.insert(0, str(Path(__file__).parent))  # modules that the tests of this folder share are found by their names
@@ -89,7 +89,9 @@ class Story:
     def answer(self, *numbers: int, epoch: int = 1, code: ErrorCode = ErrorCode.NONE, to: int = -1) -> Any:
         """A response with these partitions as target."""
         assigned = topic_partitions({"T": numbers})
-        return self.do(Answered(self.asked[to], ConsumerGroupHeartbeatResponse(epoch, 1_000, assigned, code)))
+        return self.do(
+            Answered(self.asked[to], ConsumerGroupHeartbeatResponse(epoch, 1_000, assigned, error_code=code))
+        )
 
     def acknowledged(self, epoch: int = 1, to: int = -1) -> None:
         self.do(Answered(self.asked[to], ConsumerGroupHeartbeatResponse(epoch, 1_000)))
@@ -150,7 +152,7 @@ class Embedded:
 
     def __init__(self, spoken: str, *, heard: bool = True, **settings: Any) -> None:
         config = ConsumerConfig("g", enable_auto_commit=False, **settings)
-        self.consumer = ConsumerMember(config, member_id="M", now_ms=0, spoken=spoken)
+        self.consumer = ConsumerMember(config, member_id="M", now_ms=0, dialect=spoken)
         self.listener, self.heard = Listener(), heard
         self.consumer.receive(CoordinatorFound(), 0)
         self.consumer.receive(MetadataUpdated(TopicNames({"T": "t"})), 0)

@@ -1,7 +1,7 @@
 """The embedded member of the README: joins, is given partitions, revokes, is fenced, rejoins and leaves."""
 
-from fsm.kafka.config import ConsumerConfig
-from fsm.member.runtime import Consumer, ConsumerRebalanceListener
+from fsm.member.runtime.threads import Consumer, ConsumerRebalanceListener
+from fsm.protocol.config import ConsumerConfig
 from fsm.testing.coordinator import ScriptedCoordinator
 
 called = []

@@ -7,9 +7,9 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
-from fsm.kafka.assignment import Partitions
-from fsm.member.asyncio_runtime import AsyncConsumerRebalanceListener
-from fsm.member.embedding import ConsumerRebalanceListener
+from fsm.member.runtime.asyncio_runtime import AsyncConsumerRebalanceListener
+from fsm.member.runtime.embedding import ConsumerRebalanceListener
+from fsm.protocol.assignment import Partitions
 
 LIMIT_S = 120
 """Far above what a slow machine needs for anything that is not stalled."""
@@ -73,6 +73,15 @@ def within(work: Callable[[], object]) -> None:
     assert not thread.is_alive(), "stalled"
     if raised:
         raise raised[0]
+
+
+def until_quiet(count: Callable[[], int]) -> None:
+    """Returns once the count has stood still for 0.3 s, however long the machine takes to get there."""
+    pause = threading.Event()
+    before = -1
+    while before != count():
+        before = count()
+        pause.wait(0.3)
 
 
 @contextmanager

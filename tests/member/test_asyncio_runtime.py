@@ -11,13 +11,13 @@ import pytest
 from runtime_scene import FOR_EVER_MS, LIMIT_S, Awaiting
 
 from fsm.errors import LocalProtocolError
-from fsm.kafka.assignment import Partitions
-from fsm.kafka.config import ConsumerConfig
-from fsm.kafka.messages import ConsumerGroupHeartbeatRequest
-from fsm.member.asyncio_runtime import AsyncConsumer
-from fsm.member.calls import BackgroundFailed
-from fsm.member.embedding import ConsumerRebalanceListener
-from fsm.member.queues import KafkaException
+from fsm.member.runtime.asyncio_runtime import AsyncConsumer
+from fsm.member.runtime.calls import BackgroundFailed
+from fsm.member.runtime.embedding import ConsumerRebalanceListener
+from fsm.member.runtime.queues import KafkaException
+from fsm.protocol.assignment import Partitions
+from fsm.protocol.config import ConsumerConfig
+from fsm.protocol.messages import ConsumerGroupHeartbeatRequest
 from fsm.tables.consumer_member import State
 from fsm.testing.coordinator import ScriptedCoordinator
 

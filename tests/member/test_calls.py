@@ -8,17 +8,20 @@ from typing import Any
 
 import pytest
 
-from fsm.kafka.config import ConsumerConfig
-from fsm.kafka.events import ApplyAssignmentEvent, ErrorEvent, GroupMembershipOperation, KafkaError
-from fsm.kafka.messages import (
+from fsm.errors import LocalProtocolError
+from fsm.member.events import ApplyAssignmentEvent, ErrorEvent, GroupMembershipOperation, KafkaError
+from fsm.member.runtime.background import Background
+from fsm.member.runtime.calls import Call, Calls, Wait, check_listener
+from fsm.member.runtime.consumer_shell import ConsumerMember
+from fsm.member.runtime.embedding import ConsumerRebalanceListener
+from fsm.member.runtime.queues import KafkaException
+from fsm.member.runtime.threads import Consumer
+from fsm.protocol.config import ConsumerConfig
+from fsm.protocol.messages import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     OffsetCommitRequest,
 )
-from fsm.member.background import Background
-from fsm.member.calls import Call, Calls, Wait
-from fsm.member.queues import KafkaException
-from fsm.member.shell import ConsumerMember
 from fsm.tables.consumer_member import State
 from fsm.testing.coordinator import ScriptedCoordinator
 
@@ -241,3 +244,31 @@ def test_late_and_second_answers_are_passed_over() -> None:
     group.answers[1](ConsumerGroupHeartbeatResponse(7, 1_000))
     app.run(app.calls.poll(10, ()))
     assert app.background.member.member.epoch == 6
+
+
+def test_a_listener_is_looked_at_when_it_is_given() -> None:
+    """One that lacks a callback, or misspells it, is refused by subscribe(), not when the callback is due."""
+
+    class Misspelt:
+        def on_partitions_assigned(self, partitions: Any) -> None: ...
+
+        def on_partition_revoked(self, partitions: Any) -> None: ...
+
+        def on_partitions_lost(self, partitions: Any) -> None: ...
+
+    class Short(ConsumerRebalanceListener):
+        def on_partitions_assigned(self, partitions: Any) -> None: ...
+
+        def on_partitions_revoked(self, partitions: Any) -> None: ...
+
+    with Consumer(ConsumerConfig("g"), ScriptedCoordinator(["t"])) as consumer:
+        with pytest.raises(
+            LocalProtocolError, match="the listener Misspelt has no on_partitions_revoked; inherit from"
+        ):
+            consumer.subscribe(["t"], Misspelt())  # type: ignore[arg-type]
+        consumer.subscribe(["t"], Short())
+    with pytest.raises(
+        LocalProtocolError, match="has no on_partitions_revoked and no on_partitions_assigned and no on"
+    ):
+        check_listener(object())
+    check_listener(None)

@@ -11,28 +11,22 @@ from dataclasses import replace
 import pytest
 
 from fsm.errors import InputError, LocalProtocolError
-from fsm.kafka.assignment import Partitions, partitions
-from fsm.kafka.classic_messages import (
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinGroupRequest,
-    JoinGroupResponse,
-    JoinGroupResponseMember,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    SyncGroupRequest,
-    SyncGroupResponse,
+from fsm.member.classic.assignors import COOPERATIVE_STICKY, RANGE, ClientAssignor
+from fsm.member.classic.state import (
+    ClassicAnswered,
+    ClassicConfig,
+    ClassicEffect,
+    ClassicInput,
+    Close,
+    EnforceRebalance,
+    Generation,
+    PartitionCountsUpdated,
+    UnsentClassicRequest,
+    new_member,
 )
-from fsm.kafka.consumer_protocol import (
-    Assignment,
-    Subscription,
-    decode_assignment,
-    decode_subscription,
-    encode_assignment,
-    encode_subscription,
-)
-from fsm.kafka.error_codes import ErrorCode
-from fsm.kafka.events import (
+from fsm.member.classic.step import due_ms, poll_wanted_ms, step
+from fsm.member.effects import CallCompleted, CoordinatorForgotten, Enqueued
+from fsm.member.events import (
     AsyncPollEvent,
     ConsumerRebalanceListenerCallbackCompletedEvent,
     ErrorEvent,
@@ -44,23 +38,34 @@ from fsm.kafka.events import (
     TopicSubscriptionChangeEvent,
     UnsubscribeEvent,
 )
-from fsm.kafka.messages import DISCONNECTED, OffsetCommitRequest, OffsetCommitResponse, TransportFailure
-from fsm.member.classic import due_ms, new_member, poll_wanted_ms, step
-from fsm.member.classic_state import (
-    ClassicAnswered,
-    ClassicConfig,
-    ClassicEffect,
-    ClassicInput,
-    Close,
-    EnforceRebalance,
-    Generation,
-    PartitionCountsUpdated,
-    UnsentClassicRequest,
-)
-from fsm.member.client_assignors import COOPERATIVE_STICKY, RANGE, ClientAssignor
-from fsm.member.effects import CallCompleted, CoordinatorForgotten, Enqueued
 from fsm.member.inputs import CoordinatorFound, CoordinatorLost, Tick
 from fsm.member.timers import NEVER
+from fsm.protocol.assignment import Partitions, partitions
+from fsm.protocol.consumer_protocol import (
+    Assignment,
+    Subscription,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import (
+    DISCONNECTED,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+    TransportFailure,
+    commit_results,
+)
 from fsm.tables.classic_member import State
 
 EAGER = ClassicConfig("g", session_timeout_ms=6_000, heartbeat_interval_ms=1_000, assignors=(RANGE,))
@@ -119,7 +124,7 @@ class Talk:
         """SyncGroup succeeds, and the application polls."""
         assignment = Assignment(tuple((topic, n) for n in given))
         name = self.member.config.assignors[0].name
-        response = SyncGroupResponse(encode_assignment(assignment), "consumer", name)
+        response = SyncGroupResponse(encode_assignment(assignment), protocol_type="consumer", protocol_name=name)
         return [*self.answer("SyncGroup", response), *self.poll()]
 
     def in_group(self, *given: int) -> Talk:
@@ -190,7 +195,7 @@ def test_member_joins_leads_heartbeats_and_leaves() -> None:
     assert talk.answer("JoinGroup", JoinGroupResponse(member_id="m", error_code=C.MEMBER_ID_REQUIRED)) == []
     assert talk.poll() == ["JoinGroup(m) owning nothing"]
     wants = encode_subscription(Subscription(("t",)))
-    members = (JoinGroupResponseMember("m", wants), JoinGroupResponseMember("n", wants))
+    members = (JoinGroupResponseMember("m", metadata=wants), JoinGroupResponseMember("n", metadata=wants))
     assert talk.joined(1, leader="m", members=members) == ["SyncGroup(1) leading"]
     body = talk.open["SyncGroup"][0].body
     assert isinstance(body, SyncGroupRequest)
@@ -280,11 +285,11 @@ def test_commit_before_a_join_is_tried_again_after_an_error_that_passes() -> Non
     talk = Talk(EAGER).in_group(0)
     talk.give(EnforceRebalance())
     talk.poll(p0=1)
-    talk.answer("OffsetCommit", OffsetCommitResponse(((("t", 0), C.COORDINATOR_LOAD_IN_PROGRESS),)))
+    talk.answer("OffsetCommit", OffsetCommitResponse(commit_results(((("t", 0), C.COORDINATOR_LOAD_IN_PROGRESS),))))
     assert talk.poll(p0=1) == []
     assert poll_wanted_ms(talk.member) == talk.now_ms + 100
     assert talk.poll(after_ms=100, p0=1) == ["OffsetCommit(1)"]
-    talk.answer("OffsetCommit", OffsetCommitResponse(((("t", 0), C.OFFSET_METADATA_TOO_LARGE),)))
+    talk.answer("OffsetCommit", OffsetCommitResponse(commit_results(((("t", 0), C.OFFSET_METADATA_TOO_LARGE),))))
     assert talk.poll(p0=1) == ["revoked 0"]
 
 
@@ -381,7 +386,7 @@ def test_leader_joins_again_when_its_topics_change() -> None:
     """Only who led the last rebalance watches; topics of nobody's subscription do not count."""
     talk = Talk(COOPERATIVE)
     talk.poll()
-    members = (JoinGroupResponseMember("m", encode_subscription(Subscription(("t",)))),)
+    members = (JoinGroupResponseMember("m", metadata=encode_subscription(Subscription(("t",)))),)
     talk.joined(1, leader="m", members=members)
     talk.synced(0, 1, 2, 3)
     talk.done()
@@ -396,7 +401,7 @@ def test_static_leader_that_comes_back_assigns_nothing() -> None:
     """`skip_assignment`: the assignment stays what it was; the leader only watches again."""
     talk = Talk(STATIC)
     talk.poll()
-    members = (JoinGroupResponseMember("m", encode_subscription(Subscription(("t",))), "i"),)
+    members = (JoinGroupResponseMember("m", "i", encode_subscription(Subscription(("t",)))),)
     assert talk.joined(3, leader="m", members=members, skip_assignment=True) == ["SyncGroup(3)"]
     assert talk.member.led_metadata == (("t", 4),)
 
@@ -409,7 +414,7 @@ def test_assignor_that_raises_ends_the_rebalance() -> None:
 
     talk = Talk(replace(EAGER, assignors=(ClientAssignor("range", broken, cooperative=False),)))
     talk.poll()
-    members = (JoinGroupResponseMember("m", encode_subscription(Subscription(("t",)))),)
+    members = (JoinGroupResponseMember("m", metadata=encode_subscription(Subscription(("t",)))),)
     assert talk.joined(1, leader="m", members=members) == ["throws ZeroDivisionError"]
     assert talk.poll() == ["JoinGroup(m) owning nothing"]
 
@@ -691,8 +696,11 @@ def test_refused_member_hears_it_at_every_poll() -> None:
 @pytest.mark.parametrize(
     ("response", "error"),
     [
-        (SyncGroupResponse(encode_assignment(Assignment(())), "connect", None), "INCONSISTENT_GROUP_PROTOCOL"),
-        (SyncGroupResponse(encode_assignment(Assignment(())), "consumer", "roundrobin"), "INCONSISTENT_GROUP_PROTOCOL"),
+        (SyncGroupResponse(encode_assignment(Assignment(())), protocol_type="connect"), "INCONSISTENT_GROUP_PROTOCOL"),
+        (
+            SyncGroupResponse(encode_assignment(Assignment(())), protocol_type="consumer", protocol_name="roundrobin"),
+            "INCONSISTENT_GROUP_PROTOCOL",
+        ),
         (SyncGroupResponse(b"\x00"), "INCONSISTENT_GROUP_PROTOCOL"),
         (SyncGroupResponse(error_code=C.GROUP_AUTHORIZATION_FAILED), "GROUP_AUTHORIZATION_FAILED"),
         (TransportFailure("UnsupportedVersionException", retriable=False), "UnsupportedVersionException"),
@@ -799,7 +807,9 @@ def test_failed_commit_tells_of_the_membership(code: ErrorCode, error: str, stat
     """What the call throws, and what it does to generation and member id."""
     talk = Talk(STATIC).in_group(0)
     talk.give(SyncCommitEvent(((("t", 0), 3),), call=1))
-    assert talk.answer("OffsetCommit", OffsetCommitResponse(((("t", 0), code),))) == [f"call 1: {error}"]
+    assert talk.answer("OffsetCommit", OffsetCommitResponse(commit_results(((("t", 0), code),)))) == [
+        f"call 1: {error}"
+    ]
     assert (talk.member.state, talk.member.generation.member_id) == (state, member_id)
 
 
@@ -812,8 +822,8 @@ def test_commit_of_an_older_generation_is_stale_only_while_the_join_is_out() -> 
         talk.poll()
         if sync_first:
             talk.joined(2)
-        talk.member = talk.member._replace(generation=Generation(9, "m"))
-        talk.answer("OffsetCommit", OffsetCommitResponse(((("t", 0), C.ILLEGAL_GENERATION),)))
+        talk.member = replace(talk.member, generation=Generation(9, "m"))
+        talk.answer("OffsetCommit", OffsetCommitResponse(commit_results(((("t", 0), C.ILLEGAL_GENERATION),))))
         assert talk.member.state is expected
 
 
@@ -826,8 +836,8 @@ def test_fenced_commit_of_an_older_generation_fails_as_stale() -> None:
         talk.poll()
         if sync_first:
             talk.joined(2)
-        talk.member = talk.member._replace(generation=Generation(9, "m"))
-        said = talk.answer("OffsetCommit", OffsetCommitResponse(((("t", 0), C.FENCED_INSTANCE_ID),)))
+        talk.member = replace(talk.member, generation=Generation(9, "m"))
+        said = talk.answer("OffsetCommit", OffsetCommitResponse(commit_results(((("t", 0), C.FENCED_INSTANCE_ID),))))
         assert said == [f"call 1: {error}"]
         assert talk.member.generation == Generation(9, "m")
 
@@ -857,7 +867,7 @@ def test_fenced_automatic_commit_makes_every_poll_throw() -> None:
     talk = Talk(STATIC).in_group(0)
     talk.give(EnforceRebalance())
     talk.poll(p0=1)
-    talk.answer("OffsetCommit", OffsetCommitResponse(((("t", 0), C.FENCED_INSTANCE_ID),)))
+    talk.answer("OffsetCommit", OffsetCommitResponse(commit_results(((("t", 0), C.FENCED_INSTANCE_ID),))))
     assert talk.poll() == ["throws FENCED_INSTANCE_ID"]
     assert talk.poll() == ["throws FENCED_INSTANCE_ID"]
 

@@ -13,9 +13,9 @@ import pytest
 from runtime_scene import LIMIT_S, Awaiting
 
 from fsm.errors import LocalProtocolError
-from fsm.kafka.assignment import Partitions
-from fsm.kafka.classic_messages import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest
 from fsm.member import AsyncConsumer, BackgroundFailed, ClassicConfig, KafkaException
+from fsm.protocol.assignment import Partitions
+from fsm.protocol.messages import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest
 from fsm.testing.classic_coordinator import ScriptedClassicCoordinator
 
 BOTH = (("t", 0), ("t", 1))

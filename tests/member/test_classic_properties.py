@@ -14,32 +14,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from fsm.kafka.assignment import Partitions, partitions
-from fsm.kafka.classic_messages import (
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinGroupRequest,
-    JoinGroupResponse,
-    JoinGroupResponseMember,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    SyncGroupRequest,
-    SyncGroupResponse,
-)
-from fsm.kafka.consumer_protocol import Assignment, decode_subscription, encode_assignment
-from fsm.kafka.error_codes import ErrorCode
-from fsm.kafka.events import (
-    AsyncPollEvent,
-    ConsumerRebalanceListenerCallbackCompletedEvent,
-    PartitionsAssignedEvent,
-    PartitionsRemovedEvent,
-    SyncCommitEvent,
-    TopicSubscriptionChangeEvent,
-    UnsubscribeEvent,
-)
-from fsm.kafka.messages import DISCONNECTED, TIMED_OUT, OffsetCommitRequest, OffsetCommitResponse
-from fsm.member.classic import due_ms, new_member, poll_wanted_ms, step
-from fsm.member.classic_state import (
+from fsm.member.classic.assignors import COOPERATIVE_STICKY, RANGE
+from fsm.member.classic.state import (
     ClassicAnswered,
     ClassicConfig,
     ClassicInput,
@@ -49,11 +25,40 @@ from fsm.member.classic_state import (
     PartitionCountsUpdated,
     Taken,
     UnsentClassicRequest,
+    new_member,
 )
-from fsm.member.client_assignors import COOPERATIVE_STICKY, RANGE
+from fsm.member.classic.step import due_ms, poll_wanted_ms, step
 from fsm.member.effects import CallCompleted, Enqueued
+from fsm.member.events import (
+    AsyncPollEvent,
+    ConsumerRebalanceListenerCallbackCompletedEvent,
+    PartitionsAssignedEvent,
+    PartitionsRemovedEvent,
+    SyncCommitEvent,
+    TopicSubscriptionChangeEvent,
+    UnsubscribeEvent,
+)
 from fsm.member.inputs import CoordinatorFound, CoordinatorLost, Tick
 from fsm.member.timers import NEVER
+from fsm.protocol.assignment import Partitions, partitions
+from fsm.protocol.consumer_protocol import Assignment, decode_subscription, encode_assignment
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import (
+    DISCONNECTED,
+    TIMED_OUT,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+    commit_results,
+)
 from fsm.tables.classic_member import HEARTBEATING, TABLE, State
 
 EAGER = ClassicConfig(
@@ -66,7 +71,10 @@ CONFIGS = (
     replace(EAGER, assignors=(COOPERATIVE_STICKY,), group_instance_id="i", enable_auto_commit=False),
     replace(EAGER, assignors=(RANGE, COOPERATIVE_STICKY), leave_group_on_close=False),
 )
-CODES = tuple(ErrorCode)
+CODES = tuple(
+    map(ErrorCode, (-1, 0, 3, 7, 12, *range(14, 18), *range(22, 32), 35, 42, 68, 69, 79, 81, 82, 86, 88, 100))
+) + tuple(map(ErrorCode, (*range(110, 114), 128)))
+"""What coordinators answer."""
 USUAL = (
     ErrorCode.UNKNOWN_MEMBER_ID,
     ErrorCode.ILLEGAL_GENERATION,
@@ -110,7 +118,7 @@ class World:
             elif isinstance(effect, Taken):
                 self.taken.add((effect.source, effect.event))
             elif isinstance(effect, Enqueued):
-                self.asked(before, effect)
+                self.asked(before, given, effect)
 
     def sent(self, before: ClassicMember, request: UnsentClassicRequest) -> None:
         self.open.append(request)
@@ -131,7 +139,7 @@ class World:
         joins = [r for r in self.open if isinstance(r.body, JoinGroupRequest | SyncGroupRequest)]
         assert len(joins) <= 1, "one join at a time"
 
-    def asked(self, before: ClassicMember, effect: Enqueued) -> None:
+    def asked(self, before: ClassicMember, given: ClassicInput, effect: Enqueued) -> None:
         match effect.event:
             case PartitionsRemovedEvent(_, _, gone):
                 assert set(gone) <= self.held, "only what was assigned is taken away"
@@ -140,7 +148,8 @@ class World:
                 assert set(full) == self.held | set(added)
             case _:
                 return
-        assert before.awaited is None or before.awaited.ticket != self.member.awaited.ticket, "one callback at a time"  # type: ignore[union-attr]
+        ends = isinstance(given, ConsumerRebalanceListenerCallbackCompletedEvent | Close)
+        assert before.awaited is None or ends, "one callback at a time"
 
     def end_callback(self, error: str | None) -> None:
         awaited = self.member.awaited
@@ -163,7 +172,7 @@ class World:
             case JoinGroupRequest() as body:
                 self.generation += not lead or self.generation == 0
                 member_id = body.member_id or f"m{self.generation}"
-                members = (JoinGroupResponseMember(member_id, body.protocols[0].metadata),) if lead else ()
+                members = (JoinGroupResponseMember(member_id, metadata=body.protocols[0].metadata),) if lead else ()
                 name = body.protocols[0].name
                 generation_id = self.generation if ok else -1
                 leader = member_id if lead else "other"
@@ -174,7 +183,7 @@ class World:
                 return HeartbeatResponse(code)
             case LeaveGroupRequest():
                 return LeaveGroupResponse(code)
-        return OffsetCommitResponse(() if ok else ((PARTITIONS[0], code),))
+        return OffsetCommitResponse(commit_results(() if ok else ((PARTITIONS[0], code),)))
 
     def check(self) -> None:
         """What holds between any two steps."""
@@ -189,8 +198,6 @@ class World:
             assert member.generation.protocol_name is None
         if member.awaited is None:
             assert set(member.owned) == self.held, "the listener was told of all that is owned"
-        if member.work is not None:
-            assert member.awaited is not None
         assert not (member.heartbeats.enabled and member.closed)
         assert len(self.completed) == len(set(self.completed)), "a call ends once"
 
@@ -391,7 +398,7 @@ def test_a_poll_that_is_not_wanted_only_shows_that_the_application_is_alive() ->
                 polled = step(member, AsyncPollEvent(consumed=member.consumed), world.now_ms)
                 alive = member.heartbeats.polled(member.config, world.now_ms)
                 quiet = member.awaited is not None or member.closing is not None or member.topics is None
-                assert polled.member == (member if quiet else member._replace(heartbeats=alive))
+                assert polled.member == (member if quiet else replace(member, heartbeats=alive))
                 assert polled.effects == ()
 
 
@@ -407,4 +414,4 @@ def test_a_tick_before_its_time_does_nothing() -> None:
                 ticked = step(world.member, Tick(), world.now_ms)
                 stopped = world.member.heartbeats.stopped()
                 assert ticked.effects == ()
-                assert ticked.member in (world.member, world.member._replace(heartbeats=stopped))
+                assert ticked.member in (world.member, replace(world.member, heartbeats=stopped))

@@ -8,15 +8,15 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsm.kafka.assignment import Partitions, partitions
-from fsm.kafka.consumer_protocol import Subscription
-from fsm.member.client_assignors import (
+from fsm.member.classic.assignors import (
     COOPERATIVE_STICKY,
     Candidate,
     PartitionCounts,
     assign_cooperative_sticky,
     assign_range,
 )
+from fsm.protocol.assignment import Partitions, partitions
+from fsm.protocol.consumer_protocol import Subscription
 
 
 def members(**topics: str) -> dict[Candidate, Subscription]:

@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from fsm.kafka.error_codes import ErrorCode
-from fsm.kafka.events import (
+from fsm.member.dialect.choices import Choice
+from fsm.member.dialect.dialect import Dialect, choices_of, custom, dialect
+from fsm.member.effects import Purpose, RunEnded
+from fsm.member.events import (
     AsyncPollEvent,
     PartitionsAssignedEvent,
     PartitionsRemovedEvent,
     TopicSubscriptionChangeEvent,
     UnsubscribeEvent,
 )
-from fsm.kafka.messages import OffsetCommitRequest, OffsetCommitResponse
-from fsm.member.choices import Choice
-from fsm.member.dialect import Dialect, choices_of, custom, dialect
-from fsm.member.effects import Purpose, RunEnded
 from fsm.member.inputs import Answered
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import OffsetCommitRequest, OffsetCommitResponse
 from fsm.tables.consumer_member import State
 
 S = State

@@ -7,22 +7,23 @@ import pickle
 import pytest
 
 from fsm.errors import InputError
-from fsm.member.amendments import AMENDMENTS
-from fsm.member.choices import Choice
-from fsm.member.dialect import DIALECTS, RELEASES, choices_of, custom, dialect
+from fsm.member.dialect.amendments import AMENDMENTS
+from fsm.member.dialect.choices import Choice
+from fsm.member.dialect.dialect import DIALECTS, choices_of, custom, dialect
+from fsm.protocol.releases import RELEASES
 from fsm.tables.consumer_member import TABLE, Event, State
 
 
 def test_release_without_a_patch_is_its_latest() -> None:
     """`4.2` means 4.2.1, and the same dialect is one object."""
     assert dialect("4.2") is dialect("4.2.1")
-    assert dialect() is dialect("4.4.0")
+    assert dialect() is dialect(RELEASES[-1])
 
 
 @pytest.mark.parametrize("name", ["3.9", "", "4"])
 def test_unknown_dialect_is_refused_with_those_there_are(name: str) -> None:
     """The error names the dialects."""
-    with pytest.raises(InputError, match=rf"unknown dialect '{name}'; one of 4\.0\.0, .*4\.4\.0, fixed, document"):
+    with pytest.raises(InputError, match=rf"unknown dialect '{name}'; one of 4\.0\.0, .*4\.4\.0, .*fixed, document"):
         dialect(name)
 
 

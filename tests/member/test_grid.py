@@ -7,15 +7,30 @@ oracle: what a step goes through is the path of its cell, and every cell has its
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from member_values import changed
 
 from fsm.errors import LocalProtocolError
-from fsm.kafka.assignment import NONE, LocalAssignment, TopicNames
-from fsm.kafka.config import ConsumerConfig
-from fsm.kafka.error_codes import ErrorCode
-from fsm.kafka.events import (
+from fsm.member.consumer.state import (
+    AutoCommit,
+    Awaited,
+    Commit,
+    Member,
+    Origin,
+    Run,
+    Settings,
+    StaleRelease,
+    new_member,
+)
+from fsm.member.consumer.step import MemberDraft, step
+from fsm.member.consumer.subscription import OWNS_NOTHING, Ownership, Subscription, SubscriptionType
+from fsm.member.dialect.dialect import dialect
+from fsm.member.effects import Purpose, Transition, UnsentRequest
+from fsm.member.events import (
     ApplyAssignmentEvent,
     AsyncPollEvent,
     ConsumerRebalanceListenerCallbackCompletedEvent,
@@ -24,13 +39,11 @@ from fsm.kafka.events import (
     TopicSubscriptionChangeEvent,
     UnsubscribeEvent,
 )
-from fsm.kafka.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, OffsetCommitResponse
-from fsm.member.consumer import EFFECTS, step
-from fsm.member.dialect import dialect
-from fsm.member.effects import Purpose, Transition, UnsentRequest
 from fsm.member.inputs import Answered, CloseFlush, MemberInput, Tick
-from fsm.member.state import Awaited, Commit, Member, Origin, Run, Settings, StaleRelease, new_member
-from fsm.member.subscription import OWNS_NOTHING, Ownership, Subscription, SubscriptionType
+from fsm.protocol.assignment import NONE, LocalAssignment, TopicNames
+from fsm.protocol.config import ConsumerConfig
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, OffsetCommitResponse
 from fsm.tables.consumer_member import TABLE, Effect, Event, State
 
 S, E = State, Event
@@ -50,7 +63,8 @@ def member_in(state: State) -> Member:
     target, current = {S.RECONCILING: (MORE, HELD), S.JOINING: (NONE, NONE)}.get(state, (HELD, HELD))
     if state in (S.LEAVING, S.STALE, S.UNSUBSCRIBED):
         current = NONE
-    return new_member(ConsumerConfig("g"), "M", dialect("4.4.0"), 0)._replace(
+    return changed(
+        new_member(ConsumerConfig("g"), "M", dialect("4.4.0"), 0),
         state=state,
         epoch=EPOCHS.get(state, 3),
         target=target,
@@ -59,7 +73,7 @@ def member_in(state: State) -> Member:
         subscription=Subscription(SubscriptionType.AUTO_TOPICS, ("t",), listener=True),
         ownership=Ownership(T0),
         poll_due_ms=LATER,
-        auto_commit_due_ms=LATER,
+        auto_commit=AutoCommit(LATER),
         coordinator_known=True,
     )
 
@@ -123,7 +137,7 @@ RECIPES: dict[Event, Recipe] = {
         ConsumerRebalanceListenerCallbackCompletedEvent(1, "threw"),
         like(**waits(Origin.RUN_ASSIGNED, **BUSY)),
     ),
-    E.RUN_STEP_STALE: (DONE, like(**waits(Origin.RUN_ASSIGNED, run=RUN._replace(rejoined=True)))),
+    E.RUN_STEP_STALE: (DONE, like(**waits(Origin.RUN_ASSIGNED, run=replace(RUN, rejoined=True)))),
     E.LEAVE_CB_DONE: (DONE, like(**waits(Origin.LEAVE))),
     E.LOST_DONE_FENCE: (DONE, like(**waits(Origin.FENCE))),
     E.LOST_DONE_FATAL: (DONE, like(**waits(Origin.FATAL))),
@@ -138,13 +152,13 @@ RECIPES: dict[Event, Recipe] = {
     E.ACK_SENT_TARGET_MOVED: (Tick(), like(target=MORE)),
     E.LEAVE_SENT: (Tick(), like()),
     E.CLOSE_FLUSH_LEAVE: (CloseFlush(), like()),
-    E.RESP_LEAVE_DONE: (heartbeat_answer(member_epoch=-1), like(leave=(5,))),
+    E.RESP_LEAVE_DONE: (heartbeat_answer(member_epoch=-1), like(calls=(5,))),
     E.RESP_NEGATIVE: (heartbeat_answer(member_epoch=-1), like()),
     E.RESP_EPOCH: (heartbeat_answer(member_epoch=4), like()),
     E.RESP_SAME: (heartbeat_answer(member_epoch=4, assignment=HELD.partitions), like(target=HELD, current=HELD)),
     E.RESP_NEW: (heartbeat_answer(member_epoch=4, assignment=(("T", (0, 1, 2)),)), like()),
     E.ERR_FENCE: (failed(ErrorCode.FENCED_MEMBER_EPOCH), like()),
-    E.ERR_FATAL: (failed(ErrorCode.UNRELEASED_INSTANCE_ID), lambda s: {"leave": (5,)} if s is S.UNSUBSCRIBED else {}),
+    E.ERR_FATAL: (failed(ErrorCode.UNRELEASED_INSTANCE_ID), lambda s: {"calls": (5,)} if s is S.UNSUBSCRIBED else {}),
     E.ERR_FATAL_LATE: (failed(ErrorCode.GROUP_AUTHORIZATION_FAILED), like()),
     E.ERR_RETRY: (failed(ErrorCode.NOT_COORDINATOR), like()),
     E.ERR_TOPIC_AUTH: (failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED), like()),
@@ -162,7 +176,8 @@ class Looked:
         rules = dialect("4.4.0")
         self.choices, self.table, self.name = rules.choices, rules.table, rules.name
         self.at: list[tuple[State, Event]] = []
-        self.cells = {state: self.Of(state, cells, self.at) for state, cells in rules.cells.items()}
+        by_state = {state: self.Of(state, cells, self.at) for state, cells in rules.cells.by_state.items()}
+        self.cells = SimpleNamespace(by_state=by_state)
 
     def __contains__(self, choice: Any) -> bool:
         return choice in self.choices
@@ -182,8 +197,8 @@ def test_cell_is_what_a_step_does(state: State, event: Event) -> None:
     """The input of an event brings it about in every state that handles it, and the step goes the way of its cell."""
     given, changes = RECIPES[event]
     looked = Looked()
-    before = member_in(state)._replace(**changes(state))
-    before = before._replace(settings=Settings(before.settings.config, looked))  # type: ignore[arg-type]
+    before = changed(member_in(state), **changes(state))
+    before = changed(before, settings=Settings(before.settings.config, looked))  # type: ignore[arg-type]
     after, effects = step(before, given, 10)
     cell = TABLE.compiled[state, event]
     if event in QUIET and state is not S.RECONCILING:
@@ -199,13 +214,13 @@ def test_cell_is_what_a_step_does(state: State, event: Event) -> None:
 def test_every_event_has_an_input() -> None:
     """No event of the table is without its input, and no effect without its function."""
     assert set(RECIPES) == set(Event)
-    assert set(EFFECTS) == set(Effect)
+    assert set(MemberDraft.methods) == set(Effect)
     assert len(CELLS) == 231
 
 
 def test_refused_step_changes_nothing() -> None:
     """An assignment is applied only while it waits to be: a second time is the application's error."""
-    before = member_in(S.RECONCILING)._replace(**waits(Origin.RUN_ASSIGNED, **BUSY))
+    before = changed(member_in(S.RECONCILING), **waits(Origin.RUN_ASSIGNED, **BUSY))
     done = step(before, DONE, 0).member
     with pytest.raises(LocalProtocolError, match="no assignment waits under ticket 1"):
         step(done, APPLY, 0)
@@ -215,6 +230,6 @@ def test_refused_step_changes_nothing() -> None:
 
 def test_application_that_applies_out_of_turn_is_refused() -> None:
     """What the table calls illegal is refused with its own words, and names the application."""
-    before = member_in(S.STABLE)._replace(**waits(Origin.RUN_ASSIGNED, **BUSY))
+    before = changed(member_in(S.STABLE), **waits(Origin.RUN_ASSIGNED, **BUSY))
     with pytest.raises(LocalProtocolError, match="APPLY_ASSIGNMENT is illegal in STABLE"):
         step(before, APPLY, 0)

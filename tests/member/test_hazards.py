@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from fsm.kafka.assignment import topic_partitions
-from fsm.kafka.error_codes import ErrorCode
-from fsm.kafka.events import (
+from fsm.member.effects import CallCompleted, MetadataNeeded, PollTimerExpired
+from fsm.member.events import (
     AssignmentChangeEvent,
     AsyncPollEvent,
     ErrorEvent,
@@ -23,10 +22,11 @@ from fsm.kafka.events import (
     TopicSubscriptionChangeEvent,
     UnsubscribeEvent,
 )
-from fsm.kafka.messages import ConsumerGroupHeartbeatResponse
-from fsm.member.effects import CallCompleted, MetadataNeeded
 from fsm.member.inputs import Answered, CloseFlush, CoordinatorLost
-from fsm.member.queues import KafkaException
+from fsm.member.runtime.queues import KafkaException
+from fsm.protocol.assignment import topic_partitions
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import ConsumerGroupHeartbeatResponse
 from fsm.tables.consumer_member import State
 
 S = State
@@ -348,8 +348,7 @@ def test_h16_remaining_in_the_group_leaves_it(story: Tell, name: str, has: bool)
     told.do(LeaveGroupOnCloseEvent(operation=GroupMembershipOperation.REMAIN_IN_GROUP))
     told.tick()
     assert told.state is (S.LEAVING if has else S.UNSUBSCRIBED)
-    told.tick(after_ms=6_000)
-    assert told.member.poll_expired is has
+    assert (PollTimerExpired() in told.tick(after_ms=6_000)) is has
     told.poll()
     told.acknowledged()
     told.tick()

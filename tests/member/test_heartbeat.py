@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from fsm.kafka.assignment import NONE, LocalAssignment
-from fsm.kafka.config import ConsumerConfig
-from fsm.kafka.messages import ConsumerGroupHeartbeatRequest
-from fsm.member.dialect import dialect
-from fsm.member.heartbeat import heartbeat
-from fsm.member.state import Member, new_member
-from fsm.member.subscription import Subscription, SubscriptionType
+from fsm.member.consumer.heartbeat import heartbeat
+from fsm.member.consumer.state import Member, SentFields, new_member
+from fsm.member.consumer.subscription import Subscription, SubscriptionType
+from fsm.member.dialect.dialect import dialect
 from fsm.member.timers import IDLE, backoff_ms
+from fsm.protocol.assignment import NONE, LocalAssignment
+from fsm.protocol.config import ConsumerConfig
+from fsm.protocol.messages import ConsumerGroupHeartbeatRequest
 from fsm.tables.consumer_member import State
 
 HELD = LocalAssignment(0, (("T", (0,)),))
 TOPICS = Subscription(SubscriptionType.AUTO_TOPICS, ("t",))
-UNSAID = {"sent": None, "sent_assignment": None}
+UNSAID = {"sent": None}
 
 
 def member(state: State, release: str = "4.4.0", **fields: object) -> Member:
     config = ConsumerConfig("g", group_remote_assignor="uniform", client_rack="r1", group_instance_id="i")
     made = new_member(config, "M", dialect(release), 0)
-    made = made._replace(state=state, epoch=3, current=HELD, subscription=TOPICS)
-    return made._replace(sent=TOPICS, sent_assignment=HELD)._replace(**fields)
+    made = replace(made, state=state, epoch=3, current=HELD, subscription=TOPICS)
+    return replace(made, **{"sent": SentFields(TOPICS, HELD), **fields})  # type: ignore[arg-type]
 
 
 def test_full_while_joining() -> None:
@@ -65,7 +67,7 @@ def test_leave_gives_everything_back() -> None:
     assert heartbeat(leaving) == ConsumerGroupHeartbeatRequest(
         "g", "M", -2, "i", subscribed_topic_names=(), topic_partitions=()
     )
-    unsaid = leaving._replace(sent=Subscription(), sent_assignment=NONE)
+    unsaid = replace(leaving, sent=SentFields(Subscription(), NONE))
     assert heartbeat(unsaid) == ConsumerGroupHeartbeatRequest("g", "M", -2, "i")
 
 
@@ -74,10 +76,11 @@ def test_pattern_is_said_and_taken_back() -> None:
     pattern = Subscription(SubscriptionType.AUTO_PATTERN_RE2J, regex="t.*")
     request = heartbeat(member(State.JOINING, subscription=pattern))
     assert (request.subscribed_topic_regex, request.subscribed_topic_names) == ("t.*", ())
-    assert heartbeat(member(State.STABLE, subscription=pattern, sent=pattern)).subscribed_topic_regex is None
+    sent = SentFields(pattern, HELD)
+    assert heartbeat(member(State.STABLE, subscription=pattern, sent=sent)).subscribed_topic_regex is None
     gone = pattern.emptied()
     assert gone.regex == "t.*"
-    assert heartbeat(member(State.LEAVING, subscription=gone, sent=pattern)).subscribed_topic_regex == ""
+    assert heartbeat(member(State.LEAVING, subscription=gone, sent=sent)).subscribed_topic_regex == ""
 
 
 @pytest.mark.parametrize(
@@ -86,7 +89,7 @@ def test_pattern_is_said_and_taken_back() -> None:
 )  # fmt: skip
 def test_backoff_doubles_to_its_cap(attempts: int, jitter: float, wait: int) -> None:
     """The wait doubles with each failure; jitter moves it by a fifth, and never over the cap."""
-    assert backoff_ms(ConsumerConfig("g"), dialect("4.4.0"), attempts, jitter) == wait
+    assert backoff_ms(ConsumerConfig("g"), dialect("4.4.0").choices, attempts, jitter) == wait
 
 
 def test_backoff_before_4_2_is_nothing_or_the_cap() -> None:

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from fsm.kafka.error_codes import ErrorCode
-from fsm.kafka.events import LeaveGroupOnCloseEvent, UnsubscribeEvent
-from fsm.member.consumer import Step
-from fsm.member.invariants import INVARIANTS, Status, Watch
+from fsm.member.consumer.invariants import INVARIANTS, Status, Watch
+from fsm.member.consumer.step import Step
+from fsm.member.events import LeaveGroupOnCloseEvent, UnsubscribeEvent
+from fsm.protocol.error_codes import ErrorCode
 from fsm.tables.consumer_member import State
 
 FENCED, UNKNOWN = ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID

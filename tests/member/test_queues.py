@@ -12,10 +12,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from fsm.kafka.assignment import Partitions, TopicNames
-from fsm.kafka.config import ConsumerConfig
-from fsm.kafka.error_codes import ErrorCode
-from fsm.kafka.events import (
+from fsm.member.effects import Transition
+from fsm.member.events import (
     ApplicationEvent,
     ApplyAssignmentEvent,
     AsyncPollEvent,
@@ -28,12 +26,21 @@ from fsm.kafka.events import (
     PartitionsRemovedEvent,
     TopicSubscriptionChangeEvent,
 )
-from fsm.kafka.messages import ConsumerGroupHeartbeatResponse
-from fsm.member.calls import Pass
-from fsm.member.effects import Transition
 from fsm.member.inputs import Answered, CoordinatorFound, MetadataUpdated
-from fsm.member.queues import CompletableEventReaper, EventQueue, InvokeListener, KafkaException, Outcome, process
-from fsm.member.shell import ConsumerMember
+from fsm.member.runtime.calls import Pass
+from fsm.member.runtime.consumer_shell import ConsumerMember
+from fsm.member.runtime.queues import (
+    CompletableEventReaper,
+    EventQueue,
+    InvokeListener,
+    KafkaException,
+    Outcome,
+    process,
+)
+from fsm.protocol.assignment import Partitions, TopicNames
+from fsm.protocol.config import ConsumerConfig
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import ConsumerGroupHeartbeatResponse
 
 A, B = ("t", 0), ("t", 1)
 
@@ -45,7 +52,7 @@ class Diagram:
         self.listener, self.throws = listener, throws
         self.arrows: list[str] = []
         self.member = ConsumerMember(
-            ConsumerConfig("g", enable_auto_commit=False), member_id="M", now_ms=0, spoken="4.4.0"
+            ConsumerConfig("g", enable_auto_commit=False), member_id="M", now_ms=0, dialect="4.4.0"
         )
         self.member.receive(CoordinatorFound(), 0)
         self.member.receive(MetadataUpdated(TopicNames({"T": "t"})), 0)

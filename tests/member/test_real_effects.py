@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from fsm.kafka.assignment import topic_partitions
-from fsm.kafka.error_codes import ErrorCode
-from fsm.kafka.events import AsyncPollEvent, ListenerMethod, PartitionsRemovedEvent, UnsubscribeEvent
-from fsm.kafka.messages import ConsumerGroupHeartbeatResponse
+from fsm.member.events import AsyncPollEvent, ListenerMethod, PartitionsRemovedEvent, UnsubscribeEvent
 from fsm.member.inputs import Answered
-from fsm.member.queues import KafkaException
+from fsm.member.runtime.queues import KafkaException
+from fsm.protocol.assignment import topic_partitions
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import ConsumerGroupHeartbeatResponse
 from fsm.tables.consumer_member import State
 
 S = State

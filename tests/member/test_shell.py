@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from member_values import changed
 
 from fsm.errors import LocalProtocolError, RemoteProtocolError
-from fsm.kafka.assignment import TopicNames, TopicPartition, topic_partitions
-from fsm.kafka.config import ConsumerConfig
-from fsm.kafka.error_codes import ErrorCode
-from fsm.kafka.events import (
+from fsm.member.consumer.decisions import maximum_time_to_wait_ms, may_collect
+from fsm.member.effects import CallCompleted, Purpose, Transition, UnsentRequest
+from fsm.member.events import (
     ApplicationEvent,
     AsyncPollEvent,
     GroupMembershipOperation,
@@ -19,20 +19,23 @@ from fsm.kafka.events import (
     TopicSubscriptionChangeEvent,
     UnsubscribeEvent,
 )
-from fsm.kafka.messages import (
+from fsm.member.inputs import Answered, CoordinatorFound, CoordinatorLost, MetadataFailed, MetadataUpdated
+from fsm.member.runtime.consumer_shell import ConsumerMember
+from fsm.member.runtime.embedding import PollResult
+from fsm.member.runtime.queues import KafkaException
+from fsm.member.timers import NEVER
+from fsm.protocol.assignment import TopicNames, TopicPartition, topic_partitions
+from fsm.protocol.config import ConsumerConfig
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import (
     DISCONNECTED,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     OffsetCommitRequest,
     OffsetCommitResponse,
+    commit_results,
+    commit_topics,
 )
-from fsm.member.effects import CallCompleted, Purpose, Transition, UnsentRequest
-from fsm.member.embedding import PollResult
-from fsm.member.inputs import Answered, CoordinatorFound, CoordinatorLost, MetadataFailed, MetadataUpdated
-from fsm.member.queues import KafkaException
-from fsm.member.shell import ConsumerMember
-from fsm.member.timers import NEVER
-from fsm.member.waiting import maximum_time_to_wait_ms, may_collect
 from fsm.tables.consumer_member import State
 
 T0, T1 = ("t", 0), ("t", 1)
@@ -64,7 +67,7 @@ class Conversation:
 
     def __init__(self, *, listener: Listener | None = None, spoken: str = "4.4.0", **settings: object) -> None:
         config = ConsumerConfig("g", **settings)  # type: ignore[arg-type]
-        self.member = ConsumerMember(config, member_id="M", now_ms=0, spoken=spoken)
+        self.member = ConsumerMember(config, member_id="M", now_ms=0, dialect=spoken)
         self.listener, self.now_ms = listener, 0
         self.sent: list[UnsentRequest] = []
         self.went: list[str] = []
@@ -132,7 +135,7 @@ def test_a_whole_life() -> None:
     life.poll((T0, 7), (T1, 9))
     commit = life.sent[-1]
     assert commit.purpose is Purpose.RUN_COMMIT
-    assert commit.body == OffsetCommitRequest("g", 1, "M", ((T0, 7), (T1, 9)))
+    assert commit.body == OffsetCommitRequest("g", 1, "M", topics=commit_topics(((T0, 7), (T1, 9))))
     assert life.member.fetchable(checked=True) == (T0,)
     life.member.receive(Answered(commit, OffsetCommitResponse()), life.now_ms)
     life.poll()
@@ -171,7 +174,7 @@ def test_commit_before_a_run_is_tried_again_with_the_newest_epoch() -> None:
     life.answers(1, 0)
     life.poll((T0, 7))
     commit = life.sent[-1]
-    stale = OffsetCommitResponse(((T0, ErrorCode.STALE_MEMBER_EPOCH),))
+    stale = OffsetCommitResponse(commit_results(((T0, ErrorCode.STALE_MEMBER_EPOCH),)))
     life.turn(after_ms=1_000)
     life.hears(ConsumerGroupHeartbeatResponse(2, 1_000))
     life.member.receive(Answered(commit, stale), life.now_ms)
@@ -179,8 +182,8 @@ def test_commit_before_a_run_is_tried_again_with_the_newest_epoch() -> None:
     assert life.sent[-1].purpose is Purpose.HEARTBEAT
     life.poll((T0, 8))
     life.turn(after_ms=1)
-    assert life.sent[-1].body == OffsetCommitRequest("g", 2, "M", ((T0, 8),))
-    gone = OffsetCommitResponse(((T0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),))
+    assert life.sent[-1].body == OffsetCommitRequest("g", 2, "M", topics=commit_topics(((T0, 8),)))
+    gone = OffsetCommitResponse(commit_results(((T0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),)))
     life.member.receive(Answered(life.sent[-1], gone), life.now_ms)
     assert isinstance(life.member.next_background_event(), PartitionsAssignedEvent)
 
@@ -234,18 +237,18 @@ def test_application_waits_no_longer_than_the_heartbeat() -> None:
     member = life.member.member
     assert maximum_time_to_wait_ms(member, 0) == 1_000
     assert maximum_time_to_wait_ms(member, 300_000) == 0
-    assert maximum_time_to_wait_ms(member._replace(coordinator_known=False), 0) == 1_000
-    assert maximum_time_to_wait_ms(member._replace(state=State.ACKNOWLEDGING), 0) == 0
-    overdue = member._replace(heartbeat_in_flight=True, heartbeat_due_ms=0, heartbeat_ready_ms=40)
+    assert maximum_time_to_wait_ms(changed(member, coordinator_known=False), 0) == 1_000
+    assert maximum_time_to_wait_ms(changed(member, state=State.ACKNOWLEDGING), 0) == 0
+    overdue = changed(member, heartbeat_in_flight=True, heartbeat_due_ms=0, heartbeat_ready_ms=40)
     assert (maximum_time_to_wait_ms(overdue, 30), maximum_time_to_wait_ms(overdue, 50)) == (10, 0)
 
 
 def test_records_wait_for_the_check_of_a_reconciliation() -> None:
     """While a reconciliation may be about to revoke, nothing is handed out before its check; 4.3.0 has no such gate."""
-    reconciling = Conversation().joined(0).member.member._replace(state=State.RECONCILING)
+    reconciling = changed(Conversation().joined(0).member.member, state=State.RECONCILING)
     assert not may_collect(reconciling, checked=False)
     assert may_collect(reconciling, checked=True)
-    older = Conversation(spoken="4.3.0").joined(0).member.member._replace(state=State.RECONCILING)
+    older = changed(Conversation(spoken="4.3.0").joined(0).member.member, state=State.RECONCILING)
     assert may_collect(older, checked=False)
 
 
@@ -328,7 +331,7 @@ def test_overdue_call_fails_while_the_leave_goes_on() -> None:
     assert life.completed[-1].error is not None
     count = len(life.completed)
     life.hears(ConsumerGroupHeartbeatResponse(-1, 0))
-    assert (len(life.completed), life.member.member.leave) == (count, None)
+    assert (len(life.completed), life.member.member.leaving.calls) == (count, None)
 
 
 def test_close_commits_calls_back_and_leaves_in_this_order() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import accumulate, pairwise
 from random import Random
 from typing import Any
@@ -17,10 +18,14 @@ from hypothesis import settings as given_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from fsm.kafka.assignment import TopicNames, topic_partitions
-from fsm.kafka.config import ConsumerConfig
-from fsm.kafka.error_codes import ErrorCode
-from fsm.kafka.events import (
+from fsm.member.consumer.invariants import INVARIANTS, Invariant, Status, Watch, unrest
+from fsm.member.consumer.predicates import Moment, Outstanding
+from fsm.member.consumer.state import Member, new_member
+from fsm.member.consumer.step import Step, step
+from fsm.member.dialect.choices import Choice
+from fsm.member.dialect.dialect import DIALECTS, DOCUMENT, FIXED, Dialect, choices_of, custom, dialect
+from fsm.member.effects import CallCompleted, Enqueued, MemberEffect, Purpose, UnsentRequest
+from fsm.member.events import (
     OUTDATED,
     ApplyAssignmentEvent,
     AssignmentChangeEvent,
@@ -37,19 +42,6 @@ from fsm.kafka.events import (
     TopicSubscriptionChangeEvent,
     UnsubscribeEvent,
 )
-from fsm.kafka.messages import (
-    DISCONNECTED,
-    TIMED_OUT,
-    UNSUPPORTED_VERSION,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    OffsetCommitResponse,
-)
-from fsm.member.choices import Choice
-from fsm.member.consumer import Step, step
-from fsm.member.dialect import DIALECTS, DOCUMENT, FIXED, Dialect, choices_of, custom, dialect
-from fsm.member.effects import CallCompleted, Enqueued, MemberEffect, Purpose, UnsentRequest
-from fsm.member.holding import Moment, Outstanding
 from fsm.member.inputs import (
     Answered,
     CloseFlush,
@@ -60,9 +52,19 @@ from fsm.member.inputs import (
     MetadataUpdated,
     Tick,
 )
-from fsm.member.invariants import INVARIANTS, Invariant, Status, Watch, unrest
-from fsm.member.state import Member, new_member
 from fsm.member.timers import IDLE
+from fsm.protocol.assignment import TopicNames, topic_partitions
+from fsm.protocol.config import ConsumerConfig
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import (
+    DISCONNECTED,
+    TIMED_OUT,
+    UNSUPPORTED_VERSION,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    OffsetCommitResponse,
+    commit_results,
+)
 from fsm.table import Cell, Symbol
 from fsm.tables.consumer_member import State
 
@@ -80,11 +82,11 @@ ERRORS = (
 COMMIT_ERRORS = (ErrorCode.NONE, ErrorCode.NONE, ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-class Watched(dict[Symbol, Mapping[Symbol, Cell]]):
+class Watched:
     """The cells of a dialect's table, counting which are asked for."""
 
     def __init__(self, rules: Dialect, seen: Counter[tuple[Symbol, Symbol]]) -> None:
-        super().__init__({state: Watched.Of(state, cells, seen) for state, cells in rules.cells.items()})
+        self.by_state = {state: self.Of(state, cells, seen) for state, cells in rules.cells.by_state.items()}
 
     class Of(dict[Symbol, Cell]):
         def __init__(self, state: Symbol, cells: Mapping[Symbol, Cell], seen: Counter[tuple[Symbol, Symbol]]) -> None:
@@ -202,7 +204,7 @@ class Life:
         request = self.asked.pop(0 if random.random() < 0.7 else random.randrange(len(self.asked)))
         if not isinstance(request.body, ConsumerGroupHeartbeatRequest):
             code = random.choice(COMMIT_ERRORS)
-            self.do(Answered(request, OffsetCommitResponse(((("a", 0), code),)), random.uniform(-1, 1)))
+            self.do(Answered(request, OffsetCommitResponse(commit_results(((("a", 0), code),))), random.uniform(-1, 1)))
             return
         self.do(Answered(request, self.response(request.body, random), random.uniform(-1, 1)))
 
@@ -431,7 +433,7 @@ def rest(rules: Dialect, lives: int = 25, **kind: bool) -> Counter[str]:
         for _step in range(120):
             life.act(random)
         if life.member.commit is not None:
-            life.member = life.member._replace(commit=life.member.commit._replace(request=IDLE))
+            life.member = replace(life.member, commit=replace(life.member.commit, request=IDLE))
         life.settle()
         if not life.member.subscription.kind.is_auto:
             continue
@@ -466,7 +468,7 @@ class Anything(RuleBasedStateMachine):
         getattr(self.life, action)(random)
         held = [broken for broken in self.life.broken if broken[1] is Status.HOLDS]
         assert held == []
-        assert hash(self.life.member) == hash(self.life.member._replace())
+        assert hash(self.life.member) == hash(replace(self.life.member))
 
 
 TestAnything = Anything.TestCase

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 
 from fsm.table import Symbol, Table, ignore, row
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 
 class Door(Symbol):
@@ -94,7 +99,7 @@ def hostile() -> Table:
     states = list(Symbol("Hostile", {text: f"means {text} ]]></svg>" for text in ATTACKS}))  # type: ignore[arg-type]
     events = list(Symbol("Attack", {f"on {text}": f"when {text}" for text in ATTACKS}))  # type: ignore[arg-type]
     ring = zip(states, events, [*states[1:], states[0]], strict=True)
-    rows = [row(a, on, b, clause=f"§{a.name[:3]}", note=a.name) for a, on, b in ring]
+    rows = [row(a, on, b, clause=f".{a.name[:3]}", note=a.name) for a, on, b in ring]
     return Table(
         name='ho"st <x>',
         title='"T" --- </title> {x} \\N \\',

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from fsm.audit import connect_picture
+from fsm import reference
+from fsm.audit.connect import picture as connect_picture
 from fsm.errors import InputError
 from fsm.render import SHIPPED
-from fsm.render.diagrams import Difference, differences, drawings
+from fsm.render.tables.diagrams import Difference, differences, drawings, index
 from fsm.scenario import pictures
 from fsm.table import Table
 from fsm.tables import ALL
@@ -20,16 +21,17 @@ PICTURES = (*pictures.PICTURES, *connect_picture.PICTURES)
 
 
 def fill(folder: Path, table: Table) -> None:
-    for name, content in drawings([table], SHIPPED, index=True):
+    for name, content in [*drawings([table], SHIPPED), *index([table], SHIPPED)]:
         (folder / name).write_bytes(content)
 
 
 def test_the_projects_diagrams_are_current() -> None:
     """Tables and pictures are drawn as they are now, and nothing else lies in `diagrams/`; if not: make diagrams."""
-    further = dict((*pictures.shipped_pictures(), *connect_picture.shipped_pictures()))
-    assert differences(FOLDER, ALL, SHIPPED, whole=True, further=further, pictures=PICTURES) == []
+    pages = reference.pages()
+    further = dict((*pictures.shipped_pictures(), *connect_picture.shipped_pictures(), *pages.items()))
+    assert differences(FOLDER, ALL, SHIPPED, whole=True, further=further, pictures=PICTURES, pages=tuple(pages)) == []
     broken = {**further, "reconciliation-threads.svg": b"", "other.mmd": b""}
-    assert differences(FOLDER, ALL, SHIPPED, whole=True, further=broken, pictures=PICTURES) == [
+    assert differences(FOLDER, ALL, SHIPPED, whole=True, further=broken, pictures=PICTURES, pages=tuple(pages)) == [
         Difference("other.mmd", "missing"),
         Difference("reconciliation-threads.svg", "stale"),
     ]
@@ -87,4 +89,4 @@ def test_a_name_that_is_no_file_name_is_refused(hostile: Table) -> None:
     """A table called `../x` would be written elsewhere."""
     climbing = Table("../x", hostile.initial, hostile.rows)
     with pytest.raises(InputError, match=r"\.\./x.*cannot be the name of a file"):
-        list(drawings([climbing], TEXTS, index=False))
+        list(drawings([climbing], TEXTS))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fsm.render.graph import Kind, identifiers, lines, picture, where
+from fsm.render.tables.graph import Kind, identifiers, lines, picture, where
 from fsm.table import Symbol, Table, row
 from fsm.tables import ALL
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree as ET
 
-from fsm.render.inline import counted_diagram, inlined
+from fsm.render.report.inline import counted_diagram, inlined
 
 DRAWING = """<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="75pt"
  height="30pt" viewBox="0 0 75 30" onload="alert(1)"><metadata>{}</metadata><script>alert(2)</script>

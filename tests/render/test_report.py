@@ -18,8 +18,8 @@ import pytest
 
 from fsm.audit.findings import Cause, FindingKind
 from fsm.errors import InputError
-from fsm.render import glossary
-from fsm.render.report import (
+from fsm.render.report import glossary
+from fsm.render.report.page import (
     AssignedSpan,
     Count,
     Dwell,
@@ -574,7 +574,7 @@ def test_the_same_report_gives_the_same_bytes() -> None:
     """In one process and in two with other hash seeds."""
     assert render(INCIDENT) == render(INCIDENT)
     code = (
-        "from fsm.render.report import *; from hashlib import sha256;"
+        "from fsm.render.report.page import *; from hashlib import sha256;"
         "spans = tuple(OwnedSpan(m, 0, 9000, 'lost') for m in 'abcdef');"
         "p = PartitionView('t', 0, spans, overlaps=(Stretch(100, 900),));"
         "members = tuple(MemberView(m, states=tuple(StateSpan(s, 0, 9000) for s in 'XYZ')) for m in 'abcdef');"
@@ -621,7 +621,7 @@ def test_every_kind_and_cause_is_explained() -> None:
 def test_without_jinja2_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """The package runs without jinja2; only a report needs it, and says how to get it."""
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(InputError, match=r"needs the jinja2 package; pip install 'rebalance-fsm\[spark\]'"):
+    with pytest.raises(InputError, match=r"needs the jinja2 package; in a checkout: pip install '\.\[spark\]'"):
         render(EMPTY)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree as ET
 
-from fsm.render.sequence import Arrow, Diagram, Look, Part, mermaid, svg
+from fsm.render.sequence import Arrow, Diagram, Look, Part, mermaid, plantuml, svg
 
 TALK = Diagram(
     "A talk; one & all",
@@ -45,6 +45,49 @@ def test_mermaid_to_the_letter() -> None:
         "    L2->>L0: answer #60;#38;>",
         "    Note over L0: raises #39;x#39;#59; ends",
     ]
+
+
+def test_plantuml_to_the_letter() -> None:
+    """As in Kafka's design notes: participants and queues, calls, dashed arrows out of a queue, notes in lanes."""
+    assert plantuml(TALK).splitlines() == [
+        "@startuml",
+        "hide footbox",
+        "skinparam maxMessageSize 220",
+        "title A talk; one <U+0026> all",
+        "",
+        'participant "thread" as L0',
+        'queue "queue" as L1',
+        'participant "broker" as L2',
+        "",
+        "== First ==",
+        "note over L0: poll()",
+        "L0 -> L1: PollEvent(timeout=1)",
+        "L1 --> L2: PollEvent",
+        "hnote over L2 #D9F2E3: STABLE",
+        "L2 -> L0: answer <U+003C><U+0026><U+003E>",
+        "note over L0 #FDE4E4: raises 'x'; ends",
+        "@enduml",
+    ]
+
+
+def test_nothing_in_a_text_is_markup_of_plantuml() -> None:
+    """Directives, links, struck and bold texts, ends of the diagram and quotes become codes."""
+    attacks = (
+        'end" as X',
+        "[[http://x]]",
+        "--struck--",
+        "**bold**",
+        "@enduml",
+        "!include x",
+        "' comment",
+        "== x ==",
+        "%date()",
+    )
+    talk = Diagram(attacks[0], attacks, (Part(attacks[7], tuple(Arrow(a, attacks[0], a) for a in attacks)),))
+    lines = plantuml(talk).splitlines()
+    assert [line for line in lines if line.startswith(("@", "!"))] == ["@startuml", "@enduml"]
+    assert not re.search(r"\[\[|\*\*|--struck|%|!include", "\n".join(lines))
+    assert all(line.count('"') in {0, 2} for line in lines)
 
 
 def texts(drawn: str) -> list[str]:

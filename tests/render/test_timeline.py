@@ -7,11 +7,11 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from fsm.render.lanes import MEMBER_HEIGHT, ROW, Style, alike, member_lane, partition_lane
-from fsm.render.shades import SHADES, family, glyph, state_classes
-from fsm.render.timeline import FLAG_ROWS, Chart, Numbered, chart, close_up, style_of
-from fsm.render.timescale import scale
-from fsm.render.views import (
+from fsm.render.timeline.chart import FLAG_ROWS, Chart, Numbered, chart, close_up, style_of
+from fsm.render.timeline.lanes import MEMBER_HEIGHT, ROW, Style, alike, member_lane, partition_lane
+from fsm.render.timeline.scale import scale
+from fsm.render.timeline.shades import SHADES, family, glyph, state_classes
+from fsm.render.timeline.views import (
     AssignedSpan,
     FindingView,
     GroupView,

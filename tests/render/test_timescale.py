@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from fsm.render.timescale import BREAK, WIDTH, scale
+from fsm.render.timeline.scale import BREAK, WIDTH, scale
 
 HOUR = 3_600_000
 

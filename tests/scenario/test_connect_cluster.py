@@ -179,7 +179,7 @@ def test_a_worker_that_cannot_stop_in_time_or_hears_nothing_is_led_too() -> None
 @pytest.mark.parametrize(
     ("steps", "error"),
     [
-        ("- stopp: W2\n", "s.yaml:5: unknown stimulus 'stopp'; did you mean stop?"),
+        ("- stopp: W2\n", "s.yaml:5: unknown step 'stopp'; did you mean stop?"),
         ("- stop: W9\n", "s.yaml:5: no worker W9 runs; start it first"),
         ("- start: W1\n", "s.yaml:5: W1 runs; stop it or let it crash first"),
         ("- start: {worker: W4, protocol: lazy}\n", "s.yaml:5: connect.protocol: cannot be 'lazy'; choose from eager,"),

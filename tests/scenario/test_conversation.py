@@ -147,7 +147,7 @@ def test_dialect_of_the_command_goes_before_the_files() -> None:
 
 BAD = [
     ("conversation: x\n", "talk.yaml:1: the key 'steps' is missing"),
-    ("conversation: x\nsteps: []\n", "talk.yaml:2: no steps; a conversation has at least one"),
+    ("conversation: x\nsteps: []\n", "talk.yaml:2: 0 steps; 1 to 2000"),
     ("conversation: x\nsteps: poll\n", "talk.yaml:2: must be a list"),
     ("conversation: x\nstep: [poll]\n", "talk.yaml:2: unknown key 'step'; did you mean steps?"),
     ("conversation: x\nsteps:\n- pol\n", "talk.yaml:3: unknown step 'pol'; did you mean poll?"),
@@ -214,7 +214,7 @@ BAD = [
     ("conversation: [\n", "talk.yaml:2: not YAML: "),
     ("conversation: " + "[" * 60 + "\n", "talk.yaml:1: nested deeper than 40 levels"),
     ("conversation: " + "x" * 300_000, "talk.yaml: 300014 characters; a scenario has at most 262144"),
-    ("conversation: x\nsteps: [" + "poll, " * 2_001 + "]\n", "talk.yaml:2: 2001 steps; at most 2000"),
+    ("conversation: x\nsteps: [" + "poll, " * 2_001 + "]\n", "talk.yaml:2: 2001 steps; 1 to 2000"),
 ]  # fmt: skip
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fsm.coordinator.dialect import RELEASES
 from fsm.errors import InputError
 from fsm.nodes import Node, yaml_node
+from fsm.protocol.releases import RELEASES
 from fsm.scenario.replay import replayed
 from fsm.scenario.steps import Replay
 

@@ -110,7 +110,7 @@ def test_releases_part_at_a_flag() -> None:
         (HEAD + "- {from: A}\n", "talk.yaml:5: a step does one thing, not 0; one of ConsumerGroupHeartbeat, "),
         (HEAD + "- {from: A, Heartbeat: , LeaveGroup: }\n", "talk.yaml:5: a step does one thing, not 2; "),
         (HEAD + "- {ConsumerGroupHeartbeat: }\n", "talk.yaml:5: nobody sends it; from: NAME"),
-        (HEAD + "- {from: A, ConsumerGroupHartbeat: }\n", "talk.yaml:5: unknown key 'ConsumerGroupHartbeat'; did you "),
+        (HEAD + "- {from: A, ConsumerGroupHartbeat: }\n", "talk.yaml:5: unknown step 'ConsumerGroupHartbeat'; did "),
         (HEAD + "- {from: A, Heartbeat: {epoch: 1}}\n", "talk.yaml:5: unknown key 'epoch'; "),
         (HEAD + "- {from: A, JoinGroup: {}}\n", "talk.yaml:5: the key 'protocols' is missing"),
         (HEAD + "- {from: A, JoinGroup: }\n", "talk.yaml:5: must be a mapping"),

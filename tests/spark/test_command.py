@@ -17,7 +17,9 @@ from fsm.audit.findings import FindingKind, Severity
 from fsm.spark.audit import MARK, Result, print_summary
 from fsm.spark.stages import KEPT
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+from .conftest import Command
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.usefixtures("spark")]
 LINE = b"[2026-11-21 07:55:%02d,123] INFO [Consumer clientId=a, groupId=g] %s (org.apache.kafka.%s)\n"
 
 
@@ -35,30 +37,20 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
 # -- findings and contract ------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def printed(recordings: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """The result of an audit in which something is found, and what was printed."""
-    out = tmp_path_factory.mktemp("command") / "out"
-    with redirect_stdout(StringIO()) as said:
-        assert cli.main(["audit", str(recordings / "j07_maxpoll"), "-o", str(out)]) == 1
-    return out, said.getvalue()
+@pytest.fixture
+def result(command: Command) -> Path:
+    """The folder of a result in which something is found."""
+    return command.out
 
 
-@pytest.fixture(scope="module")
-def result(printed: tuple[Path, str]) -> Path:
-    """The folder of that result."""
-    return printed[0]
-
-
-def test_the_summary_says_what_was_read_and_found(printed: tuple[Path, str]) -> None:
+def test_the_summary_says_what_was_read_and_found(command: Command) -> None:
     """Lines and files, counts by kind, the worst findings with the place of their evidence, and where the report is."""
-    out, said = printed
-    lines = said.splitlines()
-    assert re.fullmatch(r"read \d+ lines of 2 files", lines[0])
+    lines = command.said.splitlines()
+    assert re.fullmatch(rf"read \d+ lines of {sum(len(list(f.iterdir())) for f in command.logs)} files", lines[0])
     assert any(line.startswith("  error ") and line.endswith("  double_ownership") for line in lines)
     assert any(line.startswith("error: ") and "both owned" in line for line in lines)
-    assert any(re.fullmatch(r"  .*/j07_maxpoll/[AB]\.log:\d+", line) for line in lines)
-    assert lines[-1] == f"report: {out / 'report.html'}"
+    assert any(re.fullmatch(r"  .*/spring_j07_maxpoll/[AB]\.log:\d+", line) for line in lines)
+    assert lines[-1] == f"and more; report: {command.out / 'report.html'}"
 
 
 def test_what_was_left_out_is_said_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,8 +78,8 @@ def test_the_document_has_the_shape_of_the_contract(result: Path) -> None:
         assert type(found["start_ms"]) is type(found["end_ms"]) is int
         assert found["evidence"] and all(list(shown) == ["file", "line", "text"] for shown in found["evidence"])  # noqa: PT018
         assert all(isinstance(topic, str) and type(number) is int for topic, number in found["partitions"])
-    assert ["j07-maxpoll-foo", 3] in [pair for found in document["findings"] for pair in found["partitions"]]
-    (group,) = document["groups"]
+    assert ["spring-j07-maxpoll-foo", 3] in [pair for found in document["findings"] for pair in found["partitions"]]
+    (group,) = (group for group in document["groups"] if group["group"] == "g-spring-j07-maxpoll")
     assert (group["members"], group["partitions"], group["coverage"]) == (2, 6, "whole")
 
 

@@ -8,13 +8,14 @@ import tarfile
 from pathlib import Path
 
 import pytest
+import recordings as recorded
 from pyspark.sql import SparkSession
 
 from fsm.audit import local
 
-from .conftest import DATA, Told, as_told, run, without_unparsed
+from .conftest import Told, as_told, run, without_unparsed
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.usefixtures("spark")]
 
 TOPIC = "8s1lnmxkSK2e4GljFsdRJw"
 
@@ -48,7 +49,7 @@ SCENARIOS = ("i_j09_kill9", "i_j13_dup_instance", "x09_coop_sigstop", "j07_maxpo
 def both_sides(recordings: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Clients' logs and the broker's, a folder for each scenario; of one of them a member's log is missing."""
     folder = tmp_path_factory.mktemp("both-sides")
-    with tarfile.open(DATA / "broker-logs.tar.xz") as packed:
+    with tarfile.open(recorded.DATA / "broker-logs.tar.xz") as packed:
         for name in SCENARIOS:
             shutil.copytree(recordings / name, folder / name)
             packed.extract(f"{name}/broker.log", folder, filter="data")

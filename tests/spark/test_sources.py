@@ -1,4 +1,4 @@
-"""`fsm.spark.sources` and `fsm.spark.parse` without Spark: what is found, how it is dealt out, what a piece gives."""
+"""`fsm.spark.read` without Spark: what is found, how it is dealt out, what a piece gives."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from fsm.errors import InputError
 from fsm.logs import formats
 from fsm.logs.pieces import WHOLE, Piece
 from fsm.spark.columns import batches
-from fsm.spark.parse import rows_of
-from fsm.spark.schema import PARSED
-from fsm.spark.sources import BIN_BYTES, PIECE_BYTES, bins, find
+from fsm.spark.read.parse import PARSED, rows_of
+from fsm.spark.read.sources import BIN_BYTES, PIECE_BYTES, bins, find
 
 
 def files(root: Path, *names: str) -> None:

@@ -10,41 +10,26 @@ from pyspark.sql import SparkSession
 
 from fsm.spark.audit import MARK
 
-from .conftest import document, run
+from .conftest import Command, document, run
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
-CHOSEN = ("c06_maxpoll", "i_j04_slow_revoke", "i_j13_dup_instance", "spring_j07_maxpoll", "s01_share")
-
-
-@pytest.fixture(scope="module")
-def logs(recordings: Path) -> list[Path]:
-    """A few recordings, findings and lines that are not understood among them."""
-    return [recordings / name for name in CHOSEN]
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.usefixtures("spark")]
 
 
-@pytest.fixture(scope="module")
-def whole(logs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The result for files that are not cut."""
-    out = tmp_path_factory.mktemp("whole") / "out"
-    run(logs, out)
-    return out
-
-
-def test_the_recordings_can_be_cut(logs: list[Path], whole: Path) -> None:
+def test_the_recordings_can_be_cut(command: Command) -> None:
     """The files are many times as large as the pieces below, and findings name lines that lie behind many of them."""
-    found = document(whole)
-    assert sum(log.stat().st_size for folder in logs for log in folder.iterdir()) > 8 * 65536
+    found = document(command.out)
+    assert sum(log.stat().st_size for folder in command.logs for log in folder.iterdir()) > 8 * 65536
     assert max(shown["line"] for one in found["findings"] for shown in one["evidence"]) > 500
     assert {"unparsed_lines", "late_leave", "listener_error"} & {one["kind"] for one in found["findings"]}
 
 
 @pytest.mark.usefixtures("many_tasks")
-def test_neither_pieces_nor_tasks_change_a_byte(logs: list[Path], whole: Path, tmp_path: Path) -> None:
+def test_neither_pieces_nor_tasks_change_a_byte(command: Command, tmp_path: Path) -> None:
     """Files cut every 64 KiB, seven tasks a shuffle, adaptive plans, compiled queries and sorted joins: findings with
     their line numbers, groups, every count and the whole report are those of uncut files."""
-    run(logs, tmp_path / "out", split_bytes=65536)
+    run(command.logs, tmp_path / "out", split_bytes=65536)
     for name in (MARK, "report.html"):
-        assert (tmp_path / "out" / name).read_bytes() == (whole / name).read_bytes(), name
+        assert (tmp_path / "out" / name).read_bytes() == (command.out / name).read_bytes(), name
 
 
 @pytest.fixture

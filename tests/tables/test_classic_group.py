@@ -1,4 +1,4 @@
-"""The classic group on its coordinator: the whole grid, the reference's two tables, stories with their effects."""
+"""The classic group on its coordinator: the whole grid, Kafka's two relations, stories with their effects."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_every_row_says_where_it_comes_from() -> None:
     assert [line for line in TABLE.rows if isinstance(line, Ignore) and not line.why] == []
 
 
-# Section 5.1 of the reference: legal transitions, by the state they lead to.
+# `ClassicGroupState` of apache/kafka 4.4: legal transitions, by the state they lead to.
 LEGAL = {
     "EMPTY": "PREPARING_REBALANCE",
     "PREPARING_REBALANCE": "STABLE COMPLETING_REBALANCE EMPTY",
@@ -112,9 +112,10 @@ LEGAL = {
     "DEAD": "EMPTY PREPARING_REBALANCE COMPLETING_REBALANCE STABLE DEAD",
 }
 
-# Section 5.3 of the reference, event by state. Letters: states a step may end in (`PC`: stays to wait, or completes),
+# `GroupMetadataManager` of apache/kafka 4.4, event by state. Letters: states a step may end in (`PC`: stays to wait, or
+# completes),
 # `!` an error that the state gives whoever asks, `-` ignored, `.` nothing said. A step through PREPARING may complete
-# at once (5.4), which the reference writes as ->P: PCE there, as far as a join can be all, a removal nobody.
+# at once, written as PCE there, as far as a join can be all, a removal nobody.
 EVENT_BY_STATE = """
 join-new          P  PC    P   P   !
 join-same         !  PC    C   PCS !
@@ -162,7 +163,7 @@ def event_by_state() -> list[tuple[str, State, str]]:
 
 @pytest.mark.parametrize(("event", "state", "code"), event_by_state())
 def test_the_reference_s_event_by_state_table_holds(event: str, state: State, code: str) -> None:
-    """Every cell of section 5.3 has just the endings that the reference gives it."""
+    """Every cell has just the endings that the coordinator gives it."""
     if code != "!":
         assert outcomes(NAMED[event], state) == "".join(sorted(code, key="EPCSD-.".index))
         return

@@ -1,4 +1,4 @@
-"""The group of Connect workers: the whole grid, the reference's rows, and how it agrees with the classic group."""
+"""The group of Connect workers: the whole grid, its rows, and how it agrees with the classic group."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_every_row_says_where_it_comes_from() -> None:
     assert [line for line in TABLE.rows if isinstance(line, Ignore) and not line.why] == []
 
 
-# Section 1.2 of the reference, in its order: number, from, event, to, effects.
+# By `GroupMetadataManager` of apache/kafka 4.4: number, from, event, to, effects.
 ROWS = """
 1  EMPTY      NEW_MEMBER_JOINED   PREPARING  ADD_MEMBER PARK_JOIN WAIT_INITIAL_DELAY
 2  PREPARING  NEW_MEMBER_JOINED   PREPARING  ADD_MEMBER PARK_JOIN

@@ -1,4 +1,4 @@
-"""The Connect worker: the whole grid, the reference's 33 rows with their corrections, stories with their effects."""
+"""The Connect worker: the whole grid, 33 rows of the sources with corrections, stories with their effects."""
 
 from __future__ import annotations
 
@@ -111,8 +111,8 @@ def test_every_row_says_where_it_comes_from() -> None:
     assert [line for line in TABLE.rows if isinstance(line, Ignore) and not line.why] == []
 
 
-# Section 1.3 of the reference, row by row: number, from, event, to. Rows 12 and 13 have no ending of their own: rows
-# 14 to 17 are theirs.
+# `DistributedHerder` and `WorkerCoordinator`, row by row: number, from, event, to. Rows 12 and 13 have no ending of
+# their own: rows 14 to 17 are theirs.
 ROWS = """
 1  DOWN         START                              DISCONNECTED
 2  DISCONNECTED COORDINATOR_FOUND                  UNJOINED
@@ -167,7 +167,7 @@ ROWS = """
 33 DELAYED      FATAL_ERROR                        DOWN
 """
 
-# What the recordings or the sources say instead of the reference.
+# What the recordings or the sources say instead of that reading.
 CORRECTED = """
 2  DISCONNECTED COORDINATOR_FOUND_STILL_ASSIGNED ASSIGNED
 4  STARTING     COORDINATOR_LOST                 STARTING

@@ -1,4 +1,4 @@
-"""The consumer group on its coordinator: the whole grid, the committed transitions of the reference, stories."""
+"""The consumer group on its coordinator: the whole grid, transitions between committed states, stories."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ UNLOADED                          D D D D .
 """
 CELLS = dict(line.split(maxsplit=1) for line in GRID.strip().splitlines())
 
-# Section 1.2 of the reference: transitions between committed states. A group that does not exist yet is EMPTY here.
+# Transitions between committed states, by Kafka's `ConsumerGroup`. A group that does not exist yet is EMPTY here.
 COMMITTED = [
     ("EMPTY", "STABLE", "first member joins with existing topics, all its target partitions free"),
     ("EMPTY", "STABLE", "first member joins without any subscription"),
@@ -121,7 +121,7 @@ def hops() -> set[tuple[str, str]]:
 
 @pytest.mark.parametrize(("source", "target", "why"), COMMITTED)
 def test_each_committed_transition_is_a_hop(source: str, target: str, why: str) -> None:
-    """Every transition that the reference observes between committed states is one hop of the table."""
+    """Every transition between committed states is one hop of the table."""
     assert (source, target) in hops(), why
 
 

@@ -1,4 +1,4 @@
-"""A member on its coordinator: the whole grid, the reference's cross product of reconciliation, stories."""
+"""A member on its coordinator: the whole grid, the cross product of reconciliation, stories."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_every_row_says_where_it_comes_from() -> None:
     assert [line for line in TABLE.rows if isinstance(line, Ignore) and not line.why] == []
 
 
-# Sections 2.1 to 2.4 of the reference. Rows of the trim and of the computation, and the decisions that name them.
+# `CurrentAssignmentBuilder` of 4.4. Rows of the trim and of the computation, and the decisions that name them.
 DECISIONS = {
     "U0": "TRIM_NOTHING",
     "U1": "TRIM_REVOKE_NEEDED",
@@ -130,7 +130,7 @@ def entries(clause: str) -> set[str]:
 
 @pytest.mark.parametrize(("entry", "outcome", "code"), product())
 def test_reconciliation_is_the_cross_product_of_the_reference(entry: str, outcome: str, code: str) -> None:
-    """Entry row and outcome lead to the state of the reference, under the clause that names both."""
+    """Entry row and outcome lead to the state that Kafka gives the member, under the clause that names both."""
     cell = TABLE.compiled.get((STATES[entry[0]], Event[DECISIONS[outcome]]))
     named = cell is not None and cell.source.clause.endswith(outcome) and entry in entries(cell.source.clause)
     if code == ".":

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import json
+import lzma
 import socket
 import threading
+from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from fsm.conformance.broker_peer import Broker
 from fsm.errors import InputError
-from fsm.wire.broker import Broker
+from fsm.protocol.codec import RequestHeader, decode, decode_request, encode_response
+from fsm.protocol.messages import APIS, ApiVersionsRequest, HeartbeatRequest, HeartbeatResponse
 from fsm.wire.connection import LARGEST_FRAME, LARGEST_GREETING, Arrived, Connection, PeerError, receive_any
 
+VECTORS = Path(__file__).parent.parent / "protocol" / "vectors.jsonl.xz"
 Serve = Callable[[socket.socket, bytes], None]
+LIMIT_S = 120
+"""Far above what a slow machine needs for anything that is not stalled."""
 
 
 class Peer:
@@ -33,12 +43,12 @@ class Peer:
                 head = client.recv(4)
                 self.seen = client.recv(int.from_bytes(head, "big"))
                 serve(client, self.seen)
-                client.settimeout(5)
+                client.settimeout(LIMIT_S)
                 client.recv(1)
 
     def close(self) -> None:
         self.listening.close()
-        self.thread.join(10)
+        self.thread.join(LIMIT_S)
 
 
 @pytest.fixture
@@ -50,7 +60,7 @@ def peers() -> Iterator[list[Peer]]:
         peer.close()
 
 
-def connected(peers: list[Peer], serve: Serve, timeout_s: float = 5.0) -> Connection:
+def connected(peers: list[Peer], serve: Serve, timeout_s: float = LIMIT_S) -> Connection:
     peers.append(Peer(serve))
     return Connection("127.0.0.1", peers[-1].port, "c-m1", timeout_s)
 
@@ -64,7 +74,7 @@ def correlation(request: bytes) -> bytes:
     return request[4:8]
 
 
-HEARTBEAT = {"group_id": "g", "generation_id": 1, "member_id": "m", "group_instance_id": None}
+HEARTBEAT = HeartbeatRequest("g", 1, "m")
 NO_ERROR = bytes.fromhex("00 00000000 0000 00")
 """Tags of the header, throttle time, error code, tags of the body."""
 
@@ -72,14 +82,38 @@ NO_ERROR = bytes.fromhex("00 00000000 0000 00")
 def test_a_request_has_its_header_and_gets_its_answer(peers: list[Peer]) -> None:
     """API key, version, correlation id, client id, tags; the answer comes with the tag of the request."""
     connection = connected(peers, lambda client, request: client.sendall(frame(correlation(request) + NO_ERROR)))
-    connection.send("Heartbeat", HEARTBEAT, tag=7)
+    connection.send(HEARTBEAT, tag=7)
     assert connection.is_waiting
-    assert connection.receive(5) == Arrived(7, {"error_code": None})
+    assert connection.receive(LIMIT_S) == Arrived(7, HeartbeatResponse(), 4)
     assert not connection.is_waiting
     assert peers[0].seen == bytes.fromhex("000c 0004 00000001 0004") + b"c-m1" + bytes.fromhex(
         "00 0267 00000001 026d 00 00"
     )
     connection.close()
+
+
+@pytest.mark.parametrize("name", ["OffsetCommit", "OffsetFetch", "JoinGroup", "ConsumerGroupHeartbeat"])
+def test_every_version_is_spoken(peers: list[Peer], name: str) -> None:
+    """A request goes out in the version that is asked for, and its answer is read in that version."""
+    api = APIS[name]
+    lines = lzma.decompress(VECTORS.read_bytes()).decode().splitlines()
+    vectors = [one for one in map(json.loads, lines) if one["api"] == name]
+    asked, answers = (
+        {one["version"]: b64decode(one["messages"][0][0]) for one in vectors if one["kind"] == kind}
+        for kind in ("request", "response")
+    )
+    for version in range(api.oldest, api.newest + 1):
+        request, answer = decode(api.request, asked[version], version), decode(api.response, answers[version], version)
+
+        def serve(client: socket.socket, frame_: bytes, answer: Any = answer, version: int = version) -> None:
+            header, _ = decode_request(frame_)
+            client.sendall(frame(encode_response(answer, version, header.correlation_id)))
+
+        connection = connected(peers, serve)
+        connection.send(request, 3, version)
+        assert connection.receive(LIMIT_S) == Arrived(3, answer, version)
+        assert decode_request(peers[-1].seen) == (RequestHeader(api.key, version, 1, "c-m1"), request)
+        connection.close()
 
 
 def test_an_answer_may_come_in_pieces(peers: list[Peer]) -> None:
@@ -90,7 +124,7 @@ def test_an_answer_may_come_in_pieces(peers: list[Peer]) -> None:
             client.sendall(bytes([byte]))
 
     connection = connected(peers, serve)
-    assert connection.call("Heartbeat", HEARTBEAT) == {"error_code": None}
+    assert connection.call(HEARTBEAT) == HeartbeatResponse()
     connection.close()
 
 
@@ -98,9 +132,9 @@ def test_any_of_several_connections(peers: list[Peer]) -> None:
     """The answers that have arrived are given, those that have not are not waited for."""
     silent = connected(peers, lambda _client, _request: None)
     quick = connected(peers, lambda client, request: client.sendall(frame(correlation(request) + NO_ERROR)))
-    silent.send("Heartbeat", HEARTBEAT, 1)
-    quick.send("Heartbeat", HEARTBEAT, 2)
-    assert receive_any([silent, quick], 5) == [Arrived(2, {"error_code": None})]
+    silent.send(HEARTBEAT, 1)
+    quick.send(HEARTBEAT, 2)
+    assert receive_any([silent, quick], LIMIT_S) == [Arrived(2, HeartbeatResponse(), 4)]
     silent.close()
     quick.close()
 
@@ -128,7 +162,7 @@ def test_a_peer_that_breaks_the_protocol(peers: list[Peer], answer: Callable[[by
 
     connection = connected(peers, serve)
     with pytest.raises(PeerError, match=said) as caught:
-        connection.call("Heartbeat", HEARTBEAT)
+        connection.call(HEARTBEAT)
     assert str(caught.value).startswith(f"127.0.0.1:{peers[0].port}: ")
     assert connection.is_closed
 
@@ -146,7 +180,7 @@ def test_a_stranger_is_told_by_its_first_bytes(peers: list[Peer], begins: bytes,
     """Who has not even said what it speaks is not read for long."""
     connection = connected(peers, lambda client, _request: client.sendall(begins))
     with pytest.raises(PeerError, match=said):
-        connection.call("ApiVersions", {})
+        connection.call(ApiVersionsRequest())
 
 
 @pytest.mark.parametrize(
@@ -171,7 +205,7 @@ def test_a_silent_peer_is_given_up(peers: list[Peer]) -> None:
     """No answer within the time-out is an error; `receive` by itself just gives nothing."""
     connection = connected(peers, lambda _client, _request: None, timeout_s=0.05)
     with pytest.raises(PeerError, match=r"no answer to Heartbeat within 0\.05 s"):
-        connection.call("Heartbeat", HEARTBEAT)
+        connection.call(HEARTBEAT)
 
 
 def test_an_answer_to_no_request(peers: list[Peer]) -> None:
@@ -181,9 +215,9 @@ def test_an_answer_to_no_request(peers: list[Peer]) -> None:
         client.sendall(2 * frame(correlation(request) + NO_ERROR))
 
     connection = connected(peers, serve)
-    assert connection.call("Heartbeat", HEARTBEAT) == {"error_code": None}
+    assert connection.call(HEARTBEAT) == HeartbeatResponse()
     with pytest.raises(PeerError, match="an answer to no request"):
-        connection.receive(5)
+        connection.receive(LIMIT_S)
 
 
 def test_nobody_listens() -> None:

@@ -17,9 +17,9 @@ import base64
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from fsm.kafka.assignment import Partitions
-from fsm.kafka.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
 from fsm.nodes import Node
+from fsm.protocol.assignment import Partitions
+from fsm.protocol.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
 from fsm.scenario import words
 
 Given = Mapping[str, Node]

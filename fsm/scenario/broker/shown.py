@@ -9,16 +9,14 @@ import base64
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from fsm.coordinator import mixed
-from fsm.coordinator.classic_group import ClassicGroup
-from fsm.coordinator.classic_group_answers import PRINTED
-from fsm.coordinator.classic_members import ClassicGroupMember
-from fsm.coordinator.consumer_group import ConsumerGroup
-from fsm.coordinator.dialect import Dialect
-from fsm.coordinator.members import GroupMember
-from fsm.coordinator.records import Record, RecordType
-from fsm.kafka.assignment import TopicPartitions, partitions
-from fsm.kafka.consumer_protocol import decode_assignment
+from fsm.coordinator.classic.responses import PRINTED
+from fsm.coordinator.migration import classic_members
+from fsm.coordinator.model.classic_group import ClassicGroup, ClassicGroupMember
+from fsm.coordinator.model.consumer_group import ConsumerGroup, GroupMember
+from fsm.coordinator.model.dialect import Dialect
+from fsm.protocol.assignment import TopicPartitions, partitions
+from fsm.protocol.consumer_protocol import decode_assignment
+from fsm.protocol.records import Record, RecordType
 from fsm.scenario.steps import NOTHING
 from fsm.scenario.words import listed, named, plain
 
@@ -106,8 +104,11 @@ def _classic_group(group: ClassicGroup, names: Names) -> Iterator[tuple[str, str
     yield "group members", listed(sorted(map(names.member, group.members)))
     for member in sorted(group.members.values(), key=lambda m: names.member(m.member_id)):
         yield f"{names.member(member.member_id)} assigned", _assigned(member)
-        waits = {"join": member.join, "sync": member.sync}
-        yield f"{names.member(member.member_id)} waits", listed(name for name, parked in waits.items() if parked)
+        delayed = {"join": group.delayed_joins, "sync": group.delayed_syncs}
+        yield (
+            f"{names.member(member.member_id)} waits",
+            listed(n for n, ids in delayed.items() if member.member_id in ids),
+        )
 
 
 def _assigned(member: ClassicGroupMember) -> str:
@@ -135,7 +136,7 @@ def _member(group: ConsumerGroup, member: GroupMember, names: Names, dialect: Di
     yield "revoking", names.held(current.pending)
     yield "target", names.partitions(group.target_of(member.member_id, member.instance_id))
     if member.is_classic:
-        yield "phase", mixed.phase(group, member, dialect).value
+        yield "phase", classic_members.phase(group, member, dialect).value
 
 
 def record_names(records: Iterable[Record]) -> str:

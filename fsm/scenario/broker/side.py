@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fsm.coordinator.context import BrokerConfig, Context, Image, Topic
 from fsm.coordinator.coordinator import (
     Coordinator,
     handle,
@@ -18,12 +17,14 @@ from fsm.coordinator.coordinator import (
     next_deadline_ms,
     resolutions,
 )
-from fsm.coordinator.dialect import Choice, Dialect
-from fsm.coordinator.frozen import FrozenMap
-from fsm.coordinator.messages import Answer, Request
-from fsm.coordinator.records import Record
-from fsm.coordinator.step import Step
+from fsm.coordinator.model.context import BrokerConfig, Context, Image, Topic
+from fsm.coordinator.model.dialect import Choice, Dialect
+from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.step import Answer, Request, Step
 from fsm.nodes import Node
+from fsm.protocol.json_form import from_recorded, to_recorded
+from fsm.protocol.messages import APIS as MESSAGES
+from fsm.protocol.records import Record
 from fsm.render.sequence import Arrow, Look
 from fsm.scenario.broker.bodies import APIS, Sender
 from fsm.scenario.broker.shown import Names, answer_fields, group_fields, record_names
@@ -99,7 +100,9 @@ class GroupSide:
         topics = {topic: self.image.topics[topic].topic_id for topic in self.image.topics}
         told = (self.epochs.get(name, 0), self.protocols.get(name, ""))
         body = APIS[api].body(given, Sender(self.group_id, self.ids.get(name, ""), topics, self.ids, *told))
-        request = Request(self.requests, name, HOST, api, APIS[api].version, body, name)
+        version = APIS[api].version
+        message = from_recorded(MESSAGES[api].request, body, version)
+        request = Request(self.requests, name, HOST, version, message, name)
         self._after(handle(self.state, request, self._context()))
         self._rest()
         self.wait(0)
@@ -133,12 +136,13 @@ class GroupSide:
 
     def _answered(self, answer: Answer) -> None:
         name, api = self.asked.pop(answer.token)
-        if given := answer.body.get("member_id"):
+        body = to_recorded(answer.body, APIS[api].version)
+        if given := body.get("member_id"):
             self.ids[name] = given
-        if answer.body.get("error_code") is None:
-            self.epochs[name] = _epoch(answer.body, self.epochs.get(name, 0))
-            self.protocols[name] = answer.body.get("protocol_name") or self.protocols.get(name, "")
-        fields = dict(answer_fields(answer.body, self._names()))
+        if body.get("error_code") is None:
+            self.epochs[name] = _epoch(body, self.epochs.get(name, 0))
+            self.protocols[name] = body.get("protocol_name") or self.protocols.get(name, "")
+        fields = dict(answer_fields(body, self._names()))
         told = ", ".join(f"{key}={value}" for key, value in fields.items() if value not in (NOTHING, ""))
         self.arrows.append(Arrow(COORDINATOR, name, told or "answered", Look.TAKE))
         if answer.token == self.requests:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fsm.connect import dialect as dialects
-from fsm.connect.scenario import ScenarioRound, WorkerResult, rounds, unit, written
+from fsm.connect.assignor.scenario import ScenarioRound, WorkerResult, rounds, unit, written
 from fsm.connect.units import Units
 from fsm.errors import InputError
 from fsm.nodes import Node

@@ -1,20 +1,22 @@
 """Rounds of Kafka Connect as Kafka's own tests have them: a group, what happens to it, and what each round comes to.
 
 The cases of kind `rounds` in a document of lists of cases (`connect.yaml`); its other kinds are no scenarios and are
-passed over. What Kafka's code gives exactly (`derived`), and what its tests look at as numbers (`expect`), is compared.
+passed over. What Kafka's code gives exactly (`derived`), what its tests look at (`expect`), and what the files ask of
+every round is compared.
 It runs under the profiles of `fsm.connect.dialect`, by default under `shipped`, which the cases are about.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from fsm.connect import dialect as dialects
-from fsm.connect.assignor import Outcome
+from fsm.connect.assignor.incremental import Outcome
+from fsm.connect.assignor.memory import Memory
 from fsm.connect.dialect import Profile
-from fsm.connect.memory import Memory
-from fsm.connect.units import Unit, kinds
+from fsm.connect.units import Holdings, Unit, configured, kinds
 from fsm.errors import InputError
 from fsm.nodes import Node
 from fsm.scenario.connect_rounds import MODES, Group, units
@@ -50,8 +52,10 @@ _ROUND = {
             "revoked?": _HELD,
             "owned_after?": _HELD,
             "candidates?": [str],
+            "revoked_in_previous?": str,
+            "successive_revoking_rounds?": int,
         },
-        unread=("leader", "revoked_in_previous", "successive_revoking_rounds", "note"),
+        unread=("leader", "note"),
     ),
 }
 SHAPE: Mapping[str, Any] = {"id": str, "summary?": str, "setup": _SETUP, "rounds": [_ROUND]}
@@ -62,9 +66,11 @@ _TESTED: Mapping[str, Any] = {
     "connector_counts_sorted": [int],
     "task_counts_sorted": [int],
 }
-"""What tests look at, of which bounds (`{gt: 0}`) are passed over: the exact value is told beside them."""
-_TESTED_BESIDE = ("balanced_and_complete", "nothing_assigned_or_revoked", "no_revocations", "note")
-"""What follows from the exact result, which is told."""
+"""What tests look at and a step shows, or bounds of it (`{gt: 0}`)."""
+_TESTED_BESIDE = ("balanced_and_complete", "nothing_assigned_or_revoked", "no_revocations")
+"""What tests look at and a step does not show, since it follows from what it does."""
+_MEMORY = {"revoked_in_previous": "revoked_last", "successive_revoking_rounds": "successive"}
+"""What the assignor remembers and a step does not show."""
 _PER_WORKER = {"assigned": "assigned", "revoked": "revoked", "owned_after": "owned"}
 
 
@@ -98,9 +104,14 @@ def _steps(node: Node, case: Mapping[str, Any], profile: Profile) -> Iterator[St
         stimuli = place.mapping()["stimuli"][1].items() if "stimuli" in place.mapping() else []
         for stimulus in stimuli:
             group.stimulate(stimulus)
+        before = dict(group.holds)
         outcome = group.play(stated["mode"], profile)
         seen = dict(_seen(group, outcome))
-        expected = (*_tested(place), *_derived(stated, group, place.where))
+        expected = (
+            *_tested(place, group, outcome),
+            *_derived(stated, group, place.where),
+            Expected("broken", NOTHING, place.where, implied=True, got=", ".join(_broken(before, outcome)) or NOTHING),
+        )
         lines = (*map(_told, stimuli), *_lines(outcome))
         yield Step(f"round {stated['round']} at {group.now_ms} ms", place.where, seen, expected, lines)
 
@@ -142,17 +153,56 @@ def _seen(group: Group, outcome: Outcome) -> Iterator[tuple[str, str]]:
         yield f"{worker} owned", _written(group.holds.get(worker, ()))
 
 
-def _tested(place: Node) -> Iterator[Expected]:
+def _tested(place: Node, group: Group, outcome: Outcome) -> Iterator[Expected]:
     tests = place.mapping().get("expect")
-    for name, value in tests[1].fields((*_TESTED, *_TESTED_BESIDE)).items() if tests is not None else ():
-        if name in _TESTED and not isinstance(value.value, dict):
+    for name, value in tests[1].fields((*_TESTED, *_TESTED_BESIDE, "note")).items() if tests is not None else ():
+        if name in _TESTED_BESIDE:
+            yield Expected(name, _value(value.flag()), value.where, implied=True, got=_holds(name, group, outcome))
+        elif name == "delay_ms" and isinstance(value.value, dict):
+            for bound, limit in value.fields(tuple(_BOUNDS)).items():
+                got = _value(_BOUNDS[bound](outcome.delay_ms, limit.number()))
+                yield Expected(f"delay_ms {bound} {limit.number()}", "true", value.where, implied=True, got=got)
+        elif name in _TESTED:
             yield Expected(name, _value(read(value, _TESTED[name])), value.where)
+
+
+_BOUNDS = {"gt": operator.gt, "ge": operator.ge, "lt": operator.lt, "le": operator.le}
+
+
+def _holds(name: str, group: Group, outcome: Outcome) -> str:
+    """Whether something that tests look at is so."""
+    held = [kinds(units_) for units_ in group.holds.values()]
+    spread = [max(sizes, default=0) - min(sizes, default=0) for sizes in zip(*(map(len, h) for h in held), strict=True)]
+    placed = sorted(u for kind_of_units in held for units_ in kind_of_units for u in units_)
+    revoked = any(outcome.revoked.values())
+    return _value(
+        {
+            "balanced_and_complete": max(spread, default=0) <= 1 and placed == sorted(configured(group.task_counts)),
+            "nothing_assigned_or_revoked": not revoked and not any(outcome.assigned.values()),
+            "no_revocations": not revoked,
+        }[name]
+    )
+
+
+def _broken(before: Holdings, outcome: Outcome) -> Iterator[str]:
+    """What holds of every round and does not of this one."""
+    new = [u for held in outcome.assigned.values() for u in held]
+    if len({*new}) < len(new):
+        yield "a unit is newly assigned twice"
+    if {*new} & {u for held in before.values() for u in held}:
+        yield "a unit is newly assigned that somebody holds"
+    for worker, held in before.items():
+        if {*held} - {*outcome.revoked[worker]} | {*outcome.assigned[worker]} != {*outcome.after[worker]}:
+            yield f"{worker} does not hold what follows from what it held"
 
 
 def _derived(stated: Mapping[str, Any], group: Group, where: str) -> Iterator[Expected]:
     derived = stated.get("derived", {})
     for name, value in derived.items():
-        if name not in _PER_WORKER:
+        if name in _MEMORY:
+            got = _value(getattr(group.memory, _MEMORY[name]))
+            yield Expected(name, _value(value).lower(), where, implied=True, got=got)
+        elif name not in _PER_WORKER:
             yield Expected(name, _value(value), where)
     for key, field in _PER_WORKER.items():
         if key in derived:
@@ -163,6 +213,8 @@ def _derived(stated: Mapping[str, Any], group: Group, where: str) -> Iterator[Ex
 def _value(value: Any) -> str:
     if isinstance(value, list):
         return listed(map(str, value))
+    if isinstance(value, bool):
+        return str(value).lower()
     return NOTHING if value is None else str(value)
 
 

@@ -33,18 +33,19 @@ from dataclasses import fields
 from typing import Any
 
 from fsm.connect import dialect as dialects
-from fsm.connect.cluster import Cluster
-from fsm.connect.config import ConnectConfig
 from fsm.connect.dialect import Profile
-from fsm.connect.picture import of_cluster
-from fsm.connect.process import Latencies
+from fsm.connect.simulation.cluster import Cluster
+from fsm.connect.simulation.picture import of_cluster
+from fsm.connect.simulation.process import Latencies
 from fsm.connect.units import Unit, Units
+from fsm.connect.worker.config import ConnectConfig
 from fsm.errors import InputError
 from fsm.nodes import Node, nearest
 from fsm.scenario.connect_rounds import unit
 from fsm.scenario.connect_stimuli import placed, start, task_counts
 from fsm.scenario.connect_story import Story, shown
 from fsm.scenario.steps import Replay
+from fsm.scenario.story import play
 from fsm.scenario.words import of_setting, texts
 
 NAME = "Connect cluster"
@@ -63,11 +64,8 @@ def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
     given = document.fields(_KEYS, ("cluster", "steps"))
     profile = _profile(given, dialect)
     cluster = _cluster(given, profile)
-    items = given["steps"].items()
-    if not 0 < len(items) <= STEPS_LIMIT:
-        raise InputError(f"{len(items)} steps", given["steps"].where, f"1 to {STEPS_LIMIT}")
     story = Story(cluster)
-    steps = tuple(story.step(item) for item in items)
+    steps = play(story, given["steps"], STEPS_LIMIT)
     yield Replay(file, NAME, given["cluster"].text(), profile.name, steps, of_cluster(cluster, story.origin_ms))
 
 

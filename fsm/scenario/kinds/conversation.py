@@ -32,21 +32,20 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from fsm.errors import FsmError, InputError, LocalProtocolError
-from fsm.kafka.events import GroupMembershipOperation
-from fsm.member.calls import SubscriptionPattern
-from fsm.nodes import Node, nearest
+from fsm.errors import InputError, LocalProtocolError
+from fsm.member.events import GroupMembershipOperation
+from fsm.member.runtime.calls import SubscriptionPattern
+from fsm.nodes import Node
 from fsm.scenario import words
 from fsm.scenario.answers import answer_to, failure_of, number_of
 from fsm.scenario.expecting import expected_of
 from fsm.scenario.listener import listener_of
 from fsm.scenario.members import Side, side_of, topics_of
-from fsm.scenario.steps import NOTHING, Expected, Replay, Step
+from fsm.scenario.steps import NOTHING, Expected, Replay
+from fsm.scenario.story import REFUSED, Act, Seen, play
 
 NAME = "conversation"
 _KEYS = ("conversation", "dialect", "protocol", "config", "member_id", "listener", "topics", "commits", "steps")
-STEPS_LIMIT = 2_000
-"""More steps than that are no story."""
 
 
 def reads(document: Node) -> bool:
@@ -57,72 +56,42 @@ def reads(document: Node) -> bool:
 def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
     """Leads the member through the conversation. Raises `InputError` with the line for what is no part of one."""
     given = document.fields(_KEYS, (NAME, "steps"))
-    side, spoken = side_of(given, dialect, document.where)
-    items = given["steps"].items()
-    if not items:
-        raise InputError("no steps", given["steps"].where, "a conversation has at least one")
-    if len(items) > STEPS_LIMIT:
-        raise InputError(f"{len(items)} steps", given["steps"].where, f"at most {STEPS_LIMIT}")
-    steps = tuple(_step(side, item) for item in items)
-    yield Replay(file, NAME, given[NAME].text(), spoken, steps)
+    side, release = side_of(given, dialect, document.where)
+    yield Replay(file, NAME, given[NAME].text(), release, play(Conversation(side), given["steps"]))
 
 
-def _step(side: Side, item: Node) -> Step:
-    verb, value, where, extra = _parts(item)
-    begun_ms = side.now_ms
-    refused = _do(side, verb, value, where)
-    happened, lines, arrows = side.record.take()
-    seen = {"refused": refused or NOTHING, **side.seen(), **happened}
-    expected = expected_of(extra["expect"], seen) if "expect" in extra else ()
-    if not any(e.field == "refused" for e in expected):
-        expected = (Expected("refused", NOTHING, where, implied=True), *expected)
-    title = f"{begun_ms:>6} ms  {verb}{_told(value)}"
-    note = extra["note"].text() if "note" in extra else ""
-    before = (f"# {note}",) if note else ()
-    problem = (f"cannot be done: {refused}",) if refused else ()
-    return Step(title, where, seen, expected, (*before, *problem, *lines), arrows, note)
+class Conversation:
+    """The stage: a member, its application and its coordinator's answers."""
+
+    beside = ()
+    implied: Mapping[str, str] = {REFUSED: NOTHING}
+
+    def __init__(self, side: Side) -> None:
+        self.side = side
+        self.verbs = tuple(VERBS)
+
+    @property
+    def now_ms(self) -> int:
+        """The time of the conversation."""
+        return self.side.now_ms
+
+    def do(self, act: Act) -> None:
+        """Does a step: the application has one thread, so none of its calls while it is inside another one."""
+        if act.verb in CALLS and self.side.inside is not None:
+            raise LocalProtocolError(f"the application is inside {self.side.inside}()")
+        VERBS[act.verb](self.side, act.value)
+
+    def see(self) -> Seen:
+        """The member as it is now, and what happened."""
+        happened, lines, arrows = self.side.record.take()
+        return Seen({**self.side.seen(), **happened}, lines, arrows)
+
+    def expected(self, node: Node, seen: Mapping[str, str]) -> tuple[Expected, ...]:
+        """What a step expects."""
+        return expected_of(node, seen)
 
 
-def _parts(item: Node) -> tuple[str, Node, str, dict[str, Node]]:
-    """The verb of a step, what it says, its place, and what stands beside it."""
-    if isinstance(item.value, str):
-        _check_verb(item.value, item.where)
-        return item.value, Node("", item.where, item.label, plain=True), item.where, {}
-    mapping = item.mapping()
-    extra = {name: value for name, (_, value) in mapping.items() if name in ("expect", "note")}
-    verbs = [name for name in mapping if name not in extra]
-    for name in verbs:
-        _check_verb(name, mapping[name][0].where)
-    if len(verbs) != 1:
-        raise InputError(f"a step does one thing, not {len(verbs)}", item.where, "one of " + ", ".join(VERBS))
-    key, value = mapping[verbs[0]]
-    return verbs[0], value, key.where, extra
-
-
-def _check_verb(name: str, where: str) -> None:
-    if name not in VERBS:
-        raise InputError(f"unknown step {name[:60]!r}", where, nearest(name, tuple(VERBS)))
-
-
-def _told(value: Node) -> str:
-    return "" if value.is_null else f" {words.one_line(value)}"
-
-
-def _do(side: Side, verb: str, value: Node, where: str) -> str | None:
-    """Does a step; why it could not be done, if it could not."""
-    if verb in CALLS and side.inside is not None:
-        return f"the application is inside {side.inside}()"
-    try:
-        return VERBS[verb](side, value)
-    except InputError:
-        raise
-    except LocalProtocolError as problem:
-        return str(problem)
-    except FsmError as problem:
-        raise InputError(str(problem), where) from None
-
-
-# What a step does; a text says why it could not be done.
+# What a step does.
 
 
 def _subscribe(side: Side, value: Node) -> None:
@@ -177,23 +146,16 @@ def _listener(side: Side, value: Node) -> None:
     side.listener = listener_of(value)
 
 
-def _answer(side: Side, value: Node) -> str | None:
+def _answer(side: Side, value: Node) -> None:
     given = {} if value.is_null else {name: node for name, (_, node) in value.mapping().items()}
     number = number_of(given, side.unanswered)
-    if number is None:
-        return "no such request waits for an answer"
     side.answer(number, answer_to(side.unanswered[number][0], value))
-    return None
 
 
-def _fail(side: Side, value: Node) -> str | None:
+def _fail(side: Side, value: Node) -> None:
     given = value.fields(("with", "to"), ("with",)) if isinstance(value.value, dict) else {"with": value}
     failure = failure_of(given["with"])
-    number = number_of(given, side.unanswered)
-    if number is None:
-        return "no such request waits for an answer"
-    side.answer(number, failure)
-    return None
+    side.answer(number_of(given, side.unanswered), failure)
 
 
 def _wait(side: Side, value: Node) -> None:
@@ -221,7 +183,7 @@ def _options(value: Node, known: tuple[str, ...]) -> Mapping[str, Node]:
 
 CALLS = ("subscribe", "poll", "unsubscribe", "close")
 """Steps in which the application calls its consumer: it has one thread."""
-VERBS: Mapping[str, Callable[[Any, Node], str | None]] = {
+VERBS: Mapping[str, Callable[[Any, Node], None]] = {
     "subscribe": _subscribe,
     "poll": _poll,
     "unsubscribe": _unsubscribe,

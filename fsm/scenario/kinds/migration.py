@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fsm.coordinator.dialect import dialect as release
+from fsm.coordinator.model.dialect import dialect as release
 from fsm.nodes import Node
 from fsm.scenario.migration.document_story import DOCUMENT, document_steps
 from fsm.scenario.migration.head import read_head

@@ -5,7 +5,8 @@
   coordinator on its own. Until then the old one stands, with members in it that have left.
 * A member that joins is seen at epoch 0 before its first assignment.
 
-Between those, a member goes the way of `fsm.coordinator.reconciliation`, with none of the later releases' choices.
+Between those, a member goes the way of `fsm.coordinator.consumer.reconciliation`, with none of the later releases'
+choices.
 
 Source: section "Online Migration" of the design document; `cases/seed_migration.yaml` corrects its misprints.
 """
@@ -15,10 +16,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from fsm.coordinator.dialect import Dialect
-from fsm.coordinator.reconciliation import FREE, CurrentAssignment, reconcile
+from fsm.coordinator.consumer.reconciliation import reconcile
+from fsm.coordinator.model.consumer_group import FREE, CurrentAssignment
+from fsm.coordinator.model.dialect import Dialect
 from fsm.errors import LocalProtocolError
-from fsm.kafka.assignment import TopicPartitions, topic_partitions
+from fsm.protocol.assignment import TopicPartitions, topic_partitions
 from fsm.scenario.migration.view import MemberView, Numbers, View
 from fsm.tables.consumer_group_member import State
 
@@ -148,6 +150,7 @@ def _reconciled(group: DocumentGroup, name: str, owned: Numbers | None) -> Docum
         owned=None if owned is None else _partitions(group.topic, owned),
         partition_epoch=lambda topic, number: holders.get((topic, number), FREE),
         subscribed={group.topic},
+        names_topics=True,
         subscription_changed=False,
         dialect=RULES,
     )

@@ -14,28 +14,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fsm.coordinator import mixed
 from fsm.coordinator.assignors import Assignments, GroupSpec
-from fsm.coordinator.classic_group import ClassicGroup
-from fsm.coordinator.classic_members import ClassicGroupMember, ClassicMembers
-from fsm.coordinator.consumer_group import ConsumerGroup
-from fsm.coordinator.context import BrokerConfig, Context, Image, Topic
 from fsm.coordinator.coordinator import Coordinator, handle
-from fsm.coordinator.dialect import Choice, Dialect
-from fsm.coordinator.frozen import FrozenMap
-from fsm.coordinator.members import GroupMember
-from fsm.coordinator.messages import Request
-from fsm.coordinator.records import ClassicProtocol
-from fsm.coordinator.timers import Deadlines, TimerKind
+from fsm.coordinator.migration import classic_members
+from fsm.coordinator.model.classic_group import ClassicGroup, ClassicGroupMember, ClassicMembers
+from fsm.coordinator.model.consumer_group import ConsumerGroup, GroupMember
+from fsm.coordinator.model.context import BrokerConfig, Context, Image, Topic
+from fsm.coordinator.model.dialect import Choice, Dialect
+from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.step import Request
+from fsm.coordinator.model.timers import Deadlines, TimerKind
 from fsm.errors import LocalProtocolError
-from fsm.kafka.assignment import topic_partitions
-from fsm.kafka.consumer_protocol import (
+from fsm.protocol.assignment import topic_partitions
+from fsm.protocol.consumer_protocol import (
     Assignment,
     Subscription,
     decode_assignment,
     encode_assignment,
     encode_subscription,
 )
+from fsm.protocol.json_form import from_recorded, to_recorded
+from fsm.protocol.messages import APIS
+from fsm.protocol.records import ClassicProtocol
 from fsm.scenario.migration.view import MemberView, Numbers, View
 from fsm.tables.classic_group import State as ClassicState
 from fsm.tables.consumer_group_member import State
@@ -184,14 +184,13 @@ class Story:
         """The answer to a request. Raises `LocalProtocolError` where it is left for later."""
         self.requests += 1
         self.now_ms += STEP_MS
-        request = Request(
-            self.requests, name, "/127.0.0.1", api, VERSIONS[api], {"group_id": GROUP, **body}, f"{name}-consumer"
-        )
+        message = from_recorded(APIS[api].request, {"group_id": GROUP, **body}, VERSIONS[api])
+        request = Request(self.requests, name, "/127.0.0.1", VERSIONS[api], message, f"{name}-consumer")
         step = handle(self.state, request, self._context())
         self.state = step.state
         for answer in step.answers:
             if answer.token == self.requests:
-                return answer.body
+                return to_recorded(answer.body, VERSIONS[api])
         raise LocalProtocolError(f"the {api} of {name} is not answered at once")
 
     def _context(self) -> Context:
@@ -249,7 +248,7 @@ class Story:
             assigned,
             revoking,
             tuple(n for n in wanted if n not in assigned) if waits else (),
-            mixed.phase(group, member, self.dialect).value if member.is_classic else "",
+            classic_members.phase(group, member, self.dialect).value if member.is_classic else "",
             current.state.name,
             current.previous_epoch,
             tuple(sorted(running)),

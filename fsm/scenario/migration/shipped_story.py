@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from fsm.coordinator.dialect import Dialect
+from fsm.coordinator.model.dialect import Dialect
 from fsm.errors import InputError, LocalProtocolError
 from fsm.nodes import Node, nearest
 from fsm.scenario.migration.head import Head, answer_fields, shown

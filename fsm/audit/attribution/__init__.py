@@ -1,0 +1,1 @@
+"""Which process wrote a record, and whether its lines are where they belong."""

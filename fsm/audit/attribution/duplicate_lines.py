@@ -1,0 +1,124 @@
+"""Duplicate lines: a file that was collected under two names, or shipped once more from its middle.
+
+A copy says what its original says, at the same millisecond and in the same order, but apart from it: in another file,
+or with lines of other moments between the two. The lines of one moment that stand together are one stretch; a stretch
+that is part of another one of that moment duplicates it. A line that stands twice in one place is no duplicate, also
+where a log was rotated between the two: the rules for contradictions judge it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+
+from fsm.audit.attribution.rotation import adjoin
+from fsm.audit.findings import Finding, FindingKind, finding
+from fsm.audit.rows import Place, Seen
+
+MANY = 64
+"""With more stretches in one moment lines were interleaved or shuffled, not copied."""
+
+
+class DuplicateLines:
+    """Leaves the duplicates out of one member's records, and counts them."""
+
+    def __init__(self, group: str, member: str) -> None:
+        self.group = group
+        self.member = member
+        self.count = 0
+        self.span: tuple[int, int] = (0, 0)
+        self.first: tuple[Place, Place] | None = None
+        """The first line that has a copy, and the copy."""
+        self.furthest: dict[str, int] = {}
+        """The last offset in each file before the current moment."""
+        self.ahead: dict[str, list[int]] = {}
+        """The offsets of the next moment in each file, in order."""
+
+    def leave_out(self, records: Iterable[Seen]) -> Iterator[Seen]:
+        """The records without duplicates; they come by time, file and offset."""
+        moments = (list(moment) for _, moment in groupby(records, key=lambda seen: seen.record.ts_ms))
+        together = next(moments, [])
+        while together:
+            following = next(moments, [])
+            self.ahead = _offsets(following)
+            yield from self._of_moment(together) if len(together) > 1 else together
+            for _, place in together:
+                self.furthest[place.file] = max(place.offset, self.furthest.get(place.file, -1))
+            together = following
+
+    def findings(self) -> Iterator[Finding]:
+        if self.first is not None:
+            lines = "line stands" if self.count == 1 else "lines stand"
+            yield finding(
+                FindingKind.UNPARSED_LINES,
+                self.group,
+                self.member,
+                *self.span,
+                summary=f"{self.count} {lines} in the logs of {self.member} twice, as if a log had been collected "
+                "twice; each was read once",
+                places=self.first,
+            )
+
+    def _of_moment(self, together: list[Seen]) -> Iterator[Seen]:
+        kept: list[list[Seen]] = []
+        stretches = list(self._stretches(together))
+        if len(stretches) > MANY:
+            yield from together
+            return
+        for stretch in stretches:
+            original = next((one for one in kept if _is_part(stretch, one)), None)
+            part = next((i for i, one in enumerate(kept) if _is_part(one, stretch)), None)
+            if original is not None:
+                self._count(original, stretch)
+            elif part is not None:
+                self._count(stretch, kept[part])
+                kept[part] = stretch
+            else:
+                kept.append(stretch)
+        for stretch in kept:
+            yield from stretch
+
+    def _stretches(self, together: list[Seen]) -> Iterator[list[Seen]]:
+        stretch = together[:1]
+        for seen in together[1:]:
+            if self._are_apart(stretch[-1].place, seen.place):
+                yield stretch
+                stretch = []
+            stretch.append(seen)
+        yield stretch
+
+    def _are_apart(self, one: Place, other: Place) -> bool:
+        if one.file != other.file:
+            return not self._continues(one.file, other.file)
+        if one.offset < self.furthest.get(one.file, -1) < other.offset:
+            return True
+        ahead = self.ahead.get(one.file, [])
+        after = bisect_right(ahead, one.offset)
+        return after < len(ahead) and ahead[after] < other.offset
+
+    def _continues(self, file: str, other: str) -> bool:
+        """Whether one of them ends in this moment and the other, the next rotation, begins."""
+        return adjoin(file, other) and any(
+            old not in self.ahead and new not in self.furthest for old, new in ((file, other), (other, file))
+        )
+
+    def _count(self, original: list[Seen], copy: list[Seen]) -> None:
+        ts_ms = copy[0].record.ts_ms
+        self.span = (self.span[0] if self.first else ts_ms, ts_ms)
+        self.count += len({seen.place for seen in copy})
+        copied = next(seen for seen in original if seen.record == copy[0].record)
+        self.first = self.first or (copied.place, copy[0].place)
+
+
+def _offsets(moment: Iterable[Seen]) -> dict[str, list[int]]:
+    offsets: dict[str, list[int]] = {}
+    for _, place in moment:
+        offsets.setdefault(place.file, []).append(place.offset)
+    return {file: sorted(own) for file, own in offsets.items()}
+
+
+def _is_part(few: list[Seen], many: list[Seen]) -> bool:
+    """Whether the records of the one stand among those of the other, in the same order with nothing between them."""
+    part, whole = [seen.record for seen in few], [seen.record for seen in many]
+    return any(whole[i : i + len(part)] == part for i in range(len(whole) - len(part) + 1))

@@ -1,0 +1,221 @@
+"""Which member a record belongs to.
+
+A member is (group, client id), as long as that is one process at a time. It is not where several processes of a
+group have the same client id: Java clients without `client.id` are all called `consumer-<group>-1`. Then the log
+file tells them apart, unless several processes share a file as well. And one process may have several files: rotated
+ones, or lines that a collector spread over files.
+
+`identify` decides this from a few facts per (group, client id, file, member id), which a cluster can aggregate:
+
+1. A record without a group belongs to the one group that its client id has in its file, else to nobody; one without
+   a client id to the one member that writes to its file.
+2. Two member ids of one (group, client id) that are in use at the same time are two processes. Ids that follow one
+   another may be one process (a classic member gets a new id when it rejoins).
+3. Files are one process if they share a member id, or if they are rotations of one name and do not overlap in time.
+   Sets of files that are several processes by this rule, and overlap in time, are several members: the file becomes
+   part of the member's name. Sets that follow one another are one member that was restarted; so is everything where
+   only one process was ever started and no two ids are in use at once.
+4. Two processes at the same time inside one file, or one set of files that share ids, share their client id: their
+   records have to be told apart one by one, which is the work of `shared_client_id.separate`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from fsm.audit.attribution.rotation import stem
+from fsm.audit.limits import REORDER_MS
+from fsm.trace import Kind, TraceRecord
+
+Source = tuple[str, str, str]
+"""(group, client id, file) as a record and its place have them; the group may be empty."""
+
+
+class Facts(NamedTuple):
+    """What one file says of one member id of one client id: the key of the aggregation and two aggregates."""
+
+    group: str
+    client_id: str
+    file: str
+    member_id: str
+    """Empty for the records that do not name one."""
+    first_ms: int
+    last_ms: int
+    starts: int = 0
+    """How many processes were started, as far as it was logged."""
+
+
+class Key(NamedTuple):
+    """The member that the records of a source belong to."""
+
+    group: str
+    member: str
+    shared: bool = False
+    """Several members; `shared_client_id.separate` tells which."""
+    rank: int = 0
+    """Position of the file among the member's files, oldest first: lines of one moment are in this order, then in
+    that of their offsets."""
+
+
+class _Span(NamedTuple):
+    first_ms: int
+    last_ms: int
+
+    def overlaps(self, other: _Span) -> bool:
+        return min(self.last_ms, other.last_ms) - max(self.first_ms, other.first_ms) > REORDER_MS
+
+
+def facts_of(records: Iterable[tuple[TraceRecord, str]]) -> list[Facts]:
+    """The facts of records with the files they come from, in a fixed order."""
+    found: dict[tuple[str, str, str, str], tuple[int, int, int]] = {}
+    for record, file in records:
+        key = (record.group, record.client_id, file, record.member_id)
+        first_ms, last_ms, starts = found.get(key, (record.ts_ms, record.ts_ms, 0))
+        starts += record.kind is Kind.STARTED
+        found[key] = (min(first_ms, record.ts_ms), max(last_ms, record.ts_ms), starts)
+    return [Facts(*key, *aggregates) for key, aggregates in sorted(found.items())]
+
+
+def identify(facts: Iterable[Facts]) -> dict[Source, Key]:
+    known = sorted(facts)
+    homes = _homes(known)
+    by_client: dict[tuple[str, str], list[Facts]] = {}
+    for fact in known:
+        group = fact.group or homes.get((fact.client_id, fact.file), "")
+        if group and fact.client_id:
+            by_client.setdefault((group, fact.client_id), []).append(fact)
+    keys: dict[Source, Key] = {}
+    for (group, client_id), own in sorted(by_client.items()):
+        files = members(group, client_id, own)
+        for fact in own:
+            keys[fact.group, client_id, fact.file] = files[fact.file]
+    return keys | _nameless(keys)
+
+
+EMBEDDED = r"^connector-(?:consumer|adminclient)-|-(?:configs|offsets|statuses)$"
+"""Client ids of the clients inside a Connect worker: where others write to a file, its nameless records are theirs."""
+_EMBEDDED = re.compile(EMBEDDED)
+ASSIGNS_ITSELF = re.compile(r"-(?:configs|offsets|statuses)$")
+"""Those that read Connect's own topics: they print its group and are no members."""
+
+
+def _nameless(keys: Mapping[Source, Key]) -> dict[Source, Key]:
+    """The member of the records of a file that name no client: the only one that writes there, if there is only one."""
+    writers: dict[str, set[Key]] = {}
+    hosts: dict[str, set[Key]] = {}
+    for (_, client_id, file), key in keys.items():
+        writers.setdefault(file, set()).add(key)
+        if not _EMBEDDED.search(client_id):
+            hosts.setdefault(file, set()).add(key)
+    chosen = writers | hosts
+    return {("", "", file): next(iter(own)) for file, own in chosen.items() if len(own) == 1}
+
+
+def _homes(facts: Sequence[Facts]) -> dict[tuple[str, str], str]:
+    """The group of a client id in a file, where it has one only."""
+    groups: dict[tuple[str, str], set[str]] = {}
+    for fact in facts:
+        if fact.group:
+            groups.setdefault((fact.client_id, fact.file), set()).add(fact.group)
+    return {where: next(iter(named)) for where, named in groups.items() if len(named) == 1}
+
+
+def members(group: str, client_id: str, facts: Sequence[Facts]) -> dict[str, Key]:
+    files = _spans((f.file, f) for f in facts)
+    ids = _spans((f.member_id, f) for f in facts if f.member_id)
+    holds: dict[str, set[str]] = {file: set() for file in files}
+    for fact in facts:
+        holds[fact.file] |= {fact.member_id} - {""}
+    shared = {file for file in files if _at_once(holds[file], ids)}
+    joined = _joined(files, holds)
+    apart = len(joined) > 1 and (shared or _overlap(joined, files))
+    started_once = sum(f.starts for f in facts) == 1 and not _at_once(set(ids), ids)
+    if not apart or started_once:
+        return _ranked({file: Key(group, client_id, shared=bool(shared)) for file in files}, files)
+    keys = {}
+    for own in joined:
+        label = _label(own[0], [other[0] for other in joined])
+        for file in own:
+            keys[file] = Key(group, f"{client_id} ({label})", shared=not shared.isdisjoint(own))
+    return _ranked(keys, files)
+
+
+def _ranked(keys: Mapping[str, Key], files: Mapping[str, _Span]) -> dict[str, Key]:
+    ranks: dict[str, int] = {}
+    out = {}
+    for file in sorted(keys, key=lambda name: (files[name], name)):
+        key = keys[file]
+        ranks[key.member] = ranks.get(key.member, -1) + 1
+        out[file] = key._replace(rank=ranks[key.member])
+    return out
+
+
+def _spans(named: Iterable[tuple[str, Facts]]) -> dict[str, _Span]:
+    found: dict[str, _Span] = {}
+    for name, fact in named:
+        span = found.get(name, _Span(fact.first_ms, fact.last_ms))
+        found[name] = _Span(min(span.first_ms, fact.first_ms), max(span.last_ms, fact.last_ms))
+    return found
+
+
+def _at_once(names: set[str], spans: Mapping[str, _Span]) -> bool:
+    """True where two of the names are in use at the same time."""
+    latest_ms: int | None = None
+    for first_ms, last_ms in sorted(spans[name] for name in names):
+        if latest_ms is not None and min(last_ms, latest_ms) - first_ms > REORDER_MS:
+            return True
+        latest_ms = last_ms if latest_ms is None else max(latest_ms, last_ms)
+    return False
+
+
+def _overlap(joined: Sequence[Sequence[str]], files: Mapping[str, _Span]) -> bool:
+    spans = {own[0]: _Span(min(files[f].first_ms for f in own), max(files[f].last_ms for f in own)) for own in joined}
+    return _at_once(set(spans), spans)
+
+
+def _joined(files: Mapping[str, _Span], holds: Mapping[str, set[str]]) -> list[list[str]]:
+    """The files in sets that are one process each, or share a client id."""
+    leader = {file: file for file in files}
+
+    def root(file: str) -> str:
+        while leader[file] != file:
+            leader[file] = file = leader[leader[file]]
+        return file
+
+    for a, b in (*_sharing(holds), *_following(files)):
+        leader[max(root(a), root(b))] = min(root(a), root(b))
+    sets: dict[str, list[str]] = {}
+    for file in sorted(files):
+        sets.setdefault(root(file), []).append(file)
+    return sorted(sets.values())
+
+
+def _sharing(holds: Mapping[str, set[str]]) -> Iterator[tuple[str, str]]:
+    first: dict[str, str] = {}
+    for file in sorted(holds):
+        for member_id in sorted(holds[file]):
+            yield first.setdefault(member_id, file), file
+
+
+def _following(files: Mapping[str, _Span]) -> Iterator[tuple[str, str]]:
+    """Pairs of files of one name, less what rotation adds, of which the second begins when the first is over."""
+    latest: dict[str, str] = {}
+    for file in sorted(files, key=lambda name: (files[name], name)):
+        before = latest.get(stem(file))
+        if before is not None and not files[before].overlaps(files[file]):
+            yield before, file
+        if before is None or files[file].last_ms >= files[before].last_ms:
+            latest[stem(file)] = file
+
+
+def _label(file: str, others: Sequence[str]) -> str:
+    """The shortest end of the path that no other file has."""
+    parts = PurePosixPath(file).parts
+    for length in range(1, len(parts) + 1):
+        end = parts[-length:]
+        if sum(PurePosixPath(other).parts[-length:] == end for other in others) == 1:
+            return "/".join(end)
+    return file

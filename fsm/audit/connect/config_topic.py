@@ -1,0 +1,174 @@
+"""What the config topic calls for, as one Connect worker reads it.
+
+A connector is wanted from the record of its config until it is removed or stopped by its user. Its tasks are wanted
+from their connector's config on, too, though what they are is known only when the connector has started and their
+configs are written: a connector that cannot start leaves all its work undone, up to `tasks.max` tasks. Tasks that come
+later than `FOLLOW_MS` after a config are the connector's own decision, and wanted from then on.
+
+Who asked for a connector can expect it from the moment the request was answered; the answer is printed by the worker
+that gave it. A unit that is called for yields an interval of nobody's, `CALLED`, from the config's record to that
+answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from fsm.audit.connect.running import INSTANCE, At, unit_partition
+from fsm.audit.findings import Cause
+from fsm.audit.rows import Begun, Ended, Interval, Place, Subscription
+from fsm.trace import Partition, TraceRecord
+
+NAMES = {Begun.CALLED: "the config topic", Begun.WAITS: "a scheduled delay"}
+"""What stands where a member's name stands, in intervals of nobody's."""
+FOLLOW_MS = 60_000
+"""The herder tries again at most this far apart to write the configs of a connector's tasks (Kafka's constant)."""
+STOPPED_WITH_MS = 3_000
+"""A connector's target state and its empty task set are written together when its user stops it."""
+ANSWERED_WITHIN_MS = 1_000
+"""The record of a config is read at most so long before the request for it was printed as begun."""
+NAMED_TASKS = 16
+"""Tasks of a connector that never started are named up to this number."""
+
+Rows = Iterator[Interval | Subscription]
+
+
+class ConfigTopic:
+    """What one worker knows of the config topic, through all its processes."""
+
+    def __init__(self, group: str, member: str) -> None:
+        self.group, self.member = group, member
+        self.wanted: dict[Partition, At] = {}
+        self.asked: dict[str, At] = {}
+        """The first config of each connector whose tasks have not followed yet."""
+        self.read: dict[str, int] = {}
+        """When each connector's last config was read."""
+        self.answered: dict[str, int] = {}
+        """When the request for that first config was answered."""
+        self.failed: set[str] = set()
+        """Connectors whose tasks wait because their start failed."""
+        self.tasks_max: dict[str, int] = {}
+        self.emptied: int | None = None
+
+    def wants(self, unit: Partition) -> bool:
+        return unit in self.wanted
+
+    def add_running(self, units: Iterable[Partition], ts_ms: int, place: Place) -> None:
+        """Units that are assigned, or run, must be called for, though no line shows their config."""
+        for unit in units:
+            self.wanted.setdefault(unit, (ts_ms, place))
+
+    def keep_tasks_max(self, record: TraceRecord) -> None:
+        (name,) = record.topics
+        text = record.settings.get("tasks.max", "")
+        if text.isdecimal() and len(text) < 6:
+            self.tasks_max[name] = int(text)
+
+    def see(self, record: TraceRecord, place: Place) -> Rows:
+        """A record of the config topic, or the answer to a request that wrote one."""
+        ts_ms = record.ts_ms
+        match record.event:
+            case "config":
+                for name in record.topics:
+                    if name not in self.asked:
+                        self.asked[name] = (ts_ms, place)
+                        self.answered.pop(name, None)
+                    self.read[name] = ts_ms
+                    yield from self._call([(name, INSTANCE)], (ts_ms, place), ts_ms)
+            case "answered":
+                yield from self._answer(record)
+            case "tasks" if record.partitions:
+                yield from self._tasks(record, place)
+            case "tasks":
+                self.emptied = ts_ms
+            case "target":
+                if self.emptied is not None and ts_ms - self.emptied <= STOPPED_WITH_MS:
+                    yield from self.withdraw(self._of(record.topics), self.emptied)
+                self.emptied = None
+            case _:
+                for name in record.topics:
+                    self.asked.pop(name, None)
+                    self.failed.discard(name)
+                yield from self.withdraw(self._of(record.topics), ts_ms)
+
+    def fail_start(self, connector: str) -> Rows:
+        """The connector's start failed: its tasks have to wait."""
+        asked = self.asked.get(connector)
+        if asked is not None and connector not in self.failed:
+            self.failed.add(connector)
+            count = min(self.tasks_max.get(connector, 0), NAMED_TASKS)
+            until_ms = self.answered.get(connector, asked[0])
+            for unit in [(connector, number) for number in range(INSTANCE, count)]:
+                self.wanted.setdefault(unit, asked)
+                called = self._called(unit, asked, until_ms)
+                yield replace(called, void_cause=Cause.FATAL_ERROR.value)
+
+    def end(self, ts_ms: int) -> Rows:
+        yield from self.withdraw(set(self.wanted), ts_ms)
+
+    def _of(self, connectors: Iterable[str]) -> set[Partition]:
+        return {unit for unit in self.wanted if unit[0] in connectors}
+
+    def _tasks(self, record: TraceRecord, place: Place) -> Rows:
+        for name in record.topics:
+            since = self.asked.pop(name, (record.ts_ms, place))
+            self.failed.discard(name)
+            if record.ts_ms - since[0] > FOLLOW_MS:
+                since = (record.ts_ms, place)
+            yield from self._call([(name, INSTANCE)], since, since[0])
+            tasks = sorted(unit for unit in record.partitions if unit[0] == name)
+            yield from self._call(tasks, since, self.answered.get(name, since[0]), record.ts_ms)
+            yield from self.withdraw(self._of([name]) - {(name, INSTANCE), *tasks}, record.ts_ms)
+
+    def _answer(self, record: TraceRecord) -> Rows:
+        begun_ms = record.ts_ms - int(record.settings.get("took_ms", "0")) - ANSWERED_WITHIN_MS
+        names = record.topics or tuple(sorted(self.read))
+        for name in names:
+            read_ms = self.read.get(name, 0)
+            if begun_ms <= read_ms <= record.ts_ms:
+                if name in self.asked and self.asked[name][0] == read_ms:
+                    self.answered[name] = record.ts_ms
+                for unit in sorted(self._of([name])):
+                    if self.wanted[unit][0] == read_ms:
+                        yield self._called(unit, self.wanted[unit], record.ts_ms)
+
+    def _call(self, units: Iterable[Partition], since: At, until_ms: int, known_ms: int | None = None) -> Rows:
+        """Units are wanted; from `known_ms`, a round can give them to a worker."""
+        for unit in units:
+            if unit not in self.wanted:
+                self.wanted[unit] = since
+                called = self._called(unit, since, until_ms)
+                yield replace(called, turn_ms=since[0] if known_ms is None else known_ms)
+
+    def _called(self, unit: Partition, since: At, until_ms: int) -> Interval:
+        return of_nobody(self.group, unit, Begun.CALLED, since, until_ms)
+
+    def withdraw(self, units: Iterable[Partition], ts_ms: int) -> Rows:
+        for unit in sorted(units):
+            start_ms, place = self.wanted.pop(unit)
+            topic, _ = unit_partition(unit)
+            yield Subscription(self.group, self.member, topic, "", start_ms, max(ts_ms, start_ms), place)
+
+
+def of_nobody(group: str, unit: Partition, begun: Begun, start: At, end_ms: int) -> Interval:
+    """A stretch of time that tells about a unit that nobody has."""
+    topic, number = unit_partition(unit)
+    start_ms, place = start
+    return Interval(
+        group=group,
+        member=NAMES[begun],
+        topic=topic,
+        partition=number,
+        start_ms=start_ms,
+        end_ms=max(start_ms, end_ms),
+        begun=begun,
+        ended=Ended.REVOKED,
+        end_exact=True,
+        doubtful=False,
+        void_ms=None,
+        void_cause="",
+        life=0,
+        start=place,
+        end=place,
+    )

@@ -1,0 +1,240 @@
+"""Where a unit of Connect ran nowhere, or twice: rules, causes and words of its own.
+
+The intervals of a unit are those in which a worker ran it, and those of nobody's that tell about the time without one:
+the config topic called for it (`CALLED`), a scheduled delay ran (`WAITS`). A unit is missing from the end of the last
+worker that ran it, or from when it was called for, to the start of the next, as long as it is wanted. That counts where
+it is longer than `unowned_ms` and what lines can be off at both its edges.
+
+**Cause.** A unit that failed, or whose worker lost the coordinator or stood still, is missing for that. Else a delay is
+the cause where it ran for at least half of the time. Else its worker died, or was stopped in order; or it is new; or it
+was revoked, and the next worker took long. What takes no longer than a heartbeat interval after a revocation or an
+orderly stop, and new work that is started within a rebalance timeout, is by design. Where a worker without a log may
+have had the unit, the finding is for information.
+
+**Coverage.** The last worker of a unit that died without a word is gone from its last line, or, where that is later,
+from one session before the coordinator acted: before the delay, or before the next start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from fsm.audit.findings import Cause
+from fsm.audit.intervals import FOREVER_MS, Gap, Overlap, length_ms, union
+from fsm.audit.limits import SETTLED_MS, Limits
+from fsm.audit.rows import NOBODY, UNTOLD, Begun, Ended, Interval, Life, Subscription
+from fsm.audit.wording import UNIT, seconds
+from fsm.trace import Partition
+
+SESSION_TIMEOUT_MS = 10_000
+HEARTBEAT_INTERVAL_MS = 3_000
+REBALANCE_TIMEOUT_MS = 60_000
+"""Connect's defaults, where a log does not tell."""
+EDGES_MS = 250
+"""The last work before a stop and the first after a start may be as far from the lines that tell of them, together."""
+READ_WITHIN_MS = 1000
+"""Workers read one record of the config topic within this time."""
+
+Lives = Mapping[tuple[str, int], Life]
+
+
+class _Unit(NamedTuple):
+    intervals: Sequence[Interval]
+    waits: Sequence[Interval]
+    """When delays ran, by begin."""
+    lives: Lives
+
+
+class _Hole(NamedTuple):
+    """A time in which nobody ran a unit."""
+
+    start_ms: int
+    end_ms: int
+    begin: Interval
+    """The last worker's, or the call for new work."""
+    new: Interval | None
+    read: Sequence[Interval] = ()
+    """The calls for new work, as several workers read them."""
+
+    @property
+    def old(self) -> Interval | None:
+        return None if self.begin.begun in NOBODY else self.begin
+
+
+def is_unit(partition: Partition) -> bool:
+    return partition[0].startswith(UNIT)
+
+
+def gaps(
+    intervals: Sequence[Interval], wants: Iterable[Subscription], lives: Lives, dark: tuple[int, int], limits: Limits
+) -> Iterator[Gap]:
+    """Times in which one unit was wanted and ran nowhere; arguments as those of `group.gaps`."""
+    unit = _Unit(intervals, [i for i in intervals if i.begun is Begun.WAITS], lives)
+    spans = union((w.start_ms, w.end_ms) for w in wants if w.topic == intervals[0].topic)
+    for hole in _holes(unit):
+        wanted = _within(spans, hole.start_ms, hole.end_ms)
+        wanted_ms = length_ms(wanted)
+        if wanted_ms > limits.unowned_ms + EDGES_MS:
+            yield _gap(hole._replace(start_ms=wanted[0][0], end_ms=wanted[-1][1]), wanted_ms, unit, dark)
+
+
+def _holes(unit: _Unit) -> Iterator[_Hole]:
+    """Every time without a worker, the last one without end."""
+    last: Interval | None = None
+    for new in (i for i in unit.intervals if i.begun not in NOBODY):
+        if new.begun is not Begun.FOUND and (last is None or new.start_ms > last.end_ms):
+            yield from _before(new, last, unit)
+        if last is None or new.end_ms > last.end_ms:
+            last = new
+    if last is None or last.ended not in UNTOLD:
+        yield from _before(None, last, unit)
+
+
+def _before(new: Interval | None, last: Interval | None, unit: _Unit) -> Iterator[_Hole]:
+    """From the last worker, or from the call for new work; what precedes the first worker uncalled is no hole."""
+    end_ms = new.start_ms if new is not None else FOREVER_MS
+    if last is not None and last.ended is not Ended.DELETED:
+        yield _Hole(_gone_ms(last, end_ms, unit), end_ms, last, new)
+        return
+    after_ms = last.end_ms if last is not None else -FOREVER_MS
+    called = [i for i in unit.intervals if i.begun is Begun.CALLED and after_ms <= i.start_ms < end_ms]
+    if called:
+        read = [i for i in called if i.start_ms - called[0].start_ms <= READ_WITHIN_MS]
+        failed = next((i for i in called if i.void_cause), called[0])
+        yield _Hole(min(end_ms, max(i.end_ms for i in read)), end_ms, failed, new, read)
+
+
+def _gone_ms(last: Interval, end_ms: int, unit: _Unit) -> int:
+    life = unit.lives.get((last.member, last.life))
+    if last.ended not in UNTOLD or life is None or not life.in_group:
+        return last.end_ms
+    acted_ms = next((wait.start_ms for wait in unit.waits if last.end_ms <= wait.start_ms < end_ms), end_ms)
+    return max(last.end_ms, acted_ms - (life.session_timeout_ms or SESSION_TIMEOUT_MS))
+
+
+def _within(spans: Iterable[tuple[int, int]], start_ms: int, end_ms: int) -> list[tuple[int, int]]:
+    return [(max(a, start_ms), min(b, end_ms)) for a, b in spans if a < end_ms and b > start_ms]
+
+
+def _gap(hole: _Hole, wanted_ms: int, unit: _Unit, dark: tuple[int, int]) -> Gap:
+    delays = union((wait.start_ms, wait.end_ms) for wait in unit.waits)
+    waited_ms = length_ms(_within(delays, hole.start_ms, hole.end_ms))
+    cause = _cause(hole, wanted_ms, waited_ms, unit)
+    told = [w for w in unit.waits if w.start_ms < hole.end_ms and w.end_ms > hole.start_ms][:1]
+    return Gap(
+        hole.old.member if hole.old else "",
+        hole.new.member if hole.new else "",
+        hole.start_ms,
+        hole.end_ms,
+        (hole.begin.topic, hole.begin.partition),
+        cause,
+        (hole.begin.end, *(wait.start for wait in told), *([hole.new.start] if hole.new else [])),
+        wanted_ms,
+        _is_sure(hole, cause, wanted_ms, unit, dark),
+        _why(hole, cause, waited_ms),
+    )
+
+
+def _cause(hole: _Hole, wanted_ms: int, waited_ms: int, unit: _Unit) -> Cause:
+    old = hole.old
+    if old is None:
+        return Cause(hole.begin.void_cause) if hole.begin.void_cause else Cause.NEW_WORK
+    if old.ended is Ended.DROPPED:
+        return Cause.FATAL_ERROR
+    if old.ended is Ended.LOST:
+        return Cause(old.void_cause) if old.void_cause else Cause.UNKNOWN
+    if waited_ms * 2 >= wanted_ms:
+        return Cause.SCHEDULED_DELAY
+    if old.ended in UNTOLD:
+        return Cause.KILLED
+    receiver = _life(hole.new, unit)
+    learns_ms = receiver.heartbeat_interval_ms if receiver is not None else None
+    if learns_ms is not None and wanted_ms <= learns_ms + SETTLED_MS:
+        return Cause.HEARTBEAT_INTERVAL
+    return Cause.WORKER_STOPPED if old.ended is Ended.CLOSED else Cause.REVOKED
+
+
+def _is_sure(hole: _Hole, cause: Cause, wanted_ms: int, unit: _Unit, dark: tuple[int, int]) -> bool:
+    until_ms, from_ms = dark
+    if hole.start_ms < until_ms or hole.end_ms > from_ms:
+        return False
+    if hole.begin.doubtful or hole.begin.ended in UNTOLD or (hole.new is not None and hole.new.doubtful):
+        return False
+    if cause is Cause.FATAL_ERROR:
+        return True
+    life = _life(hole.new, unit)
+    if hole.new is None or life is None:
+        return False  # a worker without a log may have it
+    if cause is Cause.NEW_WORK:
+        known = [i.turn_ms for i in hole.read if i.turn_ms is not None]
+        prompt = _is_prompt(hole.new, max(known, default=hole.start_ms), life)
+        return prompt and wanted_ms > (life.max_poll_interval_ms or REBALANCE_TIMEOUT_MS)
+    if cause is Cause.REVOKED and hole.new.member == hole.begin.member:
+        return False  # a leader revokes in favour of somebody
+    gone = _life(hole.old, unit)
+    left_ms = gone.end_ms if gone is not None and cause is Cause.WORKER_STOPPED else hole.begin.end_ms
+    return cause not in (Cause.REVOKED, Cause.WORKER_STOPPED) or _is_prompt(hole.new, left_ms, life)
+
+
+def _is_prompt(new: Interval, free_ms: int, receiver: Life) -> bool:
+    """Whether the next round gave the unit to this worker; else one without a log may have had it in between."""
+    learns_ms = receiver.heartbeat_interval_ms or HEARTBEAT_INTERVAL_MS
+    return new.turn_ms is None or new.turn_ms - free_ms <= learns_ms + SETTLED_MS
+
+
+def _life(interval: Interval | None, unit: _Unit) -> Life | None:
+    return unit.lives.get((interval.member, interval.life)) if interval is not None else None
+
+
+# -- words --------------------------------------------------------------------------------------------------
+
+
+_HAPPENED = {
+    Cause.KILLED: "the log of {old} ends there without a close (killed, or its log is missing)",
+    Cause.FATAL_ERROR: "failed on {old}",
+    Cause.COORDINATOR_LOST: "{old} could not reach the group's coordinator and stopped its work",
+    Cause.WORKER_FROZEN: "{old} stood still",
+    Cause.WORKER_STOPPED: "{old} was stopped, and no delay was set that would await its return",
+    Cause.NEW_WORK: "new work, called for by the config topic and not started yet",
+    Cause.HEARTBEAT_INTERVAL: "{old} let go, and workers learn of the next round with their heartbeats",
+    Cause.REVOKED: "{old} had to let go, and the next worker took long",
+}
+_LEFT = {
+    Ended.CLOSED: "{old} was stopped",
+    Ended.RESTARTED: "{old} died without a word",
+    Ended.LOG_ENDED: "{old} died without a word",
+    Ended.REVOKED: "{old} had to let go",
+}
+"""How a worker came to be away for which the group then waits."""
+
+
+def _why(hole: _Hole, cause: Cause, waited_ms: int) -> str:
+    old = hole.old.member if hole.old else ""
+    if hole.old is None and cause is Cause.FATAL_ERROR:
+        return "the connector failed to start"
+    if cause is Cause.SCHEDULED_DELAY and hole.old is not None:
+        left = _LEFT.get(hole.old.ended, "{old} let go").format(old=old)
+        return f"{left}, and its work waited {seconds(waited_ms)} for a scheduled delay"
+    why = _HAPPENED.get(cause, "{old} let go").format(old=old)
+    return f"{why}; a scheduled delay ran for {seconds(waited_ms)} of it" if waited_ms else why
+
+
+def ran_nowhere(gap: Gap, what: str, lasted: str) -> str:
+    about = "about " if gap.cause is Cause.KILLED else ""
+    then = f"then {gap.new} took over" if gap.new else "no worker has taken over"
+    if gap.new and gap.new == gap.old:
+        then = f"then {gap.new} went on"
+    return f"{what} ran nowhere for {about}{lasted}: {gap.why}; {then}"
+
+
+_STILL_RAN = {
+    Cause.SLOW_CALLBACK: "{old} was told to stop and could not within task.shutdown.graceful.timeout.ms",
+    Cause.WORKER_FROZEN: "{old} had stood still until its session was over, and then went on",
+    Cause.DOWNGRADED: "the group went back to the eager protocol, which does not tell {old} to stop",
+}
+
+
+def ran_twice(overlap: Overlap, what: str, lasted: str) -> str:
+    why = _STILL_RAN.get(overlap.cause, "{old} had not stopped").format(old=overlap.old)
+    return f"{what} ran on {overlap.old} and {overlap.new} at once for {lasted}: {why}"

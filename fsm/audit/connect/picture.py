@@ -1,0 +1,64 @@
+"""The picture of a recorded Connect cluster: who was there, where its units ran, and while which delays they waited."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.resources import as_file, files
+
+from fsm.audit.local import Options, audit_records, read_files
+from fsm.audit.rows import GroupRows, Seen
+from fsm.audit.wording import UNIT, unit
+from fsm.connect.units import Unit
+from fsm.logs.connect_worker import MACHINE
+from fsm.render.timeline.ownership import Bar, Mark, Picture, Stay, picture, svg
+from fsm.trace import Kind
+
+PICTURES = ("connect-bounced-worker-recorded",)
+"""Pictures that come with the package, drawn from the lines in a folder of that name beside this module."""
+TITLES = {PICTURES[0]: "A worker bounces, as Kafka 4.3.1 did it (scheduled.rebalance.max.delay.ms=9000)"}
+MARGIN_MS = 2_000
+"""What is seen before and after the delay."""
+_NUMBER = re.compile(r"(?:-[0-9a-f]+){5}$")
+"""What a member id has beyond the client id."""
+
+
+def of_workers(group: str, rows: GroupRows, records: Sequence[Seen]) -> Picture:
+    """The picture of one group, from its rows and from the records of workers."""
+    records = [seen for seen in records if seen.record.group == group]
+    clients = {seen.record.client_id for seen in records}
+    lives = [life for life in rows.lives if life.client_id in clients]
+    workers = {life.member for life in lives}
+    bars = [
+        Bar(Unit(*unit((row.topic, row.partition))), _name(row.member), row.start_ms, row.end_ms)
+        for row in rows.intervals
+        if row.topic.startswith(UNIT) and row.member in workers  # others stand for what should have run
+    ]
+    stays = [Stay(_name(life.member), life.start_ms, life.end_ms) for life in lives]
+    return picture(bars, stays, _rounds(records))
+
+
+def shipped_pictures() -> Iterator[tuple[str, bytes]]:
+    """(file name, content) of every picture that comes with the package."""
+    for name in PICTURES:
+        with as_file(files(__package__) / name) as folder:
+            read = read_files(sorted(folder.glob("*.log")), Options())
+        records = [seen for seen in read.seen if seen.record.machine == MACHINE]
+        ((group, rows),) = audit_records(read, Options().limits).rows.items()
+        yield f"{name}.svg", svg(of_workers(group, rows, records).close_up(MARGIN_MS), TITLES[name]).encode()
+
+
+def _rounds(records: Iterable[Seen]) -> Iterator[Mark]:
+    """Each generation once, at the instant at which the first worker printed it."""
+    first: dict[int, Mark] = {}
+    for record, _ in records:
+        if record.kind is Kind.TARGET and record.epoch is not None:
+            settings = record.settings
+            leader = _name(_NUMBER.sub("", settings.get("leader", "")))
+            mark = Mark(record.ts_ms, record.epoch, leader, int(settings.get("delay_ms", "0")))
+            first[record.epoch] = min(mark, first.get(record.epoch, mark))
+    yield from (first[generation] for generation in sorted(first))
+
+
+def _name(text: str) -> str:
+    return text.removeprefix("connect-")

@@ -1,0 +1,183 @@
+"""Whether what a Connect worker printed is a way through its table.
+
+A log shows some of a worker's steps: that it joins, that a round is through, that it starts its work. Between two lines
+the worker may take steps that it does not print. So the worker is followed as the set of states in which it may be:
+before each line the hidden steps are taken as often as they may be, then the line's own step, from every state that has
+it. A line after which no state is left is one that the table does not allow.
+
+What is hidden at DEBUG is hidden here, too, so that INFO logs are judged by the same rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+from fsm.audit.findings import Finding, FindingKind, finding
+from fsm.audit.rows import Place, Seen
+from fsm.tables.connect_worker import TABLE, Event, State
+from fsm.trace import Kind, TraceRecord
+
+States = frozenset[State]
+EVERY = frozenset(State)
+UP = EVERY - {State.DOWN}
+E, S = Event, State
+
+HIDDEN = frozenset(
+    {
+        E.COORDINATOR_FOUND_STILL_ASSIGNED,
+        E.COORDINATOR_FOUND_STILL_DELAYED,
+        E.COORDINATOR_FOUND,
+        E.DISCOVERY_FAILED_UNFINISHED,
+        E.DISCOVERY_FAILED_EMPTY_HANDED,
+        E.JOIN_DUE_AGAIN,
+        E.JOIN_NEEDS_MEMBER_ID,
+        E.JOIN_UNKNOWN_MEMBER,
+        E.JOIN_REBALANCE_IN_PROGRESS,
+        E.JOIN_LOADING,
+        E.ANSWER_STALE,
+        E.ASSIGNOR_DONE,
+        E.ASSIGNOR_FAILED_RETRIABLE,
+        E.SYNC_REBALANCE_IN_PROGRESS,
+        E.SYNC_ILLEGAL_GENERATION,
+        E.SYNC_UNKNOWN_MEMBER,
+        E.BACKOFF_ELAPSED,
+        E.DELAY_REACHED,
+        E.CONNECTORS_CHANGED,
+        E.TASKS_RECONFIGURED_EAGER,
+        E.TASKS_RECONFIGURED_COOPERATIVE,
+        E.CONNECTOR_STOPPED,
+        E.HEARTBEAT_REBALANCE,
+        E.HEARTBEAT_ILLEGAL_GENERATION,
+        E.HEARTBEAT_UNKNOWN_MEMBER,
+        E.CATCH_UP_TIMED_OUT_AGAIN_EXHAUSTED,
+    }
+)
+"""Steps that need not be printed, at INFO."""
+
+JOIN_DUE = frozenset({E.JOIN_DUE_EAGER, E.JOIN_DUE_EAGER_EMPTY_HANDED, E.JOIN_DUE_COOPERATIVE})
+JOINED = frozenset({E.JOINED_FOLLOWER, E.JOINED_LEADER})
+SYNCED = frozenset(event for event in Event if event.name.startswith("SYNCED_"))
+REVOKED = frozenset(event for event in Event if event.name.startswith("REVOKED_"))
+STARTED = frozenset(event for event in Event if event.name.startswith("STARTED"))
+CAUGHT_UP = frozenset(event for event in Event if event.name.startswith("CAUGHT_UP"))
+TIMED_OUT = frozenset(event for event in Event if event.name.startswith("CATCH_UP_TIMED_OUT"))
+
+
+@cache
+def _reached(states: States) -> States:
+    found, todo = set(states), list(states)
+    while todo:
+        cells = TABLE.compiled.by_state.get(todo.pop(), {})
+        for event, cell in cells.items():
+            if event in HIDDEN and cell.target not in found:
+                found.add(cell.target)
+                todo.append(cell.target)
+    return frozenset(found)
+
+
+@cache
+def _after(states: States, events: frozenset[Event]) -> States:
+    """The states after one of the events, from wherever hidden steps may have led."""
+    cells = TABLE.compiled.by_state
+    return frozenset(
+        cells[state][event].target for state in _reached(states) for event in events if event in cells.get(state, {})
+    )
+
+
+def follow(states: States, record: TraceRecord) -> States:
+    """Where the worker may be once it has printed the record; empty if the table has no way there."""
+    match record.kind:
+        case Kind.STARTED:
+            return frozenset({S.DOWN})
+        case Kind.TRANSITION:
+            return _stepped(states, record)
+        case Kind.JOINING if record.event:
+            return _after(states, JOIN_DUE | {E.JOIN_UNKNOWN_MEMBER})
+        case Kind.JOINED:
+            return _after(states, JOINED)
+        case Kind.SYNCED:
+            # The next line about it may be a result, a revocation, or another join.
+            return _after(states, SYNCED)
+        case Kind.TARGET if record.revoked:
+            return _after(states, REVOKED) or _same(states, UP - {S.REVOKING})
+        case Kind.TARGET:
+            return _same(states, UP - {S.REVOKING, S.DISCONNECTED})
+        case Kind.COORDINATOR_LOST:
+            return _after(states, frozenset({E.COORDINATOR_LOST})) | (states & {S.DISCONNECTED})
+        case Kind.LEAVE_SENT:
+            return states if "closed" in record.detail else _same(states, UP)
+        case Kind.CLOSE_BEGIN:
+            return frozenset({S.DOWN})
+        case Kind.FATAL:
+            return _after(states, frozenset({E.FATAL_ERROR}))
+    return states
+
+
+def _stepped(states: States, record: TraceRecord) -> States:
+    match record.event, record.next_state:
+        case "START", _:
+            return _after(frozenset({S.DOWN}), frozenset({E.START}))
+        case "STARTED", _:
+            return _after(states, STARTED)
+        case "CATCH_UP_TIMED_OUT", _:
+            return _after(states, TIMED_OUT)
+        case "MISMATCH", _:
+            return _same(states, frozenset({S.UNJOINED})) or _after(states, CAUGHT_UP)
+        case "POLL_TIMEOUT", _:
+            return _after(states, frozenset({E.POLL_TIMEOUT}))
+        case "DISCOVERY_FAILED_HOLDING", _:
+            return _after(states, frozenset({E.DISCOVERY_FAILED_HOLDING}))
+        case _, "STARTING":
+            # While a delay runs the herder goes through its starts again and again, having nothing to start.
+            again = {S.STARTING} if S.DELAYED in _reached(states) else set()
+            return _same(states | _after(states, CAUGHT_UP), frozenset({S.STARTING})) | again
+        case _, "CATCHING_UP":
+            return _same(states, frozenset({S.CATCHING_UP}))
+    # The config topic was read to its end: after a timeout, or at the start, no other line tells what follows.
+    return states | _after(states, CAUGHT_UP)
+
+
+def _same(states: States, allowed: States) -> States:
+    """Those of the states, hidden steps included, in which the line can be printed."""
+    return _reached(states) & allowed
+
+
+class TablePath:
+    """Follows one worker; a process whose beginning is not in the log may be anywhere at first."""
+
+    def __init__(self, group: str, member: str) -> None:
+        self.group, self.member = group, member
+        self.states: States = UP
+        self.stopping = False
+        self.last: tuple[str, Place] | None = None
+        self.steps = 0
+        """Lines so far that are steps of the table, or should be."""
+
+    def see(self, seen: Seen) -> Iterator[Finding]:
+        """A finding where the record has no place in the table; the worker may be anywhere afterwards."""
+        record, place = seen
+        self.stopping = record.kind is not Kind.STARTED and (self.stopping or record.kind is Kind.CLOSE_BEGIN)
+        if self.stopping and record.kind is not Kind.CLOSE_BEGIN:
+            return  # the herder's thread finishes what it is at
+        after = follow(self.states, record)
+        if not after:
+            yield self._illegal(record, place)
+            after = UP
+        if after is not self.states:
+            self.steps += 1
+            self.last = (record.event or record.kind.value, place)
+        self.states = after
+
+    def _illegal(self, record: TraceRecord, place: Place) -> Finding:
+        names = ", ".join(state.name for state in State if state in self.states)
+        what = record.event or record.next_state or record.kind.value
+        return finding(
+            FindingKind.ILLEGAL_TRANSITION,
+            self.group,
+            self.member,
+            record.ts_ms,
+            record.ts_ms,
+            summary=f"{self.member} printed {what} where the table {TABLE.name} has no way to it: it was in {names}",
+            places=[place] if self.last is None else [self.last[1], place],
+        )

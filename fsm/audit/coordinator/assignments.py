@@ -1,0 +1,261 @@
+"""The target and the current assignment of each member, as the coordinator's records tell them.
+
+The members of a consumer group have two assignments each: the target, which an assignor computed, and the current one,
+which the member was told, with what it has still to give up. Members of a classic group have only that of their
+generation. Two sources may tell of one group, what the broker printed and what it stored: the later one is ignored.
+
+Topics go by their names as far as anything names them, else by their ids behind `ID`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import islice
+from typing import NamedTuple, TypeVar
+
+from fsm.audit.rows import NOWHERE, Place, Seen
+from fsm.logs.broker import CLASSIC, CONSUMER
+from fsm.render.wording import numbers
+from fsm.trace import Kind, Partition, TraceRecord, by_partition
+
+ID = "id:"
+"""Begins a topic that is known by its id alone; no topic's name can."""
+AWAY = "STATIC_MEMBER_AWAY"
+"""Detail of a leave after which the coordinator keeps the member's assignments for it."""
+HELD = 100_000
+"""Assignments of one group that are followed at a time; of more, the oldest are let go."""
+REPEATED_MS = 1000
+"""A record is stored, and a line printed, this close to each other at most."""
+_RECENT = 4
+"""States of one member that one source may tell before the other tells the first of them."""
+_ID_SHOWN, _TOPICS_SHOWN = 8, 20
+LABEL = 160
+"""Longest text of an assignment, in characters."""
+
+
+class AssignmentKind(StrEnum):
+    TARGET = "target"
+    CURRENT = "current"
+
+
+class EndReason(StrEnum):
+    OPEN = ""
+    """Nothing: it still held at the end of the records."""
+    FOLLOWED = "followed"
+    """The next assignment of the same member."""
+    REMOVED = "removed"
+    """The member was removed: it left, was fenced, or the group went on without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    group: str
+    member: str
+    """Empty where no log is that member's."""
+    member_id: str
+    which: AssignmentKind
+    machine: str
+    """Of the state: `consumer-group-member`, or `classic-group`; empty for a target."""
+    state: str
+    role: str
+    """`leader` where a classic group names it so."""
+    epoch: int | None
+    """Member epoch or generation of a current assignment; epoch of a target where it is known."""
+    partitions: tuple[Partition, ...]
+    revoked: tuple[Partition, ...]
+    """What the member was told to give up and has not yet."""
+    start_ms: int
+    end_ms: int | None
+    """None where nothing ended it."""
+    until: EndReason
+    label: str
+    """The partitions as a report names them."""
+    giving_up: str
+    """So for what it was told to give up."""
+    start: Place
+    """The line or record that began it."""
+    end: Place
+    """The one that ended it."""
+
+
+class CoordinatorRecord(NamedTuple):
+    """A record of a coordinator, with the member whose id it names; empty where no log is that one's."""
+
+    record: TraceRecord
+    member: str
+    place: Place
+
+
+def topic_names(seen: Iterable[Seen]) -> dict[str, str]:
+    """Names of topics by their ids, as coordinators tell them."""
+    found: dict[str, str] = {}
+    for record, _ in seen:
+        if record.kind is Kind.TOPIC_NAMES:
+            for topic_id, name in record.settings.items():
+                found[topic_id] = min(name, found.get(topic_id, name))
+    return found
+
+
+def with_names(record: TraceRecord, known: Mapping[str, str]) -> TraceRecord:
+    """The record with names in the place of ids; classic groups print names."""
+    if record.machine == CLASSIC or record.kind not in (Kind.TARGET, Kind.MEMBER_STATE):
+        return record
+
+    def named(partitions: Iterable[Partition]) -> tuple[Partition, ...]:
+        return by_partition((known.get(topic, ID + topic), number) for topic, number in partitions)
+
+    full = None if record.full is None else named(record.full)
+    return replace(record, full=full, revoked=named(record.revoked))
+
+
+def label(partitions: Iterable[Partition]) -> str:
+    """Partitions as a report names them, ids shortened.
+
+    >>> label([("id:8s1lnmxkSK2e4GljFsdRJw", 3), ("orders", 1), ("orders", 2), ("orders", 0)])
+    'id:8s1lnmxk…-[3], orders-[0..2]'
+    """
+    by_topic: dict[str, list[int]] = {}
+    for topic, number in by_partition(partitions):
+        by_topic.setdefault(topic, []).append(number)
+    text = ", ".join(f"{_shortened(topic)}-[{numbers(own)}]" for topic, own in islice(by_topic.items(), _TOPICS_SHOWN))
+    return text if len(text) < LABEL and len(by_topic) <= _TOPICS_SHOWN else text[: LABEL - 1] + "…"
+
+
+def _shortened(topic: str) -> str:
+    return topic[: len(ID) + _ID_SHOWN] + "…" if topic.startswith(ID) else topic
+
+
+def assignments(group: str, records: Iterable[CoordinatorRecord]) -> Iterator[Assignment]:
+    """The assignments of one group's members, each when it ends; records come in order of time."""
+    open_ = _OpenAssignments(group)
+    for one in records:
+        yield from open_.take(one)
+    yield from open_.open.values()
+
+
+_Key = tuple[str, AssignmentKind]
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+class _OpenAssignments:
+    def __init__(self, group: str) -> None:
+        self.group = group
+        self.open: dict[_Key, Assignment] = {}
+        self.recent: dict[_Key, deque[Assignment]] = {}
+        """The last few of each member, which another source may repeat."""
+        self.static: dict[str, str] = {}
+        """The member id of each instance id."""
+
+    def take(self, one: CoordinatorRecord) -> Iterator[Assignment]:
+        record = one.record
+        if record.instance_id and record.kind in (Kind.JOINED, Kind.MEMBER_STATE):
+            yield from self._replace(one)
+        if record.kind in (Kind.MEMBER_STATE, Kind.TARGET):
+            yield from self._assign(one)
+        elif record.kind is Kind.FENCED or (record.kind is Kind.LEFT and record.detail != AWAY):
+            yield from self._remove(_both(record.member_id), one)
+        elif record.kind is Kind.GROUP_STATE:
+            yield from self._remove([key for key, own in self.open.items() if _is_over(own, record)], one)
+
+    def _replace(self, one: CoordinatorRecord) -> Iterator[Assignment]:
+        """A static member comes back under another id, and the old one is nobody's."""
+        old_id = self.static.get(one.record.instance_id, one.record.member_id)
+        if old_id != one.record.member_id:
+            yield from self._remove(_both(old_id), one)
+        _keep(self.static, one.record.instance_id, one.record.member_id)
+
+    def _assign(self, one: CoordinatorRecord) -> Iterator[Assignment]:
+        begun = _begun(self.group, one)
+        if begun is None or self._is_repeated(begun):
+            return
+        key = (begun.member_id, begun.which)
+        before = self.open.pop(key, None)
+        if before is not None:
+            yield replace(before, end_ms=begun.start_ms, until=EndReason.FOLLOWED, end=one.place)
+        dropped = _keep(self.open, key, begun)
+        if dropped is not None:
+            yield dropped
+        recent = self.recent.get(key) or deque(maxlen=_RECENT)
+        recent.append(begun)
+        _keep(self.recent, key, recent)
+
+    def _is_repeated(self, begun: Assignment) -> bool:
+        """Whether it holds already, or another source told it just before."""
+        key = (begun.member_id, begun.which)
+        stands = self.open.get(key)
+        if stands is not None and _same(stands, begun):
+            return True
+        return any(
+            _same(old, begun) and old.start.file != begun.start.file and begun.start_ms - old.start_ms <= REPEATED_MS
+            for old in self.recent.get(key, ())
+        )
+
+    def _remove(self, keys: Iterable[_Key], one: CoordinatorRecord) -> Iterator[Assignment]:
+        for key in keys:
+            ended = self.open.pop(key, None)
+            if ended is not None:
+                yield replace(ended, end_ms=one.record.ts_ms, until=EndReason.REMOVED, end=one.place)
+
+
+def _both(member_id: str) -> list[_Key]:
+    return [(member_id, which) for which in AssignmentKind]
+
+
+def _keep(held: dict[Key, Value], key: Key, value: Value) -> Value | None:
+    """Holds one more; gives the oldest where that is one too many."""
+    held[key] = value
+    return held.pop(next(iter(held))) if len(held) > HELD else None
+
+
+def _begun(group: str, one: CoordinatorRecord) -> Assignment | None:
+    """The assignment that a record begins; None where it names no partitions."""
+    record = one.record
+    if record.full is None or not record.member_id:
+        return None
+    return Assignment(
+        group=group,
+        member=one.member,
+        member_id=record.member_id,
+        which=AssignmentKind.TARGET if record.kind is Kind.TARGET else AssignmentKind.CURRENT,
+        machine=record.machine,
+        state=record.next_state,
+        role=record.detail if record.machine == CLASSIC else "",
+        epoch=record.epoch,
+        partitions=by_partition(record.full),
+        revoked=by_partition(record.revoked),
+        start_ms=record.ts_ms,
+        end_ms=None,
+        until=EndReason.OPEN,
+        label=label(record.full),
+        giving_up=label(record.revoked),
+        start=one.place,
+        end=NOWHERE,
+    )
+
+
+def _same(old: Assignment, new: Assignment) -> bool:
+    """Whether they are equal; a stored target does not tell its epoch."""
+    if old.which is AssignmentKind.TARGET:
+        return old.partitions == new.partitions
+    return (old.machine, old.state, old.epoch, old.partitions, old.revoked) == (
+        new.machine, new.state, new.epoch, new.partitions, new.revoked,
+    )  # fmt: skip
+
+
+def _is_over(own: Assignment, state: TraceRecord) -> bool:
+    """Whether a state of the group ends the assignment, whose member it does not name.
+
+    A generation ends with the next one and with the group. A group that is unloaded (`DEAD`, with an epoch) goes to
+    another coordinator as it is; one that is converted, or stored as gone, keeps nothing of its old kind.
+    """
+    classic = own.machine == CLASSIC
+    if state.machine == CLASSIC and classic:
+        gone = state.next_state == "EMPTY" or (state.next_state == "DEAD" and state.epoch is None)
+        return gone or (state.next_state == "STABLE" and state.epoch != own.epoch)
+    if state.machine == CONSUMER and not classic:
+        return state.next_state == "DEAD" and state.epoch is None
+    return state.machine in (CLASSIC, CONSUMER) and not state.next_state and state.detail == ""

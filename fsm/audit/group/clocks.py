@@ -1,0 +1,130 @@
+"""Members whose clock, or time zone, is wrong.
+
+A group has each epoch or generation once, and its members reach it within the time for which the group waits. Where the
+files of some members show each epoch that they share with the others by the same time later, or earlier, than that,
+their clocks are apart; a smaller difference cannot be told from slow members. What is more than `A_DAY_MS` apart may be
+another group of the same name, which counts anew.
+
+Members that reach some epoch together have one clock. The one that most members have is taken as right. A single epoch
+is enough where the difference is whole hours, as between time zones.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from fsm.audit.findings import Finding, FindingKind, finding
+from fsm.audit.limits import DEFAULT_MAX_POLL_INTERVAL_MS
+from fsm.audit.rows import MemberRebalance, Place
+from fsm.audit.wording import seconds
+
+A_DAY_MS = 26 * 3_600_000
+"""Time zones are at most so far apart, and a date is wrong by a day."""
+_HOUR_MS = 3_600_000
+_NEAR_HOUR_MS = 30_000
+_HELD = 1000
+"""Epochs reached at different times that are compared; more add nothing."""
+_LEAVING = ("lost", "left")
+"""Rebalances of members on their way out: their epoch began some time before."""
+
+
+class _Arrival(NamedTuple):
+    """When the first of some members of one clock reached an epoch."""
+
+    epoch: int
+    start_ms: int
+    member: str
+    place: Place
+
+
+class _Clocks:
+    def __init__(self) -> None:
+        self.leader: dict[str, str] = {}
+        self.split: list[list[_Arrival]] = []
+        """Epochs that members reached at different times."""
+
+    def root(self, member: str) -> str:
+        while self.leader.setdefault(member, member) != member:
+            self.leader[member] = member = self.leader[self.leader[member]]
+        return member
+
+    def read(self, turns: Sequence[MemberRebalance], wait_ms: int) -> None:
+        arrivals = sorted(_arrivals(turns, wait_ms))
+        parts: list[list[_Arrival]] = []
+        for one in arrivals:
+            own = self.root(one.member)
+            if parts and one.start_ms - parts[-1][-1].start_ms <= wait_ms:
+                parts[-1].append(one)
+                self.leader[own] = self.root(parts[-1][0].member)
+            else:
+                parts.append([one])
+        if len(parts) > 1 and len(self.split) < _HELD:
+            self.split.append([part[0] for part in parts])
+
+
+def _arrivals(turns: Iterable[MemberRebalance], wait_ms: int) -> Iterator[_Arrival]:
+    """When each member came to the epoch, where it did so once."""
+    for member, own in groupby(turns, key=lambda turn: turn.member):
+        mine = list(own)
+        if mine[-1].start_ms - mine[0].start_ms <= wait_ms:
+            yield _Arrival(mine[0].epoch or 0, mine[0].start_ms, member, mine[0].place)
+
+
+def clocks_apart(group: str, turns: Iterable[MemberRebalance]) -> Iterator[Finding]:
+    """A finding for the members of each clock that is wrong; turns come in the order of epoch, member, start."""
+    clocks = _Clocks()
+    wait_ms = 2 * DEFAULT_MAX_POLL_INTERVAL_MS
+    reached = (t for t in turns if t.epoch and t.epoch > 0 and t.cause not in _LEAVING)
+    for _, own in groupby(reached, key=lambda turn: turn.epoch):
+        of_epoch = list(own)
+        wait_ms = max(wait_ms, *(2 * turn.timeout_ms for turn in of_epoch))
+        clocks.read(of_epoch, wait_ms)
+    if not clocks.split:
+        return
+    members = Counter(map(clocks.root, sorted(clocks.leader)))
+    right = max(sorted(members), key=lambda root: members[root])
+    for wrong in sorted(members.keys() - {right}):
+        pairs = [pair for arrivals in clocks.split for pair in _pairs(clocks, arrivals, wrong, right)]
+        apart = [one.start_ms - other.start_ms for one, other in pairs]
+        if _is_constant(apart, wait_ms):
+            yield _finding(group, pairs, apart, members[wrong])
+
+
+def _pairs(
+    clocks: _Clocks, arrivals: Iterable[_Arrival], wrong: str, right: str
+) -> Iterator[tuple[_Arrival, _Arrival]]:
+    by_root = {clocks.root(one.member): one for one in arrivals}
+    if wrong in by_root and right in by_root:
+        yield by_root[wrong], by_root[right]
+
+
+def _is_constant(apart: Sequence[int], wait_ms: int) -> bool:
+    """One time for all epochs, longer than members wait for one another, and no longer than a day."""
+    if not apart or max(apart) - min(apart) > wait_ms or not wait_ms < min(map(abs, apart)) <= A_DAY_MS:
+        return False
+    return len(apart) > 1 or abs(apart[0] - _HOUR_MS * round(apart[0] / _HOUR_MS)) <= _NEAR_HOUR_MS
+
+
+def _finding(group: str, pairs: Sequence[tuple[_Arrival, _Arrival]], apart: Sequence[int], count: int) -> Finding:
+    """For the operator: whose file, how far, which lines show it, and what to do."""
+    one, other = pairs[0]
+    apart_ms = sorted(apart)[len(apart) // 2]
+    others = f" and {count - 1} more" if count > 1 else ""
+    shared = f"epoch {one.epoch}, which both came to" if len(pairs) == 1 else f"{len(pairs)} epochs that both came to"
+    which = "ahead of" if apart_ms > 0 else "behind"
+    found = finding(
+        FindingKind.ILLEGAL_TRANSITION,
+        group,
+        one.member,
+        min(one.start_ms, other.start_ms),
+        max(one.start_ms, other.start_ms),
+        summary=f"the time stamps of {one.member}{others} are {seconds(abs(apart_ms))} {which} those of "
+        f"{other.member}, by {shared}: what the two did at one time is not known. Give the time zone of stamps "
+        "without one with --timezone, or audit the files of each zone "
+        f"alone; --clock-skew-ms {abs(apart_ms)} allows for a clock that is wrong",
+        places=[one.place, other.place],
+    )
+    return found.lowered()

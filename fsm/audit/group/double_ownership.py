@@ -1,0 +1,141 @@
+"""Double ownership: two members own one partition at once.
+
+Two intervals of one partition that belong to different members overlap for longer than `tolerance_ms + clock_skew_ms`.
+The one that began earlier (then: ended earlier, member name) is the old owner, which should have let go. A member that
+hangs in close() owns on to the end of the group's logs; as it may have been killed instead, or its log cut, the finding
+is for information only, as it is where an interval is `doubtful`.
+
+Nothing depends on the order of the input. Overlaps of several partitions are merged by `intervals.runs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from fsm.audit.connect import missing_work
+from fsm.audit.findings import Cause, Finding, FindingKind, Severity, finding
+from fsm.audit.intervals import Overlap, by_pair, of_partitions, runs
+from fsm.audit.limits import SETTLED_MS, SKEW_MS, Limits
+from fsm.audit.rows import NOBODY, Begun, Ended, GroupRows, Interval
+from fsm.audit.wording import names, seconds
+
+
+def doubly_owned(group: str, rows: GroupRows, limits: Limits) -> Iterator[Finding]:
+    end_ms = max((life.end_ms for life in rows.lives), default=0)
+    found = [o for each in of_partitions(rows.intervals).values() for o in overlaps(each, end_ms, limits)]
+    for own in by_pair(found):
+        yield from findings_of_pair(group, own)
+
+
+def overlaps(intervals: Iterable[Interval], logs_end_ms: int, limits: Limits) -> Iterator[Overlap]:
+    """Overlaps of one partition; its intervals come in the order of (start, end, member).
+
+    No difference of two clocks makes exchanges overlap both ways.
+    """
+    found = list(_overlaps(intervals, logs_end_ms, limits))
+    ways = {(o.old, o.new) for o in found}
+    for overlap in found:
+        yield overlap._replace(apart_ms=None) if (overlap.new, overlap.old) in ways else overlap
+
+
+def _overlaps(intervals: Iterable[Interval], logs_end_ms: int, limits: Limits) -> Iterator[Overlap]:
+    longest_ms = limits.tolerance_ms + limits.clock_skew_ms
+    active: list[Interval] = []
+    for interval in intervals:
+        if interval.begun in NOBODY:
+            continue
+        new = replace(interval, end_ms=logs_end_ms) if interval.ended is Ended.HANGS else interval
+        active = [old for old in active if old.end_ms > new.start_ms]
+        for old in active:
+            end_ms = min(old.end_ms, new.end_ms)
+            if old.member != new.member and end_ms - new.start_ms > longest_ms:
+                yield _overlap(old, new, end_ms)
+        active.append(new)
+
+
+def _overlap(old: Interval, new: Interval, end_ms: int) -> Overlap:
+    """The one that began earlier should have let go, unless the other one was out of the group when it began."""
+    start_ms = new.start_ms
+    if new.void_ms is not None and new.void_ms <= start_ms and old.void_ms is None:
+        old, new = new, old
+    return Overlap(
+        old.member,
+        new.member,
+        start_ms,
+        end_ms,
+        (new.topic, new.partition),
+        _cause(old, end_ms),
+        (old.start, new.start, old.end),
+        not (old.doubtful or new.doubtful),
+        old.end_ms - start_ms if _is_ordinary(old, new) else None,
+    )
+
+
+def _is_ordinary(old: Interval, new: Interval) -> bool:
+    """Whether nothing would be wrong if the clock of either file were set otherwise."""
+    gave_up = old.ended in (Ended.REVOKED, Ended.CLOSED) and old.void_ms is None
+    return gave_up and new.begun is Begun.ASSIGNED and old.start.file != new.start.file
+
+
+def _cause(old: Interval, end_ms: int) -> Cause:
+    if old.ended is Ended.HANGS:
+        return Cause.CLOSE_HANGS
+    if old.void_ms is not None and old.void_ms <= end_ms:
+        return Cause(old.void_cause)
+    return Cause.UNKNOWN
+
+
+_STILL = {
+    Cause.NO_POLL: "it did not poll and its partitions were given away",
+    Cause.SESSION_EXPIRED: "the coordinator had not heard from it for a session and gave its partitions away",
+    Cause.SLOW_CALLBACK: "its revoked callback outlived the rebalance timeout",
+    Cause.FENCED: "it had been fenced and did not know yet",
+    Cause.FATAL_ERROR: "it had failed for good and its application kept the partitions",
+    Cause.CLOSE_HANGS: "its close() did not come back",
+}
+
+
+def findings_of_pair(group: str, overlaps_: Iterable[Overlap]) -> Iterator[Finding]:
+    """The findings for the overlaps of one pair of members, in the order of (start, end, partition)."""
+    own = list(overlaps_)
+    apart_ms = _clocks_apart_ms(own)
+    for merged in runs(own):
+        yield _finding(group, merged, apart_ms)
+
+
+def _clocks_apart_ms(parts: Sequence[Overlap]) -> int | None:
+    """By how much the clocks of two hosts differ if that is all there is: each exchange is off by the same time."""
+    apart = [o.apart_ms for o in parts if o.apart_ms is not None]
+    same = len(apart) == len(parts) and max(apart) - min(apart) <= SETTLED_MS
+    return sum(apart) // len(apart) if same else None
+
+
+def _finding(group: str, merged: Sequence[Overlap], apart_ms: int | None) -> Finding:
+    """The finding for overlaps that belong together; `apart_ms` if a difference of clocks explains them."""
+    first = merged[0]
+    partitions = [o.partition for o in merged]
+    start_ms, end_ms = min(o.start_ms for o in merged), max(o.end_ms for o in merged)
+    found = finding(
+        FindingKind.DOUBLE_OWNERSHIP,
+        group,
+        first.old,
+        start_ms,
+        end_ms,
+        summary=_sentence(first, names(partitions), seconds(end_ms - start_ms))
+        + (f", or the clocks of their hosts differ by {seconds(apart_ms)} or more" if apart_ms is not None else ""),
+        partitions=partitions,
+        cause=first.cause,
+        places=first.places,
+    )
+    clocks = apart_ms is not None and apart_ms < SKEW_MS
+    sure = all(o.sure for o in merged) and first.cause is not Cause.CLOSE_HANGS and not clocks
+    return found if sure else replace(found, severity=Severity.INFO)
+
+
+def _sentence(overlap: Overlap, what: str, lasted: str) -> str:
+    if missing_work.is_unit(overlap.partition):
+        return missing_work.ran_twice(overlap, what, lasted)
+    why = _STILL.get(overlap.cause)
+    both = f"{overlap.old} and {overlap.new} both owned {what} for {lasted}: {overlap.old} had not let go"
+    return f"{both}, {why}" if why else both

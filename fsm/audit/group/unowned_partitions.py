@@ -1,0 +1,225 @@
+"""Unowned partitions: nobody owns a partition whose topic a member is subscribed to.
+
+The intervals of a partition, sorted by (start, end, member), leave gaps: from the largest end so far (its interval is
+the last owner) to the next start, or to the end of all subscriptions after the last interval. What precedes the first
+interval is not a gap: nobody knows since when the partition exists. The gap counts when the union of the subscriptions
+to its topic inside it is longer than `unowned_ms`, and is reported from the first to the last subscribed moment.
+
+Where the last owner's end is not exact (its log ends without a word), the gap begins at the earliest with its last
+line, and one session timeout (Kafka's default where the log does not tell) before the next start where that is later;
+after the last interval such a gap is not reported, for a silent owner may live; nor is the one after an interval that
+ended because its topic was deleted. A next interval that was `found` (owned before its log tells) ends no gap: nothing
+is reported.
+
+A gap by design is for information only: a static member is away; or the partition was given up in time, and the next
+owner had it within one heartbeat interval of its own, by which members learn of a rebalance, and `SETTLED_MS`. Severity
+is one step lower for a gap whose last owner was killed, for one after which the partition was given to nobody whose log
+was read by the rebalance that took it (it went to a member whose log is missing), and for every gap that reaches into
+the dark, where some member's log is missing (`coverage`). Units of Connect follow `connect.missing_work`.
+
+Nothing depends on the order of the input. Gaps of several partitions are merged by `intervals.runs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from fsm.audit.connect import missing_work
+from fsm.audit.findings import Cause, Finding, FindingKind, finding
+from fsm.audit.group.coverage import coverage, dark_ms
+from fsm.audit.intervals import FOREVER_MS, Gap, by_pair, length_ms, of_partitions, runs, union
+from fsm.audit.limits import CONSUMER_HEARTBEAT_INTERVAL_MS, DEFAULT_SESSION_TIMEOUT_MS, SETTLED_MS, Limits
+from fsm.audit.rows import NOBODY, UNTOLD, Begun, Ended, GroupRows, Interval, Life, Subscription
+from fsm.audit.wording import names, seconds
+
+LEAVING_MS = 15_000
+"""What a member gives up within this time before the end of its closed life, it gives up because it leaves."""
+Lives = Mapping[tuple[str, int], Life]
+"""By member and number."""
+
+
+def unowned(group: str, rows: GroupRows, limits: Limits) -> Iterator[Finding]:
+    dark = dark_ms(coverage(rows.lives, rows.intervals))
+    lives = {(life.member, life.number): life for life in rows.lives}
+    partitions = of_partitions(rows.intervals).values()
+    found = [gap for own in partitions for gap in gaps(own, rows.subscriptions, lives, dark, limits)]
+    for own in by_pair(found):
+        for merged in runs(own):
+            yield finding_of(group, merged)
+
+
+def gaps(
+    intervals: Iterable[Interval],
+    subscriptions: Sequence[Subscription],
+    lives: Lives,
+    dark: tuple[int, int],
+    limits: Limits,
+) -> Iterator[Gap]:
+    """Subscribed gaps of one partition; its intervals come in the order of (start, end, member).
+
+    `lives` holds at least the lives of these intervals; `dark` is what `dark_ms` gives.
+    """
+    own = list(intervals)
+    if own and missing_work.is_unit((own[0].topic, own[0].partition)):
+        yield from missing_work.gaps(own, subscriptions, lives, dark, limits)
+        return
+    dark_until_ms, dark_from_ms = dark
+    for old, start_ms, end_ms, new in holes(own, lives):
+        wanted = union(_subscribed(subscriptions, old.topic, start_ms, end_ms))
+        wanted_ms = length_ms(wanted)
+        if wanted_ms > limits.unowned_ms:
+            yield Gap(
+                old.member,
+                new.member if new else "",
+                wanted[0][0],
+                wanted[-1][1],
+                (old.topic, old.partition),
+                _cause(old, new, wanted[-1][1] - wanted[0][0], lives),
+                (old.end, new.start) if new else (old.end,),
+                wanted_ms,
+                old.ended not in UNTOLD
+                and start_ms >= dark_until_ms
+                and end_ms <= dark_from_ms
+                and not _went_elsewhere(old, new, lives),
+            )
+
+
+def holes(intervals: Iterable[Interval], lives: Lives) -> Iterator[tuple[Interval, int, int, Interval | None]]:
+    """(last owner, start, end, next owner) of each time without owner, the last one without end."""
+    last: Interval | None = None
+    for new in intervals:
+        if new.begun in NOBODY:
+            continue
+        if last is not None and new.start_ms > last.end_ms and new.begun is not Begun.FOUND:
+            yield last, _gone_ms(last, new.start_ms, lives), new.start_ms, new
+        if last is None or new.end_ms > last.end_ms:
+            last = new
+    if last is not None and last.ended not in (*UNTOLD, Ended.HANGS, Ended.DELETED):
+        yield last, last.end_ms, FOREVER_MS, None
+
+
+def _gone_ms(last: Interval, next_ms: int, lives: Lives) -> int:
+    """When the last owner was gone: its last line, or a session before the next owner if that is later."""
+    life = lives.get((last.member, last.life))
+    if last.ended not in UNTOLD or life is None or not life.in_group:
+        return last.end_ms
+    return max(last.end_ms, next_ms - (life.session_timeout_ms or DEFAULT_SESSION_TIMEOUT_MS))
+
+
+def _went_elsewhere(old: Interval, new: Interval | None, lives: Lives) -> bool:
+    """Whether the partition was given up in time, and the rebalance that took it gave it to nobody whose log was read.
+
+    A coordinator takes a partition in favour of somebody, who learns of that with the next heartbeat. Where the next
+    owner's own rebalance began later than that, or nobody was the next owner, a member whose log is missing most likely
+    had it in between. A member that gets back what it had at its end was restarted: nobody need have been there.
+    """
+    if old.ended not in (Ended.REVOKED, Ended.REASSIGNED, Ended.CLOSED):
+        return False
+    if new is None:
+        return True
+    if new.member == old.member:
+        life = lives.get((old.member, old.life))
+        return life is not None and life.end_ms - old.end_ms > SETTLED_MS
+    interval_ms = _heartbeat_interval_ms(new, lives)
+    learns_ms = CONSUMER_HEARTBEAT_INTERVAL_MS if interval_ms is None else interval_ms
+    return new.turn_ms is not None and new.turn_ms - old.end_ms > learns_ms + SETTLED_MS
+
+
+def _heartbeat_interval_ms(owner: Interval | None, lives: Lives) -> int | None:
+    life = lives.get((owner.member, owner.life)) if owner is not None else None
+    return life.heartbeat_interval_ms if life is not None else None
+
+
+def _cause(old: Interval, new: Interval | None, lasted_ms: int, lives: Lives) -> Cause:
+    if old.ended in UNTOLD:
+        return Cause.KILLED
+    if old.ended is Ended.DROPPED:
+        return Cause.FATAL_ERROR
+    if old.ended is Ended.LOST:
+        return Cause(old.void_cause) if old.void_cause else Cause.FENCED
+    life = lives.get((old.member, old.life))
+    leaves = life is not None and life.ended is Ended.CLOSED and old.end_ms >= life.end_ms - LEAVING_MS
+    if life is not None and leaves and life.instance_id:
+        return Cause.STATIC_MEMBER_AWAY
+    learns_ms = _heartbeat_interval_ms(new, lives)
+    if learns_ms is not None and lasted_ms <= learns_ms + SETTLED_MS:
+        return Cause.HEARTBEAT_INTERVAL
+    return Cause.REVOKED
+
+
+def _subscribed(
+    subscriptions: Iterable[Subscription], topic: str, start_ms: int, end_ms: int
+) -> Iterator[tuple[int, int]]:
+    for one in subscriptions:
+        if one.start_ms < end_ms and one.end_ms > start_ms and matches(one, topic):
+            yield max(one.start_ms, start_ms), min(one.end_ms, end_ms)
+
+
+def matches(subscription: Subscription, topic: str) -> bool:
+    pattern = subscription.pattern
+    return pattern_matches(pattern, topic) if pattern else subscription.topic == topic
+
+
+def pattern_matches(text: str, topic: str) -> bool:
+    pattern = _compile(text)
+    return pattern is not None and pattern.fullmatch(topic) is not None
+
+
+@cache
+def _compile(text: str) -> Any:
+    """The compiled pattern, None where RE2 does not read it (Java knows syntax that RE2 does not).
+
+    The pattern comes from a log, so it may be hostile: RE2 matches in linear time, `re` does not.
+    """
+    import re2  # noqa: PLC0415  only patterns need it
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(text, options)
+    except re2.error:
+        return None
+
+
+_SINCE = {
+    Cause.KILLED: "whose log ends there without a close (killed, or its log is missing)",
+    Cause.STATIC_MEMBER_AWAY: "a static member that left; the group keeps them for its return",
+    Cause.FATAL_ERROR: "which lost them on a fatal error",
+    Cause.NO_POLL: "which did not poll in time",
+    Cause.SESSION_EXPIRED: "whose session had expired",
+    Cause.SLOW_CALLBACK: "whose revoked callback took too long",
+    Cause.FENCED: "which was fenced",
+    Cause.REVOKED: "which gave them up when asked",
+    Cause.HEARTBEAT_INTERVAL: "which gave them up when asked; members learn of a rebalance with their next heartbeat",
+}
+
+
+def finding_of(group: str, merged: Sequence[Gap]) -> Finding:
+    first = merged[0]
+    partitions = [g.partition for g in merged]
+    lasted = seconds(max(g.wanted_ms for g in merged))
+    sentence = missing_work.ran_nowhere if missing_work.is_unit(first.partition) else _sentence
+    found = finding(
+        FindingKind.UNOWNED_PARTITION,
+        group,
+        first.old,
+        min(g.start_ms for g in merged),
+        max(g.end_ms for g in merged),
+        summary=sentence(first, names(partitions), lasted),
+        partitions=partitions,
+        cause=first.cause,
+        places=first.places,
+    )
+    by_design = first.cause in (Cause.STATIC_MEMBER_AWAY, Cause.SCHEDULED_DELAY, Cause.HEARTBEAT_INTERVAL)
+    return found if all(g.sure for g in merged) and not by_design else found.lowered()
+
+
+def _sentence(gap: Gap, what: str, lasted: str) -> str:
+    at_most = "at most " if gap.cause is Cause.KILLED else ""
+    then = f"then {gap.new} got them" if gap.new else "nobody got them while anyone wanted them"
+    since = _SINCE.get(gap.cause, "which let go")
+    text = f"nobody owned {what} for {at_most}{lasted}; the last owner was {gap.old}, {since}; {then}"
+    certain = gap.sure or gap.cause is not Cause.REVOKED
+    return text if certain else f"{text}, unless a member had them whose log is missing"

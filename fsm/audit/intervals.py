@@ -1,0 +1,96 @@
+"""Intervals of one partition held against each other, before they are merged with others into a finding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, TypeVar
+
+from fsm.audit.findings import Cause
+from fsm.audit.limits import MERGE_MS
+from fsm.audit.rows import Interval, Place
+from fsm.trace import Partition
+
+FOREVER_MS = 1 << 60
+"""Later than every time stamp."""
+
+
+class Overlap(NamedTuple):
+    """One partition with two owners."""
+
+    old: str
+    new: str
+    start_ms: int
+    end_ms: int
+    partition: Partition
+    cause: Cause
+    places: tuple[Place, ...]
+    sure: bool
+    apart_ms: int | None
+    """By how much the clocks of two files differ if nothing else is wrong; None where something is."""
+
+
+class Gap(NamedTuple):
+    """One subscribed partition without owner."""
+
+    old: str
+    new: str
+    start_ms: int
+    end_ms: int
+    partition: Partition
+    cause: Cause
+    places: tuple[Place, ...]
+    wanted_ms: int
+    sure: bool
+    why: str = ""
+    """How it came, in words, where its kind has words of its own."""
+
+
+Spans = Iterable[tuple[int, int]]
+_Part = TypeVar("_Part", Overlap, Gap)
+
+
+def union(spans: Spans) -> list[tuple[int, int]]:
+    """The same times as disjoint, ordered spans."""
+    out: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if out and start <= out[-1][1]:
+            out[-1] = (out[-1][0], max(out[-1][1], end))
+        else:
+            out.append((start, end))
+    return out
+
+
+def length_ms(spans: Spans) -> int:
+    return sum(end - start for start, end in spans)
+
+
+def of_partitions(intervals: Iterable[Interval]) -> dict[Partition, list[Interval]]:
+    """The intervals of each partition, in the order of (start, end, member)."""
+    out: dict[Partition, list[Interval]] = {}
+    for interval in sorted(intervals, key=lambda i: (i.topic, i.partition, i.start_ms, i.end_ms, i.member)):
+        out.setdefault((interval.topic, interval.partition), []).append(interval)
+    return out
+
+
+def by_pair(parts: Iterable[_Part]) -> Iterator[list[_Part]]:
+    """Parts with the same two members, in the order of (start, end, partition)."""
+    pairs: dict[tuple[str, str], list[_Part]] = {}
+    for part in parts:
+        pairs.setdefault((part.old, part.new), []).append(part)
+    for _, own in sorted(pairs.items()):
+        yield sorted(own, key=lambda p: (p.start_ms, p.end_ms, p.partition))
+
+
+def runs(parts: Iterable[_Part]) -> Iterator[list[_Part]]:
+    """Parts of one pair of members, in the order of (start, end, partition), cut into those that belong together.
+
+    A part that begins within `MERGE_MS` of the one before it, and ends within `MERGE_MS` of it, belongs to it.
+    """
+    run: list[_Part] = []
+    for part in parts:
+        if run and (part.start_ms - run[-1].start_ms > MERGE_MS or abs(part.end_ms - run[-1].end_ms) > MERGE_MS):
+            yield run
+            run = []
+        run.append(part)
+    if run:
+        yield run

@@ -1,0 +1,1 @@
+"""One member's records, in order, become rows and findings."""

@@ -1,0 +1,192 @@
+"""What one step of a coordinator showed, held against what was recorded: the first fields that differ.
+
+Compared are answers, records and the description of the group, every field, with these exceptions: texts of errors,
+instants inside records, and the value of a metadata hash of a broker that has one of its own, of which only counts
+whether two are equal. Lists that are sets (topics of an assignment, members of a description) are compared as sets, and
+so are records of one type that follow each other, about one member each: their order is that of a hash map. So is that
+of the topics inside the bytes of a classic member's assignment, which are compared by what they say.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from fsm.errors import RemoteProtocolError
+from fsm.protocol.consumer_protocol import decode_assignment
+from fsm.protocol.records import RecordType
+
+ABSENT = "(absent)"
+NOT_COMPARED = frozenset({"error_message", "commitTimestamp", "expireTimestamp", "currentStateTimestamp"})
+INSTANTS = frozenset({"assignmentTimestamp"})
+"""Of these only counts whether they are known."""
+
+SETS = {"topic_partitions": "topic_id", "topicPartitions": "topicId", "assignedPartitions": "topicId"}
+SETS |= {"partitionsPendingRevocation": "topicId"}
+"""Lists that are sets, and what tells their elements apart."""
+
+
+class FieldDifference(NamedTuple):
+    """One field that is not what was recorded."""
+
+    field: str
+    expected: Any
+    got: Any
+
+    def __str__(self) -> str:
+        return f"{self.field}: expected {self.expected!r}, got {self.got!r}"
+
+
+class Shown(NamedTuple):
+    """What a step lets others see."""
+
+    answers: Mapping[int, Mapping[str, Any]]
+    """By the step they answer."""
+    records: Sequence[Mapping[str, Any]]
+    """As Kafka's tools print them."""
+    described: Mapping[str, Any] | None
+    """None: nobody knows the group."""
+
+
+@dataclass(frozen=True)
+class Hashes:
+    """Which of our metadata hashes stands for which recorded one; equal content has equal hashes on both sides.
+
+    Who was once seen to compute Kafka's hash, as we do, computes it always: from then on only the same number will do.
+    """
+
+    ours: Mapping[int, int] = field(default_factory=dict)
+    are_the_same: bool = False
+
+    def matches(self, expected: int, got: int) -> bool:
+        """Whether the pair contradicts none before."""
+        if self.are_the_same or expected == 0 or got == 0:
+            return expected == got
+        return self.ours.get(expected, got) == got and all(e == expected for e, g in self.ours.items() if g == got)
+
+    def knowing(self, expected: Sequence[Mapping[str, Any]], got: Sequence[Mapping[str, Any]]) -> Hashes:
+        """With the pairs of these records, too."""
+        pairs = {}
+        for one, other in zip(expected, got, strict=False):
+            if one["key"]["type"] == RecordType.CONSUMER_GROUP_METADATA and one["value"] and other["value"]:
+                pairs[_hash(one)] = _hash(other)
+        same = any(one == other != 0 for one, other in pairs.items())
+        return Hashes({**self.ours, **pairs}, self.are_the_same or same)
+
+
+def _hash(record: Mapping[str, Any]) -> int:
+    return int(record["value"].get("metadataHash", 0))
+
+
+def differences(expected: Shown, got: Shown, hashes: Hashes) -> Iterator[FieldDifference]:
+    """Every field that differs: answers by step, then records in order, then the description."""
+    for to in sorted(expected.answers.keys() | got.answers.keys()):
+        yield from _compared(f"answer to {to}", expected.answers.get(to, ABSENT), got.answers.get(to, ABSENT))
+    yield from _records(expected.records, got.records, hashes)
+    yield from _compared("group", expected.described, got.described)
+
+
+def _records(
+    expected: Sequence[Mapping[str, Any]], got: Sequence[Mapping[str, Any]], hashes: Hashes
+) -> Iterator[FieldDifference]:
+    expected, got = in_runs(expected), in_runs(got)
+    wanted, found = labels(expected), labels(got)
+    if wanted != found:
+        yield FieldDifference("records", ", ".join(wanted) or "none", ", ".join(found) or "none")
+        return
+    for i, (one, other) in enumerate(zip(expected, got, strict=True)):
+        place = f"records[{i}] {label(one)}"
+        for difference in _compared(place, one["value"], other["value"]):
+            if not (difference.field.endswith(".metadataHash") and hashes.matches(_hash(one), _hash(other))):
+                yield difference
+
+
+def in_runs(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The records, those of one type that follow each other sorted: a broker writes them as its maps are walked."""
+    runs = groupby(records, lambda record: (record["key"]["type"], record["value"] is None))
+    return [record for _, run in runs for record in sorted(run, key=label)]
+
+
+def labels(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Every record in short."""
+    return [label(record) for record in records]
+
+
+def label(record: Mapping[str, Any]) -> str:
+    """A record in short: type, what its key names besides the group, `t` for a tombstone.
+
+    >>> label({"key": {"type": 8, "groupId": "g", "memberId": "m1"}, "value": None})
+    '8t m1'
+    """
+    key = record["key"]
+    named = [str(part) for name, part in key.items() if name not in {"type", "groupId", "group"}]
+    return " ".join([f"{key['type']}{'t' if record['value'] is None else ''}", *named])
+
+
+def _compared(place: str, expected: Any, got: Any) -> Iterator[FieldDifference]:
+    if expected == got:
+        return
+    if isinstance(expected, Mapping) and isinstance(got, Mapping):
+        yield from _fields(place, expected, got)
+    elif _is_list(expected) and _is_list(got) and len(expected) == len(got):
+        for i, (one, other) in enumerate(zip(expected, got, strict=True)):
+            yield from _compared(f"{place}[{i}]", one, other)
+    elif not (_is_list(expected) and _is_list(got) and list(expected) == list(got)):
+        yield FieldDifference(place, expected, got)
+
+
+def _fields(place: str, expected: Mapping[str, Any], got: Mapping[str, Any]) -> Iterator[FieldDifference]:
+    for name in (*expected, *(name for name in got if name not in expected)):
+        if name in NOT_COMPARED or ("] 16 " in place and name in {"version", "timestamp"}):
+            continue
+        one, other = (_canonical(name, side.get(name, ABSENT)) for side in (expected, got))
+        yield from _compared(f"{place}.{name}", one, other)
+
+
+def _canonical(name: str, value: Any) -> Any:
+    if name in INSTANTS:
+        return "an instant" if value not in {0, ABSENT} else 0
+    if name == "metadataHash":
+        return 0 if value == ABSENT else value
+    if name == "assignment" and isinstance(value, str) and value != ABSENT:
+        return _spelled_out(value)
+    if name in SETS and _is_list(value):
+        return sorted((_sorted_partitions(topic) for topic in value), key=lambda topic: _topic(name, topic))
+    if (
+        name == "topics"
+        and _is_list(value)
+        and all(isinstance(topic, Mapping) and "topicName" in topic for topic in value)
+    ):
+        return sorted(value, key=lambda topic: str(topic["topicName"]))
+    return value
+
+
+def _spelled_out(assignment: str) -> Any:
+    """What a classic member was assigned: version, partitions, user data; other bytes stay as they are."""
+    data = b64decode(assignment)
+    try:
+        found = decode_assignment(data)
+    except RemoteProtocolError:
+        return assignment
+    return [int.from_bytes(data[:2], "big"), found.partitions, found.user_data]
+
+
+def _topic(name: str, entry: Mapping[str, Any]) -> str:
+    """What tells the entries of such a list apart; inside the record of a classic group it is the topic's name."""
+    return str(entry.get(SETS[name], entry.get("topic")))
+
+
+def _sorted_partitions(topic: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The topic with its partitions ascending, and their epochs with them."""
+    epochs = topic.get("assignmentEpochs")
+    if epochs is None:
+        return {**topic, "partitions": sorted(topic["partitions"])}
+    pairs = sorted(zip(topic["partitions"], epochs, strict=True))
+    return {**topic, "partitions": [p for p, _ in pairs], "assignmentEpochs": [e for _, e in pairs]}
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)

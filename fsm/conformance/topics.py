@@ -1,0 +1,117 @@
+"""The topics of a broker: made, grown and deleted, and waited for until its metadata has them so."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from operator import attrgetter
+from typing import Any
+
+from fsm.conformance.recording import Admin
+from fsm.errors import InputError
+from fsm.protocol.json_form import error_name
+from fsm.protocol.messages import (
+    CreatableTopic,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+from fsm.wire.connection import Connection, PeerError
+
+READY_S, TIMEOUT_MS = 60.0, 10_000
+
+
+class Topics:
+    """The topics that one connection can reach."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.made: list[str] = []
+        """Those that walks made and did not delete."""
+
+    def all(self) -> dict[str, Admin]:
+        """Every topic by name: a regular expression may match any of them."""
+        found = [topic for topic in metadata(self.connection).topics if not topic.error_code]
+        return {t.name: Admin("create", t.name, t.topic_id, len(t.partitions)) for t in found if t.name}
+
+    def partitions(self, name: str) -> int:
+        """How many the topic has; 0 where there is none."""
+        found = self._found(name)
+        return len(found.partitions) if found else 0
+
+    def ensure(self, name: str, partitions: int) -> None:
+        """Makes the topic where it is missing.
+
+        Raises `PeerError` where the broker refuses, `InputError` where it is another one than it should be.
+        """
+        found = self.partitions(name)
+        if not found:
+            self._ask("create", name, partitions)
+            self._settled("create", name, partitions)
+        elif found != partitions:
+            what = f"topic {name} has {found} partitions, a walk needs {partitions}"
+            raise InputError(what, self.connection.peer, "delete it; it is made anew")
+
+    def change(self, action: str, name: str, partitions: int) -> Admin:
+        """Creates, grows or deletes a topic. Raises `PeerError` where the broker refuses."""
+        self._ask(action, name, partitions)
+        if action == "create":
+            self.made.append(name)
+        elif action == "delete":
+            self.made.remove(name)
+        return self._settled(action, name, partitions)
+
+    def remove_made(self) -> None:
+        """Deletes what walks left. Raises `PeerError` where the broker refuses."""
+        for name in list(self.made):
+            self.change("delete", name, 0)
+
+    def _found(self, name: str) -> MetadataResponseTopic | None:
+        return next((topic for topic in metadata(self.connection, name).topics if not topic.error_code), None)
+
+    def _settled(self, action: str, name: str, partitions: int) -> Admin:
+        """The topic once the broker's metadata has it so."""
+        until = time.monotonic() + READY_S
+        while time.monotonic() < until:
+            found = self._found(name)
+            if len(found.partitions) == partitions if found else action == "delete":
+                return Admin(action, name, found.topic_id if found else "", partitions)
+            time.sleep(0.05)
+        raise PeerError(f"{self.connection.peer}: topic {name} is not as wanted {READY_S:g} s after: {action}")
+
+    def _ask(self, action: str, name: str, partitions: int) -> None:
+        request, results = _REQUESTS[action](name, partitions)
+        error = results(self.connection.call(request))[0].error_code
+        if error:
+            raise PeerError(f"{self.connection.peer}: cannot {action} topic {name}: {error_name(error)}")
+
+
+def metadata(connection: Connection, *names: str) -> MetadataResponse:
+    """The answer of Metadata, for these topics or all."""
+    topics = tuple(MetadataRequestTopic(name=name) for name in names) if names else None
+    found: MetadataResponse = connection.call(MetadataRequest(topics, allow_auto_topic_creation=False))
+    return found
+
+
+Asked = tuple[Any, Callable[[Any], Any]]
+"""A request, and what gives the outcome for each topic of its response."""
+
+
+def _create(name: str, partitions: int) -> Asked:
+    return CreateTopicsRequest((CreatableTopic(name, partitions, 1),), TIMEOUT_MS), attrgetter("topics")
+
+
+def _grow(name: str, partitions: int) -> Asked:
+    return CreatePartitionsRequest((CreatePartitionsTopic(name, partitions),), TIMEOUT_MS), attrgetter("results")
+
+
+def _delete(name: str, _partitions: int) -> Asked:
+    return DeleteTopicsRequest(topic_names=(name,), timeout_ms=TIMEOUT_MS), attrgetter("responses")
+
+
+_REQUESTS: Mapping[str, Callable[[str, int], Asked]] = {"create": _create, "grow": _grow, "delete": _delete}

@@ -1,0 +1,356 @@
+"""A seeded walker: what its clients do next, given what they were answered so far.
+
+The same seed and the same answers give the same walk. Which request comes next hangs on what a client knows; about one
+in twenty is malformed. Nothing here judges an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from fsm.conformance.clients import (
+    ASKED,
+    IN,
+    OUT,
+    PENDING,
+    UNKNOWN_TOPIC_ID,
+    Body,
+    Chance,
+    Client,
+    assignments,
+    subscription,
+)
+from fsm.conformance.families import Family
+from fsm.conformance.recording import Admin, Asked, RecordedStep
+
+SHORT_SESSION_MS, SHORT_TIMEOUTS_MS = 6_000, (2_500, 4_000)
+LONG_TIMEOUTS_MS = (30_000, 60_000, 300_000)
+WAITS_MS = (150, 300, 700, 1_200)
+
+
+class Wait(NamedTuple):
+    """Time passes."""
+
+    wait_ms: int
+
+
+class Change(NamedTuple):
+    """Somebody changes the topics."""
+
+    action: str
+    topic: str
+    partitions: int
+
+
+Move = Asked | Wait | Change
+
+
+class Walker:
+    """One walk of one group."""
+
+    def __init__(self, chance: Chance, family: Family, group: str, topics: Mapping[str, Admin]) -> None:
+        self.chance = chance
+        self.family = family
+        self.group = group
+        self.topics = {name: topic.partitions for name, topic in topics.items()}
+        self.own = self.topics if not family.changes_topics else {}
+        self.clients = [self._client(i) for i in range(family.clients)]
+        self.outsider = Client("m0", group, is_classic=True)
+        """Not of the group; sends for others."""
+        self.asked: dict[int, tuple[Client, Asked]] = {}
+        self.created = 0
+
+    def _client(self, i: int) -> Client:
+        client = Client(f"m{i + 1}", self.group)
+        client.is_classic = self.family.classic and (not self.family.consumer or i % 2 == 1)
+        if self.family.instances and self.chance.random() < 0.6:
+            client.instance_id = self.chance.choice(self.family.instances)
+        return client
+
+    def next(self, n: int) -> Move:
+        """What happens in step `n`."""
+        if self.family.changes_topics and (not self.own or self.chance.random() < 0.05):
+            return self._change()
+        if self.family.waits and self.chance.random() < 0.12:
+            return Wait(self.chance.choice(WAITS_MS))
+        free = [client for client in self.clients if client.parked is None]
+        active = self._active(free) or self.outsider
+        self.asked[n] = (active, self._request(active))
+        return self.asked[n][1]
+
+    def _request(self, active: Client) -> Asked:
+        if active is self.outsider:
+            return self._throws_out(self.chance.choice(self.clients))
+        return self._classic(active) if active.is_classic else self._consumer(active)
+
+    def _active(self, free: list[Client]) -> Client | None:
+        """Somebody whose requests are all answered, sooner one of the group than one who has yet to come."""
+        inside = [client for client in free if client.state != OUT]
+        if inside and self.chance.random() < 0.9:
+            return self.chance.choice(inside)
+        return self.chance.choice(free) if free else None
+
+    def learn(self, step: RecordedStep) -> None:
+        """Takes what a step showed."""
+        if step.admin:
+            self._learn_topics(step.admin)
+        if step.request:
+            self.asked[step.n][0].parked = step.n
+        for response in step.responses:
+            client, asked = self.asked.pop(response.to)
+            client.parked = None if client.parked == response.to else client.parked
+            client.learn(asked.api, asked.body, response.body)
+
+    # Topics.
+
+    def _change(self) -> Change:
+        if not self.own or (len(self.own) < 4 and self.chance.random() < 0.5):
+            self.created += 1
+            return Change("create", f"{self.group}-t{self.created}", self.chance.randint(1, 4))
+        name = self.chance.choice(sorted(self.own))
+        if len(self.own) > 1 and self.chance.random() < 0.3:
+            return Change("delete", name, 0)
+        return Change("grow", name, self.own[name] + self.chance.randint(1, 2))
+
+    def _learn_topics(self, admin: Admin) -> None:
+        if admin.action == "delete":
+            self.own.pop(admin.topic, None)
+        else:
+            self.own[admin.topic] = admin.partitions
+
+    def _names(self) -> list[str]:
+        """Topics to subscribe to, in any order."""
+        names = sorted(self.own)
+        return self.chance.sample(names, self.chance.randint(1, len(names)))
+
+    # The consumer protocol.
+
+    def _consumer(self, client: Client) -> Asked:
+        if client.state == OUT:
+            return self._enters(client)
+        return self._weighed(client, CONSUMER, self._extra())
+
+    def _extra(self) -> Acts:
+        """What only some families do."""
+        found: Acts = ()
+        if self.family.patterns:
+            found += ((10, Walker._pattern),)
+        if self.family.commits:
+            found += ((9, Walker._commits), (6, Walker._fetches))
+        if self.family.classic:
+            found += ((4, Walker._commits),)
+        return found
+
+    def _weighed(
+        self,
+        client: Client,
+        usual: Acts,
+        more: Acts,
+    ) -> Asked:
+        options = (*usual, *more)
+        point = self.chance.random() * sum(weight for weight, _ in options)
+        for weight, act in options:
+            point -= weight
+            if point < 0:
+                return act(self, client)
+        return options[-1][1](self, client)
+
+    def _enters(self, client: Client) -> Asked:
+        """A client that is not in the group joins, perhaps with the other protocol, perhaps as somebody else."""
+        if self.family.switches and self.chance.random() < self.family.switches:
+            client.is_classic, client.member_id = not client.is_classic, ""
+        client.timeout_ms = self.chance.choice(SHORT_TIMEOUTS_MS if self.family.waits else LONG_TIMEOUTS_MS)
+        client.session_ms = SHORT_SESSION_MS if self.family.waits else 45_000
+        client.epoch, client.assigned = 0, []
+        if client.is_classic:
+            return self._joins(client)
+        if not client.member_id or self.chance.random() < 0.5:
+            client.lives += 1
+            client.member_id = f"{self.group}-{client.name}-{client.lives}"
+        client.rack_id = self.chance.choice((None, "r1", "r2"))
+        return self._join_again(client, "join")
+
+    def _join_again(self, client: Client, why: str = "join again") -> Asked:
+        names: list[str] | None = self._names()
+        regex = None
+        if self.family.patterns and self.chance.random() < 0.4:
+            regex = self.chance.choice(self.family.patterns)
+            names = self.chance.choice((names, [], None))
+        client.names, client.regex = names, regex
+        body = client.full(member_epoch=0, topic_partitions=[], server_assignor=self._assignor())
+        return _heartbeat(client, body, why)
+
+    def _assignor(self) -> str | None:
+        return self.chance.choice((None, None, "uniform", "range"))
+
+    def _acknowledges(self, client: Client) -> Asked:
+        return _heartbeat(client, client.heartbeat(topic_partitions=client.assigned), "ack")
+
+    def _heartbeats(self, client: Client) -> Asked:
+        return _heartbeat(client, client.heartbeat(), "heartbeat")
+
+    def _part(self, client: Client) -> Asked:
+        kept = [
+            {"topic_id": topic["topic_id"], "partitions": sorted(self._some(topic["partitions"]))}
+            for topic in client.assigned
+            if self.chance.random() < 0.8
+        ]
+        return _heartbeat(client, client.heartbeat(topic_partitions=[t for t in kept if t["partitions"]]), "partial")
+
+    def _some(self, numbers: list[int]) -> list[int]:
+        return self.chance.sample(numbers, self.chance.randint(0, len(numbers)))
+
+    def _full(self, client: Client) -> Asked:
+        return _heartbeat(client, client.full(), "full")
+
+    def _subscribes(self, client: Client) -> Asked:
+        names = self._names() if self.chance.random() < 0.9 else []
+        return _heartbeat(client, client.heartbeat(subscribed_topic_names=names), "subscribe")
+
+    def _votes(self, client: Client) -> Asked:
+        assignor = self.chance.choice(("uniform", "range", "", "nosuch"))
+        return _heartbeat(client, client.heartbeat(server_assignor=assignor), "assignor")
+
+    def _pattern(self, client: Client) -> Asked:
+        said: Body = {"subscribed_topic_regex": self.chance.choice((*self.family.patterns, ""))}
+        if self.chance.random() < 0.5:
+            said["subscribed_topic_names"] = []
+        return _heartbeat(client, client.heartbeat(**said), "regex")
+
+    def _other_epoch(self, client: Client) -> Asked:
+        epoch = max(1, client.epoch + self.chance.choice((-2, -1, -1, 1, 2)))
+        owned = self.chance.choice((None, [], client.assigned))
+        return _heartbeat(client, client.heartbeat(member_epoch=epoch, topic_partitions=owned), "other epoch")
+
+    def _leaves(self, client: Client) -> Asked:
+        away = client.instance_id is not None and self.chance.random() < 0.7
+        client.state = OUT
+        return _heartbeat(client, client.heartbeat(member_epoch=-2 if away else -1), "leave")
+
+    def _malformed(self, client: Client) -> Asked:
+        topic = client.assigned[0]["topic_id"] if client.assigned else UNKNOWN_TOPIC_ID
+        joining: Body = {"member_id": f"{self.group}-x", "member_epoch": 0, "rebalance_timeout": 5_000}
+        names: Body = {"subscribed_topic_names": ["foo"]}
+        owns = [{"topic_id": topic, "partitions": [0]}]
+        bad: tuple[Body, ...] = (
+            {"member_id": ""},
+            {"member_id": "stranger", "member_epoch": 0},
+            {**joining, "topic_partitions": []},
+            {**joining, **names},
+            {**joining, **names, "rebalance_timeout": -1, "topic_partitions": []},
+            {"member_epoch": -3},
+            {"instance_id": " "},
+            {"rack_id": ""},
+            {"member_epoch": -2},
+            {"instance_id": "i9"},
+            {"topic_partitions": [{"topic_id": UNKNOWN_TOPIC_ID, "partitions": [0, 1]}]},
+            {**joining, **names, "topic_partitions": owns},
+        )
+        i = self.chance.randint(0, len(bad) - 1)
+        return _heartbeat(client, client.heartbeat(**bad[i]), f"bad {i}")
+
+    # Offsets.
+
+    def _commits(self, client: Client) -> Asked:
+        epoch = max(-1, client.epoch + self.chance.choice((0, 0, 0, -1, -2, 1)))
+        topic = self.chance.choice(sorted(self.topics))
+        return Asked(client.name, "OffsetCommit", 9, client.commit(epoch, topic, self.chance.randint(0, 99)), "commit")
+
+    def _fetches(self, client: Client) -> Asked:
+        epoch = max(-1, client.epoch + self.chance.choice((0, 0, -1, 1)))
+        stable = self.chance.random() < 0.5
+        body = client.fetch_offsets(epoch, self.chance.choice(sorted(self.topics)), stable=stable)
+        return Asked(client.name, "OffsetFetch", 9, body, "fetch offsets")
+
+    # The classic protocol.
+
+    def _classic(self, client: Client) -> Asked:
+        if client.state == OUT:
+            return self._enters(client) if self.family.switches else self._joins(client)
+        if client.state == PENDING:
+            return self._joins(client) if self.chance.random() < 0.95 else self._leaves_classic(client)
+        if client.state == ASKED and self.chance.random() < 0.8:
+            return self._joins(client)
+        if client.state == IN and not client.synced and self.chance.random() < 0.8:
+            return self._syncs(client)
+        return self._weighed(client, CLASSIC, ())
+
+    def _joins(self, client: Client) -> Asked:
+        client.timeout_ms = self.chance.choice(SHORT_TIMEOUTS_MS) if self.family.waits else 60_000
+        client.session_ms = SHORT_SESSION_MS if self.family.waits else 45_000
+        if not client.member_id and self.family.instances and self.chance.random() < 0.2:
+            client.instance_id = self.chance.choice((None, *self.family.instances))
+        if client.names is None or self.chance.random() < 0.15:
+            client.names = self._names()
+        return self._join_group(client, "join" if client.member_id else "first join")
+
+    def _join_group(self, client: Client, why: str) -> Asked:
+        first = "cooperative-sticky" if self.family.cooperative else "range"
+        listed = (first, "roundrobin") if self.chance.random() < 0.4 else (first,)
+        version = self.chance.randint(0, 3)
+        said = subscription(client.names or [], version)
+        body = client.join([{"name": name, "metadata": said} for name in listed], why)
+        return Asked(client.name, "JoinGroup", 9, body, why)
+
+    def _joins_again(self, client: Client) -> Asked:
+        if self.chance.random() < 0.5:
+            client.names = self._names()
+        return self._join_group(client, "join again")
+
+    def _syncs(self, client: Client) -> Asked:
+        if client.leads and client.others and self.chance.random() < 0.9:
+            body = client.sync(assignments(client.others, self.own or self.topics))
+            return Asked(client.name, "SyncGroup", 5, body, "sync as leader")
+        return Asked(client.name, "SyncGroup", 5, client.sync(()), "sync")
+
+    def _classic_heartbeats(self, client: Client) -> Asked:
+        return Asked(client.name, "Heartbeat", 4, client.who(), "heartbeat")
+
+    def _old_generation(self, client: Client) -> Asked:
+        return Asked(client.name, "Heartbeat", 4, client.who(generation_id=client.epoch - 1), "heartbeat")
+
+    def _stranger(self, client: Client) -> Asked:
+        return Asked(client.name, "Heartbeat", 4, client.who(member_id="nobody"), "heartbeat of a stranger")
+
+    def _throws_out(self, parked: Client) -> Asked:
+        """Everybody waits for an answer: somebody else takes one of them out of the group."""
+        return Asked(self.outsider.name, "LeaveGroup", 5, parked.leave_group(with_stranger=False), "throw out")
+
+    def _leaves_classic(self, client: Client) -> Asked:
+        body = client.leave_group(with_stranger=self.chance.random() < 0.4)
+        client.state, client.member_id = OUT, ""
+        return Asked(client.name, "LeaveGroup", 5, body, "leave")
+
+
+Acts = tuple[tuple[float, Callable[[Walker, Client], Asked]], ...]
+
+
+def _heartbeat(client: Client, body: Body, why: str) -> Asked:
+    return Asked(client.name, "ConsumerGroupHeartbeat", 1, body, why)
+
+
+CONSUMER: Acts = (
+    (25, Walker._acknowledges),
+    (25, Walker._heartbeats),
+    (7, Walker._part),
+    (11, Walker._full),
+    (7, Walker._subscribes),
+    (6, Walker._votes),
+    (6, Walker._other_epoch),
+    (4, Walker._join_again),
+    (6, Walker._leaves),
+    (5, Walker._malformed),
+)
+"""How often a member of the consumer protocol does what."""
+
+CLASSIC: Acts = (
+    (40, Walker._classic_heartbeats),
+    (4, Walker._old_generation),
+    (6, Walker._stranger),
+    (8, Walker._joins_again),
+    (8, Walker._syncs),
+    (8, Walker._commits),
+    (9, Walker._leaves_classic),
+)
+"""How often a member of the classic protocol does what."""

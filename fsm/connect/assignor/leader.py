@@ -1,0 +1,126 @@
+"""What an elected leader does between its join and its sync: agree on the configs, assign, tell every member.
+
+Source: `performAssignment` of `IncrementalCooperativeAssignor` and `EagerAssignor`, apache/kafka 1eb7644.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import cycle
+from typing import NamedTuple
+
+from fsm.connect.assignor.incremental import Outcome, Round, assign
+from fsm.connect.assignor.memory import Memory, Order
+from fsm.connect.protocol import CONFIG_MISMATCH, Assignment, WorkerMetadata
+from fsm.connect.units import Unit, Units, configured, kinds
+from fsm.connect.worker.config import ConnectConfig, version_of
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSnapshot:
+    """The config topic up to an offset: connectors with the number of their tasks."""
+
+    offset: int
+    task_counts: tuple[tuple[str, int], ...] = ()
+    """A connector whose task configs are incomplete has 0."""
+
+    @property
+    def units(self) -> frozenset[Unit]:
+        """What the topic calls for."""
+        return configured(dict(self.task_counts))
+
+
+class Election(NamedTuple):
+    """What the answer to a leader's join says."""
+
+    leader: str
+    protocol: str
+    generation: int
+    members: Mapping[str, WorkerMetadata]
+    """In the order of the answer."""
+
+
+class Performed(NamedTuple):
+    """What the leader sends with its sync, and what it remembers."""
+
+    assignments: Mapping[str, Assignment]
+    memory: Memory
+    outcome: Outcome | None = None
+    """Of a cooperative round that was computed."""
+
+
+def perform(
+    election: Election,
+    memory: Memory,
+    snapshots: tuple[ConfigSnapshot, ConfigSnapshot],
+    config: ConnectConfig,
+    *,
+    now_ms: int,
+    last_completed_generation: int,
+    order: Order | None = None,
+) -> Performed:
+    """The assignments of all members.
+
+    Args:
+        snapshots: the one the worker has in hand, and a fresh one, which is used where a member has read further. If it
+            still lacks something, everyone is told `CONFIG_MISMATCH` and the memory stays as it is.
+    """
+    highest = max(member.offset for member in election.members.values())
+    snapshot = snapshots[0] if snapshots[0].offset >= highest else snapshots[1]
+    if snapshot.offset < highest:
+        return Performed(_assignments(election, highest, error=CONFIG_MISMATCH), memory)
+    offset = highest if snapshot is snapshots[0] else snapshot.offset
+    if version_of(election.protocol) == 0:
+        dealt = assign_eagerly(snapshot.units, election.members)
+        return Performed(_assignments(election, offset, dealt), memory)
+    known = _round(election, snapshot, now_ms, last_completed_generation)
+    outcome = assign(memory, known, config.scheduled_rebalance_max_delay_ms, config.profile, order)
+    told = _assignments(election, offset, outcome.assigned, outcome.revoked, outcome.delay_ms)
+    return Performed(told, outcome.memory, outcome)
+
+
+def _round(election: Election, snapshot: ConfigSnapshot, now_ms: int, last_completed_generation: int) -> Round:
+    held = {member: said.held for member, said in election.members.items()}
+    return Round(
+        now_ms=now_ms,
+        generation=election.generation,
+        configured=snapshot.units,
+        owned={member: () if mine is None else mine.assigned for member, mine in held.items()},
+        last_completed_generation=last_completed_generation,
+        remaining_delay_ms=max((mine.delay_ms for mine in held.values() if mine is not None), default=0),
+    )
+
+
+def _assignments(
+    election: Election,
+    offset: int,
+    assigned: Mapping[str, Units] | None = None,
+    revoked: Mapping[str, Units] | None = None,
+    delay_ms: int = 0,
+    *,
+    error: int = 0,
+) -> dict[str, Assignment]:
+    version, url = version_of(election.protocol), election.members[election.leader].url
+    return {
+        member: Assignment(
+            version,
+            election.leader,
+            url,
+            offset,
+            (assigned or {}).get(member, ()),
+            (revoked or {}).get(member, ()),
+            delay_ms,
+            error,
+        )
+        for member in election.members
+    }
+
+
+def assign_eagerly(configured: Collection[Unit], members: Iterable[str]) -> dict[str, Units]:
+    """Connectors, then tasks, dealt in one go to the members in the order of their ids."""
+    given: dict[str, list[Unit]] = {member: [] for member in sorted(members)}
+    connectors, tasks = kinds(sorted(configured))
+    for member, unit in zip(cycle(given), (*connectors, *tasks)):  # endless on one side
+        given[member].append(unit)
+    return {member: tuple(units) for member, units in given.items()}

@@ -1,0 +1,297 @@
+"""A whole Connect cluster under a virtual clock: worker processes, the config topic, and our coordinator between them.
+
+What happens to the cluster are stimuli: a process starts, stops, crashes or freezes; a user creates, scales, deletes,
+pauses or stops a connector; the broker goes away and comes back. The workers' own steps follow from these alone. What
+really runs in a process is kept apart from what its worker holds: a task may outlive its stop, a process its herder.
+
+    cluster = Cluster(ConnectConfig("g"))
+    cluster.start("W1"); cluster.create("A", tasks=2); cluster.run_for(60_000)
+    cluster.rounds[-1].delay_ms, cluster.holdings()
+
+Everything is a function of the stimuli and their times: there is no chance in here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+
+from fsm.connect.assignor.leader import ConfigSnapshot
+from fsm.connect.protocol import Assignment
+from fsm.connect.simulation.broker import Broker
+from fsm.connect.simulation.invariants import broken_at_rest
+from fsm.connect.simulation.process import Ended, Latencies, Process, Ran, SeenRound, Stayed, Step
+from fsm.connect.simulation.wiring import Wiring
+from fsm.connect.units import Unit, Units
+from fsm.connect.worker.config import ConnectConfig, version_of
+from fsm.connect.worker.inputs import RestartRequested, Start, Stop, ThreadFailed
+from fsm.connect.worker.state import new_worker
+from fsm.errors import InputError
+from fsm.member.inputs import CoordinatorFound, CoordinatorLost, Tick
+from fsm.tables.connect_worker import State
+
+UNHURRIED_MS = 1_000
+"""For what else takes its time when a cluster is to be quiet."""
+
+
+class Cluster:
+    """Workers of one group, their broker and their config topic."""
+
+    def __init__(self, config: ConnectConfig, latencies: Latencies | None = None, broker: Broker | None = None) -> None:
+        self.config = config
+        self._wiring = Wiring(latencies or Latencies(), broker or Broker())
+        self.processes = self._wiring.processes
+        self.connectors = self._wiring.connectors
+        self.stubborn = self._wiring.stubborn
+        """Tasks that do not stop when told to."""
+        self.unreadable = self._wiring.unreadable
+        """Workers that cannot read the config topic."""
+        self._started = 0
+        self._away = 0
+        """Bounced workers that have not returned yet."""
+
+    # Stimuli: processes
+
+    def start(self, name: str, protocol: str = "", holding: Units = ()) -> None:
+        """A process starts: the worker joins, as a new member, with what it may already hold."""
+        old = self.processes.get(name)
+        if old is not None and old.alive:
+            raise InputError(f"{name} runs", remedy="stop it or let it crash first")
+        config = replace(self.config, connect_protocol=protocol) if protocol else self.config
+        worker = new_worker(config, f"http://{name}/")
+        if holding:
+            held = Assignment(version_of(worker.protocol), "", "", self.topic.offset, holding)
+            worker = replace(worker, held=held, running=holding)
+        self._started += 1
+        process = Process(name, self._started, worker)
+        self._wiring.observer.came(process, self.now_ms)
+        for unit in holding:
+            self._wiring.observer.started(process, unit, self.now_ms)
+        self.processes[name] = process
+        self._wiring.give(process, Start(self.topic))
+
+    def stop(self, name: str) -> None:
+        """A process is asked to stop: it stops its units, leaves the group, and ends."""
+        process = self._alive(name)
+        self._wiring.give(process, Stop())
+        self._end(process)
+
+    def crash(self, name: str) -> None:
+        """A process dies without a word: its group learns of it when its session ends."""
+        self._end(self._alive(name))
+
+    def fail(self, name: str) -> None:
+        """The thread of a worker dies of an exception: the process lives on, with what runs in it."""
+        self._wiring.give(self._alive(name), ThreadFailed("an exception in its thread"))
+
+    def bounce(self, name: str, away_ms: int) -> None:
+        """A process stops, and another one like it starts after some time."""
+        protocol = self._alive(name).worker.config.connect_protocol
+        self.stop(name)
+        self._away += 1
+        self._wiring.agenda.later(away_ms, lambda: self._return(name, protocol))
+
+    def freeze(self, name: str) -> None:
+        """A process stands still, with what runs in it, and hears nothing until it is thawed."""
+        process = self._alive(name)
+        process.frozen = True
+        process.judge()
+
+    def thaw(self, name: str) -> None:
+        """It goes on, and gets all that came meanwhile."""
+        process = self._alive(name)
+        if not process.frozen:
+            raise InputError(f"{name} is not frozen", remedy="freeze it first")
+        process.frozen = False
+        waiting, process.waiting = process.waiting, []
+        self._wiring.give(process, Tick())
+        for _, given in waiting:
+            self._wiring.give(process, given)
+
+    def cut(self, name: str) -> None:
+        """A process loses its connection to the broker."""
+        process = self._alive(name)
+        process.cut = True
+        self._wiring.soon(process, CoordinatorLost())
+
+    def heal(self, name: str) -> None:
+        """The connection is back."""
+        process = self._alive(name)
+        if not process.cut:
+            raise InputError(f"{name} is not cut", remedy="cut it first")
+        process.cut = False
+        self._wiring.soon(process, CoordinatorFound())
+
+    # Stimuli: connectors
+
+    def begin(self, task_counts: Mapping[str, int], offset: int) -> None:
+        """The config topic before anything happens, all tasks with their configs."""
+        self.connectors.begin(dict(task_counts), offset)
+
+    def create(self, connector: str, tasks: int) -> None:
+        """A user creates a connector; its tasks get their configs once its instance has started."""
+        self._wiring.tell(self.connectors.put(connector, tasks))
+
+    def scale(self, connector: str, tasks: int) -> None:
+        """A user changes the number of tasks: the instance is restarted where it runs and publishes their configs."""
+        self._wiring.tell(self.connectors.put(self.connectors.known(connector), tasks))
+
+    def reconfigure(self, connector: str) -> None:
+        """The tasks of a connector get new configs, as many as before."""
+        self._wiring.tell(self.connectors.reconfigure(connector, self.now_ms))
+
+    def delete(self, connector: str) -> None:
+        """A user deletes a connector."""
+        self._wiring.tell(self.connectors.delete(connector))
+
+    def stop_connector(self, connector: str) -> None:
+        """A user stops a connector: it keeps its instance and loses its tasks."""
+        self._wiring.tell(self.connectors.stop(connector))
+
+    def pause(self, connector: str) -> None:
+        """A user pauses a connector: it and its tasks keep their places."""
+        self._wiring.tell(self.connectors.pause(connector))
+
+    def resume(self, connector: str) -> None:
+        """A user resumes a connector that was paused or stopped."""
+        self._wiring.tell(self.connectors.resume(connector))
+
+    def restart(self, connector: str) -> None:
+        """A user asks for a connector and its tasks to be restarted; every worker gets to hear it."""
+        plan = tuple(sorted(u for u in self.topic.units if u.connector == self.connectors.known(connector)))
+        for process in self._wiring.living():
+            self._wiring.soon(process, RestartRequested(plan))
+
+    # Stimuli: the broker
+
+    def broker_down(self) -> None:
+        """The broker goes away, its groups with it: connections break."""
+        self._wiring.broker_up = False
+        for process in self.processes.values():
+            self._wiring.broker.forget_requests(process.name)
+            if process.alive:
+                self._wiring.soon(process, CoordinatorLost())
+
+    def broker_back(self) -> None:
+        """The broker is there again, with the groups as it had stored them."""
+        if self.broker_up:
+            raise InputError("the broker is up", remedy="let it go down first")
+        self._wiring.broker_up = True
+        for process in self.processes.values():
+            if process.alive and process.worker.state is State.DISCONNECTED:
+                self._wiring.soon(process, CoordinatorFound())
+        self._wiring.watch_broker()
+
+    # Time
+
+    @property
+    def now_ms(self) -> int:
+        """The present instant."""
+        return self._wiring.agenda.now_ms
+
+    def run_for(self, ms: int) -> None:
+        """Everything that happens within so many milliseconds."""
+        self._wiring.agenda.run_for(ms, self._wiring.look)
+
+    def settle(self, most_ms: int = 3_600_000) -> bool:
+        """Runs until no round was computed for a while and `is_settled`; False if that does not come.
+
+        The while is as long as a member that died may go unnoticed: its session, and a heartbeat of the others.
+        """
+        quiet_ms = self.config.session_timeout_ms + self.config.heartbeat_interval_ms + UNHURRIED_MS
+        until_ms = self.now_ms + most_ms
+        while self.now_ms < until_ms:
+            before = len(self.rounds)
+            self.run_for(quiet_ms)
+            if before == len(self.rounds) and self.is_settled:
+                return True
+        return False
+
+    # What is seen from outside
+
+    @property
+    def rounds(self) -> list[SeenRound]:
+        """Every round that a leader sent, in their order."""
+        return self._wiring.observer.rounds
+
+    @property
+    def steps(self) -> list[Step]:
+        """Every row of the worker's table that a worker took."""
+        return self._wiring.observer.steps
+
+    @property
+    def ran(self) -> list[Ran]:
+        """Where every unit ran, and when."""
+        return self._wiring.observer.ran
+
+    @property
+    def stays(self) -> list[Stayed]:
+        """Every process, from its start to its end."""
+        return self._wiring.observer.stays
+
+    @property
+    def ends(self) -> list[Ended]:
+        """Every herder that an error ended while its process lived on."""
+        return self._wiring.observer.ends
+
+    @property
+    def broken(self) -> list[tuple[int, str]]:
+        """Invariants that did not hold, and when."""
+        return self._wiring.observer.broken
+
+    @property
+    def topic(self) -> ConfigSnapshot:
+        """The config topic as it is."""
+        return self.connectors.topic
+
+    @property
+    def broker_up(self) -> bool:
+        """Whether the broker can be reached."""
+        return self._wiring.broker_up
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every worker whose herder runs is assigned, no delay runs, and no bounced one is still away."""
+        return not self._away and all(p.worker.state is State.ASSIGNED for p in self._wiring.living() if p.herder)
+
+    def holdings(self) -> dict[str, Units]:
+        """What the workers hold, by name."""
+        return {p.name: p.worker.holds for p in sorted(self._wiring.living(), key=lambda p: p.name)}
+
+    def running(self) -> dict[str, Units]:
+        """What really runs in each process that lives, by name."""
+        return {p.name: tuple(sorted(p.running)) for p in sorted(self._wiring.living(), key=lambda p: p.name)}
+
+    def twice(self) -> set[Unit]:
+        """Units that run in two processes, zombies included."""
+        counts = Counter(unit for process in self._wiring.living() for unit in process.running)
+        return {unit for unit, count in counts.items() if count > 1}
+
+    def outdated(self) -> set[Unit]:
+        """Tasks that run with configs that are not the last ones."""
+        return {
+            unit
+            for process in self._wiring.living()
+            for unit, start_ms in process.running.items()
+            if not unit.is_connector and start_ms < self.connectors.written_ms.get(unit.connector, 0)
+        }
+
+    def rest(self) -> list[str]:
+        """What the settled cluster breaks."""
+        return list(broken_at_rest(self._wiring.group(), self.config.profile))
+
+    def _alive(self, name: str) -> Process:
+        process = self.processes.get(name)
+        if process is None or not process.alive:
+            raise InputError(f"no worker {name} runs", remedy="start it first")
+        return process
+
+    def _return(self, name: str, protocol: str) -> None:
+        self._away -= 1
+        self.start(name, protocol)
+
+    def _end(self, process: Process) -> None:
+        self._wiring.stop_everything(process)
+        self._wiring.observer.went(process, self.now_ms)
+        process.alive = False

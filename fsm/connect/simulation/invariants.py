@@ -1,0 +1,318 @@
+"""What holds in every round of Connect and between rounds, as predicates that name what they find broken.
+
+Each check gives the names of the invariants that do not hold, by their numbers in `diagrams/hazards.md`:
+I1 to I23 for one computation of the assignor, G1 for a group at rest, W1, W2, W6 for
+workers. An empty result is a clean bill. W5 holds of the table, whose rows alone start and stop units; W7 is what the
+shipped profile breaks; G2 is not looked at by itself: what it forbids shows as G1 once the group is at rest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from fsm.connect.assignor.incremental import Derived, Outcome, Round, derive, recalled
+from fsm.connect.assignor.memory import Memory
+from fsm.connect.dialect import SHIPPED, Profile, Rule
+from fsm.connect.simulation.process import SeenRound
+from fsm.connect.units import Holdings, Unit, Units, kinds
+from fsm.connect.worker.state import Worker
+from fsm.tables.connect_worker import State
+
+
+@dataclass(frozen=True)
+class Computation:
+    """One run of the assignor: what went in and what came out."""
+
+    before: Memory
+    round_: Round
+    outcome: Outcome
+    max_delay_ms: int
+    profile: Profile = SHIPPED
+
+    @cached_property
+    def recalled(self) -> Memory:
+        """The memory as far as it was trusted."""
+        return recalled(self.before, self.round_, self.profile)
+
+    @cached_property
+    def derived(self) -> Derived:
+        """The sets of the round."""
+        return derive(self.recalled, self.round_)
+
+    @cached_property
+    def given(self) -> frozenset[Unit]:
+        """Everything that was assigned to somebody."""
+        return _all(self.outcome.assigned)
+
+    @cached_property
+    def taken(self) -> frozenset[Unit]:
+        """Everything that was revoked from somebody."""
+        return _all(self.outcome.revoked)
+
+    @property
+    def expired(self) -> bool:
+        """Whether a delay was over."""
+        deadline_ms = self.recalled.deadline_ms
+        return deadline_ms is not None and self.round_.now_ms >= deadline_ms and self.max_delay_ms > 0
+
+    @property
+    def had_history(self) -> bool:
+        """Whether the leader remembered something it could trust."""
+        return self.before != Memory() and self.before.previous_generation == self.round_.last_completed_generation
+
+
+def _all(holdings: Holdings) -> frozenset[Unit]:
+    return frozenset(unit for units in holdings.values() for unit in units)
+
+
+def _repeated(holdings: Holdings) -> set[Unit]:
+    counts = Counter(unit for units in holdings.values() for unit in units)
+    return {unit for unit, count in counts.items() if count > 1}
+
+
+def _one_owner_of_what_is_new(c: Computation) -> bool:
+    return not _repeated(c.outcome.assigned)
+
+
+def _revoked_before_assigned(c: Computation) -> bool:
+    return not c.given & _all(c.round_.owned)
+
+
+def _not_given_and_taken(c: Computation) -> bool:
+    return not c.given & c.taken
+
+
+def _one_owner(c: Computation) -> bool:
+    return not _repeated(c.outcome.after) and not c.derived.duplicated & _all(c.outcome.after)
+
+
+def _stops_what_is_held(c: Computation) -> bool:
+    extra = {w: set(units) - set(c.round_.owned[w]) for w, units in c.outcome.revoked.items()}
+    allowed = c.derived.lost if c.expired else frozenset()
+    return all(not more or (more <= allowed and w in c.recalled.candidates) for w, more in extra.items())
+
+
+def _deleted_is_gone(c: Computation) -> bool:
+    return not _all(c.outcome.after) & c.derived.deleted
+
+
+def _creation_never_waits(c: Computation) -> bool:
+    return c.derived.created <= c.given
+
+
+def _lost_is_held_back(c: Computation) -> bool:
+    nobody_left = c.recalled.deadline_ms is None and c.recalled.previous_members <= c.round_.owned.keys()
+    return not (c.outcome.delay_ms > 0 and c.derived.lost & c.given) or nobody_left
+
+
+def _no_balance_during_delay(c: Computation) -> bool:
+    return c.outcome.delay_ms == 0 or c.taken <= c.derived.deleted | c.derived.duplicated
+
+
+def _delay_in_bounds(c: Computation) -> bool:
+    delay_ms, deadline_ms = c.outcome.delay_ms, c.outcome.memory.deadline_ms
+    due = c.round_.now_ms + delay_ms if delay_ms > 0 else None
+    return 0 <= delay_ms <= c.max_delay_ms and deadline_ms == due
+
+
+def _deadline_stands(c: Computation) -> bool:
+    due, now_ms = c.recalled.deadline_ms, c.round_.now_ms
+    if due is None or now_ms >= due or c.outcome.delay_ms == 0:
+        return True
+    return c.outcome.memory.deadline_ms == due
+
+
+def _expiry_is_total(c: Computation) -> bool:
+    if not c.expired or not c.derived.lost or c.outcome.memory.successive > c.before.successive:
+        return True
+    return c.outcome.delay_ms == 0 and c.derived.lost <= c.given | c.taken
+
+
+def _departure_waits(c: Computation) -> bool:
+    departed = not c.recalled.previous_members <= c.round_.owned.keys()
+    waits = c.had_history and c.recalled.deadline_ms is None and departed and c.derived.lost and c.max_delay_ms > 0
+    return not waits or c.outcome.delay_ms == c.max_delay_ms
+
+
+def _nobody_departed(c: Computation) -> bool:
+    stayed = c.recalled.deadline_ms is None and c.recalled.previous_members <= c.round_.owned.keys()
+    return not stayed or c.derived.lost <= c.given
+
+
+def _no_delay_where_disabled(c: Computation) -> bool:
+    return c.max_delay_ms > 0 or (c.outcome.delay_ms == 0 and c.derived.lost <= c.given)
+
+
+def _new_leader(c: Computation) -> bool:
+    if c.before != Memory():
+        return True
+    left_ms, unowned = c.round_.remaining_delay_ms, c.round_.configured - c.derived.active
+    if Rule.DELAY_SURVIVES_LEADER in c.profile and left_ms > 0:
+        return c.outcome.delay_ms in {0, left_ms} and (c.outcome.delay_ms == 0 or not unowned & c.given)
+    return c.outcome.delay_ms == 0 and unowned <= c.given
+
+
+def _sticky(c: Computation) -> bool:
+    return all(set(owned) - set(c.outcome.revoked[w]) <= set(c.outcome.after[w]) for w, owned in c.round_.owned.items())
+
+
+def _minimal(c: Computation) -> bool:
+    """A group that is balanced as it stands loses nothing but what is deleted or doubled."""
+    if c.expired:
+        return True
+    gone = c.derived.deleted | c.derived.duplicated
+    loads = {w: tuple(u for u in units if u not in gone) for w, units in c.round_.owned.items()}
+    measured = [(loads, c.round_.configured)]
+    if Rule.TOTAL_BALANCE not in c.profile:
+        wanted = kinds(c.round_.configured)
+        measured = [({w: kinds(u)[k] for w, u in loads.items()}, frozenset(wanted[k])) for k in (0, 1)]
+    within = all(_within(held, len(total)) for held, total in measured)
+    return not within or c.taken <= gone
+
+
+def _within(held: Mapping[str, Units], total: int) -> bool:
+    low, extra = divmod(total, len(held))
+    sizes = [len(units) for units in held.values()]
+    return max(sizes) <= low + 1 and sizes.count(low + 1) <= extra
+
+
+def _never_twice_in_a_row(c: Computation) -> bool:
+    if not (c.before.revoked_last and c.max_delay_ms > 0) or c.expired:
+        return True
+    return c.taken <= c.derived.deleted | c.derived.duplicated or c.recalled.deadline_ms is not None
+
+
+def _nothing_to_wait_for(c: Computation) -> bool:
+    """Row L0: without lost work a delay ends, unless it is the pause after a revoking round."""
+    return bool(c.derived.lost) or c.recalled.revoked_last or c.outcome.delay_ms == 0
+
+
+def _for_the_members(c: Computation) -> bool:
+    members = tuple(c.round_.owned)
+    return all(tuple(each) == members for each in (c.outcome.assigned, c.outcome.revoked, c.outcome.after))
+
+
+def _accounted(c: Computation) -> bool:
+    return c.outcome.memory.previous == _all(c.outcome.after) | c.derived.lost
+
+
+def _merges(c: Computation) -> bool:
+    return all(
+        set(c.outcome.after[w]) == (set(owned) - set(c.outcome.revoked[w])) | set(c.outcome.assigned[w])
+        for w, owned in c.round_.owned.items()
+    )
+
+
+ROUND: Mapping[str, Callable[[Computation], bool]] = {
+    "I1 new units are unique": _one_owner_of_what_is_new,
+    "I2 revoke before assign": _revoked_before_assigned,
+    "I3 no unit both given and taken": _not_given_and_taken,
+    "I4 single owner": _one_owner,
+    "I5 stop only what is held": _stops_what_is_held,
+    "I6 deleted units are gone": _deleted_is_gone,
+    "I7 creation never waits": _creation_never_waits,
+    "I8 lost work is held back": _lost_is_held_back,
+    "I9 no balance move during a delay": _no_balance_during_delay,
+    "I10 delay within bounds": _delay_in_bounds,
+    "I11 the deadline stands": _deadline_stands,
+    "I12 expiry is total": _expiry_is_total,
+    "I13 a departure waits": _departure_waits,
+    "I14 nobody departed": _nobody_departed,
+    "I15 delays disabled": _no_delay_where_disabled,
+    "I16 new leader": _new_leader,
+    "I17 sticky": _sticky,
+    "I18 minimal": _minimal,
+    "I19 never two revoking rounds in a row": _never_twice_in_a_row,
+    "L0 nothing waits for nothing": _nothing_to_wait_for,
+    "I20 outputs for the members": _for_the_members,
+    "I21 accounting": _accounted,
+    "W1 merge": _merges,
+}
+"""The invariants of one computation. I22 (purity) and I23 (a failed round) are tests of their own."""
+
+
+def broken_in_round(computation: Computation) -> list[str]:
+    """The invariants that one computation breaks."""
+    return [name for name, holds in ROUND.items() if not holds(computation)]
+
+
+class Group(NamedTuple):
+    """A group between rounds, seen from outside."""
+
+    configured: Collection[Unit]
+    held: Mapping[str, Units]
+    """What each living worker holds."""
+    running: Mapping[str, Collection[Unit]]
+    """What really runs in each process that lives."""
+    zombies: Collection[str] = ()
+    """Processes that run units without being members, or that could not stop one."""
+
+
+def broken_at_rest(group: Group, profile: Profile = SHIPPED) -> Iterator[str]:
+    """What a group breaks that has settled: no delay, no revocation, everybody stable."""
+    if frozenset(u for units in group.held.values() for u in units) != frozenset(group.configured):
+        yield "G1 everything configured is held, and nothing else"
+    for name, sizes in _sizes(group.held, profile):
+        if sizes and max(sizes) - min(sizes) > 1:
+            yield f"G1 balance of {name}"
+    for worker, units in group.held.items():
+        if worker not in group.zombies and set(units) != set(group.running.get(worker, ())):
+            yield f"W what {worker} holds is what it runs"
+
+
+def _sizes(held: Mapping[str, Units], profile: Profile) -> Iterable[tuple[str, list[int]]]:
+    if Rule.TOTAL_BALANCE in profile:
+        return [("units", [len(units) for units in held.values()])]
+    return [(name, [len(kinds(u)[k]) for u in held.values()]) for k, name in enumerate(("connectors", "tasks"))]
+
+
+def broken_at_once(group: Group) -> Iterator[str]:
+    """W6: at every instant a unit runs on one worker at most, zombies left out."""
+    counts = Counter(u for worker, units in group.running.items() if worker not in group.zombies for u in units)
+    for unit in sorted(unit for unit, count in counts.items() if count > 1):
+        yield f"W6 {unit} runs on two workers"
+
+
+def broken_between(
+    before: SeenRound | None, now: SeenRound, advertised: Mapping[str, Collection[int]]
+) -> Iterator[str]:
+    """What a round breaks, given the round that was sent before it and the versions that each worker can speak.
+
+    A leader that asks again before it has sent its sync computes the same generation again.
+    """
+    if now.leader not in now.assigned:
+        yield "G5 the leader is a member"
+    if any(now.version not in advertised[worker] for worker in now.assigned):
+        yield "G5 everybody speaks the elected protocol"
+    if before is None:
+        return
+    if now.generation < before.generation or (now.generation == before.generation and now.leader != before.leader):
+        yield "G4 generations increase"
+    if before.leader_id in now.member_ids and before.leader_id != now.leader_id:
+        yield "G6 a leader that is there stays leader"
+
+
+def broken_by_start(worker: Worker, running: Collection[Unit], stubborn: Collection[Unit]) -> Iterator[str]:
+    """What a worker breaks that is about to start units. A task that outlives its stop is not its fault."""
+    held = worker.held
+    if held is None or held.failed:
+        yield "W4 nothing starts without a good assignment"
+        return
+    if worker.configs.offset != held.offset:
+        yield "W4 nothing starts before the configs agree"
+    if not (set(held.revoked) & set(running)).issubset(stubborn):
+        yield "W2 stops come before starts"
+
+
+def broken_in_step(before: Worker, after: Worker, now_ms: int) -> Iterator[str]:
+    """What a worker breaks that has just taken an input."""
+    if before.state is State.DELAYED and before.deadline_ms is not None and before.deadline_ms < now_ms:
+        yield "W3 a delay is not waited for any longer"
+    if after.held is not None and not set(after.held.revoked).isdisjoint(after.held.assigned):
+        yield "W2 a join reports nothing that was revoked"
+    if after.is_member and after.last_completed_generation > after.generation:
+        yield "G4 no generation is completed before it was joined"

@@ -1,0 +1,170 @@
+"""What an observer beside a cluster sees: the rounds that leaders compute and send, what ran where, what broke.
+
+Rounds are read from outside, from the answer that elected the leader and the sync that it sent, so that the invariants
+judge what the workers really said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from fsm.connect.assignor.incremental import Round, assign
+from fsm.connect.protocol import decode_assignment, decode_metadata
+from fsm.connect.simulation.invariants import (
+    Computation,
+    Group,
+    broken_at_once,
+    broken_between,
+    broken_by_start,
+    broken_in_round,
+    broken_in_step,
+)
+from fsm.connect.simulation.process import Ended, Process, Ran, SeenRound, Stayed, Step
+from fsm.connect.units import Unit, Units
+from fsm.connect.worker.config import version_of
+from fsm.connect.worker.inputs import Taken
+from fsm.connect.worker.state import Worker
+from fsm.protocol.messages import JoinGroupResponse, SyncGroupRequest
+
+
+class Observer:
+    """Everything that was seen of one cluster."""
+
+    def __init__(self) -> None:
+        self.rounds: list[SeenRound] = []
+        self.steps: list[Step] = []
+        self.ran: list[Ran] = []
+        self.stays: list[Stayed] = []
+        self.ends: list[Ended] = []
+        self.broken: list[tuple[int, str]] = []
+        """Invariants that did not hold, and when."""
+        self.moved = False
+        """Whether what runs where may have changed since it was last judged."""
+        self._names: dict[str, str] = {}
+
+    def came(self, process: Process, now_ms: int) -> None:
+        """A process was started."""
+        self.stays.append(Stayed(process.name, now_ms, None))
+
+    def went(self, process: Process, now_ms: int) -> None:
+        """It has ended."""
+        self.stays = [
+            stay._replace(end_ms=now_ms) if (stay.worker, stay.end_ms) == (process.name, None) else stay
+            for stay in self.stays
+        ]
+
+    def ended(self, process: Process, reason: str, now_ms: int) -> None:
+        """The herder of a process that lives on has ended."""
+        self.ends.append(Ended(now_ms, process.name, reason))
+
+    def took(self, process: Process, taken: Taken, now_ms: int) -> None:
+        """A worker took a row of its table."""
+        self.steps.append(Step(now_ms, process.name, taken))
+
+    def started(self, process: Process, unit: Unit, now_ms: int) -> None:
+        """A unit runs in a process from now on."""
+        self.moved = True
+        process.running[unit] = now_ms
+        self.ran.append(Ran(unit, process.name, now_ms, None))
+
+    def stopped(self, process: Process, unit: Unit, now_ms: int) -> None:
+        """It does not run there any more."""
+        self.moved = True
+        start_ms = process.running.pop(unit)
+        open_ = Ran(unit, process.name, start_ms, None)
+        if open_ in self.ran:
+            self.ran.remove(open_)
+        self.ran.append(open_._replace(end_ms=now_ms))
+
+    def joined(self, process: Process, before: Worker, answer: JoinGroupResponse, now_ms: int) -> None:
+        """A join was answered: every cooperative round that a leader computes keeps the assignor's invariants."""
+        if answer.member_id:
+            self._names[answer.member_id] = process.name
+        after = process.worker
+        computed = computation(before, answer, now_ms) if after.memory != before.memory else None
+        if computed is None:
+            return
+        self._note(now_ms, broken_in_round(computed))
+        if computed.outcome.memory != after.memory:
+            self._note(now_ms, ["I22 the same input gives the same output"])
+
+    def synced(self, process: Process, body: SyncGroupRequest, now_ms: int, workers: Mapping[str, Worker]) -> None:
+        """A sync was sent; a leader's tells the round. `workers` are all there ever were, as they are now.
+
+        A leader that stood still may send the sync of a generation that is over: it leads no round by that.
+        """
+        late = process.zombie and bool(self.rounds) and body.generation_id <= self.rounds[-1].generation
+        if late or not body.assignments:
+            return
+        held = {name: worker.holds for name, worker in workers.items()}
+        advertised = {name: worker.config.mode.versions for name, worker in workers.items()}
+        seen = sent(process.name, body, now_ms, self._name, held)
+        self._note(now_ms, broken_between(self.rounds[-1] if self.rounds else None, seen, advertised))
+        self.rounds.append(seen)
+
+    def starts(self, process: Process, stubborn: Collection[Unit], now_ms: int) -> None:
+        """A worker is about to start units."""
+        self._note(now_ms, broken_by_start(process.worker, process.running, stubborn))
+
+    def stepped(self, process: Process, before: Worker, now_ms: int) -> None:
+        """A worker has taken an input. One that stood still could not keep its time."""
+        if not process.zombie:
+            self._note(now_ms, broken_in_step(before, process.worker, now_ms))
+
+    def look(self, group: Group, now_ms: int) -> None:
+        """What runs twice."""
+        self.moved = False
+        self._note(now_ms, broken_at_once(group))
+
+    def _note(self, now_ms: int, broken: Iterable[str]) -> None:
+        self.broken += [(now_ms, what) for what in broken]
+
+    def _name(self, member_id: str) -> str:
+        """The worker of a member: known from its answers, or from its id, which begins with its client id."""
+        return self._names.get(member_id) or member_id.removeprefix("connect-").rpartition("-")[0]
+
+
+def computation(leader: Worker, answer: JoinGroupResponse, now_ms: int) -> Computation | None:
+    """What a worker that this answer elects has to compute; None where it does not lead or the round is eager.
+
+    `leader` is the worker as it was before the answer.
+    """
+    if answer.leader != answer.member_id or not answer.protocol_name or version_of(answer.protocol_name) == 0:
+        return None
+    members = {m.member_id: decode_metadata(m.metadata) for m in answer.members}
+    highest = max(m.offset for m in members.values())
+    snapshot = leader.joined_with if leader.joined_with.offset >= highest else leader.store
+    held = {m: said.held for m, said in members.items()}
+    round_ = Round(
+        now_ms,
+        answer.generation_id,
+        snapshot.units,
+        {m: () if mine is None else mine.assigned for m, mine in held.items()},
+        leader.last_completed_generation,
+        max((mine.delay_ms for mine in held.values() if mine is not None), default=0),
+    )
+    max_delay_ms, profile = leader.config.scheduled_rebalance_max_delay_ms, leader.config.profile
+    outcome = assign(leader.memory, round_, max_delay_ms, profile)
+    return Computation(leader.memory, round_, outcome, max_delay_ms, profile)
+
+
+def sent(
+    leader: str, body: SyncGroupRequest, now_ms: int, name: Callable[[str], str], held: Mapping[str, Units]
+) -> SeenRound:
+    """The round that a leader's sync tells, by the names of the workers; `held` is what they held before it."""
+    told = {name(a.member_id): decode_assignment(a.assignment) for a in body.assignments}
+    one = next(iter(told.values()))
+    names = sorted(told)
+    return SeenRound(
+        now_ms,
+        body.generation_id,
+        leader,
+        one.version,
+        one.delay_ms,
+        one.error,
+        {each: held.get(each, ()) for each in names},
+        {each: told[each].assigned for each in names},
+        {each: told[each].revoked for each in names},
+        body.member_id,
+        frozenset(a.member_id for a in body.assignments),
+    )

@@ -1,0 +1,260 @@
+"""What lies between the workers of a simulated cluster: effects carried out, requests brought to the broker and back.
+
+Nothing here decides anything: a worker's step tells what is to be done, the coordinator what is answered, and every
+way takes its time on the agenda. What users do to a cluster is in `cluster`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from heapq import heappop, heappush
+
+from fsm.connect.simulation.broker import Answering, Broker
+from fsm.connect.simulation.connectors import Connectors
+from fsm.connect.simulation.invariants import Group
+from fsm.connect.simulation.observer import Observer
+from fsm.connect.simulation.process import Latencies, Process
+from fsm.connect.units import Unit, Units
+from fsm.connect.worker.inputs import (
+    Answered,
+    ApplyTargetState,
+    ConfigChange,
+    ConfigTopicAdvanced,
+    FindCoordinator,
+    HerderEnded,
+    ReadConfigToEnd,
+    ReadToEnd,
+    RestartConnector,
+    RestartUnits,
+    Send,
+    StartUnits,
+    StopEverything,
+    StopUnits,
+    Taken,
+    UnitsStarted,
+    UnitsStopped,
+    WorkerEffect,
+    WorkerInput,
+)
+from fsm.connect.worker.step import due_ms, step
+from fsm.member.inputs import CoordinatorFound, Tick
+from fsm.member.timers import NEVER
+from fsm.protocol.messages import DISCONNECTED, JoinGroupResponse, SyncGroupRequest
+
+
+class Wiring:
+    """Processes, broker and config topic, and the ways between them."""
+
+    def __init__(self, latencies: Latencies, broker: Broker) -> None:
+        self.latencies = latencies
+        self.broker = broker
+        self.broker_up = True
+        self.agenda = Agenda()
+        self.observer = Observer()
+        self.connectors = Connectors()
+        self.processes: dict[str, Process] = {}
+        self.stubborn: set[Unit] = set()
+        """Tasks that do not stop when told to."""
+        self.unreadable: set[str] = set()
+        """Workers that cannot read the config topic."""
+
+    def living(self) -> Iterable[Process]:
+        """The processes that have not ended."""
+        return (p for p in self.processes.values() if p.alive)
+
+    def group(self) -> Group:
+        """The cluster for the invariants."""
+        living = list(self.living())
+        return Group(
+            self.connectors.topic.units,
+            {p.name: p.worker.holds for p in living if p.worker.is_member},
+            {p.name: tuple(p.running) for p in living},
+            [p.name for p in living if p.zombie or self.stubborn & p.running.keys()],
+        )
+
+    def look(self) -> None:
+        """What runs twice, whenever what runs where may have changed."""
+        if self.observer.moved:
+            self.observer.look(self.group(), self.agenda.now_ms)
+
+    # Workers
+
+    def soon(self, process: Process, given: WorkerInput, ms: int | None = None) -> None:
+        """The input reaches the process after the network's latency, or the one given."""
+        self.agenda.later(self.latencies.network_ms if ms is None else ms, lambda: self.give(process, given))
+
+    def give(self, process: Process, given: WorkerInput) -> None:
+        """The input reaches the process now; one that is frozen gets it when it goes on."""
+        if not process.alive or not process.herder:
+            return
+        if process.frozen:
+            process.waiting.append((self.agenda.now_ms, given))
+            return
+        before = process.worker
+        process.worker, effects = step(before, given, self.agenda.now_ms)
+        if isinstance(given, Answered) and isinstance(given.answer, JoinGroupResponse):
+            self.observer.joined(process, before, given.answer, self.agenda.now_ms)
+        for effect in effects:
+            self._carry_out(process, effect)
+        self.observer.stepped(process, before, self.agenda.now_ms)
+        was = process.zombie
+        process.judge()
+        self.observer.moved |= was != process.zombie
+        self._watch(process)
+
+    def _watch(self, process: Process) -> None:
+        """A tick when the worker wants one; a later wish replaces an earlier one."""
+        due = due_ms(process.worker)
+        if due >= NEVER or process.tick_ms == due:
+            return
+        process.tick_ms = due
+
+        def tick() -> None:
+            if process.tick_ms == due:
+                process.tick_ms = NEVER
+                self.give(process, Tick())
+
+        self.agenda.later(max(0, due - self.agenda.now_ms), tick)
+
+    def _carry_out(self, process: Process, effect: WorkerEffect) -> None:
+        match effect:
+            case Taken():
+                self.observer.took(process, effect, self.agenda.now_ms)
+            case Send():
+                self._send(process, effect)
+            case FindCoordinator() if self.broker_up and not process.cut:
+                self.soon(process, CoordinatorFound())
+            case ReadConfigToEnd() if process.name not in self.unreadable:
+                self.agenda.later(self.latencies.read_ms, lambda: self.give(process, ReadToEnd(self.connectors.topic)))
+            case HerderEnded():
+                process.herder = False
+                self.observer.ended(process, effect.reason, self.agenda.now_ms)
+            case _:
+                self._do_with_units(process, effect)
+
+    # Units
+
+    def _do_with_units(self, process: Process, effect: WorkerEffect) -> None:
+        match effect:
+            case RestartUnits():
+                self._restart_units(process, effect.units)
+            case RestartConnector():
+                self._restart_units(process, (Unit(effect.connector),))
+            case ApplyTargetState() if Unit(effect.connector) in process.running:
+                self._publish_soon(effect.connector)
+            case StartUnits():
+                self.observer.starts(process, self.stubborn, self.agenda.now_ms)
+                self._start_units(process, effect.units)
+                self.soon(process, UnitsStarted(), self.latencies.start_ms)
+            case StopUnits():
+                outlived = self._stop_units(process, effect.units)
+                if effect.wait:
+                    graceful_ms = process.worker.config.task_shutdown_graceful_timeout_ms
+                    self.soon(process, UnitsStopped(), graceful_ms if outlived else self.latencies.stop_ms)
+            case StopEverything():
+                self.stop_everything(process)
+            case _:
+                pass
+
+    def _start_units(self, process: Process, units: Units) -> None:
+        for unit in units:
+            if unit in process.running:
+                continue  # the start fails, and the old instance goes on
+            self.observer.started(process, unit, self.agenda.now_ms)
+            if unit.is_connector:
+                self._publish_soon(unit.connector)
+
+    def _stop_units(self, process: Process, units: Units) -> bool:
+        """Whether some of them outlived it."""
+        running = [unit for unit in units if unit in process.running]
+        for unit in running:
+            if unit not in self.stubborn:
+                self.observer.stopped(process, unit, self.agenda.now_ms)
+        return not self.stubborn.isdisjoint(running)
+
+    def _restart_units(self, process: Process, units: Units) -> None:
+        self._stop_units(process, units)
+        self._start_units(process, units)
+
+    def stop_everything(self, process: Process) -> None:
+        """Nothing runs in the process any more."""
+        for unit in list(process.running):
+            self.observer.stopped(process, unit, self.agenda.now_ms)
+
+    # The config topic
+
+    def tell(self, change: ConfigChange) -> None:
+        """Every worker that can read the config topic gets to know a change of it."""
+        for process in self.living():
+            if process.name not in self.unreadable:
+                self.soon(process, ConfigTopicAdvanced(self.connectors.topic, (change,)))
+
+    def _publish_soon(self, connector: str) -> None:
+        self.agenda.later(self.latencies.task_configs_ms, lambda: self._publish(connector))
+
+    def _publish(self, connector: str) -> None:
+        """The instance of a connector has told how many tasks it wants, if it still runs."""
+        runs = any(Unit(connector) in p.running for p in self.living())
+        change = self.connectors.publish(connector, self.agenda.now_ms) if runs else None
+        if change is not None:
+            self.tell(change)
+
+    # The network
+
+    def _send(self, process: Process, effect: Send) -> None:
+        if isinstance(effect.body, SyncGroupRequest):
+            workers = {name: each.worker for name, each in self.processes.items()}
+            self.observer.synced(process, effect.body, self.agenda.now_ms, workers)
+        if self.broker_up and not process.cut:
+            self.agenda.later(self.latencies.network_ms, lambda: self._receive(process, effect))
+        else:
+            self.soon(process, Answered(effect.number, DISCONNECTED))
+
+    def _receive(self, process: Process, effect: Send) -> None:
+        if not self.broker_up or process.cut:
+            self.soon(process, Answered(effect.number, DISCONNECTED))
+            return
+        self._answer(self.broker.receive(process.name, process.number, effect.number, effect.body, self.agenda.now_ms))
+
+    def _answer(self, answers: list[Answering]) -> None:
+        for asked, response in answers:
+            process = self.processes[asked.worker]
+            if process.number == asked.process and not process.cut:
+                self.soon(process, Answered(asked.number, response))
+        self.watch_broker()
+
+    def watch_broker(self) -> None:
+        """The coordinator looks at its timers when the next one is due."""
+        due = self.broker.due_ms()
+        if due is None:
+            return
+
+        def tick() -> None:
+            wanted_ms = self.broker.due_ms()
+            if self.broker_up and wanted_ms is not None and wanted_ms <= self.agenda.now_ms:
+                self._answer(self.broker.tick(self.agenda.now_ms))
+
+        self.agenda.later(max(0, due - self.agenda.now_ms), tick)
+
+
+class Agenda:
+    """The present instant, and everything that is still to come."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0
+        self._entered = 0
+        self._coming: list[tuple[int, int, Callable[[], None]]] = []
+
+    def later(self, ms: int, act: Callable[[], None]) -> None:
+        """Enter what is to happen in so many milliseconds."""
+        self._entered += 1
+        heappush(self._coming, (self.now_ms + ms, self._entered, act))
+
+    def run_for(self, ms: int, after_each: Callable[[], None]) -> None:
+        """Everything that comes within so many milliseconds; `after_each` follows every single act."""
+        until_ms = self.now_ms + ms
+        while self._coming and self._coming[0][0] <= until_ms:
+            self.now_ms, _, act = heappop(self._coming)
+            act()
+            after_each()
+        self.now_ms = until_ms

@@ -1,0 +1,1 @@
+"""The Connect worker without IO: `step` and what it decides."""

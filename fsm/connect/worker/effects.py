@@ -1,0 +1,295 @@
+"""The effects of the worker's table, carried out: what each one changes in the worker and asks of its embedding.
+
+Source: `WorkerCoordinator` and `DistributedHerder` of apache/kafka at 1eb7644.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fsm.connect.assignor.leader import Election, perform
+from fsm.connect.assignor.memory import Order
+from fsm.connect.dialect import Rule
+from fsm.connect.protocol import PROTOCOL_TYPE, Assignment, WorkerMetadata, encode_assignment, protocols
+from fsm.connect.units import Unit, Units, without
+from fsm.connect.worker.config import version_of
+from fsm.connect.worker.inputs import (
+    ApplyTargetState,
+    FindCoordinator,
+    FlushStatuses,
+    HerderEnded,
+    ReadConfigToEnd,
+    RestartConnector,
+    Send,
+    StartUnits,
+    StopEverything,
+    StopUnits,
+    Taken,
+    WorkerEffect,
+)
+from fsm.connect.worker.state import CATCH_UP_RETRIES, Worker
+from fsm.errors import FsmError
+from fsm.protocol.messages import (
+    UNKNOWN_GENERATION_ID,
+    UNKNOWN_MEMBER_ID,
+    ClassicRequest,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    LeaveGroupRequest,
+    MemberIdentity,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
+from fsm.step import Draft
+from fsm.tables.connect_worker import TABLE, Effect, Event
+
+CELLS = TABLE.compiled
+TIES = Order()
+"""How a worker that leads breaks ties: sorted, so that a run can be repeated."""
+
+
+class WorkerDraft(Draft[Worker], Worker, effects=Effect):
+    """A worker within a step: what the step has decided so far, and what each effect of the table does."""
+
+    def __init__(self, worker: Worker, now_ms: int) -> None:
+        super().__init__(worker)
+        self.now_ms = now_ms
+        self.effects: list[WorkerEffect] = []
+        self.election: Election | None = None
+        """What a join just told its leader."""
+        self.assignments: dict[str, Assignment] = {}
+        """What the leader just computed."""
+        self.connectors: tuple[str, ...] = ()
+        """What the event is about."""
+        self.answered_member_id = ""
+        """The id that an answer gave."""
+        self.reason = ""
+
+    def decide(self, event: Event) -> None:
+        """Takes the row of the worker's state and this event. Raises `IllegalTransition` where the table has none."""
+        cell = CELLS.by_state[self.state][event]
+        self.effects.append(Taken(self.state, event, cell.target))
+        if cell.path:
+            self.timer_ms = 0  # it belongs to the state; what follows sets it anew
+        self.perform(CELLS, cell.steps)
+
+    def _tasks_of(self, connectors: tuple[str, ...]) -> Units:
+        return tuple(u for u in self.holds if u.connector in connectors and not u.is_connector)
+
+    def send(self, body: ClassicRequest) -> int:
+        """The request goes out, under the next number, which is returned."""
+        number = self.sent + 1
+        self.sent = number
+        self.effects.append(Send(number, body))
+        return number
+
+    # Units
+
+    def _stop(self, units: Units, *, wait: bool = False) -> None:
+        self.running = without(self.running, units)
+        self.effects.append(StopUnits(units, wait))
+
+    def stop_held(self) -> None:
+        self._stop(self.holds)
+        self.effects.append(FlushStatuses())
+
+    def stop_revoked(self) -> None:
+        self._stop(self._adopted.revoked, wait=True)
+
+    def stop_running(self) -> None:
+        self._stop(self.running)
+
+    def stop_all(self) -> None:
+        self.running = ()
+        self.held = None
+        self.deadline_ms = None
+        self.effects.append(StopEverything())
+
+    def stop_reconfigured_tasks(self) -> None:
+        tasks = self._tasks_of(self.connectors)
+        self.restarts = (*self.restarts, *without(tasks, self.restarts))
+        self.effects.append(StopUnits(tasks))
+
+    def start_assigned(self) -> None:
+        left = without(self.running, self.holds)
+        if left and not self.is_cooperative and Rule.EAGER_STEP_STOPS in self.config.profile:
+            self.effects.append(StopUnits(left))
+        fresh = without(self.holds, without(self.running, self.restarts))
+        self.restarts = ()
+        self.effects.append(StartUnits(fresh))
+
+    def restart_connector(self) -> None:
+        mine = (name for name in self.connectors if Unit(name) in self.holds)
+        self.effects.extend(map(RestartConnector, mine))
+
+    def apply_target_state(self) -> None:
+        self.effects.extend(map(ApplyTargetState, self.connectors))
+
+    def flush_statuses(self) -> None:
+        self.effects.append(FlushStatuses())
+
+    # Assignment
+
+    @property
+    def _adopted(self) -> Assignment:
+        if self.incoming is None:
+            raise FsmError("a Connect worker adopts an assignment without a sync that brought one")
+        return self.incoming
+
+    def adopt_protocol(self) -> None:
+        self.protocol = self.elected
+
+    def adopt_assignment(self) -> None:
+        incoming = self._adopted
+        if version_of(self.elected) > 0:
+            kept = without(self.holds, (*incoming.revoked, *incoming.assigned))
+            incoming = replace(incoming, assigned=(*incoming.assigned, *kept))
+        self.held = incoming
+        self.last_completed_generation = self.generation
+        self.resolved = False
+
+    def set_deadline(self) -> None:
+        delay_ms = self._adopted.delay_ms
+        self.deadline_ms = self.now_ms + delay_ms if delay_ms > 0 else None
+        self.incoming = None
+
+    def record_running(self) -> None:
+        self.running = self.holds if self.is_cooperative else ()
+        self.resolved = True
+
+    def clear_revoked(self) -> None:
+        if self.held is not None:
+            self.held = replace(self.held, revoked=())
+
+    # Group
+
+    def find_coordinator(self) -> None:
+        self.timer_ms = self.now_ms + self.config.heartbeat_interval_ms
+        self.effects.append(FindCoordinator())
+
+    def mark_coordinator_unknown(self) -> None:
+        """Requests under way come back as disconnected, which is known already."""
+        self.coordinator_known = False
+        self.awaited = 0
+        self.heartbeat_sent = (0, *self.heartbeat_sent[1:])
+
+    def drop_leader_state(self) -> None:
+        self.prepared = True
+
+    def send_join(self) -> None:
+        self.joined_with = self.store
+        self.heartbeats = self.heartbeats.stopped()
+        self.stale = False
+        config = self.config
+        advertised = protocols(config.mode, WorkerMetadata(self.url, self.store.offset, self._reported()))
+        body = JoinGroupRequest(
+            config.group_id,
+            config.session_timeout_ms,
+            config.rebalance_timeout_ms,
+            self.member_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocols=tuple(JoinGroupRequestProtocol(name, metadata) for name, metadata in advertised),
+            reason="",
+        )
+        self.awaited = self.send(body)
+
+    def _reported(self) -> Assignment | None:
+        """What the join says is held; a worker of the document also says how much of a delay is left."""
+        held, deadline_ms = self.held, self.deadline_ms
+        if held is None or Rule.DELAY_SURVIVES_LEADER not in self.config.profile:
+            return held
+        return replace(held, delay_ms=max(0, deadline_ms - self.now_ms) if deadline_ms is not None else 0)
+
+    def take_member_id(self) -> None:
+        self.member_id = self.answered_member_id
+
+    def enable_heartbeats(self) -> None:
+        self.heartbeats = self.heartbeats.started(self.config, self.now_ms)
+
+    def set_generation(self) -> None:
+        if self.election is not None:
+            self.generation = self.election.generation
+            self.elected = self.election.protocol
+            self.member_id = self.answered_member_id
+
+    def run_assignor(self) -> None:
+        if self.election is None:
+            raise FsmError("a Connect worker leads a round whose members it was not told")
+        done = perform(
+            self.election,
+            self.memory,
+            (self.joined_with, self.store),
+            self.config,
+            now_ms=self.now_ms,
+            last_completed_generation=self.last_completed_generation,
+            order=TIES,
+        )
+        self.memory = done.memory
+        self.assignments = dict(done.assignments)
+
+    def send_sync(self) -> None:
+        told = tuple(
+            SyncGroupRequestAssignment(member, encode_assignment(mine, mine.version))
+            for member, mine in self.assignments.items()
+        )
+        body = SyncGroupRequest(
+            self.config.group_id,
+            self.generation,
+            self.member_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=self.elected,
+            assignments=told,
+        )
+        self.awaited = self.send(body)
+
+    def send_sync_as_leader(self) -> None:
+        self.send_sync()
+
+    def reset_generation(self) -> None:
+        self.generation = UNKNOWN_GENERATION_ID
+        self.stale = self.awaited > 0
+        self.prepared = False
+        self.heartbeats = self.heartbeats.stopped()
+
+    def reset_membership(self) -> None:
+        self.reset_generation()
+        self.member_id = UNKNOWN_MEMBER_ID
+
+    def leave_group(self) -> None:
+        if self.coordinator_known and self.member_id:
+            self.send(LeaveGroupRequest(self.config.group_id, (MemberIdentity(self.member_id),)))
+
+    def wait_retry_backoff(self) -> None:
+        self.timer_ms = self.now_ms + self.config.retry_backoff_ms
+
+    # Config topic and process
+
+    def read_config_to_end(self) -> None:
+        self.timer_ms = self.now_ms + self.config.worker_sync_timeout_ms
+        self.effects.append(ReadConfigToEnd())
+
+    def pause_delay_fraction(self) -> None:
+        pause_ms = self.config.scheduled_rebalance_max_delay_ms // 10 // self.retries
+        self.timer_ms = self.now_ms + pause_ms
+        self.retries = self.retries - 1
+
+    def pause_unsync_backoff(self) -> None:
+        self.timer_ms = self.now_ms + self.config.worker_unsync_backoff_ms
+
+    def read_internal_topics(self) -> None:
+        """Done by the input itself: `Start` brings what was read."""
+
+    def forget_held(self) -> None:
+        self.held = None
+
+    def clear_deadline(self) -> None:
+        self.deadline_ms = None
+
+    def request_rejoin(self) -> None:
+        self.rejoin_wanted = True
+
+    def reset_retries(self) -> None:
+        self.retries = CATCH_UP_RETRIES
+
+    def end_herder(self) -> None:
+        self.effects.append(HerderEnded(self.reason))

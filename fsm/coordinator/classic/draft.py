@@ -1,0 +1,360 @@
+"""A classic group within one step: what the effects of its table do.
+
+A `ClassicGroupDraft` lives for one step. Whoever decides an event first says in its attributes whom the event is about,
+what the request carries and which error is answered; `take_row` then does what the event's row orders. Nothing here
+decides anything about the protocol.
+
+Source: `GroupMetadataManager`, `ClassicGroup` and `ClassicGroupMember` of apache/kafka, branch 4.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from fsm.coordinator.classic import responses
+from fsm.coordinator.model.classic_group import (
+    NEW_MEMBER_JOIN_TIMEOUT_MS,
+    NO_IDS,
+    NONE_DELAYED,
+    ClassicGroup,
+    ClassicGroupMember,
+    DelayedRequest,
+    JoinPhase,
+    SyncPhase,
+    consumer_topics,
+)
+from fsm.coordinator.model.context import Context
+from fsm.coordinator.model.persistent import FrozenSet
+from fsm.coordinator.model.step import Answer, Happened, Request, ResponseBody, Step
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import HeartbeatResponse, JoinGroupResponse, SyncGroupResponse
+from fsm.protocol.records import Record
+from fsm.step import Draft
+from fsm.table import Symbol
+from fsm.tables.classic_group import TABLE, Effect, Event
+
+CELLS = TABLE.compiled
+Given = TypeVar("Given")
+
+
+class ClassicGroupDraft(Draft[ClassicGroup], ClassicGroup, effects=Effect):
+    """A group to be changed, with one method for each effect of the table."""
+
+    member_id: str = ""
+    """Whom the event is about."""
+    joining: ClassicGroupMember | None = None
+    """The member as its JoinGroup describes it."""
+    replaced: ClassicGroupMember | None = None
+    """The static member whose place is taken, as it was."""
+    old_leader: str = ""
+    """Who led before that."""
+    removed: Collection[str] = ()
+    """Who leaves: members, or ids that were only given out."""
+    response: ResponseBody = HeartbeatResponse()
+    """What ANSWER_OK and ANSWER_ERROR answer."""
+    assignments: Mapping[str, bytes] | None = None
+    """What the leader gave to each member."""
+    code: ErrorCode = ErrorCode.NONE
+    """Why the log did not take the record."""
+
+    def __init__(self, group: ClassicGroup, context: Context, request: Request | None = None) -> None:
+        super().__init__(group)
+        self.context = context
+        self.request = request
+        self.answers: list[Answer] = []
+        self.records: list[Record] = []
+        self.happened: list[Happened] = []
+
+    def take_row(self, event: Event) -> None:
+        """Does what the event's row says. Raises `IllegalTransition` for an event that the state does not know."""
+        cell = CELLS.by_state[self.state][event]
+        self.happened.append(Happened("", self.state, event, cell.target))
+        self.perform(CELLS, cell.steps)
+
+    def enter(self, state: Symbol) -> None:
+        """Goes to a state of the table."""
+        self.state, self.previous_state = state, self.state
+        self.state_since_ms = self.context.now_ms
+
+    def step(self) -> Step[ClassicGroup]:
+        """The outcome."""
+        return Step(self.close(), tuple(self.answers), tuple(self.records), tuple(self.happened))
+
+    @property
+    def asked(self) -> Request:
+        """The request of this step. Raises `ValueError` where a timer began it."""
+        return _known(self.request)
+
+    def answer(self, body: ResponseBody) -> None:
+        """Answers the request of this step."""
+        self.answers.append(Answer(_known(self.request).token, body))
+
+    # Members
+
+    def add_member(self) -> None:
+        member = _known(self.joining)
+        if not self.members:
+            self.protocol_type = self.asked.body.protocol_type
+        self.members = self.members.set(member)
+        self.new_members = self.new_members.having(member.member_id)
+        self.leader = self.leader or member.member_id
+        self.pending_join_members = self.pending_join_members.without(member.member_id)
+
+    def update_member(self) -> None:
+        new, old = _known(self.joining), self.members[self.member_id]
+        said = (new.protocols, new.rebalance_timeout_ms, new.session_timeout_ms)
+        if said != (old.protocols, old.rebalance_timeout_ms, old.session_timeout_ms):
+            protocols, rebalance_ms, session_ms = said
+            member = replace(old, protocols=protocols, rebalance_timeout_ms=rebalance_ms, session_timeout_ms=session_ms)
+            self.members = self.members.set(member)
+
+    def replace_member(self) -> None:
+        old = _known(self.replaced)
+        self.old_leader = self.leader or ""
+        if join := self.delayed_joins.get(old.member_id):
+            refusal = responses.join_refusal(ErrorCode.FENCED_INSTANCE_ID, old.member_id, join.version)
+            self.answers.append(Answer(join.token, refusal))
+        if sync := self.delayed_syncs.get(old.member_id):
+            self.answers.append(Answer(sync.token, SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID)))
+        self._swap(old.member_id, replace(old, member_id=self.member_id))
+
+    def _swap(self, gone: str, member: ClassicGroupMember) -> None:
+        """The member takes the other one's place; syncs stay awaited under the id that is gone."""
+        self.members = self.members.without(gone).set(member)
+        self._stop_waiting((gone,))
+        if self.leader == gone:
+            self.leader = member.member_id
+
+    def revert_replacement(self) -> None:
+        generation = (self.generation, self.protocol_type, self.protocol_name)
+        self.answer(JoinGroupResponse(*generation, self.old_leader, error_code=self.code))
+        old = _known(self.replaced)
+        self._swap(self.member_id, old)
+        self.member_id = old.member_id
+
+    def remember_id(self) -> None:
+        self.pending_join_members = self.pending_join_members.having(self.member_id)
+
+    def remove_id(self) -> None:
+        self._remove((self.member_id,))
+
+    def remove_members(self) -> None:
+        for member_id in self.removed:
+            if join := self.delayed_joins.get(member_id):
+                refusal = responses.join_refusal(ErrorCode.UNKNOWN_MEMBER_ID, "", join.version)
+                self.answers.append(Answer(join.token, refusal))
+        self._remove(self.removed)
+
+    def remove_unjoined_members(self) -> None:
+        joined = self.delayed_joins
+        unjoined = [i for i, member in self.members.items() if member.instance_id is None and i not in joined]
+        self._remove(unjoined)
+        self.heartbeat_deadlines_ms = self.heartbeat_deadlines_ms.without(*unjoined)
+
+    def remove_unsynced_members(self) -> None:
+        self.removed = sorted(self.pending_sync_members)
+        self._remove(self.removed)
+
+    def _remove(self, ids: Collection[str]) -> None:
+        """Members and given-out ids are forgotten; if the leader is among them, the first who remains leads."""
+        self.members = self.members.without(*ids)
+        self.pending_join_members = self.pending_join_members.without(*ids)
+        self.pending_sync_members = self.pending_sync_members.without(*ids)
+        self._stop_waiting(ids)
+        if self.leader in ids:
+            self.leader = next(iter(self.members.order), None)
+
+    def _stop_waiting(self, ids: Collection[str]) -> None:
+        self.new_members = self.new_members.without(*ids)
+        self.delayed_joins = self.delayed_joins.without(*ids)
+        self.delayed_syncs = self.delayed_syncs.without(*ids)
+
+    def note_new_member(self) -> None:
+        self.new_member_added = True
+
+    def clear_new_member_note(self) -> None:
+        self.new_member_added = False
+
+    def elect_leader(self) -> None:
+        if self.leader is not None and self.leader not in self.delayed_joins:
+            self.leader = next((i for i in self.members.order if i in self.delayed_joins), self.leader)
+
+    # Delayed requests and answers
+
+    def park_join(self) -> None:
+        self.delayed_joins = self.delayed_joins.set(self.member_id, self._delayed())
+
+    def park_sync(self) -> None:
+        self.delayed_syncs = self.delayed_syncs.set(self.member_id, self._delayed())
+
+    def _delayed(self) -> DelayedRequest:
+        asked = self.asked
+        return DelayedRequest(asked.token, asked.version)
+
+    def take_assignment(self) -> None:
+        given = dict[str, bytes](self.asked.body.assignments)
+        self.assignments = {member_id: given.get(member_id, b"") for member_id in self.members}
+
+    def answer_member_id_required(self) -> None:
+        self.answer(responses.join_refusal(ErrorCode.MEMBER_ID_REQUIRED, self.member_id, self.asked.version))
+
+    def answer_join(self) -> None:
+        """A static member that came back is told to leave its assignment alone, if its version lets one say so."""
+        leader, skip = self.leader or "", False
+        if self.replaced is not None and self.asked.version < responses.SKIPS_ASSIGNMENT_SINCE:
+            leader = self.old_leader
+        elif self.replaced is not None:
+            skip = self.leader == self.member_id
+        self.answer(responses.joined(self, self.member_id, leader, skip=skip))
+        self.delayed_joins = self.delayed_joins.without(self.member_id)
+
+    def answer_joins(self) -> None:
+        self._answer_joins(lambda member_id, _: responses.joined(self, member_id, self.leader or ""))
+
+    def answer_joins_rebalance(self) -> None:
+        self._refuse_joins(ErrorCode.REBALANCE_IN_PROGRESS)
+
+    def answer_joins_not_coordinator(self) -> None:
+        self._refuse_joins(ErrorCode.NOT_COORDINATOR)
+
+    def _refuse_joins(self, code: ErrorCode) -> None:
+        self._answer_joins(lambda member_id, version: responses.join_refusal(code, member_id, version))
+
+    def _answer_joins(self, body: Callable[[str, int], JoinGroupResponse]) -> None:
+        for member_id in self._in_order(self.delayed_joins):
+            token, version = self.delayed_joins[member_id]
+            self.answers.append(Answer(token, body(member_id, version)))
+        self.delayed_joins = NONE_DELAYED
+
+    def _in_order(self, delayed: Mapping[str, DelayedRequest]) -> Iterable[str]:
+        return (member_id for member_id in self.members.order if member_id in delayed) if delayed else ()
+
+    def answer_sync(self) -> None:
+        self.answer(responses.synced(self, self.members[self.member_id].assignment))
+
+    def answer_syncs(self) -> None:
+        self._assign(self.assignments or {})
+        self._answer_syncs(lambda member_id: responses.synced(self, self.members[member_id].assignment))
+
+    def answer_syncs_error(self) -> None:
+        self._assign({})
+        self._refuse_syncs(self.code)
+
+    def answer_syncs_rebalance(self) -> None:
+        self._refuse_syncs(ErrorCode.REBALANCE_IN_PROGRESS)
+
+    def answer_syncs_not_coordinator(self) -> None:
+        self._refuse_syncs(ErrorCode.NOT_COORDINATOR)
+
+    def _refuse_syncs(self, code: ErrorCode) -> None:
+        self._answer_syncs(lambda _: SyncGroupResponse(error_code=code))
+
+    def _answer_syncs(self, body: Callable[[str], SyncGroupResponse]) -> None:
+        """The sessions of those who waited begin anew: what ran out while they waited did not count."""
+        waiting = tuple(self._in_order(self.delayed_syncs))
+        self.answers.extend(Answer(self.delayed_syncs[member_id].token, body(member_id)) for member_id in waiting)
+        self._arm_sessions(map(self.members.__getitem__, waiting))
+        self.delayed_syncs = NONE_DELAYED
+
+    def answer_ok(self) -> None:
+        self.answer(self.response)
+
+    def answer_rebalance_in_progress(self) -> None:
+        self.answer(responses.refusal(self.asked, ErrorCode.REBALANCE_IN_PROGRESS))
+
+    def answer_error(self) -> None:
+        self.answer(self.response)
+
+    # Generation
+
+    def clear_assignments(self) -> None:
+        self._assign({})
+
+    def _assign(self, assignments: Mapping[str, bytes]) -> None:
+        """Every member has its assignment of these, or an empty one."""
+        pairs = ((member, assignments.get(i, b"")) for i, member in self.members.items())
+        changed = {m.member_id: replace(m, assignment=given) for m, given in pairs if m.assignment != given}
+        self.members = self.members.merged(changed)
+
+    def bump_generation(self) -> None:
+        self.generation += 1
+
+    def select_protocol(self) -> None:
+        self.protocol_name = self.members.elected_protocol()
+        self.subscribed_topics = consumer_topics(self)
+
+    def clear_protocol(self) -> None:
+        self.protocol_name = None
+        self.subscribed_topics = consumer_topics(self)
+
+    def await_syncs(self) -> None:
+        self.pending_sync_members = FrozenSet(self.members)
+        self.new_members = NO_IDS
+
+    def forget_sync(self) -> None:
+        self.pending_sync_members = self.pending_sync_members.without(self.member_id)
+
+    def forget_syncs(self) -> None:
+        self.pending_sync_members = NO_IDS
+
+    def write_group(self) -> None:
+        self.records.append(responses.group_record(self, self.assignments))
+
+    def remove_group(self) -> None:
+        self.records.append(responses.tombstone(self))
+
+    # Timers
+
+    def _arm(self, member_id: str, timeout_ms: int) -> None:
+        deadlines_ms = self.heartbeat_deadlines_ms
+        self.heartbeat_deadlines_ms = deadlines_ms.set(member_id, self.context.now_ms + timeout_ms)
+
+    def _arm_sessions(self, members: Iterable[ClassicGroupMember]) -> None:
+        now_ms = self.context.now_ms
+        deadlines_ms = {member.member_id: now_ms + member.session_timeout_ms for member in members}
+        self.heartbeat_deadlines_ms = self.heartbeat_deadlines_ms.armed(deadlines_ms)
+
+    def arm_new_member_timer(self) -> None:
+        self._arm(self.member_id, NEW_MEMBER_JOIN_TIMEOUT_MS)
+
+    def reset_heartbeat_timer(self) -> None:
+        member = self.members.by_id.get(self.member_id) or _known(self.joining)
+        self._arm(self.member_id, member.session_timeout_ms)
+
+    def reset_heartbeat_timers(self) -> None:
+        self._arm_sessions(self.members.in_order())
+
+    def cancel_heartbeat_timers(self) -> None:
+        self.heartbeat_deadlines_ms = self.heartbeat_deadlines_ms.without(*self.removed)
+
+    def arm_initial_delay(self) -> None:
+        delay_ms = self.context.config.group_initial_rebalance_delay_ms
+        remaining_ms = max(self.rebalance_timeout_ms - delay_ms, 0)
+        self.join_phase = JoinPhase(self.context.now_ms + delay_ms, True, delay_ms, remaining_ms)
+
+    def extend_initial_delay(self) -> None:
+        last = _known(self.join_phase)
+        delay_ms = min(self.context.config.group_initial_rebalance_delay_ms, last.remaining_ms)
+        remaining_ms = max(last.remaining_ms - last.delay_ms, 0)
+        self.join_phase = JoinPhase(self.context.now_ms + delay_ms, True, delay_ms, remaining_ms)
+
+    def arm_join_timer(self) -> None:
+        self.join_phase = JoinPhase(self.context.now_ms + self.rebalance_timeout_ms)
+
+    def cancel_join_timer(self) -> None:
+        self.join_phase = None
+
+    def arm_sync_timer(self) -> None:
+        self.sync_phase = SyncPhase(self.context.now_ms + self.rebalance_timeout_ms, self.generation)
+
+    def cancel_sync_timer(self) -> None:
+        self.sync_phase = None
+
+
+def _known(value: Given | None) -> Given:
+    """What the decision must have named. Raises `ValueError` where it did not."""
+    if value is None:
+        raise ValueError("the event was decided without saying whom or what it is about")
+    return value

@@ -1,0 +1,196 @@
+"""JoinGroup to a classic group: who may join, and which event of the group's table that is.
+
+The checks run in Kafka's order; the first that fails is the answer. A group that this very request creates is stored
+empty first, also where the join is then refused.
+
+Source: `GroupMetadataManager.classicGroupJoin` and what it calls, of apache/kafka, branch 4.4; KIP-345 for static
+members, KIP-394 for ids that are given out first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+
+from fsm.coordinator.classic import responses
+from fsm.coordinator.classic.draft import ClassicGroupDraft
+from fsm.coordinator.model.classic_group import ClassicGroup, ClassicGroupMember
+from fsm.coordinator.model.context import Context
+from fsm.coordinator.model.step import Refused, Request, Step
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import JoinGroupRequest
+from fsm.protocol.records import ClassicProtocol
+from fsm.tables.classic_group import Event, State
+
+MEMBER_ID_REQUIRED_SINCE = 4
+"""The version of JoinGroup from which on a dynamic member joins in two steps, with the id that the first one gave."""
+REBALANCE_TIMEOUT_SINCE = 1
+
+OPEN = (State.COMPLETING_REBALANCE, State.STABLE)
+
+ALL_JOINED: Mapping[Event, Event] = {
+    Event.MEMBER_JOINED: Event.MEMBER_JOINED_ALL_JOINED,
+    Event.FOLLOWER_REJOINED: Event.FOLLOWER_REJOINED_ALL_JOINED,
+    Event.LEADER_REJOINED: Event.LEADER_REJOINED_ALL_JOINED,
+    Event.MEMBER_CHANGED: Event.MEMBER_CHANGED_ALL_JOINED,
+    Event.STATIC_REPLACED: Event.STATIC_REPLACED_ALL_JOINED,
+}
+"""The same events where the join phase is complete with them."""
+
+
+def join(
+    group: ClassicGroup | None, request: Request[JoinGroupRequest], context: Context, stored: ErrorCode = ErrorCode.NONE
+) -> Step[ClassicGroup]:
+    """The outcome of a JoinGroup; `group` is None where there is none yet.
+
+    `stored` says how storing the record went where a static member is replaced without a rebalance. Raises `Refused`
+    where no group is made.
+    """
+    if group is None and request.body.member_id:  # only a member without id creates a group
+        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
+    if group is None:
+        draft = ClassicGroupDraft(ClassicGroup(request.body.group_id, state_since_ms=context.now_ms), context, request)
+        draft.take_row(Event.GROUP_CREATED)
+    else:
+        draft = ClassicGroupDraft(group, context, request)
+    _join(draft, request, stored)
+    return draft.step()
+
+
+def _join(draft: ClassicGroupDraft, request: Request[JoinGroupRequest], stored: ErrorCode) -> None:
+    draft.member_id = request.body.member_id
+    if not _is_accepted(draft, draft.member_id, draft.context.config.group_max_size):
+        draft.response = responses.join_refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, "", request.version)
+        draft.take_row(Event.JOIN_REFUSED_FULL)
+        return
+    try:
+        _refuse_strange_protocols(draft, request.body)
+        if draft.member_id:
+            _join_with_id(draft, request)
+        else:
+            _join_without_id(draft, request, stored)
+    except Refused as refused:
+        draft.response = responses.refusal(request, refused.code)
+        draft.take_row(Event.JOIN_REFUSED)
+
+
+# Checks, in their order
+
+
+def check_join(request: Request[JoinGroupRequest], context: Context) -> None:
+    """What is checked before any group is looked at. Raises `Refused`."""
+    config, session_timeout_ms = context.config, request.body.session_timeout_ms
+    if not config.group_min_session_timeout_ms <= session_timeout_ms <= config.group_max_session_timeout_ms:
+        raise Refused(ErrorCode.INVALID_SESSION_TIMEOUT)
+
+
+def _is_accepted(group: ClassicGroup, member_id: str, max_size: int) -> bool:
+    """While the joins of a generation come in, those delayed are counted, so that late ones may be left out."""
+    if group.state is State.PREPARING_REBALANCE:
+        joins = group.delayed_joins
+        return len(group.members) < max_size or member_id in joins or len(joins) < max_size
+    return group.state not in OPEN or member_id in group.members or len(group.members) < max_size
+
+
+def _refuse_strange_protocols(group: ClassicGroup, body: JoinGroupRequest) -> None:
+    if group.state is State.DEAD:
+        raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    if not group.supports(body.protocol_type, [protocol.name for protocol in body.protocols]):
+        raise Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+
+
+def refuse_stranger(group: ClassicGroup, member_id: str, instance_id: str | None, gone: Container[str] = ()) -> None:
+    """Raises `Refused` for who is no member, or is `gone`, or has an instance id that is another's."""
+    if instance_id is not None:
+        holder = group.static_member_id(instance_id)
+        if holder is None or holder in gone:
+            raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
+        if holder != member_id:
+            raise Refused(ErrorCode.FENCED_INSTANCE_ID)
+    if member_id not in group.members or member_id in gone:
+        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
+
+
+# Members without an id
+
+
+def _join_without_id(draft: ClassicGroupDraft, request: Request[JoinGroupRequest], stored: ErrorCode) -> None:
+    instance_id = request.body.group_instance_id
+    draft.joining = member = member_of(request, f"{instance_id or request.client_id}-{request.fresh_id}")
+    draft.member_id = member.member_id
+    holder = None if instance_id is None else draft.static_member_id(instance_id)
+    if holder is not None:
+        _replace_static(draft, member, draft.members[holder], stored)
+    elif instance_id is None and request.version >= MEMBER_ID_REQUIRED_SINCE:
+        draft.take_row(Event.MEMBER_ID_GIVEN)
+    else:
+        _add(draft)
+
+
+def member_of(request: Request[JoinGroupRequest], member_id: str) -> ClassicGroupMember:
+    """The member that the request describes; of two protocols of one name, the first counts."""
+    body = request.body
+    protocols = {protocol.name: ClassicProtocol(*protocol) for protocol in reversed(body.protocols)}
+    has_timeout = request.version >= REBALANCE_TIMEOUT_SINCE
+    return ClassicGroupMember(
+        member_id,
+        body.group_instance_id,
+        request.client_id,
+        request.client_host,
+        body.rebalance_timeout_ms if has_timeout else body.session_timeout_ms,
+        body.session_timeout_ms,
+        tuple(reversed(protocols.values())),
+    )
+
+
+def _add(draft: ClassicGroupDraft) -> None:
+    initial = draft.is_initial_rebalance
+    draft.take_row(Event.MEMBER_JOINED_INITIALLY if initial else _ending(draft, Event.MEMBER_JOINED, prepares=False))
+
+
+def _ending(draft: ClassicGroupDraft, event: Event, *, prepares: bool) -> Event:
+    """The event itself, or that everybody has joined with it: where it prepares a rebalance, or one is prepared."""
+    waits = draft.state is State.PREPARING_REBALANCE and not draft.is_initial_rebalance
+    if not (waits or (prepares and draft.state in OPEN)):
+        return event
+    replaced = draft.replaced.member_id if draft.replaced else draft.member_id
+    return ALL_JOINED[event] if draft.has_all_joined({draft.member_id, replaced}) else event
+
+
+def _replace_static(
+    draft: ClassicGroupDraft, member: ClassicGroupMember, holder: ClassicGroupMember, stored: ErrorCode
+) -> None:
+    """A static member comes back under a new id; without a rebalance if that changes nothing for the others."""
+    draft.replaced = holder
+    afterwards = draft.members.without(holder.member_id).set(member)
+    if draft.state is not State.STABLE or afterwards.elected_protocol() != draft.protocol_name:
+        draft.take_row(_ending(draft, Event.STATIC_REPLACED, prepares=True))
+        return
+    before = len(draft.records)
+    draft.take_row(Event.STATIC_REPLACED_SAME_PROTOCOL)
+    if stored is ErrorCode.NONE:
+        draft.take_row(Event.STATIC_SWAP_STORED)
+        return
+    draft.code = stored
+    del draft.records[before:]
+    draft.take_row(Event.STATIC_SWAP_FAILED)
+
+
+# Members with an id
+
+
+def _join_with_id(draft: ClassicGroupDraft, request: Request[JoinGroupRequest]) -> None:
+    member_id, instance_id = draft.member_id, request.body.group_instance_id
+    draft.joining = joining = member_of(request, member_id)
+    if member_id in draft.pending_join_members:
+        if instance_id is not None:  # Kafka's own code for it: only dynamic members are given ids
+            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR)
+        _add(draft)
+        return
+    refuse_stranger(draft, member_id, instance_id)
+    if joining.protocols != draft.members[member_id].protocols:
+        event = _ending(draft, Event.MEMBER_CHANGED, prepares=True)
+    elif draft.is_leader(member_id):  # a leader rejoins to assign anew
+        event = _ending(draft, Event.LEADER_REJOINED, prepares=draft.state is State.STABLE)
+    else:
+        event = _ending(draft, Event.FOLLOWER_REJOINED, prepares=False)
+    draft.take_row(event)

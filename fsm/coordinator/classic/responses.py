@@ -1,0 +1,148 @@
+"""What a classic group answers, writes and shows of itself.
+
+Source: `GroupMetadataManager`, `GroupCoordinatorRecordHelpers.newGroupMetadataRecord` and `ClassicGroup.describe` of
+apache/kafka, branch 4.4; `JoinGroupResponse.json` and its siblings for what a version can say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fsm.coordinator.model.classic_group import ClassicGroup
+from fsm.coordinator.model.step import Request
+from fsm.protocol import records
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import (
+    ClassicResponse,
+    DescribedGroup,
+    DescribedGroupMember,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from fsm.tables.classic_group import State
+
+WRITTEN_VERSION = 3
+"""Of the group's record, in every release with consumer groups."""
+NULLABLE_PROTOCOL_SINCE = 7
+"""The version of JoinGroup from which on no protocol is null instead of empty."""
+LEAVES_IN_BATCHES_SINCE = 3
+SKIPS_ASSIGNMENT_SINCE = 9
+
+PRINTED = {
+    State.EMPTY: "Empty",
+    State.PREPARING_REBALANCE: "PreparingRebalance",
+    State.COMPLETING_REBALANCE: "CompletingRebalance",
+    State.STABLE: "Stable",
+    State.DEAD: "Dead",
+}
+"""States as DescribeGroups prints them."""
+
+
+def join_refusal(code: ErrorCode, member_id: str, version: int) -> JoinGroupResponse:
+    """A JoinGroup that brought no membership."""
+    protocol_name = None if version >= NULLABLE_PROTOCOL_SINCE else ""
+    return JoinGroupResponse(error_code=code, protocol_name=protocol_name, member_id=member_id)
+
+
+def joined(group: ClassicGroup, member_id: str, leader: str, *, skip: bool = False) -> JoinGroupResponse:
+    """The present generation, as its member is told; the members only for its leader."""
+    told = group.members.in_order() if leader == member_id else ()
+    members = ((m.member_id, m.instance_id, m.metadata(group.protocol_name)) for m in told)
+    return JoinGroupResponse(
+        group.generation,
+        group.protocol_type,
+        group.protocol_name,
+        leader,
+        member_id,
+        tuple(map(JoinGroupResponseMember._make, members)),
+        skip_assignment=skip,
+    )
+
+
+def synced(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
+    """The member's assignment."""
+    return SyncGroupResponse(assignment, protocol_type=group.protocol_type, protocol_name=group.protocol_name)
+
+
+def left(entries: Sequence[MemberResponse], version: int) -> LeaveGroupResponse:
+    """What became of each entry of a LeaveGroup; before version 3 it has one, whose error is the answer's."""
+    if version < LEAVES_IN_BATCHES_SINCE:
+        return LeaveGroupResponse(entries[0].error_code)
+    return LeaveGroupResponse(members=tuple(entries))
+
+
+def refusal(request: Request, code: ErrorCode) -> ClassicResponse:
+    """The answer to a request of a classic member that failed a check."""
+    body = request.body
+    if isinstance(body, JoinGroupRequest):
+        return join_refusal(code, body.member_id, request.version)
+    if isinstance(body, SyncGroupRequest):
+        return SyncGroupResponse(error_code=code)
+    return LeaveGroupResponse(code) if isinstance(body, LeaveGroupRequest) else HeartbeatResponse(code)
+
+
+def group_record(group: ClassicGroup, assignments: Mapping[str, bytes] | None = None) -> records.Record:
+    """The group as it is stored, with assignments that its members may not have been given yet."""
+    members = (
+        records.ClassicGroupMember(
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
+            member.rebalance_timeout_ms,
+            member.session_timeout_ms,
+            member.metadata(group.protocol_name),
+            member.assignment if assignments is None else assignments[member.member_id],
+        )
+        for member in group.members.in_order()
+    )
+    value = records.ClassicGroup(
+        group.protocol_type or "",
+        group.generation,
+        group.protocol_name,
+        group.leader,
+        group.state_since_ms,
+        tuple(members),
+    )
+    return records.Record(_key(group), value, WRITTEN_VERSION)
+
+
+def tombstone(group: ClassicGroup) -> records.Record:
+    """The end of the group in the log."""
+    return records.Record(_key(group), None)
+
+
+def _key(group: ClassicGroup) -> records.ClassicGroupKey:
+    return records.ClassicGroupKey(records.RecordType.GROUP_METADATA, group.group_id)
+
+
+def describe(group: ClassicGroup) -> DescribedGroup:
+    """What DescribeGroups says; protocol and subscriptions only while the group is STABLE."""
+    stable = group.state is State.STABLE
+    members = (
+        DescribedGroupMember(
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
+            member.metadata(group.protocol_name) if stable else b"",
+            member.assignment,
+        )
+        for member in group.members.in_order()
+    )
+    return DescribedGroup(
+        ErrorCode.NONE,
+        None,
+        group.group_id,
+        PRINTED[group.state],
+        group.protocol_type or "",
+        (group.protocol_name or "") if stable else "",
+        tuple(members),
+    )

@@ -1,0 +1,233 @@
+"""A consumer group within one step: what was decided, and the rows of the tables that carry it out.
+
+A step first decides, over the group as it is stored; then it names its decisions as events, and the rows of the tables
+`consumer-group` and `consumer-group-member` say what is written, armed and cancelled, in which order. Nothing else in
+the coordinator of consumer groups writes a record or touches a timer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from fsm.coordinator.consumer import group_records as write
+from fsm.coordinator.model.consumer_group import AWAY, ConsumerGroup, GroupMember, Resolution, state_of
+from fsm.coordinator.model.context import Context
+from fsm.coordinator.model.dialect import Choice
+from fsm.coordinator.model.hash_order import state_order, string_hash
+from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.step import Answer, Happened, Step
+from fsm.coordinator.model.subscribed_metadata import SubscribedMetadata
+from fsm.coordinator.model.timers import Timer, TimerKind
+from fsm.errors import FsmError
+from fsm.protocol.assignment import TopicPartitions
+from fsm.protocol.records import Record, RecordType, ResolvedRegularExpression
+from fsm.step import Draft
+from fsm.tables import consumer_group, consumer_group_member
+from fsm.tables.consumer_group import Effect as GroupEffect
+from fsm.tables.consumer_group import Event as GroupEvent
+from fsm.tables.consumer_group import State as GroupState
+from fsm.tables.consumer_group_member import Effect, Event, State
+
+GROUP_CELLS = consumer_group.TABLE.compiled
+MEMBER_CELLS = consumer_group_member.TABLE.compiled
+
+
+class ConsumerGroupDraft(Draft[ConsumerGroup], ConsumerGroup, effects=(GroupEffect, Effect)):
+    """A group within one step, with a method for each effect of the group's table and of its members'.
+
+    `stored` is the group of before, which answers who holds what: a request does not see its own records.
+    """
+
+    state: GroupState = GroupState.EMPTY
+    """As the table has it so far; of a stored group it follows from epochs and members."""
+
+    # What was decided, for the effects to carry out.
+    unused_patterns: tuple[str, ...] = ()
+    """Regular expressions that nobody subscribes to any more."""
+    seen_metadata: SubscribedMetadata | None = None
+    """What the subscribed topics look like now, where that was looked at."""
+    new_targets: Mapping[str, TopicPartitions] | None = None
+    """A computed target: the entries that differ, in the order of their records."""
+    new_resolution: Resolution | None = None
+    resolved: Mapping[str, ResolvedRegularExpression] = FrozenMap()
+    """Resolved regular expressions to be written."""
+
+    def __init__(self, group: ConsumerGroup, context: Context, state: GroupState | None = None) -> None:
+        super().__init__(group)
+        self.context = context
+        self.state = group.state if state is None else state
+        self.records: list[Record] = []
+        self.happened: list[Happened] = []
+
+    def on_group(self, event: GroupEvent) -> None:
+        """Takes a row of the group's table."""
+        cell = GROUP_CELLS.by_state[self.state][event]
+        self.happened.append(Happened("", self.state, event, cell.target))
+        self.perform(GROUP_CELLS, cell.effects)
+        self.state = cell.target
+
+    def on_member(self, state: State, event: Event, member: GroupMember) -> None:
+        """Takes a row of a member's table; `member` is the member as it is afterwards, or as it goes."""
+        cell = MEMBER_CELLS.by_state[state][event]
+        self.happened.append(Happened(member.member_id, state, event, cell.target))
+        self.perform(MEMBER_CELLS, cell.effects, member)
+
+    def keep(self, member: GroupMember) -> None:
+        """The group has this member, new or changed."""
+        if self.members.by_id.get(member.member_id) is not member:
+            drops = Choice.INSTANCE_CHANGE_DROPS_MAPPING in self.context.dialect
+            self.members = self.members.having(member, drops_old_instance=drops)
+
+    def remove_member_of(self, member_id: str) -> None:
+        """The group is without this member and its part of the target."""
+        self.members, self.targets = self.members.without(member_id), self.targets.without(member_id)
+
+    def done(self, answers: tuple[Answer, ...] = ()) -> Step[ConsumerGroup]:
+        """The step. Raises `FsmError` where epochs and members contradict the rows that were taken."""
+        follows = state_of(self.members, self.epoch, self.target_epoch)
+        if follows is not self.state:
+            taken = ", ".join(happened.event.name for happened in self.happened)
+            raise FsmError(f"{self.group_id} is {follows.name}, by the table {self.state.name}, after {taken}")
+        return Step(self.close(), answers, tuple(self.records), tuple(self.happened))
+
+    # Effects of the group's table
+
+    def remove_unused_regexes(self) -> None:
+        self.records += [write.regex_tombstone(self.group_id, pattern) for pattern in self.unused_patterns]
+
+    def bump_group_epoch(self) -> None:
+        found = self.seen_metadata
+        if found is None:
+            raise FsmError(f"{self.group_id}: a bump without a look at the metadata")
+        changed = found != self.metadata
+        self.epoch, self.metadata = self.epoch + 1, found
+        if changed and Choice.METADATA_HASH not in self.context.dialect:
+            self.has_metadata_record = True
+            self.records.append(write.metadata_record(self))
+        self.records.append(write.epoch_record(self))
+
+    def compute_target(self) -> None:
+        found = self.new_targets or {}
+        self.records += [write.target_record(self.group_id, i, target) for i, target in found.items()]
+        self.targets, self.target_epoch = self.targets.merged(found), self.epoch
+        timed = Choice.ASSIGNMENT_INTERVAL in self.context.dialect
+        self.target_time_ms = self.context.now_ms if timed else 0
+        self.records.append(write.target_epoch_record(self))
+
+    def level_target_epoch(self) -> None:
+        """Before 4.4 the target epoch of an emptied group stays behind."""
+        if Choice.EMPTIED_GROUP_SETS_TARGET_EPOCH in self.context.dialect:
+            self.target_epoch, self.target_time_ms = self.epoch, 0
+            self.records.append(write.target_epoch_record(self))
+
+    def move_target_entry(self) -> None:
+        """Done by whoever replaces the member; the copy's own row writes it."""
+
+    def set_metadata_deadline(self) -> None:
+        """Also the end of a record of type 4 that an older broker left."""
+        self.metadata_due = False
+        if self.has_metadata_record and Choice.METADATA_HASH in self.context.dialect:
+            self.has_metadata_record = False
+            self._end_group(RecordType.CONSUMER_GROUP_PARTITION_METADATA)
+
+    def clear_metadata_deadline(self) -> None:
+        self.metadata_due = True
+
+    def resolve_regexes(self) -> None:
+        self.resolution = self.new_resolution
+
+    def write_regexes(self) -> None:
+        self.records += [write.regex_record(self.group_id, pattern, one) for pattern, one in self.resolved.items()]
+        self.regexes = self.regexes.merged(self.resolved)
+
+    def write_converted_group(self) -> None:
+        """Epochs of a group that was a classic one, and what its topics look like, in releases that fill that in."""
+        if self.has_metadata_record:
+            self.records.append(write.metadata_record(self))
+        self.records += (write.epoch_record(self), write.target_epoch_record(self))
+
+    def remove_group_records(self) -> None:
+        """The end of a type 4 is written whether or not there was one."""
+        self._end_group(RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA)
+        for pattern in state_order(self.stored.regexes, string_hash):
+            self.records.append(write.regex_tombstone(self.group_id, pattern))
+        self._end_group(RecordType.CONSUMER_GROUP_PARTITION_METADATA)
+        self._end_group(RecordType.CONSUMER_GROUP_METADATA)
+
+    def _end_group(self, kind: RecordType) -> None:
+        self.records.append(write.group_tombstone(kind, self.group_id))
+
+    def create_classic_group(self) -> None:
+        """Done by a row of the classic group's own table, as are the two that follow."""
+
+    def rebalance_classic_group(self) -> None: ...
+
+    def create_empty_classic_group(self) -> None: ...
+
+    # Effects of a member's table
+
+    def write_member(self, member: GroupMember) -> None:
+        self.records.append(write.member_record(self.group_id, member))
+
+    def write_target_entry(self, member: GroupMember) -> None:
+        target = self.targets.get(member.member_id, ())
+        self.records.append(write.target_record(self.group_id, member.member_id, target))
+
+    def write_current_assignment(self, member: GroupMember) -> None:
+        self.records.append(write.current_record(self.group_id, member, self.context.dialect))
+
+    def clear_pending(self, _member: GroupMember) -> None:
+        """Done by `away`, which gives the member without what was pending."""
+
+    def remove_current_assignment(self, member: GroupMember) -> None:
+        self._end_member(RecordType.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT, member)
+
+    def remove_target_entry(self, member: GroupMember) -> None:
+        self._end_member(RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER, member)
+
+    def remove_member(self, member: GroupMember) -> None:
+        self._end_member(RecordType.CONSUMER_GROUP_MEMBER_METADATA, member)
+
+    def _end_member(self, kind: RecordType, member: GroupMember) -> None:
+        self.records.append(write.member_tombstone(kind, self.group_id, member.member_id))
+
+    def arm_session_timer(self, member: GroupMember) -> None:
+        classic = member.metadata.classic_member_metadata
+        own = self.context.config.session_timeout_ms(self.group_id)
+        self._arm(TimerKind.SESSION, member, classic.session_timeout_ms if classic else own)
+
+    def arm_rebalance_timer(self, member: GroupMember) -> None:
+        if not member.is_classic:
+            self._arm(TimerKind.REBALANCE, member, member.metadata.rebalance_timeout_ms)
+
+    def arm_join_timer(self, member: GroupMember) -> None:
+        if not self.timers.is_running(TimerKind.JOIN, member.member_id):
+            self._arm(TimerKind.JOIN, member, member.metadata.rebalance_timeout_ms)
+
+    def arm_sync_timer(self, member: GroupMember) -> None:
+        self._arm(TimerKind.SYNC, member, member.metadata.rebalance_timeout_ms)
+
+    def _arm(self, kind: TimerKind, member: GroupMember, timeout_ms: int) -> None:
+        timer = Timer(self.context.now_ms + timeout_ms, member.epoch if kind is TimerKind.REBALANCE else 0)
+        self.timers = self.timers.armed(kind, member.member_id, timer)
+
+    def cancel_rebalance_timer(self, member: GroupMember) -> None:
+        if not member.is_classic:
+            self.timers = self.timers.cancelled(member.member_id, TimerKind.REBALANCE)
+
+    def cancel_join_timer(self, member: GroupMember) -> None:
+        self.timers = self.timers.cancelled(member.member_id, TimerKind.JOIN)
+
+    def cancel_sync_timer(self, member: GroupMember) -> None:
+        self.timers = self.timers.cancelled(member.member_id, TimerKind.SYNC)
+
+    def cancel_all_timers(self, member: GroupMember) -> None:
+        self.timers = self.timers.cancelled(member.member_id, *TimerKind)
+
+
+def away(member: GroupMember, dialect_keeps_epochs: bool) -> GroupMember:
+    """A static member that leaves for a while: nothing pending, what is assigned counts as assigned long ago."""
+    assigned = tuple((partition, 0) for partition, _ in member.current.assigned) if dialect_keeps_epochs else None
+    current = replace(member.current, epoch=AWAY, pending=(), assigned=assigned or member.current.assigned)
+    return replace(member, current=current)

@@ -1,0 +1,209 @@
+"""What becomes of one member of a consumer group in one request: the coordinator's side of reconciliation.
+
+A pure function over frozen values. `reconcile` names its decision, an event of the table `consumer-group-member`, and
+gives the member as it is afterwards; the caller writes a record where the decision's row orders one. Rows are named as
+in the reference: the entry row by the member's state (S, V, L, K), then the trim (U) or the computation (C).
+
+Source: section 2 of the coordinator reference; `CurrentAssignmentBuilder` of apache/kafka 4.4 (87943b2ff874). Who is
+in the group, which target is due and who may ask are not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from typing import NamedTuple
+
+from fsm.coordinator.model.consumer_group import FREE, CurrentAssignment, Held, Partition
+from fsm.coordinator.model.dialect import Choice, Dialect
+from fsm.protocol.assignment import TopicId, TopicPartitions
+from fsm.tables.consumer_group_member import Event, State
+
+PartitionEpoch = Callable[[TopicId, int], int]
+"""The member epoch of a partition's holder before this request, -1 where nobody holds it."""
+
+
+class Reconciliation(NamedTuple):
+    """The inputs of one request beside the member itself."""
+
+    target_epoch: int
+    """Epoch of the target that the request works towards; with a delayed computation below the group epoch."""
+    target: TopicPartitions
+    owned: TopicPartitions | None
+    """Partitions reported in this request: None where the field is absent, () where it is empty."""
+    partition_epoch: PartitionEpoch
+    subscribed: AbstractSet[TopicId]
+    """Existing topics among the member's names and the resolved topics of its regular expression."""
+    names_topics: bool
+    """Whether these name any topic, existing or not: what Kafka's `TopicIds.isEmpty` asks."""
+    subscription_changed: bool
+    """Whether this request changed names or regular expression."""
+    dialect: Dialect
+
+    @property
+    def filters(self) -> bool:
+        """Whether the subscription counts."""
+        return Choice.SUBSCRIPTION_FILTERS_TARGET in self.dialect
+
+    @property
+    def changed(self) -> bool:
+        """Whether the subscription changed, as far as the dialect looks."""
+        return self.subscription_changed and self.filters
+
+    def keeps(self, topic_id: TopicId) -> bool:
+        """Whether the member may have partitions of the topic."""
+        return not self.filters or topic_id in self.subscribed
+
+    def owns_any(self, partitions: Container[Partition]) -> bool:
+        """Whether one of them is reported as owned, or nothing is reported at all."""
+        return self.owned is None or any(partition in partitions for partition in flat(self.owned))
+
+
+class Decision(NamedTuple):
+    """What was decided, and the member afterwards; the same object where nothing changes."""
+
+    event: Event
+    member: CurrentAssignment
+
+
+def reconcile(
+    member: CurrentAssignment,
+    *,
+    target_epoch: int,
+    target: TopicPartitions,
+    owned: TopicPartitions | None,
+    partition_epoch: PartitionEpoch,
+    subscribed: AbstractSet[TopicId],
+    names_topics: bool,
+    subscription_changed: bool,
+    dialect: Dialect,
+) -> Decision:
+    """The decision about a member and the member it leads to.
+
+    `UNKNOWN_STATE_FENCED` stands for the error FENCED_MEMBER_EPOCH: the member is then as it was.
+
+    >>> from fsm.coordinator.model.dialect import dialect
+    >>> decision = reconcile(CurrentAssignment(), target_epoch=2, target=(("foo", (0, 1)),), owned=(),
+    ...     partition_epoch=lambda topic_id, partition: -1, subscribed={"foo"}, names_topics=True,
+    ...     subscription_changed=False, dialect=dialect("4.4"))
+    >>> decision.event.name, decision.member.epoch, decision.member.assigned
+    ('GRANTED_ALL', 2, ((('foo', 0), 2), (('foo', 1), 2)))
+    """
+    given = Reconciliation(
+        target_epoch, target, owned, partition_epoch, subscribed, names_topics, subscription_changed, dialect
+    )
+    return _ENTRIES[member.state](member, given)
+
+
+def _stable(member: CurrentAssignment, given: Reconciliation) -> Decision:
+    """S1, S1c, S2."""
+    if member.epoch != given.target_epoch:
+        return _compute(member, given, member.epoch)
+    return _trim(member, given) if given.changed else Decision(Event.SAME, member)
+
+
+def _unrevoked(member: CurrentAssignment, given: Reconciliation) -> Decision:
+    """V1, V1c, V2, V2c, V3."""
+    if given.owns_any(dict(member.pending)):
+        if given.changed:
+            return _trim(member, given)
+        return Decision(Event.REVOCATION_NOT_REPORTED if given.owned is None else Event.REVOCATION_INCOMPLETE, member)
+    stays = Choice.REVOKES_AGAIN_AT_OWN_EPOCH in given.dialect
+    return _compute(member, given, member.epoch if stays else member.epoch + 1)
+
+
+def _unreleased(member: CurrentAssignment, given: Reconciliation) -> Decision:
+    """L1."""
+    return _compute(member, given, member.epoch)
+
+
+def _unknown(member: CurrentAssignment, given: Reconciliation) -> Decision:
+    """K1, K2: only a member that says that it owns nothing can be trusted."""
+    if given.owned is None or given.owned:
+        return Decision(Event.UNKNOWN_STATE_FENCED, member)
+    return _compute(member, given, given.target_epoch)
+
+
+_ENTRIES: Mapping[State, Callable[[CurrentAssignment, Reconciliation], Decision]] = {
+    State.STABLE: _stable,
+    State.UNREVOKED_PARTITIONS: _unrevoked,
+    State.UNRELEASED_PARTITIONS: _unreleased,
+    State.UNKNOWN: _unknown,
+}
+
+
+def _trim(member: CurrentAssignment, given: Reconciliation) -> Decision:
+    """U0, U1, U2: the subscription changed, and nothing new may be granted yet."""
+    drop = {partition: epoch for partition, epoch in member.assigned if not given.keeps(partition[0])}
+    pending = {**dict(member.pending), **drop}
+    moves = Choice.TRIM_MOVES_PREVIOUS_EPOCH in given.dialect
+    trimmed = replace(
+        member,
+        previous_epoch=member.epoch if moves else member.previous_epoch,
+        assigned=tuple(entry for entry in member.assigned if entry[0] not in drop),
+    )
+    if not drop:
+        return _untrimmed(member, trimmed, given)
+    if given.owns_any(pending):
+        revoking = replace(trimmed, state=State.UNREVOKED_PARTITIONS, pending=held(pending))
+        return Decision(Event.TRIM_REVOKE_NEEDED, revoking)
+    return Decision(Event.TRIM_RELEASED, trimmed)
+
+
+def _untrimmed(member: CurrentAssignment, rewritten: CurrentAssignment, given: Reconciliation) -> Decision:
+    """U0. Kafka builds a new member where no topic is named and nothing assigned or pending, though nothing moves."""
+    if given.names_topics or member.held or rewritten == member:
+        return Decision(Event.TRIM_NOTHING, member)
+    return Decision(Event.TRIM_NOTHING_REWRITTEN, rewritten)
+
+
+def _compute(member: CurrentAssignment, given: Reconciliation, base: int) -> Decision:
+    """C1 to C5: the next step towards the target; `base` is the epoch where partitions must be revoked first."""
+    target = {(topic_id, p) for topic_id, numbers in given.target if given.keeps(topic_id) for p in numbers}
+    kept = {partition: epoch for partition, epoch in member.assigned if partition in target}
+    revoked = {partition: epoch for partition, epoch in member.assigned if partition not in target}
+    if revoked and given.owns_any(revoked):
+        revoking = CurrentAssignment(State.UNREVOKED_PARTITIONS, base, member.epoch, held(kept), held(revoked))
+        return Decision(Event.REVOKE_NEEDED, revoking)
+    wanted = target - kept.keys()
+    blocked = _blocked(member, given, wanted)
+    granted = dict.fromkeys(wanted - blocked, _assignment_epoch(given))
+    settled = CurrentAssignment(
+        State.UNRELEASED_PARTITIONS if blocked else State.STABLE,
+        given.target_epoch,
+        member.epoch,
+        held({**kept, **granted}),
+    )
+    if settled == member:
+        return Decision(Event.STILL_BLOCKED, member)
+    return Decision(_GRANTS[bool(granted), bool(blocked)], settled)
+
+
+_GRANTS: Mapping[tuple[bool, bool], Event] = {
+    (True, True): Event.GRANTED_SOME_BLOCKED,
+    (True, False): Event.GRANTED_ALL,
+    (False, True): Event.ALL_BLOCKED,
+    (False, False): Event.NOTHING_TO_GRANT,
+}
+"""C2 to C5, by whether partitions are granted and whether others are blocked."""
+
+
+def _blocked(member: CurrentAssignment, given: Reconciliation, wanted: Iterable[Partition]) -> set[Partition]:
+    """Those that somebody holds. The member's own pending ones are on their way out and do not count."""
+    own = dict(member.pending) if Choice.OWN_PENDING_NEVER_BLOCKS in given.dialect else {}
+    return {partition for partition in wanted if given.partition_epoch(*partition) != FREE and partition not in own}
+
+
+def _assignment_epoch(given: Reconciliation) -> int:
+    return given.target_epoch if Choice.ASSIGNMENT_EPOCHS in given.dialect else 0
+
+
+def flat(partitions: TopicPartitions) -> Iterable[Partition]:
+    """One by one."""
+    return ((topic_id, p) for topic_id, numbers in partitions for p in numbers)
+
+
+def held(epochs: Mapping[Partition, int]) -> Held:
+    """The frozen form of partitions with their assignment epochs."""
+    return tuple(sorted(epochs.items()))

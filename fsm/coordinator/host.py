@@ -1,0 +1,228 @@
+"""One coordinator with what a broker has around it: clock, tokens, timers, background tasks, metadata, log, fail-over.
+
+    host = Host(Context(now_ms=0, image=Image(topics)))
+    sent = host.send("app", ConsumerGroupHeartbeatRequest(...), now_ms=10)
+    sent.token, sent.answers            # the answers that are due now: this request's, or those of earlier ones
+    host.next_deadline_ms()             # when a timer is due
+    host.advance(45_000)                # the answers of everything that is due by then
+    host.change_topics({"orders": Topic(topic_id, 4)})
+    host.describe("shop")
+    host.fail_over()                    # another coordinator, from the log
+
+The host does no IO and is deterministic: instants are arguments, and never run backwards unless the caller says so. All
+that it holds are values, so `fork()` costs nothing and the two go their own ways: for whoever explores alternatives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from copy import copy
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from fsm.coordinator import coordinator as steps
+from fsm.coordinator.coordinator import Coordinator
+from fsm.coordinator.model.context import Context, Image, Topic
+from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.step import Answer, Request, Step
+from fsm.coordinator.storage.load import load
+from fsm.coordinator.storage.replay import Replayed, replay_segment
+from fsm.protocol.codec import API_OF
+from fsm.protocol.messages import DescribedConsumerGroup, DescribedGroup
+from fsm.protocol.record_batches import CONTROL, TRANSACTIONAL, Batch, LogRecord, batch_of, write_batch
+from fsm.protocol.records import Record
+
+HOST = "/127.0.0.1"
+"""Where clients are, unless they say otherwise."""
+
+
+class Sent(NamedTuple):
+    """What a request brought."""
+
+    token: int
+    """Names the request in answers: its own may come later."""
+    answers: tuple[Answer, ...]
+
+
+class Appended(NamedTuple):
+    """What one step appended to the log: a batch of records, or the end of a transaction."""
+
+    at_ms: int
+    records: tuple[Record, ...] = ()
+    producer_id: int | None = None
+    """Whose transaction it is; None for no transaction."""
+    commits: bool | None = None
+    """How the transaction ends; None where it does not."""
+
+
+class _Log(NamedTuple):
+    """The log as a chain from its end, so that forks share it."""
+
+    last: Appended
+    earlier: _Log | None
+
+
+class Host:
+    """A coordinator that is driven by its caller."""
+
+    def __init__(
+        self,
+        context: Context | None = None,
+        state: Coordinator | None = None,
+        *,
+        resolves: bool = True,
+        on_step: Callable[[Step[Coordinator]], None] | None = None,
+    ) -> None:
+        self.context = context or Context(0)
+        """Clock, dialect, settings and metadata; may be replaced between two steps."""
+        self.state = state or Coordinator()
+        self.resolves = resolves
+        """Whether regular expressions are resolved as soon as that is asked for; otherwise `resolve` does it."""
+        self.on_step = on_step
+        """Called with each step after it was taken."""
+        self._tokens = 0
+        self._log: _Log | None = None
+
+    @property
+    def now_ms(self) -> int:
+        """The instant of the last step."""
+        return self.context.now_ms
+
+    def fork(self) -> Host:
+        """Another host in the same state. Both call the same `on_step`."""
+        return copy(self)
+
+    # What happens
+
+    def send(
+        self,
+        client_id: str,
+        message: Any,
+        version: int | None = None,
+        now_ms: int | None = None,
+        *,
+        client_host: str = HOST,
+        fresh_id: str | None = None,
+        token: int | None = None,
+    ) -> Sent:
+        """A client's request, by default in the newest version of its API and at the instant of the last step.
+
+        `fresh_id` is the random part of a member id that the broker makes; by default it follows from the token.
+        Raises `InputError` for a message that is no request of a group coordinator's.
+        """
+        self._tokens = self._tokens + 1 if token is None else token
+        self._set_clock(now_ms)
+        if version is None:
+            version = API_OF[type(message)].newest
+        made = f"{self._tokens:032x}" if fresh_id is None else fresh_id
+        request = Request(self._tokens, client_id, client_host, version, message, made)
+        return Sent(request.token, self._take(steps.handle(self.state, request, self.context)))
+
+    def advance(self, to_ms: int) -> tuple[Answer, ...]:
+        """Time passes, and each timer that is due by then runs out at its own instant; the answers that this brings."""
+        answers: tuple[Answer, ...] = ()
+        while (deadline_ms := self.next_deadline_ms()) is not None and deadline_ms <= to_ms:
+            answers += self.expire(max(deadline_ms, self.now_ms))
+        self._set_clock(max(to_ms, self.now_ms))
+        return answers
+
+    def expire(self, now_ms: int) -> tuple[Answer, ...]:
+        """Every timer that is due runs out now: what a broker does that was late."""
+        self._set_clock(now_ms)
+        return self._take(steps.handle_timer(self.state, self.context))
+
+    def next_deadline_ms(self) -> int | None:
+        """When the next timer is due; None where none runs."""
+        return steps.next_deadline_ms(self.state)
+
+    def resolve(self) -> None:
+        """The background tasks that resolve regular expressions are done."""
+        for group_id in steps.resolutions(self.state):
+            self._note(steps.handle_resolution(self.state, group_id, self.context))
+
+    def fail_to_resolve(self) -> None:
+        """The background tasks that resolve regular expressions failed: the next request may start them again."""
+        for group_id in steps.resolutions(self.state):
+            self._note(steps.handle_failed_resolution(self.state, group_id, self.context))
+
+    def change_topics(self, topics: Mapping[str, Topic]) -> None:
+        """There are exactly these topics from now on; offsets of those that are gone go too."""
+        before = self.context.image
+        self.context = replace(self.context, image=Image(FrozenMap(topics), before.version + 1))
+        self.state = steps.image_changed(self.state, before, self.context)
+        if gone := [name for name in before.topics if name not in topics]:
+            self._note(steps.topics_deleted(self.state, gone))
+
+    def end_transaction(self, producer_id: int, *, commits: bool) -> None:
+        """The producer's transaction ends, whether or not it has offsets in this coordinator."""
+        self.state = steps.end_transaction(self.state, producer_id, committed=commits)
+        self._log = _Log(Appended(self.now_ms, producer_id=producer_id, commits=commits), self._log)
+
+    def clean_up(self) -> None:
+        """What a broker does every ten minutes: old offsets expire, groups without members and offsets end."""
+        self._note(steps.clean_up(self.state, self.context))
+
+    def fail_over(self) -> Replayed:
+        """Another coordinator takes over: it knows what the log says, and whoever waits for an answer gets none."""
+        found = replay_segment(self.segment(), self.context.dialect)
+        self.state = found.state
+        self._note(load(found.state, self.context))
+        return found
+
+    def _set_clock(self, now_ms: int | None) -> None:
+        if now_ms is not None and now_ms != self.context.now_ms:
+            self.context = replace(self.context, now_ms=now_ms)
+
+    def _take(self, step: Step[Coordinator]) -> tuple[Answer, ...]:
+        self._note(step)
+        if self.resolves:
+            self.resolve()
+        return step.answers
+
+    def _note(self, step: Step[Coordinator]) -> None:
+        self.state = step.state
+        if step.records:
+            self._log = _Log(Appended(self.now_ms, step.records, step.producer_id), self._log)
+        if self.on_step is not None:
+            self.on_step(step)
+
+    # What can be seen
+
+    def describe(self, group_id: str) -> DescribedConsumerGroup | DescribedGroup | None:
+        """What ConsumerGroupDescribe or DescribeGroups says; None where nobody knows the group."""
+        return steps.describe(self.state, group_id, self.context)
+
+    def appended(self) -> tuple[Appended, ...]:
+        """The log so far: one entry for each step that wrote anything."""
+
+        def backwards() -> Iterator[Appended]:
+            log = self._log
+            while log is not None:
+                yield log.last
+                log = log.earlier
+
+        return tuple(backwards())[::-1]
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """Every record of the log."""
+        return tuple(record for one in self.appended() for record in one.records)
+
+    def segment(self) -> bytes:
+        """The log as bytes, as a broker stores it."""
+        data = bytearray()
+        offset = 0
+        for one in self.appended():
+            batch = _batch(offset, one)
+            data += write_batch(batch)
+            offset += len(batch.records)
+        return bytes(data)
+
+
+def _batch(offset: int, one: Appended) -> Batch:
+    if one.producer_id is None:
+        return batch_of(offset, one.records, one.at_ms)
+    if one.commits is None:
+        return batch_of(offset, one.records, one.at_ms, producer_id=one.producer_id, attributes=TRANSACTIONAL)
+    marker = LogRecord(offset, one.at_ms, b"\0\0" + int(one.commits).to_bytes(2, "big"), b"\0\0\0\0\0\0")
+    return Batch(offset, (marker,), attributes=TRANSACTIONAL | CONTROL, producer_id=one.producer_id)

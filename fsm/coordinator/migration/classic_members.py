@@ -1,0 +1,280 @@
+"""Classic members of a consumer group: their four requests, answered from the group's epochs and assignments.
+
+No classic state is kept for them. The generation of a classic member is its member epoch; it is told to rejoin when
+it is behind, must give something up, or can have what it waits for. The coordinator assigns: nobody leads, the answer
+to a join lists no members, and what a client sends as an assignment is not looked at. Where a joiner replaces the last
+static member of the consumer protocol, the group ends as a consumer group in the same step.
+
+Source: KIP-848; `classicGroupJoinToConsumerGroup` and its siblings in `GroupMetadataManager`
+of apache/kafka, branch 4.4, whose order of checks this is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import Enum
+
+from fsm.coordinator.classic import responses
+from fsm.coordinator.classic.join import MEMBER_ID_REQUIRED_SINCE, member_of
+from fsm.coordinator.classic.requests import identities
+from fsm.coordinator.consumer.group_step import ConsumerGroupDraft
+from fsm.coordinator.consumer.member_update import change_of, progress, will_rebalance
+from fsm.coordinator.consumer.membership import (
+    check_size,
+    holder_of,
+    joining_member,
+    known_member,
+    replace_static,
+    static_member,
+)
+from fsm.coordinator.consumer.reconciliation import flat
+from fsm.coordinator.migration import conversion
+from fsm.coordinator.migration.conversion import Group, by_id, encoded
+from fsm.coordinator.model.classic_group import ClassicGroupMember
+from fsm.coordinator.model.consumer_group import FREE, ConsumerGroup, GroupMember
+from fsm.coordinator.model.context import Context
+from fsm.coordinator.model.dialect import Choice, Dialect
+from fsm.coordinator.model.step import Answer, Refused, Request, Step
+from fsm.coordinator.model.timers import TimerKind
+from fsm.errors import RemoteProtocolError
+from fsm.protocol.consumer_protocol import PROTOCOL_TYPE, Subscription, decode_subscription
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    MemberResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from fsm.protocol.records import ClassicMember
+from fsm.tables.classic_group import Event as ClassicEvent
+from fsm.tables.consumer_group_member import Event, State
+
+COMPUTE_NOTHING = {Choice.REPLACEMENT_REBALANCES_IF_BUMPED, Choice.REPLACEMENT_REBALANCES_IF_STALE}
+"""Where neither is in the dialect, a replacement goes all the way of a join before it ends the group."""
+
+
+class Phase(Enum):
+    """Where a classic member of a consumer group would be in a classic group; derived, never stored."""
+
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+
+
+def phase(group: ConsumerGroup, member: GroupMember, dialect: Dialect) -> Phase:
+    """Whether its SyncGroup is awaited, its next Heartbeat tells it to rejoin, or neither."""
+    if group.timers.is_running(TimerKind.SYNC, member.member_id):
+        return Phase.COMPLETING_REBALANCE
+    return Phase.PREPARING_REBALANCE if must_rejoin(group, member, dialect) else Phase.STABLE
+
+
+def must_rejoin(group: ConsumerGroup, member: GroupMember, dialect: Dialect) -> bool:
+    """Whether a classic member has something to learn that only a JoinGroup brings."""
+    state = member.current.state
+    if _is_behind(group, member, dialect) or state is State.UNREVOKED_PARTITIONS:
+        return True
+    return state is State.UNRELEASED_PARTITIONS and _is_target_free(group, member)
+
+
+def _is_behind(group: ConsumerGroup, member: GroupMember, dialect: Dialect) -> bool:
+    by_target = Choice.CLASSIC_REJOINS_BEHIND_TARGET in dialect
+    return member.epoch < (group.target_epoch if by_target else group.epoch)
+
+
+def _is_target_free(group: ConsumerGroup, member: GroupMember) -> bool:
+    """Whether nobody holds anything of what the member still lacks."""
+    assigned = dict(member.current.assigned)
+    lacking = (partition for partition in flat(group.targets.get(member.member_id, ())) if partition not in assigned)
+    return all(group.members.partition_epoch(*partition) == FREE for partition in lacking)
+
+
+# SyncGroup, Heartbeat, LeaveGroup
+
+
+def sync(group: ConsumerGroup, request: Request[SyncGroupRequest], context: Context) -> Step[Group]:
+    """The outcome of a SyncGroup. Raises `Refused` where a check fails."""
+    if group.is_empty:
+        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
+    body = request.body
+    member, classic = _sender(group, body)
+    protocol = classic.supported_protocols[0]
+    for said, real in ((body.protocol_type, PROTOCOL_TYPE), (body.protocol_name, protocol.name)):
+        if said is not None and said != real:
+            raise Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    must_revoke = member.current.state is State.UNREVOKED_PARTITIONS
+    if _is_behind(group, member, context.dialect) and not must_revoke:
+        refusal = SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+        return _answer(group, member, Event.CLASSIC_SYNC_REFUSED, Answer(request.token, refusal), context)
+    assignment = encoded(member.assigned, protocol.metadata, context.image)
+    response = SyncGroupResponse(assignment, protocol_type=body.protocol_type, protocol_name=body.protocol_name)
+    return _answer(group, member, Event.CLASSIC_SYNCED, Answer(request.token, response), context)
+
+
+def heartbeat(group: ConsumerGroup, request: Request[HeartbeatRequest], context: Context) -> Step[Group]:
+    """The outcome of a Heartbeat: it computes nothing and writes nothing. Raises `Refused` where a check fails."""
+    member, _ = _sender(group, request.body)
+    if must_rejoin(group, member, context.dialect):
+        response = HeartbeatResponse(ErrorCode.REBALANCE_IN_PROGRESS)
+        return _answer(group, member, Event.CLASSIC_HEARTBEAT_REJOIN, Answer(request.token, response), context)
+    return _answer(group, member, Event.CLASSIC_HEARTBEAT_OK, Answer(request.token, HeartbeatResponse()), context)
+
+
+def _sender(group: ConsumerGroup, body: SyncGroupRequest | HeartbeatRequest) -> tuple[GroupMember, ClassicMember]:
+    """The classic member that a SyncGroup or Heartbeat comes from, in its generation."""
+    member_id, instance_id = body.member_id, body.group_instance_id
+    member = known_member(group, member_id) if instance_id is None else holder_of(group, member_id, instance_id)
+    classic = _classic(member)
+    if body.generation_id != member.epoch:
+        raise Refused(ErrorCode.ILLEGAL_GENERATION)
+    return member, classic
+
+
+def _classic(member: GroupMember) -> ClassicMember:
+    """What makes the member a classic one. Raises `Refused` where nothing does."""
+    classic = member.metadata.classic_member_metadata
+    if classic is None:
+        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"{member.member_id} does not speak the classic protocol")
+    return classic
+
+
+def _answer(group: ConsumerGroup, member: GroupMember, event: Event, answer: Answer, context: Context) -> Step[Group]:
+    """The answer, with the timers that go with it."""
+    draft = ConsumerGroupDraft(group, context)
+    draft.on_member(member.current.state, event, member)
+    return draft.done((answer,))
+
+
+def leave(group: ConsumerGroup, request: Request[LeaveGroupRequest], context: Context) -> Step[Group]:
+    """The outcome of a LeaveGroup: whoever may leave goes in one step, by whatever protocol it came."""
+    gone: list[str] = []
+    entries: list[MemberResponse] = []
+    for member_id, instance_id, _ in identities(request):
+        try:
+            gone.append(_leaver(group, member_id, instance_id, context.dialect))
+            entries.append(MemberResponse(member_id, instance_id))
+        except Refused as refused:
+            entries.append(MemberResponse(member_id, instance_id, refused.code))
+    step = conversion.remove(group, gone, Event.LEFT, context)
+    return step._replace(answers=(*step.answers, Answer(request.token, responses.left(entries, request.version))))
+
+
+def _leaver(group: ConsumerGroup, member_id: str, instance_id: str | None, dialect: Dialect) -> str:
+    """An instance id without a member id is an administrator's removal of a static member."""
+    if instance_id is None:
+        member = known_member(group, member_id)
+    elif member_id:
+        member = holder_of(group, member_id, instance_id)
+    else:
+        member = static_member(group, instance_id) or known_member(group, "")
+    if Choice.LEAVE_GROUP_REMOVES_ANY not in dialect:
+        _classic(member)
+    return member.member_id
+
+
+# JoinGroup
+
+
+def join(
+    group: ConsumerGroup, request: Request[JoinGroupRequest], context: Context, *, topics_added_version: int
+) -> Step[Group]:
+    """The outcome of a JoinGroup to a group that has members; an error answer names no member."""
+    try:
+        return _join(group, request, context, topics_added_version)
+    except Refused as refused:
+        return Step(group, (Answer(request.token, responses.join_refusal(refused.code, "", request.version)),))
+
+
+def _join(
+    group: ConsumerGroup, request: Request[JoinGroupRequest], context: Context, topics_added_version: int
+) -> Step[Group]:
+    body = request.body
+    policy_refuses = Choice.DISABLED_REFUSES_CLASSIC_JOIN in context.dialect
+    if policy_refuses and conversion.policy(context) not in conversion.POLICIES:
+        raise Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "the migration of groups is disabled")
+    member_id = body.member_id or request.fresh_id
+    check_size(group, member_id, body.group_instance_id, context)
+    _refuse_strange_protocols(group, body)
+    if not body.member_id and body.group_instance_id is None and request.version >= MEMBER_ID_REQUIRED_SINCE:
+        refusal = responses.join_refusal(ErrorCode.MEMBER_ID_REQUIRED, member_id, request.version)
+        return Step(group, (Answer(request.token, refusal),))
+    joiner = member_of(request, member_id)
+    subscription = _subscription(joiner, context)
+    replaced = _replaced(group, joiner, context)
+    draft = ConsumerGroupDraft(group, context)
+    before = _before(draft, body, joiner)
+    is_new = before.member_id not in draft.members
+    change = change_of(draft, before, _updated(before, joiner, subscription, context), is_new=is_new)
+    ends = replaced is not None and not COMPUTE_NOTHING.isdisjoint(context.dialect.choices)
+    owned = by_id(subscription.owned_partitions, context.image)
+    member = progress(draft, change, owned, topics_added_version=topics_added_version, ends_group=ends)
+    response = JoinGroupResponse(member.epoch, PROTOCOL_TYPE, joiner.protocols[0].name, member_id=member.member_id)
+    answers = (Answer(request.token, response),)
+    if replaced is None:
+        draft.on_member(member.current.state, Event.CLASSIC_JOIN_STORED, member)
+        return draft.done(answers)
+    stale = will_rebalance(draft, change, draft.epoch)
+    event = ClassicEvent.DOWNGRADED_BY_REPLACEMENT_STALE if stale else ClassicEvent.DOWNGRADED_BY_REPLACEMENT
+    step = conversion.downgraded_by_replacement(draft, member, replaced, event)
+    return step._replace(answers=(*step.answers, *answers))
+
+
+def _refuse_strange_protocols(group: ConsumerGroup, body: JoinGroupRequest) -> None:
+    """One listed protocol must be every classic member's; without classic members any will do."""
+    supported, classic = group.members.protocols, group.members.classic
+    fits = any(supported.get(protocol.name, 0) == classic for protocol in body.protocols)
+    if body.protocol_type != PROTOCOL_TYPE or not fits:
+        raise Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+
+
+def _subscription(joiner: ClassicGroupMember, context: Context) -> Subscription:
+    """What the first listed protocol says. Raises `Refused` where it cannot be read."""
+    try:
+        return decode_subscription(joiner.protocols[0].metadata)
+    except RemoteProtocolError as problem:
+        told = Choice.MALFORMED_SUBSCRIPTION_IS_INCONSISTENT in context.dialect
+        code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL if told else ErrorCode.UNKNOWN_SERVER_ERROR
+        raise Refused(code, str(problem)) from None
+
+
+def _replaced(group: ConsumerGroup, joiner: ClassicGroupMember, context: Context) -> str | None:
+    """The static member whose going leaves the classic ones among themselves, if the group may become classic."""
+    holder_id = None if joiner.instance_id is None else group.members.static.get(joiner.instance_id)
+    holder = None if holder_id is None else group.members.by_id.get(holder_id)
+    if holder is None or holder.is_classic or group.members.classic != len(group.members) - 1:
+        return None
+    return holder.member_id if conversion.may_downgrade(len(group.members), context) else None
+
+
+def _before(draft: ConsumerGroupDraft, body: JoinGroupRequest, joiner: ClassicGroupMember) -> GroupMember:
+    """The joiner as it was: stored, blank, or the copy of the static member whose place it takes."""
+    if joiner.instance_id is None:
+        return joining_member(draft, joiner.member_id)
+    if body.member_id:
+        return holder_of(draft.stored, joiner.member_id, joiner.instance_id)
+    holder = static_member(draft.stored, joiner.instance_id)
+    if holder is None:
+        return joining_member(draft, joiner.member_id)
+    return replace_static(draft, holder, joiner.member_id)
+
+
+def _updated(
+    before: GroupMember, joiner: ClassicGroupMember, subscription: Subscription, context: Context
+) -> GroupMember:
+    old, timeout_ms = before.metadata, joiner.rebalance_timeout_ms
+    clears_regex = Choice.CLASSIC_REPLACEMENT_CLEARS_REGEX in context.dialect
+    new = replace(
+        old,
+        instance_id=joiner.instance_id or old.instance_id,
+        rack_id=subscription.rack_id or old.rack_id,
+        client_id=joiner.client_id,
+        client_host=joiner.client_host,
+        subscribed_topic_names=tuple(sorted(set(subscription.topics))),
+        subscribed_topic_regex="" if clears_regex else old.subscribed_topic_regex,
+        rebalance_timeout_ms=old.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+        classic_member_metadata=ClassicMember(joiner.session_timeout_ms, joiner.protocols),
+    )
+    return replace(before, metadata=new)

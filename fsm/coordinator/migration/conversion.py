@@ -1,0 +1,337 @@
+"""A group changes its type without its members stopping: upgrade of a classic group, downgrade of a consumer group.
+
+The policy of the broker says which of the two it does; a group without members changes its type whatever the policy.
+An upgrade is part of the heartbeat of the first consumer-protocol member; a downgrade is part of the step in which the
+last one goes, or is replaced by a static classic member.
+
+Source: KIP-848; `convertToConsumerGroup` and `convertToClassicGroup` of
+`GroupMetadataManager`, `ConsumerGroup.fromClassicGroup`, `ClassicGroup.fromConsumerGroup` of apache/kafka, branch 4.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from struct import pack, unpack_from
+
+from fsm.coordinator.classic.draft import ClassicGroupDraft
+from fsm.coordinator.consumer import heartbeat as consumer
+from fsm.coordinator.consumer.group_step import ConsumerGroupDraft
+from fsm.coordinator.consumer.heartbeat_request import Heartbeat, refusal
+from fsm.coordinator.model.classic_group import ClassicGroup, ClassicGroupMember, ClassicMembers, consumer_topics
+from fsm.coordinator.model.consumer_group import ConsumerGroup, CurrentAssignment, GroupMember, Members, fresh
+from fsm.coordinator.model.context import Context, Image
+from fsm.coordinator.model.dialect import Choice
+from fsm.coordinator.model.hash_order import topic_order
+from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.step import Refused, Request, Step
+from fsm.coordinator.model.subscribed_metadata import NOTHING, subscribed_metadata
+from fsm.errors import RemoteProtocolError
+from fsm.protocol.assignment import TopicPartition, TopicPartitions, topic_partitions
+from fsm.protocol.consumer_protocol import HIGHEST_VERSION, PROTOCOL_TYPE, decode_assignment, decode_subscription
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.records import ClassicMember, Member, Record, RecordType
+from fsm.tables.classic_group import Event as ClassicEvent
+from fsm.tables.consumer_group import Event as GroupEvent
+from fsm.tables.consumer_group import State as GroupState
+from fsm.tables.consumer_group_member import Event, State
+
+Group = ConsumerGroup | ClassicGroup
+
+UPGRADES = frozenset({"upgrade", "bidirectional"})
+DOWNGRADES = frozenset({"downgrade", "bidirectional"})
+POLICIES = UPGRADES | DOWNGRADES
+
+T = RecordType
+UPGRADE_ORDER = (
+    T.CONSUMER_GROUP_MEMBER_METADATA,
+    T.CONSUMER_GROUP_PARTITION_METADATA,
+    T.CONSUMER_GROUP_METADATA,
+    T.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER,
+    T.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA,
+    T.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
+)
+DOWNGRADE_ORDER = (
+    T.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
+    T.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER,
+    T.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA,
+    T.CONSUMER_GROUP_MEMBER_METADATA,
+    T.CONSUMER_GROUP_REGULAR_EXPRESSION,
+    T.CONSUMER_GROUP_PARTITION_METADATA,
+    T.CONSUMER_GROUP_METADATA,
+)
+"""A conversion writes its records by type, not by member."""
+
+
+def policy(context: Context) -> str:
+    """The broker's policy; one that nobody knows is none."""
+    name = context.config.group_consumer_migration_policy.lower()
+    return name if name in POLICIES else "disabled"
+
+
+def by_type(records: Collection[Record], order: Sequence[RecordType]) -> tuple[Record, ...]:
+    """The records of a conversion in the order of their types, those of one type as they came."""
+    return tuple(sorted(records, key=lambda record: order.index(RecordType(record.key.type))))
+
+
+# Upgrade
+
+
+def consumer_join(
+    group: ClassicGroup, request: Request[Heartbeat], sent: Heartbeat, context: Context, *, topics_added_version: int
+) -> Step[Group]:
+    """The heartbeat of a member that joins a classic group with the consumer protocol.
+
+    Raises `Refused` where the joiner fails a check and nothing else happened.
+    """
+    draft = ClassicGroupDraft(group, context, request)
+
+    def joined(begun: ConsumerGroup) -> Step[ConsumerGroup]:
+        return consumer.heartbeat(begun, request, sent, context, topics_added_version=topics_added_version)
+
+    if group.is_empty:
+        draft.take_row(ClassicEvent.CONSUMER_JOIN_TO_EMPTY)
+        return joined(fresh(group.group_id, context.dialect)).after(draft.step())
+    if not _may_upgrade(group, context):
+        return _refused(draft, ErrorCode.GROUP_ID_NOT_FOUND, ClassicEvent.UPGRADE_REFUSED)
+    try:
+        converted = converted_group(group, context)
+        upgraded = ClassicGroupDraft(group, context, request)
+        upgraded.take_row(ClassicEvent.UPGRADED)
+        begun = _with_conversion(upgraded.step(), converted, context)
+        step = joined(begun.state).after(begun)
+        return step.leading_to(_as_written(step.state, begun.state))
+    except Refused as refused:
+        return _refused(draft, refused.code, ClassicEvent.UPGRADE_REFUSED_LATE, refused.message)
+
+
+def _as_written(group: ConsumerGroup, converted: ConsumerGroup) -> ConsumerGroup:
+    """The broker makes the group anew from the records of the conversion: its map meets the members in their order."""
+    known = [member_id for member_id in converted.members.in_order() if member_id in group.members]
+    by_id = FrozenMap({member_id: group.members[member_id] for member_id in dict.fromkeys((*known, *group.members))})
+    return replace(group, members=replace(group.members, by_id=by_id))
+
+
+def _refused(
+    draft: ClassicGroupDraft, code: ErrorCode, event: ClassicEvent, message: str = "no consumer group"
+) -> Step[Group]:
+    """The classic group stays; whose requests were delayed may have been told to rejoin all the same."""
+    draft.response = refusal(code, message)
+    draft.take_row(event)
+    return draft.step()
+
+
+def _may_upgrade(group: ClassicGroup, context: Context) -> bool:
+    is_small = len(group.members) <= context.config.group_consumer_max_size
+    return policy(context) in UPGRADES and group.protocol_type == PROTOCOL_TYPE and is_small
+
+
+def converted_group(group: ClassicGroup, context: Context) -> ConsumerGroup:
+    """The classic group as a consumer group: everybody holds what it was assigned, at the generation's epoch.
+
+    Raises `Refused` where what the members said cannot be read, or where an assignor keeps state in assignments.
+    """
+    if not all(member.supports(group.protocol_name) for member in group.members.values()):
+        raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, "a member does not have the protocol of the last generation")
+    try:
+        members = [_converted_member(group, member, context) for member in group.members.in_order()]
+    except RemoteProtocolError as problem:
+        raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, str(problem)) from None
+    found = ConsumerGroup(
+        group.group_id,
+        group.generation,
+        group.generation,
+        members=Members.of(members),
+        targets=FrozenMap({member.member_id: member.assigned for member in members}),
+    )
+    if Choice.UPGRADE_FILLS_METADATA not in context.dialect:
+        return found
+    metadata = subscribed_metadata(found.subscribed_names(), context)
+    stands_alone = metadata != NOTHING and Choice.METADATA_HASH not in context.dialect
+    return replace(found, metadata=metadata, has_metadata_record=stands_alone)
+
+
+def _converted_member(group: ClassicGroup, member: ClassicGroupMember, context: Context) -> GroupMember:
+    subscription = decode_subscription(member.metadata(group.protocol_name))
+    metadata = Member(
+        member.instance_id,
+        subscription.rack_id,
+        member.client_id,
+        member.client_host,
+        tuple(sorted(set(subscription.topics))),
+        "",
+        member.rebalance_timeout_ms,
+        None,
+        ClassicMember(member.session_timeout_ms, member.protocols),
+    )
+    epoch = group.generation if Choice.ASSIGNMENT_EPOCHS in context.dialect else 0
+    assigned = _last_assignment(member, context)
+    held = tuple(((topic_id, number), epoch) for topic_id, numbers in assigned for number in numbers)
+    return GroupMember(
+        member.member_id, metadata, CurrentAssignment(State.STABLE, group.generation, group.generation, held)
+    )
+
+
+def _last_assignment(member: ClassicGroupMember, context: Context) -> TopicPartitions:
+    """Releases before 4.0 want it to be there and do not mind an assignor's own data."""
+    lenient = Choice.UPGRADE_ACCEPTS_EMPTY_ASSIGNMENT in context.dialect
+    if not member.assignment and lenient:
+        return ()
+    found = decode_assignment(member.assignment)
+    if found.user_data and lenient:
+        raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"the assignment of {member.member_id} carries an assignor's data")
+    return by_id(found.partitions, context.image)
+
+
+def _with_conversion(before: Step[ClassicGroup], group: ConsumerGroup, context: Context) -> Step[ConsumerGroup]:
+    draft = ConsumerGroupDraft(group, context, GroupState.EMPTY)
+    draft.on_group(GroupEvent.CLASSIC_GROUP_CONVERTED)
+    for member_id in group.members.in_order():
+        draft.on_member(State.ABSENT, Event.CONVERTED, group.members[member_id])
+    # No `done`: where every member left during the first join phase, what the table calls STABLE has nobody in it.
+    return Step(draft.close(), (), by_type(draft.records, UPGRADE_ORDER), tuple(draft.happened)).after(before)
+
+
+# Downgrade
+
+
+def remove(group: ConsumerGroup, member_ids: Sequence[str], event: Event, context: Context) -> Step[Group]:
+    """These members are out; if the classic ones are left among themselves, the group becomes a classic one."""
+    gone = dict.fromkeys(member_ids)
+    if not _may_downgrade_without(group, gone, context):
+        return consumer.remove(group, tuple(gone), event, context)
+    ended = ended_group(ConsumerGroupDraft(group, context), GroupEvent.DOWNGRADED_BY_REMOVAL, group.members.in_order())
+    classic = classic_group(group, [m for m in group.members.in_order() if m not in gone], group.epoch, context.image)
+    return _begun(ended, classic, ClassicEvent.DOWNGRADED_BY_REMOVAL, context)
+
+
+def _may_downgrade_without(group: ConsumerGroup, gone: Collection[str], context: Context) -> bool:
+    classic = sum(group.members[member_id].is_classic for member_id in gone)
+    remaining = len(group.members) - len(gone)
+    if not gone or not remaining or group.members.classic - classic != remaining:
+        return False
+    if Choice.LEAVE_GROUP_REMOVES_ANY not in context.dialect and classic:
+        return False
+    return may_downgrade(remaining, context)
+
+
+def may_downgrade(size: int, context: Context) -> bool:
+    """Whether policy and size let a group become a classic one."""
+    return policy(context) in DOWNGRADES and size <= context.config.group_max_size
+
+
+def ended_group(draft: ConsumerGroupDraft, event: GroupEvent, member_ids: Sequence[str]) -> Step[ConsumerGroup]:
+    """The consumer group's end: its tombstones, and those of these members."""
+    written = len(draft.records)
+    for member_id in member_ids:
+        member = draft.stored.members.by_id.get(member_id) or draft.members[member_id]
+        draft.on_member(member.current.state, Event.GROUP_DOWNGRADED, member)
+    draft.on_group(event)
+    tombstones = by_type(draft.records[written:], DOWNGRADE_ORDER)
+    return Step(draft.close(), (), (*draft.records[:written], *tombstones), tuple(draft.happened))
+
+
+def classic_group(group: ConsumerGroup, member_ids: Sequence[str], generation: int, image: Image) -> ClassicGroup:
+    """These members, all of them classic, as a classic group that holds their targets; the first one leads.
+
+    Raises `Refused` where what they said when they joined cannot be read.
+    """
+    members = {member_id: _classic_member(group.members[member_id]) for member_id in member_ids}
+    found = ClassicGroup(
+        group.group_id,
+        generation=generation,
+        protocol_type=PROTOCOL_TYPE,
+        leader=next(iter(members), None),
+        members=ClassicMembers.of(members.values()),
+    )
+    found = replace(found, protocol_name=found.members.elected_protocol())
+    try:
+        assigned = {m: _as_assignment(found, m, group.targets.get(m, ()), image) for m in members}
+    except RemoteProtocolError as problem:
+        raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, str(problem)) from None
+    found = replace(found, members=found.members.merged(assigned))
+    return replace(found, subscribed_topics=consumer_topics(found))
+
+
+def _classic_member(member: GroupMember) -> ClassicGroupMember:
+    metadata, classic = member.metadata, member.metadata.classic_member_metadata
+    if classic is None:
+        raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, f"{member.member_id} does not speak the classic protocol")
+    return ClassicGroupMember(
+        member.member_id,
+        metadata.instance_id,
+        metadata.client_id,
+        metadata.client_host,
+        metadata.rebalance_timeout_ms,
+        classic.session_timeout_ms,
+        classic.supported_protocols,
+    )
+
+
+def _as_assignment(group: ClassicGroup, member_id: str, target: TopicPartitions, image: Image) -> ClassicGroupMember:
+    member = group.members[member_id]
+    return replace(member, assignment=encoded(target, member.metadata(group.protocol_name), image))
+
+
+def _begun(ended: Step[ConsumerGroup], group: ClassicGroup, event: ClassicEvent, context: Context) -> Step[Group]:
+    draft = ClassicGroupDraft(group, context)
+    draft.take_row(event)
+    return draft.step().after(ended)
+
+
+def downgraded_by_replacement(
+    draft: ConsumerGroupDraft, joiner: GroupMember, replaced_id: str, event: ClassicEvent
+) -> Step[Group]:
+    """The consumer group of this draft ends because a classic member took a static member's place.
+
+    The joiner comes last, with the target of whom it replaced.
+    """
+    stored = draft.stored
+    members = [m for m in stored.members.in_order() if m != replaced_id]
+    renamed = [joiner.member_id if m == replaced_id else m for m in stored.members.in_order()]
+    ended = ended_group(draft, GroupEvent.DOWNGRADED_BY_REPLACEMENT, renamed)
+    target = stored.targets.get(replaced_id, ())
+    group = replace(
+        ended.state, members=draft.members.having(joiner), targets=stored.targets.set(joiner.member_id, target)
+    )
+    classic = classic_group(group, [*members, joiner.member_id], stored.epoch, draft.context.image)
+    return _begun(ended, classic, event, draft.context)
+
+
+def emptied(
+    group: ConsumerGroup, context: Context, event: GroupEvent = GroupEvent.CLASSIC_JOIN_TO_EMPTY
+) -> Step[ConsumerGroup]:
+    """A consumer group without members ends: because a classic member wants its place, or it is deleted."""
+    draft = ConsumerGroupDraft(group, context)
+    draft.on_group(event)
+    return Step(draft.close(), (), by_type(draft.records, DOWNGRADE_ORDER), tuple(draft.happened))
+
+
+# Bytes of the classic consumers' protocol: topic names, where a consumer group has topic ids
+
+
+def by_id(partitions: Iterable[TopicPartition], image: Image) -> TopicPartitions:
+    """Partitions under the ids of their topics; topics that do not exist are left out."""
+    found: dict[str, list[int]] = {}
+    for name, number in partitions:
+        if name in image.topics:
+            found.setdefault(image.topics[name].topic_id, []).append(number)
+    return topic_partitions(found)
+
+
+def version_of(metadata: bytes) -> int:
+    """The version that a member writes. Raises `RemoteProtocolError` where there is none."""
+    if len(metadata) < 2:
+        raise RemoteProtocolError("a subscription without its version")
+    return min(int(unpack_from(">h", metadata)[0]), HIGHEST_VERSION)
+
+
+def encoded(assigned: TopicPartitions, metadata: bytes, image: Image) -> bytes:
+    """The assignment for a member that joined with this subscription; topics that do not exist are left out."""
+    by_topic = dict(assigned)
+    named = [(image.names[i], by_topic[i]) for i in topic_order(by_topic) if i in image.names]
+    parts = [pack(">hi", version_of(metadata), len(named))]
+    for name, numbers in named:
+        data = name.encode()
+        parts.append(pack(f">h{len(data)}si{len(numbers)}i", len(data), data, len(numbers), *numbers))
+    return b"".join((*parts, pack(">i", -1)))

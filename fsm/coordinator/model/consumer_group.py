@@ -1,0 +1,403 @@
+"""The members of a consumer group: each one's own record and current assignment, and what follows from all of them.
+
+`Members` is a value. What a coordinator asks of the whole group at every heartbeat - votes, subscriptions, who holds
+what, whether everybody has arrived - is counted as members come, change and go, so that no answer walks the group.
+
+Source: section 1 of the coordinator reference; `ConsumerGroup` and `ConsumerGroupMember` of apache/kafka 4.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from fsm.coordinator.model.context import Image
+from fsm.coordinator.model.dialect import Choice, Dialect
+from fsm.coordinator.model.hash_order import state_order, string_hash
+from fsm.coordinator.model.persistent import ById, Counts, FrozenMap, counted
+from fsm.coordinator.model.subscribed_metadata import NOTHING, SubscribedMetadata
+from fsm.coordinator.model.timers import NO_TIMERS, Timers
+from fsm.protocol import records
+from fsm.protocol.assignment import TopicId, TopicPartitions, topic_partitions
+from fsm.protocol.records import ResolvedRegularExpression
+from fsm.step import frozen
+from fsm.tables.consumer_group import State
+from fsm.tables.consumer_group_member import State as MemberState
+
+AWAY = -2
+"""The epoch of a static member that left for a while."""
+LEFT = -1
+"""The epoch that says that a member leaves."""
+
+
+Partition = tuple[TopicId, int]
+
+Held = tuple[tuple[Partition, int], ...]
+"""Partitions with their assignment epochs, sorted: the frozen form of a mapping."""
+
+FREE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentAssignment:
+    """What a member was handed and must give up: the content of its current-assignment record (type 8)."""
+
+    state: MemberState = MemberState.STABLE
+    epoch: int = 0
+    previous_epoch: int = -1
+    assigned: Held = ()
+    """Handed to the member, with the epoch at which each partition was. Epoch 0 where the dialect keeps none."""
+    pending: Held = ()
+    """Pending revocation: the member must still report them given up."""
+
+    @property
+    def held(self) -> frozenset[Partition]:
+        """Assigned and pending: what nobody else may have."""
+        return frozenset(partition for partition, _ in (*self.assigned, *self.pending))
+
+
+NOTHING_YET = CurrentAssignment()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """A member: the content of its two records, under its id."""
+
+    member_id: str
+    metadata: records.Member
+    current: CurrentAssignment = NOTHING_YET
+
+    @property
+    def epoch(self) -> int:
+        """Its member epoch."""
+        return self.current.epoch
+
+    @property
+    def instance_id(self) -> str | None:
+        """Set for a static member."""
+        return self.metadata.instance_id
+
+    @property
+    def pattern(self) -> str:
+        """Its regular expression; empty where it has none."""
+        return self.metadata.subscribed_topic_regex or ""
+
+    @property
+    def is_classic(self) -> bool:
+        """Whether it speaks the classic protocol."""
+        return self.metadata.classic_member_metadata is not None
+
+    @property
+    def assigned(self) -> TopicPartitions:
+        """What it was handed, without epochs."""
+        return by_topic(partition for partition, _ in self.current.assigned)
+
+    def is_reconciled_to(self, target_epoch: int) -> bool:
+        """Whether it has arrived there."""
+        return self.current.state is MemberState.STABLE and self.current.epoch == target_epoch
+
+
+def blank(member_id: str) -> GroupMember:
+    """A member that is just being created."""
+    metadata = records.Member(None, None, "", "", (), "")
+    return GroupMember(member_id, metadata)
+
+
+def by_topic(partitions: Iterable[Partition]) -> TopicPartitions:
+    """Partitions one by one, grouped."""
+    found: dict[TopicId, list[int]] = {}
+    for topic_id, number in partitions:
+        found.setdefault(topic_id, []).append(number)
+    return topic_partitions(found)
+
+
+def _vote(member: GroupMember | None) -> tuple[str, ...]:
+    return (member.metadata.server_assignor,) if member and member.metadata.server_assignor is not None else ()
+
+
+def _names(member: GroupMember | None) -> tuple[str, ...]:
+    return member.metadata.subscribed_topic_names if member else ()
+
+
+def _pattern(member: GroupMember | None) -> tuple[str, ...]:
+    return (member.pattern,) if member and member.pattern else ()
+
+
+def _protocols(member: GroupMember | None) -> tuple[str, ...]:
+    classic = member.metadata.classic_member_metadata if member else None
+    return tuple(protocol.name for protocol in classic.supported_protocols) if classic else ()
+
+
+def _settled(member: GroupMember | None) -> tuple[int, ...]:
+    return (member.epoch,) if member and member.current.state is MemberState.STABLE else ()
+
+
+NO_MEMBERS: FrozenMap[str, GroupMember] = FrozenMap()
+NO_STATIC: FrozenMap[str, str] = FrozenMap()
+NO_COUNTS: FrozenMap[str, int] = FrozenMap()
+NO_EPOCHS: FrozenMap[int, int] = FrozenMap()
+NO_HOLDERS: FrozenMap[Partition, int] = FrozenMap()
+
+
+@dataclass(frozen=True, eq=False)
+class Members(ById[GroupMember]):
+    """Members by id. What is counted follows from the members and is no part of the value."""
+
+    by_id: FrozenMap[str, GroupMember] = NO_MEMBERS
+    static: FrozenMap[str, str] = NO_STATIC
+    """Member ids by instance id. Before 4.4 an instance id that its member gave up still leads to it (F15)."""
+    votes: Counts[str] = NO_COUNTS
+    """Votes by assignor."""
+    names: Counts[str] = NO_COUNTS
+    """Subscribers by topic name, without regular expressions."""
+    patterns: Counts[str] = NO_COUNTS
+    """Subscribers by regular expression."""
+    protocols: Counts[str] = NO_COUNTS
+    """Classic members by the protocols that they support."""
+    classic: int = 0
+    """How many speak the classic protocol."""
+    settled: Counts[int] = NO_EPOCHS
+    """Members in STABLE by their epoch."""
+    holders: FrozenMap[Partition, int] = NO_HOLDERS
+    """The member epoch of each partition's holder."""
+    most: int = 0
+    """How many members there were at most: the order of the coordinator's map hangs on it."""
+    most_patterns: int = 0
+    """How many regular expressions there were at most, for the same reason."""
+
+    @classmethod
+    def of(cls, members: Iterable[GroupMember]) -> Members:
+        """These members, in this order."""
+        found = cls()
+        for member in members:
+            found = found.having(member)
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Members):
+            return False
+        return self is other or (self.by_id == other.by_id and self.static == other.static)
+
+    def __hash__(self) -> int:
+        return hash((self.by_id, self.static))
+
+    def in_order(self) -> list[str]:
+        """Member ids as the coordinator walks its map of them."""
+        return state_order(self.by_id, string_hash, self.most)
+
+    def partition_epoch(self, topic_id: TopicId, partition: int) -> int:
+        """The member epoch of the partition's holder, -1 where nobody holds it."""
+        epoch: int = self.holders.get((topic_id, partition), FREE)
+        return epoch
+
+    def all_settled_at(self, epoch: int) -> bool:
+        """Whether every member is STABLE at this epoch."""
+        return bool(self.settled.get(epoch, 0) == len(self.by_id))
+
+    def having(self, member: GroupMember, *, drops_old_instance: bool = True) -> Members:
+        """With this member, new or in place of the one with its id."""
+        old = self.by_id.get(member.member_id)
+        static = self.static
+        if drops_old_instance and old is not None and old.instance_id not in (None, member.instance_id):
+            static = static.without(old.instance_id)
+        if member.instance_id is not None:
+            static = static.set(member.instance_id, member.member_id)
+        return self._recounted(old, member, self.by_id.set(member.member_id, member), static)
+
+    def without(self, member_id: str) -> Members:
+        """Without the member of this id, if there is one."""
+        old = self.by_id.get(member_id)
+        if old is None:
+            return self
+        static = self.static
+        if old.instance_id is not None and static.get(old.instance_id) == member_id:
+            static = static.without(old.instance_id)
+        return self._recounted(old, None, self.by_id.without(member_id), static)
+
+    def _recounted(
+        self,
+        old: GroupMember | None,
+        new: GroupMember | None,
+        by_id: FrozenMap[str, GroupMember],
+        static: FrozenMap[str, str],
+    ) -> Members:
+        patterns = counted(self.patterns, _pattern(old), _pattern(new))
+        return Members(
+            by_id,
+            static,
+            votes=counted(self.votes, _vote(old), _vote(new)),
+            names=counted(self.names, _names(old), _names(new)),
+            patterns=patterns,
+            protocols=counted(self.protocols, _protocols(old), _protocols(new)),
+            classic=self.classic + bool(new and new.is_classic) - bool(old and old.is_classic),
+            settled=counted(self.settled, _settled(old), _settled(new)),
+            holders=_registered(self.holders, old, new),
+            most=max(self.most, len(by_id)),
+            most_patterns=max(self.most_patterns, len(patterns)),
+        )
+
+
+def _registered(
+    holders: FrozenMap[Partition, int], old: GroupMember | None, new: GroupMember | None
+) -> FrozenMap[Partition, int]:
+    """What the old member held is free, if it was registered at its epoch; what the new one holds is its own."""
+    if old and new and old.current == new.current:
+        return holders
+    before = dict.fromkeys(old.current.held, old.epoch) if old else {}
+    after = dict.fromkeys(new.current.held, new.epoch) if new else {}
+    if before == after:
+        return holders
+    freed = {partition for partition, epoch in before.items() if holders.get(partition) == epoch}
+    gained = {p: epoch for p, epoch in after.items() if p in freed or holders.get(p, FREE) < epoch or p not in holders}
+    return holders.without(*(partition for partition in before if partition in freed - gained.keys())).merged(gained)
+
+
+NOBODY = Members()
+
+
+def stored_votes(votes: Iterable[str | None]) -> dict[str, int]:
+    """The votes of a group's members, counted, in the order of the coordinator's state; None is no vote."""
+    given = [vote for vote in votes if vote is not None]
+    return {assignor: given.count(assignor) for assignor in state_order(given, string_hash)}
+
+
+def preferred(votes: Mapping[str, int]) -> str | None:
+    """The assignor with most votes; the first of them in a tie; None where nobody voted."""
+    return max(votes, key=lambda assignor: votes[assignor], default=None)
+
+
+def elected(votes: Mapping[str, int], old_vote: str | None, new_vote: str | None) -> str | None:
+    """The assignor that a request elects whose member had `old_vote` (None as well: a new member) and has `new_vote`.
+
+    >>> elected({"uniform": 1, "range": 1}, "range", "range"), elected({"uniform": 1, "range": 1}, None, None)
+    ('range', 'uniform')
+    """
+    counts = dict(votes)
+    if old_vote is not None:
+        counts[old_vote] -= 1
+        if not counts[old_vote]:
+            del counts[old_vote]
+    if new_vote is not None and new_vote not in counts:
+        return preferred({new_vote: 1, **counts})
+    if new_vote is not None:
+        counts[new_vote] += 1
+    return preferred(counts)
+
+
+NO_TARGETS: FrozenMap[str, TopicPartitions] = FrozenMap()
+NO_REGEXES: FrozenMap[str, ResolvedRegularExpression] = FrozenMap()
+
+
+class Resolution(NamedTuple):
+    """Regular expressions that a background task is resolving, and what it will find."""
+
+    requested_by: str
+    """The member whose request started it."""
+    found: FrozenMap[str, ResolvedRegularExpression]
+
+
+def state_of(members: Members, epoch: int, target_epoch: int) -> State:
+    """The group's state, which follows from epochs and members."""
+    if not members:
+        return State.EMPTY
+    if epoch > target_epoch:
+        return State.ASSIGNING
+    return State.STABLE if members.all_settled_at(target_epoch) else State.RECONCILING
+
+
+@frozen
+class ConsumerGroup:
+    """One group of type consumer."""
+
+    group_id: str
+    epoch: int
+    target_epoch: int
+    target_time_ms: int = 0
+    """When the target was computed; 0 is unknown, and lets the next one be computed at once."""
+    metadata: SubscribedMetadata = NOTHING
+    has_metadata_record: bool = False
+    """Whether a record of type 4 stands in the log."""
+    members: Members = NOBODY
+    targets: FrozenMap[str, TopicPartitions] = NO_TARGETS
+    regexes: FrozenMap[str, ResolvedRegularExpression] = NO_REGEXES
+    timers: Timers = NO_TIMERS
+    metadata_due: bool = True
+    """Whether the next heartbeat or classic JoinGroup checks the metadata."""
+    resolution: Resolution | None = None
+
+    @property
+    def state(self) -> State:
+        """Follows from epochs and members."""
+        return state_of(self.members, self.epoch, self.target_epoch)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no members."""
+        return not self.members
+
+    def target_of(self, member_id: str, instance_id: str | None) -> TopicPartitions:
+        """A member's part of the target; that of an instance id belongs to whoever has it."""
+        owner = member_id if instance_id is None else self.members.static.get(instance_id)
+        found: TopicPartitions = self.targets.get(owner, ())
+        return found
+
+    def preferred_assignor(self, default: str) -> str:
+        """The assignor that the stored votes elect."""
+        return preferred(self.stored_votes()) or default
+
+    def stored_votes(self) -> dict[str, int]:
+        """Votes by assignor, as the coordinator walks its map of them."""
+        votes = self.members.votes
+        return {assignor: votes[assignor] for assignor in state_order(votes, string_hash)}
+
+    def subscribed_names(self) -> AbstractSet[str]:
+        """Topics that somebody names or whose regular expression is resolved to them."""
+        found = set(self.members.names)
+        for resolved in self.regexes.values():
+            found.update(resolved.topics)
+        return found
+
+    def names_of(self, member: GroupMember) -> Iterable[str]:
+        """Topics that one member subscribes to, by name and by a resolved regular expression; some may come twice."""
+        names = member.metadata.subscribed_topic_names
+        resolved = self.regexes.get(member.pattern) if member.pattern else None
+        return (*names, *resolved.topics) if resolved else names
+
+    def topics_of(self, member: GroupMember, image: Image) -> AbstractSet[TopicId]:
+        """The existing topics among them."""
+        return existing(self.names_of(member), image)
+
+    @property
+    def is_homogeneous(self) -> bool:
+        """Whether all members subscribe to the same topics, as far as Kafka looks: section 3.9."""
+        members = self.members
+        if not members.patterns:
+            return all(count == len(members) for count in members.names.values())
+        return len(members.patterns) == 1 and not members.names and sum(members.patterns.values()) == len(members)
+
+    def resolved_in_order(self) -> Iterable[ResolvedRegularExpression]:
+        """What is resolved, as the coordinator walks its map of it."""
+        return [self.regexes[pattern] for pattern in state_order(self.regexes, string_hash)]
+
+    def with_member(self, member: GroupMember, dialect: Dialect) -> ConsumerGroup:
+        """With this member, new or changed."""
+        drops = Choice.INSTANCE_CHANGE_DROPS_MAPPING in dialect
+        return replace(self, members=self.members.having(member, drops_old_instance=drops))
+
+    def without_member(self, member_id: str) -> ConsumerGroup:
+        """Without the member and its part of the target."""
+        return replace(self, members=self.members.without(member_id), targets=self.targets.without(member_id))
+
+
+def existing(names: Iterable[str], image: Image) -> AbstractSet[TopicId]:
+    """Ids of the topics among these names that exist."""
+    topics = image.topics
+    return frozenset(topics[name].topic_id for name in names if name in topics)
+
+
+def fresh(group_id: str, dialect: Dialect) -> ConsumerGroup:
+    """A group that is just being created."""
+    epoch = 1 if Choice.FRESH_EPOCH_IS_ONE in dialect else 0
+    return ConsumerGroup(group_id, epoch, epoch)

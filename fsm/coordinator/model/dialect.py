@@ -1,0 +1,358 @@
+"""Dialects of the coordinator: the releases of Kafka as sets of named choices.
+
+A choice is one rule in which releases differ: its flag in the reference, the rule, what went before it, the releases
+that brought it to their branches, the ticket. Code asks `choice in dialect`; nothing else in the coordinator knows a
+version. The presets are not listed, they follow from `since`: a new release is an entry of `RELEASES`, a new
+difference a member of `Choice`.
+
+Two flags of the reference have three values. F20 is two choices, of which a dialect has one or, for "never", none.
+F2 is one: that its case cannot happen is F11's doing.
+
+Source: the group coordinator of each release of apache/kafka, compared with branch 4.4 at 87943b2ff874; `s24` is trunk
+at 1eb7644349cb (October 2024, between 3.9 and 4.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from typing import Self
+
+from fsm.errors import InputError
+from fsm.protocol.releases import LATEST, RELEASES
+
+SNAPSHOT = "s24"
+"""The sources of October 2024, before every release."""
+
+
+class Choice(Enum):
+    """One rule that differs between releases; the values of a member are its attributes."""
+
+    flag: str
+    """Its name in the reference."""
+    since: tuple[str, ...]
+    """The first release of each branch that has it; branches after the last one named have it from the start."""
+    ticket: str
+    rule: str
+    """What holds where the choice is in the dialect."""
+    older: str
+    """What holds where it is not."""
+    until: str
+    """The release that gave it up for another choice; empty where it stands."""
+
+    def __new__(  # noqa: PLR0917  # the columns of a line of data
+        cls, flag: str, since: str, ticket: str, rule: str, older: str, until: str = ""
+    ) -> Self:
+        member = object.__new__(cls)
+        member._value_ = len(cls.__members__)
+        member.flag, member.since, member.ticket = flag, tuple(since.split()), ticket
+        member.rule, member.older, member.until = rule, older, until
+        return member
+
+    __hash__ = object.__hash__
+
+    FRESH_EPOCH_IS_ONE = (
+        "F1",
+        "4.3.0",
+        "KAFKA-20268",
+        "a fresh group has group epoch and target epoch 1, so its first subscriber gets epoch 2",
+        "both are 0, and the first member gets 1",
+    )
+    EMPTY_SUBSCRIPTION_NOT_BUMPED = (
+        "F2",
+        "4.3.0",
+        "KAFKA-20268",
+        "a fresh group whose first member subscribes to nothing is not bumped",
+        "it is bumped; where F11 is missing, too, such a member cannot join at all",
+    )
+    ASSIGNMENT_INTERVAL = (
+        "F3",
+        "4.3.0",
+        "KIP-1263, KAFKA-20266, KAFKA-20291",
+        "a target is computed at the earliest one assignment interval after the one before; the time is persisted",
+        "a target is computed in the very request that bumps the group epoch",
+    )
+    EMPTIED_GROUP_SETS_TARGET_EPOCH = (
+        "F4",
+        "4.4.0",
+        "KAFKA-20442",
+        "removing the last member sets the target epoch to the group epoch, with time 0",
+        "the target epoch stays behind",
+    )
+    REVOKES_AGAIN_AT_OWN_EPOCH = (
+        "F5",
+        "4.2.0",
+        "KAFKA-19974",
+        "a member that acknowledged and must revoke once more keeps its epoch (V3)",
+        "its epoch goes up by one",
+    )
+    OWN_PENDING_NEVER_BLOCKS = (
+        "F6",
+        "4.0.2 4.1.2 4.2.0",
+        "KAFKA-19449",
+        "a partition that the member itself has pending does not block its return",
+        "it counts as held by somebody",
+    )
+    SUBSCRIPTION_FILTERS_TARGET = (
+        "F7",
+        "4.2.0",
+        "KAFKA-19431",
+        "the target is filtered by the member's subscription, and a changed subscription takes partitions back at once",
+        "the target is handed out as it is",
+    )
+    TRIM_MOVES_PREVIOUS_EPOCH = (
+        "F7b",
+        "4.3.0",
+        "KAFKA-19431",
+        "taking back what is no longer subscribed sets the previous epoch to the epoch",
+        "the previous epoch stays",
+    )
+    ASSIGNMENT_EPOCHS = (
+        "F8",
+        "4.3.0",
+        "KIP-1251, KAFKA-20066",
+        "every held partition remembers the epoch it was assigned at, and offset commits are accepted down to it",
+        "commits need the member epoch exactly",
+    )
+    EPOCH_ZERO_ALWAYS_PASSES = (
+        "F9",
+        "4.2.0",
+        "KAFKA-19233",
+        "epoch 0 of a dynamic member that exists always passes the epoch check",
+        "only where its previous epoch is 0, else it is fenced",
+    )
+    REGEX_SUBSCRIPTIONS = (
+        "F10",
+        "4.0.0",
+        "KAFKA-17593",
+        "subscriptions by regular expression are accepted",
+        "they are an invalid request",
+    )
+    REGEX_REFRESHED_BY_AGE = (
+        "F10b",
+        "4.1.0",
+        "KAFKA-18961",
+        "resolved regular expressions are also refreshed by age",
+        "only on new topics, or while one is unresolved",
+    )
+    CLEARED_REGEX_BUMPS = (
+        "F10c",
+        "4.1.2 4.2.0",
+        "KAFKA-19891, KAFKA-19899",
+        "giving up a regular expression bumps the group epoch",
+        "it does not",
+    )
+    CLASSIC_REPLACEMENT_CLEARS_REGEX = (
+        "F10d",
+        "4.0.2 4.1.2 4.2.0",
+        "KAFKA-19720",
+        "a classic JoinGroup clears the regular expression of the static member it replaces, and bumps",
+        "the regular expression is kept",
+    )
+    CLIENT_MAKES_MEMBER_ID = (
+        "F11",
+        "4.0.0",
+        "KAFKA-18095, KIP-1082, KAFKA-18813",
+        "version 1 needs a member id made by the client; empty names are allowed; topics need DESCRIBE",
+        "names are mandatory and not empty, the coordinator makes the id, and topics are not checked",
+    )
+    METADATA_HASH = (
+        "F12",
+        "4.1.0",
+        "KAFKA-17747",
+        "topic metadata is a hash inside the group's record, and a change of racks changes it",
+        "a record of its own (type 4) with partition counts, without racks",
+    )
+    ELECTED_ASSIGNOR_BUMPS = (
+        "F13",
+        "4.4.0",
+        "KAFKA-20434",
+        "a change of the elected assignor bumps the group epoch",
+        "it does not",
+    )
+    KNOWN_INSTANCE_EXEMPT_FROM_SIZE = (
+        "F14",
+        "4.4.0",
+        "KAFKA-20601",
+        "a known instance id is exempt from the size limit (also on the unreleased tip of 4.3)",
+        "it is not",
+    )
+    INSTANCE_CHANGE_DROPS_MAPPING = (
+        "F15",
+        "4.4.0",
+        "KAFKA-20747",
+        "a member id that changes its instance id gives up the old one",
+        "the old instance id still leads to it",
+    )
+    DISABLED_REFUSES_CLASSIC_JOIN = (
+        "F16",
+        "4.3.1 4.4.0",
+        "KAFKA-20640",
+        "policy disabled refuses a classic JoinGroup to a consumer group with members (also on the tips of 4.0 to 4.2)",
+        "the policy is not looked at",
+    )
+    MALFORMED_SUBSCRIPTION_IS_INCONSISTENT = (
+        "F17",
+        "4.4.0",
+        "KAFKA-20662, KAFKA-20570",
+        "a malformed subscription in JoinGroup is INCONSISTENT_GROUP_PROTOCOL (also on the tips of 4.2 and 4.3)",
+        "it is UNKNOWN_SERVER_ERROR",
+    )
+    CLASSIC_REJOINS_BEHIND_TARGET = (
+        "F18",
+        "4.3.0",
+        "KAFKA-20272",
+        "a classic member is told to rejoin when it is behind the target epoch",
+        "when it is behind the group epoch",
+    )
+    LEAVE_GROUP_REMOVES_ANY = (
+        "F19",
+        "4.0.0",
+        "KAFKA-18188, KAFKA-18150",
+        "LeaveGroup may remove members of the consumer protocol, and any removal may downgrade the group",
+        "LeaveGroup is for classic members and never downgrades",
+    )
+    REPLACEMENT_REBALANCES_IF_BUMPED = (
+        "F20",
+        "4.0.2 4.1.1 4.2.0",
+        "KAFKA-19546",
+        "a downgrade by replacement rebalances the classic group if the joiner changed the subscription",
+        "it never does",
+        "4.3.0",
+    )
+    REPLACEMENT_REBALANCES_IF_STALE = (
+        "F20",
+        "4.3.0",
+        "KAFKA-20273",
+        "a downgrade by replacement rebalances the classic group if the target epoch is behind the group epoch",
+        "whether the joiner changed the subscription decides, or nothing",
+    )
+    UPGRADE_ACCEPTS_EMPTY_ASSIGNMENT = (
+        "F21",
+        "4.0.0",
+        "KAFKA-17733, KAFKA-18134",
+        "an upgrade accepts empty assignments and refuses user data of an assignor",
+        "it refuses empty assignments and drops user data silently",
+    )
+    UPGRADE_FILLS_METADATA = (
+        "F21b",
+        "4.0.1",
+        "KAFKA-18687",
+        "an upgrade fills in the topic metadata at once",
+        "it stays empty, so the first heartbeat bumps",
+    )
+    MISMATCHED_RELEASE_IGNORED = (
+        "F22",
+        "4.0.2 4.1.2 4.2.0",
+        "KAFKA-19862",
+        "releasing a partition registered at another epoch is ignored; registering fails only over a higher one",
+        "both are internal errors",
+    )
+    OFFSET_COMMIT_HAS_TOPIC_ID = (
+        "F23",
+        "4.1.0",
+        "KAFKA-19141",
+        "offset commits are written in version 4, with the topic id",
+        "in version 3",
+    )
+    DESCRIBE_SHOWS_PENDING = (
+        "F24",
+        "4.3.0",
+        "KAFKA-20431",
+        "DescribeGroups reports assigned and pending partitions as a member's assignment",
+        "assigned ones only",
+    )
+    EXTRA_SLOT_STAYS = (
+        "F25",
+        "4.0.1",
+        "KAFKA-18688",
+        "uniform, equal subscriptions: the extra slot stays with a member that uses it",
+        "it goes to the first members in order",
+    )
+    PENDING_OFFSETS_KEEP_GROUP = (
+        "F26",
+        "4.0.1",
+        "KAFKA-19163",
+        "cleanup does not delete groups with pending transactional offsets",
+        "it may",
+    )
+    TXN_COMMIT_ERRORS = (
+        "F27",
+        "4.4.0",
+        "KIP-1319",
+        "TxnOffsetCommit version 6 answers GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH as such",
+        "they are mapped to older codes",
+    )
+    MOVED_TARGET_COUNTS_AS_STORED = (
+        "F28",
+        "4.4.0",
+        "KAFKA-20292",
+        "a target computed as a static member is replaced writes the entry that moved only where it changes",
+        "it writes that entry once more",
+    )
+
+    def holds_in(self, release: str) -> bool:
+        """Whether the release has the rule; `s24` has none."""
+        if release == SNAPSHOT:
+            return False
+        at = _number(release)
+        firsts = [_number(first) for first in self.since]
+        begun = any(first[:2] == at[:2] and first <= at for first in firsts) or max(firsts)[:2] < at[:2]
+        return begun and not (self.until and _number(self.until) <= at)
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """A named set of choices; equal sets under two names are two dialects."""
+
+    name: str
+    choices: frozenset[Choice]
+
+    def __contains__(self, choice: Choice) -> bool:
+        return choice in self.choices
+
+    def having(self, *choices: Choice) -> Dialect:
+        """This dialect with the choices, too, to see what they change."""
+        return Dialect(f"{self.name}{''.join(f'+{c.flag}' for c in choices)}", self.choices | set(choices))
+
+    def lacking(self, *choices: Choice) -> Dialect:
+        """This dialect without the choices."""
+        return Dialect(f"{self.name}{''.join(f'-{c.flag}' for c in choices)}", self.choices - set(choices))
+
+
+@cache
+def dialect(name: str = LATEST) -> Dialect:
+    """The preset of a release, of a branch's latest release (`4.2`), or of `s24`.
+
+    Raises `InputError` naming the presets where there is none of that name.
+    """
+    found = name if name in RELEASES else _latest(name)
+    if found != SNAPSHOT and found not in RELEASES:
+        raise InputError(f"no coordinator dialect {name!r}", remedy=f"one of {', '.join((SNAPSHOT, *RELEASES))}")
+    return Dialect(found, frozenset(choice for choice in Choice if choice.holds_in(found)))
+
+
+def presets() -> tuple[Dialect, ...]:
+    """Every preset, oldest first."""
+    return tuple(dialect(name) for name in (SNAPSHOT, *RELEASES))
+
+
+def differences(one: Dialect, other: Dialect) -> tuple[Choice, ...]:
+    """The choices that only one of the two has, in the order of the reference."""
+    return _in_order(one.choices ^ other.choices)
+
+
+def _in_order(choices: Iterable[Choice]) -> tuple[Choice, ...]:
+    found = set(choices)
+    return tuple(choice for choice in Choice if choice in found)
+
+
+def _latest(branch: str) -> str:
+    patches = [release for release in RELEASES if release.rpartition(".")[0] == branch]
+    return patches[-1] if patches else branch
+
+
+def _number(release: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in release.split("."))

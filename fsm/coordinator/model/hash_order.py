@@ -1,0 +1,123 @@
+"""The order in which a broker walks its hash maps: what decides ties in Kafka, though nobody promises it.
+
+A Java map of at most a few entries per bucket is walked bucket by bucket, and in a bucket in the order of insertion.
+So the order follows from the hash codes of the keys and the size of the table. The coordinator keeps its state in maps
+of its own kind, whose tables start at two slots and whose slots are walked from the last key to the first, and copies
+them into Java's. Not imitated: buckets that Java turns into trees (eight keys or more).
+
+Source: `java.util.HashMap`, `String.hashCode`; `Uuid`, `BaseHashTable` of apache/kafka. With these orders the assignors
+give the recorded target in all but 4 of some 4,000 computations in 416 recorded walks of Kafka 4.0.0 to 4.4.0.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode
+from collections.abc import Callable, Iterable
+from functools import cache, lru_cache
+from typing import TypeVar
+
+from fsm.coordinator.assignors import Order
+from fsm.protocol.assignment import TopicId
+
+Key = TypeVar("Key")
+
+SMALLEST_TABLE = 16
+KNOWN_HASHES = 65_536
+"""So many strings' hash codes are remembered, as Java's strings remember their own."""
+
+
+@lru_cache(maxsize=KNOWN_HASHES)
+def string_hash(text: str) -> int:
+    """The hash code of a Java string, as an unsigned number of 32 bits.
+
+    >>> string_hash("foo")
+    101574
+    """
+    code = 0
+    units = text.encode("utf-16-be")
+    for i in range(0, len(units), 2):
+        code = (31 * code + (units[i] << 8) + units[i + 1]) & 0xFFFFFFFF
+    return code
+
+
+@cache
+def _halves(topic_id: TopicId) -> tuple[int, int]:
+    raw = urlsafe_b64decode(topic_id + "==")
+    return int.from_bytes(raw[:8], "big", signed=True), int.from_bytes(raw[8:], "big", signed=True)
+
+
+def uuid_hash(topic_id: TopicId) -> int:
+    """The hash code of a topic id, as an unsigned number of 32 bits."""
+    most, least = _halves(topic_id)
+    both = most ^ least
+    return ((both >> 32) ^ both) & 0xFFFFFFFF
+
+
+def uuid_rank(topic_id: TopicId) -> tuple[int, int]:
+    """What Kafka compares topic ids by: two signed numbers of 64 bits."""
+    return _halves(topic_id)
+
+
+def map_order(keys: Iterable[Key], hash_code: Callable[[Key], int], table: int = SMALLEST_TABLE) -> list[Key]:
+    """The keys, given in the order of their insertion, as a hash map walks them that began with a table so large."""
+    given = list(dict.fromkeys(keys))
+    mask = _table_size(len(given), table) - 1
+
+    def bucket(key: Key) -> int:
+        code = hash_code(key)
+        return (code ^ code >> 16) & mask
+
+    return sorted(given, key=bucket)
+
+
+def fitting_table(entries: int) -> int:
+    """The table of a hash map that was made for so many entries, as the copy of another one is."""
+    return _table_size(entries, 1) if entries else SMALLEST_TABLE
+
+
+def _table_size(entries: int, size: int) -> int:
+    """Tables double when they are three quarters full."""
+    while 4 * entries > 3 * size:
+        size *= 2
+    return size
+
+
+def state_order(keys: Iterable[Key], hash_code: Callable[[Key], int], most: int = 0) -> list[Key]:
+    """The keys, given in the order of their insertion, as a map of the coordinator's state walks them.
+
+    `most` is how many it once had, if that were more: its table does not shrink. Keys of one slot are chained in the
+    order in which they came, and walked from the last to the first. A table that grows keeps that order: a slot of the
+    larger table holds keys of one slot of the smaller one.
+    """
+    given = list(dict.fromkeys(keys))
+    entries, bits = max(most, len(given)), 1
+    while 3 * entries > 4 << bits:
+        bits += 1
+    given.reverse()
+    return given if len(given) < 2 else sorted(given, key=_slot(hash_code, bits))
+
+
+def _slot(hash_code: Callable[[Key], int], bits: int) -> Callable[[Key], int]:
+    def slot(key: Key) -> int:
+        code = hash_code(key)
+        signed = code - (code >> 31 << 32)
+        return (signed * FIBONACCI & 0xFFFFFFFFFFFFFFFF) >> 64 - bits
+
+    return slot
+
+
+FIBONACCI = -7046029254386353131
+
+
+def topic_order(topic_ids: Iterable[TopicId]) -> list[TopicId]:
+    """Topic ids as a set of them is walked."""
+    return map_order(topic_ids, uuid_hash)
+
+
+def member_order(member_ids: Iterable[str]) -> list[str]:
+    """Member ids as an assignor walks them: a map copied from the coordinator's state."""
+    return map_order(state_order(member_ids, string_hash), string_hash)
+
+
+HASHED = Order(topics=topic_order, previous=topic_order, rank=uuid_rank)
+"""The order of a broker."""

@@ -1,0 +1,314 @@
+"""Immutable mappings and sets: what the coordinator's states are made of.
+
+A `FrozenMap` is a value. It compares and hashes by content, keeps the order of insertion, and a change gives another
+map. A small one is copied for that. A large one is shared: the other map notes what differs, and is made one again
+when it is walked, or when there is much to note. So a change costs about the square root of what the map holds, with
+a copy's few nanoseconds per entry, and a look-up stays a look-up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from math import isqrt
+from typing import Any, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+Element = TypeVar("Element", bound=Hashable)
+
+SMALL = 64
+"""So many entries are copied sooner than shared."""
+
+_GONE: Any = object()
+"""Noted for a key that the shared entries have and the map has not."""
+_ABSENT: Any = object()
+_NONE_MOVED: frozenset[Any] = frozenset()
+
+
+class FrozenMap(Mapping[K, V]):
+    """An immutable dict.
+
+    >>> one = FrozenMap({"a": 1})
+    >>> one.set("b", 2).without("a"), one == FrozenMap(a=1)
+    (FrozenMap({'b': 2}), True)
+    """
+
+    __slots__ = ("_entries", "_hash", "_moved", "_noted", "_size")
+
+    def __init__(self, entries: Mapping[K, V] | Iterable[tuple[K, V]] = (), /, **named: V) -> None:
+        self._entries: dict[K, V] = dict(entries, **named)
+        self._noted: dict[K, V] | None = None
+        """What differs from the entries, which other maps may share; None where nothing does."""
+        self._moved: frozenset[K] = _NONE_MOVED
+        """Keys that were taken out of the entries and came back: their place is among the notes, if there are any."""
+        self._size = len(self._entries)
+        self._hash: int | None = None
+
+    def __getitem__(self, key: K) -> V:
+        if self._noted is None:
+            return self._entries[key]
+        found = self.get(key, _ABSENT)
+        if found is _ABSENT:
+            raise KeyError(key)
+        return found  # type: ignore[no-any-return]
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._whole())
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __contains__(self, key: object) -> bool:
+        noted = self._noted
+        if noted:
+            found = noted.get(key, _ABSENT)  # type: ignore[arg-type]
+            if found is not _ABSENT:
+                return found is not _GONE
+        return key in self._entries
+
+    def get(self, key: K, default: Any = None, /) -> Any:
+        """The value, or the default where there is none."""
+        noted = self._noted  # first the notes, then the entries: `_whole` replaces them in the other order
+        if noted:
+            found = noted.get(key, _ABSENT)
+            if found is not _ABSENT:
+                return default if found is _GONE else found
+        return self._entries.get(key, default)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return isinstance(other, FrozenMap) and self._size == other._size and self._whole() == other._whole()
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(frozenset(self._whole().items()))
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"FrozenMap({self._whole()!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FrozenMap, (self._whole(),)
+
+    def copied(self) -> dict[K, V]:
+        """A dict of one's own; faster than `dict` of any other mapping."""
+        return self._whole().copy()
+
+    def items(self) -> ItemsView[K, V]:
+        """Keys with their values."""
+        return self._whole().items()
+
+    def values(self) -> ValuesView[V]:
+        """The values."""
+        return self._whole().values()
+
+    def keys(self) -> KeysView[K]:
+        """The keys."""
+        return self._whole().keys()
+
+    def set(self, key: K, value: V) -> FrozenMap[K, V]:
+        """With this value for the key, which keeps its place if it has one; itself where that is so already.
+
+        Values are compared: `merged` is for those that are large and differ, as states of a machine do.
+        """
+        found = self.get(key, _ABSENT)
+        if found is value or (found is not _ABSENT and found == value):
+            return self
+        if not self._may_note(1):
+            entries = self._whole().copy()
+            entries[key] = value
+            return taken(entries)
+        noted, size = self._noted, self._size + (found is _ABSENT)
+        if noted is None:
+            return _sharing(self._entries, {key: value}, _NONE_MOVED, size)
+        if found is _ABSENT and key in noted:
+            noted = {k: v for k, v in noted.items() if k != key}
+            return _sharing(self._entries, {**noted, key: value}, self._moved | {key}, size)
+        return _sharing(self._entries, {**noted, key: value}, self._moved, size)
+
+    def merged(self, entries: Mapping[K, V]) -> FrozenMap[K, V]:
+        """With all these entries; itself where there are none."""
+        if not entries:
+            return self
+        if not self._may_note(len(entries)):
+            return taken({**self._whole(), **entries})
+        noted, size = self._noted, self._size + sum(key not in self for key in entries)
+        if noted is None:
+            return _sharing(self._entries, dict(entries), _NONE_MOVED, size)
+        back = [key for key in entries if noted.get(key) is _GONE]
+        noted = {key: value for key, value in noted.items() if key not in back} if back else noted
+        return _sharing(self._entries, {**noted, **entries}, self._moved.union(back), size)
+
+    def without(self, *keys: K) -> FrozenMap[K, V]:
+        """Without these keys; itself where it has none of them."""
+        present = [key for key in keys if key in self] if self._size else None
+        if not present:
+            return self
+        if not self._may_note(len(present)):
+            left = self._whole().copy()
+            for key in present:
+                left.pop(key, None)
+            return taken(left)
+        noted = {} if self._noted is None else self._noted.copy()
+        moved = _NONE_MOVED if self._noted is None else self._moved
+        for key in present:
+            noted.pop(key, None)
+            if key in self._entries:
+                noted[key] = _GONE
+        return _sharing(self._entries, noted, moved, self._size - len(set(present)))
+
+    def _may_note(self, more: int) -> bool:
+        """Whether the map is large enough to be shared, with so many notes more."""
+        size, noted = self._size, self._noted
+        return size >= SMALL and more + (len(noted) if noted else 0) <= 2 * isqrt(size)
+
+    def _whole(self) -> dict[K, V]:
+        """The entries as one dict, which is kept: whoever shares the old one has it still.
+
+        Two threads may do this at once, and a third one look something up: the notes hold for both dicts.
+        """
+        noted = self._noted
+        if noted is None:
+            return self._entries
+        whole = self._entries
+        if self._moved:
+            whole = {key: value for key, value in whole.items() if key not in self._moved}
+        whole = {**whole, **noted}
+        for key in [key for key, value in noted.items() if value is _GONE]:
+            del whole[key]
+        self._entries = whole
+        self._noted = None
+        return whole
+
+
+def taken(entries: dict[K, V]) -> FrozenMap[K, V]:
+    """A map of this dict itself, which nobody may change from now on; saves the copy."""
+    return _sharing(entries, None, _NONE_MOVED, len(entries))
+
+
+def _sharing(entries: dict[K, V], noted: dict[K, V] | None, moved: frozenset[K], size: int) -> FrozenMap[K, V]:
+    """A map of these entries, which others may have, too, and of what differs from them."""
+    made: FrozenMap[K, V] = FrozenMap.__new__(FrozenMap)
+    made._entries, made._noted, made._moved, made._size, made._hash = entries, noted, moved, size, None
+    return made
+
+
+class FrozenSet(AbstractSet[Element]):
+    """An immutable set that keeps the order in which its elements came; a change costs what a `FrozenMap`'s does.
+
+    >>> FrozenSet("ab").having("c").without("a") == {"b", "c"}
+    True
+    """
+
+    __slots__ = ("_elements",)
+
+    def __init__(self, elements: Iterable[Element] = ()) -> None:
+        self._elements: FrozenMap[Element, None] = taken(dict.fromkeys(elements))
+
+    def __contains__(self, element: object) -> bool:
+        return element in self._elements
+
+    def __iter__(self) -> Iterator[Element]:
+        return iter(self._elements)
+
+    def __len__(self) -> int:
+        return len(self._elements)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._elements))
+
+    def __repr__(self) -> str:
+        return f"FrozenSet({list(self._elements)!r})"
+
+    def having(self, element: Element) -> FrozenSet[Element]:
+        """With this element; itself where it is there already."""
+        return self if element in self else self._of(self._elements.set(element, None))
+
+    def without(self, *elements: Element) -> FrozenSet[Element]:
+        """Without these elements; itself where it has none of them."""
+        left = self._elements.without(*elements)
+        return self if left is self._elements else self._of(left)
+
+    @classmethod
+    def _of(cls, elements: FrozenMap[Element, None]) -> FrozenSet[Element]:
+        made: FrozenSet[Element] = cls.__new__(cls)
+        made._elements = elements
+        return made
+
+
+Counts = FrozenMap[Element, int]
+"""How many there are of each; never 0."""
+
+
+def counted(counts: Counts[Element], lost: Iterable[Element], gained: Iterable[Element]) -> Counts[Element]:
+    """The counts with some fewer and some more; a name nobody has is left out, and comes back at the end."""
+    lost, gained = tuple(lost), tuple(gained)
+    if lost == gained:
+        return counts
+    found = counts.copied()
+    for name in lost:
+        found[name] -= 1
+        if not found[name]:
+            del found[name]
+    for name in gained:
+        found[name] = found.get(name, 0) + 1
+    return taken(found)
+
+
+def freeze(value: Any) -> Any:
+    """The immutable form of nested dicts and lists, as JSON gives them: frozen maps and tuples."""
+    if isinstance(value, Mapping):
+        return FrozenMap({key: freeze(part) for key, part in value.items()})
+    if isinstance(value, list | tuple):
+        return tuple(freeze(part) for part in value)
+    return value
+
+
+def thaw(value: Any) -> Any:
+    """The inverse of `freeze`: dicts and lists."""
+    if isinstance(value, Mapping):
+        return {key: thaw(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [thaw(part) for part in value]
+    return value
+
+
+M = TypeVar("M")
+
+
+@dataclass(frozen=True, eq=False)
+class ById(Mapping[str, M]):
+    """Reads as its map does, and as fast: no view goes through `Mapping`'s own."""
+
+    by_id: FrozenMap[str, M]
+
+    def __getitem__(self, member_id: str) -> M:
+        return self.by_id[member_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.by_id)
+
+    def __len__(self) -> int:
+        return len(self.by_id)
+
+    def __contains__(self, member_id: object) -> bool:
+        return member_id in self.by_id
+
+    def items(self) -> ItemsView[str, M]:
+        """Ids with their members."""
+        return self.by_id.items()
+
+    def values(self) -> ValuesView[M]:
+        """The members."""
+        return self.by_id.values()
+
+    def keys(self) -> KeysView[str]:
+        """Their ids."""
+        return self.by_id.keys()
+
+    def get(self, member_id: str, default: Any = None, /) -> Any:
+        """The member, or the default where there is none."""
+        return self.by_id.get(member_id, default)

@@ -1,0 +1,138 @@
+"""What one step of the coordinator takes and gives: a request in; the state afterwards, answers and records out.
+
+Every request is one atomic step. An error answer comes with the same state and without records. Requests and answers
+carry the messages of `fsm.protocol.messages`; which API a request is for, its message's type says.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
+from fsm.protocol.records import Record
+from fsm.table import Symbol
+
+State = TypeVar("State", covariant=True)  # noqa: PLC0105
+Other = TypeVar("Other")
+if TYPE_CHECKING:  # `Request` alone is a request of any API
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    Body = TypeVarWithDefault("Body", default=Any)
+else:
+    Body = TypeVar("Body")
+
+RequestBody = (
+    ConsumerGroupHeartbeatRequest
+    | JoinGroupRequest
+    | SyncGroupRequest
+    | HeartbeatRequest
+    | LeaveGroupRequest
+    | OffsetCommitRequest
+    | TxnOffsetCommitRequest
+    | OffsetFetchRequest
+    | OffsetDeleteRequest
+    | DeleteGroupsRequest
+)
+"""What a group coordinator can be asked."""
+ResponseBody = (
+    ConsumerGroupHeartbeatResponse
+    | JoinGroupResponse
+    | SyncGroupResponse
+    | HeartbeatResponse
+    | LeaveGroupResponse
+    | OffsetCommitResponse
+    | TxnOffsetCommitResponse
+    | OffsetFetchResponse
+    | OffsetDeleteResponse
+    | DeleteGroupsResponse
+)
+
+
+class Request(NamedTuple, Generic[Body]):
+    """One request as it reaches the coordinator."""
+
+    token: int
+    """Names the request in answers: it may be answered in a later step."""
+    client_id: str
+    client_host: str
+    """As Kafka prints an address: `/127.0.0.1`."""
+    version: int
+    """Of its API: a few answers depend on it."""
+    body: Body
+    fresh_id: str = ""
+    """The random part of a member id that the broker would make: used only where one is needed."""
+
+
+class Answer(NamedTuple):
+    """The answer to a request."""
+
+    token: int
+    body: Any
+    """One of `ResponseBody`."""
+
+
+class Refused(Exception):  # noqa: N818  # an answer, not a fault of this program
+    """A check failed: the answer is this error, and nothing changes. Never leaves the coordinator."""
+
+    def __init__(self, code: ErrorCode, message: str = "") -> None:
+        self.code = code
+        self.message = message
+        super().__init__(f"{code.name}: {message}")
+
+
+class Happened(NamedTuple):
+    """One step of a table that the coordinator took."""
+
+    member_id: str
+    """Whose table it is; empty for the group's own."""
+    state: Symbol
+    event: Symbol
+    target: Symbol
+
+
+class Step(NamedTuple, Generic[State]):
+    """The outcome of a step; a batch of records is stored whole or not at all."""
+
+    state: State
+    answers: tuple[Answer, ...] = ()
+    """Those that are due now, of this request or of earlier ones; their order says nothing."""
+    records: tuple[Record, ...] = ()
+    happened: tuple[Happened, ...] = ()
+    """Which rows of the tables were taken, in their order."""
+    producer_id: int | None = None
+    """Whose transaction the records belong to: they are a transactional batch of their own. None for no transaction."""
+
+    def leading_to(self, state: Other) -> Step[Other]:
+        """The same with another state around it."""
+        return Step(state, self.answers, self.records, self.happened, self.producer_id)
+
+    def after(self, earlier: Step[Other]) -> Step[State]:
+        """This step with what an earlier one gave in front of its own."""
+        return Step(
+            self.state,
+            (*earlier.answers, *self.answers),
+            (*earlier.records, *self.records),
+            (*earlier.happened, *self.happened),
+        )

@@ -1,0 +1,125 @@
+"""What administrators delete: whole groups, and committed offsets of topics that nobody in the group reads.
+
+A group goes with its offsets, and only while it has no members. Each group of a DeleteGroups, and each partition of an
+OffsetDelete, has an error of its own.
+
+Source: `GroupCoordinatorShard.deleteGroups`, `OffsetMetadataManager.deleteOffsets` of apache/kafka 4.4; section 8.4 of
+the coordinator reference for the order of records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from typing import NamedTuple
+
+from fsm.coordinator.classic import timers as classic_group_timers
+from fsm.coordinator.classic.requests import refuse_deletion
+from fsm.coordinator.migration.conversion import Group, emptied
+from fsm.coordinator.model.classic_group import ClassicGroup
+from fsm.coordinator.model.consumer_group import ConsumerGroup
+from fsm.coordinator.model.context import Context
+from fsm.coordinator.model.step import Refused, Request
+from fsm.coordinator.offsets.offsets import NONE_COMMITTED, Offsets, tombstones
+from fsm.coordinator.offsets.transactions import NO_TRANSACTIONS, NONE_OPEN, Transactions, pending_places
+from fsm.protocol.assignment import TopicPartition
+from fsm.protocol.consumer_protocol import PROTOCOL_TYPE
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+)
+from fsm.protocol.records import Record
+from fsm.tables.consumer_group import Event
+
+
+class Deleted(NamedTuple):
+    """The outcome of a DeleteGroups."""
+
+    group_ids: tuple[str, ...]
+    records: tuple[Record, ...]
+    body: DeleteGroupsResponse
+
+
+def delete_groups(
+    groups: Mapping[str, Group],
+    offsets: Offsets,
+    request: Request[DeleteGroupsRequest],
+    context: Context,
+    open_ones: Transactions = NO_TRANSACTIONS,
+) -> Deleted:
+    """Every named group that has no members is gone, with its offsets, also pending ones; the others say why not."""
+    gone: list[str] = []
+    records: list[Record] = []
+    results = []
+    for group_id in dict.fromkeys(request.body.groups_names):
+        code = ErrorCode.NONE
+        try:
+            ended = _ended(groups.get(group_id), context)
+            places = offsets.get(group_id, NONE_COMMITTED)
+            pending = [place for place in pending_places(open_ones.get(group_id, NONE_OPEN)) if place not in places]
+            records += (*tombstones(group_id, (*sorted(places), *pending)), *ended)
+            gone.append(group_id)
+        except Refused as refused:
+            code = refused.code
+        results.append(DeletableGroupResult(group_id, code))
+    return Deleted(tuple(gone), tuple(records), DeleteGroupsResponse(results=tuple(results)))
+
+
+def _ended(group: Group | None, context: Context) -> tuple[Record, ...]:
+    if group is None:
+        raise Refused(ErrorCode.GROUP_ID_NOT_FOUND)
+    if isinstance(group, ClassicGroup):
+        refuse_deletion(group)
+    elif not group.is_empty:
+        raise Refused(ErrorCode.NON_EMPTY_GROUP)
+    return end_of_group(group, context)
+
+
+def end_of_group(group: Group, context: Context) -> tuple[Record, ...]:
+    """The tombstones of a group without members."""
+    if isinstance(group, ClassicGroup):
+        return classic_group_timers.delete(group, context).records
+    return emptied(group, context, Event.GROUP_DELETED).records
+
+
+def delete_offsets(
+    group: Group | None, known: Container[TopicPartition], request: Request[OffsetDeleteRequest], context: Context
+) -> tuple[tuple[Record, ...], OffsetDeleteResponse]:
+    """The tombstones and the answer; `known` are the partitions with an offset, committed or pending.
+
+    Raises `Refused` where there is no such group, or no offsets of it may go."""
+    if group is None:
+        raise Refused(ErrorCode.GROUP_ID_NOT_FOUND)
+    if isinstance(group, ClassicGroup) and group.protocol_type != PROTOCOL_TYPE:
+        refuse_deletion(group)
+    records: list[Record] = []
+    topics = []
+    for topic in request.body.topics:
+        code = _topic_error(group, topic.name, context)
+        numbers = [partition.partition_index for partition in topic.partitions]
+        places = [(topic.name, number) for number in numbers if code is ErrorCode.NONE]
+        records += tombstones(group.group_id, (place for place in places if place in known))
+        partitions = tuple(OffsetCommitResponsePartition(number, code) for number in numbers)
+        topics.append(OffsetCommitResponseTopic(topic.name, partitions=partitions))
+    return tuple(records), OffsetDeleteResponse(topics=tuple(topics))
+
+
+def _topic_error(group: Group, topic: str, context: Context) -> ErrorCode:
+    """Offsets of a topic that somebody in the group reads stay."""
+    if topic not in context.image.topics:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_subscribed(group, topic) else ErrorCode.NONE
+
+
+def is_subscribed(group: Group, topic: str) -> bool:
+    """A classic group of consumers whose subscriptions cannot be read counts as subscribed to everything."""
+    if isinstance(group, ConsumerGroup):
+        return topic in group.subscribed_names()
+    if group.subscribed_topics is None:
+        return group.protocol_type == PROTOCOL_TYPE
+    return topic in group.subscribed_topics

@@ -1,0 +1,330 @@
+"""Committed offsets: who may commit and fetch them at which member epoch, and the records they become.
+
+Groups keep no offsets. They stand beside the groups, by group id; a commit by nobody's member makes a simple classic
+group to hang them on. What a commit inside a transaction becomes is told in `transactions.py`; who may is told here.
+
+Source: section 3.11 of the coordinator reference; `OffsetMetadataManager` of apache/kafka 4.4, and `KafkaApis` for the
+topics that do not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
+
+from fsm.coordinator.classic import requests as classic_group_requests
+from fsm.coordinator.consumer.membership import known_member
+from fsm.coordinator.model.classic_group import ClassicGroup
+from fsm.coordinator.model.consumer_group import ConsumerGroup, GroupMember, Partition
+from fsm.coordinator.model.context import Context, Image
+from fsm.coordinator.model.dialect import Choice
+from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.step import Refused, Request
+from fsm.coordinator.offsets.transactions import NO_TRANSACTIONS, NONE_OPEN, Transactions, pending_places
+from fsm.protocol.assignment import NO_TOPIC_ID, TopicPartition
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
+from fsm.protocol.records import OffsetCommit, OffsetKey, Record, RecordType
+
+Group = ConsumerGroup | ClassicGroup
+OfGroup = FrozenMap[TopicPartition, OffsetCommit]
+Offsets = FrozenMap[str, OfGroup]
+"""Committed offsets by group id, then by topic name and partition."""
+
+NONE_COMMITTED: OfGroup = FrozenMap()
+NO_OFFSETS: Offsets = FrozenMap()
+
+GROUP_ID_NOT_FOUND_SINCE = 9
+"""From this version of OffsetCommit on the error is told as it is."""
+MEMBER_EPOCHS_SINCE = 9
+"""Members of the consumer protocol must not use older versions of OffsetCommit."""
+TXN_ERRORS_AS_THEY_ARE_SINCE = 6
+"""The version of TxnOffsetCommit that has errors of the consumer protocol, in releases that have it (F27)."""
+TOPIC_IDS_SINCE = 10
+"""From this version of OffsetCommit and OffsetFetch on topics come by id."""
+
+
+CommitRequest = OffsetCommitRequest | TxnOffsetCommitRequest
+Codes = Mapping[TopicPartition, ErrorCode]
+"""What became of each partition, by topic name."""
+
+
+class Sent(NamedTuple):
+    """One partition of a commit, of a topic that exists."""
+
+    topic: str
+    partition: int
+    value: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition
+
+
+def commit(
+    group: Group | None, request: Request[OffsetCommitRequest], context: Context
+) -> tuple[Group | None, tuple[Record, ...], OffsetCommitResponse]:
+    """The group afterwards, the records and the answer. Partitions that do not exist are answered one by one.
+
+    Raises `Refused` where the group does not accept the commit: no partition of it is committed then.
+    """
+    sent, codes = _read(request, context)
+    if codes:
+        group = _accepting(group, request, sent, context)
+    by_id = request.version >= TOPIC_IDS_SINCE
+    records = tuple(_record(request.body.group_id, one, by_id, context) for one in sent)
+    return group, records, OffsetCommitResponse(topics=_results(request, codes, context.image))
+
+
+def commit_in_transaction(
+    group: Group | None, request: Request[TxnOffsetCommitRequest], context: Context
+) -> tuple[Group | None, tuple[Record, ...], TxnOffsetCommitResponse]:
+    """The group afterwards, the records of the transaction, and the answer to a TxnOffsetCommit.
+
+    Raises `Refused` as `commit` does. It says less than a commit of one's own: a member of a classic group that
+    rebalances may, and its session is not kept alive by it.
+    """
+    if not request.body.group_id:
+        raise Refused(ErrorCode.INVALID_GROUP_ID)
+    sent, codes = _read(request, context)
+    if codes:
+        try:
+            group = _accepting_transaction(group, request, sent, context)
+        except Refused as refused:
+            raise Refused(_told_in_transaction(refused.code, request, context), refused.message) from None
+    records = tuple(_record(request.body.group_id, one, False, context) for one in sent)
+    return group, records, TxnOffsetCommitResponse(topics=_results(request, codes, context.image))
+
+
+def _read(request: Request, context: Context) -> tuple[list[Sent], dict[TopicPartition, ErrorCode]]:
+    """The offsets that can be stored, and what is answered of every partition that exists."""
+    sent, codes = [], dict[TopicPartition, ErrorCode]()
+    for topic in request.body.topics:
+        name = _name(topic, request, context.image)
+        known = None if name is None else context.image.topics.get(name)
+        for value in topic.partitions if known else ():
+            number = value.partition_index
+            if name is not None and known is not None and 0 <= number < known.partitions:
+                is_small = len(value.committed_metadata or "") <= context.config.offset_metadata_max_bytes
+                codes[name, number] = ErrorCode.NONE if is_small else ErrorCode.OFFSET_METADATA_TOO_LARGE
+                sent += [Sent(name, number, value)] if is_small else []
+    return sent, codes
+
+
+def _name(
+    topic: OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic, request: Request[CommitRequest], image: Image
+) -> str | None:
+    if isinstance(topic, OffsetCommitRequestTopic) and request.version >= TOPIC_IDS_SINCE:
+        return image.names.get(topic.topic_id)
+    return topic.name
+
+
+def _accepting_transaction(
+    group: Group | None, request: Request[TxnOffsetCommitRequest], sent: Iterable[Sent], context: Context
+) -> Group:
+    """As `_accepting`; whoever says neither member nor generation, as old producers do, is let in anywhere."""
+    body = request.body
+    if group is None:
+        if body.generation_id >= 0:
+            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"no group {body.group_id}")
+        return ClassicGroup(body.group_id)
+    if isinstance(group, ClassicGroup):
+        classic_group_requests.refuse_commit(
+            group, body.member_id, body.group_instance_id, body.generation_id, transactional=True
+        )
+    elif body.generation_id >= 0 or body.member_id or body.group_instance_id:
+        _check_commit(group, body.member_id, body.generation_id, sent, context)
+    return group
+
+
+def _told_in_transaction(code: ErrorCode, request: Request[TxnOffsetCommitRequest], context: Context) -> ErrorCode:
+    """Producers that do not know the consumer protocol are told of a generation."""
+    knows = Choice.TXN_COMMIT_ERRORS in context.dialect and request.version >= TXN_ERRORS_AS_THEY_ARE_SINCE
+    foreign = {ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.STALE_MEMBER_EPOCH}
+    return ErrorCode.ILLEGAL_GENERATION if code in foreign and not knows else code
+
+
+def _record(group_id: str, sent: Sent, by_id: bool, context: Context) -> Record:
+    has_id = Choice.OFFSET_COMMIT_HAS_TOPIC_ID in context.dialect
+    # In 4.1 and 4.2 only a request that came with ids has them; assignment epochs (F8) made the broker look them up.
+    knows_id = has_id and (by_id or Choice.ASSIGNMENT_EPOCHS in context.dialect)
+    value = OffsetCommit(
+        sent.value.committed_offset,
+        sent.value.committed_leader_epoch,
+        sent.value.committed_metadata or "",
+        context.now_ms,
+        topic_id=context.image.topics[sent.topic].topic_id if knows_id else NO_TOPIC_ID,
+    )
+    key = OffsetKey(RecordType.OFFSET_COMMIT, group_id, sent.topic, sent.partition)
+    return Record(key, value, 4 if has_id else 3)
+
+
+def _accepting(
+    group: Group | None, request: Request[OffsetCommitRequest], sent: Iterable[Sent], context: Context
+) -> Group:
+    """The group that takes the commit: a simple one where there is none. Raises `Refused` where it does not."""
+    body = request.body
+    epoch = body.generation_id_or_member_epoch
+    if group is None:
+        if epoch >= 0:
+            told = request.version >= GROUP_ID_NOT_FOUND_SINCE
+            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND if told else ErrorCode.ILLEGAL_GENERATION)
+        group = ClassicGroup(body.group_id)
+    if isinstance(group, ClassicGroup):
+        classic_group_requests.refuse_commit(group, body.member_id, body.group_instance_id, epoch)
+        return classic_group_requests.note_commit(group, body.member_id, context)
+    _check_commit(group, body.member_id, epoch, sent, context, too_old=request.version < MEMBER_EPOCHS_SINCE)
+    return group
+
+
+def _check_commit(
+    group: ConsumerGroup, member_id: str, epoch: int, sent: Iterable[Sent], context: Context, *, too_old: bool = False
+) -> None:
+    """Raises `Refused` for a stranger, or for an epoch that one of the partitions was not assigned at."""
+    if epoch < 0 and group.is_empty:
+        return
+    member = known_member(group, member_id)
+    if too_old and not member.is_classic:
+        raise Refused(ErrorCode.UNSUPPORTED_VERSION, "members of the consumer protocol need version 9")
+    if epoch == member.epoch:
+        return
+    if epoch > member.epoch or Choice.ASSIGNMENT_EPOCHS not in context.dialect:
+        raise _stale(member, epoch)
+    held: dict[Partition, int] = {**dict(member.current.pending), **dict(member.current.assigned)}
+    for one in sent:
+        assigned_at = held.get((context.image.topics[one.topic].topic_id, one.partition))
+        if assigned_at is None or epoch < assigned_at:
+            raise _stale(member, epoch)
+
+
+def _stale(member: GroupMember, epoch: int) -> Refused:
+    code = ErrorCode.ILLEGAL_GENERATION if member.is_classic else ErrorCode.STALE_MEMBER_EPOCH
+    return Refused(code, f"epoch {epoch}, but {member.member_id} is at {member.epoch}")
+
+
+def _results(request: Request, codes: Codes, image: Image) -> tuple[OffsetCommitResponseTopic, ...]:
+    """What became of every partition of the request."""
+    found = []
+    for topic in request.body.topics:
+        name = _name(topic, request, image)
+        otherwise = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        numbers = [one.partition_index for one in topic.partitions]
+        found.append(_result(topic, [codes.get((name or "", number), otherwise) for number in numbers]))
+    return tuple(found)
+
+
+def commit_refusal(request: Request, code: ErrorCode) -> tuple[OffsetCommitResponseTopic, ...]:
+    """What is said of every partition of a commit of which nothing was accepted."""
+    return tuple(_result(topic, [code] * len(topic.partitions)) for topic in request.body.topics)
+
+
+def _result(
+    topic: OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic, codes: Iterable[ErrorCode]
+) -> OffsetCommitResponseTopic:
+    topic_id = topic.topic_id if isinstance(topic, OffsetCommitRequestTopic) else NO_TOPIC_ID
+    numbers = (one.partition_index for one in topic.partitions)
+    partitions = map(OffsetCommitResponsePartition, numbers, codes)
+    return OffsetCommitResponseTopic(topic.name, topic_id, tuple(partitions))
+
+
+def applied(offsets: Offsets, records: Iterable[Record]) -> Offsets:
+    """The offsets after these records; those that are none are passed over."""
+    for key, value, _ in records:
+        if not isinstance(key, OffsetKey):
+            continue
+        found: OfGroup = offsets.get(key.group, NONE_COMMITTED)
+        place = (key.topic, key.partition)
+        found = found.set(place, value) if isinstance(value, OffsetCommit) else found.without(place)
+        offsets = offsets.set(key.group, found) if found else offsets.without(key.group)
+    return offsets
+
+
+def fetch(
+    groups: Mapping[str, Group],
+    offsets: Offsets,
+    request: Request[OffsetFetchRequest],
+    context: Context,
+    open_ones: Transactions = NO_TRANSACTIONS,
+) -> OffsetFetchResponse:
+    """The answer to an OffsetFetch: group by group, each with an error of its own."""
+    found = []
+    for one in request.body.groups:
+        group = groups.get(one.group_id)
+        waits = request.body.require_stable
+        unstable = pending_places(open_ones.get(one.group_id, NONE_OPEN)) if waits else ()
+        committed = NONE_COMMITTED if group is None else offsets.get(one.group_id, NONE_COMMITTED)
+        try:
+            _check_fetch(group, one)
+        except Refused as refused:
+            found.append(OffsetFetchResponseGroup(one.group_id, error_code=refused.code))
+            continue
+        topics = _all_topics(committed, context.image) if one.topics is None else one.topics
+        by_id = request.version >= TOPIC_IDS_SINCE and one.topics is not None
+        read = tuple(_fetched(topic, committed, context.image, by_id, unstable) for topic in topics)
+        found.append(OffsetFetchResponseGroup(one.group_id, read))
+    return OffsetFetchResponse(groups=tuple(found))
+
+
+def _check_fetch(group: Group | None, asked: OffsetFetchRequestGroup) -> None:
+    """Raises `Refused` for a member of a consumer group that is a stranger or at another epoch."""
+    if not isinstance(group, ConsumerGroup) or (asked.member_id is None and asked.member_epoch < 0):
+        return
+    member = known_member(group, asked.member_id or "")
+    if asked.member_epoch != member.epoch:
+        raise _stale(member, asked.member_epoch)
+
+
+def _all_topics(committed: OfGroup, image: Image) -> list[OffsetFetchRequestTopics]:
+    found: dict[str, list[int]] = {}
+    for topic, partition in sorted(committed):
+        found.setdefault(topic, []).append(partition)
+    ids = {name: image.topics[name].topic_id if name in image.topics else NO_TOPIC_ID for name in found}
+    return [OffsetFetchRequestTopics(name, ids[name], tuple(numbers)) for name, numbers in found.items()]
+
+
+def _fetched(
+    topic: OffsetFetchRequestTopics, committed: OfGroup, image: Image, by_id: bool, unstable: Collection[TopicPartition]
+) -> OffsetFetchResponseTopics:
+    name = image.names.get(topic.topic_id) if by_id else topic.name
+    partitions = []
+    for number in topic.partition_indexes:
+        one = OffsetFetchResponsePartitions(number)
+        found = None if name is None else committed.get((name, number))
+        if name is None:
+            one = one._replace(error_code=ErrorCode.UNKNOWN_TOPIC_ID)
+        elif (name, number) in unstable:
+            one = one._replace(error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT)
+        elif found is not None and not (by_id and found.topic_id not in {NO_TOPIC_ID, topic.topic_id}):
+            # by id an offset of an earlier topic of the same name does not count
+            one = OffsetFetchResponsePartitions(number, found.offset, found.leader_epoch, found.metadata)
+        partitions.append(one)
+    return OffsetFetchResponseTopics(topic.name, topic.topic_id, tuple(partitions))
+
+
+def tombstones(group_id: str, places: Iterable[TopicPartition]) -> tuple[Record, ...]:
+    """The end of these offsets."""
+    return tuple(Record(OffsetKey(RecordType.OFFSET_COMMIT, group_id, *place), None) for place in places)
+
+
+def of_topics(offsets: Offsets, names: Iterable[str]) -> tuple[Record, ...]:
+    """The end of every offset of topics that were deleted."""
+    gone = set(names)
+    return tuple(
+        record
+        for group_id, committed in offsets.items()
+        for record in tombstones(group_id, (place for place in committed if place[0] in gone))
+    )

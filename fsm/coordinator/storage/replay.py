@@ -1,0 +1,286 @@
+"""From the log to the coordinator: what a broker knows once it has read its partition of `__consumer_offsets`.
+
+    found = replay(records, dialect("4.4"))
+    found.state             # every group and offset that is stored
+    found.remarks           # records that no coordinator would have written after those before them
+    load(found.state, context)   # timers armed again, as after a fail-over
+
+Records of a compacted log are no sequence of steps: between them, members may stand without a group record, or two
+members hold one partition. So a record is taken for what it says, and checks belong at the end. What no record keeps
+(timers, delayed requests, ids that were given out, running resolutions) is gone; `load` arms what a new coordinator
+arms.
+
+Source: the `replay` methods of `GroupMetadataManager` and `OffsetMetadataManager` of apache/kafka, branch 4.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from fsm.coordinator.consumer.group_records import STATE_CODES
+from fsm.coordinator.coordinator import Coordinator, end_transaction
+from fsm.coordinator.model.classic_group import ClassicGroup, ClassicGroupMember, ClassicMembers, consumer_topics
+from fsm.coordinator.model.consumer_group import (
+    FREE,
+    ConsumerGroup,
+    CurrentAssignment,
+    GroupMember,
+    Held,
+    blank,
+    fresh,
+)
+from fsm.coordinator.model.dialect import Choice, Dialect
+from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.subscribed_metadata import SubscribedMetadata
+from fsm.coordinator.offsets import transactions
+from fsm.protocol import records as stored
+from fsm.protocol.assignment import topic_partitions
+from fsm.protocol.record_batches import Batch, read_batches
+from fsm.protocol.records import OtherKey, Record, RecordType
+from fsm.tables.classic_group import State as ClassicState
+from fsm.tables.consumer_group_member import State
+
+T = RecordType
+GONE = -1
+STATES = {code: state for state, code in STATE_CODES.items()}
+
+
+class Remark(NamedTuple):
+    """A record that does not follow from those before it."""
+
+    at: int
+    """Its offset in the log, or its number."""
+    text: str
+
+
+class Replayed(NamedTuple):
+    """What a log says."""
+
+    state: Coordinator
+    remarks: tuple[Remark, ...]
+
+
+def replay(records: Iterable[Record], dialect: Dialect, state: Coordinator | None = None) -> Replayed:
+    """The state after these records, which follow those that led to `state`."""
+    found = _Replay(dialect, state or Coordinator())
+    for i, record in enumerate(records):
+        found.take(i, record)
+    return found.outcome()
+
+
+def replay_segment(data: bytes, dialect: Dialect, state: Coordinator | None = None) -> Replayed:
+    """The state after a raw segment, which follows those that led to `state`; it may end inside a transaction.
+
+    Raises `InputError` for a segment that cannot be read.
+    """
+    found = _Replay(dialect, state or Coordinator())
+    for batch in read_batches(data):
+        found.take_batch(batch)
+    return found.outcome()
+
+
+@dataclass
+class _Replay:
+    """The coordinator so far, and what each record makes of it."""
+
+    dialect: Dialect
+    state: Coordinator
+    remarks: list[Remark] = field(default_factory=list)
+    at: int = 0
+
+    def outcome(self) -> Replayed:
+        """What the records led to."""
+        return Replayed(replace(self.state, unstored=FrozenMap()), tuple(self.remarks))
+
+    def remark(self, text: str) -> None:
+        """Notes that a record does not follow from those before."""
+        self.remarks.append(Remark(self.at, text))
+
+    def take_batch(self, batch: Batch) -> None:
+        """Every record of a batch. Offsets inside a transaction are pending until its control record."""
+        if batch.is_control:
+            committed = batch.end_of_transaction().committed
+            self.state = end_transaction(self.state, batch.producer_id, committed=committed)
+            return
+        for entry in batch.records:
+            record = entry.decoded()
+            if batch.is_transactional and isinstance(record.key, stored.OffsetKey):
+                self._hold_offsets(record.key.group)
+                pending = transactions.written(self.state.transactions, (record,), batch.producer_id)
+                self.state = replace(self.state, transactions=pending)
+            else:
+                self.take(entry.offset, record)
+
+    def take(self, at: int, record: Record) -> None:
+        """One record, which belongs to no transaction."""
+        self.at = at
+        key, value, _ = record
+        if isinstance(key, OtherKey):
+            return
+        if isinstance(key, stored.OffsetKey):
+            if value is not None:
+                self._hold_offsets(key.group)
+            self.state = self.state.storing((record,))
+        elif isinstance(key, stored.ClassicGroupKey):
+            self._take_classic(key.group, value)
+        else:
+            self._take_consumer(key, value)
+
+    def _hold_offsets(self, group_id: str) -> None:
+        """Offsets of a group that nobody knows make a classic group without members."""
+        if group_id not in self.state.groups:
+            self.state = self.state.having(ClassicGroup(group_id))
+
+    def _take_classic(self, group_id: str, value: Any) -> None:
+        """An empty consumer group may have been dropped before without a record: it makes way."""
+        if value is not None:
+            self.state = self.state.having(_classic_group(group_id, value))
+        elif isinstance(self.state.groups.get(group_id), ClassicGroup):
+            self.state = self.state.without(group_id)
+
+    def _take_consumer(self, key: Any, value: Any) -> None:
+        """A group begins with any of its records; one that only holds offsets makes way for it."""
+        group = self.state.groups.get(key.group_id)
+        if not isinstance(group, ConsumerGroup):
+            if value is None:
+                return
+            if group is not None and not group.is_simple:
+                self.remark(f"a record of consumer group {key.group_id}, which is a classic group")
+            group = fresh(key.group_id, self.dialect)
+        changed = _TAKEN[key.type](self, group, key, value)
+        self.state = self.state.without(key.group_id) if changed is None else self.state.having(changed)
+
+    # Records of a consumer group: what each makes of it; a value of None is a tombstone.
+
+    def group_epoch(self, group: ConsumerGroup, _key: stored.GroupKey, value: Any) -> ConsumerGroup | None:
+        """Type 3. Its tombstone ends the group."""
+        if value is not None:
+            return replace(group, epoch=value.epoch, metadata=group.metadata._replace(digest=value.metadata_hash))
+        if group.members or group.targets or group.target_epoch != GONE:
+            self.remark(f"the end of consumer group {group.group_id}, of which something is left")
+        return None
+
+    def subscription_metadata(self, group: ConsumerGroup, _key: stored.GroupKey, value: Any) -> ConsumerGroup:
+        """Type 4, which releases with the hash of type 3 only ever end."""
+        if value is None:
+            return replace(group, has_metadata_record=False)
+        topics = tuple(sorted(value.topics, key=lambda topic: str(topic.topic_name)))
+        kept = Choice.METADATA_HASH not in self.dialect
+        return replace(
+            group, metadata=SubscribedMetadata(topics=topics) if kept else group.metadata, has_metadata_record=True
+        )
+
+    def member(self, group: ConsumerGroup, key: stored.MemberKey, value: Any) -> ConsumerGroup:
+        """Type 5. Its tombstone comes after those of types 8 and 7."""
+        known = group.members.by_id.get(key.member_id)
+        if value is not None:
+            return group.with_member(replace(known or blank(key.member_id), metadata=value), self.dialect)
+        if known is None:
+            return group
+        if known.epoch != GONE or key.member_id in group.targets:
+            self.remark(f"the end of member {key.member_id}, of which something is left")
+        return group.without_member(key.member_id)
+
+    def target_epoch(self, group: ConsumerGroup, _key: stored.GroupKey, value: Any) -> ConsumerGroup:
+        """Type 6."""
+        if value is not None:
+            return replace(group, target_epoch=value.assignment_epoch, target_time_ms=value.assignment_timestamp)
+        if group.targets:
+            self.remark(f"the end of the target of {group.group_id}, of which entries are left")
+        return replace(group, target_epoch=GONE, target_time_ms=0)
+
+    def target(self, group: ConsumerGroup, key: stored.MemberKey, value: Any) -> ConsumerGroup:
+        """Type 7."""
+        if value is None:
+            return replace(group, targets=group.targets.without(key.member_id))
+        target = topic_partitions({topic.topic_id: topic.partitions for topic in value.topic_partitions})
+        return replace(group, targets=group.targets.set(key.member_id, target))
+
+    def current_assignment(self, group: ConsumerGroup, key: stored.MemberKey, value: Any) -> ConsumerGroup:
+        """Type 8."""
+        known: GroupMember | None = group.members.by_id.get(key.member_id)
+        if value is None and known is None:
+            return group
+        before = known or blank(key.member_id)
+        if value is None:
+            after = CurrentAssignment(before.current.state, GONE, GONE)
+        else:
+            keeps = Choice.ASSIGNMENT_EPOCHS in self.dialect
+            after = CurrentAssignment(
+                STATES.get(value.state, State.UNKNOWN),
+                value.member_epoch,
+                value.previous_member_epoch,
+                _partitions(value.assigned_partitions, value.member_epoch, keeps),
+                _partitions(value.partitions_pending_revocation, value.member_epoch, keeps),
+            )
+        self._remark_mismatch(group, before, after)
+        return group.with_member(replace(before, current=after), self.dialect)
+
+    def _remark_mismatch(self, group: ConsumerGroup, before: GroupMember, after: CurrentAssignment) -> None:
+        """Brokers without diagrams/dialects.md#f22 fail to load a release, or a taking, of what is held otherwise."""
+        if Choice.MISMATCHED_RELEASE_IGNORED in self.dialect:
+            return
+        held_at = {p: group.members.partition_epoch(*p) for p in sorted(before.current.held | after.held)}
+        released = [p for p in held_at if p in before.current.held and held_at[p] != before.epoch]
+        taken = [p for p in held_at if p not in before.current.held and held_at[p] != FREE]
+        for topic_id, number in (*released, *taken)[:1]:
+            at = held_at[topic_id, number]
+            self.remark(
+                f"{before.member_id} and {topic_id}-{number}, held at epoch {at}: this release fails to load it"
+            )
+
+    def regular_expression(self, group: ConsumerGroup, key: stored.RegularExpressionKey, value: Any) -> ConsumerGroup:
+        """Type 16."""
+        if value is None:
+            return replace(group, regexes=group.regexes.without(key.regular_expression))
+        return replace(group, regexes=group.regexes.set(key.regular_expression, value))
+
+
+_TAKEN: Mapping[RecordType, Callable[[_Replay, ConsumerGroup, Any, Any], ConsumerGroup | None]] = {
+    T.CONSUMER_GROUP_METADATA: _Replay.group_epoch,
+    T.CONSUMER_GROUP_PARTITION_METADATA: _Replay.subscription_metadata,
+    T.CONSUMER_GROUP_MEMBER_METADATA: _Replay.member,
+    T.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA: _Replay.target_epoch,
+    T.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER: _Replay.target,
+    T.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT: _Replay.current_assignment,
+    T.CONSUMER_GROUP_REGULAR_EXPRESSION: _Replay.regular_expression,
+}
+
+
+def _partitions(topics: tuple[stored.HeldTopic, ...], member_epoch: int, keeps: bool) -> Held:
+    """Partitions with their epochs: without any, or with too few, the member's own."""
+    found = {}
+    for topic_id, numbers, given in topics:
+        epochs = given if given is not None and len(given) == len(numbers) else (max(member_epoch, 0),) * len(numbers)
+        found.update({(topic_id, number): epoch for number, epoch in zip(numbers, epochs, strict=True)})
+    return tuple(sorted((partition, epoch if keeps else 0) for partition, epoch in found.items()))
+
+
+def _classic_group(group_id: str, value: stored.ClassicGroup) -> ClassicGroup:
+    """As its record has it: STABLE, or EMPTY without members."""
+    members = (
+        ClassicGroupMember(
+            member.member_id,
+            member.group_instance_id,
+            member.client_id,
+            member.client_host,
+            member.session_timeout if member.rebalance_timeout < 0 else member.rebalance_timeout,
+            member.session_timeout,
+            (stored.ClassicProtocol(value.protocol or "", member.subscription),),
+            member.assignment,
+        )
+        for member in value.members
+    )
+    group = ClassicGroup(
+        group_id,
+        state=ClassicState.STABLE if value.members else ClassicState.EMPTY,
+        state_since_ms=value.current_state_timestamp,
+        generation=value.generation,
+        protocol_type=value.protocol_type or None,
+        protocol_name=value.protocol,
+        leader=value.leader,
+        members=ClassicMembers.of(members),
+    )
+    return replace(group, subscribed_topics=consumer_topics(group))

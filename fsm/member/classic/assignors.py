@@ -1,0 +1,145 @@
+"""Assignors that a leader runs: `range` and `cooperative-sticky`, as pure functions.
+
+Source: `RangeAssignor`, `AbstractStickyAssignor`, `CooperativeStickyAssignor` without racks. `range` gives what Kafka
+gives. `cooperative-sticky` gives what Kafka promises: balanced, members keep what they may keep, and nobody is given
+what another one still holds; among assignments of equal worth it may choose another one than the Java class.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+from fsm.protocol.assignment import Partitions, TopicPartition, partitions
+from fsm.protocol.consumer_protocol import Subscription
+
+PartitionCounts = tuple[tuple[str, int], ...]
+"""How many partitions each topic has, sorted by topic."""
+
+Assign = Callable[[Mapping["Candidate", Subscription], PartitionCounts], Mapping[str, Partitions]]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Candidate:
+    """A member as the assignor sees it; ordered as `MemberInfo`: static members first, by their instance ids."""
+
+    is_dynamic: bool
+    name: str
+    """The instance id of a static member, the member id of another one."""
+    member_id: str
+
+    @classmethod
+    def of(cls, member_id: str, group_instance_id: str | None) -> Candidate:
+        """The member of that id."""
+        return cls(group_instance_id is None, group_instance_id or member_id, member_id)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientAssignor:
+    """An assignor by its name, as `partition.assignment.strategy` lists it."""
+
+    name: str
+    assign: Assign
+    cooperative: bool
+    """Whether a member may keep its partitions during a rebalance."""
+    user_data: Callable[[int], bytes] | None = None
+    """What it writes into a subscription, from the generation that it was last told about."""
+
+
+def assign_range(members: Mapping[Candidate, Subscription], counts: PartitionCounts) -> dict[str, Partitions]:
+    """Each topic by itself: its partitions in order, in ranges that differ by one at most, the first ones larger."""
+    given: dict[str, list[TopicPartition]] = {candidate.member_id: [] for candidate in members}
+    for topic, count in counts:
+        takers = sorted(c for c, wants in members.items() if topic in wants.topics)
+        numbers = iter(range(count))
+        for position, candidate in enumerate(takers):
+            share = count // len(takers) + (position < count % len(takers))
+            given[candidate.member_id] += [(topic, n) for n in islice(numbers, share)]
+    return {member_id: partitions(found) for member_id, found in given.items()}
+
+
+def assign_cooperative_sticky(
+    members: Mapping[Candidate, Subscription], counts: PartitionCounts
+) -> dict[str, Partitions]:
+    """A balanced assignment near the last one, less what members must give up first."""
+    claims = _claims(members, {(topic, n) for topic, count in counts for n in range(count)})
+    held: dict[Candidate, list[TopicPartition]] = {candidate: [] for candidate in sorted(members)}
+    for p, claimants in claims.items():
+        if len(claimants) == 1:
+            held[claimants[0]].append(p)
+    wanted = _balanced(members, held, claims)
+    return {
+        candidate.member_id: partitions(p for p in mine if claims[p] in ([], [candidate]))
+        for candidate, mine in wanted.items()
+    }
+
+
+def _claims(
+    members: Mapping[Candidate, Subscription], existing: set[TopicPartition]
+) -> dict[TopicPartition, list[Candidate]]:
+    """Who holds each partition by right: of those that claim it, who does so with the latest generation.
+
+    Several of one generation: nobody knows who is right, and all have to give it up.
+    """
+    latest: dict[TopicPartition, int] = {}
+    claims: dict[TopicPartition, list[Candidate]] = {p: [] for p in sorted(existing)}
+    for candidate in sorted(members):
+        generation = _generation(members[candidate])
+        for p in members[candidate].owned_partitions:
+            if p not in existing or p[0] not in members[candidate].topics:
+                continue
+            if generation > latest.get(p, -2):
+                latest[p], claims[p] = generation, []
+            if generation == latest[p]:
+                claims[p].append(candidate)
+    return claims
+
+
+def _generation(subscription: Subscription) -> int:
+    """From the subscription, or from the assignor's user data where an older member sends no generation."""
+    if subscription.generation_id >= 0 or subscription.user_data is None or len(subscription.user_data) < 4:
+        return subscription.generation_id
+    return int(struct.unpack(">i", subscription.user_data[:4])[0])
+
+
+def _balanced(
+    members: Mapping[Candidate, Subscription],
+    given: dict[Candidate, list[TopicPartition]],
+    existing: Iterable[TopicPartition],
+) -> dict[Candidate, list[TopicPartition]]:
+    """Free partitions go to who has least; then who has two more than another gives it one, until nobody has."""
+    taken = {p for mine in given.values() for p in mine}
+    for p in sorted({*existing} - taken):
+        takers = [c for c in given if p[0] in members[c].topics]
+        if takers:
+            given[_least(takers, given)].append(p)
+    while (move := _move(members, given)) is not None:
+        p, source, target = move
+        given[source].remove(p)
+        given[target].append(p)
+    return given
+
+
+def _least(takers: list[Candidate], given: Mapping[Candidate, list[TopicPartition]]) -> Candidate:
+    return min(takers, key=lambda c: (len(given[c]), c))
+
+
+def _move(
+    members: Mapping[Candidate, Subscription], given: Mapping[Candidate, list[TopicPartition]]
+) -> tuple[TopicPartition, Candidate, Candidate] | None:
+    """The next partition that makes the assignment more even, from the fullest member that has one."""
+    for source in sorted(given, key=lambda c: (-len(given[c]), c)):
+        for p in sorted(given[source], reverse=True):
+            takers = [c for c in given if p[0] in members[c].topics and len(given[c]) + 1 < len(given[source])]
+            if takers:
+                return p, source, _least(takers, given)
+    return None
+
+
+RANGE = ClientAssignor("range", assign_range, cooperative=False)
+COOPERATIVE_STICKY = ClientAssignor(
+    "cooperative-sticky", assign_cooperative_sticky, cooperative=True, user_data=lambda g: struct.pack(">i", g)
+)
+BUILT_IN = {assignor.name: assignor for assignor in (RANGE, COOPERATIVE_STICKY)}

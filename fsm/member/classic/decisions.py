@@ -1,0 +1,212 @@
+"""The decisions of a classic member, each named as an event of its table.
+
+The table has no guards: whoever hands it an event has decided before. These functions are all there is to decide,
+pure and over a member's data alone.
+
+Source: the response handlers of `AbstractCoordinator` and `ConsumerCoordinator`; a Connect worker shares the first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from fsm.member.classic.state import ClassicMember, Generation
+from fsm.member.events import GroupMembershipOperation
+from fsm.protocol.assignment import Partitions, without
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import (
+    HeartbeatResponse,
+    JoinGroupResponse,
+    OffsetCommitResponse,
+    SyncGroupResponse,
+    TransportFailure,
+)
+from fsm.tables.classic_member import Event, State
+
+C, E = ErrorCode, Event
+JOIN_ERRORS: Mapping[ErrorCode, Event] = {
+    C.MEMBER_ID_REQUIRED: E.JOIN_MEMBER_ID_REQUIRED,
+    C.UNKNOWN_MEMBER_ID: E.JOIN_UNKNOWN_MEMBER_ID,
+    C.REBALANCE_IN_PROGRESS: E.JOIN_REBALANCE_IN_PROGRESS,
+    C.COORDINATOR_LOAD_IN_PROGRESS: E.JOIN_LOAD_IN_PROGRESS,
+    C.NOT_COORDINATOR: E.JOIN_COORDINATOR_LOST,
+    C.COORDINATOR_NOT_AVAILABLE: E.JOIN_COORDINATOR_LOST,
+    C.FENCED_INSTANCE_ID: E.JOIN_FENCED_INSTANCE_ID,
+}
+"""Every other error of a join is JOIN_FATAL."""
+SYNC_ERRORS: Mapping[ErrorCode, Event] = {
+    C.REBALANCE_IN_PROGRESS: E.SYNC_REBALANCE_IN_PROGRESS,
+    C.UNKNOWN_MEMBER_ID: E.SYNC_UNKNOWN_MEMBER_ID,
+    C.ILLEGAL_GENERATION: E.SYNC_ILLEGAL_GENERATION,
+    C.NOT_COORDINATOR: E.SYNC_COORDINATOR_LOST,
+    C.COORDINATOR_NOT_AVAILABLE: E.SYNC_COORDINATOR_LOST,
+    C.FENCED_INSTANCE_ID: E.SYNC_FENCED_INSTANCE_ID,
+}
+"""Every other error of a sync is SYNC_FATAL."""
+HEARTBEAT_ERRORS: Mapping[ErrorCode, Event] = {
+    C.NONE: E.HEARTBEAT_OK,
+    C.REBALANCE_IN_PROGRESS: E.HEARTBEAT_REBALANCE_IN_PROGRESS,
+    C.UNKNOWN_MEMBER_ID: E.HEARTBEAT_UNKNOWN_MEMBER_ID,
+    C.ILLEGAL_GENERATION: E.HEARTBEAT_ILLEGAL_GENERATION,
+    C.FENCED_INSTANCE_ID: E.HEARTBEAT_FENCED_INSTANCE_ID,
+    C.NOT_COORDINATOR: E.COORDINATOR_LOST,
+    C.COORDINATOR_NOT_AVAILABLE: E.COORDINATOR_LOST,
+}
+"""After every other error the heartbeat is tried again, and nothing else happens."""
+COMMIT_ERRORS: Mapping[ErrorCode, Event] = {
+    C.REBALANCE_IN_PROGRESS: E.COMMIT_REBALANCE_IN_PROGRESS,
+    C.UNKNOWN_MEMBER_ID: E.COMMIT_UNKNOWN_MEMBER_ID,
+    C.ILLEGAL_GENERATION: E.COMMIT_ILLEGAL_GENERATION,
+    C.FENCED_INSTANCE_ID: E.COMMIT_FENCED_INSTANCE_ID,
+    C.NOT_COORDINATOR: E.COORDINATOR_LOST,
+    C.COORDINATOR_NOT_AVAILABLE: E.COORDINATOR_LOST,
+    C.REQUEST_TIMED_OUT: E.COORDINATOR_LOST,
+}
+"""Every other error concerns the commit alone."""
+AT_ONCE = frozenset(
+    {
+        E.JOIN_MEMBER_ID_REQUIRED,
+        E.JOIN_UNKNOWN_MEMBER_ID,
+        E.JOIN_REBALANCE_IN_PROGRESS,
+        E.SYNC_OK,
+        E.SYNC_OK_REVOKING,
+        E.SYNC_REBALANCE_IN_PROGRESS,
+        E.SYNC_UNKNOWN_MEMBER_ID,
+        E.SYNC_ILLEGAL_GENERATION,
+        E.ANSWER_STALE,
+    }
+)
+"""Answers after which the next join, if any, does not wait for `retry.backoff.ms`."""
+REBALANCING = frozenset({State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE})
+
+
+def join_event(member: ClassicMember, sent: Generation, answer: JoinGroupResponse | TransportFailure) -> Event:
+    """What the answer to a join means; a member id is unknown only if it is still the one that was sent."""
+    if isinstance(answer, TransportFailure):
+        return Event.JOIN_COORDINATOR_LOST if answer.retriable else Event.JOIN_FATAL
+    if answer.error_code is ErrorCode.NONE:
+        if answer.protocol_type not in (None, "consumer"):
+            return Event.JOIN_FATAL
+        return Event.JOIN_OK_LEADER if answer.leader == answer.member_id else Event.JOIN_OK_FOLLOWER
+    event = JOIN_ERRORS.get(answer.error_code, Event.JOIN_FATAL)
+    if event is Event.JOIN_UNKNOWN_MEMBER_ID and member.generation != sent:
+        return Event.ANSWER_STALE
+    return event
+
+
+def sync_event(member: ClassicMember, sent: Generation, answer: SyncGroupResponse | TransportFailure) -> Event:
+    """What the answer to a sync means, before the assignment in it is looked at."""
+    if isinstance(answer, TransportFailure):
+        return Event.SYNC_COORDINATOR_LOST if answer.retriable else Event.SYNC_FATAL
+    if answer.error_code is ErrorCode.NONE:
+        return Event.SYNC_FATAL if _is_of_another_protocol(member, answer) else Event.SYNC_OK
+    event = SYNC_ERRORS.get(answer.error_code, Event.SYNC_FATAL)
+    if event in (Event.SYNC_UNKNOWN_MEMBER_ID, Event.SYNC_ILLEGAL_GENERATION) and member.generation != sent:
+        return Event.ANSWER_STALE
+    return event
+
+
+def _is_of_another_protocol(member: ClassicMember, answer: SyncGroupResponse) -> bool:
+    if answer.protocol_type not in (None, "consumer"):
+        return True
+    if member.state is not State.COMPLETING_REBALANCE:
+        return False  # reset meanwhile; there is no name to compare with
+    return answer.protocol_name not in (None, member.generation.protocol_name)
+
+
+def assigned_event(member: ClassicMember, assigned: Partitions) -> Event:
+    """SYNC_OK_REVOKING where a cooperative member has to give something up first."""
+    if not matches_subscription(member, assigned) or not member.config.is_cooperative:
+        return Event.SYNC_OK
+    return Event.SYNC_OK_REVOKING if without(member.owned, assigned) else Event.SYNC_OK
+
+
+def matches_subscription(member: ClassicMember, assigned: Partitions) -> bool:
+    """Whether every topic is subscribed to; under a pattern the leader may know more topics that it matches."""
+    topics = {topic for topic, _ in assigned}
+    if member.pattern is not None:
+        return all(re.fullmatch(member.pattern, topic) for topic in topics)
+    return topics <= {*(member.topics or ())}
+
+
+def matching(pattern: str, metadata: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
+    """The topics whose whole name the pattern matches."""
+    return tuple(topic for topic, _ in metadata if re.fullmatch(pattern, topic))
+
+
+def heartbeat_event(
+    member: ClassicMember, sent: Generation, answer: HeartbeatResponse | TransportFailure
+) -> Event | None:
+    """What the answer to a heartbeat means; None where it is only tried again."""
+    if isinstance(answer, TransportFailure):
+        return Event.COORDINATOR_LOST if answer.disconnected else None
+    event = HEARTBEAT_ERRORS.get(answer.error_code)
+    if event in _RESETTING and member.generation != sent:
+        return Event.ANSWER_STALE
+    return event
+
+
+_RESETTING = frozenset(
+    {
+        Event.HEARTBEAT_UNKNOWN_MEMBER_ID,
+        Event.HEARTBEAT_ILLEGAL_GENERATION,
+        Event.HEARTBEAT_FENCED_INSTANCE_ID,
+    }
+)
+
+
+def commit_error(answer: OffsetCommitResponse | TransportFailure) -> ErrorCode:
+    """The first error of a commit, or NONE; a connection that broke reads as a coordinator that is gone."""
+    if isinstance(answer, TransportFailure):
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE if answer.retriable else ErrorCode.UNSUPPORTED_VERSION
+    return next((code for _, code in answer.errors), ErrorCode.NONE)
+
+
+def commit_event(member: ClassicMember, sent: Generation, code: ErrorCode) -> Event | None:
+    """What the error of a commit means for the membership; None where nothing.
+
+    A member that has a new generation already, and is not about to join again, is reset all the same.
+    """
+    event = COMMIT_ERRORS.get(code)
+    if member.generation == sent:
+        return event
+    if event is Event.COMMIT_FENCED_INSTANCE_ID:
+        return Event.ANSWER_STALE
+    if event in (Event.COMMIT_UNKNOWN_MEMBER_ID, Event.COMMIT_ILLEGAL_GENERATION):
+        return Event.ANSWER_STALE if member.state is State.PREPARING_REBALANCE else event
+    return event
+
+
+def prepare_event(member: ClassicMember) -> Event:
+    """How a poll prepares a join: lost is what was owned under a generation that is gone."""
+    if member.generation.is_reset:
+        return Event.JOIN_PREPARED_LOST
+    return Event.JOIN_PREPARED_COOPERATIVE if member.config.is_cooperative else Event.JOIN_PREPARED_EAGER
+
+
+def leave_event(member: ClassicMember, operation: GroupMembershipOperation) -> Event:
+    """Whether the coordinator is to be told: a static member keeps its place unless asked to leave."""
+    if operation is GroupMembershipOperation.DEFAULT:
+        return Event.LEAVE_CALLED_STATIC if member.config.is_static else Event.LEAVE_CALLED
+    left = operation is GroupMembershipOperation.LEAVE_GROUP
+    return Event.LEAVE_CALLED if left else Event.LEAVE_CALLED_STATIC
+
+
+def poll_timeout_event(member: ClassicMember) -> Event:
+    """The application has not polled in time."""
+    return Event.POLL_TIMEOUT_STATIC if member.config.is_static else Event.POLL_TIMEOUT
+
+
+def rejoin_cause(member: ClassicMember) -> str | None:
+    """Why a member that is content would join again, if it would."""
+    if member.led_metadata is not None and member.led_metadata != watched(member):
+        return "cached metadata has changed"
+    if member.joined_topics is not None and member.joined_topics != member.topics:
+        return "subscription has changed"
+    return None
+
+
+def watched(member: ClassicMember) -> tuple[tuple[str, int], ...]:
+    """The metadata of the group's topics."""
+    return tuple((topic, count) for topic, count in member.metadata if topic in member.group_topics)

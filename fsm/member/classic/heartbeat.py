@@ -1,0 +1,104 @@
+"""The three timers of a classic member: its next heartbeat, its session, its last poll.
+
+Source: `Heartbeat` and `HeartbeatThread` of `AbstractCoordinator`. They run while the member takes part in a
+generation, from the answer to its join on; a consumer and a Connect worker have the same ones. A timer is the instant
+at which it runs out. The Java thread looks every `retry.backoff.ms`, so that it may act that much later.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from fsm.member.timers import NEVER
+from fsm.step import value
+
+
+class Intervals(Protocol):
+    """The settings that rule the timers."""
+
+    @property
+    def session_timeout_ms(self) -> int: ...
+    @property
+    def heartbeat_interval_ms(self) -> int: ...
+    @property
+    def max_poll_interval_ms(self) -> int: ...
+    @property
+    def retry_backoff_ms(self) -> int: ...
+    @property
+    def retry_backoff_max_ms(self) -> int: ...
+
+
+@value
+class Heartbeats:
+    """When what is due; nothing is while not `enabled`, and then all instants are 0."""
+
+    enabled: bool = False
+    heartbeat_due_ms: int = 0
+    session_due_ms: int = 0
+    """The coordinator has said nothing for a session timeout: it is taken for lost."""
+    poll_due_ms: int = 0
+    """The application has not polled for the longest interval allowed."""
+    attempts: int = 0
+    """Failures in a row; a generation that begins does not forget them."""
+
+    def started(self, given: Intervals, now_ms: int) -> Heartbeats:
+        """A generation begins: all three anew."""
+        return Heartbeats(
+            True,
+            now_ms + given.heartbeat_interval_ms,
+            now_ms + given.session_timeout_ms,
+            now_ms + given.max_poll_interval_ms,
+            self.attempts,
+        )
+
+    def stopped(self) -> Heartbeats:
+        """No heartbeats; the timers are begun anew before the next."""
+        return Heartbeats(attempts=self.attempts) if self.attempts else NO_HEARTBEATS
+
+    def polled(self, given: Intervals, now_ms: int) -> Heartbeats:
+        """The application polls."""
+        if not self.enabled:
+            return self
+        poll_due_ms = now_ms + given.max_poll_interval_ms
+        return Heartbeats(True, self.heartbeat_due_ms, self.session_due_ms, poll_due_ms, self.attempts)
+
+    def sent(self, given: Intervals, now_ms: int) -> Heartbeats:
+        """A heartbeat leaves; the next follows after the interval, answered or not."""
+        if not self.enabled:
+            return self
+        heartbeat_due_ms = now_ms + given.heartbeat_interval_ms
+        return Heartbeats(True, heartbeat_due_ms, self.session_due_ms, self.poll_due_ms, self.attempts)
+
+    def answered(self, given: Intervals, now_ms: int) -> Heartbeats:
+        """The coordinator knows the member."""
+        if not self.enabled:
+            return NO_HEARTBEATS
+        return Heartbeats(True, self.heartbeat_due_ms, now_ms + given.session_timeout_ms, self.poll_due_ms)
+
+    def failed(self, given: Intervals, now_ms: int, jitter: float) -> Heartbeats:
+        """The heartbeat has to be tried again, after a backoff that doubles; `jitter` is from -1 to 1."""
+        attempts = self.attempts + 1
+        if not self.enabled:
+            return Heartbeats(attempts=attempts)
+        due_ms = now_ms + backoff_ms(given, self.attempts, jitter)
+        return Heartbeats(True, due_ms, self.session_due_ms, self.poll_due_ms, attempts)
+
+    def coordinator_found(self, given: Intervals, now_ms: int) -> Heartbeats:
+        """The session is counted from here."""
+        if not self.enabled:
+            return self
+        session_due_ms = now_ms + given.session_timeout_ms
+        return Heartbeats(True, self.heartbeat_due_ms, session_due_ms, self.poll_due_ms, self.attempts)
+
+    def due_ms(self) -> int:
+        """When one of the three runs out."""
+        return min(self.heartbeat_due_ms, self.session_due_ms, self.poll_due_ms) if self.enabled else NEVER
+
+
+NO_HEARTBEATS = Heartbeats()
+
+
+def backoff_ms(given: Intervals, attempts: int, jitter: float) -> int:
+    """The wait after so many failures before this one, varied by a fifth and never above its cap."""
+    term = min(given.retry_backoff_ms << min(attempts, 62), given.retry_backoff_max_ms)
+    return max(0, min(int(term * (1 + 0.2 * jitter)), given.retry_backoff_max_ms))

@@ -1,0 +1,359 @@
+"""The state of a classic member: `ClassicMember`, a frozen value; what goes in, and what comes out.
+
+Source: fields of `AbstractCoordinator`, `ConsumerCoordinator`, `GroupRebalanceConfig` and `SubscriptionState`.
+`ClassicStep` is the same value while a step changes it; a step that fails leaves the member as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import NamedTuple
+
+from fsm.errors import InputError
+from fsm.member.classic.assignors import COOPERATIVE_STICKY, RANGE, ClientAssignor, PartitionCounts
+from fsm.member.classic.heartbeat import NO_HEARTBEATS, Heartbeats
+from fsm.member.effects import CallCompleted, CoordinatorForgotten, Enqueued
+from fsm.member.events import (
+    ApplicationEvent,
+    GroupMembershipOperation,
+    KafkaError,
+    ListenerMethod,
+)
+from fsm.member.inputs import CoordinatorFound, CoordinatorLost, Tick
+from fsm.protocol.assignment import Partitions
+from fsm.protocol.config import INT_MAX, ConsumerConfig, check_bounds
+from fsm.protocol.messages import (
+    UNKNOWN_GENERATION_ID,
+    UNKNOWN_MEMBER_ID,
+    ClassicRequest,
+    ClassicResponse,
+    JoinGroupResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    Offsets,
+    SyncGroupRequestAssignment,
+    TransportFailure,
+)
+from fsm.step import Draft, frozen, value
+from fsm.table import Symbol
+from fsm.tables.classic_member import TABLE, Event, State
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicConfig(ConsumerConfig):
+    """What rules a member of a classic group. Raises `InputError` naming the setting that cannot be used."""
+
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3_000
+    assignors: tuple[ClientAssignor, ...] = (RANGE, COOPERATIVE_STICKY)
+    """Kafka's `partition.assignment.strategy`, the first one preferred."""
+    leave_group_on_close: bool = True
+    """Kafka's `internal.leave.group.on.close`; Streams sets it to false."""
+
+    def __post_init__(self) -> None:
+        ConsumerConfig.__post_init__(self)
+        if self.group_remote_assignor is not None:
+            raise InputError("cannot be set under the classic protocol; see assignors", "group_remote_assignor")
+        check_bounds("session_timeout_ms", self.session_timeout_ms, 1, INT_MAX)
+        # Kafka lets 0 pass; a member with it would do nothing but send heartbeats.
+        if not 0 < self.heartbeat_interval_ms < self.session_timeout_ms:
+            raise InputError("must be positive and below session_timeout_ms", "heartbeat_interval_ms")
+        for assignor in self.assignors:
+            if not isinstance(assignor, ClientAssignor):
+                raise InputError(f"must be assignors such as RANGE, not {assignor!r}", "assignors")
+        if not self.assignors or len({a.name for a in self.assignors}) < len(self.assignors):
+            raise InputError("must name at least one assignor, and none twice", "assignors")
+
+    @property
+    def is_static(self) -> bool:
+        """Whether the member has an instance id."""
+        return self.group_instance_id is not None
+
+    @property
+    def is_cooperative(self) -> bool:
+        """Whether every assignor is: one that is not makes the member revoke everything before each join."""
+        return all(assignor.cooperative for assignor in self.assignors)
+
+
+class Generation(NamedTuple):
+    """A member's place in a generation of its group."""
+
+    generation_id: int = UNKNOWN_GENERATION_ID
+    member_id: str = UNKNOWN_MEMBER_ID
+    protocol_name: str | None = None
+
+    @property
+    def is_reset(self) -> bool:
+        """Whether there is none, or no name to be in it under."""
+        return self.generation_id == UNKNOWN_GENERATION_ID or self.member_id == UNKNOWN_MEMBER_ID
+
+
+NO_GENERATION = Generation()
+
+
+class Purpose(Enum):
+    """What a commit is for; its failure has other consequences for each."""
+
+    CALL = "commitSync()"
+    PREPARE = "auto-commit before a join"
+    CLOSE = "auto-commit of close()"
+
+    __hash__ = object.__hash__
+
+
+@value
+class UnsentClassicRequest:
+    """Send `body` to the coordinator, and give the answer back together with this."""
+
+    body: ClassicRequest | OffsetCommitRequest
+    generation: Generation
+    """The member's when it sent the request: the answer is judged by it."""
+    purpose: Purpose | None = None
+    """Of a commit."""
+    call: int = 0
+
+
+# What goes in, beside `AsyncPollEvent`, `TopicSubscriptionChangeEvent`, `TopicPatternSubscriptionChangeEvent`,
+# `UnsubscribeEvent`, `SyncCommitEvent`, `ConsumerRebalanceListenerCallbackCompletedEvent` of `fsm.member.events`, and
+# `CoordinatorFound`, `CoordinatorLost`, `Tick` of `fsm.member.inputs`.
+
+
+@value
+class EnforceRebalance(ApplicationEvent):
+    """enforceRebalance(reason): the next poll joins again."""
+
+    reason: str = "rebalance enforced by user"
+
+
+class OpenCallback(Enum):
+    """What close() does about a callback whose end has not been reported."""
+
+    REFUSED = "close() is refused: the application is to report it first"
+    HEARD = "close() comes from inside it: it counts as over"
+    UNHEARD = "it has not begun, and will not"
+
+    __hash__ = object.__hash__
+
+
+@value
+class Close(ApplicationEvent):
+    """close(): commit, run the last callback, leave, and wait for open answers until `timeout_ms` have passed."""
+
+    timeout_ms: int = 30_000
+    operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT
+    consumed: Offsets = ()
+    open_callback: OpenCallback = OpenCallback.REFUSED
+
+
+@value
+class PartitionCountsUpdated:
+    """How many partitions each topic has, as the client's metadata says now."""
+
+    partitions: PartitionCounts
+
+
+@value
+class ClassicAnswered:
+    """The answer to a request, or how it failed; every request gets one. `jitter` is the caller's, from -1 to 1."""
+
+    request: UnsentClassicRequest
+    answer: ClassicResponse | OffsetCommitResponse | TransportFailure
+    jitter: float = 0.0
+
+
+ClassicInput = ApplicationEvent | PartitionCountsUpdated | ClassicAnswered | CoordinatorFound | CoordinatorLost | Tick
+
+
+# What comes out.
+
+
+@value
+class Reported:
+    """What a log of the member says beside its table: why it rejoins, why its generation is reset."""
+
+    effect: Symbol
+    reason: str
+
+
+@value
+class Taken:
+    """A row was taken, or an event ignored: what the member's log lines follow from."""
+
+    source: State
+    event: Event
+    target: State
+
+
+ClassicEffect = UnsentClassicRequest | Enqueued | CallCompleted | CoordinatorForgotten | Taken | Reported
+
+
+# The member itself.
+
+
+@value
+class Rest:
+    """The rest of a row, which waits for a poll or for the end of a callback."""
+
+    steps: tuple[Symbol, ...]
+    reason: str = ""
+
+
+class Stage(Enum):
+    """How far close() is."""
+
+    COMMITTING = "the last positions are to be committed"
+    COMMIT_SENT = "the commit is out"
+    LEAVING = "the last callback and the leave"
+    DRAINING = "only answers are waited for"
+    CLOSED = "over"
+
+    __hash__ = object.__hash__
+
+
+@value
+class Awaited:
+    """A callback whose end the application has not reported yet."""
+
+    ticket: int
+    """2 for what close() asks for, which goes past a callback that is open; else 1."""
+    method: ListenerMethod
+    partitions: Partitions
+    rest: Rest | None = None
+    """What the row that asked for it has left to do."""
+
+
+@value
+class Closing:
+    """close() has begun."""
+
+    call: int
+    due_ms: int
+    operation: GroupMembershipOperation
+    stage: Stage
+    retry_due_ms: int = 0
+    error: KafkaError | None = None
+    """Of the last callback."""
+
+
+@value
+class Commit:
+    """The commit before a join: until when it may take, and when it is tried again after a failure that passes."""
+
+    due_ms: int
+    retry_due_ms: int | None = None
+    done: bool = False
+
+
+@frozen
+class ClassicMember:
+    """A classic member between two steps."""
+
+    heartbeats: Heartbeats
+    in_flight: int
+    """Requests without an answer."""
+    config: ClassicConfig
+    state: State = State.UNJOINED
+    generation: Generation = NO_GENERATION
+    coordinator_known: bool = False
+    topics: tuple[str, ...] | None = None
+    """Subscribed topics, sorted; None while not subscribed."""
+    pattern: str | None = None
+    """The pattern that `topics` are the matches of."""
+    owned: Partitions = ()
+    consumed: Offsets = ()
+    """Positions of the application at its last poll, where they are committed automatically."""
+    metadata: PartitionCounts = ()
+    led_metadata: PartitionCounts | None = None
+    """What the leader's assignment was computed from; a change makes it rejoin. None for a follower."""
+    group_topics: tuple[str, ...] = ()
+    """All topics of the group, which its leader watches."""
+    assignor_generation: int = UNKNOWN_GENERATION_ID
+    """The generation that the assignor was last told about; survives resets."""
+    # A rebalance
+    rejoin_reason: str | None = ""
+    """Why the next poll joins; None where it does not."""
+    prepare_needed: bool = True
+    commit: Commit | None = None
+    join_out: bool = False
+    """JoinGroup or SyncGroup is out."""
+    joined_topics: tuple[str, ...] | None = None
+    """The subscription that the last join carried."""
+    unread: ClassicAnswered | None = None
+    """The answer to the join, which only a poll reads."""
+    retry_due_ms: int = 0
+    """No join before this instant."""
+    assigned: Partitions = ()
+    """What the last sync brought."""
+    completion: Rest | None = None
+    """What a poll has to do after the sync; stays until all of it succeeded."""
+    awaited: Awaited | None = None
+    callback_error: KafkaError | None = None
+    """The first error of the callbacks of this rebalance, thrown at its end."""
+    # What ends a membership
+    failure: KafkaError | None = None
+    """The heartbeats ended with it; the next poll throws it."""
+    commit_fenced: KafkaError | None = None
+    """An automatic commit was fenced: every poll throws it, for good."""
+    unsubscribing: int | None = None
+    """The call of an unsubscribe() under way."""
+    closing: Closing | None = None
+
+    @property
+    def rejoin_needed(self) -> bool:
+        """Whether the next poll joins."""
+        return self.rejoin_reason is not None
+
+    @property
+    def closed(self) -> bool:
+        """Whether close() is over."""
+        return self.closing is not None and self.closing.stage is Stage.CLOSED
+
+
+def new_member(config: ClassicConfig) -> ClassicMember:
+    """A member that is in no group and subscribed to nothing."""
+    return ClassicMember(NO_HEARTBEATS, 0, config)
+
+
+class ClassicStep(Draft[ClassicMember], ClassicMember):
+    """A member while a step changes it, and what the step is about; its effects are in the classes that derive."""
+
+    effects: list[ClassicEffect]
+    now_ms: int
+    joined: JoinGroupResponse
+    """The join's answer, while it is worked on."""
+    computed: tuple[SyncGroupRequestAssignment, ...] = ()
+    """What the leader's assignor gave."""
+    assignor_error: KafkaError | None = None
+    """The leader's assignor failed."""
+    throw: Callable[[], None]
+    """What becomes of the error of the row at hand."""
+    polling: bool = False
+    """The application's thread is in poll() and may be asked for callbacks."""
+    thrown: bool = False
+    """poll() has thrown: nothing more is done in it."""
+
+    def happen(self, event: Event, reason: str = "") -> None:
+        """Takes the row of an event. Raises `IllegalTransition` where the table has none."""
+        cell = TABLE.compiled.by_state[self.state][event]
+        self.effects.append(Taken(self.state, event, cell.target))
+        if cell.steps:
+            self.go_on(cell.steps, reason)
+
+    def go_on(self, steps: tuple[Symbol, ...], reason: str) -> None:
+        """Does the steps until one has to wait, and keeps those that are left."""
+        before = self.awaited
+        left = self.perform(TABLE.compiled, steps, reason)
+        if not left:
+            return
+        kept = Rest(left, reason)
+        if self.awaited is before or self.awaited is None:
+            self.completion = kept
+        else:
+            self.awaited = replace(self.awaited, rest=kept)
+
+    def send(self, body: ClassicRequest | OffsetCommitRequest, purpose: Purpose | None = None, call: int = 0) -> None:
+        """Orders a request, to be answered with what was sent."""
+        self.in_flight += 1
+        self.effects.append(UnsentClassicRequest(body, self.generation, purpose, call))

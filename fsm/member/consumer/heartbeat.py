@@ -1,0 +1,116 @@
+"""Effects of the consumer member on its heartbeats: what they carry, and what becomes of their requests.
+
+Full while joining, else only what changed since the last one; a failure makes the next one say everything again.
+
+Source: `ConsumerHeartbeatRequestManager.HeartbeatState`, `AbstractHeartbeatRequestManager`; KIP-848, section
+ConsumerGroupHeartbeat.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fsm.member.consumer.membership import Membership
+from fsm.member.consumer.state import Forgets, Member, SentFields
+from fsm.member.consumer.subscription import Subscription, SubscriptionType
+from fsm.member.dialect.choices import Choice
+from fsm.member.effects import CoordinatorForgotten, HeartbeatFailed, Purpose, UnsentRequest
+from fsm.member.timers import NUMBERS, backoff_ms
+from fsm.protocol.assignment import NONE, LocalAssignment
+from fsm.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from fsm.tables.consumer_member import State
+
+
+def held(member: Member) -> LocalAssignment:
+    """The assignment that a heartbeat tells of: one who joins has none."""
+    return NONE if member.state is State.JOINING else member.current
+
+
+def heartbeat(member: Member) -> ConsumerGroupHeartbeatRequest:
+    """The next heartbeat."""
+    config, sent, subscription = member.settings.config, member.sent, member.subscription
+    joining = member.state is State.JOINING
+    if sent is None or joining:
+        return ConsumerGroupHeartbeatRequest(
+            config.group_id,
+            member.member_id,
+            member.epoch,
+            config.group_instance_id,
+            config.client_rack if joining and Choice.RACK in member.settings.choices else None,
+            config.max_poll_interval_ms,
+            subscription.topics,
+            regex_of(subscription),
+            config.group_remote_assignor,
+            held(member).partitions,
+        )
+    plain = ConsumerGroupHeartbeatRequest(config.group_id, member.member_id, member.epoch, config.group_instance_id)
+    if sent.subscription is subscription and sent.assignment is member.current:
+        return plain
+    regex = regex_of(subscription)
+    return replace(
+        plain,
+        subscribed_topic_names=subscription.topics if subscription.topics != sent.subscription.topics else None,
+        # A pattern is taken back with an empty text.
+        subscribed_topic_regex=(regex or "") if regex != regex_of(sent.subscription) else None,
+        topic_partitions=member.current.partitions if member.current != sent.assignment else None,
+    )
+
+
+def regex_of(subscription: Subscription) -> str | None:
+    """The pattern that the coordinator is to match; one that only stays registered is none."""
+    return subscription.regex if subscription.kind is SubscriptionType.AUTO_PATTERN_RE2J else None
+
+
+class Heartbeats(Membership):
+    """The effects of this module."""
+
+    def send_delta_heartbeat(self, purpose: Purpose = Purpose.HEARTBEAT) -> None:
+        request, assignment, sent = heartbeat(self), held(self), self.sent
+        if sent is None or sent.subscription is not self.subscription or sent.assignment is not assignment:
+            self.sent = SentFields(self.subscription, assignment)
+        self.heartbeat_in_flight = True
+        if Choice.ANSWERS_NUMBERED in self.settings.choices:
+            self.heartbeat_number = self.heartbeat_number % NUMBERS + 1
+        self.heartbeat_due_ms = self.now_ms + self.heartbeat_interval_ms
+        self.effects.append(UnsentRequest(request, purpose, 0, self.heartbeat_number))
+
+    send_full_heartbeat = send_ack_heartbeat = send_leave_heartbeat = send_delta_heartbeat
+
+    def send_heartbeat_unwatched(self) -> None:
+        self.send_delta_heartbeat(Purpose.UNWATCHED)
+
+    send_leave_heartbeat_unwatched = send_heartbeat_unwatched
+
+    def end_request(self, response: ConsumerGroupHeartbeatResponse) -> None:
+        """Before the event of a good response: its request ended well; a changed interval restarts the timer."""
+        initial = backoff_ms(self.settings.config, self.settings.choices, 0, self.jitter)
+        self.heartbeat_in_flight, self.heartbeat_attempts = False, 0
+        self.heartbeat_ready_ms = self.now_ms + initial
+        if response.heartbeat_interval_ms != self.heartbeat_interval_ms:
+            self.heartbeat_interval_ms = response.heartbeat_interval_ms
+            self.heartbeat_due_ms = self.now_ms + response.heartbeat_interval_ms
+
+    def wipe_sent(self) -> None:
+        self.sent = None
+
+    def fail_request(self) -> None:
+        wait = backoff_ms(self.settings.config, self.settings.choices, self.heartbeat_attempts, self.jitter)
+        self.heartbeat_in_flight, self.heartbeat_ready_ms = False, self.now_ms + wait
+        self.heartbeat_attempts += 1
+        self.heartbeat_due_ms = self.now_ms
+        self.effects.append(HeartbeatFailed(self.failure.error))
+
+    def reset_request(self) -> None:
+        self.heartbeat_in_flight, self.heartbeat_attempts, self.heartbeat_ready_ms = False, 0, 0
+
+    def forget_coordinator(self) -> None:
+        if self.failure.forgets is Forgets.NOTHING:
+            return
+        self.learn(coordinator_known=False)
+        self.effects.append(CoordinatorForgotten())
+        if self.failure.forgets is Forgets.COORDINATOR:
+            self.reset_request()
+
+    def run_failure_hook(self) -> None:
+        if self.state is State.UNSUBSCRIBED:
+            self.complete_leave()

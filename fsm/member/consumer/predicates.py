@@ -1,0 +1,305 @@
+"""The predicates of `fsm.member.consumer.invariants` that take more than a line: of a moment in the life of a
+consumer member.
+
+A moment is one step seen whole: the member before it, what happened, and what came of it. A predicate that is about
+rules which only some dialects have holds by itself in the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import NamedTuple
+
+from fsm.member.consumer.decisions import SILENT
+from fsm.member.consumer.state import Member, Origin
+from fsm.member.consumer.step import Step
+from fsm.member.dialect.choices import Choice
+from fsm.member.dialect.dialect import Dialect
+from fsm.member.effects import (
+    AssignmentUpdated,
+    CommitEnded,
+    Enqueued,
+    EpochUpdated,
+    Purpose,
+    Transition,
+    UnsentRequest,
+)
+from fsm.member.events import (
+    ApplyAssignmentEvent,
+    AssignmentChangeEvent,
+    AsyncPollEvent,
+    ConsumerRebalanceListenerCallbackCompletedEvent,
+    ListenerMethod,
+    PartitionsAssignedEvent,
+    PartitionsRemovedEvent,
+)
+from fsm.member.inputs import Answered, MemberInput
+from fsm.protocol.assignment import Partitions, without
+from fsm.protocol.messages import ConsumerGroupHeartbeatRequest
+from fsm.tables.consumer_member import Event, State
+
+
+class Moment(NamedTuple):
+    """One step of a member."""
+
+    before: Member
+    given: MemberInput
+    done: Step
+    outstanding: int
+    """Heartbeats with an epoch of 0 or more that are without an answer after the step."""
+
+    @property
+    def after(self) -> Member:
+        """The member that the step leaves behind."""
+        return self.done.member
+
+    def knows(self, choice: Choice) -> bool:
+        """Whether the dialect has a choice."""
+        return choice in self.before.settings.choices
+
+
+# States
+
+ACTIVE = frozenset({State.RECONCILING, State.ACKNOWLEDGING, State.STABLE})
+SETTLED = frozenset({State.STABLE, State.ACKNOWLEDGING})
+OUT_OR_LEAVING = frozenset({State.PREPARE_LEAVING, State.LEAVING, State.UNSUBSCRIBED})
+RESTING = frozenset({State.STABLE, State.UNSUBSCRIBED, State.FATAL})
+LEGAL: Mapping[State, frozenset[State]] = {
+    State.UNSUBSCRIBED: frozenset({State.PREPARE_LEAVING, State.LEAVING, State.FENCED}),
+    State.JOINING: frozenset({State.FENCED, State.UNSUBSCRIBED, State.STALE}),
+    State.RECONCILING: frozenset({State.STABLE, State.JOINING, State.ACKNOWLEDGING, State.RECONCILING}),
+    State.ACKNOWLEDGING: frozenset({State.RECONCILING}),
+    State.STABLE: frozenset({State.JOINING, State.ACKNOWLEDGING, State.RECONCILING}),
+    State.FENCED: frozenset({*ACTIVE, State.JOINING, State.PREPARE_LEAVING, State.LEAVING}),
+    State.PREPARE_LEAVING: frozenset({*ACTIVE, State.JOINING, State.UNSUBSCRIBED}),
+    State.LEAVING: frozenset({State.PREPARE_LEAVING}),
+    State.FATAL: frozenset({*ACTIVE, State.JOINING, State.PREPARE_LEAVING, State.LEAVING, State.UNSUBSCRIBED}),
+    State.STALE: frozenset({State.LEAVING}),
+}
+"""States that a state may be entered from, as `MemberState` has them; from itself every state may."""
+
+
+def legal(at: Moment) -> Mapping[State, frozenset[State]]:
+    """`LEGAL`, with the ways that the dialect adds."""
+    return _legal(at.before.settings.dialect)
+
+
+@cache
+def _legal(spoken: Dialect) -> Mapping[State, frozenset[State]]:
+    added = {State.STALE} if Choice.LAST_SUBSCRIPTION_COUNTS in spoken else set()
+    added |= {State.FATAL} if Choice.SUBSCRIBE_ENDS_FATAL in spoken else set()
+    return {**LEGAL, State.UNSUBSCRIBED: LEGAL[State.UNSUBSCRIBED] | added}
+
+
+def changes(at: Moment) -> Iterable[Transition]:
+    """The transitions of a step."""
+    return (e for e in at.done.effects if isinstance(e, Transition))
+
+
+# Heartbeats
+
+
+def generated(at: Moment) -> Iterable[tuple[State, ConsumerGroupHeartbeatRequest]]:
+    """Heartbeats of a step, each with the state it was generated in, as the transitions before it tell."""
+    state = at.before.state
+    for effect in at.done.effects:
+        if isinstance(effect, Transition):
+            state = effect.target
+        elif isinstance(effect, UnsentRequest) and isinstance(effect.body, ConsumerGroupHeartbeatRequest):
+            yield state, effect.body
+
+
+def tells_what_is_held(at: Moment) -> bool:
+    """One who joins or leaves holds nothing; else it is what was held before the step, in it or after it.
+
+    In one tick a run may end before the heartbeat, and the next one may begin and end after it.
+    """
+    around = [at.before.current, at.after.current, *([at.before.run.resolved] if at.before.run is not None else [])]
+    held = {current.partitions for current in around}
+    nothing = (State.JOINING, State.LEAVING)
+    return all(
+        body.topic_partitions is None or body.topic_partitions in ({()} if state in nothing else held)
+        for state, body in generated(at)
+    )
+
+
+class Outstanding:
+    """The heartbeats of a member in good standing that nobody has answered."""
+
+    def __init__(self) -> None:
+        self._requests: list[UnsentRequest] = []
+
+    def after(self, given: MemberInput, done: Step) -> int:
+        """How many there are after a step."""
+        if isinstance(given, Answered) and given.request in self._requests:
+            self._requests.remove(given.request)
+        if done.effects:
+            self._requests += [e for e in done.effects if isinstance(e, UnsentRequest) and _in_good_standing(e)]
+        return len(self._requests)
+
+
+def _in_good_standing(sent: UnsentRequest) -> bool:
+    if sent.purpose is not Purpose.HEARTBEAT or not isinstance(sent.body, ConsumerGroupHeartbeatRequest):
+        return False
+    return sent.body.member_epoch >= 0
+
+
+def told_epoch(at: Moment) -> bool:
+    """The last notice of a step agrees with the member it leaves behind."""
+    notices = [e.epoch for e in at.done.effects if isinstance(e, EpochUpdated)]
+    if not notices or at.after.state is State.FATAL:
+        return True
+    return notices[-1] == (at.after.epoch if at.after.epoch > 0 else None)
+
+
+def same_inside(at: Moment) -> bool:
+    """A response to one who is out, or leaving, changes neither assignment nor what is owned."""
+    if not isinstance(at.given, Answered) or at.given.request.purpose is not Purpose.HEARTBEAT:
+        return True
+    if at.before.state not in (*SILENT, State.LEAVING) or any(changes(at)):
+        return True
+    before, after = at.before, at.after
+    return (before.target, before.current, before.ownership.owned) == (
+        after.target,
+        after.current,
+        after.ownership.owned,
+    )
+
+
+# Runs
+
+STEPS = (Origin.RUN_REVOKED, Origin.RUN_ASSIGNED)
+
+
+def open_steps(member: Member) -> int:
+    """Commits and callbacks of runs that have not ended."""
+    return sum(a.origin in STEPS for a in member.awaited) + (member.commit is not None)
+
+
+def _completed(at: Moment) -> Origin | None:
+    """What the callback was for whose end is reported without an error, or with one that counts as none."""
+    if not isinstance(at.given, ConsumerRebalanceListenerCallbackCompletedEvent):
+        return None
+    if at.given.error is not None and not at.knows(Choice.RAISED_IS_CALLED):
+        return None
+    return next((a.origin for a in at.before.awaited if a.ticket == at.given.ticket), None)
+
+
+def run_asks_in_order(at: Moment) -> bool:
+    """Revoked at most once, after the commit; assigned once, after revoked has succeeded, or where it is not asked."""
+    committed = any(isinstance(e, CommitEnded) for e in at.done.effects)
+    revoked, assigned = _asked(at)
+    if revoked + assigned > 1:
+        return False
+    if revoked:
+        return committed and not any(a.origin in STEPS for a in at.before.awaited)
+    if assigned:
+        return committed or _completed(at) is Origin.RUN_REVOKED
+    return True
+
+
+def _asked(at: Moment) -> tuple[int, int]:
+    """How many revoked and assigned callbacks of runs a step asks for."""
+    tickets = {a.ticket for a in at.after.awaited if a.origin in STEPS}
+    events = [e.event for e in at.done.effects if isinstance(e, Enqueued)]
+    mine = [e for e in events if getattr(e, "ticket", None) in tickets]
+    revoked = sum(isinstance(e, PartitionsRemovedEvent) for e in mine)
+    return revoked, sum(isinstance(e, PartitionsAssignedEvent) for e in mine)
+
+
+def acknowledged_after_callback(at: Moment) -> bool:
+    """Before 4.3 there is nothing to wait for without a listener: the background has applied it by itself."""
+    if not any(c.event is Event.ASSIGNED_OK and c.target is State.ACKNOWLEDGING for c in changes(at)):
+        return True
+    unheard = not at.knows(Choice.APPLY_IN_APPLICATION) and not at.before.subscription.listener
+    return unheard or _completed(at) is Origin.RUN_ASSIGNED
+
+
+def added_is_held_back(at: Moment) -> bool:
+    """As long as the assigned step of a run is open, and in the very step that applies it."""
+    member = at.after
+    if member.run is None and type(at.given) is not ApplyAssignmentEvent:
+        return True
+    added: set[tuple[str, int]] = set()
+    if isinstance(at.given, ApplyAssignmentEvent):
+        added |= {*at.given.added}
+    if member.run is not None and any(a.origin is Origin.RUN_ASSIGNED for a in member.awaited):
+        added |= {*member.run.added}
+    return not added or added.isdisjoint(member.ownership.fetchable(member.subscription))
+
+
+def starts_in_poll(at: Moment) -> bool:
+    """Of a run that begins in this step."""
+    run = at.after.run
+    if run is None or at.before.run is not None or not at.knows(Choice.REVOKE_IN_POLL):
+        return True
+    needs_poll = at.before.settings.config.enable_auto_commit or bool(run.revoked)
+    return not needs_poll or isinstance(at.given, AsyncPollEvent)
+
+
+def acknowledged_once(at: Moment) -> bool:
+    """A partial acknowledgement is of another local epoch than the one before."""
+    if not at.knows(Choice.ONE_PARTIAL_ACK):
+        return True
+    partial = any(c.event is Event.REC_PARTIAL_ACK for c in changes(at))
+    return not partial or at.after.current.local_epoch != at.before.current.local_epoch
+
+
+# What is owned
+
+
+def grows_by_application(at: Moment) -> bool:
+    """Since 4.3; before, the background applied."""
+    before, after = at.before.ownership.owned, at.after.ownership.owned
+    if before is after or not at.knows(Choice.APPLY_IN_APPLICATION):
+        return True
+    return {*after} <= {*before} or isinstance(at.given, ApplyAssignmentEvent | AssignmentChangeEvent)
+
+
+def releases_what_is_owned(at: Moment) -> bool:
+    """A lost callback is over everything owned that no open callback is about; a revoked one over nothing else."""
+    owned = at.before.ownership.owned
+    for effect in at.done.effects:
+        if isinstance(effect, AssignmentUpdated):
+            owned = effect.partitions
+        elif isinstance(effect, Enqueued) and isinstance(effect.event, PartitionsRemovedEvent):
+            removed, lost = effect.event.partitions, effect.event.method is ListenerMethod.LOST
+            if removed != without(owned, _being_revoked(at)) if lost else not {*removed} <= {*owned}:
+                return False
+    return True
+
+
+def _being_revoked(at: Moment) -> Partitions:
+    """What a revoked callback of a run is about that was open before, or was asked for earlier in the step."""
+    run = at.before.run or at.after.run
+    open_ones = {a.origin for a in (*at.before.awaited, *at.after.awaited)}
+    counts = at.knows(Choice.REMOVED_ONCE) and Origin.RUN_REVOKED in open_ones
+    return run.revoked if counts and run is not None else ()
+
+
+def _rejoins(at: Moment) -> bool:
+    return at.before.state in (State.FENCED, State.STALE) and at.after.state is State.JOINING
+
+
+def rejoins_without_a_claim(at: Moment) -> bool:
+    """From FENCED or STALE into JOINING: no target, nothing held."""
+    return not _rejoins(at) or (at.after.current.is_none and at.after.target.is_none)
+
+
+def rejoins_empty(at: Moment) -> bool:
+    """The same of what is owned, as far as the group assigns it."""
+    return not _rejoins(at) or not at.after.ownership.owned or not at.after.subscription.kind.is_auto
+
+
+def flagged(member: Member) -> bool:
+    """Whether something owned cannot be fetched."""
+    return bool(member.ownership.pending_revocation or member.ownership.pending_on_assigned)
+
+
+def held(member: Member) -> Partitions | None:
+    """The current assignment by name; None where a name is not known any more."""
+    names = {**member.client.metadata, **member.names}
+    if any(topic_id not in names for topic_id, _ in member.current.partitions):
+        return None
+    return tuple(sorted((names[i], p) for i, numbers in member.current.partitions for p in numbers))

@@ -1,0 +1,277 @@
+"""The state of a consumer member: `Member`, a frozen value, and `MemberStep`, the same while a step changes it.
+
+Two members are equal only where they behave alike: instants are deadlines, and nothing is kept that decides nothing.
+
+Source: fields of `AbstractMembershipManager`, `AbstractHeartbeatRequestManager`, `CommitRequestManager` and
+`SubscriptionState`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import Enum
+from functools import lru_cache
+from typing import Any
+
+from fsm.member.consumer.subscription import NOT_SUBSCRIBED, OWNS_NOTHING, Ownership, Subscription
+from fsm.member.dialect.dialect import Dialect
+from fsm.member.effects import MemberEffect, Transition
+from fsm.member.events import ApplyAssignmentEvent, GroupMembershipOperation, KafkaError
+from fsm.member.timers import IDLE, NEVER, RequestState
+from fsm.protocol.assignment import NO_NAMES, NONE, LocalAssignment, Partitions, TopicNames
+from fsm.protocol.config import ConsumerConfig
+from fsm.protocol.messages import ConsumerGroupHeartbeatResponse, Offsets
+from fsm.step import Draft, frozen
+from fsm.table import Compiled, Symbol
+from fsm.tables.consumer_member import Event, State
+
+
+class Settings:
+    """What never changes in a member beside its id. Made by `settings_of` alone: equal settings are one object."""
+
+    __slots__ = ("cells", "choices", "config", "dialect", "is_static")
+
+    def __init__(self, config: ConsumerConfig, dialect: Dialect) -> None:
+        self.config = config
+        self.dialect = dialect
+        self.choices = dialect.choices
+        self.cells = dialect.cells
+        self.is_static = config.group_instance_id is not None
+
+    def __repr__(self) -> str:
+        return f"Settings({self.config!r}, {self.dialect!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return settings_of, (self.config, self.dialect)
+
+
+settings_of = lru_cache(maxsize=None)(Settings)
+"""The settings of a configuration and a dialect, the same object for the same ones."""
+
+
+class Origin(Enum):
+    """Why a callback was asked for; its end is another event for each."""
+
+    RUN_REVOKED = "a run revokes"
+    RUN_ASSIGNED = "a run assigns"
+    LEAVE = "the member leaves"
+    FENCE = "the member was fenced"
+    FATAL = "the membership ended for good"
+    STALE = "the application did not poll"
+    CANCELLED = "of a run that was cancelled: its end means nothing"
+
+    __hash__ = object.__hash__
+
+
+RUN_STEPS = (Origin.RUN_REVOKED, Origin.RUN_ASSIGNED)
+
+
+@frozen
+class Awaited:
+    """A callback whose end the application has not reported yet; `ticket` is the lowest number that was free."""
+
+    ticket: int
+    origin: Origin
+
+
+@frozen
+class Run:
+    """A reconciliation under way: what it was begun with, which a later target does not change."""
+
+    resolved: LocalAssignment
+    """The part of the target whose topics have names, under the target's local epoch."""
+    full: Partitions
+    added: Partitions
+    revoked: Partitions
+    rejoined: bool = False
+    """The member rejoined since the run began: nothing more of it is to be applied."""
+
+
+@frozen
+class Commit:
+    """The commit before a run's changes, tried again until its deadline."""
+
+    deadline_ms: int
+    request: RequestState = IDLE
+
+
+@frozen
+class AutoCommit:
+    """The commits of the auto-commit interval."""
+
+    due_ms: int = NEVER
+    in_flight: bool = False
+    consumed: Offsets = ()
+    """Positions of the application at its last poll."""
+
+
+NO_AUTO_COMMIT = AutoCommit()
+"""Of a member whose application commits by itself."""
+
+
+class StaleRelease(Enum):
+    """How far the release of a stale member is."""
+
+    NONE = "no release was ever begun"
+    OPEN = "the lost callback is not back"
+    REJOIN = "not back, and a late poll asked to rejoin when it is"
+    DONE = "over"
+
+    __hash__ = object.__hash__
+
+
+@frozen
+class Leaving:
+    """What is known of leaving, by unsubscribe(), close() or an expired poll timer."""
+
+    calls: tuple[int, ...] | None = None
+    """Calls that wait for the open leave; None where none is open."""
+    operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT
+    closing: bool = False
+    """close() has begun: no automatic commit, no search for the coordinator."""
+    stale_release: StaleRelease = StaleRelease.NONE
+
+
+NOT_LEAVING = Leaving()
+
+
+@frozen
+class Client:
+    """What the client knows of its cluster."""
+
+    coordinator_known: bool = False
+    coordinator_error: KafkaError | None = None
+    """A fatal error of the search for the coordinator, not passed on yet."""
+    metadata: TopicNames = NO_NAMES
+    metadata_moved: bool = False
+    """The metadata changed since the client's pattern was matched against it."""
+    metadata_error: KafkaError | None = None
+
+
+KNOWS_NOTHING = Client()
+
+
+@lru_cache(maxsize=1_024)
+def shared_client(client: Client) -> Client:
+    """The first of equal ones: members of one process that know the same hold it once."""
+    return client
+
+
+@frozen
+class SentFields:
+    """What the last heartbeat told the coordinator; Kafka's `HeartbeatState.SentFields`."""
+
+    subscription: Subscription
+    assignment: LocalAssignment
+
+
+class Forgets(Enum):
+    """What a failure means for the knowledge of the coordinator."""
+
+    NOTHING = "the coordinator is where it was"
+    COORDINATOR = "another one has to be found; the request may then be sent at once"
+    CONNECTION = "the connection is gone; the backoff stays"
+
+
+@frozen
+class Failure:
+    """A failed heartbeat, as its error class says."""
+
+    error: KafkaError
+    forgets: Forgets = Forgets.NOTHING
+
+
+@frozen
+class Member:
+    """A member between two steps."""
+
+    poll_due_ms: int
+    """When the poll timer runs out; it runs from construction."""
+    settings: Settings
+    member_id: str
+    """Made by the caller: 22 characters of base64 in Kafka. Constant for the life of the consumer."""
+    auto_commit: AutoCommit
+    heartbeat_in_flight: bool = False
+    heartbeat_due_ms: int = 0
+    heartbeat_ready_ms: int = 0
+    """No attempt before this instant, unless one is due at once."""
+    heartbeat_attempts: int = 0
+    """Failures in a row."""
+    heartbeat_interval_ms: int = 0
+    """0 before the coordinator has named one."""
+    heartbeat_number: int = 0
+    """Of the last attempt, where the dialect numbers them; it goes round, and never to 0."""
+    state: State = State.UNSUBSCRIBED
+    epoch: int = 0
+    target: LocalAssignment = NONE
+    """Last received."""
+    current: LocalAssignment = NONE
+    """Last reconciled."""
+    names: TopicNames = NO_NAMES
+    """Names learnt of topics of the target."""
+    sent: SentFields | None = None
+    """None where the next heartbeat has to say everything, or say it again."""
+    subscription: Subscription = NOT_SUBSCRIBED
+    updated: bool = False
+    """The subscription was updated, and no poll has seen it."""
+    ownership: Ownership = OWNS_NOTHING
+    run: Run | None = None
+    commit: Commit | None = None
+    awaited: tuple[Awaited, ...] = ()
+    leaving: Leaving = NOT_LEAVING
+    client: Client = KNOWS_NOTHING
+
+
+def new_member(config: ConsumerConfig, member_id: str, dialect: Dialect, now_ms: int) -> Member:
+    """A new member that is in no group; its poll timer begins to run."""
+    due_ms = now_ms + config.auto_commit_interval_ms
+    return Member(
+        now_ms + config.max_poll_interval_ms,
+        settings_of(config, dialect),
+        member_id,
+        AutoCommit(due_ms) if config.enable_auto_commit else NO_AUTO_COMMIT,
+    )
+
+
+class MemberStep(Draft[Member], Member):
+    """A member while a step changes it, and what the step is about; its effects are in the classes that derive."""
+
+    now_ms: int
+    jitter: float = 0.0
+    call: int = 0
+    """The caller who waits for this application event."""
+    effects: list[MemberEffect]
+    event: Event | None = None
+    """The event whose row is being carried out."""
+    response: ConsumerGroupHeartbeatResponse
+    failure: Failure
+    """What a failed heartbeat failed with."""
+    callback_error: str | None = None
+    """What a callback raised."""
+    applied: ApplyAssignmentEvent
+    subscription_asked: Subscription
+    operation_asked: GroupMembershipOperation
+    run_in_hand: Run | None = None
+    """The run that a step ends: still needed after it is closed."""
+
+    def happen(self, event: Event) -> None:
+        """Takes the row of an event in the table of the dialect; effects and transitions tell of it meanwhile."""
+        around, cells = self.event, self.settings.cells
+        self.event = event
+        self.perform(cells, cells.by_state[self.state][event].steps)
+        self.event = around
+
+    def take(self, _: Compiled, event: Symbol, *__: object) -> tuple[Symbol, ...]:
+        """The same for an event that falls due within a row."""
+        self.happen(event)  # type: ignore[arg-type]  # an event of this table
+        return ()
+
+    def learn(self, **changes: Any) -> None:
+        """Something else is known of the cluster."""
+        self.client = shared_client(replace(self.client, **changes))
+
+    def enter(self, state: Symbol) -> None:
+        """Goes to a state; the log line shows the epoch of this moment."""
+        assert isinstance(state, State) and self.event is not None  # noqa: S101, PT018  # in a row of this very table
+        self.effects.append(Transition(self.state, state, self.epoch, self.event))
+        self.state = state

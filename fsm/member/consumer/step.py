@@ -1,0 +1,379 @@
+"""The KIP-848 consumer member without IO: `step(member, input, now_ms) -> Step(member, effects)`.
+
+How a step goes. Something happened (an application event, a tick of the background loop, an answer). A function of
+`fsm.member.consumer.decisions` names it as an event of the table; the table's cell gives the states to go through and
+the effects to carry out, in order; each effect is the method of its name. What the embedding has to do is returned. The
+table is the one that is drawn, checked and audited: `fsm.tables.consumer_member`, or its edition of the dialect.
+
+A step is a function of its arguments. It raises `LocalProtocolError` or `RemoteProtocolError` for what the protocol
+does not allow, and then changes nothing.
+
+Source: client classes of Apache Kafka, branch 4.4 at 87943b2ff874; the dialects say where other releases differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+from fsm.errors import IllegalTransition, LocalProtocolError, RemoteProtocolError
+from fsm.member.consumer import decisions as decide
+from fsm.member.consumer.reconciliation import Reconciliation
+from fsm.member.consumer.state import Awaited, Member, Origin
+from fsm.member.consumer.subscription import Subscribe, SubscriptionType, fits, matched, subscribed
+from fsm.member.dialect.choices import Choice
+from fsm.member.effects import (
+    CallCompleted,
+    CoordinatorSearchStopped,
+    Enqueued,
+    MemberEffect,
+    PolledLate,
+    Purpose,
+)
+from fsm.member.events import (
+    OUTDATED,
+    ApplicationEvent,
+    ApplyAssignmentEvent,
+    AssignmentChangeEvent,
+    AsyncPollEvent,
+    CommitOnCloseEvent,
+    ConsumerRebalanceListenerCallbackCompletedEvent,
+    ErrorEvent,
+    KafkaError,
+    LeaveGroupOnCloseEvent,
+    StopFindCoordinatorOnCloseEvent,
+    SyncCommitEvent,
+    TopicPatternSubscriptionChangeEvent,
+    TopicRe2JPatternSubscriptionChangeEvent,
+    TopicSubscriptionChangeEvent,
+    UnsubscribeEvent,
+    UpdatePatternSubscriptionEvent,
+)
+from fsm.member.inputs import (
+    Answered,
+    CloseFlush,
+    CoordinatorFound,
+    CoordinatorLost,
+    MemberInput,
+    MetadataFailed,
+    MetadataUpdated,
+    Tick,
+)
+from fsm.protocol.assignment import partitions
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import ConsumerGroupHeartbeatResponse, OffsetCommitResponse, TransportFailure
+from fsm.table import Symbol
+from fsm.tables.consumer_member import Effect, Event, State
+
+
+class Step(NamedTuple):
+    """The member after a step, and what the step orders and tells, in order."""
+
+    member: Member
+    effects: tuple[MemberEffect, ...]
+
+
+class MemberDraft(Reconciliation, effects=Effect):
+    """A member while something happens to it: one method for each input."""
+
+    def enter(self, state: Symbol) -> None:
+        """Goes to a state; where the dialect says so, leaving and being fenced cancel the open run."""
+        super().enter(state)
+        if state in (State.PREPARE_LEAVING, State.FENCED) and Choice.CANCEL_RUN in self.settings.choices:
+            self.cancel_run()
+
+    def happen_if(self, event: Event | None) -> None:
+        """Takes the row of an event, if there is one."""
+        if event is not None:
+            self.happen(event)
+
+    # Application events
+
+    def poll(self, asked: AsyncPollEvent) -> None:
+        """A poll: reconcile, commit, match the pattern, join, renew the poll timer, in this order."""
+        if self.client.metadata_error is not None:
+            self.effects.append(CallCompleted(self.call, self.client.metadata_error))
+            self.learn(metadata_error=None)
+            return
+        config = self.settings.config
+        if config.enable_auto_commit and asked.consumed != self.auto_commit.consumed:
+            self.auto_commit = replace(self.auto_commit, consumed=asked.consumed)
+        if self.state is State.RECONCILING:
+            self.reconcile_now(can_commit=True)
+        if self.now_ms >= self.auto_commit.due_ms:
+            self.commit_interval()
+        if self.client.metadata_moved:
+            self.update_pattern(asked)
+        if self.updated:
+            self.consume_flag()
+        if self.now_ms >= self.poll_due_ms:
+            self.poll_late()
+        self.poll_due_ms = self.now_ms + config.max_poll_interval_ms
+        self.complete_call()
+
+    def poll_late(self) -> None:
+        """The poll timer has run out before this poll."""
+        late = decide.decide_late_poll(self, self.now_ms)
+        if late is not None:
+            self.effects.append(PolledLate())
+            self.happen(late)
+
+    def consume_flag(self) -> None:
+        """Joins with an updated subscription, or takes note that one has been seen."""
+        flag = decide.decide_flag(self)
+        if flag is not None:
+            self.updated = False
+            self.happen(flag)
+
+    def update_pattern(self, _: ApplicationEvent) -> None:
+        """Matches the client's pattern anew where the metadata has changed; a subscription like any other."""
+        if self.subscription.kind is not SubscriptionType.AUTO_PATTERN or not self.client.metadata_moved:
+            return
+        if self.state is State.FATAL and Choice.SUBSCRIBE_ENDS_FATAL in self.settings.choices:
+            return  # only the application's own word ends it
+        call, self.call = self.call, 0
+        self.learn(metadata_moved=False)
+        self.subscription_asked = matched(self.subscription, self.client.metadata.values())
+        self.happen(Event.SUBSCRIBE)
+        self.call = call
+
+    def subscribe(self, asked: Any) -> None:
+        """subscribe(); fails where partitions are got in another way already."""
+        if not self._fits(asked):
+            return
+        self.subscription_asked = subscribed(self.subscription, asked, self.client.metadata.values())
+        choices, changed = self.settings.choices, self.subscription_asked != self.subscription
+        if self.state is State.FATAL and not changed and Choice.SUBSCRIBE_ENDS_FATAL in choices:
+            self.complete_call()
+            return
+        self.happen(Event.SUBSCRIBE)
+        if changed and self.state in decide.IN_GROUP and Choice.HEARTBEAT_ON_CHANGE in choices:
+            self.heartbeat_due_ms = self.now_ms
+        if self.state is State.UNSUBSCRIBED and Choice.JOIN_ON_SUBSCRIBE in choices:
+            self.consume_flag()
+
+    def assign(self, asked: AssignmentChangeEvent) -> None:
+        """assign(): no event of the membership; as in a poll, the automatic commit comes first."""
+        self.commit_interval()
+        if self._fits(asked):
+            self.subscription = subscribed(self.subscription, asked, ())
+            self.ownership = self.ownership.own(partitions(asked.partitions))
+            self.complete_call()
+
+    def _fits(self, asked: Subscribe) -> bool:
+        if fits(self.subscription, asked):
+            return True
+        text = "it is subscribed in another way; unsubscribe() before subscribing in this one"
+        self.effects.append(CallCompleted(self.call, KafkaError("IllegalStateException", text)))
+        return False
+
+    def unsubscribe(self, _: UnsubscribeEvent) -> None:
+        """unsubscribe()."""
+        self.take_back()
+        if Choice.COMMIT_ON_UNSUBSCRIBE in self.settings.choices:
+            self.commit_before_leave()
+        self.happen(decide.decide_unsubscribe(self))
+
+    def take_back(self) -> None:
+        """A subscription that no poll has seen is none any more, where the last word counts."""
+        if Choice.LAST_SUBSCRIPTION_COUNTS in self.settings.choices:
+            self.updated = False
+
+    def leave_on_close(self, asked: LeaveGroupOnCloseEvent) -> None:
+        """close(), after its callback."""
+        self.take_back()
+        self.operation_asked = asked.operation
+        self.happen(Event.CLOSE_LEAVE)
+
+    def apply_assignment(self, asked: ApplyAssignmentEvent) -> None:
+        """The application applies what it was sent."""
+        origin = next((a.origin for a in self.awaited if a.ticket == asked.ticket), None)
+        if origin is Origin.CANCELLED:
+            self.effects.append(CallCompleted(self.call, OUTDATED))
+            return
+        if origin is not Origin.RUN_ASSIGNED:
+            raise LocalProtocolError(f"no assignment waits under ticket {asked.ticket}")
+        self.applied = asked
+        self.happen(decide.decide_apply(self))
+
+    def end_callback(self, asked: ConsumerRebalanceListenerCallbackCompletedEvent) -> None:
+        """A callback came back; what that means is decided by what it was asked for."""
+        awaited = next((a for a in self.awaited if a.ticket == asked.ticket), None)
+        if awaited is None:
+            raise LocalProtocolError(f"no callback waits under ticket {asked.ticket}; each is completed once")
+        self.awaited = tuple(a for a in self.awaited if a is not awaited)
+        self.callback_error = asked.error
+        if awaited.origin is not Origin.CANCELLED:
+            self.happen(self._callback_event(awaited, asked.error))
+
+    def _callback_event(self, awaited: Awaited, error: str | None) -> Event:
+        if awaited.origin in _RELEASED:
+            return _RELEASED[awaited.origin]
+        if awaited.origin is Origin.STALE:
+            return decide.decide_stale_done(self)
+        self.run_in_hand = run = self._run()
+        completed = Event.REVOKED_OK if awaited.origin is Origin.RUN_REVOKED else Event.ASSIGNED_OK
+        event = decide.decide_run_step(self, run, completed, error)
+        called = completed is Event.REVOKED_OK and event is not Event.RUN_FAILED
+        if called and Choice.REMOVED_ONCE in self.settings.choices:
+            self.give_up_revoked(run)
+        return event
+
+    def stop_find_coordinator(self, _: StopFindCoordinatorOnCloseEvent) -> None:
+        """A coordinator unknown from here on stays unknown."""
+        self.leaving = replace(self.leaving, closing=True)
+        self.effects.append(CoordinatorSearchStopped())
+
+    def commit_on_close(self, _: CommitOnCloseEvent) -> None:
+        """No automatic commit any more."""
+        self.leaving = replace(self.leaving, closing=True)
+
+    def sync_commit(self, asked: SyncCommitEvent) -> None:
+        """commitSync()."""
+        self.commit_called(asked.offsets)
+
+    # Background loop
+
+    def tick(self, event: Event | None) -> None:
+        """Commits, then one heartbeat event, then one attempt to reconcile; `event` as it is without a commit."""
+        if self.commit is not None or event is None:
+            self.happen_if(self.commit_tick())
+            event = decide.decide_tick(self, self.now_ms)
+        error = self.client.coordinator_error
+        if error is not None and event in (Event.TICK_SKIP, Event.LEAVE_SKIPPED):
+            self.effects.append(Enqueued(ErrorEvent(error)))
+            self.learn(coordinator_error=None)
+        self.happen(event)
+        if self.state is State.RECONCILING:
+            self.reconcile_now(can_commit=False)
+
+    def reconcile_now(self, *, can_commit: bool) -> None:
+        """One attempt to reconcile; only RECONCILING has something to reconcile."""
+        self.happen(self.reconcile(can_commit=can_commit))
+        self.run_in_hand = None
+
+    def close_flush(self, _: CloseFlush) -> None:
+        """The last heartbeat of a background thread that stops."""
+        self.happen_if(decide.decide_close_flush(self))
+
+    # Answers
+
+    def receive(self, given: Answered) -> None:
+        """An answer means what its request was sent for."""
+        answer, purpose = given.answer, given.request.purpose
+        if purpose is Purpose.HEARTBEAT and not isinstance(answer, OffsetCommitResponse):
+            if decide.is_awaited(self, given.request.number):
+                self._receive_heartbeat(answer)
+            return
+        if purpose is Purpose.UNWATCHED:
+            return
+        if isinstance(answer, ConsumerGroupHeartbeatResponse) or purpose is Purpose.HEARTBEAT:
+            raise RemoteProtocolError(f"{type(answer).__name__} does not answer {type(given.request.body).__name__}")
+        if purpose is Purpose.RUN_COMMIT:
+            self.happen_if(self.run_commit_answered(given.request.number, answer))
+        elif purpose is Purpose.INTERVAL_COMMIT:
+            self.interval_commit_answered(answer)
+        else:
+            self.call = given.request.call
+            self.call_commit_answered(answer)
+
+    def _receive_heartbeat(self, answer: ConsumerGroupHeartbeatResponse | TransportFailure) -> None:
+        if isinstance(answer, TransportFailure):
+            self.failure = decide.failure_of_transport(answer)
+            self.happen(decide.decide_failure(self, answer))
+        elif answer.error_code is not ErrorCode.NONE:
+            self.failure = decide.failure_of(answer.error_code, answer.error_message)
+            self.happen(decide.decide_error(self, answer.error_code))
+        else:
+            self.response = answer
+            self.end_request(answer)
+            self.happen(decide.decide_response(self, answer))
+
+    # What the client learns of its cluster
+
+    def find_coordinator(self, _: CoordinatorFound) -> None:
+        """Requests may be sent."""
+        self.learn(coordinator_known=True)
+
+    def lose_coordinator(self, given: CoordinatorLost) -> None:
+        """Requests may not be sent; a fatal error of the search waits for the next tick."""
+        error = given.error or self.client.coordinator_error
+        self.learn(coordinator_known=False, coordinator_error=error)
+
+    def update_metadata(self, given: MetadataUpdated) -> None:
+        """Names are there for the next attempt, topics for the next match."""
+        self.learn(metadata=given.names, metadata_moved=True)
+
+    def fail_metadata(self, given: MetadataFailed) -> None:
+        """The next poll fails."""
+        self.learn(metadata_error=given.error)
+
+
+_RELEASED = {
+    Origin.LEAVE: Event.LEAVE_CB_DONE,
+    Origin.FENCE: Event.LOST_DONE_FENCE,
+    Origin.FATAL: Event.LOST_DONE_FATAL,
+}
+
+INPUTS: Mapping[type[Any], Callable[[MemberDraft, Any], None]] = {
+    AsyncPollEvent: MemberDraft.poll,
+    TopicSubscriptionChangeEvent: MemberDraft.subscribe,
+    TopicPatternSubscriptionChangeEvent: MemberDraft.subscribe,
+    TopicRe2JPatternSubscriptionChangeEvent: MemberDraft.subscribe,
+    UpdatePatternSubscriptionEvent: MemberDraft.update_pattern,
+    AssignmentChangeEvent: MemberDraft.assign,
+    UnsubscribeEvent: MemberDraft.unsubscribe,
+    LeaveGroupOnCloseEvent: MemberDraft.leave_on_close,
+    ApplyAssignmentEvent: MemberDraft.apply_assignment,
+    ConsumerRebalanceListenerCallbackCompletedEvent: MemberDraft.end_callback,
+    StopFindCoordinatorOnCloseEvent: MemberDraft.stop_find_coordinator,
+    CommitOnCloseEvent: MemberDraft.commit_on_close,
+    SyncCommitEvent: MemberDraft.sync_commit,
+    CoordinatorFound: MemberDraft.find_coordinator,
+    CoordinatorLost: MemberDraft.lose_coordinator,
+    MetadataUpdated: MemberDraft.update_metadata,
+    MetadataFailed: MemberDraft.fail_metadata,
+    CloseFlush: MemberDraft.close_flush,
+}
+"""What each input does, beside a tick and an answer."""
+
+
+def step(member: Member, given: MemberInput, now_ms: int) -> Step:
+    """The member after `given` happened at `now_ms`, and what follows from it.
+
+    Raises `LocalProtocolError` where the application asked for what it may not, `RemoteProtocolError` where the
+    coordinator answered so; the member is then as it was.
+    """
+    event = decide.decide_tick(member, now_ms) if type(given) is Tick else None
+    if event in _IGNORED and _is_quiet(member):
+        return _made((member, ()))
+    draft = MemberDraft.of(member)
+    draft.now_ms, draft.effects = now_ms, []
+    try:
+        if isinstance(given, ApplicationEvent):
+            draft.call = given.call
+            INPUTS[type(given)](draft, given)
+        elif isinstance(given, Answered):
+            draft.jitter = given.jitter
+            draft.receive(given)
+        elif isinstance(given, Tick):
+            draft.jitter = given.jitter
+            draft.tick(event)
+        else:
+            INPUTS[type(given)](draft, given)
+    except IllegalTransition as illegal:
+        whose = RemoteProtocolError if isinstance(given, Answered) else LocalProtocolError
+        raise whose(str(illegal)) from illegal
+    return _made((draft.close(), tuple(draft.effects)))
+
+
+_made = partial(tuple.__new__, Step)
+"""Makes a `Step`, at half the price."""
+_IGNORED: frozenset[Event | None] = frozenset({Event.HB_IDLE, Event.TICK_SKIP})
+
+
+def _is_quiet(member: Member) -> bool:
+    """Whether a tick does nothing beside its event: so are by far the most ticks of a life."""
+    return member.state is not State.RECONCILING and member.commit is None and member.client.coordinator_error is None

@@ -1,0 +1,1 @@
+"""What differs among releases of the Java client, as named choices."""

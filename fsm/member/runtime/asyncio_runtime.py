@@ -1,0 +1,213 @@
+"""`AsyncConsumer`: a member of a group on asyncio, the application's task and one in the background.
+
+    async with AsyncConsumer(ConsumerConfig("orders"), transport) as consumer:
+        await consumer.subscribe(["orders"], listener)
+        while running:
+            await fetch_from(await consumer.poll(timeout_ms=100))
+
+The same calls (`fsm.member.runtime.calls`) and the same loop (`fsm.member.runtime.background`) as on two threads.
+Both run on the
+event loop, so nothing is locked; a callback that blocks the event loop also stops the heartbeats, one that awaits
+does not. A `Transport` is called on the event loop; it may answer from any thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from types import TracebackType
+from typing import Protocol, Self, TypeVar
+
+from fsm.errors import LocalProtocolError
+from fsm.member.dialect.dialect import Dialect
+from fsm.member.events import GroupMembershipOperation
+from fsm.member.runtime.background import Background, Transport
+from fsm.member.runtime.calls import BackgroundFailed, Call, Calls, SubscriptionPattern, Wait, check_listener
+from fsm.member.runtime.embedding import ConsumerRebalanceListener
+from fsm.member.runtime.queues import InvokeListener
+from fsm.member.runtime.threads import clock_ms, embed, spread
+from fsm.member.timers import NEVER
+from fsm.protocol.assignment import Partitions
+from fsm.protocol.config import ConsumerConfig
+from fsm.protocol.messages import Offsets
+from fsm.protocol.releases import LATEST
+
+T = TypeVar("T")
+
+
+class AsyncConsumerRebalanceListener(Protocol):
+    """The application's callbacks as coroutines. A subclass that has no lost callback gets the revoked one."""
+
+    async def on_partitions_assigned(self, partitions: Partitions) -> None:
+        """These were added."""
+
+    async def on_partitions_revoked(self, partitions: Partitions) -> None:
+        """These are given up; their positions can still be committed."""
+
+    async def on_partitions_lost(self, partitions: Partitions) -> None:
+        """These belong to others already."""
+        await self.on_partitions_revoked(partitions)
+
+
+class AsyncConsumer:
+    """A consumer's membership in its group, used by one task at a time; made while an event loop runs.
+
+    Raises what `fsm.member.runtime.threads.Consumer` does. A call that is cancelled inside a callback reports that
+    callback as
+    failed; one that is cancelled while it waits leaves nothing behind, and what it asked for goes on.
+    """
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        transport: Transport,
+        *,
+        member_id: str | None = None,
+        dialect: Dialect | str = LATEST,
+        jitter: Callable[[], float] = spread,
+    ) -> None:
+        self._member = embed(config, member_id, dialect)
+        self._loop = asyncio.get_running_loop()
+        self._changed = asyncio.Event()
+        self._work = asyncio.Event()
+        self._background = Background(self._member, transport, jitter=jitter, wake=self._wake_from_anywhere)
+        self._calls = Calls(self._background, clock_ms, self._work.set)
+        self._owner: asyncio.Task[object] | None = None
+        self._depth = 0
+        self._task = self._loop.create_task(self._run(), name=f"consumer_background-{config.group_id}")
+
+    async def subscribe(
+        self,
+        to: Iterable[str] | re.Pattern[str] | SubscriptionPattern,
+        listener: AsyncConsumerRebalanceListener | ConsumerRebalanceListener | None = None,
+    ) -> None:
+        """Subscribes to topics by name, by a pattern (`re.compile`), or by one that the coordinator matches."""
+        check_listener(listener)
+        await self._drive(self._calls.subscribe(to, listener))
+
+    async def poll(self, timeout_ms: int, consumed: Offsets = ()) -> Partitions:
+        """Runs the callbacks that are due, or waits for some; gives the partitions that records may be taken from."""
+        return await self._drive(self._calls.poll(timeout_ms, consumed))
+
+    async def unsubscribe(self) -> None:
+        """Gives up all partitions (revoked callback) and leaves the group; returns when that is done."""
+        await self._drive(self._calls.unsubscribe())
+
+    async def close(
+        self,
+        timeout_ms: int = 30_000,
+        operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT,
+        consumed: Offsets | None = None,
+    ) -> None:
+        """Commits, runs the revoked callback, leaves, ends the background task. Closed already: nothing."""
+        await self._drive(self._calls.close(timeout_ms, operation, consumed))
+
+    @property
+    def member_id(self) -> str:
+        """The member's name in its group; a classic member has none until its coordinator has given it one."""
+        return self._member.member_id
+
+    def assignment(self) -> Partitions:
+        """The partitions that are owned now."""
+        return self._calls.assignment()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self.close()
+        except BackgroundFailed:
+            if raised is None:  # else the block has ended with it, or with something closer to the cause
+                raise
+
+    # The application's task
+
+    async def _drive(self, call: Call[T]) -> T:
+        with self._alone():
+            raised: BaseException | None = None
+            try:
+                while True:
+                    self._changed.clear()
+                    try:
+                        asked = call.send(raised)
+                    except StopIteration as done:
+                        result: T = done.value
+                        return result
+                    raised = await (self._sleep(asked) if isinstance(asked, Wait) else self._invoke(asked))
+            finally:
+                call.close()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keeps other tasks out of a call; the same task may call again, from a callback."""
+        me = asyncio.current_task()
+        if self._owner not in (None, me):
+            raise LocalProtocolError("a consumer is used by one task at a time")
+        self._owner, self._depth = me, self._depth + 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            self._owner = me if self._depth else None
+
+    async def _sleep(self, asked: Wait) -> BaseException | None:
+        """Waits; what interrupted the wait, if anything did."""
+        try:
+            await _wait(self._changed, asked.until_ms)
+        except BaseException as interrupt:  # the call raises it again where nothing is left half done
+            return interrupt
+        return None
+
+    async def _invoke(self, asked: InvokeListener) -> BaseException | None:
+        """What the callback raised, its cancellation included: the member has to hear of either."""
+        try:
+            if self._calls.listener is not None:
+                returned = getattr(self._calls.listener, asked.method.value)(asked.partitions)
+                if isinstance(returned, Awaitable):
+                    await returned
+        except BaseException as raised:  # the call raises it again when the end of the callback is reported
+            return raised
+        return None
+
+    # The background task
+
+    async def _run(self) -> None:
+        try:
+            while self._turn():
+                await _wait(self._work, self._background.next_turn_ms)
+        except BaseException as died:  # every later call raises it
+            self._background.failure = died
+            if not isinstance(died, Exception):
+                raise
+        finally:
+            self._background.ended = True
+            self._changed.set()
+
+    def _turn(self) -> bool:
+        """One turn of the loop; whether there is another."""
+        self._work.clear()
+        self._background.turn(clock_ms())
+        goes_on = not self._background.member.closed
+        self._changed.set()
+        self._background.take_off()
+        return goes_on
+
+    def _wake_from_anywhere(self) -> None:
+        """Never at once, so that a transport that answers inside `send` leaves room for other tasks."""
+        with suppress(RuntimeError):  # an answer after the event loop was closed has nobody to wake
+            self._loop.call_soon_threadsafe(self._work.set)
+
+
+async def _wait(event: asyncio.Event, until_ms: int) -> None:
+    """Until the event is set, or the instant."""
+    if until_ms >= NEVER:
+        await event.wait()
+        return
+    with suppress(TimeoutError):
+        async with asyncio.timeout(max(0, until_ms - clock_ms()) / 1_000):
+            await event.wait()

@@ -1,0 +1,392 @@
+"""The application's side of an embedded member: its calls, as they are the same on threads and on asyncio.
+
+A call is a generator. It yields `Wait` where it has to wait for the background, and `InvokeListener` where a callback
+is due; it is sent what the callback raised, or what interrupted either (Ctrl-C, a cancellation). Between two yields a
+runtime keeps the background away (threads: by a lock; asyncio: by not awaiting), and it gives way while it waits, with
+nothing in between: what a call has looked at cannot change before it waits, so no wake-up is lost.
+
+Source: `AsyncKafkaConsumer.poll`, `.subscribe`, `.unsubscribe`, `.close`; `ApplicationEventHandler.addAndGet`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+from fsm.errors import FsmError, LocalProtocolError
+from fsm.member.effects import CallCompleted
+from fsm.member.events import (
+    ApplicationEvent,
+    ApplyAssignmentEvent,
+    AsyncPollEvent,
+    BackgroundEvent,
+    GroupMembershipOperation,
+    KafkaError,
+    ListenerMethod,
+    TopicPatternSubscriptionChangeEvent,
+    TopicRe2JPatternSubscriptionChangeEvent,
+    TopicSubscriptionChangeEvent,
+    UnsubscribeEvent,
+)
+from fsm.member.runtime.background import Background
+from fsm.member.runtime.embedding import callback_error
+from fsm.member.runtime.queues import InvokeListener, KafkaException, Outcome, process
+from fsm.member.timers import NEVER
+from fsm.protocol.assignment import Partitions
+from fsm.protocol.messages import Offsets
+
+T = TypeVar("T")
+
+
+class BackgroundFailed(FsmError):  # noqa: N818  # the fact, as the application meets it
+    """What runs in the background has ended with an error, which is this one's cause; the consumer is of no use."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionPattern:
+    """A regular expression of RE2/J, which the coordinator matches."""
+
+    pattern: str
+
+
+class Wait(NamedTuple):
+    """Give way until the background has moved, or this instant; to wait too short is no harm."""
+
+    until_ms: int
+
+
+Call = Generator[Wait | InvokeListener, BaseException | None, T]
+Subscribe = TopicSubscriptionChangeEvent | TopicPatternSubscriptionChangeEvent | TopicRe2JPatternSubscriptionChangeEvent
+
+CLOSE_GRACE_MS = 100
+"""How long close() waits, whatever its timeout, for its last request to go out."""
+
+
+class Pass:
+    """A pass over background events: how many, what they came to, and the exception behind the first error."""
+
+    __slots__ = ("cause", "count", "outcome")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.outcome = Outcome()
+        self.cause: BaseException | None = None
+
+    def add(self, came: Outcome, raised: BaseException | None) -> None:
+        """One event more."""
+        self.count += 1
+        for error in (came.first, *came.others):
+            if error is not None and self.outcome.first is None:
+                self.cause = raised
+            self.outcome = self.outcome.with_error(error)
+
+    def throw(self, *, unsubscribing: bool = False) -> None:
+        """Raises the first error; the others are only logged, and so is one that unsubscribe() passes over."""
+        for error in self.outcome.others:
+            _log("a later error of the same pass over background events", error)
+        thrown = self.outcome.to_throw(unsubscribing=unsubscribing)
+        if thrown is not None:
+            raise KafkaException(thrown) from self.cause
+        if self.outcome.first is not None:
+            _log("unsubscribe() goes on after an error", self.outcome.first)
+
+
+class Calls:
+    """The calls of one application over one member; `clock` gives the time in ms, `wake` wakes the background."""
+
+    def __init__(self, background: Background, clock: Callable[[], int], wake: Callable[[], None]) -> None:
+        self.listener: Any = None
+        self.closing = False
+        self.woken = False
+        """wakeup() was called, and no poll() has raised for it."""
+        self._background = background
+        self._member = background.member
+        self._config = background.member.config
+        self._clock = clock
+        self._wake = wake
+        self._poll = 0
+        """The poll event under way, 0 where there is none."""
+        self._consumed: Offsets = ()
+        """Positions, as the last poll() gave them."""
+
+    # The public calls
+
+    def check(self) -> None:
+        """Raises `LocalProtocolError` on a closed consumer, `BackgroundFailed` where the background has ended."""
+        if self.closing:
+            raise LocalProtocolError("the consumer is closed; make a new one")
+        self._check_background()
+
+    def assignment(self) -> Partitions:
+        """What is owned now."""
+        self.check()
+        return self._member.owned
+
+    def subscribe(self, to: Iterable[str] | re.Pattern[str] | SubscriptionPattern, listener: Any) -> Call[None]:
+        """subscribe(): returns when the background has taken note; no topics mean unsubscribe()."""
+        self.check()
+        event = subscription_to(to, listener=listener is not None)
+        if event == TopicSubscriptionChangeEvent((), event.listener):
+            yield from self.unsubscribe()
+            return
+        before, self.listener = self.listener, listener
+        deadline_ms = self._clock() + self._config.default_api_timeout_ms
+        error = yield from self._await(self._submit(event, deadline_ms), deadline_ms)
+        if error is None:
+            return
+        if error.name != "TimeoutException":  # a late event is carried out all the same, and its listener is needed
+            self.listener = before
+        raise KafkaException(error)
+
+    def poll(self, timeout_ms: int, consumed: Offsets) -> Call[Partitions]:
+        """poll(): runs what is due until something was, or until the timeout; gives what may be fetched from."""
+        self.check()
+        if not self._member.is_subscribed:
+            raise LocalProtocolError("nothing is subscribed to; call subscribe() before poll()")
+        until_ms = self._clock() + not_negative(timeout_ms)
+        self._consumed = consumed
+        while True:
+            self._throw_wakeup()
+            self._inspect_poll()
+            if not self._poll:
+                self._poll = self._submit(AsyncPollEvent(consumed))
+            moves = self._background.moves
+            ran = yield from self._pass()
+            ran.throw()
+            if self.closing:
+                return ()
+            self._inspect_poll()
+            if ran.count or self._clock() >= until_ms:
+                return self._fetchable()
+            yield from self._wait_for_news(until_ms, moves)
+
+    def unsubscribe(self) -> Call[None]:
+        """unsubscribe(): returns when the member has left, callbacks included."""
+        self.check()
+        deadline_ms = self._clock() + self._config.default_api_timeout_ms
+        call = self._submit(UnsubscribeEvent(), deadline_ms)
+        try:
+            while call not in self._background.completed and not self.closing:
+                ran = yield from self._pass(unsubscribing=True)
+                ran.throw(unsubscribing=True)
+                if not ran.count and not self._ended(call):
+                    yield from self._give_way(deadline_ms)
+            error = self._taken(call)
+        finally:
+            self._forget(call)
+        if error is not None and error.name != "TimeoutException":
+            raise KafkaException(error)
+        if error is not None:
+            _log("unsubscribe() ran out of time", error)
+
+    def close(self, timeout_ms: int, operation: GroupMembershipOperation, consumed: Offsets | None) -> Call[None]:
+        """close(): commit, callback, leave; nothing where close() has begun before."""
+        if self.closing:
+            return
+        given_ms = min(not_negative(timeout_ms), self._config.request_timeout_ms)
+        self.closing = True
+        now_ms = self._clock()
+        deadline_ms = now_ms if self._background.ended else now_ms + given_ms
+        positions = self._consumed if consumed is None else consumed
+        self._member.close(now_ms, operation=operation, timeout_ms=deadline_ms - now_ms, consumed=positions)
+        self._wake()
+        ran = yield from self._close_out(deadline_ms)
+        while not self._background.ended and self._clock() < deadline_ms + CLOSE_GRACE_MS:
+            yield from _wait(deadline_ms + CLOSE_GRACE_MS)
+        self._check_background()
+        if ran.outcome.first is not None:
+            failed = f"closed, but not without an error: {ran.outcome.first.message or ran.outcome.first.name}"
+            raise KafkaException(KafkaError("KafkaException", failed)) from ran.cause
+
+    def _close_out(self, deadline_ms: int) -> Call[Pass]:
+        """Until the member is closed. Where the background cannot do it, in time or at all, the application does."""
+        whole = Pass()
+        while not self._member.closed:
+            ran = yield from self._pass()
+            whole.add(ran.outcome, ran.cause)
+            yield from self._close_further(deadline_ms, idle=not ran.count)
+        return whole
+
+    def _close_further(self, deadline_ms: int, *, idle: bool) -> Call[None]:
+        """One step more towards the end of close(), whoever has to take it."""
+        if self._member.closed:
+            return
+        if self._background.ended:
+            self._member.poll(self._clock())
+        elif self._clock() >= deadline_ms:
+            self._background.turn(self._clock())
+        elif idle:
+            yield from _wait(deadline_ms)
+
+    # Background events
+
+    def _pass(self, *, unsubscribing: bool = False) -> Call[Pass]:
+        """What is in the background queue now, in order; a callback that closes the consumer ends the pass."""
+        ran = Pass()
+        for _ in range(self._member.pending_background_events):
+            event = self._member.next_background_event()
+            if event is None:
+                break
+            yield from self._process(event, ran, unsubscribing=unsubscribing)
+        return ran
+
+    def _process(self, event: BackgroundEvent, ran: Pass, *, unsubscribing: bool) -> Call[None]:
+        """One event to its end, also where its callback was interrupted: the member waits for that end."""
+        running = process((event,), listener=self.listener is not None, unsubscribing=unsubscribing)
+        answer: KafkaError | None = None
+        raised: BaseException | None = None
+        while True:
+            try:
+                asked = running.send(answer)
+            except StopIteration as done:
+                ran.add(done.value, raised)
+                break
+            if isinstance(asked, InvokeListener):
+                raised = yield asked
+                answer = None if raised is None else callback_error(raised)
+            else:
+                try:
+                    answer = yield from self._report(asked)
+                except BaseException as stop:
+                    if isinstance(stop, Exception | GeneratorExit):
+                        raise
+                    raised, answer = stop, callback_error(stop)
+        if raised is not None and not isinstance(raised, Exception):
+            raise raised
+
+    def _report(self, event: ApplicationEvent) -> Call[KafkaError | None]:
+        """Adds an event of a pass; waits for the end of an assignment's application."""
+        if self._member.closed:
+            return None
+        call = self._member.report(event, self._clock())
+        if isinstance(event, ApplyAssignmentEvent):
+            self._background.awaited.add(call)
+            self._wake()
+            return (yield from self._await(call))
+        self._wake()
+        return None
+
+    # Waiting
+
+    def _wait_for_news(self, until_ms: int, moves: int) -> Call[None]:
+        """Until there is something for a poll to do. A poll that waits long renews itself: its timers need it."""
+        background = self._background
+        renewal_ms = self._config.max_poll_interval_ms // 2
+        if self._config.enable_auto_commit:
+            renewal_ms = min(renewal_ms, self._config.auto_commit_interval_ms)
+        at_ms = min(until_ms, self._clock() + max(1, renewal_ms))
+        while not self.woken and background.moves == moves and not self._member.pending_background_events:
+            done = background.completed.get(self._poll)
+            wanted_ms = at_ms if done is None else min(at_ms, self._member.poll_wanted_ms)
+            if self._clock() >= wanted_ms or (done is not None and done.error is not None):
+                return
+            self._check_background()
+            yield from _wait(wanted_ms)
+        self._check_background()
+
+    def _await(self, call: int, deadline_ms: int = NEVER) -> Call[KafkaError | None]:
+        """The end of a call: its error, or None."""
+        try:
+            while not self._ended(call):
+                yield from self._give_way(deadline_ms)
+            return self._taken(call)
+        finally:
+            self._forget(call)
+
+    def _give_way(self, deadline_ms: int) -> Call[None]:
+        """Waits for the background; at the deadline turns its loop in its place, which fails the overdue call."""
+        self._check_background()
+        if self._clock() < deadline_ms:
+            yield from _wait(deadline_ms)
+            self._check_background()
+        else:
+            self._background.turn(self._clock())
+
+    def _ended(self, call: int) -> bool:
+        return call in self._background.completed or self._member.closed
+
+    def _taken(self, call: int) -> KafkaError | None:
+        done: CallCompleted | None = self._background.completed.get(call)
+        return None if done is None else done.error
+
+    def _forget(self, call: int) -> None:
+        self._background.awaited.discard(call)
+        self._background.completed.pop(call, None)
+
+    # Parts of calls
+
+    def _submit(self, event: ApplicationEvent, deadline_ms: int = NEVER) -> int:
+        call = self._member.submit(event, deadline_ms)
+        self._background.awaited.add(call)
+        self._wake()
+        return call
+
+    def _inspect_poll(self) -> None:
+        """Ends the poll event that is complete. Raises what it failed with."""
+        if not self._poll or not self._ended(self._poll):
+            return
+        error = self._taken(self._poll)
+        self._forget(self._poll)
+        self._poll = 0
+        if error is not None:
+            raise KafkaException(error)
+
+    def _fetchable(self) -> Partitions:
+        return self._member.fetchable(checked=not self._poll)
+
+    def _throw_wakeup(self) -> None:
+        if self.woken:
+            self.woken = False
+            raise KafkaException(KafkaError("WakeupException"))
+
+    def _check_background(self) -> None:
+        failure = self._background.failure
+        if failure is not None:
+            raise BackgroundFailed(f"the background has ended: {type(failure).__name__}: {failure}") from failure
+
+
+def _wait(until_ms: int) -> Call[None]:
+    """Gives way. Raises what interrupts the caller meanwhile."""
+    interrupt = yield Wait(until_ms)
+    if interrupt is not None:
+        raise interrupt
+
+
+def subscription_to(to: Iterable[str] | re.Pattern[str] | SubscriptionPattern, *, listener: bool) -> Subscribe:
+    """The event of a subscription. Raises `LocalProtocolError` for what cannot be subscribed to."""
+    if isinstance(to, SubscriptionPattern):
+        return TopicRe2JPatternSubscriptionChangeEvent(to.pattern, listener)
+    if isinstance(to, re.Pattern):
+        if re.compile(to.pattern).flags != to.flags:
+            raise LocalProtocolError(f"write the flags of {to.pattern!r} into the pattern, as (?i)")
+        return TopicPatternSubscriptionChangeEvent(to.pattern, listener)
+    topics = tuple(to)
+    if isinstance(to, str) or not all(topics):
+        raise LocalProtocolError(f"subscribe to a list of topic names, not to {to!r}")
+    return TopicSubscriptionChangeEvent(topics, listener)
+
+
+def check_listener(listener: Any) -> None:
+    """Raises `LocalProtocolError` naming the callbacks that a listener lacks: the lost one would be missed late."""
+    names = [method.value for method in ListenerMethod]
+    missing = [name for name in names if not callable(getattr(listener, name, None))]
+    if listener is not None and missing:
+        text = f"the listener {type(listener).__name__} has no {' and no '.join(missing)}"
+        raise LocalProtocolError(
+            f"{text}; inherit from ConsumerRebalanceListener, whose lost callback is the revoked one"
+        )
+
+
+def not_negative(timeout_ms: int) -> int:
+    """The timeout. Raises `LocalProtocolError` where it is negative."""
+    if timeout_ms < 0:
+        raise LocalProtocolError(f"timeout_ms must not be negative, not {timeout_ms}")
+    return timeout_ms
+
+
+def _log(what: str, error: KafkaError) -> None:
+    import structlog  # noqa: PLC0415
+
+    structlog.get_logger().warning(what, error=error.name, reason=error.message)

@@ -1,0 +1,427 @@
+"""`ConsumerMember`: one member, its two queues, and the loop that an embedding turns.
+
+The embedding owns threads, sockets and clocks. It submits application events, hands in what the network brought,
+calls `poll` when something happened or time is up, sends what it is given, and runs callbacks when it is asked to:
+
+    member = ConsumerMember(ConsumerConfig("g"), member_id="...", now_ms=0)
+    member.receive(CoordinatorFound(), now_ms)
+    member.submit(TopicSubscriptionChangeEvent(("t",), listener=True))
+    member.submit(AsyncPollEvent())
+    result = member.poll(now_ms)                  # result.unsent_requests holds the joining heartbeat
+    member.receive(Answered(request, response), now_ms)
+    member.run_callbacks(listener, now_ms)        # raises what the application has to see
+
+Source: `ConsumerNetworkThread.runOnce`, `AsyncKafkaConsumer.poll`, `.unsubscribe`, `.close`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from fsm.errors import LocalProtocolError
+from fsm.member.consumer.decisions import SILENT, may_collect, next_tick_ms
+from fsm.member.consumer.state import Member, Origin, new_member
+from fsm.member.consumer.step import step
+from fsm.member.consumer.subscription import SubscriptionType
+from fsm.member.dialect.choices import Choice
+from fsm.member.dialect.dialect import Dialect
+from fsm.member.dialect.dialect import dialect as release
+from fsm.member.effects import (
+    AssignmentUpdated,
+    CallCompleted,
+    CoordinatorForgotten,
+    Enqueued,
+    EpochUpdated,
+    MemberEffect,
+    MetadataNeeded,
+    Notice,
+    UnsentRequest,
+)
+from fsm.member.events import (
+    ApplicationEvent,
+    ApplyAssignmentEvent,
+    BackgroundEvent,
+    CommitOnCloseEvent,
+    ConsumerRebalanceListenerCallbackCompletedEvent,
+    GroupMembershipOperation,
+    KafkaError,
+    LeaveGroupOnCloseEvent,
+    ListenerMethod,
+    PartitionsRemovedEvent,
+    StopFindCoordinatorOnCloseEvent,
+    SyncCommitEvent,
+    UnsubscribeEvent,
+)
+from fsm.member.inputs import (
+    Answered,
+    CloseFlush,
+    CoordinatorFound,
+    CoordinatorLost,
+    MemberInput,
+    MetadataFailed,
+    MetadataUpdated,
+    Tick,
+)
+from fsm.member.runtime.embedding import ConsumerRebalanceListener, PollResult, invoke
+from fsm.member.runtime.mailbox import Mailbox
+from fsm.member.runtime.queues import (
+    SKIPPED,
+    InvokeListener,
+    KafkaException,
+    Outcome,
+    process,
+)
+from fsm.member.timers import NEVER, backoff_ms
+from fsm.protocol.assignment import Partitions, TopicNames, partitions, without
+from fsm.protocol.config import ConsumerConfig
+from fsm.protocol.messages import ConsumerResponse, Offsets, TransportFailure
+from fsm.protocol.releases import LATEST
+
+News = Answered | CoordinatorFound | CoordinatorLost | MetadataUpdated | MetadataFailed
+
+CLOSE_TICKET = 0
+"""The callback that close() runs: nobody but close() waits for it."""
+
+CALLBACK = -1
+"""What close() waits for while that callback runs; a call's number is positive."""
+
+
+class ConsumerMember:
+    """A consumer's membership in its group; embed one per consumer and never share it between threads unlocked."""
+
+    def __init__(self, config: ConsumerConfig, *, member_id: str, now_ms: int, dialect: Dialect | str = LATEST) -> None:
+        rules = release(dialect) if isinstance(dialect, str) else dialect
+        self.member: Member = new_member(config, member_id, rules, now_ms)
+        self.assignment: Partitions = ()
+        """The application's own record of what it was assigned."""
+        self.generation = -1
+        """The application's record of its last positive epoch; -1 where it never had one."""
+        self._mail = Mailbox()
+        self._out: list[MemberEffect] = []
+        self._unsubscribing: set[int] = set()
+        self._closing: Iterator[int] | None = None
+        self._awaiting = 0
+        self._close_deadline_ms = NEVER
+        self.closed = False
+        self.observe: Callable[[MemberInput, tuple[MemberEffect, ...]], None] = _unobserved
+        """Called after each step of the member with what went in and what came of it; for traces and pictures."""
+
+    # What a runtime has to know
+
+    @property
+    def config(self) -> ConsumerConfig:
+        """The settings."""
+        return self.member.settings.config
+
+    @property
+    def member_id(self) -> str:
+        """Constant for the life of the consumer."""
+        return self.member.member_id
+
+    @property
+    def seeks_coordinator(self) -> bool:
+        """As long as none is known and close() has not begun."""
+        return not self.closed and not self.member.client.coordinator_known and not self.member.leaving.closing
+
+    @property
+    def is_subscribed(self) -> bool:
+        """Whether anything is, in whatever way."""
+        return self.member.subscription.kind is not SubscriptionType.NONE
+
+    @property
+    def owned(self) -> Partitions:
+        """What the member owns now."""
+        return self.member.ownership.owned
+
+    def fetchable(self, *, checked: bool) -> Partitions:
+        """What records may be taken from, as far as the membership is concerned."""
+        if not may_collect(self.member, checked=checked):
+            return ()
+        return self.member.ownership.fetchable(self.member.subscription)
+
+    @property
+    def poll_wanted_ms(self) -> int:
+        """The background moves by itself; a poll that waits renews itself often enough."""
+        return NEVER
+
+    def backoff_ms(self, attempts: int, jitter: float) -> int:
+        """By the rules of the dialect."""
+        return backoff_ms(self.config, self.member.settings.choices, attempts, jitter)
+
+    def timeout_ms(self, _request: object) -> int:
+        """The same for every request."""
+        return self.config.request_timeout_ms
+
+    # What the application does
+
+    def submit(self, event: ApplicationEvent, deadline_ms: int = NEVER) -> int:
+        """Adds to the application queue; gives the number under which the call will be reported as completed.
+
+        Raises `LocalProtocolError` once the consumer is closed.
+        """
+        if self.closed:
+            raise LocalProtocolError("the consumer is closed; make a new one")
+        call = self._mail.submit(event, deadline_ms)
+        if isinstance(event, UnsubscribeEvent):
+            self._unsubscribing.add(call)
+        return call
+
+    def report(self, event: ApplicationEvent, now_ms: int) -> int:
+        """Adds an event of a pass over background events; gives the number of an `ApplyAssignmentEvent`'s call.
+
+        For the driver of `fsm.member.runtime.queues.process`, which waits for that call alone; 0 where nobody waits.
+        """
+        if isinstance(event, ConsumerRebalanceListenerCallbackCompletedEvent) and event.ticket == CLOSE_TICKET:
+            self._awaiting = 0
+            return 0
+        if self._ends_at_once(event):
+            self._step(event, now_ms)
+            return 0
+        call = self.submit(event)
+        if isinstance(event, ApplyAssignmentEvent):
+            return call
+        self._mail.forget(call)
+        return 0
+
+    def _ends_at_once(self, event: ApplicationEvent) -> bool:
+        """Whether the application's thread does the background's work, past the queue (H18)."""
+        if self.closed or not isinstance(event, ConsumerRebalanceListenerCallbackCompletedEvent):
+            return False
+        if Choice.UNHEARD_AT_ONCE not in self.member.settings.choices:
+            return False
+        assigns = any(a.ticket == event.ticket and a.origin is Origin.RUN_ASSIGNED for a in self.member.awaited)
+        return assigns and (not self.member.subscription.listener or event.error == SKIPPED)
+
+    @property
+    def pending_background_events(self) -> int:
+        """How many events wait for the application."""
+        return len(self._mail.background)
+
+    def next_background_event(self) -> BackgroundEvent | None:
+        """The next event for the application, None where there is none."""
+        event = self._mail.background.take()
+        return None if event is None else self._taken(event)
+
+    def _taken(self, event: BackgroundEvent) -> BackgroundEvent:
+        """Takes note that the application is called back now for what it loses."""
+        if isinstance(event, PartitionsRemovedEvent) and Choice.CLOSE_ASKS_MEMBER in self.member.settings.choices:
+            self.assignment = without(self.assignment, event.partitions)
+        return event
+
+    def run_callbacks(
+        self, listener: ConsumerRebalanceListener | None, now_ms: int, *, unsubscribing: bool = False
+    ) -> Outcome:
+        """The application's pass over its queue, on one thread: applies assignments, runs callbacks, reports their end.
+
+        Raises `KafkaException` with the first error, after every event was processed; the others are its notes, for
+        the caller to log. An interrupt out of a callback comes out once the end of that callback is reported; what is
+        still in the queue waits for the next pass.
+        """
+        taken = (self._taken(event) for event in self._mail.background.drain())
+        running = process(taken, listener=listener is not None, unsubscribing=unsubscribing)
+        answer: KafkaError | None = None
+        interrupt: BaseException | None = None
+        while True:
+            try:
+                asked = running.send(answer)
+            except StopIteration as done:
+                outcome: Outcome = done.value
+                break
+            if isinstance(asked, InvokeListener):
+                answer, interrupt = invoke(listener, asked)
+                continue
+            answer = self._do(asked, now_ms)
+            if interrupt is not None:
+                raise interrupt
+        first = outcome.to_throw(unsubscribing=unsubscribing)
+        if first is not None:
+            thrown = KafkaException(first)
+            for error in outcome.others:
+                thrown.add_note(f"and later in the same pass: {error.name}: {error.message}")
+            raise thrown
+        return outcome
+
+    def _do(self, event: ApplicationEvent, now_ms: int) -> KafkaError | None:
+        """Adds an event of a pass; for an assignment to be applied, waits for the end of it."""
+        call = self.report(event, now_ms)
+        if not call:
+            return None
+        self._drain(now_ms)
+        done = self._mail.end_of(call)
+        return None if done is None else done.error
+
+    # What the background thread does
+
+    def receive(self, news: News, now_ms: int) -> None:
+        """Hands in what the network brought. Raises `RemoteProtocolError` for an answer that answers nothing."""
+        self._step(news, now_ms)
+
+    def answered(
+        self,
+        order: UnsentRequest,
+        answer: ConsumerResponse | TransportFailure,
+        jitter: float,
+        now_ms: int,
+    ) -> None:
+        """The same as to `receive` what answers a request."""
+        self.receive(Answered(order, answer, jitter), now_ms)
+
+    def found_coordinator(self, now_ms: int) -> None:
+        """Requests may be sent."""
+        self.receive(CoordinatorFound(), now_ms)
+
+    def lost_coordinator(self, error: KafkaError, now_ms: int) -> None:
+        """The application is to see why the search failed."""
+        self.receive(CoordinatorLost(error), now_ms)
+
+    def learn(self, metadata: TopicNames, now_ms: int) -> bool:
+        """Names by id; whether they are others than before."""
+        if metadata == self.member.client.metadata and not self.member.client.metadata_moved:
+            return False
+        self.receive(MetadataUpdated(metadata), now_ms)
+        return True
+
+    def fail_metadata(self, error: KafkaError, now_ms: int) -> None:
+        """The next poll fails with it."""
+        self.receive(MetadataFailed(error), now_ms)
+
+    def poll(self, now_ms: int, jitter: float = 0.0) -> PollResult:
+        """One turn of the loop: the application queue, commits, heartbeat, reconciliation, overdue calls.
+
+        Once closed, a turn only gives what close() left to be sent.
+        """
+        self._close_on(now_ms)
+        if not self.closed:
+            self._drain(now_ms)
+            self._step(Tick(jitter), now_ms)
+            self._close_on(now_ms)
+        self._finish(self._mail.reaper.reap(now_ms))
+        return self._result(now_ms)
+
+    def _drain(self, now_ms: int) -> None:
+        for event in self._mail.application.drain():
+            try:
+                self._step(event, now_ms)
+            except LocalProtocolError as refused:
+                self._finish((CallCompleted(event.call, KafkaError("IllegalStateException", str(refused))),))
+
+    def _step(self, given: MemberInput, now_ms: int) -> None:
+        self.member, effects = step(self.member, given, now_ms)
+        self.observe(given, effects)
+        for effect in effects:
+            self._take(effect)
+
+    def _take(self, effect: MemberEffect) -> None:
+        match effect:
+            case Enqueued(event=event):
+                if self._closing is None:  # close() does not look at what comes once it has begun
+                    self._mail.background.add(event)
+            case CallCompleted():
+                self._finish((effect,))
+            case _:
+                self._note(effect)
+                self._out.append(effect)
+
+    def _note(self, effect: MemberEffect) -> None:
+        """What the application remembers of its membership, for close()."""
+        match effect:
+            case AssignmentUpdated(partitions=assigned):
+                self.assignment = assigned
+            case EpochUpdated(epoch=int(epoch)):
+                self.generation = epoch
+
+    def _finish(self, completed: tuple[CallCompleted, ...]) -> None:
+        for done in completed:
+            if done.call in self._unsubscribing and done.error is None:
+                self.generation = -1  # as unsubscribe() does when it returns; it forgets nothing else (H20)
+            self._unsubscribing.discard(done.call)
+            self._mail.finish(done)
+
+    def _result(self, now_ms: int) -> PollResult:
+        out, self._out = self._out, []
+        return PollResult(
+            unsent_requests=tuple(e for e in out if isinstance(e, UnsentRequest)),
+            time_until_next_poll_ms=self._wait_ms(now_ms),
+            completed_calls=self._mail.take_completed(),
+            coordinator_needed=any(isinstance(e, CoordinatorForgotten) for e in out),
+            metadata_needed=any(isinstance(e, MetadataNeeded) for e in out),
+            notices=tuple(e for e in out if isinstance(e, Notice)),
+        )
+
+    def _wait_ms(self, now_ms: int) -> int:
+        closing = self._close_deadline_ms if self._closing is not None and self._awaiting > 0 else NEVER
+        return self._mail.wait_ms(min(next_tick_ms(self.member, now_ms), closing), now_ms)
+
+    # Close
+
+    def close(
+        self,
+        now_ms: int,
+        *,
+        operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT,
+        timeout_ms: int = 30_000,
+        consumed: Offsets | None = None,
+    ) -> None:
+        """Begins to close: commit, callback, leave. Turn the loop and run callbacks until `closed`; again is nothing.
+
+        `consumed` are the application's positions, where they have moved since the last poll that was taken note of.
+
+        The whole takes at most `timeout_ms` or the request timeout, whichever is less, and the time of the callback,
+        which no timeout cuts short.
+        """
+        if self._closing is not None or self.closed:
+            return
+        self._close_deadline_ms = now_ms + min(timeout_ms, self.member.settings.config.request_timeout_ms)
+        self._closing = self._close(operation, self.member.auto_commit.consumed if consumed is None else consumed)
+        self._close_on(now_ms)
+
+    def _close(self, operation: GroupMembershipOperation, positions: Offsets) -> Iterator[int]:
+        """The steps of close(); yields the number of what it waits for."""
+        consumed = tuple((p, offset) for p, offset in positions if p in self.member.ownership.owned)
+        if self.member.settings.config.enable_auto_commit and consumed:
+            yield self.submit(SyncCommitEvent(consumed), self._close_deadline_ms)
+        self.submit(CommitOnCloseEvent())
+        self.submit(StopFindCoordinatorOnCloseEvent())
+        last = self._last_callback(self._mail.background.clear())
+        if last.partitions and self.member.subscription.listener:
+            self._mail.background.add(last)
+            yield CALLBACK
+        yield self.submit(LeaveGroupOnCloseEvent(operation=operation), self._close_deadline_ms)
+
+    def _last_callback(self, unheard: tuple[BackgroundEvent, ...]) -> PartitionsRemovedEvent:
+        """What close() tells the listener: by the application's record, or by what it has not been told of yet."""
+        if Choice.CLOSE_ASKS_MEMBER not in self.member.settings.choices:
+            method = ListenerMethod.REVOKED if self.generation > 0 else ListenerMethod.LOST
+            return PartitionsRemovedEvent(CLOSE_TICKET, method, self.assignment)
+        belongs = self.member.epoch > 0 and self.member.state not in SILENT
+        removed = (p for event in unheard if isinstance(event, PartitionsRemovedEvent) for p in event.partitions)
+        method = ListenerMethod.REVOKED if belongs else ListenerMethod.LOST
+        return PartitionsRemovedEvent(CLOSE_TICKET, method, partitions((*self.assignment, *removed)))
+
+    def _close_on(self, now_ms: int) -> None:
+        """Goes on with close() as far as nothing has to be waited for; at its deadline no call is waited for."""
+        while self._closing is not None:
+            if self._awaiting == CALLBACK:
+                return
+            waits = self._awaiting and self._mail.end_of(self._awaiting) is None
+            if waits and now_ms < self._close_deadline_ms:
+                return
+            self._awaiting = next(self._closing, 0)
+            if not self._awaiting:
+                self._shut_down(now_ms)
+            elif self._awaiting != CALLBACK:
+                self._drain(now_ms)
+
+    def _shut_down(self, now_ms: int) -> None:
+        self._drain(now_ms)
+        self._step(CloseFlush(), now_ms)
+        for awaited in self.member.awaited:
+            failed = "the callback was still open when the consumer closed"
+            self._step(ConsumerRebalanceListenerCallbackCompletedEvent(awaited.ticket, failed), now_ms)
+        self._closing, self.closed = None, True
+        self._mail.background.clear()
+        self._finish(self._mail.reaper.close())
+
+
+def _unobserved(_given: MemberInput, _effects: tuple[MemberEffect, ...]) -> None:
+    """Nobody looks."""

@@ -1,0 +1,263 @@
+"""`Consumer`: a member of a group on two threads, the application's own and one in the background.
+
+    with Consumer(ConsumerConfig("orders"), transport) as consumer:
+        consumer.subscribe(["orders"], listener)
+        while running:
+            fetch_from(consumer.poll(timeout_ms=100))
+
+The application's thread calls `poll`, which runs the listener's callbacks; the background thread heartbeats through
+the `Transport` it was given, also while a callback takes its time. With a `ClassicConfig` it is a member of a classic
+group, and nothing else changes. The calls themselves stand in `fsm.member.runtime.calls`, the loop in
+`fsm.member.runtime.background`;
+here is what two threads need: one lock, held while either side looks at the member and never while foreign code runs
+(callbacks, the transport), one condition on it for the application to wait on, and one event that the background sleeps
+on. The event is cleared before the loop looks, and set after something was added: whatever comes while the loop is at
+work makes its next sleep end at once.
+
+Source: `AsyncKafkaConsumer`, `ConsumerNetworkThread`.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self, TypeVar
+
+from fsm.errors import LocalProtocolError
+from fsm.member.classic.state import ClassicConfig
+from fsm.member.dialect.dialect import Dialect
+from fsm.member.events import GroupMembershipOperation
+from fsm.member.runtime.background import Background, Transport
+from fsm.member.runtime.calls import BackgroundFailed, Call, Calls, SubscriptionPattern, Wait, check_listener
+from fsm.member.runtime.classic_shell import ClassicConsumerMember
+from fsm.member.runtime.consumer_shell import ConsumerMember
+from fsm.member.runtime.embedding import ConsumerRebalanceListener, EmbeddedMember
+from fsm.member.runtime.queues import InvokeListener, KafkaException
+from fsm.protocol.assignment import Partitions
+from fsm.protocol.config import ConsumerConfig
+from fsm.protocol.messages import Offsets
+from fsm.protocol.releases import LATEST
+
+__all__ = [
+    "BackgroundFailed",
+    "ClassicConfig",
+    "Consumer",
+    "ConsumerRebalanceListener",
+    "KafkaException",
+    "SubscriptionPattern",
+    "Transport",
+    "new_member_id",
+    "spread",
+]
+
+T = TypeVar("T")
+
+
+def new_member_id() -> str:
+    """A member id as Kafka makes them: 16 random bytes in 22 characters of base64."""
+    return secrets.token_urlsafe(16)
+
+
+def embed(config: ConsumerConfig, member_id: str | None, dialect: Dialect | str) -> EmbeddedMember:
+    """The member of these settings: `ConsumerConfig` means KIP-848, `ClassicConfig` the classic protocol.
+
+    Raises `LocalProtocolError` for a classic member that comes with a name, which its coordinator has to give it.
+    """
+    if not isinstance(config, ClassicConfig):
+        return ConsumerMember(config, member_id=member_id or new_member_id(), now_ms=clock_ms(), dialect=dialect)
+    if member_id is not None:
+        raise LocalProtocolError("a classic member is named by its coordinator; leave member_id out")
+    return ClassicConsumerMember(config)
+
+
+def spread() -> float:
+    """Jitter for a backoff: from -1 to 1, evenly drawn."""
+    return secrets.SystemRandom().uniform(-1.0, 1.0)
+
+
+def clock_ms() -> int:
+    """A clock that never goes back."""
+    return time.monotonic_ns() // 1_000_000
+
+
+class Consumer:
+    """A consumer's membership in its group, used by one thread at a time; `wakeup` and `assignment` by any.
+
+    Callbacks run inside `poll`, `unsubscribe` and `close`, and may call the consumer. Every call raises
+    `LocalProtocolError` for what may not be done now (on a closed consumer, from a second thread), `KafkaException`
+    for what Kafka's consumer throws, and `BackgroundFailed` once the background thread has died.
+    """
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        transport: Transport,
+        *,
+        member_id: str | None = None,
+        dialect: Dialect | str = LATEST,
+        jitter: Callable[[], float] = spread,
+    ) -> None:
+        self._member = embed(config, member_id, dialect)
+        self._changed = threading.Condition()
+        self._work = threading.Event()
+        self._background = Background(self._member, transport, jitter=jitter, wake=self._work.set)
+        self._calls = Calls(self._background, clock_ms, self._work.set)
+        self._owner: int | None = None
+        self._depth = 0
+        self._thread = threading.Thread(target=self._run, name=f"consumer_background_thread-{config.group_id}")
+        self._thread.daemon = True  # a program that forgets close() can still end; the session timeout does the rest
+        self._thread.start()
+
+    def subscribe(
+        self,
+        to: Iterable[str] | re.Pattern[str] | SubscriptionPattern,
+        listener: ConsumerRebalanceListener | None = None,
+    ) -> None:
+        """Subscribes to topics by name, by a pattern (`re.compile`), or by one that the coordinator matches.
+
+        The next `poll` joins. A later call replaces subscription and listener. No topics: `unsubscribe`.
+        """
+        check_listener(listener)
+        self._drive(self._calls.subscribe(to, listener))
+
+    def poll(self, timeout_ms: int, consumed: Offsets = ()) -> Partitions:
+        """Runs the callbacks that are due; waits for some until the timeout, with 0 not at all.
+
+        Gives the partitions that records may be taken from now. `consumed` are the application's positions: what is
+        committed automatically, and before partitions are given up.
+        """
+        return self._drive(self._calls.poll(timeout_ms, consumed))
+
+    def unsubscribe(self) -> None:
+        """Gives up all partitions (revoked callback) and leaves the group; returns when that is done."""
+        self._drive(self._calls.unsubscribe())
+
+    def close(
+        self,
+        timeout_ms: int = 30_000,
+        operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT,
+        consumed: Offsets | None = None,
+    ) -> None:
+        """Commits, runs the revoked callback, leaves, ends the background thread. Closed already: nothing.
+
+        `consumed` are the positions to commit, where they are not those that the last `poll` was given. Takes the
+        timeout and the callback's time at most. Raises the first error after everything was done; it never has to be
+        called again.
+        """
+        self._drive(self._calls.close(timeout_ms, operation, consumed))
+        if self._background.ended:
+            self._thread.join()
+
+    @property
+    def member_id(self) -> str:
+        """The member's name in its group; a classic member has none until its coordinator has given it one."""
+        return self._member.member_id
+
+    def assignment(self) -> Partitions:
+        """The partitions that are owned now."""
+        with self._changed:
+            return self._calls.assignment()
+
+    def wakeup(self) -> None:
+        """Makes the `poll` that another thread is in, or the next one, raise `KafkaException` (WakeupException)."""
+        with self._changed:
+            self._calls.woken = True
+            self._changed.notify_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        except BackgroundFailed:
+            if raised is None:  # else the block has ended with it, or with something closer to the cause
+                raise
+
+    # The application's thread
+
+    def _drive(self, call: Call[T]) -> T:
+        with self._alone():
+            raised: BaseException | None = None
+            try:
+                while True:
+                    with self._changed:
+                        try:
+                            asked = call.send(raised)
+                        except StopIteration as done:
+                            result: T = done.value
+                            return result
+                        if isinstance(asked, Wait):
+                            raised = self._sleep(asked)
+                            continue
+                    raised = self._invoke(asked)
+            finally:
+                with self._changed:
+                    call.close()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keeps other threads out of a call; the same thread may call again, from a callback."""
+        me = threading.get_ident()
+        with self._changed:
+            if self._owner not in (None, me):
+                raise LocalProtocolError("a consumer is used by one thread at a time; other threads call wakeup()")
+            self._owner, self._depth = me, self._depth + 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._depth -= 1
+                self._owner = me if self._depth else None
+
+    def _sleep(self, asked: Wait) -> BaseException | None:
+        """Gives the lock away and waits; what interrupted the wait, if anything did."""
+        try:
+            self._changed.wait(_seconds(asked.until_ms))
+        except BaseException as interrupt:  # the call raises it again where nothing is left half done
+            return interrupt
+        return None
+
+    def _invoke(self, asked: InvokeListener) -> BaseException | None:
+        """What the callback raised, an interrupt of this thread included: the member has to hear of either."""
+        try:
+            if self._calls.listener is not None:
+                getattr(self._calls.listener, asked.method.value)(asked.partitions)
+        except BaseException as raised:  # the call raises it again when the end of the callback is reported
+            return raised
+        return None
+
+    # The background thread
+
+    def _run(self) -> None:
+        failure: BaseException | None = None
+        try:
+            while self._turn():
+                self._work.wait(_seconds(self._background.next_turn_ms))
+        except BaseException as died:  # every later call raises it
+            failure = died
+        with self._changed:
+            self._background.failure, self._background.ended = failure, True
+            self._changed.notify_all()
+
+    def _turn(self) -> bool:
+        """One turn of the loop; whether there is another."""
+        self._work.clear()
+        with self._changed:
+            self._background.turn(clock_ms())
+            goes_on = not self._background.member.closed
+            self._changed.notify_all()
+        self._background.take_off()
+        return goes_on
+
+
+def _seconds(until_ms: int) -> float:
+    """How long to sleep; longer than a thread can is cut short, which is no harm."""
+    return min(max(0, until_ms - clock_ms()) / 1_000, threading.TIMEOUT_MAX)

@@ -1,0 +1,115 @@
+"""Assignments: by topic id, as the wire and the coordinator have them, and by topic name, as applications see them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, NamedTuple
+
+from fsm.protocol.schema import Kind, Named
+
+TopicId = Annotated[str, Kind.UUID]
+"""A topic's UUID in Kafka's base64 text of 22 characters."""
+
+NO_TOPIC_ID: TopicId = "AAAAAAAAAAAAAAAAAAAAAA"
+"""The UUID of zeros, which stands for none."""
+
+TopicPartition = tuple[str, int]
+"""(topic name, partition)"""
+
+TopicPartitions = tuple[Annotated[tuple[TopicId, tuple[int, ...]], Named("topic_id", "partitions")], ...]
+"""Partitions by topic id: ids sorted, no id twice, partitions of an id sorted and not empty."""
+
+Partitions = tuple[TopicPartition, ...]
+"""Partitions by topic name, sorted, none twice."""
+
+
+def topic_partitions(given: Mapping[TopicId, Iterable[int]]) -> TopicPartitions:
+    """Partitions by topic id in their one canonical form; topics without partitions are left out."""
+    found = ((topic_id, tuple(sorted(set(numbers)))) for topic_id, numbers in given.items())
+    return tuple(sorted((topic_id, numbers) for topic_id, numbers in found if numbers))
+
+
+def partitions(given: Iterable[TopicPartition]) -> Partitions:
+    """Partitions by name, sorted and without repeats."""
+    return tuple(sorted(set(given)))
+
+
+def without(these: Partitions, those: Iterable[TopicPartition]) -> Partitions:
+    """`these` that are not among `those`."""
+    left_out = set(those)
+    return tuple(p for p in these if p not in left_out)
+
+
+def among(these: Partitions, those: Iterable[TopicPartition]) -> Partitions:
+    """`these` that are among `those`, too."""
+    kept = set(those)
+    return tuple(p for p in these if p in kept)
+
+
+class LocalAssignment(NamedTuple):
+    """What a member was assigned, with a counter of its own: each change of partitions is a new local epoch.
+
+    Equal only where both agree: the same partitions given back later are another assignment, to be acknowledged anew.
+    """
+
+    local_epoch: int
+    partitions: TopicPartitions
+
+    @property
+    def is_none(self) -> bool:
+        """Whether nothing was assigned so far; an empty assignment is something else."""
+        return self.local_epoch < 0
+
+    def updated(self, received: TopicPartitions) -> LocalAssignment:
+        """Itself where `received` names the same partitions, else `received` under the next local epoch."""
+        if not self.is_none and self.partitions == received:
+            return self
+        return LocalAssignment(self.local_epoch + 1, received)
+
+
+NONE = LocalAssignment(-1, ())
+"""No assignment yet."""
+
+
+class TopicNames(Mapping[TopicId, str]):
+    """Topic names by id; a value: it cannot change, compares by content and hashes once."""
+
+    __slots__ = ("_hash", "_names")
+
+    def __init__(self, names: Mapping[TopicId, str] | Iterable[tuple[TopicId, str]] = ()) -> None:
+        self._names = dict(sorted(dict(names).items()))
+        self._hash = hash(tuple(self._names.items()))
+
+    def __getitem__(self, topic_id: TopicId) -> str:
+        return self._names[topic_id]
+
+    def __iter__(self) -> Iterator[TopicId]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, TopicNames) and self._names == other._names)
+
+    def __repr__(self) -> str:
+        return f"TopicNames({self._names!r})"
+
+    def only(self, topic_ids: Iterable[TopicId]) -> TopicNames:
+        """The names of these ids alone; itself where that leaves nothing out."""
+        wanted = set(topic_ids)
+        if self._names.keys() <= wanted:
+            return self
+        left = {i: n for i, n in self._names.items() if i in wanted}
+        return TopicNames(left) if left else NO_NAMES
+
+    def named(self, assigned: TopicPartitions) -> Partitions:
+        """The partitions by name. Raises `KeyError` for an id that has none."""
+        return partitions((self._names[topic_id], p) for topic_id, numbers in assigned for p in numbers)
+
+
+NO_NAMES = TopicNames()
+"""No topic is known by name."""

@@ -1,0 +1,94 @@
+"""Messages as bytes, in every version that clients and brokers of Kafka 4 have: bodies, and frames with their headers.
+
+A frame is what stands behind its length on a connection. Its header is flexible where its body is; the header of an
+ApiVersions response never is, so that a client that is too new can read it.
+
+Source: `RequestHeader.json`, `ResponseHeader.json`; KIP-482 (flexible versions), KIP-511 (ApiVersions).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from fsm.errors import InputError
+from fsm.protocol.encoding import decode_all, decode_as, encode_as
+from fsm.protocol.messages import APIS, Api
+from fsm.protocol.messages.cluster import ApiVersionsResponse
+from fsm.protocol.schema import Int16
+
+T = TypeVar("T")
+
+API_OF: Mapping[type[Any], Api] = {message: api for api in APIS.values() for message in (api.request, api.response)}
+"""Every request and response to its API."""
+API_BY_KEY: Mapping[int, Api] = {api.key: api for api in APIS.values()}
+
+
+def encode(message: Any, version: int) -> bytes:
+    """The bytes of a message. Raises `InputError` for a version that is not known, or a field that does not fit."""
+    return encode_as(message, version, _flexible(API_OF[type(message)], version))
+
+
+def decode(cls: type[T], data: bytes, version: int) -> T:
+    """The message of these bytes. Raises `InputError` for bytes that are none."""
+    return decode_all(cls, data, version, _flexible(API_OF[cls], version))
+
+
+def _flexible(api: Api, version: int) -> bool:
+    if not api.oldest <= version <= api.newest:
+        raise InputError(f"no version {version}", api.name, f"known are {api.oldest} to {api.newest}")
+    return version >= api.flexible_since
+
+
+class RequestHeader(NamedTuple):
+    """What stands before every request."""
+
+    api_key: Int16
+    api_version: Int16
+    correlation_id: int
+    client_id: str | None
+    """Never compact."""
+
+
+class Tags(NamedTuple):
+    """Tagged fields that nobody knows."""
+
+
+class ResponseHeader(NamedTuple):
+    """What stands before every response."""
+
+    correlation_id: int
+
+
+def encode_request(message: Any, version: int, correlation_id: int, client_id: str | None) -> bytes:
+    """The frame of a request."""
+    api = API_OF[type(message)]
+    flexible = _flexible(api, version)
+    head = encode_as(RequestHeader(api.key, version, correlation_id, client_id), 0, False)
+    return encode_as(message, version, flexible, head + b"\0" if flexible else head)
+
+
+def decode_request(frame: bytes) -> tuple[RequestHeader, Any]:
+    """Header and request of a frame. Raises `InputError` for a request or version that is not known."""
+    header, at = decode_as(RequestHeader, frame, 0, False)
+    if header.api_key not in API_BY_KEY:
+        raise InputError(f"no request with the key {header.api_key} is known here", "RequestHeader.api_key")
+    api = API_BY_KEY[header.api_key]
+    flexible = _flexible(api, header.api_version)
+    if flexible:
+        _, at = decode_as(Tags, frame, 0, True, at)
+    return header, decode_all(api.request, frame, header.api_version, flexible, at)
+
+
+def encode_response(message: Any, version: int, correlation_id: int) -> bytes:
+    """The frame of a response."""
+    flexible = _flexible(API_OF[type(message)], version)
+    head = encode_as(ResponseHeader(correlation_id), 0, flexible and type(message) is not ApiVersionsResponse)
+    return encode_as(message, version, flexible, head)
+
+
+def decode_response(cls: type[T], frame: bytes, version: int) -> tuple[int, T]:
+    """Correlation id and response of a frame. Raises `InputError` for bytes that are none."""
+    flexible = _flexible(API_OF[cls], version)
+    header, at = decode_as(ResponseHeader, frame, 0, flexible and cls is not ApiVersionsResponse)
+    return header.correlation_id, decode_all(cls, frame, version, flexible, at)

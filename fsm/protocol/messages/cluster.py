@@ -1,0 +1,220 @@
+"""Messages that find a broker's place in the cluster: ApiVersions, FindCoordinator, Metadata; and transactions'.
+
+Source: `ApiVersionsRequest.json`, `FindCoordinatorRequest.json`, `MetadataRequest.json`, `InitProducerIdRequest.json`,
+`AddOffsetsToTxnRequest.json`, `EndTxnRequest.json` and their responses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Annotated, NamedTuple
+
+from fsm.protocol.assignment import NO_TOPIC_ID, TopicId
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.schema import Int8, Int16, Int64, Wire
+from fsm.step import value
+
+NOT_ASKED = -(1 << 31)
+"""Authorized operations of whoever did not ask for them."""
+
+
+@value
+class ApiVersionsRequest:
+    """Asks which requests the broker knows."""
+
+    client_software_name: Annotated[str, Wire(since=3)] = ""
+    client_software_version: Annotated[str, Wire(since=3)] = ""
+
+
+class ApiVersion(NamedTuple):
+    """One request and its versions."""
+
+    api_key: Int16
+    min_version: Int16
+    max_version: Int16
+
+
+class SupportedFeatureKey(NamedTuple):
+    """A feature and the levels that the broker supports."""
+
+    name: str
+    min_version: Int16
+    max_version: Int16
+
+
+class FinalizedFeatureKey(NamedTuple):
+    """A feature and the levels that the cluster has settled on."""
+
+    name: str
+    max_version_level: Int16
+    min_version_level: Int16
+
+
+@value
+class ApiVersionsResponse:
+    """The requests that the broker knows."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    api_keys: tuple[ApiVersion, ...] = ()
+    throttle_time_ms: Annotated[int, Wire(since=1)] = field(default=0, kw_only=True)
+    supported_features: Annotated[tuple[SupportedFeatureKey, ...], Wire(since=3, tag=0)] = ()
+    finalized_features_epoch: Annotated[Int64, Wire(since=3, tag=1)] = -1
+    finalized_features: Annotated[tuple[FinalizedFeatureKey, ...], Wire(since=3, tag=2)] = ()
+    zk_migration_ready: Annotated[bool, Wire(since=3, tag=3)] = False
+
+
+@value
+class FindCoordinatorRequest:
+    """Asks who coordinates a group (key type 0) or a transaction (1); up to version 3 a single one."""
+
+    key: Annotated[str, Wire(until=3)] = field(default="", kw_only=True)
+    key_type: Annotated[Int8, Wire(since=1)] = 0
+    coordinator_keys: Annotated[tuple[str, ...], Wire(since=4)] = ()
+
+
+class Coordinator(NamedTuple):
+    """Who coordinates one of the keys."""
+
+    key: str
+    node_id: int
+    host: str
+    port: int
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+
+
+@value
+class FindCoordinatorResponse:
+    """Who coordinates each key; up to version 3 the fields of the one coordinator stand by themselves."""
+
+    throttle_time_ms: Annotated[int, Wire(since=1)] = field(default=0, kw_only=True)
+    error_code: Annotated[ErrorCode, Wire(until=3)] = field(default=ErrorCode.NONE, kw_only=True)
+    error_message: Annotated[str | None, Wire(since=1, until=3)] = field(default=None, kw_only=True)
+    node_id: Annotated[int, Wire(until=3)] = field(default=0, kw_only=True)
+    host: Annotated[str, Wire(until=3)] = field(default="", kw_only=True)
+    port: Annotated[int, Wire(until=3)] = field(default=0, kw_only=True)
+    coordinators: Annotated[tuple[Coordinator, ...], Wire(since=4)] = ()
+
+
+class MetadataRequestTopic(NamedTuple):
+    """A topic by name or, since version 12, by id."""
+
+    topic_id: Annotated[TopicId, Wire(since=10)] = NO_TOPIC_ID
+    name: Annotated[str | None, Wire(null_since=10)] = None
+
+
+@value
+class MetadataRequest:
+    """Asks for brokers and topics; None means all topics."""
+
+    topics: Annotated[tuple[MetadataRequestTopic, ...] | None, Wire(null_since=1)] = None
+    allow_auto_topic_creation: Annotated[bool, Wire(since=4)] = True
+    include_cluster_authorized_operations: Annotated[bool, Wire(since=8, until=10)] = field(default=False, kw_only=True)
+    include_topic_authorized_operations: Annotated[bool, Wire(since=8)] = False
+
+
+class MetadataResponseBroker(NamedTuple):
+    """A broker and where it listens."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: Annotated[str | None, Wire(since=1)] = None
+
+
+class MetadataResponsePartition(NamedTuple):
+    """A partition and its replicas."""
+
+    error_code: ErrorCode
+    partition_index: int
+    leader_id: int
+    leader_epoch: Annotated[int, Wire(since=7)] = -1
+    replica_nodes: tuple[int, ...] = ()
+    isr_nodes: tuple[int, ...] = ()
+    offline_replicas: Annotated[tuple[int, ...], Wire(since=5)] = ()
+
+
+class MetadataResponseTopic(NamedTuple):
+    """A topic and its partitions."""
+
+    error_code: ErrorCode
+    name: Annotated[str | None, Wire(null_since=12)]
+    topic_id: Annotated[TopicId, Wire(since=10)] = NO_TOPIC_ID
+    is_internal: Annotated[bool, Wire(since=1)] = False
+    partitions: tuple[MetadataResponsePartition, ...] = ()
+    topic_authorized_operations: Annotated[int, Wire(since=8)] = NOT_ASKED
+
+
+@value
+class MetadataResponse:
+    """Brokers and topics as the broker knows them."""
+
+    throttle_time_ms: Annotated[int, Wire(since=3)] = field(default=0, kw_only=True)
+    brokers: tuple[MetadataResponseBroker, ...] = ()
+    cluster_id: Annotated[str | None, Wire(since=2)] = None
+    controller_id: Annotated[int, Wire(since=1)] = -1
+    topics: tuple[MetadataResponseTopic, ...] = ()
+    cluster_authorized_operations: Annotated[int, Wire(since=8, until=10)] = field(default=NOT_ASKED, kw_only=True)
+    error_code: Annotated[ErrorCode, Wire(since=13)] = ErrorCode.NONE
+
+
+@value
+class InitProducerIdRequest:
+    """A producer asks for its id and epoch, and ends what an earlier one left open."""
+
+    transactional_id: str | None
+    transaction_timeout_ms: int
+    producer_id: Annotated[Int64, Wire(since=3)] = -1
+    producer_epoch: Annotated[Int16, Wire(since=3)] = -1
+    enable2_pc: Annotated[bool, Wire(since=6)] = False
+    keep_prepared_txn: Annotated[bool, Wire(since=6)] = False
+
+
+@value
+class InitProducerIdResponse:
+    """The producer's id and epoch."""
+
+    throttle_time_ms: int = field(default=0, kw_only=True)
+    error_code: ErrorCode = field(default=ErrorCode.NONE, kw_only=True)
+    producer_id: Int64 = -1
+    producer_epoch: Int16 = 0
+    ongoing_txn_producer_id: Annotated[Int64, Wire(since=6)] = -1
+    ongoing_txn_producer_epoch: Annotated[Int16, Wire(since=6)] = -1
+
+
+@value
+class AddOffsetsToTxnRequest:
+    """The offsets of this group belong to the transaction."""
+
+    transactional_id: str
+    producer_id: Int64
+    producer_epoch: Int16
+    group_id: str
+
+
+@value
+class AddOffsetsToTxnResponse:
+    """Whether the transaction knows of the group."""
+
+    throttle_time_ms: int = field(default=0, kw_only=True)
+    error_code: ErrorCode = ErrorCode.NONE
+
+
+@value
+class EndTxnRequest:
+    """The transaction is to be committed or aborted."""
+
+    transactional_id: str
+    producer_id: Int64
+    producer_epoch: Int16
+    committed: bool
+
+
+@value
+class EndTxnResponse:
+    """Whether the transaction ends; since version 5 with the id and epoch for the next one."""
+
+    throttle_time_ms: int = field(default=0, kw_only=True)
+    error_code: ErrorCode = ErrorCode.NONE
+    producer_id: Annotated[Int64, Wire(since=5)] = -1
+    producer_epoch: Annotated[Int16, Wire(since=5)] = -1

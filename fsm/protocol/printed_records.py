@@ -1,0 +1,42 @@
+"""Records as Kafka's dump tool prints them: what consumers say inside the record of a classic group is spelled out.
+
+`kafka-dump-log.sh --offsets-decoder` decodes subscription and assignment of a group whose protocol type is `consumer`,
+each in its own version, which it does not print. Everything else is as the console formatters have it.
+
+Source: `DumpLogSegments` of apache/kafka.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fsm.errors import RemoteProtocolError
+from fsm.protocol.consumer_protocol import (
+    PROTOCOL_TYPE,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    read,
+)
+from fsm.protocol.json_form import to_printed
+from fsm.protocol.records import ClassicGroup, Record, to_json
+
+
+def as_dumped(record: Record) -> dict[str, Any]:
+    """The record as the dump tool prints it."""
+    printed = to_json(record)
+    if isinstance(record.value, ClassicGroup) and record.value.protocol_type == PROTOCOL_TYPE:
+        for shown, member in zip(printed["value"]["members"], record.value.members, strict=True):
+            shown["subscription"] = _decoded(ConsumerProtocolSubscription, member.subscription, shown["subscription"])
+            shown["assignment"] = _decoded(ConsumerProtocolAssignment, member.assignment, shown["assignment"])
+    return printed
+
+
+def _decoded(cls: type[Any], data: bytes, undecoded: Any) -> Any:
+    """Bytes of something else stay as they are."""
+    if not data:
+        return ""
+    try:
+        version, found = read(cls, data)
+    except RemoteProtocolError:
+        return undecoded
+    return to_printed(found, version)

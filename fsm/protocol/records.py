@@ -1,0 +1,364 @@
+"""What the group coordinator writes to `__consumer_offsets`: every record as a typed value, with its exact bytes.
+
+A record is a key and a value, or a tombstone. The key begins with the record type, the value with its version. `decode`
+and `encode` are each other's inverse on what Kafka wrote.
+
+Source: the message definitions of Kafka's group coordinator
+(`group-coordinator/src/main/resources/common/message/*.json`, apache/kafka 4.4). Records of share and streams groups
+are named, not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Annotated, Any, NamedTuple
+
+from fsm.errors import InputError
+from fsm.protocol.assignment import NO_TOPIC_ID, TopicId
+from fsm.protocol.encoding import decode_all, encode_as
+from fsm.protocol.json_form import from_printed, to_printed
+from fsm.protocol.schema import Absent, Int8, Int64, Kind, Wire
+
+
+class RecordType(IntEnum):
+    """The number that a key begins with."""
+
+    LEGACY_OFFSET_COMMIT = 0
+    OFFSET_COMMIT = 1
+    GROUP_METADATA = 2
+    CONSUMER_GROUP_METADATA = 3
+    CONSUMER_GROUP_PARTITION_METADATA = 4
+    CONSUMER_GROUP_MEMBER_METADATA = 5
+    CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA = 6
+    CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER = 7
+    CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT = 8
+    CONSUMER_GROUP_REGULAR_EXPRESSION = 16
+
+
+T = RecordType
+
+OTHER_GROUPS = frozenset({*range(9, 16), *range(17, 24)})
+"""Types of share and streams groups, and two that are no longer used."""
+
+
+class OffsetKey(NamedTuple):
+    """Types 0 and 1."""
+
+    type: Annotated[RecordType, Kind.INT16]
+    group: str
+    topic: str
+    partition: int
+
+
+class ClassicGroupKey(NamedTuple):
+    """Type 2."""
+
+    type: Annotated[RecordType, Kind.INT16]
+    group: str
+
+
+class GroupKey(NamedTuple):
+    """Types 3, 4 and 6."""
+
+    type: Annotated[RecordType, Kind.INT16]
+    group_id: str
+
+
+class MemberKey(NamedTuple):
+    """Types 5, 7 and 8."""
+
+    type: Annotated[RecordType, Kind.INT16]
+    group_id: str
+    member_id: str
+
+
+class RegularExpressionKey(NamedTuple):
+    """Type 16."""
+
+    type: Annotated[RecordType, Kind.INT16]
+    group_id: str
+    regular_expression: str
+
+
+class OtherKey(NamedTuple):
+    """A type that is not read here: its number, and the key's other bytes."""
+
+    type: int
+    rest: bytes
+
+
+Key = OffsetKey | ClassicGroupKey | GroupKey | MemberKey | RegularExpressionKey | OtherKey
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCommit:
+    """Types 0 and 1: a committed offset."""
+
+    offset: Int64
+    leader_epoch: Annotated[int, Wire(since=3)] = -1
+    metadata: str = ""
+    commit_timestamp: Int64 = 0
+    expire_timestamp: Annotated[Int64, Wire(since=1, until=1)] = -1
+    topic_id: Annotated[TopicId, Wire(since=4, tag=0)] = NO_TOPIC_ID
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicGroupMember:
+    """A member inside the record of its classic group."""
+
+    member_id: str
+    group_instance_id: Annotated[str | None, Wire(since=3), Absent(None)]
+    client_id: str
+    client_host: str
+    rebalance_timeout: Annotated[int, Wire(since=1), Absent(-1)]
+    session_timeout: int
+    subscription: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicGroup:
+    """Type 2: a classic group, as of its last completed generation."""
+
+    protocol_type: str
+    generation: int
+    protocol: str | None
+    leader: str | None
+    current_state_timestamp: Annotated[Int64, Wire(since=2)] = -1
+    members: tuple[ClassicGroupMember, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupEpoch:
+    """Type 3: the group epoch and what the subscribed topics looked like."""
+
+    epoch: int
+    metadata_hash: Annotated[Int64, Wire(tag=0)] = 0
+
+
+class PartitionRacks(NamedTuple):
+    """Racks of one partition's replicas."""
+
+    partition: int
+    racks: tuple[str, ...]
+
+
+class TopicMetadata(NamedTuple):
+    """A subscribed topic, as releases before 4.1 kept it."""
+
+    topic_id: TopicId
+    topic_name: str
+    num_partitions: int
+    partition_metadata: tuple[PartitionRacks, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionMetadata:
+    """Type 4: what the subscribed topics looked like, before 4.1."""
+
+    topics: tuple[TopicMetadata, ...]
+
+
+class ClassicProtocol(NamedTuple):
+    """One strategy that a classic member offers."""
+
+    name: str
+    metadata: bytes
+
+
+class ClassicMember(NamedTuple):
+    """What makes a member of a consumer group a classic one."""
+
+    session_timeout_ms: int
+    supported_protocols: tuple[ClassicProtocol, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Type 5: who a member is and what it subscribes to."""
+
+    instance_id: str | None
+    rack_id: str | None
+    client_id: str
+    client_host: str
+    subscribed_topic_names: tuple[str, ...]
+    subscribed_topic_regex: str | None
+    rebalance_timeout_ms: int = -1
+    server_assignor: str | None = None
+    classic_member_metadata: Annotated[ClassicMember | None, Wire(tag=0), Absent(ClassicMember(0, ()))] = None
+    """Always written, also None: what its absence means is an empty struct."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetEpoch:
+    """Type 6: the epoch of the target, and when it was computed (0: unknown)."""
+
+    assignment_epoch: int
+    assignment_timestamp: Annotated[Int64, Wire(tag=0)] = 0
+
+
+class Topic(NamedTuple):
+    """Partitions of one topic in a target."""
+
+    topic_id: TopicId
+    partitions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Type 7: a member's part of the target."""
+
+    topic_partitions: tuple[Topic, ...]
+
+
+class HeldTopic(NamedTuple):
+    """Partitions of one topic that a member holds, and the epochs they were assigned at, in the same order."""
+
+    topic_id: TopicId
+    partitions: tuple[int, ...]
+    assignment_epochs: Annotated[tuple[int, ...] | None, Wire(tag=0)] = None
+    """None in records of releases before 4.3."""
+
+
+@dataclass(frozen=True, slots=True)
+class Current:
+    """Type 8: what a member was handed and must give up."""
+
+    member_epoch: int
+    previous_member_epoch: int
+    state: Int8
+    """0 STABLE, 1 UNREVOKED_PARTITIONS, 2 UNRELEASED_PARTITIONS; any other is unknown."""
+    assigned_partitions: tuple[HeldTopic, ...]
+    partitions_pending_revocation: tuple[HeldTopic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedRegularExpression:
+    """Type 16: the topics that a regular expression matched."""
+
+    topics: tuple[str, ...]
+    version: Int64
+    """Of the metadata image that was searched."""
+    timestamp: Int64
+
+
+Value = (
+    OffsetCommit
+    | ClassicGroup
+    | GroupEpoch
+    | SubscriptionMetadata
+    | Member
+    | TargetEpoch
+    | Target
+    | Current
+    | ResolvedRegularExpression
+)
+
+
+class Record(NamedTuple):
+    """A key with its value, or its tombstone."""
+
+    key: Key
+    value: Value | bytes | None
+    """None: a tombstone. Bytes: the value of a type that is not read here."""
+    version: int = 0
+    """Of the value."""
+
+
+class Format(NamedTuple):
+    """How the records of one type are laid out."""
+
+    key: type[Any]
+    value: type[Any]
+    newest: int = 0
+    """The newest version of the value that is read."""
+    flexible_since: int = 0
+
+
+_OFFSETS, _GROUPS = Format(OffsetKey, OffsetCommit, 4, 4), Format(ClassicGroupKey, ClassicGroup, 4, 4)
+FORMATS: Mapping[RecordType, Format] = {
+    T.LEGACY_OFFSET_COMMIT: _OFFSETS._replace(newest=0),
+    T.OFFSET_COMMIT: _OFFSETS,
+    T.GROUP_METADATA: _GROUPS,
+    T.CONSUMER_GROUP_METADATA: Format(GroupKey, GroupEpoch),
+    T.CONSUMER_GROUP_PARTITION_METADATA: Format(GroupKey, SubscriptionMetadata),
+    T.CONSUMER_GROUP_MEMBER_METADATA: Format(MemberKey, Member),
+    T.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA: Format(GroupKey, TargetEpoch),
+    T.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER: Format(MemberKey, Target),
+    T.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT: Format(MemberKey, Current),
+    T.CONSUMER_GROUP_REGULAR_EXPRESSION: Format(RegularExpressionKey, ResolvedRegularExpression),
+}
+
+
+def decode(key: bytes, value: bytes | None) -> Record:
+    """The record of these bytes.
+
+    Raises `InputError` for a type that Kafka 4.4 does not have, a version newer than the type has, or other bytes.
+    """
+    number = _short(key, "type of a record")
+    if number in OTHER_GROUPS:
+        return Record(OtherKey(number, key[2:]), value)
+    kind = _type(number)
+    form = FORMATS[kind]
+    found = decode_all(form.key, key, 0, False)._replace(type=kind)
+    if value is None:
+        return Record(found, None)
+    version = _short(value, "version of a record")
+    if not 0 <= version <= form.newest:
+        raise InputError(f"{kind.name} in version {version}; the newest known is {form.newest}")
+    return Record(found, decode_all(form.value, value, version, version >= form.flexible_since, 2), version)
+
+
+def _short(data: bytes, what: str) -> int:
+    if len(data) < 2:
+        raise InputError("the bytes end too early", f"{what}, byte 0")
+    return int.from_bytes(data[:2], "big", signed=True)
+
+
+def _type(number: int) -> RecordType:
+    try:
+        return RecordType(number)
+    except ValueError:
+        raise InputError(f"no record type {number}", remedy="skip it, as Kafka does when it loads a group") from None
+
+
+def encode(record: Record) -> tuple[bytes, bytes | None]:
+    """The bytes of key and value."""
+    key, value, version = record
+    if isinstance(key, OtherKey):
+        return key.type.to_bytes(2, "big") + key.rest, value if isinstance(value, bytes) else None
+    head = encode_as(key, 0, False)
+    if value is None:
+        return head, None
+    return head, encode_as(value, version, version >= FORMATS[key.type].flexible_since, version.to_bytes(2, "big"))
+
+
+def to_json(record: Record) -> dict[str, Any]:
+    """The record as Kafka's console formatters print it: `{"key": {"type", ...}, "value": {"version", ...}}`."""
+    key, value, version = record
+    if isinstance(key, OtherKey):
+        return {"key": {"type": key.type}, "value": None}
+    body = None if value is None else {"version": version, **to_printed(value, version)}
+    return {"key": {**to_printed(key, 0), "type": int(key.type)}, "value": body}
+
+
+def from_json(document: Mapping[str, Any]) -> Record:
+    """The record that was printed so. Raises `InputError` naming what is missing or unknown."""
+    try:
+        return _from_json(document["key"], document["value"])
+    except (KeyError, TypeError, ValueError) as problem:
+        text = f"not a record as Kafka's tools print it: {type(problem).__name__} {problem}"
+        raise InputError(text) from None
+
+
+def _from_json(key: Mapping[str, Any], value: Mapping[str, Any] | None) -> Record:
+    kind = _type(int(key["type"]))
+    form = FORMATS[kind]
+    found = from_printed(form.key, {**key, "type": kind}, 0)
+    if value is None:
+        return Record(found, None)
+    # The tools print a field `version` over the version of the value.
+    version = 0 if kind is T.CONSUMER_GROUP_REGULAR_EXPRESSION else int(value["version"])
+    return Record(found, from_printed(form.value, value, version), version)

@@ -1,0 +1,184 @@
+"""Every dialect there is, part by part, with the flags it is made of: the member's, the coordinator's, Connect's.
+
+Each part keeps its dialects as data of its own; here they are brought into one shape, to be listed and compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from fsm.connect import dialect as connect
+from fsm.coordinator.model import dialect as coordinator
+from fsm.errors import InputError
+from fsm.member.dialect import dialect as member
+from fsm.member.dialect.choices import Choice
+from fsm.nodes import nearest
+from fsm.reference.entries import HAZARDS, LOG_FACTS
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """One rule in which dialects of a part differ."""
+
+    name: str
+    rule: str
+    """What holds with it."""
+    older: str
+    """What holds without it, where that is said apart."""
+    since: tuple[str, ...]
+    """The first dialect that has it, of each branch of releases; empty where that is not told."""
+    until: str
+    """The dialect that gave it up; empty where it stands."""
+    ticket: str
+    """Kafka's ticket, or the hazards that the flag ends."""
+    dialects: tuple[str, ...]
+    """All that have it, oldest first."""
+    number: str = ""
+    """The number that code and tests cite."""
+    hazards: tuple[str, ...] = ()
+    """Numbers of the hazards that it ends, or brought."""
+    tests: tuple[str, ...] = ()
+    """Tests that show it, as `path::function`."""
+
+    def as_document(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "name": self.name,
+            "rule": self.rule,
+            "older": self.older,
+            "since": list(self.since),
+            "until": self.until or None,
+            "ticket": self.ticket or None,
+            "dialects": list(self.dialects),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of the protocols, with its dialects and flags in their order."""
+
+    name: str
+    dialects: tuple[str, ...]
+    flags: tuple[Flag, ...]
+
+    def as_document(self) -> dict[str, Any]:
+        """For JSON."""
+        flags = [flag.as_document() for flag in self.flags]
+        return {"part": self.name, "dialects": list(self.dialects), "flags": flags}
+
+    def resolved(self, name: str) -> str | None:
+        """The dialect that a name means, as `4.2` means its latest patch; None where it means none."""
+        matching = [d for d in self.dialects if d == name or d.rpartition(".")[0] == name]
+        return matching[-1] if matching else None
+
+
+def parts() -> tuple[Part, ...]:
+    """Every part that has dialects."""
+    return _member(), _coordinator(), _connect()
+
+
+def parts_with(name: str) -> tuple[tuple[Part, str], ...]:
+    """The parts that know a dialect of that name, with its full name. Raises `InputError` where none does."""
+    found = tuple((part, full) for part in parts() if (full := part.resolved(name)) is not None)
+    if not found:
+        known = tuple(dict.fromkeys(dialect for part in parts() for dialect in part.dialects))
+        raise InputError(f"no dialect {name[:60]!r}", remedy=nearest(name, known))
+    return found
+
+
+_SHOWN = {
+    Choice.POLL_TIMER: "test_design_notes.py::test_no_poll_timer",
+    Choice.OPERATION: "test_decisions.py::test_leave_epoch",
+    Choice.RACK: "test_heartbeat.py::test_rack_is_named_since_4_1",
+    Choice.STATIC_REMAIN_LEAVES: "test_decisions.py::test_is_leaving",
+    Choice.JITTER: "test_heartbeat.py::test_backoff_before_4_2_is_nothing_or_the_cap",
+    Choice.REVOKE_IN_POLL: "test_decisions.py::test_attempt_of_a_tick",
+    Choice.LATE_GROUP_NOT_FOUND: "test_decisions.py::test_error_after_the_leave",
+    Choice.APPLY_IN_APPLICATION: "test_queues.py::test_assignment_applied_already_is_only_called_back",
+    Choice.MARK_LOST: "test_dialect.py::test_a_dialect_of_ones_own",
+    Choice.UNSUBSCRIBED_WAITS: "test_shell.py::test_application_waits_no_longer_than_the_heartbeat",
+    Choice.COLLECT_GATE: "test_shell.py::test_records_wait_for_the_check_of_a_reconciliation",
+    Choice.WAIT_GUARD: "test_shell.py::test_application_waits_no_longer_than_the_heartbeat",
+    Choice.JOIN_ON_SUBSCRIBE: "test_design_notes.py::test_subscribe_joins_without_a_poll",
+    Choice.STABLE_WHEN_SENT: "test_design_notes.py::test_member_is_stable_when_its_join_is_sent",
+    Choice.HEARTBEAT_ON_CHANGE: "test_design_notes.py::test_changed_subscription_is_sent_at_once",
+    Choice.SUBSCRIBE_ENDS_FATAL: "test_design_notes.py::test_another_subscription_ends_fatal",
+    Choice.CANCEL_RUN: "test_design_notes.py::test_leave_cancels_a_reconciliation",
+    Choice.COMMIT_ON_UNSUBSCRIBE: "test_design_notes.py::test_unsubscribe_commits",
+}
+"""The test of a choice in `tests/member`; the others are shown by the tests of the hazards that they end or brought."""
+
+
+def _member() -> Part:
+    names = member.DIALECTS
+    choices = {name: frozenset[Enum](member.dialect(name).choices) for name in names}
+    of_hazard = {entry.number: entry.tests for section in (HAZARDS, LOG_FACTS) for entry in section.entries}
+
+    def tests(choice: Choice) -> tuple[str, ...]:
+        shown = _SHOWN.get(choice, "test_walk.py::test_choices_stand_alone")
+        return next((of_hazard[h] for h in choice.about.split()), (f"tests/member/{shown}",))
+
+    flags = (
+        Flag(
+            c.name,
+            c.meaning,
+            "",
+            (c.since,),
+            c.until,
+            c.ticket or c.about,
+            _having(c, choices),
+            hazards=tuple(c.about.split()),
+            tests=tests(c),
+        )
+        for c in Choice
+    )
+    return Part("consumer member", names, tuple(flags))
+
+
+def _coordinator() -> Part:
+    choices = {each.name: frozenset[Enum](each.choices) for each in coordinator.presets()}
+    tests = ("tests/coordinator/test_flags.py::test_a_flag_changes_what_it_says",)
+    flags = (
+        Flag(
+            f"{c.flag} {c.name}",
+            c.rule,
+            c.older,
+            c.since,
+            c.until,
+            c.ticket,
+            _having(c, choices),
+            number=c.flag,
+            tests=tests,
+        )
+        for c in coordinator.Choice
+    )
+    return Part("coordinator", tuple(choices), tuple(flags))
+
+
+def _connect() -> Part:
+    rules = {each.name: frozenset[Enum](each.rules) for each in (connect.SHIPPED, connect.DOCUMENT)}
+    tests = {
+        connect.Rule.DELAY_SURVIVES_LEADER: "test_cluster.py::test_leader_bounces",
+        connect.Rule.EAGER_STEP_STOPS: "test_cluster.py::test_a_step_down_to_eager",
+    }
+    flags = (
+        Flag(
+            r.name,
+            r.value,
+            "",
+            (),
+            "",
+            "",
+            _having(r, rules),
+            tests=("tests/connect/" + tests.get(r, "test_cluster.py::test_non_first_new_member_joins"),),
+        )
+        for r in connect.Rule
+    )
+    return Part("Connect's assignor", tuple(rules), tuple(flags))
+
+
+def _having(flag: Enum, choices: Mapping[str, frozenset[Enum]]) -> tuple[str, ...]:
+    return tuple(name for name, chosen in choices.items() if flag in chosen)

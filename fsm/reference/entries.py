@@ -1,0 +1,556 @@
+"""The numbered facts about the protocols, each with the releases it holds for and the test that shows it.
+
+Sources: the client, the group coordinator and Connect of apache/kafka, compared release by release with branch 4.4 at
+87943b2ff874, and logs of real clients from 4.0.0 to 4.4.0. A ticket is named where one is known.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+LATEST = "4.4.0"
+"""The last release looked at: what it still has is open."""
+
+
+class Entry(NamedTuple):
+    """One numbered fact."""
+
+    number: str
+    what: str
+    consequence: str = ""
+    first: str = ""
+    """The first release that has it; empty where no release is without it."""
+    last: str = ""
+    """The last release that has it; empty where it was over before 4.0.0."""
+    ticket: str = ""
+    tests: tuple[str, ...] = ()
+    """Tests that show it, as `path::function`; empty where the section's own tests do."""
+
+    @property
+    def releases(self) -> str:
+        """The releases that have it, in words."""
+        if not self.last:
+            return "none since 4.0.0" if self.first else "all"
+        return f"{self.first} to {self.last}" + (", open" if self.last == LATEST else "")
+
+
+class Section(NamedTuple):
+    """Facts of one kind."""
+
+    title: str
+    intro: str
+    prefix: str
+    """What stands before the numbers in anchors."""
+    entries: tuple[Entry, ...]
+    tests: tuple[str, ...] = ()
+    """Tests that show every entry."""
+    remark: str = "Except"
+    """What the second column of the page is called."""
+
+    def anchor(self, entry: Entry) -> str:
+        """The anchor of an entry on its page."""
+        return f"{self.prefix}{entry.number.lower()}"
+
+
+_HAZARDS, _REAL = "tests/member/test_hazards.py::", "tests/member/test_real_effects.py::"
+
+
+def _open(number: str, what: str, consequence: str, *tests: str, first: str = "4.0.0", ticket: str = "") -> Entry:
+    return Entry(number, what, consequence, first, LATEST, ticket, tuple(_HAZARDS + test for test in tests))
+
+
+def _closed(number: str, what: str, consequence: str, last: str, ticket: str, *tests: str) -> Entry:
+    return Entry(number, what, consequence, "4.0.0", last, ticket, tuple(_HAZARDS + test for test in tests))
+
+
+HAZARDS = Section(
+    "Hazards of the Java consumer",
+    "Places where Kafka's KIP-848 consumer does what its authors hardly meant. The release dialects of the consumer "
+    "member reproduce them, the dialect `fixed` has none of them.",
+    "",
+    (
+        _closed(
+            "H1",
+            "The answer to a leave heartbeat arrives after the next join has begun, and the member adopts its epoch.",
+            "The member joins with a negative epoch.",
+            "4.0.2",
+            "KAFKA-19335",
+            "test_h1_late_leave_response_is_adopted_by_one_who_joins",
+        ),
+        _open(
+            "H2",
+            "A member fenced in PREPARE_LEAVING completes unsubscribe() before its queued revoked callback has run. "
+            "The end of that callback belongs to nobody any more, and is handled all the same.",
+            "A subscription made in between is emptied and the epoch becomes negative.",
+            "test_h2_late_callback_of_a_leave_wipes_a_new_subscription",
+        ),
+        _open(
+            "H2b",
+            "A lost callback ends after the member has left and joined again.",
+            "The newer target and the owned partitions are cleared; the open run acknowledges nothing.",
+            "test_h2b_late_callback_of_a_loss_wipes_a_newer_target",
+        ),
+        _closed(
+            "H3",
+            "While a topic id of the target has no name, every attempt acknowledges the resolvable rest again.",
+            "One heartbeat in each turn of the background loop.",
+            "4.3.1",
+            "KAFKA-20145",
+            "test_h3_topic_without_a_name_is_acknowledged_around",
+        ),
+        _open(
+            "H4",
+            "Whether there is something to reconcile is decided by the last acknowledged assignment, not by what is "
+            "owned.",
+            "After a failed assigned callback and a target that goes back, the member acknowledges less than it owns.",
+            "test_h4_failed_callback_and_reverted_target_acknowledge_too_little",
+        ),
+        _open(
+            "H5",
+            "close() after an abandoned unsubscribe() finds the member in PREPARE_LEAVING and sends an ordinary "
+            "heartbeat.",
+            "No leave is sent; the coordinator waits for the session timeout.",
+            "test_h5_close_after_an_abandoned_unsubscribe_sends_no_leave",
+        ),
+        _open(
+            "H6",
+            "A poll in PREPARE_LEAVING or LEAVING consumes the flag of a new subscription.",
+            "The application is subscribed and never joins.",
+            "test_h6_subscription_made_while_leaving_is_forgotten",
+            "test_h6_subscription_made_during_the_last_callback_is_wiped",
+        ),
+        _open(
+            "H7",
+            "A partition whose revocation failed keeps its mark when a later target keeps the partition.",
+            "It is owned and never fetched again.",
+            "test_h7_kept_partition_stays_pending_revocation",
+        ),
+        _closed(
+            "H8",
+            "After a failed assigned callback the next run enabled only what it added itself.",
+            "Partitions stayed assigned and not fetchable.",
+            "",
+            "KAFKA-18160",
+            "test_h8_failed_assigned_callback_is_made_good",
+        ),
+        _closed(
+            "H9",
+            "A wakeup or an interrupt out of a listener lost the end of the callback.",
+            "The reconciliation never ended.",
+            "",
+            "KAFKA-18160",
+            "test_h9_callback_that_is_interrupted_has_ended",
+        ),
+        _open(
+            "H10",
+            "unsubscribe() in STALE leaves the member there, and the flag of a subscription outlives unsubscribe().",
+            "A later poll joins the group without a subscription.",
+            "test_h10_unsubscribed_while_stale_joins_without_a_subscription",
+            "test_h10_subscription_taken_back_joins",
+        ),
+        _closed(
+            "H11",
+            "Before its first answer a member had no id to leave under.",
+            "A leave could not be sent.",
+            "",
+            "KIP-1082",
+            "test_h11_one_who_was_never_answered_leaves_under_its_id",
+        ),
+        _open(
+            "H12",
+            "Answers are not tied to a membership: one from before a leave is believed after the rejoin.",
+            "A joining member has an epoch that the coordinator does not know.",
+            "test_h12_response_of_an_earlier_membership_is_believed",
+        ),
+        _open(
+            "H13",
+            "JOINING and ACKNOWLEDGING send as soon as no heartbeat is in flight, whatever the backoff says.",
+            "A failing coordinator gets a request in each turn of the loop.",
+            "test_h13_joining_ignores_the_backoff",
+        ),
+        _open(
+            "H14",
+            "A fatal error that arrives in STALE, and a fence in STALE or FATAL, are illegal transitions that are "
+            "swallowed.",
+            "The application is shown a fatal error, and the member lives on.",
+            "test_h14_late_fatal_error_is_shown_to_one_who_is_stale",
+            "test_h14_late_fence_is_nothing_to_one_whose_membership_is_over",
+        ),
+        _open(
+            "H15",
+            "A fatal answer that comes after the leave is over releases what the application has assigned itself.",
+            "Manually assigned partitions are lost and marked for revocation for good.",
+            "test_h15_late_fatal_error_takes_partitions_assigned_by_hand",
+            first="4.1.0",
+            ticket="since KAFKA-19300",
+        ),
+        _open(
+            "H16",
+            "A dynamic member closed with REMAIN_IN_GROUP sends its leave all the same once nothing is in flight.",
+            "It does not remain in the group.",
+            "test_h16_remaining_in_the_group_leaves_it",
+            first="4.1.0",
+            ticket="since KIP-1092",
+        ),
+        _open(
+            "H17",
+            "An assignment waiting in the application's queue is applied without a look at the member's state.",
+            "A member that was fenced, left or failed meanwhile owns and fetches partitions that others have.",
+            "test_h17_assignment_of_the_past_is_applied",
+            "test_h17_without_it_nobody_is_called_back_either",
+            first="4.3.0",
+            ticket="since KAFKA-20106",
+        ),
+        _open(
+            "H18",
+            "Without a listener the application's thread completes the run itself.",
+            "Two threads change the member's fields without a lock.",
+            "test_h18_application_thread_does_the_work_of_the_background",
+            first="4.3.0",
+        ),
+        _closed(
+            "H19",
+            "A fatal answer to a leave ends the membership, not the leave.",
+            "unsubscribe() waits for its full timeout.",
+            "4.0.2",
+            "KAFKA-19300",
+            "test_h19_refused_leave_never_ends",
+        ),
+        _open(
+            "H20",
+            "A normal leave does not empty the application's copy of the assignment.",
+            "unsubscribe() and then close() call onPartitionsLost for partitions revoked long ago.",
+            "test_h20_close_after_unsubscribe_loses_what_was_revoked_long_ago",
+            ticket="since KAFKA-16985",
+        ),
+    ),
+    remark="Consequence",
+)
+
+_OWNERSHIP = "tests/audit/member/test_ownership.py::"
+
+
+def _seen(number: str, what: str, consequence: str, *tests: str) -> Entry:
+    return Entry(number, what, consequence, "4.0.0", LATEST, "", tests)
+
+
+LOG_FACTS = Section(
+    "What logs of real consumers show",
+    "Behaviour of KIP-848 consumers that surprises their users, or that a reader of their logs must know.",
+    "",
+    (
+        _seen(
+            "A2",
+            "No INFO line says that a revoked callback has ended.",
+            "At INFO it is bounded by the next transition, RECONCILING to ACKNOWLEDGING.",
+            f"{_OWNERSHIP}test_without_a_line_for_its_end_a_revoked_callback_ends_with_the_acknowledgement",
+        ),
+        _seen(
+            "A3",
+            "Without a listener no callback line is printed, only the block `Reconciling assignment`.",
+            "Ownership is read from that block.",
+            f"{_OWNERSHIP}test_a_member_without_listener_owns_what_its_block_lists_once_it_acknowledges",
+        ),
+        _seen(
+            "A5",
+            "At max.poll.interval.ms the background thread leaves at once; the application learns it at its next poll.",
+            "Double ownership for as long as the application does not poll. No client can avoid it.",
+            f"{_REAL}test_a5_application_that_does_not_poll_owns_what_others_have",
+            "tests/cluster/test_weak_spots.py::test_a5_an_application_that_stops_polling_is_left_behind",
+        ),
+        _seen(
+            "A7",
+            "A callback that outlives the rebalance timeout goes on while the coordinator removes the member.",
+            "Everything it owned is owned twice until the callback ends. Then the lost callback names all partitions, "
+            "also those that were just revoked.",
+            f"{_REAL}test_a7_application_in_its_callback_owns_what_others_have",
+            f"{_REAL}test_a7_partition_is_revoked_and_then_lost",
+            "tests/cluster/test_weak_spots.py::test_a7_a_callback_outlives_the_rebalance_timeout",
+        ),
+        _seen(
+            "A11",
+            "A listener that throws fails the reconciliation, and the next poll begins it anew.",
+            "The same callback runs again with the same partitions.",
+            f"{_REAL}test_a11_failed_revoked_callback_is_called_again",
+            f"{_OWNERSHIP}test_a_failed_callback_is_told_once_and_called_again",
+        ),
+        _seen(
+            "A13",
+            "The commit before a reconciliation fails for a deleted topic, and `Reconciliation failed.` is printed.",
+            "The reconciliation goes on all the same; the line says nothing.",
+            f"{_OWNERSHIP}test_a_deleted_topic_ends_ownership_in_its_own_way",
+        ),
+        _seen(
+            "A15",
+            "A fatal error is thrown from one poll; later polls return nothing and throw nothing.",
+            "A process lives on without owning anything.",
+            "tests/audit/member/test_membership.py::test_a_member_that_lives_on_after_a_fatal_error_is_out_for_good",
+        ),
+        _seen(
+            "A21",
+            "close() runs the revoked callback over the application's own copy of the assignment.",
+            "Within a reconciliation partitions are revoked twice; in STALE partitions of others are revoked.",
+            f"{_REAL}test_a21_close_revokes_again_what_a_reconciliation_has_just_revoked",
+            f"{_REAL}test_a21_close_of_a_stale_consumer_revokes_what_others_have",
+        ),
+    ),
+    remark="Consequence",
+)
+
+_WEAK, _ARISES = "tests/coordinator/test_weak_spots.py::", "tests/cluster/test_weak_spots.py::"
+
+WEAK_SPOTS = Section(
+    "Weak spots of the group coordinator",
+    "Where a group of correct members of Kafka's own clients can still go wrong, by the rules of the coordinator.",
+    "",
+    (
+        Entry(
+            "W1",
+            "What an owned list leaves out is released at once, also where the member was assigned it and has not "
+            "applied it yet.",
+            "If the answer is lost and the member then starts to use it, a partition has two users in good standing; "
+            "commits of the former one are refused. Seen of real brokers from 4.0.0 to 4.4.0.",
+            tests=(
+                f"{_WEAK}test_weak_spot_1_what_is_left_out_of_a_report_is_released_at_once",
+                f"{_ARISES}test_w1_what_was_left_out_of_a_report_is_used_after_all",
+            ),
+        ),
+        Entry(
+            "W2",
+            "A dynamic classic member of a consumer group that was removed and joins with its old id is created anew "
+            "without an error.",
+            "A cooperative client keeps using its old partitions until its next SyncGroup.",
+            tests=(f"{_ARISES}test_w2_a_classic_member_that_was_removed_is_made_anew_without_a_word",),
+        ),
+        Entry(
+            "W3",
+            "What is taken back before the member used it stays pending until the member reports its owned set again.",
+            "A client that does not repeat an unchanged owned set is removed by the rebalance timer.",
+            tests=(
+                f"{_WEAK}test_weak_spot_3_an_owned_set_that_did_not_change_must_be_reported_again",
+                f"{_ARISES}test_w3_members_report_what_they_have_after_each_assignment",
+            ),
+        ),
+        Entry(
+            "W4",
+            "A fenced dynamic member that rejoins with its id and epoch 0 is refused.",
+            "It is out until its session expires (F9).",
+            "4.0.0",
+            "4.1.2",
+            "KAFKA-19233",
+            (
+                f"{_WEAK}test_weak_spot_4_a_member_that_lost_its_epoch_cannot_come_back",
+                f"{_ARISES}test_w4_a_member_that_lost_its_epoch_cannot_come_back",
+            ),
+        ),
+        Entry(
+            "W5",
+            "After the last consumer-protocol member has gone and the downgrade is refused, nobody computes the next "
+            "target, and classic members are not told to rejoin (F3, F18).",
+            "The group stays ASSIGNING and the partitions that were freed have no owner until somebody joins. Seen of "
+            "real brokers of 4.3.1 and 4.4.0 under the migration policy `upgrade`.",
+            "4.3.0",
+            LATEST,
+            "since KAFKA-20272",
+            (f"{_ARISES}test_w5_classic_members_among_themselves_strand_partitions",),
+        ),
+        Entry(
+            "W6",
+            "A late duplicate of a request with epoch 0 counts as an acknowledgement (F9).",
+            "Partitions that the member still uses are given to another one.",
+            "4.2.0",
+            LATEST,
+            "since KAFKA-19233",
+            (f"{_ARISES}test_w6_a_late_duplicate_of_a_join_acknowledges",),
+        ),
+        Entry(
+            "W7",
+            "The assignment interval (F3) is measured by the wall clock.",
+            "A clock that stands still or goes back delays the next target.",
+            "4.3.0",
+            LATEST,
+            "since KIP-1263",
+            (f"{_ARISES}test_w7_a_clock_that_goes_back_delays_targets",),
+        ),
+    ),
+    remark="Consequence",
+)
+
+
+def _statements(text: str) -> tuple[Entry, ...]:
+    """One entry a line: the number, the statement, and after a bar its exceptions."""
+    lines = (line.partition(" ") for line in text.strip().splitlines())
+    parts = ((number, rest.partition(" | ")) for number, _, rest in lines)
+    return tuple(Entry(number, what, exceptions) for number, (what, _, exceptions) in parts)
+
+
+MEMBER = Section(
+    "Invariants of the consumer member",
+    "What holds of a KIP-848 consumer after every step. Where a hazard breaks one, the release dialects break it, and "
+    "`fixed` holds it.",
+    "",
+    _statements("""
+I01 Every change of state is one that the client's MemberState allows, or that the dialect adds to it.
+I02 A member out of the group (UNSUBSCRIBED, FENCED, FATAL, STALE) generates no heartbeat.
+I03 In STABLE the current assignment equals the target.
+I04 In RECONCILING the current assignment differs from the target. | H2, H2b
+I05 In ACKNOWLEDGING there is a current assignment. | H2b
+I06 In RECONCILING, ACKNOWLEDGING and STABLE the epoch is above 0. | H1, H2
+I07 In LEAVING and STALE the epoch is below 0 and the current assignment empty.
+I08a In UNSUBSCRIBED and FENCED the epoch is not above 0.
+I08b In UNSUBSCRIBED there is no current assignment.
+I09a In JOINING there is neither target nor current assignment.
+I09b In JOINING the epoch is 0. | H1, H2, H12, and a coordinator that answers a join without an assignment
+I09c In JOINING nothing is owned. | H2, H10, H17
+I10 A heartbeat carries a negative epoch exactly if it was generated in LEAVING. | H1, H2
+I11 At most one commit or callback of a reconciliation is open.
+I12 A reconciliation is open exactly while one of its steps is.
+I13 The current assignment is not newer than the target.
+I14 In STABLE and ACKNOWLEDGING the owned partitions are those of the current assignment. | failing callbacks (H4, H10, H2b)
+I15 In STABLE every owned partition may be fetched. | failing callbacks (H4, H7)
+I16 Epoch listeners were told the epoch, or that there is none.
+I17 A leave is open only in PREPARE_LEAVING, LEAVING and UNSUBSCRIBED. | an abandoned unsubscribe()
+I18 FATAL is never left. | by intent in the dialect `document`
+I19 The member id never changes.
+I20 A member in the group is subscribed by topic or pattern. | H2, H10
+I21 No answer changes the assignment of a member that is out or leaving.
+I22a A reconciliation asks for revoked before assigned, and for each once.
+I22b It is acknowledged exactly when its assignment is applied and its callback has returned.
+I23 An added partition is not fetched before its assigned callback has ended.
+I24 The partitions in a heartbeat are those of the current assignment.
+I25 A lost or final revoked callback names what is owned at that moment.
+I26 At most one heartbeat with an epoch of 0 or more is outstanding. | a reset request forgets the one in flight
+I27 In UNSUBSCRIBED nothing is owned. | a fence while leaving, until its callback ends; H17
+I28a A member that rejoins from FENCED or STALE has neither target nor current assignment.
+I28b A member that rejoins from FENCED or STALE owns nothing. | H17
+I29 If callbacks end, the application polls and the coordinator answers, the member comes to rest.
+I30 If they do, every target is acknowledged or superseded.
+I31 A reconciliation that commits or revokes begins inside poll(). | before 4.2.1
+I32 What can be resolved is acknowledged once for each local epoch. | before 4.4.0
+I33 The owned set grows only by the application's own step. | before 4.3.0
+I34 In FATAL nothing is owned once every callback has returned. | H17, and a fatal error while leaving
+"""),  # noqa: E501
+    (
+        "tests/member/test_walk.py::test_what_holds_always_holds_in_a_walk",
+        "tests/member/test_invariants.py::test_violated_invariant_is_seen_broken",
+    ),
+)
+
+GROUP = Section(
+    "Invariants of a consumer group",
+    "What holds of a consumer group on its coordinator, between steps (1 to 11, 13, 15, 16, 18) and across each step.",
+    "group-",
+    _statements("""
+1 No partition is held, as assigned or pending revocation, by two members.
+2 A member's assigned and pending partitions are disjoint.
+3 The map of current partition epochs follows from the members.
+4 previous epoch <= member epoch <= target epoch <= group epoch.
+5 A member in UNREVOKED_PARTITIONS has something pending, any other has nothing. | a static member that is away
+6 A member that reached the target epoch and is STABLE holds nothing beyond its target.
+7 A member in UNRELEASED_PARTITIONS at the target epoch lacks some of its target.
+8 The group's state follows from its epochs and members.
+9 In a STABLE group every member holds its target. | while a pattern is not resolved
+10 In a STABLE group every partition of a subscribed topic is held. | while a pattern is not resolved
+11 Targets are disjoint and belong to members.
+12 A new target names only topics that its member subscribes to.
+13 Each instance id leads to the member that has it. | before 4.4.0 (F15)
+14 A group does not grow beyond its limit.
+15 Classic members have a protocol in common.
+16 A live client with a known id and epoch uses only what its member holds. | W1, W2
+17 Sessions and rebalance timers belong to members, and a member that must revoke has a deadline.
+18 Assignment epochs lie between 0 and the member epoch. | since 4.3.0 (F8)
+19 The time of a target is past, and an empty group has its target at the group epoch. | before 4.4.0 (F4)
+20 No epoch falls.
+21 A request bumps the group epoch at most once.
+22 Targets change only together with the target epoch.
+23 A partition changes hands only after its holder reported it gone, left or was removed.
+24 A step into UNREVOKED_PARTITIONS grants nothing.
+25 An error changes nothing.
+26 An answer without an assignment means the same assignment as before.
+27 The answer carries the member's epoch, and a joiner is told all it has.
+28 Between two targets lies the assignment interval. | before 4.3.0 (F3)
+29 An upgrade keeps every classic member's assignment, and its generation as the epoch.
+30 A downgrade makes the group epoch the generation, and targets the assignments.
+31 A classic member behind the target epoch is not told that all is well. | before 4.3.0 it is the group epoch (F18)
+32 A commit with an older epoch is accepted only down to the assignment epochs of its partitions. | since 4.3.0 (F8)
+"""),
+    (
+        "tests/coordinator/test_consumer_group_walk.py::test_invariants_hold_in_a_walk",
+        "tests/coordinator/test_invariants.py::test_a_tampered_group_breaks_what_it_should",
+        "tests/coordinator/test_promises.py::test_an_upgrade_that_takes_something_away_is_seen",
+    ),
+)
+
+CONNECT_ASSIGNOR = Section(
+    "Invariants of one round of Connect's assignor",
+    "Units are connectors and tasks; lost work is what the previous round had and nobody reports now.",
+    "connect-",
+    _statements("""
+I1 No unit is assigned to two workers.
+I2 No unit is assigned while a worker still reports it.
+I3 No unit is assigned and revoked in one round.
+I4 After the round every unit has at most one owner; a unit that had two has none.
+I5 Only held units are revoked. | lost units in a round in which a delay expires
+I6 Nobody keeps a deleted unit.
+I7 New units are assigned at once, also during a delay.
+I8 While lost work waits for a delay, none of it is assigned.
+I9 During a delay nothing is revoked for balance.
+I10 A delay lies between 0 and its maximum, and its deadline is the instant plus the delay.
+I11 A running deadline stands; the delay told shrinks towards it.
+I12 When a delay expires, all lost work is assigned, or revoked and assigned in the next round.
+I13 A departure with lost work starts the full delay.
+I14 Without a departure nothing lost waits.
+I15 With delays disabled nothing lost waits.
+I16 A leader without memory announces no delay and assigns all that nobody owns. | profile `document`: a reported delay goes on
+I17 A held unit leaves its worker only by being revoked.
+I18 A balanced group loses nothing but deleted and doubled units.
+I19 Two rounds in a row do not both revoke for balance.
+I20 Every member of the round gets an answer, with one delay, error, leader and offset.
+I21 The next round remembers what was held or lost.
+I22 The same inputs give the same outputs, whatever the order of the maps.
+I23 A failed round assigns nothing, revokes nothing and leaves the memory as it was.
+L0 A delay with nothing left to wait for ends.
+"""),  # noqa: E501
+    ("tests/connect/test_lives.py::test_whatever_happens_every_round_keeps_the_invariants",),
+)
+
+CONNECT_GROUP = Section(
+    "Invariants of a Connect group over time",
+    "Of rounds that follow each other, and of a group left alone.",
+    "",
+    _statements("""
+G1 At rest all configured units are held and loads differ by at most one, connectors and tasks apart. | profile `document`: together
+G2 Each configured unit is owned, lost with a deadline, newly created, or was revoked in the round before.
+G3 A group left alone rests after at most three working rounds. | a new leader that faces units deleted before it led
+G4 The generation rises with every round that was joined.
+G5 The leader is a member of its round, and the round's protocol is one that all members speak.
+G6 A leader that is still there stays leader.
+"""),  # noqa: E501
+    (
+        "tests/connect/test_over_time.py::test_rounds_that_follow_one_another",
+        "tests/connect/test_over_time.py::test_a_group_left_alone_comes_to_rest",
+    ),
+)
+
+CONNECT_WORKER = Section(
+    "Invariants of a Connect worker",
+    "A worker that lost its membership without stopping its units is a zombie.",
+    "connect-",
+    _statements("""
+W1 After a cooperative round a worker holds what it had, without what was revoked, and what was assigned.
+W2 Revoked units have stopped before assigned ones start and before the worker joins again.
+W3 After a revocation the worker joins again at once, under a delay no later than its end.
+W4 Nothing starts while the worker's config offset differs from the round's.
+W5 Between cooperative rounds units start and stop only by rows 3, 23, 29 and 32 of the worker's table.
+W6 At every instant a unit runs on one worker at most. | zombies, until two rounds after their return
+W7 A step down to the eager protocol stops what the worker no longer holds. | profile `shipped` does not (KAFKA-13816)
+"""),
+    (
+        "tests/connect/test_worker_walks.py::test_no_step_is_illegal_and_every_way_is_taken",
+        "tests/connect/test_over_time.py::test_a_planted_bug_breaks_its_invariant",
+        "tests/connect/test_cluster.py::test_a_step_down_to_eager",
+    ),
+)
+
+SECTIONS = (HAZARDS, LOG_FACTS, WEAK_SPOTS, MEMBER, GROUP, CONNECT_ASSIGNOR, CONNECT_GROUP, CONNECT_WORKER)
+"""In the order of the page."""

@@ -1,0 +1,105 @@
+"""`dialects.md` and `hazards.md`: every number that code and tests cite, as an anchor on a page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+from fsm.reference.dialects import Part, parts
+from fsm.reference.entries import SECTIONS, Section
+from fsm.render.tables.markdown import escaped, grid
+
+DIALECTS, HAZARDS = "dialects.md", "hazards.md"
+
+
+def pages() -> dict[str, bytes]:
+    """File name -> content."""
+    dialects = [line for part in parts() for line in _part(part)]
+    hazards = [line for section in SECTIONS for line in _section(section)]
+    return {
+        DIALECTS: _page(
+            "Dialects",
+            "The rules in which releases, design documents and our own repairs differ. A dialect is a set of these "
+            "rules; `fsm dialects NAME` lists those of one. Numbers such as F18 are cited in code and tests.",
+            dialects,
+        ),
+        HAZARDS: _page(
+            "Hazards, weak spots and invariants",
+            "What the numbers in code and tests mean. `to 4.4.0, open` means that the latest release has it. "
+            "Numbers F1 to F28 are in [dialects.md](dialects.md).",
+            hazards,
+        ),
+    }
+
+
+def _page(title: str, intro: str, lines: Sequence[str]) -> bytes:
+    return "\n".join([f"# {title}", "", "Written by `fsm draw`; do not edit.", "", intro, "", *lines]).encode()
+
+
+def _part(part: Part) -> Iterator[str]:
+    yield from (f"## {part.name[0].upper()}{part.name[1:]}", "", f"Dialects: {', '.join(part.dialects)}.", "")
+    heads = ("Rule", "With it", "Without it", "Since", "Until", "Ticket", "Hazards", "Dialects", "Shown by")
+    rows, seen = [], set[str]()
+    for flag in part.flags:
+        name = flag.name.removeprefix(f"{flag.number} ")
+        anchor = flag.number.lower() if flag.number and flag.number not in seen else name.lower()
+        seen.add(flag.number)
+        rule = f'<a id="{anchor}"></a>{flag.number} `{name}`'.replace("</a> ", "</a>")
+        ticket = "" if flag.hazards and flag.ticket == " ".join(flag.hazards) else flag.ticket
+        has = "" if flag.since and flag.since[0][0].isdigit() and not flag.until else ", ".join(flag.dialects)
+        hazards = ", ".join(_linked(h) for h in flag.hazards)
+        since = ", ".join(flag.since)
+        says = (_linked(flag.rule), _linked(flag.older))
+        rows.append((rule, *says, since, flag.until, ticket, hazards, has, _tests(flag.tests)))
+    yield from (*grid(heads, rows), "")
+
+
+def _section(section: Section) -> Iterator[str]:
+    yield from (f"## {section.title}", "", _linked(section.intro), "")
+    if section.tests:
+        yield from (f"Shown by {_tests(section.tests)}.", "")
+    is_hazard = section.remark != "Except"
+    heads = ("Number", "What", section.remark, "Releases", "Ticket", "Shown by")
+    rows = (
+        (
+            f'<a id="{section.anchor(entry)}"></a>{entry.number}',
+            _linked(entry.what),
+            _linked(entry.consequence),
+            entry.releases if is_hazard else "",
+            entry.ticket,
+            _tests(entry.tests),
+        )
+        for entry in section.entries
+    )
+    yield from (*grid(heads, rows), "")
+
+
+@cache
+def _anchors() -> dict[str, str]:
+    """Number -> where it is explained, for flags, hazards, facts of logs and weak spots."""
+    found = {e.number: f"{HAZARDS}#{s.anchor(e)}" for s in SECTIONS[:3] for e in s.entries}
+    return found | {f.number: f"{DIALECTS}#{f.number.lower()}" for part in parts() for f in part.flags if f.number}
+
+
+def _linked(text: str) -> str:
+    """The text for Markdown: code stays code, numbers become links."""
+
+    def link(found: re.Match[str]) -> str:
+        return f"[{found[0]}]({_anchors()[found[0]]})" if found[0] in _anchors() else found[0]
+
+    pieces = re.split(r"(`[^`]*`)", text)
+    return "".join(
+        piece if piece.startswith("`") else re.sub(r"\b[FHAW]\d+[a-d]?\b", link, _escaped(piece)) for piece in pieces
+    )
+
+
+def _escaped(piece: str) -> str:
+    """As `escaped`, with the spaces at its ends kept."""
+    words = piece.strip()
+    return piece.replace(words, escaped(words)) if words else piece
+
+
+def _tests(tests: Sequence[str]) -> str:
+    nodes = (test.partition("::") for test in tests)
+    return ", ".join(f"[{name}](../{path})" for path, _, name in nodes)

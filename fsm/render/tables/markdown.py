@@ -1,0 +1,142 @@
+"""A page of Markdown for a table, whole: every state, event, effect, row and ignore; and the index of such pages.
+
+Nothing is cut here. What a drawing shortens is found on this page.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from fsm.render.wording import plain
+from fsm.table import Ignore, Row, Symbol, Table
+
+_SPECIAL = re.compile(r"([\\`*\[\]<>|#~&$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")
+
+
+def markdown(table: Table) -> str:
+    """The page of one table; its drawing is expected beside it, as `<name>.svg`."""
+    return "\n".join([*_head(table), *_states(table), *_events(table), *_effects(table), *_lines(table)])
+
+
+def index(tables: Iterable[Table], pictures: Iterable[str] = (), pages: Iterable[str] = ()) -> str:
+    """The page that lists the tables of one folder, and the names of the pictures and pages beside them."""
+    heads = ("Table", "What it is", "States", "Events", "Rows", "Ignores", "Illegal cells", "Files")
+    lines = ["# State tables", "", "Written by `fsm draw`; do not edit.", ""]
+    beside = [line for name in pictures for line in ("", f"- [{escaped(name)}]({_target(name, 'svg')}), as a picture")]
+    beside += [line for name in pages for line in ("", f"- [{escaped(name.removesuffix('.md'))}]({name})")]
+    return "\n".join([*lines, *grid(heads, (_entry(table) for table in tables)), *beside, ""])
+
+
+def _entry(table: Table) -> tuple[str, ...]:
+    sizes = table.counts()
+    numbers = (str(sizes[name]) for name in ("states", "events", "rows", "ignores", "illegal_cells"))
+    files = ", ".join(f"[{suffix}]({_target(table.name, suffix)})" for suffix in ("svg", "dot", "mmd", "puml"))
+    return (f"[{escaped(table.name)}]({_target(table.name, 'md')})", escaped(table.title), *numbers, files)
+
+
+def _target(name: str, suffix: str) -> str:
+    return f"<{name}.{suffix}>" if re.search(r"[^A-Za-z0-9._-]", name) else f"{name}.{suffix}"
+
+
+def _head(table: Table) -> Iterator[str]:
+    sizes = table.counts()
+    title = table.title or table.name
+    yield from (f"# {escaped(title)}", "", f"![{escaped(title)}]({_target(table.name, 'svg')})", "")
+    facts = [("Table", _code(table.name)), ("Source", escaped(table.source)), ("Begins in", _code(table.initial.name))]
+    facts.append(("Ends in", ", ".join(_code(s.name) for s in table.terminal) or "no state"))
+    yield from (f"- {head}: {text}" for head, text in facts if text)
+    yield f"- Lines: {sizes['rows']} rows, {sizes['ignores']} ignored"
+    yield (
+        f"- Cells: {sizes['states']} states by {sizes['events']} events, of which "
+        f"{sizes['row_cells']} handled, {sizes['ignored_cells']} ignored, {sizes['illegal_cells']} illegal"
+    )
+    yield ""
+    for paragraph in table.doc.strip().split("\n\n"):
+        if paragraph.strip():
+            yield from (escaped(paragraph), "")
+
+
+def _states(table: Table) -> Iterator[str]:
+    holder_of = {s: h for h, nested in _holders(table) for s in nested.states}
+    yield from ("## States", "")
+    rows = ((_code(s.name), escaped(s.meaning), _role(table, s, holder_of.get(s))) for s in table.all_states())
+    yield from (*grid(("State", "Meaning", "Role"), rows), "")
+
+
+def _holders(table: Table) -> Iterator[tuple[Symbol, Table]]:
+    for holder, nested in table.nested.items():
+        yield holder, nested
+        yield from _holders(nested)
+
+
+def _role(table: Table, state: Symbol, holder: Symbol | None) -> str:
+    nested = dict(_holders(table))
+    roles = [f"in {_code(holder.name)}"] if holder else []
+    if state is table.initial:
+        roles.append("initial")
+    if state in table.terminal:
+        roles.append("terminal")
+    if state in nested:
+        roles.append(f"holds a table, entered at {_code(nested[state].initial.name)}")
+    return ", ".join(roles)
+
+
+def _events(table: Table) -> Iterator[str]:
+    handled = {event for _, line in table.lines() for event in line.events}
+    yield from ("## Events", "")
+    rows = ((_code(e.name), escaped(e.meaning)) for e in table.alphabet if e in handled)
+    yield from (*grid(("Event", "Meaning"), rows), "")
+
+
+def _effects(table: Table) -> Iterator[str]:
+    if table.effects:
+        yield from ("## Effects", "")
+        rows = ((_code(e.name), escaped(e.meaning)) for e in table.effects)
+        yield from (*grid(("Effect", "Meaning"), rows), "")
+
+
+def _lines(table: Table, holder: Symbol | None = None) -> Iterator[str]:
+    """The rows and ignores of the table, then those of each nested table."""
+    rows = [line for line in table.rows if isinstance(line, Row)]
+    ignores = [line for line in table.rows if isinstance(line, Ignore)]
+    yield from ("## Rows" if holder is None else f"## Rows inside {_code(holder.name)}", "")
+    yield "States entered and effects ordered, in this order. A row that enters no state stays where it is."
+    yield ""
+    heads = ("In", "On", "Then", "Clause", "Note")
+    yield from (*grid(heads, (_row(table, line) for line in rows)), "")
+    if ignores:
+        yield from ("### Ignored, and why", "")
+        entries = ((_codes(i.states), _codes(i.events), escaped(i.why), escaped(i.clause)) for i in ignores)
+        yield from (*grid(("In", "On", "Why", "Clause"), entries), "")
+    for state, nested in table.nested.items():
+        yield from _lines(nested, state)
+
+
+def _row(table: Table, line: Row) -> tuple[str, ...]:
+    state = type(table.initial)
+    steps = (f"→ **{_code(s.name)}**" if isinstance(s, state) else _code(s.name) for s in line.steps)
+    return (_codes(line.states), _codes(line.events), ", ".join(steps), escaped(line.clause), escaped(line.note))
+
+
+def grid(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """A table, without its columns that are empty throughout."""
+    cells = [tuple(row) for row in rows]
+    kept = [i for i in range(len(heads)) if any(row[i] for row in cells)]
+    yield f"| {' | '.join(heads[i] for i in kept)} |"
+    yield f"|{'---|' * len(kept)}"
+    for row in cells:
+        yield f"| {' | '.join(row[i] for i in kept)} |"
+
+
+def _codes(members: Iterable[Symbol]) -> str:
+    return ", ".join(_code(member.name) for member in members)
+
+
+def _code(name: str) -> str:
+    text = plain(name)
+    return escaped(text) if "`" in text or "|" in text else f"`{text}`"
+
+
+def escaped(text: str) -> str:
+    return _SPECIAL.sub(r"\\\1", plain(text))

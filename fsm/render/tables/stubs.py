@@ -1,0 +1,55 @@
+"""Typed bases of models: what `bind` gives a model, spelled out for type checkers as a stub file.
+
+`fsm/tables/models.pyi` holds those of the shipped tables: `fsm tables --format stub` prints it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from fsm.table import Table
+
+HEAD = """# Bases of models for `fsm.machine.bind`. Made by `fsm tables --format stub`, not edited by hand.
+from collections.abc import Awaitable
+from typing import Any
+"""
+
+
+def class_name(table: Table) -> str:
+    """The name of the base of its models.
+
+    >>> from fsm.tables import consumer_member
+    >>> class_name(consumer_member.TABLE)
+    'ConsumerMemberModel'
+    """
+    return "".join(part.capitalize() for part in table.name.split("-")) + "Model"
+
+
+def stub(tables: Sequence[Table]) -> str:
+    """The stub file of these tables: for each a base for `bind` and one for `bind(asynchronous=True)`."""
+    paths = {table.name: type(table.initial).__module__.rpartition(".") for table in tables}
+    names: dict[str, set[str]] = {}
+    for package, _, module in paths.values():
+        names.setdefault(package, set()).add(module)
+    imports = (_import(package, sorted(names[package])) for package in sorted(names))
+    classes = ("\n".join(_classes(table, paths[table.name][2])) for table in tables)
+    return "\n".join((HEAD, *imports, "", *classes)).rstrip() + "\n"
+
+
+def _import(package: str, modules: Sequence[str]) -> str:
+    if len(modules) == 1:
+        return f"from {package} import {modules[0]}" if package else f"import {modules[0]}"
+    return "\n".join((f"from {package} import (", *(f"    {module}," for module in modules), ")"))
+
+
+def _classes(table: Table, module: str) -> Iterator[str]:
+    name = class_name(table)
+    for base, answer in ((name, "bool"), (f"Async{name}", "Awaitable[bool]")):
+        yield f"class {base}:"
+        yield f"    state: {module}.State"
+        yield f"    def trigger(self, event: {module}.Event | str, *args: Any, **kwargs: Any) -> {answer}: ..."
+        for event in table.alphabet:
+            method = event.name.lower()
+            yield f"    def {method}(self, *args: Any, **kwargs: Any) -> {answer}: ..."
+            yield f"    def may_{method}(self, *args: Any, **kwargs: Any) -> {answer}: ..."
+        yield ""

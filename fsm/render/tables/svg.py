@@ -1,0 +1,192 @@
+"""SVG and PNG drawings by the `dot` program, and counts written into an SVG that was drawn before.
+
+A drawing depends on the release of `dot`, so it is not compared by its bytes: it carries the SHA-256 of the DOT it
+was drawn from, and beside it which (state, next_state) each of its edges stands for. `annotate` needs only that
+and the standard library: a report can show traffic on the packaged drawings where there is no `dot`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from math import hypot, inf
+from typing import NamedTuple
+from xml.etree import ElementTree as ET  # the drawings are ours, and expanding entities is refused by expat's limits
+from xml.sax.saxutils import escape
+
+from fsm.errors import InputError
+from fsm.render.tables.dot import INK, MARK, dot, edge_ids, thickness
+from fsm.render.tables.graph import Pair, Picture
+
+SVG = "{http://www.w3.org/2000/svg}"
+LINE_PT = 14
+"""Height of a line of text written below a drawing, in points."""
+
+
+def svg(picture: Picture) -> str:
+    """The picture as SVG, with its DOT's hash. Raises `InputError` where the `dot` program is not there."""
+    text = dot(picture)
+    data = json.dumps({"dot_sha256": dot_hash(text), "edges": edge_ids(picture)}, separators=(",", ":"))
+    drawn = draw(text, "svg").decode()
+    return re.sub(r"<svg [^>]*>\n", lambda m: f"{m[0]}<metadata>{escape(data)}</metadata>\n", drawn, count=1)
+
+
+def draw(text: str, form: str) -> bytes:
+    """What `dot` makes of a DOT text. Raises `InputError` where the program is not there or refuses the text."""
+    others = "or ask for --format dot,mermaid,plantuml,markdown, which need nothing"
+    try:
+        import graphviz
+    except ImportError:
+        remedy = f"in a checkout: pip install '.[diagrams]', {others}"
+        raise InputError(f"{form} needs the graphviz package and its program dot", remedy=remedy) from None
+    try:
+        return bytes(graphviz.Source(text).pipe(format=form))
+    except graphviz.ExecutableNotFound:
+        remedy = f"install Graphviz, {others}"
+        raise InputError(f"the dot program is not on PATH, and {form} needs it", remedy=remedy) from None
+    except graphviz.CalledProcessError as problem:
+        first = (problem.stderr or b"").decode(errors="replace").split("\n")[0]
+        raise InputError(f"dot refused the diagram: {first}") from None
+
+
+def dot_hash(text: str) -> str:
+    """The SHA-256 of a DOT text, as its SVG carries it."""
+    return sha256(text.encode()).hexdigest()
+
+
+def drawn_from(svg_text: str) -> str:
+    """The hash of the DOT that an SVG was drawn from; empty where it carries none."""
+    found = re.search(r'<metadata>[^<]*"dot_sha256":"([0-9a-f]{64})"', svg_text)
+    return found[1] if found else ""
+
+
+# Counts in a drawing.
+
+
+_Point = tuple[float, float]
+
+
+class _Box(NamedTuple):
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def shared(self, other: _Box) -> float:
+        """The area that both cover."""
+        across = min(self.right, other.right) - max(self.left, other.left)
+        down = min(self.bottom, other.bottom) - max(self.top, other.top)
+        return max(0.0, across) * max(0.0, down)
+
+
+def annotate(svg_text: str, counts: Mapping[Pair, int]) -> str:
+    """The drawing with a count on every edge and lines as thick as they were busy, ready to stand inside HTML.
+
+    An edge that stands for several pairs shows their sum, and each of them in its tool tip. Edges never taken are
+    dashed. Pairs that no edge stands for are listed below the drawing. Raises `InputError` for an SVG of others.
+    """
+    ET.register_namespace("", SVG[1:-1])
+    ET.register_namespace("xlink", "http://www.w3.org/1999/xlink")
+    root, edges = _parsed(svg_text)
+    groups = {group.get("id"): group for group in root.iter(f"{SVG}g") if group.get("class") == "edge"}
+    taken = [_text_box(text) for text in root.iter(f"{SVG}text")]
+    for name, pairs in edges.items():
+        drawn = [groups[part] for part in (name, f"{name}.from") if part in groups]
+        if drawn:
+            _mark(drawn, {pair: counts.get(pair, 0) for pair in pairs}, taken)
+    known = {pair for pairs in edges.values() for pair in pairs}
+    _list_below(root, [(pair, counts[pair]) for pair in sorted(counts) if pair not in known and counts[pair]])
+    return ET.tostring(root, encoding="unicode")
+
+
+def _parsed(svg_text: str) -> tuple[ET.Element, dict[str, list[Pair]]]:
+    try:
+        root = ET.fromstring(svg_text)  # noqa: S314
+        data = json.loads(root.findtext(f"{SVG}metadata") or "")
+        return root, {name: [(a, b) for a, b in pairs] for name, pairs in data["edges"].items()}
+    except (ET.ParseError, ValueError, KeyError, TypeError, AttributeError):
+        raise InputError("not a diagram drawn by `fsm draw`", remedy="redraw it with: fsm draw -o DIR") from None
+
+
+def _mark(lines: Sequence[ET.Element], counts: Mapping[Pair, int], taken: list[_Box]) -> None:
+    """Writes the sum on the line with the arrow, the first one, or where there is no room on the other."""
+    total = sum(counts.values())
+    points: list[_Point] = []
+    for line in lines:
+        path = next(line.iter(f"{SVG}path"))
+        path.set("stroke-width", f"{thickness(total):.2f}")
+        points += _along(path.get("d", ""))
+        if not total:
+            path.set("stroke-dasharray", "4,3")
+            line.set("opacity", "0.45")
+    text = f"{total:,}"
+    box = _place(points, 6.5 * len(text) + 6, taken)
+    taken.append(box)
+    badge = ET.SubElement(lines[0], f"{SVG}g", {"class": "count"})
+    if len(counts) > 1:
+        title = ET.SubElement(badge, f"{SVG}title")
+        title.text = "\n".join(f"{state} to {entered}: {n:,}" for (state, entered), n in counts.items())
+    shape = {"x": f"{box.left:.1f}", "y": f"{box.top:.1f}", "rx": "4", "fill": "white", "stroke": INK}
+    size = {"width": f"{box.right - box.left:.1f}", "height": f"{box.bottom - box.top:.1f}"}
+    ET.SubElement(badge, f"{SVG}rect", {**shape, **size, "stroke-width": "0.6"})
+    _text(badge, text, (box.left + box.right) / 2, box.bottom - 3.5, {"text-anchor": "middle", "font-weight": "bold"})
+
+
+def _text(parent: ET.Element, text: str, x: float, y: float, more: Mapping[str, str]) -> None:
+    at = {"x": f"{x:.1f}", "y": f"{y:.1f}", "font-family": "Helvetica,sans-Serif", "font-size": "10.00", "fill": INK}
+    ET.SubElement(parent, f"{SVG}text", {**at, **more}).text = text
+
+
+def _place(points: Sequence[_Point], width: float, taken: list[_Box]) -> _Box:
+    """A box around one of the points that covers no text, or as little as can be."""
+    least, best = inf, _Box(0, 0, 0, 0)
+    for x, y in points:
+        box = _Box(x - width / 2, y - 7, x + width / 2, y + 7)
+        covered = sum(box.shared(other) for other in taken)
+        if covered < least:
+            least, best = covered, box
+        if not covered:
+            break
+    return best
+
+
+def _along(path: str) -> Iterator[tuple[float, float]]:
+    """Points of a path of cubic curves, as `dot` writes it, some 4 points apart, from its middle to its ends."""
+    numbers = [float(n) for n in re.findall(r"-?\d+(?:\.\d+)?", path)]
+    knots = list(zip(numbers[::2], numbers[1::2], strict=True))
+    points = [knots[0]]
+    for i in range(0, len(knots) - 3, 3):
+        a, b, c, d = knots[i : i + 4]
+        steps = max(2, int(hypot(d[0] - a[0], d[1] - a[1]) / 4))
+        points.extend(_curve(a, b, c, d, step / steps) for step in range(1, steps + 1))
+    middle = len(points) // 2
+    yield from (points[i] for i in sorted(range(len(points)), key=lambda i: abs(i - middle)))
+
+
+def _curve(a: _Point, b: _Point, c: _Point, d: _Point, t: float) -> _Point:
+    u = 1 - t
+    weights = (u**3, 3 * u * u * t, 3 * u * t * t, t**3)
+    x, y = (sum(w * p[axis] for w, p in zip(weights, (a, b, c, d), strict=True)) for axis in (0, 1))
+    return x, y
+
+
+def _text_box(text: ET.Element) -> _Box:
+    x, y, size = (float(text.get(name, default)) for name, default in (("x", "0"), ("y", "0"), ("font-size", "12")))
+    width = 0.62 * size * len(text.text or "")
+    left = x - {"middle": width / 2, "end": width}.get(text.get("text-anchor", "start"), 0.0)
+    return _Box(left, y - size, left + width, y + size / 4)
+
+
+def _list_below(root: ET.Element, strangers: list[tuple[Pair, int]]) -> None:
+    """Hops that the table does not have, under the drawing."""
+    if not strangers:
+        return
+    _, _, width, height = (float(n) for n in root.get("viewBox", "0 0 0 0").split())
+    lines = ["Not in this table:", *(f"{state} to {entered}: {count:,}" for (state, entered), count in strangers)]
+    for number, line in enumerate(lines, 1):
+        _text(root, line, 20, height + number * LINE_PT - 4, {"fill": MARK})
+    grown = height + len(lines) * LINE_PT + 8
+    root.set("viewBox", f"0 0 {width:.2f} {grown:.2f}")
+    root.set("height", f"{grown:.0f}pt")

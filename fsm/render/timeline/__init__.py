@@ -1,0 +1,1 @@
+"""Who was in which state and owned what, over time, as SVG."""

@@ -1,0 +1,383 @@
+"""Who had what, over time, as SVG: units on the workers of a Connect cluster, partitions with the consumers of a group.
+
+Above stand the rounds, each with its generation, its leader and the delay it announced; then a row for each worker,
+then one for each unit. A bar is a process, or a unit that runs on a worker, in that worker's shade; two workers that
+had a unit at once share its row. The hatched ground is a scheduled delay: what a worker took with it is dark there.
+Long quiet stretches are drawn short and say how long they are. Same picture, same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from html import escape
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from fsm.render.timeline.scale import Scale, scale
+from fsm.render.wording import plain
+
+WIDTH, MARGIN, LETTER, ROW = 960, 16, 5.9, 24
+"""Of the axis, around everything, of a letter in small print, of a lane."""
+LEGEND, FLAG, MOST_FLAGS = 44, 15, 5
+"""Where the legend stands, how high a row of flags is, how many there are at most."""
+THINNEST = 2.5
+"""Pixels that two lines are apart at least."""
+TO_SCALE_MS = 600_000
+"""Pictures of up to ten minutes have no stretch that is drawn short."""
+WAITS = "scheduled delay: lost work waits"
+SHADES = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#9d755d", "#bab0ac")
+
+STYLE = """
+text{font:11px Helvetica,Arial,sans-serif;fill:#1f2933}
+.title{font-size:15px;font-weight:bold}
+.head{font-weight:bold;fill:#52606d}
+.in{fill:#fff;font-weight:bold}
+.mid{text-anchor:middle}
+.delay{font-weight:bold;fill:#8a6116;text-anchor:middle;paint-order:stroke;stroke:#fff;stroke-width:3px}
+.flag{paint-order:stroke;stroke:#fff;stroke-width:3px}
+.quiet{fill:#fff;fill-opacity:.75}
+.floor{stroke:#e4e7eb}
+.tick{stroke:#52606d}
+.round{stroke:#52606d;stroke-dasharray:3,3}
+.leads{fill:#1f2933;stroke:#fff}
+""".replace("\n", "")
+HATCH = (
+    '<pattern id="delay" width="7" height="7" patternTransform="rotate(45)" patternUnits="userSpaceOnUse">'
+    '<rect width="7" height="7" fill="#fdf3dc"/><rect width="2.5" height="7" fill="#ecc97f"/></pattern>'
+)
+
+
+class Partition(NamedTuple):
+    """A partition as the head of a row."""
+
+    topic: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.number}"
+
+
+class Bar(NamedTuple):
+    """Something that a worker had for a time: a unit that ran there, a partition that a consumer used."""
+
+    unit: Any
+    """Printed as its name, and sorted as it is."""
+    worker: str
+    start_ms: int
+    end_ms: int
+
+
+class Stay(NamedTuple):
+    """A process that was there."""
+
+    worker: str
+    start_ms: int
+    end_ms: int
+
+
+class Delay(NamedTuple):
+    """A time in which lost work waited."""
+
+    start_ms: int
+    end_ms: int
+
+
+class Mark(NamedTuple):
+    """A round, or a new epoch of a group."""
+
+    at_ms: int
+    generation: int
+    leader: str = ""
+    """Empty where nobody leads."""
+    delay_ms: int = 0
+    word: str = "generation"
+    """What the number is."""
+
+    @property
+    def text(self) -> str:
+        """What its flag says."""
+        delay = f", delay {seconds(self.delay_ms)}" if self.delay_ms else ""
+        return f"{self.word} {self.generation}" + (f": {self.leader} leads{delay}" if self.leader else "")
+
+
+class Picture(NamedTuple):
+    """What is drawn."""
+
+    start_ms: int
+    end_ms: int
+    bars: tuple[Bar, ...]
+    delays: tuple[Delay, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    stays: tuple[Stay, ...] = ()
+    workers_head: str = "Workers"
+    units_head: str = "Units"
+
+    def close_up(self, margin_ms: int) -> Picture:
+        """The time around its delays; the whole where there is none."""
+        if not self.delays:
+            return self
+        start_ms = max(self.start_ms, self.delays[0].start_ms - margin_ms)
+        end_ms = min(self.end_ms, self.delays[-1].end_ms + margin_ms)
+        return self._replace(start_ms=start_ms, end_ms=end_ms)
+
+    @property
+    def workers(self) -> list[str]:
+        """All of them, in the order of their rows."""
+        ran = {bar.worker for bar in self.bars if self.shows(bar.start_ms, bar.end_ms)}
+        return sorted(ran | {stay.worker for stay in self.stays if self.shows(stay.start_ms, stay.end_ms)})
+
+    @property
+    def units(self) -> list[Any]:
+        """All that ran at some time of the picture, in the order of their rows."""
+        return sorted({bar.unit for bar in self.bars if self.shows(bar.start_ms, bar.end_ms)})
+
+    def shows(self, start_ms: int, end_ms: int) -> bool:
+        """Whether some of this time is seen."""
+        return end_ms >= self.start_ms and start_ms <= self.end_ms
+
+
+def picture(bars: Iterable[Bar], stays: Iterable[Stay], marks: Iterable[Mark], **more: Any) -> Picture:
+    """The picture of all that is given, from its first instant to its last; `more` are further fields of it."""
+    bars, stays, marks = tuple(sorted(bars)), tuple(sorted(stays)), tuple(marks)
+    instants = [mark.at_ms for mark in marks]
+    instants += [at_ms for bar in bars for at_ms in (bar.start_ms, bar.end_ms)]
+    instants += [at_ms for stay in stays for at_ms in (stay.start_ms, stay.end_ms)]
+    end_ms = max(instants, default=0)
+    waits = delays(((mark.at_ms, mark.delay_ms) for mark in marks), end_ms)
+    return Picture(min(instants, default=0), end_ms, bars, waits, marks, stays, **more)
+
+
+def delays(rounds: Iterable[tuple[int, int]], end_ms: int) -> tuple[Delay, ...]:
+    """The stretches of time in which a delay ran, from rounds as (instant, delay announced), in their order.
+
+    A delay begins with the first round that announces it and ends with the first that does not, or else at `end_ms`.
+    """
+    found, begun = [], None
+    for at_ms, delay_ms in rounds:
+        if delay_ms > 0 and begun is None:
+            begun = at_ms
+        elif delay_ms == 0 and begun is not None:
+            found.append(Delay(begun, at_ms))
+            begun = None
+    return (*found, *([] if begun is None else [Delay(begun, end_ms)]))
+
+
+def seconds(ms: int) -> str:
+    """A length of time as a picture shows it."""
+    return f"{ms / 1000:.1f} s".replace(".0 s", " s")
+
+
+def svg(picture: Picture, title: str) -> str:
+    """The picture as a document of its own."""
+    sheet = _Sheet(picture)
+    size = f'width="{sheet.width}" height="{sheet.height}" viewBox="0 0 {sheet.width} {sheet.height}"'
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size}>',
+        f"<title>{_safe(title)}</title><style>{STYLE}</style><defs>{HATCH}</defs>",
+        f'<rect width="{sheet.width}" height="{sheet.height}" fill="#fff"/>',
+        f'<text class="title" x="{MARGIN}" y="24">{_safe(title)}</text>',
+        *_legend(sheet),
+        *_delays(sheet),
+        *_rounds(sheet),
+        *_delay_words(sheet),
+        *_workers(sheet),
+        *_units(sheet),
+        *_quiet(sheet),
+        *_axis(sheet),
+        "</svg>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+class _Sheet:
+    """Where everything stands."""
+
+    def __init__(self, picture: Picture) -> None:
+        self.picture = picture
+        self.axis = scale(_instants(picture), 0, picture.end_ms - picture.start_ms, WIDTH)
+        """From the beginning of the picture on."""
+        names = [*picture.workers, *map(str, picture.units), picture.workers_head]
+        self.left = MARGIN + round(LETTER * max(map(len, names))) + 12
+        self.flags = _flags(picture, self.axis)
+        rows = max((row for row, _, _ in self.flags), default=-1) + 1
+        self.top = LEGEND + 24 + FLAG * rows
+        self.unit_top = self.top + ROW * len(picture.workers) + 30
+        self.bottom = self.unit_top + ROW * len(picture.units) + 4
+        self.width = self.left + round(self.axis.width) + 3 * MARGIN
+        self.height = self.bottom + 34
+
+    def x(self, at_ms: int) -> float:
+        return self.left + self.axis.x(at_ms - self.picture.start_ms)
+
+    def shade(self, worker: str) -> str:
+        return SHADES[self.picture.workers.index(worker) % len(SHADES)]
+
+
+def _instants(picture: Picture) -> Iterator[int]:
+    lasts_ms = picture.end_ms - picture.start_ms
+    if lasts_ms <= TO_SCALE_MS:
+        yield from range(0, lasts_ms, 5_000)
+    spans = [(bar.start_ms, bar.end_ms) for bar in picture.bars]
+    spans += [(stay.start_ms, stay.end_ms) for stay in picture.stays]
+    for span in (*spans, *picture.delays):
+        yield from (at_ms - picture.start_ms for at_ms in span)
+    yield from (mark.at_ms - picture.start_ms for mark in picture.marks)
+
+
+def _flags(picture: Picture, axis: Scale) -> list[tuple[int, float, Mark]]:
+    """(row, place, round): each flag in the first row that has room for it; those without room have none."""
+    ends: list[float] = []
+    found = []
+    for mark in picture.marks:
+        if not picture.start_ms <= mark.at_ms <= picture.end_ms:
+            continue
+        wide = LETTER * len(mark.text) + 10
+        left = axis.x(mark.at_ms - picture.start_ms)
+        left -= wide if left + wide > axis.width + 2 * MARGIN else 0  # it hangs to the left of its line
+        row = next((n for n, end in enumerate(ends) if end <= left), len(ends))
+        if row < MOST_FLAGS:
+            ends[row : row + 1] = [left + wide]
+            found.append((row, left, mark))
+    return found
+
+
+def _legend(sheet: _Sheet) -> Iterator[str]:
+    x = float(MARGIN)
+    for worker in sheet.picture.workers:
+        yield f'<rect x="{x:.1f}" y="{LEGEND - 10}" width="12" height="12" fill="{sheet.shade(worker)}"/>'
+        yield f'<text x="{x + 17:.1f}" y="{LEGEND}">{_safe(worker)}</text>'
+        x += 17 + LETTER * len(worker) + 16
+    if not any(mark.leader for mark in sheet.picture.marks):
+        return
+    yield f'<rect x="{x:.1f}" y="{LEGEND - 10}" width="24" height="12" fill="url(#delay)" stroke="#ecc97f"/>'
+    yield f'<text x="{x + 29:.1f}" y="{LEGEND}">{WAITS}</text>'
+    x += 29 + 5.1 * len(WAITS) + 22
+    yield _crown(x + 5, LEGEND - 4)
+    yield f'<text x="{x + 15:.1f}" y="{LEGEND}">leads from here on</text>'
+
+
+def _crown(x: float, y: float) -> str:
+    return f'<path class="leads" d="M{x:.1f},{y - 5:.1f}l5,5l-5,5l-5,-5z"/>'
+
+
+def _delays(sheet: _Sheet) -> Iterator[str]:
+    for delay in sheet.picture.delays:
+        if sheet.picture.shows(*delay):
+            left, right = sheet.x(delay.start_ms), sheet.x(delay.end_ms)
+            place = f'x="{left:.1f}" y="{sheet.top}" width="{right - left:.1f}" height="{sheet.bottom - sheet.top}"'
+            yield f'<rect {place} fill="url(#delay)"><title>{_lasted(delay)}</title></rect>'
+
+
+def _delay_words(sheet: _Sheet) -> Iterator[str]:
+    for delay in sheet.picture.delays:
+        left, right = sheet.x(delay.start_ms), sheet.x(delay.end_ms)
+        if sheet.picture.shows(*delay) and right - left > LETTER * len(_lasted(delay)):
+            yield f'<text class="delay" x="{(left + right) / 2:.1f}" y="{sheet.unit_top - 9}">{_lasted(delay)}</text>'
+
+
+def _lasted(delay: Delay) -> str:
+    return f"scheduled delay, {seconds(delay.end_ms - delay.start_ms)}"
+
+
+def _rounds(sheet: _Sheet) -> Iterator[str]:
+    """Lines first, so that no flag is crossed by one. Rounds too close to be told apart are one line."""
+    rows = {mark: row for row, _, mark in sheet.flags}
+    for bunch in _bunches(sheet):
+        row = min((rows[mark] for mark in bunch if mark in rows), default=-1)
+        top = LEGEND + 14 + FLAG * row if row >= 0 else sheet.top
+        told = bunch[0].text if len(bunch) == 1 else f"{bunch[0].text}; {len(bunch) - 1} more rounds"
+        x = sheet.x(bunch[0].at_ms)
+        yield f'<path class="round" d="M{x:.1f},{top}V{sheet.bottom}"><title>{_safe(told)}</title></path>'
+    for row, left, mark in sheet.flags:
+        place = f'x="{sheet.left + left + 4:.1f}" y="{LEGEND + 22 + FLAG * row}"'
+        yield f'<text class="flag" {place}>{_safe(mark.text)}</text>'
+
+
+def _bunches(sheet: _Sheet) -> list[list[Mark]]:
+    found: list[list[Mark]] = []
+    for mark in (m for m in sheet.picture.marks if sheet.picture.shows(m.at_ms, m.at_ms)):
+        if found and sheet.x(mark.at_ms) - sheet.x(found[-1][0].at_ms) < THINNEST:
+            found[-1].append(mark)
+        else:
+            found.append([mark])
+    return found
+
+
+def _workers(sheet: _Sheet) -> Iterator[str]:
+    yield f'<text class="head" x="{MARGIN}" y="{sheet.top - 6}">{_safe(sheet.picture.workers_head)}</text>'
+    led = _new_leaders(sheet.picture)
+    for number, worker in enumerate(sheet.picture.workers):
+        top = sheet.top + ROW * number
+        yield from _lane(sheet, worker, top)
+        for _, start_ms, end_ms in (s for s in sheet.picture.stays if s.worker == worker):
+            yield from _drawn(sheet, (start_ms, end_ms), top, worker, f"{worker} is there")
+        for mark in led:
+            if mark.leader == worker:
+                yield _crown(max(sheet.x(mark.at_ms), sheet.left + 5.0), top + ROW / 2)
+
+
+def _new_leaders(picture: Picture) -> list[Mark]:
+    """Rounds with another leader than the one before: those that are seen, and the last one before them."""
+    marks = [mark for mark in picture.marks if mark.at_ms <= picture.end_ms]
+    led = [mark for n, mark in enumerate(marks) if not n or marks[n - 1].leader != mark.leader]
+    before = [mark for mark in led if mark.at_ms < picture.start_ms]
+    return [*before[-1:], *led[len(before) :]]
+
+
+def _units(sheet: _Sheet) -> Iterator[str]:
+    yield f'<text class="head" x="{MARGIN}" y="{sheet.unit_top - 9}">{_safe(sheet.picture.units_head)}</text>'
+    for number, unit in enumerate(sheet.picture.units):
+        top = sheet.unit_top + ROW * number
+        yield from _lane(sheet, str(unit), top)
+        bars = sorted((b.start_ms, b.end_ms, b.worker) for b in sheet.picture.bars if b.unit == unit)
+        shared = any(b[0] < a[1] for a, b in pairwise(bars))
+        ends: list[int] = []
+        for start_ms, end_ms, worker in bars:
+            row = next((n for n, end in enumerate(ends) if end <= start_ms), len(ends))
+            ends[row : row + 1] = [end_ms]
+            half = row % 2 if shared else None
+            yield from _drawn(sheet, (start_ms, end_ms), top, worker, f"{unit} on {worker}", half=half)
+
+
+def _lane(sheet: _Sheet, name: str, top: int) -> Iterator[str]:
+    yield f'<path class="floor" d="M{sheet.left},{top + ROW}h{sheet.axis.width:.1f}"/>'
+    yield f'<text x="{MARGIN}" y="{top + 16}">{_safe(name)}</text>'
+
+
+def _drawn(
+    sheet: _Sheet, span: tuple[int, int], top: int, worker: str, tip: str, *, half: int | None = None
+) -> Iterator[str]:
+    """A bar; in the upper or lower half of its row where others have the unit at the same time."""
+    if not sheet.picture.shows(*span):
+        return
+    left, right = map(sheet.x, span)
+    wide = max(1.5, right - left)
+    y, high = (top + 4, ROW - 8) if half is None else (top + 3 + (ROW - 6) // 2 * half, (ROW - 6) // 2)
+    place = f'x="{left:.1f}" y="{y}" width="{wide:.1f}" height="{high}" rx="2"'
+    title = f"<title>{_safe(tip)}</title>"
+    yield f'<rect {place} fill="{sheet.shade(worker)}" fill-opacity=".92">{title}</rect>'
+    if half is None and wide > 7.5 * len(worker) + 24:
+        yield f'<text class="in" x="{left + 16:.1f}" y="{top + 16}">{_safe(worker)}</text>'
+
+
+def _quiet(sheet: _Sheet) -> Iterator[str]:
+    """What is drawn short: a veil over it, and how long it is below."""
+    for piece in sheet.axis.pieces:
+        if piece.quiet:
+            left, wide = sheet.left + piece.left, piece.right - piece.left
+            high = sheet.bottom - sheet.top
+            yield f'<rect class="quiet" x="{left:.1f}" y="{sheet.top}" width="{wide:.1f}" height="{high}"/>'
+            lasts = seconds(piece.end_ms - piece.start_ms)
+            yield f'<text class="mid" x="{left + wide / 2:.1f}" y="{sheet.bottom + 16}">… {lasts} …</text>'
+
+
+def _axis(sheet: _Sheet) -> Iterator[str]:
+    yield f'<path class="tick" d="M{sheet.left},{sheet.bottom}h{sheet.axis.width:.1f}"/>'
+    for tick in sheet.axis.ticks():
+        x = sheet.left + tick.x
+        yield f'<path class="tick" d="M{x:.1f},{sheet.bottom}v5"/>'
+        yield f'<text class="mid" x="{x:.1f}" y="{sheet.bottom + 16}">{seconds(tick.ts_ms)}</text>'
+
+
+def _safe(text: str) -> str:
+    return escape(plain(text), quote=True)

@@ -1,0 +1,1 @@
+"""The rules of `fsm.audit` over Spark frames: members, groups, tables, the coordinator."""

@@ -1,0 +1,1 @@
+"""From paths to records: files, pieces, parsing, and what was not understood."""

@@ -1,0 +1,184 @@
+"""What there is to read: paths in, pieces of files out, dealt out to tasks. What cannot be read is said."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from pathlib import Path
+from typing import NamedTuple
+
+from fsm.errors import InputError
+from fsm.logs.pieces import GZIP_MAGIC, Piece, Unreadable, cut
+from fsm.logs.segments import begins_segment
+
+BINS_A_CORE = 4
+GZIP_FACTOR = 8
+"""How much a compressed log is expected to grow; only for spreading the work."""
+BIN_BYTES = 2 << 20
+"""What is worth a task of its own."""
+PIECE_BYTES = 8 << 20
+"""What is worth a piece of its own: at its ends some context is read twice."""
+_SNIFF = 4096
+_CONTROLS = bytes({*range(32), 127} - {*b"\t\n\v\f\r\x1b"})
+"""Bytes that no log has but in passing; escape begins colours."""
+_RESULT = ("audit.json", "report.html", "findings.parquet")
+"""What every result of an audit holds, beside each other."""
+_Identity = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    path: Path
+    cluster: str
+    """Name of the folder it came from when folders are clusters of their own; empty otherwise."""
+    size: int
+
+
+class Job(NamedTuple):
+    piece: Piece
+    cluster: str
+    weight: int
+    """How much there is to read, in bytes, as far as one can tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Files to read and files that cannot be read, each in the order of their paths."""
+
+    sources: tuple[Source, ...]
+    unreadable: tuple[Unreadable, ...]
+    results: tuple[str, ...] = ()
+    """Folders that an audit wrote, which are left out."""
+
+    @property
+    def size(self) -> int:
+        return sum(s.size for s in self.sources)
+
+    @property
+    def first(self) -> str:
+        return str(self.sources[0].path)
+
+
+def find(paths: Sequence[Path], *, by_folder: bool = False, leave_out: Path | None = None) -> Inputs:
+    """Every file below the paths but what an audit wrote, or will, below `leave_out`.
+
+    A file with several names counts once.
+
+    Raises `InputError` for a path that does not exist and when there is no file at all.
+    """
+    sources: list[Source] = []
+    unreadable: dict[str, Unreadable] = {}
+    results: list[str] = []
+    known: set[_Identity] = set()
+    for root in paths:
+        if not root.exists():
+            raise InputError("no such file or folder", _shown(root))
+        for path in _files(root, leave_out, unreadable, results):
+            try:
+                status = path.stat()
+                if _identity(status) in known:
+                    continue
+                reason = _refused(path, status)
+            except OSError as problem:
+                _refuse(unreadable, path, f"cannot be read: {problem.strerror}")
+                continue
+            known.add(_identity(status))
+            if reason:
+                _refuse(unreadable, path, reason)
+            else:
+                sources.append(Source(path, _cluster(root, path) if by_folder else "", status.st_size))
+    refused = tuple(sorted(unreadable.values()))
+    if not sources:
+        nothing = "nothing but the result of an audit" if results else "no file to read"
+        file, reason = refused[0] if refused else (", ".join(map(_shown, paths)), nothing)
+        raise InputError(reason, file, "give log files or a folder that holds some")
+    return Inputs(tuple(sorted(sources, key=lambda s: s.path)), refused, tuple(sorted(set(results))))
+
+
+def _refuse(unreadable: dict[str, Unreadable], path: Path, reason: str) -> None:
+    unreadable[str(path)] = Unreadable(_shown(path), reason)
+
+
+def _shown(path: Path) -> str:
+    """The path as text that can be written, whatever bytes its name has."""
+    return str(path).encode("utf-8", "replace").decode()
+
+
+def _identity(status: os.stat_result) -> _Identity:
+    return status.st_dev, status.st_ino
+
+
+def _files(root: Path, leave_out: Path | None, unreadable: dict[str, Unreadable], results: list[str]) -> Iterator[Path]:
+    """The files below a folder in a fixed order. Linked folders are followed, each folder is entered once.
+
+    Folders that an audit wrote are not entered, but added to `results`.
+    """
+    if not root.is_dir():
+        yield root
+        return
+
+    def note(problem: OSError) -> None:
+        _refuse(unreadable, Path(problem.filename), f"cannot be read: {problem.strerror}")
+
+    entered = {_identity(leave_out.stat())} if leave_out and leave_out.exists() else set()
+    for folder, folders, names in os.walk(root, followlinks=True, onerror=note):
+        identity = _identity(Path(folder).stat())
+        if identity in entered:
+            folders.clear()
+            continue
+        entered.add(identity)
+        if {*folders, *names}.issuperset(_RESULT):
+            results.append(_shown(Path(folder)))
+            folders.clear()
+            continue
+        folders.sort()
+        for name in sorted(names):
+            yield Path(folder) / name
+
+
+def _refused(path: Path, status: os.stat_result) -> str:
+    """Why the file is no log, judged by its name and its first bytes; empty where it may be one."""
+    if not stat.S_ISREG(status.st_mode):
+        return "not a regular file"
+    if _shown(path) != str(path):
+        return "its name is not in UTF-8"
+    with path.open("rb") as handle:
+        start = handle.read(_SNIFF)
+    if start.startswith(GZIP_MAGIC) or begins_segment(start):
+        return ""
+    # Logs that were rotated by truncation begin with NUL, so NUL alone tells nothing.
+    said = start.replace(b"\0", b"")
+    return "binary file" if len(said.translate(None, _CONTROLS)) < 0.95 * len(said) else ""
+
+
+def _cluster(root: Path, path: Path) -> str:
+    """Name of the folder directly under the given one; a file given by itself belongs to its own folder."""
+    if not root.is_dir():
+        return path.parent.name
+    below = path.relative_to(root).parts
+    return below[0] if len(below) > 1 else root.name
+
+
+def bins(inputs: Inputs, split_bytes: int, cores: int) -> list[list[Job]]:
+    """The pieces of every source, dealt out to tasks: the largest go first into the emptiest bin.
+
+    No piece is larger than `split_bytes`, nor so large that a core would wait for it in the end. Raises OSError where
+    a file is gone by now.
+    """
+    most = min(split_bytes, max(PIECE_BYTES, inputs.size // (BINS_A_CORE * cores)))
+    jobs = [Job(piece, s.cluster, _weight(piece, s.size)) for s in inputs.sources for piece in cut(s.path, most)]
+    wanted = 1 + sum(job.weight for job in jobs) // BIN_BYTES
+    loads = [(0, number) for number in range(min(len(jobs), wanted, BINS_A_CORE * cores))]
+    packed: list[list[Job]] = [[] for _ in loads]
+    for job in sorted(jobs, key=lambda job: (-job.weight, job.piece)):
+        load, emptiest = heappop(loads)
+        packed[emptiest].append(job)
+        heappush(loads, (load + job.weight + 1, emptiest))
+    return [sorted(own) for own in packed]
+
+
+def _weight(piece: Piece, size: int) -> int:
+    return size * GZIP_FACTOR if piece.gzipped else piece.end - piece.start

@@ -1,0 +1,1 @@
+"""What an audit writes: evidence, the JSON document, the HTML page."""

@@ -1,0 +1,109 @@
+"""Which member a record belongs to."""
+
+from __future__ import annotations
+
+import pytest
+
+from fsm.audit.attribution.identity import Facts, facts_of, identify
+from fsm.audit.attribution.rotation import stem
+from fsm.trace import Kind, TraceRecord
+
+
+def facts(file: str, member_id: str, first_ms: int, last_ms: int, *, starts: int = 0, group: str = "g") -> Facts:
+    return Facts(group, "c", file, member_id, first_ms, last_ms, starts)
+
+
+def names(*known: Facts) -> dict[str, str]:
+    """The member of each file."""
+    return {file: key.member + ("?" if key.shared else "") for (_, _, file), key in identify(known).items()}
+
+
+def test_one_file_is_one_member():
+    """The normal case: the client id names it."""
+    assert names(facts("a.log", "x", 0, 100)) == {"a.log": "c"}
+
+
+def test_two_processes_with_the_default_client_id():
+    """Files that overlap in time and share no id: the file becomes part of the name."""
+    assert names(facts("/l/a.log", "x", 0, 100), facts("/l/b.log", "y", 50, 150)) == {
+        "/l/a.log": "c (a.log)",
+        "/l/b.log": "c (b.log)",
+    }
+
+
+def test_files_of_one_name_in_several_folders():
+    """The label is the shortest end of the path that tells them apart."""
+    found = names(facts("/n1/app.log", "x", 0, 100), facts("/n2/app.log", "y", 50, 150))
+    assert found == {"/n1/app.log": "c (n1/app.log)", "/n2/app.log": "c (n2/app.log)"}
+
+
+def test_rotated_files_are_one_member_oldest_first():
+    """They do not overlap; lines of one millisecond at the seam are read in the order of the files' age."""
+    known = [facts("a.log", "x", 200, 300), facts("a.log.1", "x", 100, 200), facts("a.log.2.gz", "x", 0, 100)]
+    keys = identify(known)
+    assert {k.member for k in keys.values()} == {"c"}
+    assert [keys["g", "c", f].rank for f in ("a.log.2.gz", "a.log.1", "a.log")] == [0, 1, 2]
+
+
+def test_a_restart_in_a_new_file_is_the_same_member():
+    """One after the other, with another id."""
+    assert names(facts("a.log", "x", 0, 100), facts("b.log", "y", 500, 900)) == {"a.log": "c", "b.log": "c"}
+
+
+def test_lines_dealt_out_to_two_files_are_one_member():
+    """Files that share an id."""
+    assert names(facts("l.log", "x", 0, 100), facts("r.log", "x", 3, 99)) == {"l.log": "c", "r.log": "c"}
+
+
+def test_one_start_is_one_process_even_if_a_file_names_no_id():
+    """Dealt out so that all ids fell into one file."""
+    known = [facts("l.log", "x", 0, 100), facts("r.log", "", 3, 99, starts=1)]
+    assert names(*known) == {"l.log": "c", "r.log": "c"}
+    assert names(known[0], known[1]._replace(starts=0)) == {"l.log": "c (l.log)", "r.log": "c (r.log)"}
+
+
+def test_two_ids_at_once_in_one_file_are_mixed():
+    """A collector wrote two processes into one file."""
+    assert names(facts("all.log", "x", 0, 100), facts("all.log", "y", 50, 150)) == {"all.log": "c?"}
+
+
+def test_ids_that_follow_one_another_are_one_process():
+    """A classic member gets a new id when it rejoins."""
+    assert names(facts("a.log", "x", 0, 100), facts("a.log", "y", 120, 150)) == {"a.log": "c"}
+
+
+def test_a_record_without_group_belongs_to_the_only_group_of_its_client():
+    """Where a client id has two groups in a file, nobody knows."""
+    known = [facts("a.log", "x", 0, 100), facts("a.log", "", 5, 6, group="")]
+    assert identify(known)["", "c", "a.log"].group == "g"
+    other = [*known, facts("a.log", "z", 0, 100, group="h")]
+    assert ("", "c", "a.log") not in identify(other)
+
+
+def test_facts_are_spans_and_starts_of_each_id():
+    """What a cluster has to aggregate."""
+    records = [
+        TraceRecord(5, Kind.STARTED, "g", "c"),
+        TraceRecord(9, Kind.SUBSCRIBED, "g", "c"),
+        TraceRecord(7, Kind.JOINED, "g", "c", "x"),
+    ]
+    assert facts_of((r, "f") for r in records) == [
+        Facts("g", "c", "f", "", 5, 9, 1),
+        Facts("g", "c", "f", "x", 7, 7, 0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("file", "plain"),
+    [
+        ("a.log", "a"),
+        ("a.log.12", "a"),
+        ("a.3.log.gz", "a"),
+        ("a-2026-11-21.log", "a"),
+        ("app-b.log", "app-b"),
+        (".log", ".log"),
+    ],
+)
+def test_what_rotation_adds_to_a_name(file, plain):
+    """Numbers, dates and endings, but never the whole name."""
+    assert stem(file) == plain

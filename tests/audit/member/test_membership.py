@@ -1,0 +1,133 @@
+"""Who is in the group: fencing, fatal errors, leaves, heartbeats, and lives."""
+
+from __future__ import annotations
+
+import pytest
+
+from fsm.audit.findings import Cause, Finding, FindingKind, Severity
+from fsm.audit.rows import DOUBT, Ended, Interval, Life, Subscription
+from fsm.trace import Kind
+
+T0 = ("t", 0)
+
+
+def test_two_losses_within_the_window_are_a_loop(log):
+    """One loss of membership is bad luck, the second one within a minute is a loop; a loss counts once."""
+    log(0, Kind.STARTED)
+    for at in (1000, 31_000):
+        log(at, Kind.JOINED)(at + 10, Kind.ASSIGN_BEGIN, partitions=(T0,))
+        log(at + 5000, Kind.FENCED, detail="UNKNOWN_MEMBER_ID")(at + 5100, Kind.LOST_BEGIN, partitions=(T0,))
+    log(40_000, Kind.CLOSE_END)
+    (loop,) = [f for f in log.rows(Finding) if f.kind is FindingKind.FENCING_LOOP]
+    assert (loop.start_ms, loop.end_ms, len(loop.evidence)) == (6000, 36_000, 2)
+    assert "2 times" in loop.summary
+
+
+def test_losses_far_apart_are_no_loop(log):
+    """More than `window_ms` between two losses."""
+    log(0, Kind.STARTED)
+    for at in (1000, 62_000):
+        log(at, Kind.JOINED)(at + 500, Kind.FENCED)
+    assert not [f for f in log.rows(Finding) if f.kind is FindingKind.FENCING_LOOP]
+
+
+def test_a_member_that_lives_on_after_a_fatal_error_is_out_for_good(log):
+    """Its polls return nothing and throw nothing (A15)."""
+    log(0, Kind.STARTED)(100, Kind.FATAL, detail="UNRELEASED_INSTANCE_ID")(9000, Kind.CLOSE_END)
+    (found,) = log.rows(Finding)
+    assert (found.kind, found.start_ms, found.end_ms) == (FindingKind.MEMBER_OUT_FOR_GOOD, 100, 9000)
+    assert "UNRELEASED_INSTANCE_ID" in found.summary
+
+
+def test_a_fatal_error_that_ends_the_process_is_not_out_for_good(log):
+    """An application that closes at once did the right thing."""
+    log(0, Kind.STARTED)(100, Kind.FATAL)(600, Kind.CLOSE_END)
+    assert log.rows(Finding) == []
+
+
+def test_a_member_that_gets_partitions_again_is_not_out(log):
+    """Classic clients go on after a fatal answer if the application polls on (B5)."""
+    log(0, Kind.STARTED)(100, Kind.FATAL)(500, Kind.ASSIGN_BEGIN, partitions=(T0,))(
+        600, Kind.REVOKE_BEGIN, partitions=(T0,)
+    )
+    log(9000, Kind.CLOSE_END)
+    assert log.rows(Finding) == []
+
+
+def test_a_leave_that_goes_out_late(log):
+    """librdkafka announces the leave at the expiry and sends it when the application polls again (c06)."""
+    log(0, Kind.STARTED)(10, Kind.JOINED)(5000, Kind.POLL_EXPIRED)(5000, Kind.LEAVE_BEGIN)(8700, Kind.LEAVE_SENT)
+    (found,) = log.rows(Finding)
+    assert (found.kind, found.start_ms, found.end_ms, found.cause) == (
+        FindingKind.LATE_LEAVE, 5000, 8700, Cause.NO_POLL,
+    )  # fmt: skip
+
+
+def test_a_silence_longer_than_the_session(log):
+    """Heartbeats further apart than session.timeout.ms while the member counts itself in; none while no coordinator."""
+    log(0, Kind.STARTED, settings={"session.timeout.ms": "6000", "group.protocol": "classic"})(10, Kind.SYNCED)
+    log(100, Kind.HEARTBEAT_SENT)(3000, Kind.HEARTBEAT_SENT)(9500, Kind.HEARTBEAT_SENT)
+    log(10_000, Kind.COORDINATOR_LOST)(20_000, Kind.HEARTBEAT_SENT)
+    assert [(f.kind, f.start_ms, f.end_ms) for f in log.rows(Finding)] == [(FindingKind.HEARTBEAT_GAP, 3000, 9500)]
+
+
+def test_a_restart_ends_the_old_life_with_its_last_line(log):
+    """Restarts append to the same file; what the old process owned it owned until its last line."""
+    log(0, Kind.STARTED)(10, Kind.SUBSCRIBED, topics=("t",))(20, Kind.ASSIGN_BEGIN, partitions=(T0,))
+    log(60_000, Kind.STARTED)(60_010, Kind.SUBSCRIBED, topics=("t",))(70_000, Kind.CLOSE_END)
+    assert [(life.number, life.end_ms, life.ended) for life in log.rows(Life)] == [
+        (0, 20, Ended.RESTARTED),
+        (1, 70_000, Ended.CLOSED),
+    ]
+    assert [(i.end_ms, i.ended) for i in log.rows(Interval)] == [(20, Ended.RESTARTED)]
+    assert [(w.start_ms, w.end_ms) for w in log.rows(Subscription)] == [(10, 20), (60_010, 70_000)]
+
+
+def test_lines_of_a_new_process_before_the_one_that_says_started(new_log):
+    """librdkafka prints its first lines before INIT: they belong to the new life, not to the one that was killed."""
+    log = new_log("A#consumer-1")(0, Kind.STARTED)(10, Kind.ADDED, partitions=(T0,))(900, Kind.HEARTBEAT_OK)
+    log(30_000, Kind.MEMBER_ID, member_id="new")(30_005, Kind.STARTED)(31_000, Kind.CLOSE_END)
+    assert [(i.end_ms, i.ended) for i in log.rows(Interval)] == [(900, Ended.RESTARTED)]
+
+
+def test_a_log_that_begins_in_mid_life_says_so(log):
+    """Its life is not whole, and it wants the topics of the partitions it turns out to hold."""
+    log.step(1000, "STABLE", "RECONCILING")(1010, Kind.ASSIGN_BEGIN, partitions=(T0,))(2000, Kind.HEARTBEAT_OK)
+    assert [life.whole_start for life in log.rows(Life)] == [False]
+    assert [(w.topic, w.start_ms) for w in log.rows(Subscription)] == [("t", 1000)]
+
+
+def test_a_change_of_subscription_ends_only_what_is_not_wanted_any_more(log):
+    """Topics that stay keep their want."""
+    log(0, Kind.STARTED)(10, Kind.SUBSCRIBED, topics=("a", "b"))(500, Kind.SUBSCRIBED, topics=("b", "c"))
+    log(900, Kind.UNSUBSCRIBED)(1000, Kind.CLOSE_END)
+    assert [(w.topic, w.start_ms, w.end_ms) for w in log.rows(Subscription)] == [
+        ("a", 10, 500),
+        ("b", 10, 900),
+        ("c", 500, 900),
+    ]
+
+
+def test_after_a_mark_of_doubt_findings_inform_only(log):
+    """What rests on lines that may be another process's is not an error."""
+    log(0, Kind.STARTED)(10, Kind.ASSIGN_BEGIN, partitions=(T0,))(20, Kind.ERROR, detail=DOUBT)
+    log(50, Kind.REVOKE_BEGIN, partitions=(("t", 9),))(900, Kind.CLOSE_END)
+    assert next((f.kind, f.severity) for f in log.rows(Finding)) == (FindingKind.CALLBACK_NOT_OWNED, Severity.INFO)
+    assert [i.doubtful for i in log.rows(Interval)] == [True]
+
+
+def test_a_state_held_longer_than_the_rebalance_timeout(log):
+    """A member that reconciles for longer than its max.poll.interval.ms is stuck; a stable one never is."""
+    log(0, Kind.STARTED, settings={"max.poll.interval.ms": "4000"}).step(10, "UNSUBSCRIBED", "JOINING")
+    log.step(20, "JOINING", "STABLE").step(60_000, "STABLE", "RECONCILING").step(64_001, "RECONCILING", "ACKNOWLEDGING")
+    (found,) = log.rows(Finding)
+    assert (found.kind, found.start_ms, found.end_ms) == (FindingKind.STUCK_STATE, 60_000, 64_001)
+
+
+@pytest.mark.parametrize(("waited_ms", "found"), [(299_000, []), (301_000, [FindingKind.STUCK_STATE])])
+def test_a_classic_member_waits_for_the_slowest_of_its_group(log, waited_ms, found):
+    """Its own timeout does not count: the group waits for the longest, at least Kafka's default."""
+    log(0, Kind.STARTED, settings={"max.poll.interval.ms": "4000"})
+    for ts_ms, state in ((10, "PREPARING_REBALANCE"), (10 + waited_ms, "COMPLETING_REBALANCE")):
+        log(ts_ms, Kind.TRANSITION, machine="classic-member", next_state=state)
+    assert [f.kind for f in log.rows(Finding)] == found

@@ -1,0 +1,46 @@
+"""Our coordinator in a broker that shows a change of topics at once and hands it to the coordinator later."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fsm.conformance.own_peer import Own
+from fsm.conformance.peer import Observed
+from fsm.conformance.recording import Admin
+from fsm.coordinator.coordinator import image_changed
+from fsm.coordinator.model.context import Context
+
+
+class Late(Own):
+    """It hands over after so many requests, with a pause after each; 0 for when it is told to."""
+
+    late: Context | None = None
+
+    def __init__(self, after_requests: int = 0, pause_ms: int = 0) -> None:
+        super().__init__("4.4.0", {})
+        self.after_requests, self.pause_ms = after_requests, pause_ms
+        self.requests = 0
+
+    def ask(self, *given: Any) -> Observed:
+        observed = super().ask(*given)
+        self.requests += 1
+        if self.late:
+            self._now_ms += self.pause_ms
+            if self.requests == self.after_requests:
+                self.hand_over()
+        return observed
+
+    def administer(self, action: str, topic: str, partitions: int) -> Admin:
+        if self.late:
+            self.hand_over()
+        context, state = self._context, self.state
+        changed = super().administer(action, topic, partitions)
+        self.late, self._context, self.state = self._context, context, state
+        self.requests = 0
+        return changed
+
+    def hand_over(self) -> None:
+        """Now the coordinator knows."""
+        assert self.late is not None
+        self.state = image_changed(self.state, self._context.image, self.late)
+        self._context, self.late = self.late, None

@@ -1,0 +1,356 @@
+"""A peer held against Kafka's rules: what is equal, what is the first difference, what cannot be asked at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from late_metadata import Late
+
+from fsm.cli import main
+from fsm.conformance.comparison import FieldDifference
+from fsm.conformance.families import FAMILIES, chosen
+from fsm.conformance.follower import BACKGROUND_MS, SLACK_MS, Expectation
+from fsm.conformance.live_walk import Held, _Holding, hold
+from fsm.conformance.own_peer import Own
+from fsm.conformance.peer import Observed
+from fsm.conformance.recording import Asked, Response
+from fsm.conformance.report import document, lines
+from fsm.coordinator.coordinator import Coordinator
+from fsm.coordinator.model.context import Context
+from fsm.coordinator.model.dialect import dialect
+from fsm.coordinator.model.step import Step
+from fsm.coordinator.storage.load import stored
+from fsm.coordinator.storage.replay import replay_segment
+from fsm.errors import InputError
+from fsm.wire.connection import PeerError
+
+STEPS = 150
+
+
+class Broken(Own):
+    """Our coordinator with a fault: what it shows in step `at` is changed."""
+
+    def __init__(self, at: int, change: Mapping[str, Any]) -> None:
+        super().__init__("4.4.0", {})
+        self.at = at
+        self.change = change
+
+    def ask(self, n: int, asked: Asked, expected: Expectation) -> Observed:
+        observed = super().ask(n, asked, expected)
+        if n != self.at:
+            return observed
+        (own,) = (response for response in observed.responses if response.to == n)
+        changed = own._replace(body={**own.body, **self.change})
+        return observed._replace(responses=tuple(changed if one is own else one for one in observed.responses))
+
+
+class Leaving(Own):
+    """Our coordinator, which closes the connection in step 4."""
+
+    def ask(self, n: int, asked: Asked, expected: Expectation) -> Observed:
+        if n == 4:
+            raise PeerError("127.0.0.1:1: the peer closed the connection")
+        return super().ask(n, asked, expected)
+
+
+class Lagging(Own):
+    """Our coordinator; answers to earlier requests are read a moment after everything else, or never."""
+
+    def __init__(self, *, gives: bool) -> None:
+        super().__init__("4.4.0", {})
+        self.gives = gives
+        self.kept: tuple[Response, ...] = ()
+
+    def ask(self, n: int, asked: Asked, expected: Expectation) -> Observed:
+        observed = super().ask(n, asked, expected)
+        self.kept = tuple(response for response in observed.responses if response.to != n)
+        return observed._replace(responses=tuple(one for one in observed.responses if one.to == n))
+
+    def wait(self, wait_ms: int) -> Observed:
+        observed = super().wait(wait_ms)
+        return observed._replace(responses=(*self.kept, *observed.responses)) if self.gives else observed
+
+
+class Unsteady(Own):
+    """Our coordinator on a clock that is up to 70 ms ahead or behind, never the same way twice running."""
+
+    AHEAD_MS = (-70, 40, 0, 70, -20)
+
+    def ask(self, n: int, asked: Asked, expected: Expectation) -> Observed:
+        self._now_ms += 37
+        return super().ask(n, asked, expected)
+
+    def _context_now(self) -> Context:
+        exact = super()._context_now()
+        return replace(exact, now_ms=exact.now_ms + self.AHEAD_MS[self._made % len(self.AHEAD_MS)])
+
+
+class Busy(Own):
+    """Our coordinator on a busy machine: timers fire up to 140 ms late, some answers are read a step later."""
+
+    LATE_MS = (0, 140, 60, 0, 100)
+
+    def __init__(self) -> None:
+        super().__init__("4.4.0", {"group.initial.rebalance.delay.ms": "300"})
+        self.unread: tuple[Response, ...] = ()
+
+    def ask(self, n: int, asked: Asked, expected: Expectation) -> Observed:
+        self._now_ms += 20
+        observed = super().ask(n, asked, expected)
+        own = tuple(response for response in observed.responses if response.to == n)
+        others = tuple(response for response in observed.responses if response.to != n)
+        read = (*self.unread, *own)
+        self.unread = () if self._made % 3 else others
+        return observed._replace(responses=(*read, *others) if self._made % 3 else read)
+
+    def wait(self, wait_ms: int) -> Observed:
+        observed = super().wait(wait_ms)
+        read, self.unread = (*self.unread, *observed.responses), ()
+        return observed._replace(responses=read)
+
+    def _events(self) -> Iterator[Step[Coordinator]]:
+        late_ms = self.LATE_MS[self._made % len(self.LATE_MS)]
+        self._now_ms -= late_ms
+        events = list(super()._events())
+        self._now_ms += late_ms
+        yield from events
+
+
+def only(held: list[Held]) -> Held:
+    (one,) = held
+    return one
+
+
+@pytest.mark.parametrize("family", list(FAMILIES))
+def test_our_coordinator_is_held_through_wire_and_log(family: str) -> None:
+    """Every family of walks on our own coordinator, whose bytes on the wire and in the log change nothing."""
+    peer = Own("4.4.0", {})
+    held = only(hold(peer, (family,), 3, STEPS))
+    assert held.difference is None, "\n".join(lines(peer, [held], 3))
+    assert held.equal == STEPS
+    assert held.requests.keys() >= set(FAMILIES[family].needs()) - {"CreateTopics", "CreatePartitions", "DeleteTopics"}
+    replayed = replay_segment(peer.log, dialect("4.4.0"))
+    assert replayed.remarks == ()
+    assert stored(replayed.state).groups.keys() <= peer.state.groups.keys()
+
+
+def test_the_same_seed_walks_the_same_way() -> None:
+    """Two walks of one seed append the same bytes to the log; another seed, others."""
+
+    def log(seed: int) -> bytes:
+        peer = Own("4.4.0", {})
+        hold(peer, ("mixed",), seed, 60)
+        return peer.log
+
+    assert log(1) == log(1)
+    assert log(1) != log(2)
+
+
+@pytest.mark.parametrize("seed", [3, 12, 23])
+def test_clocks_that_go_a_little_apart_do_not_differ(seed: int) -> None:
+    """A group rests 10 s once its patterns are resolved; where clocks disagree whether it does, later steps tell.
+
+    Each of these walks gives a member another pattern at such an instant.
+    """
+    peer = Unsteady("4.4.0", {})
+    held = only(hold(peer, ("regex",), seed, 290))
+    assert held.difference is None, "\n".join(lines(peer, [held], seed))
+    assert held.freedoms.early_or_late == 1
+
+
+@pytest.mark.parametrize("family", ["admin", "regex-admin"])
+def test_metadata_may_reach_the_coordinator_late(family: str) -> None:
+    """A request after each change of topics is still answered from the metadata before it: equal, and counted."""
+    held = only(hold(Late(after_requests=1), (family,), 1, STEPS))
+    assert held.difference is None, "\n".join(lines(Late(), [held], 1))
+    assert held.freedoms.old_images > 0
+    assert f"old metadata {held.freedoms.old_images}" in next(iter(lines(Late(), [held], 1)))
+    assert document(Late(), [held], 1)["families"][0]["old_images"] == held.freedoms.old_images
+    assert only(hold(Own("4.4.0", {}), (family,), 1, STEPS)).freedoms.old_images == 0
+
+
+def test_metadata_that_comes_too_late_is_a_difference() -> None:
+    """One request after the bound is answered from the metadata before the change: the group's epoch is wrong."""
+    held = only(hold(Late(after_requests=2, pause_ms=BACKGROUND_MS + 10), ("admin",), 2, STEPS))
+    assert (held.equal, held.freedoms.old_images) == (2, 1)
+    assert held.difference is not None
+    assert FieldDifference("group.epoch", 3, 2) in held.difference.fields
+
+
+@pytest.mark.parametrize("seed", [2, 3, 9])
+def test_all_that_a_coordinator_may_have_done_is_kept_until_a_step_tells(seed: int) -> None:
+    """In each of these walks a timer is due in a step that looks the same whether it has fired or not.
+
+    What the next steps show is right for one of the two; whoever decides too soon for the other one finds a difference.
+    """
+    peer = Busy()
+    held = only(hold(peer, ("classic-timers",), seed, 250))
+    assert held.difference is None, "\n".join(lines(peer, [held], seed))
+    assert held.freedoms.early_or_late > 0
+
+
+def test_what_differs_is_looked_at_again() -> None:
+    """An answer that is read after the description that it goes with is no difference; one that never comes is."""
+    assert only(hold(Lagging(gives=True), ("classic",), 1, 60)).equal == 60
+    missing = only(hold(Lagging(gives=False), ("classic",), 1, 60)).difference
+    assert missing is not None
+    assert {(one.field[:10], one.got) for one in missing.fields} == {("answer to ", "(absent)")}
+
+
+def test_the_first_difference_names_step_field_and_both_sides() -> None:
+    """One wrong number in one answer is found in its step; what came before is equal."""
+    held = only(hold(Broken(6, {"heartbeat_interval": 4_999}), ("plain",), 1, STEPS))
+    assert held.difference is not None
+    assert (held.equal, held.difference.step.n) == (5, 6)
+    assert [tuple(one) for one in held.difference.fields] == [("answer to 6.heartbeat_interval", 5_000, 4_999)]
+    assert [step.n for step in held.difference.before] == [1, 2, 3, 4, 5]
+
+
+def test_a_story_tells_request_decision_and_field() -> None:
+    """The text of a difference: the steps before, the group, the request, what Kafka decides, expected and got."""
+    peer = Broken(7, {"member_epoch": 99})
+    text = "\n".join(lines(peer, hold(peer, ("plain",), 1, STEPS), 1))
+    assert "plain                6 steps equal: differs at step 7; 6 ConsumerGroupHeartbeat" in text
+    assert "plain, seed 1: first difference at step 7 ConsumerGroupHeartbeat of" in text
+    assert text.count("  before        ") == 6
+    assert "  group before  consumer " in text
+    assert "member_epoch = " in text
+    assert "  Kafka         conform-plain-1-m" in text
+    assert "  answer to 7.member_epoch\n    Kafka 4.4.0" in text
+    assert "    got           99" in text
+
+
+def test_long_values_are_told_from_where_they_part() -> None:
+    """Of a text that is too long for a line, the part around the first difference is shown, on both sides alike."""
+    long = "".join(chr(97 + i % 26) for i in range(300))
+    field = FieldDifference("records", f"{long}KAFKA{long}", f"{long}BROKER{long}")
+    found = only(hold(Broken(7, {"member_epoch": 99}), ("plain",), 1, STEPS))
+    assert found.difference is not None
+    told = replace(found, difference=replace(found.difference, fields=(field,)))
+    shown = list(lines(Own("4.4.0", {}), [told], 1))[-2:]
+    assert [line.split("...")[0] for line in shown] == ["    Kafka 4.4.0   ", "    got           "]
+    assert [line.split("...")[1][:46] for line in shown] == [f"{long[260:]}KAFKAa", f"{long[260:]}BROKER"]
+
+
+def test_a_peer_that_goes_away_differs_there() -> None:
+    """A closed connection is a difference of that step, not the end of the program."""
+    held = only(hold(Leaving("4.4.0", {}), ("plain",), 1, STEPS))
+    assert held.difference is not None
+    (field,) = held.difference.fields
+    assert (held.difference.step.n, field.field, field.expected) == (4, "connection", "an answer")
+    assert "closed the connection" in field.got
+
+
+def test_what_cannot_be_asked_is_said() -> None:
+    """A family whose requests the peer does not speak is not walked; the others are."""
+    peer = Own("4.4.0", {})
+    lacks = {"OffsetFetch": "is spoken in versions 1 to 6, not in 9", "DescribeConfigs": "is not spoken"}
+    peer.unspoken = lacks
+    held = hold(peer, ("commit", "plain"), 1, 20)
+    assert [(one.family, one.equal, dict(one.unspoken)) for one in held] == [
+        ("commit", 0, {"OffsetFetch": lacks["OffsetFetch"]}),
+        ("plain", 20, {}),
+    ]
+    text = list(lines(peer, held, 1))
+    assert text[:4] == [
+        "not spoken: DescribeConfigs is not spoken",
+        "not spoken: OffsetFetch is spoken in versions 1 to 6, not in 9",
+        "settings are not told: those of --set count, else Kafka's defaults",
+        "commit          not walked: OffsetFetch not spoken",
+    ]
+
+
+def test_without_a_log_records_are_not_compared() -> None:
+    """A peer that keeps no log is held by its answers and descriptions, and the report says so."""
+
+    class Forgetful(Own):
+        keeps_log = False
+
+        def ask(self, n: int, asked: Asked, expected: Expectation) -> Observed:
+            return super().ask(n, asked, expected)._replace(records=())
+
+    peer = Forgetful("4.4.0", {})
+    held = hold(peer, ("plain",), 1, 60)
+    assert only(held).difference is None
+    assert next(lines(peer, held, 1)) == "records are not compared: __consumer_offsets is not read"
+    assert document(peer, held, 1)["records_compared"] is False
+
+
+def test_every_setting_of_the_peer_that_rules_a_group_counts() -> None:
+    """Our coordinator is set up with those of groups, of offsets and of their retention; others are passed over."""
+    told = {"group.max.size": "3", "offset.metadata.max.bytes": "9", "offsets.retention.minutes": "7", "node.id": "1"}
+    config = _Holding(Own("4.4.0", told), "plain", 1, SLACK_MS)._follower().context.config
+    assert (config.group_max_size, config.offset_metadata_max_bytes, config.offsets_retention_minutes) == (3, 9, 7)
+
+
+def test_releases_part_where_their_flags_say() -> None:
+    """Ours of 4.2 against the rules of 4.4: the first difference of a fresh group is its first epoch (F1)."""
+    held = only(hold(Own("4.4.0", {}, "4.2.1"), ("plain",), 1, STEPS))
+    assert held.difference is not None
+    assert held.difference.fields[0][1:] == (2, 1)
+    assert held.difference.fields[0].field.endswith("member_epoch")
+
+
+def test_families_are_chosen_by_name() -> None:
+    """A list with commas; nothing is everything; an unknown name is an error with the known ones."""
+    assert chosen("static, plain") == ("static", "plain")
+    assert chosen("") == tuple(FAMILIES)
+    with pytest.raises(InputError, match="no family 'plan' of walks; one of plain, many"):
+        chosen("plan")
+
+
+def test_the_command_exits_0_and_prints_a_line_for_each_family(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a broker our own coordinator is held."""
+    assert main(["conform", "--family", "plain,classic", "--steps", "40"]) == 0
+    found = capsys.readouterr()
+    assert [line.split(":")[0] for line in found.out.splitlines()] == [
+        "plain               40 steps equal",
+        "classic             40 steps equal",
+    ]
+    assert found.err == ""
+
+
+def test_the_command_exits_1_with_a_difference(capsys: pytest.CaptureFixture[str]) -> None:
+    """Another release differs; the JSON holds step, request and fields."""
+    assert main(["conform", "--family", "plain", "--steps", "40", "--against", "4.2", "--json"]) == 1
+    (family,) = json.loads(capsys.readouterr().out)["families"]
+    assert (family["equal"], family["difference"]["step"]) == (0, 1)
+    assert family["difference"]["request"]["api"] == "ConsumerGroupHeartbeat"
+    assert family["difference"]["fields"][0]["expected"] == 2
+    assert family["difference"]["decided"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--broker", "nowhere"], "--broker: must be HOST:PORT, not 'nowhere'"),
+        (["--broker", "127.0.0.1:0"], "--broker: must be HOST:PORT, not '127.0.0.1:0'"),
+        (["--broker", "127.0.0.1:99999"], "--broker: must be HOST:PORT, not '127.0.0.1:99999'"),
+        (
+            ["--broker", "127.0.0.1:1", "--against", "4.2"],
+            "--against: a broker has a release of its own; say --dialect",
+        ),
+        (["--no-records"], "--no-records: our own coordinator stores records; say --broker"),
+        (["--dialect", "3.9"], "no coordinator dialect '3.9'"),
+        (["--family", "plan"], "no family 'plan' of walks"),
+        (["--set", "group"], "--set: must be KEY=VALUE, not 'group'"),
+        (["--set", "a=b"], "--set: no setting 'a' that rules a group; it has group.consumer.session.timeout.ms, "),
+        (
+            ["--set", "group.consumer.sesion.timeout.ms=6000"],
+            "'group.consumer.sesion.timeout.ms' that rules a group; did you mean group.consumer.session.timeout.ms?",
+        ),
+        (["--set", "group.consumer.max.size=many"], "group.consumer.max.size: must be a whole number, not 'many'"),
+        (["--steps", "0"], "argument --steps: must be a whole number above 0, not '0'"),
+        (["--broker", "127.0.0.1:1"], "127.0.0.1:1: cannot connect"),
+    ],
+)
+def test_unusable_arguments_are_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
+    """Exit status 2 and one line on stderr that says what to do."""
+    assert main(["conform", *arguments]) == 2
+    found = capsys.readouterr()
+    assert said in found.err
+    assert (found.err.count("\n"), found.out) == (1, "")

@@ -1,0 +1,156 @@
+"""The host of a coordinator: time, answers that come later, topics, the log, fail-over, forks."""
+
+from __future__ import annotations
+
+import fsm.coordinator
+from fsm.coordinator import BrokerConfig, Context, FrozenMap, Host, Image, Step, Topic, dialect
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import (
+    ConsumerGroupHeartbeatRequest,
+    DescribedConsumerGroup,
+    DescribedGroup,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+
+FOO = "AAAAAAAAAAEAAAAAAAAAAQ"
+SETTINGS = BrokerConfig(group_consumer_assignment_interval_ms=0, group_initial_rebalance_delay_ms=3_000)
+
+
+def a_host(partitions: int = 2, release: str = "4.4.0") -> Host:
+    image = Image(FrozenMap({"foo": Topic(FOO, partitions)}), 1)
+    return Host(Context(1_000_000, dialect(release), SETTINGS, image))
+
+
+def joining(member_id: str, regex: str | None = None) -> ConsumerGroupHeartbeatRequest:
+    names = ("foo",) if regex is None else None
+    return ConsumerGroupHeartbeatRequest("g", member_id, 0, None, None, 30_000, names, regex, topic_partitions=())
+
+
+def described(host: Host) -> DescribedConsumerGroup:
+    group = host.describe("g")
+    assert isinstance(group, DescribedConsumerGroup)
+    return group
+
+
+def test_a_request_is_answered_under_its_token() -> None:
+    """Each has another one, and the member id that a broker would make follows from it."""
+    host = a_host()
+    first, second = host.send("c", joining("m1")), host.send("c", joining("m2"), now_ms=1_000_500)
+    assert (first.token, second.token) == (1, 2)
+    assert [answer.token for answer in second.answers] == [2]
+    assert first.answers[0].body.assignment == ((FOO, (0, 1)),)
+    assert host.now_ms == 1_000_500
+
+
+def test_time_runs_from_deadline_to_deadline() -> None:
+    """Each timer fires at its own instant, and the clock then stands where it was to go; it never goes back."""
+    host = a_host()
+    host.send("c", joining("m1"))
+    host.send("c", joining("m2"), now_ms=1_002_000)
+    fired: list[int] = []
+    host.on_step = lambda _: fired.append(host.now_ms)
+    assert host.next_deadline_ms() == 1_045_000
+    host.advance(1_100_000)
+    assert fired == [1_045_000, 1_047_000]
+    assert (host.now_ms, host.next_deadline_ms(), described(host).members) == (1_100_000, None, ())
+    host.advance(5)
+    assert host.now_ms == 1_100_000
+
+
+def test_a_delayed_answer_comes_with_time() -> None:
+    """A JoinGroup waits for the initial delay, and is answered by `advance` under its token."""
+    host = a_host()
+    protocols = (JoinGroupRequestProtocol("range", b"\0\1\0\0\0\1\0\3foo\xff\xff\xff\xff\0\0\0\0"),)
+    first = host.send("c", JoinGroupRequest("g", 10_000, 60_000, protocols=protocols), fresh_id="x")
+    assert first.answers[0].body.error_code is ErrorCode.MEMBER_ID_REQUIRED
+    waits = host.send("c", JoinGroupRequest("g", 10_000, 60_000, first.answers[0].body.member_id, protocols=protocols))
+    assert waits.answers == ()
+    (answer,) = host.advance(host.now_ms + 3_000)
+    assert isinstance(answer.body, JoinGroupResponse)
+    assert (answer.token, answer.body.leader) == (waits.token, "c-x")
+    group = host.describe("g")
+    assert isinstance(group, DescribedGroup)
+    assert group.group_state == "CompletingRebalance"
+
+
+def test_changed_topics_are_looked_at_with_the_next_heartbeat() -> None:
+    """A topic that grew moves the group epoch; offsets of one that is gone are deleted in the log."""
+    host = a_host()
+    host.send("c", joining("m1"))
+    host.change_topics({"foo": Topic(FOO, 3)})
+    (answer,) = host.send("c", joining("m1")).answers
+    assert answer.body.assignment == ((FOO, (0, 1, 2)),)
+    topic = OffsetCommitRequestTopic("foo", partitions=(OffsetCommitRequestPartition(0, 17),))
+    host.send("c", OffsetCommitRequest("g", answer.body.member_epoch, "m1", topics=(topic,)), 9)
+    host.change_topics({})
+    assert host.records[-1].value is None
+    assert host.state.offsets == FrozenMap()
+
+
+def test_regular_expressions_are_resolved_at_once_or_when_asked() -> None:
+    """The background task is a step of its own."""
+    host = a_host()
+    host.send("c", joining("m1", "fo+"))
+    assert len(described(host).members) == 1
+    assert host.state.groups["g"].regexes["fo+"].topics == ("foo",)
+    later = a_host()
+    later.resolves = False
+    later.send("c", joining("m1", "fo+"))
+    assert not later.state.groups["g"].regexes
+    later.fork().fail_to_resolve()
+    later.resolve()
+    assert later.state.groups["g"].regexes == host.state.groups["g"].regexes
+
+
+def test_another_coordinator_knows_what_the_log_says() -> None:
+    """Members, targets, offsets and open transactions survive a fail-over; sessions begin anew."""
+    host = a_host()
+    (answer,) = host.send("c", joining("m1")).answers
+    topic = TxnOffsetCommitRequestTopic("foo", (TxnOffsetCommitRequestPartition(1, 5),))
+    commit = TxnOffsetCommitRequest("t", "g", 7, 0, answer.body.member_epoch, "m1", topics=(topic,))
+    host.send("c", commit, now_ms=1_010_000)
+    before = described(host)
+    assert host.fail_over().remarks == ()
+    assert described(host) == before
+    assert host.next_deadline_ms() == 1_055_000
+    fetch = OffsetFetchRequest(groups=(OffsetFetchRequestGroup("g"),))
+    assert host.send("c", fetch, 9).answers[0].body.groups[0].topics == ()
+    host.end_transaction(7, commits=True)
+    assert host.fail_over().remarks == ()
+    (found,) = host.send("c", fetch, 9).answers[0].body.groups[0].topics
+    assert (found.name, found.partitions[0].committed_offset) == ("foo", 5)
+
+
+def test_forks_go_their_own_ways() -> None:
+    """What one does the other does not see: state, clock, tokens and log."""
+    host = a_host()
+    host.send("c", joining("m1"))
+    other, log = host.fork(), host.appended()
+    other.send("c", joining("m2"), now_ms=1_001_000)
+    assert (host.now_ms, host.appended(), len(described(host).members)) == (1_000_000, log, 1)
+    assert other.appended()[: len(log)] == log
+    assert host.send("c", joining("m3")).token == 2
+
+
+def test_every_step_can_be_watched() -> None:
+    """Requests, timers and background tasks alike."""
+    host, seen = a_host(), list[Step[object]]()
+    host.on_step = seen.append
+    host.send("c", joining("m1", "fo+"))
+    assert [bool(step.answers) for step in seen] == [True, False]
+
+
+def test_what_is_public_is_there() -> None:
+    """Each name of `__all__`, sorted."""
+    assert sorted(fsm.coordinator.__all__) == fsm.coordinator.__all__
+    assert all(hasattr(fsm.coordinator, name) for name in fsm.coordinator.__all__)

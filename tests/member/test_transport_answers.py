@@ -1,0 +1,70 @@
+"""What a transport hands in is checked where it comes in: a wrong kind of value is one clear error at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fsm.errors import RemoteProtocolError
+from fsm.member import BackgroundFailed, Consumer, ConsumerConfig
+from fsm.protocol.assignment import TopicNames
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import ConsumerGroupHeartbeatResponse as Response
+
+
+class Told:
+    """A transport of a prototype: it answers at once, with what the test says."""
+
+    def __init__(self, answer: object, metadata: object) -> None:
+        self.answer, self.metadata = answer, metadata
+
+    def find_coordinator(self, found: Callable[[None], None]) -> None:
+        found(None)
+
+    def update_metadata(self, learnt: Callable[[Any], None]) -> None:
+        learnt(self.metadata)
+
+    def send(self, _request: Any, answered: Callable[[Any], None]) -> None:
+        answered(self.answer)
+
+
+NAMES = TopicNames({"id-of-orders": "orders"})
+
+
+@pytest.mark.parametrize(
+    ("answer", "metadata", "says"),
+    [
+        (Response(1, 5_000, error_code=25), NAMES, "error_code is 25; give an ErrorCode, as ErrorCode(25)"),
+        (Response(1, 5_000, (("orders", (0,)),)), NAMES, "names topic 'orders'; give its id, 'id-of-orders'"),
+        (Response(1, 5_000, {"id-of-orders": [0]}), NAMES, "assignment is {'id-of-orders': [0]}; give topic ids, as "),
+        (Response(1, 5_000, (("id-of-orders", [0]),)), NAMES, "give topic ids, as ((topic_id, (0, 1)),)"),
+        (Response(1, 5_000), {"id": "orders"}, "update_metadata was answered with dict; give TopicNames, or "),
+        ({"member_epoch": 1}, NAMES, "dict does not answer ConsumerGroupHeartbeatRequest"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_ends_the_consumer_with_the_reason(answer: Any, metadata: Any, says: str) -> None:
+    """The next call raises `BackgroundFailed`, whose cause says what was given and what to give."""
+    consumer = Consumer(ConsumerConfig("g"), Told(answer, metadata), member_id="M")
+
+    def run() -> None:
+        consumer.subscribe(["orders"])
+        consumer.poll(timeout_ms=60_000)
+
+    with pytest.raises(BackgroundFailed) as failed:
+        run()
+    assert isinstance(failed.value.__cause__, RemoteProtocolError)
+    assert says in str(failed.value.__cause__)
+
+
+def test_what_is_right_is_taken() -> None:
+    """The same transport with values of the right kind has the partition assigned."""
+    answer = Response(1, 5_000, (("id-of-orders", (0,)),), error_code=ErrorCode.NONE)
+    with Consumer(ConsumerConfig("g"), Told(answer, NAMES), member_id="M") as consumer:
+        consumer.subscribe(["orders"])
+        deadline_s = time.monotonic() + 60
+        while not consumer.assignment() and time.monotonic() < deadline_s:
+            consumer.poll(timeout_ms=10)
+        assert consumer.assignment() == (("orders", 0),)

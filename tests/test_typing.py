@@ -1,0 +1,93 @@
+"""What a type checker sees of the installed wheel: tables, bound models, and which enum is whose."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+from fsm.cli import main
+
+ROOT = Path(__file__).parents[1]
+HEAD = """
+from fsm import Symbol, Table, bind, row
+from fsm.tables import consumer_member_notes as notes
+from fsm.tables.models import AsyncConsumerMemberNotesModel, ConsumerMemberNotesModel
+
+class State(Symbol):
+    OUT = "Not a member."
+    IN = "A member."
+
+class Event(Symbol):
+    JOINED = "Let in."
+    LEFT = "Gone."
+
+class Effect(Symbol):
+    SEND = "Send a heartbeat."
+
+TABLE = Table(name="t", initial=State.OUT, effects=Effect, rows=(
+    row(State.OUT, Event.JOINED, State.IN, Effect.SEND),
+    row(State.IN, Event.LEFT, State.OUT),
+))
+
+class Prototype(ConsumerMemberNotesModel):
+    def on_effect(self, effect: notes.Effect) -> None: ...
+
+class Waiting(AsyncConsumerMemberNotesModel):
+    async def on_effect(self, effect: notes.Effect) -> None: ...
+
+p, w = Prototype(), Waiting()
+machine = bind(notes.TABLE, p)
+async def main() -> bool: return await w.subscribed()
+"""
+RIGHT = (
+    "target: State = TABLE.compiled[State.OUT, Event.JOINED].target",
+    "effects: tuple[Effect, ...] = TABLE.compiled.by_state[State.OUT][Event.JOINED].effects",
+    "shipped: notes.State = notes.TABLE.compiled[notes.State.JOINING, notes.Event.JOIN_HEARTBEAT_SENT].target",
+    "anything: Table = TABLE",
+    "came: bool = p.subscribed()",
+    "state: notes.State = p.state",
+    "p.trigger(notes.Event.SUBSCRIBED)",
+    "machine.dispatch(notes.Event.SUBSCRIBED)",
+)
+WRONG = (
+    "TABLE.compiled[Event.JOINED, State.OUT]",
+    "TABLE.compiled[State.OUT, State.OUT]",
+    "TABLE.compiled[notes.State.JOINING, Event.JOINED]",
+    "TABLE.compiled.by_state[Event.JOINED]",
+    "wrong: Event = TABLE.compiled[State.OUT, Event.JOINED].target",
+    "notes.TABLE.compiled[notes.Event.JOIN_HEARTBEAT_SENT, notes.State.JOINING]",
+    "p.subscirbed()",
+    "other: State = p.state",
+    "p.trigger(Event.JOINED)",
+    "machine.dispatch(Event.JOINED)",
+    "bind(notes.TABLE, Prototype(), initial=State.OUT)",
+)
+
+
+def test_tables_and_bound_models_are_typed(tmp_path: Path) -> None:
+    """With the installed wheel, in strict mode: every right line passes, every wrong one is an error."""
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "venv")], check=True)
+    (site,) = (tmp_path / "venv").glob("lib/python*/site-packages")
+    (wheel,) = tmp_path.glob("*.whl")
+    zipfile.ZipFile(wheel).extractall(site)
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    file = tmp_path / "user.py"
+    file.write_text("\n".join((*HEAD.splitlines(), *RIGHT, *WRONG, "")))
+    options = ["--strict", "--no-error-summary", "--cache-dir", str(tmp_path / "cache")]
+    mypy = [sys.executable, "-m", "mypy", *options, "--python-executable", str(tmp_path / "venv/bin/python")]
+    done = subprocess.run([*mypy, file.name], cwd=tmp_path, capture_output=True, text=True)
+    assert not done.stderr
+    first = len(HEAD.splitlines()) + len(RIGHT) + 1
+    found = {int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error:" in line}
+    assert found == set(range(first, first + len(WRONG))), done.stdout
+
+
+def test_the_stubs_of_models_are_those_of_the_tables(capsys: object) -> None:
+    """`fsm/tables/models.pyi` is what `fsm tables --format stub` prints."""
+    assert main(["tables", "--format", "stub"]) == 0
+    assert capsys.readouterr().out == (ROOT / "fsm/tables/models.pyi").read_text("utf-8")  # type: ignore[attr-defined]
