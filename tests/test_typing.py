@@ -80,7 +80,7 @@ def test_tables_and_bound_models_are_typed(tmp_path: Path) -> None:
     file.write_text("\n".join((*HEAD.splitlines(), *RIGHT, *WRONG, "")))
     options = ["--strict", "--no-error-summary", "--cache-dir", str(tmp_path / "cache")]
     mypy = [sys.executable, "-m", "mypy", *options, "--python-executable", str(tmp_path / "venv/bin/python")]
-    done = subprocess.run([*mypy, file.name], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run([*mypy, file.name], check=False, cwd=tmp_path, capture_output=True, text=True)
     assert not done.stderr
     first = len(HEAD.splitlines()) + len(RIGHT) + 1
     found = {int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error:" in line}
