@@ -264,7 +264,7 @@ class Cluster:
             self.late_commits.update(cause if epoch >= 0 else NOBODYS for cause in causes)
         if before is not self.group:
             self.standing.changed(change, self.clients.values())
-            if before is None or self.group is None or before.members is not self.group.members:
+            if before is None or self.group is None or _is_told(before, self.group):
                 self.story.said(Event(self.now_ms, COORDINATOR, COORDINATOR, "has", self.group))
         for token, body in step.answers:
             name, answered = self._waiting.pop(token)
@@ -321,3 +321,7 @@ class Cluster:
 
 
 def _unwatched(*_: Any) -> None: ...
+
+
+def _is_told(before: Group, after: Group) -> bool:
+    return before.members is not after.members or before.state is not after.state

@@ -86,9 +86,7 @@ class Standing:
     """The generation in which a static member came back with another subscription, unnoticed by its classic group."""
 
     def changed(self, change: Change, clients: Iterable[Client]) -> None:
-        """The coordinator took a step."""
-        if _members(change.before) is _members(change.after):
-            return
+        """The coordinator took a step that changed the group."""
         self.swapped = _swapped(change, self.swapped)
         old, new = _ids(change.before), _ids(change.after)
         for member_id in sorted(old - new):
@@ -173,10 +171,6 @@ def _untold(client: Client, one: TopicPartition) -> str | None:
 
 
 # What a coordinator counts
-
-
-def _members(group: Group | None) -> object:
-    return None if group is None else group.members
 
 
 def _ids(group: Group | None) -> set[str]:

@@ -99,6 +99,12 @@ def test_disturbed_clusters_converge_and_share_nothing_unexplained(kind: str, se
     assert found.steps > 800
 
 
+def test_a_generation_that_begins_without_a_static_member_is_the_cause_of_a_double() -> None:
+    """Its members are the same, so that the beginning of the generation is all that tells."""
+    found, _ = ran("eager", 11_011, 16_000)
+    assert [double.cause for double in found.doubles] == ["late join"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(2))
 @pytest.mark.parametrize("kind", KINDS)
