@@ -7,7 +7,16 @@ from importlib import import_module
 
 import pytest
 
-PACKAGES = ("fsm", "fsm.coordinator", "fsm.logs", "fsm.member", "fsm.reference", "fsm.render", "fsm.tables")
+PACKAGES = (
+    "fsm",
+    "fsm.cluster",
+    "fsm.coordinator",
+    "fsm.logs",
+    "fsm.member",
+    "fsm.reference",
+    "fsm.render",
+    "fsm.tables",
+)
 
 
 def documented(text: str) -> list[str]:

@@ -1,6 +1,6 @@
-"""The last events of a cluster, as its reader wants them when something is wrong: as lines, and as a diagram.
+"""The last events of a cluster, for its reader when something is wrong: as lines, and as a diagram.
 
-What is kept of an event is what was said; words are made of it only when somebody asks.
+Messages are kept as they are; text is made of them only when somebody asks.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from fsm.cluster.speech import version_of
 from fsm.coordinator.coordinator import Group
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.consumer_group import ConsumerGroup
 from fsm.protocol.assignment import TopicId
+from fsm.protocol.codec import API_OF
 from fsm.protocol.json_form import to_recorded
 from fsm.render.sequence import Arrow, Diagram, Look, Part
 
@@ -45,12 +45,8 @@ class Story:
     names: Mapping[TopicId, str]
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=KEPT))
 
-    def note(self, at_ms: int, who: str, what: str) -> None:
-        """Something happens to one."""
-        self.events.append(Event(at_ms, who, who, what))
-
-    def said(self, event: Event) -> None:
-        """One tells another something."""
+    def add(self, event: Event) -> None:
+        """Something happens."""
         self.events.append(event)
 
     def last(self, count: int, concerned: Collection[str] = ()) -> list[Event]:
@@ -65,15 +61,15 @@ class Story:
 
     def _line(self, event: Event) -> str:
         who = event.source if event.source == event.target else f"{event.source} -> {event.target}"
-        return f"{event.at_ms:>7} ms  {who}: {self.words(event)}"
+        return f"{event.at_ms:>7} ms  {who}: {self.describe(event)}"
 
-    def words(self, event: Event) -> str:
-        """What was said, without what says nothing."""
+    def describe(self, event: Event) -> str:
+        """What happened, without fields that say nothing."""
         if isinstance(event.body, ConsumerGroup | ClassicGroup):
-            return f"{event.what} {_described(event.body)}"
+            return f"{event.what} {_in_a_line(event.body)}"
         fields = None if event.body is None else to_recorded(event.body, version_of(event.body))
-        said = "" if fields is None else " " + ", ".join(self._fields(fields))
-        return event.what + said + (" (lost)" if event.lost else "")
+        text = "" if fields is None else " " + ", ".join(self._fields(fields))
+        return event.what + text + (" (lost)" if event.lost else "")
 
     def _fields(self, body: Mapping[str, Any]) -> Iterator[str]:
         for key, value in body.items():
@@ -98,10 +94,15 @@ class Story:
 
     def _arrow(self, event: Event) -> Arrow:
         look = Look.RAISE if event.lost else Look.NOTE if event.source == event.target else Look.CALL
-        return Arrow(event.source, event.target, f"{event.at_ms} ms: {self.words(event)}", look)
+        return Arrow(event.source, event.target, f"{event.at_ms} ms: {self.describe(event)}", look)
 
 
-def _described(group: Group) -> str:
+def version_of(message: Any) -> int:
+    """The newest version of a request or response in which topics have names: later ones have ids (KIP-848)."""
+    return min(API_OF[type(message)].newest, 9)
+
+
+def _in_a_line(group: Group) -> str:
     """A group in a line."""
     if isinstance(group, ClassicGroup):
         return f"classic group {group.state.name}, generation {group.generation}: {', '.join(group.members)}"

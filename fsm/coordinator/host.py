@@ -135,8 +135,9 @@ class Host:
         """When the next timer is due; None where none runs."""
         return steps.next_deadline_ms(self.state)
 
-    def resolve(self) -> None:
+    def resolve(self, now_ms: int | None = None) -> None:
         """The background tasks that resolve regular expressions are done."""
+        self._set_clock(now_ms)
         for group_id in steps.resolutions(self.state):
             self._note(steps.handle_resolution(self.state, group_id, self.context))
 
@@ -147,10 +148,14 @@ class Host:
 
     def change_topics(self, topics: Mapping[str, Topic]) -> None:
         """There are exactly these topics from now on; offsets of those that are gone go too."""
+        self.update(Image(FrozenMap(topics), self.context.image.version + 1))
+
+    def update(self, image: Image) -> None:
+        """Another metadata image reaches the coordinator; offsets of topics that are gone go too."""
         before = self.context.image
-        self.context = replace(self.context, image=Image(FrozenMap(topics), before.version + 1))
+        self.context = replace(self.context, image=image)
         self.state = steps.image_changed(self.state, before, self.context)
-        if gone := [name for name in before.topics if name not in topics]:
+        if gone := [name for name in before.topics if name not in image.topics]:
             self._note(steps.topics_deleted(self.state, gone))
 
     def end_transaction(self, producer_id: int, *, commits: bool) -> None:

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from fsm.cluster.channel import NONE, Faults
 from fsm.cluster.cluster import SETTINGS, Cluster
-from fsm.cluster.speech import CLASSIC
 from fsm.member.dialect.dialect import FIXED
 from fsm.protocol.assignment import Partitions
 
@@ -42,4 +41,10 @@ def causes(found: Cluster) -> set[str | None]:
 
 def kinds(found: Cluster) -> set[str]:
     """Who is in the cluster: "classic", "consumer"."""
-    return {"classic" if client.spoken in CLASSIC else "consumer" for client in found.clients.values()}
+    return {"classic" if client.is_classic else "consumer" for client in found.clients.values()}
+
+
+def without_callback(found: Cluster) -> list[str]:
+    """Clients whose applications use other partitions than their members own: some callback never came."""
+    clients = (found.clients[name] for name in sorted(found.clients))
+    return [client.name for client in clients if client.using != client.member.owned]

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fsm.cluster.cluster import Cluster
-from fsm.cluster.standing import Change
+from fsm.cluster.cluster import Answers, Cluster
+from fsm.cluster.stale_uses import Change
 from fsm.coordinator.classic import invariants as classic_group_invariants
 from fsm.coordinator.consumer.invariants import Moment, broken
 from fsm.coordinator.consumer.reconciliation import flat
-from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.migration.conversion import by_id, encoded
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.consumer_group import ConsumerGroup, GroupMember, Partition
-from fsm.coordinator.model.step import Step
 from fsm.protocol.consumer_protocol import decode_assignment, decode_subscription
 from fsm.protocol.error_codes import ErrorCode
-from fsm.protocol.messages import ConsumerGroupHeartbeatRequest, HeartbeatRequest, JoinGroupRequest, SyncGroupRequest
+from fsm.protocol.messages import ConsumerGroupHeartbeatRequest, HeartbeatRequest, SyncGroupRequest
 from fsm.tables.classic_group import State as ClassicState
 from fsm.tables.consumer_group import State
 from fsm.tables.consumer_group_member import State as MemberState
@@ -31,47 +29,45 @@ REVOKED_BEFORE_ASSIGNED = "23 partitions are revoked before they are assigned"
 def watch(found: Cluster) -> None:
     """From now on every step of the coordinator is looked at; one that breaks something ends the run."""
 
-    def look(change: Change, step: Step[Coordinator]) -> None:
-        wrong = [*wrongs(found, change, step)]
-        assert not wrong, f"{wrong} after {change.asked} at {found.now_ms} ms\n{found.story.text(40)}"
+    def look(change: Change, answers: Answers) -> None:
+        wrong = [*wrongs(found, change, answers)]
+        assert not wrong, f"{wrong} after {change.request} at {found.now_ms} ms\n{found.story.text(40)}"
 
-    found.watch = look
+    found.on_step = look
 
 
-def wrongs(found: Cluster, change: Change, step: Step[Coordinator]) -> Iterator[str]:
+def wrongs(found: Cluster, change: Change, answers: Answers) -> Iterator[str]:
     """What does not hold after this step."""
     if isinstance(change.after, ClassicGroup):
         yield from classic_group_invariants.broken(change.after)
         yield from downgraded(found, change)
     elif isinstance(change.after, ConsumerGroup):
-        yield from of_consumer_group(found, change, step, change.after)
+        yield from of_consumer_group(found, change, answers, change.after)
         yield from upgraded(change, change.after)
 
 
-def of_consumer_group(found: Cluster, change: Change, step: Step[Coordinator], group: ConsumerGroup) -> Iterator[str]:
+def of_consumer_group(found: Cluster, change: Change, answers: Answers, group: ConsumerGroup) -> Iterator[str]:
     if change.before is not None and not isinstance(change.before, ConsumerGroup):
         return
-    asked = change.asked
-    sent = asked.body if asked is not None and isinstance(asked.body, ConsumerGroupHeartbeatRequest) else None
-    answer = None if sent is None else step.answers[0]
+    sent = change.request if isinstance(change.request, ConsumerGroupHeartbeatRequest) else None
+    answer = None if sent is None else answers[0]
     names = broken(Moment(change.before, group, found.context, sent, answer))
-    joins = asked is not None and isinstance(asked.body, JoinGroupRequest)
-    yield from (name for name in names if not joins or name != REVOKED_BEFORE_ASSIGNED)
-    if joins and change.before is not None:
+    yield from (name for name in names if not change.is_join or name != REVOKED_BEFORE_ASSIGNED)
+    if change.is_join and change.before is not None:
         yield from unreported(change, change.before, group)
-    if sent is None and asked is not None:
-        yield from told(change, step, group)
+    if sent is None and change.request is not None:
+        yield from told(change, answers, group)
 
 
 def unreported(change: Change, before: ConsumerGroup, after: ConsumerGroup) -> Iterator[str]:
     """23 of a classic member: what it stops holding its JoinGroup does not report as owned."""
-    if change.asked is None or not change.asked.body.protocols:
+    if not change.request.protocols:
         return
     for member_id, old in before.members.items():
         new = after.members.get(member_id)
         if new is None or old.current.held <= new.current.held:
             continue
-        if member_id != change.asked.body.member_id:
+        if member_id != change.request.member_id:
             yield f"23 {member_id} lost partitions by the request of another"
         elif (old.current.held - new.current.held) & owned(new, change):
             yield f"23 {member_id} lost partitions that it owns"
@@ -85,15 +81,15 @@ def owned(member: GroupMember, change: Change) -> set[Partition]:
     return {*flat(by_id(decode_subscription(classic.supported_protocols[0].metadata).owned_partitions, change.image))}
 
 
-def told(change: Change, step: Step[Coordinator], group: ConsumerGroup) -> Iterator[str]:
+def told(change: Change, answers: Answers, group: ConsumerGroup) -> Iterator[str]:
     """31: who is behind the target hears of it with every Heartbeat, and gets no assignment unless it must revoke."""
-    asked = change.asked
-    if asked is None or not isinstance(asked.body, HeartbeatRequest | SyncGroupRequest) or len(step.answers) != 1:
+    request = change.request
+    if not isinstance(request, HeartbeatRequest | SyncGroupRequest) or len(answers) != 1:
         return
-    member = group.members.get(asked.body.member_id)
-    if member is None or step.answers[0].body.error_code is not ErrorCode.NONE or member.epoch >= group.target_epoch:
+    member = group.members.get(request.member_id)
+    if member is None or answers[0].body.error_code is not ErrorCode.NONE or member.epoch >= group.target_epoch:
         return
-    if isinstance(asked.body, HeartbeatRequest) or member.current.state is not MemberState.UNREVOKED_PARTITIONS:
+    if isinstance(request, HeartbeatRequest) or member.current.state is not MemberState.UNREVOKED_PARTITIONS:
         yield f"31 {member.member_id} is behind the target, and hears nothing of it"
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from cluster_scene import FOO, LATEST, cluster, kinds, of, two
+from disturbances import settle
 
+from fsm.cluster.client import BOTH, COOPERATIVE, EAGER
 from fsm.cluster.cluster import Cluster
-from fsm.cluster.disturbances import settle
-from fsm.cluster.speech import BOTH, COOPERATIVE, EAGER
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.consumer_group import ConsumerGroup
 from fsm.member.dialect.dialect import FIXED
@@ -28,11 +28,11 @@ def callbacks(found: Cluster, name: str, method: str) -> list[str]:
 
 
 @pytest.mark.parametrize("release", SOME_RELEASES)
-@pytest.mark.parametrize("spoken", CLASSIC)
-def test_a_classic_group_shares_and_takes_over(release: str, spoken: str) -> None:
+@pytest.mark.parametrize("dialect", CLASSIC)
+def test_a_classic_group_shares_and_takes_over(release: str, dialect: str) -> None:
     """Two members share a topic; one leaves, and the other has it all; nothing is used twice."""
     found = cluster(release=release)
-    two(found, spoken, spoken)
+    two(found, dialect, dialect)
     assert isinstance(found.group, ClassicGroup)
     found.clients["a"].close(found.now_ms)
     found.run(found.now_ms + 6_000)
@@ -42,13 +42,13 @@ def test_a_classic_group_shares_and_takes_over(release: str, spoken: str) -> Non
     assert found.doubles == []
 
 
-@pytest.mark.parametrize(("spoken", "first"), [(COOPERATIVE, []), (EAGER, [str(FOO)])])
-def test_a_cooperative_member_gives_up_only_what_another_gets(spoken: str, first: list[str]) -> None:
+@pytest.mark.parametrize(("dialect", "first"), [(COOPERATIVE, []), (EAGER, [str(FOO)])])
+def test_a_cooperative_member_gives_up_only_what_another_gets(dialect: str, first: list[str]) -> None:
     """An eager one gives up everything before each join."""
     found = cluster()
-    found.join("a", spoken, ("foo",))
+    found.join("a", dialect, ("foo",))
     found.run(5_000)
-    found.join("b", spoken, ("foo",))
+    found.join("b", dialect, ("foo",))
     found.run(found.now_ms + 5_000)
     half = str(of(found, "b"))
     revoked = [given for given in callbacks(found, "a", "revoked") if given != "()"]
@@ -129,28 +129,28 @@ def test_a_static_member_restarts_with_either_protocol(before: str, after: str) 
     assert (of(found, "b"), found.unsettled(), found.doubles) == (FOO, [], [])
 
 
-@pytest.mark.parametrize("spoken", [EAGER, COOPERATIVE])
-def test_a_static_member_that_comes_back_with_more_topics_strands_them(spoken: str) -> None:
+@pytest.mark.parametrize("dialect", [EAGER, COOPERATIVE])
+def test_a_static_member_that_comes_back_with_more_topics_strands_them(dialect: str) -> None:
     """Its classic group does not look at the subscription, and begins no rebalance until somebody joins."""
     found = cluster()
-    found.join("a", spoken, ("foo",), "i")
+    found.join("a", dialect, ("foo",), "i")
     found.run(5_000)
     found.kill("a")
-    found.join("b", spoken, ("foo", "bar"), "i")
+    found.join("b", dialect, ("foo", "bar"), "i")
     found.run(found.now_ms + 20_000)
     assert (of(found, "b"), found.stranded) == (FOO, "static swap")
     assert settle(found) == ([], "static swap")
     assert len(of(found, "b")) == 7
 
 
-@pytest.mark.parametrize("spoken", [FIXED, COOPERATIVE, EAGER])
-def test_members_commit_before_they_give_up(spoken: str) -> None:
+@pytest.mark.parametrize("dialect", [FIXED, COOPERATIVE, EAGER])
+def test_members_commit_before_they_give_up(dialect: str) -> None:
     """Positions of a member that leaves are the coordinator's when another takes over; nobody commits late."""
     found = cluster()
-    found.join("a", spoken, ("foo",), commits=True)
+    found.join("a", dialect, ("foo",), commits=True)
     found.run(8_000)
     consumed = dict(found.clients["a"].consumed)
-    found.join("b", spoken, ("foo",), commits=True)
+    found.join("b", dialect, ("foo",), commits=True)
     found.run(found.now_ms + 4_000)
     assert len(of(found, "b")) == 2
     committed = found.state.offsets["g"]

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 from cluster_scene import LATEST, cluster
+from disturbances import disturb
 
-from fsm.cluster.disturbances import disturb
-from fsm.cluster.speech import COOPERATIVE
+from fsm.cluster.client import COOPERATIVE
 from fsm.member.classic.state import ClassicMember
 from fsm.member.dialect.dialect import FIXED
 from fsm.render.sequence import mermaid, svg
@@ -61,22 +61,22 @@ def test_an_unexplained_double_ownership_comes_with_its_story() -> None:
     classic: ClassicMember = thief.member.member  # type: ignore[attr-defined]
     thief.member.member = replace(classic, owned=(*classic.owned, ("foo", 0)))  # type: ignore[attr-defined]
     thief.using = (*thief.using, ("foo", 0))
-    found.standing.acted(thief, (), found.group, found.context.image)
-    found._look()
+    found.stale_uses.note_use(thief, (), found.group, found.context.image)
+    found._find_doubles()
     assert [(double.partition, double.users, double.cause) for double in found.doubles] == [
         (("foo", 0), ("a", "b"), None)
     ]
-    assert "b: starts, speaks cooperative-sticky" in found.doubles[0].told
-    assert found.doubles[0].told.endswith("coordinator: ('foo', 0) is used by a and b: None")
+    assert "b: starts, speaks cooperative-sticky" in found.doubles[0].events
+    assert found.doubles[0].events.endswith("coordinator: ('foo', 0) is used by a and b: None")
 
 
-@pytest.mark.parametrize("spoken", [FIXED, COOPERATIVE])
-def test_the_last_events_are_a_sequence_diagram(spoken: str) -> None:
+@pytest.mark.parametrize("dialect", [FIXED, COOPERATIVE])
+def test_the_last_events_are_a_sequence_diagram(dialect: str) -> None:
     """One lane for each client and one for the coordinator; the same seed draws the same bytes."""
 
     def drawn() -> tuple[str, str]:
         found = cluster(9, LATEST)
-        disturb(found, (spoken,), 6_000)
+        disturb(found, (dialect,), 6_000)
         diagram = found.story.diagram("seed 9", 30)
         assert diagram.lanes[-1] == "coordinator"
         return svg(diagram), mermaid(diagram)

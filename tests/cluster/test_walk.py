@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import pytest
-from cluster_scene import cluster
+from cluster_scene import cluster, without_callback
 from cluster_watch import watch
+from disturbances import disturb, leave_to_the_classic, settle
 
-from fsm.cluster.cluster import NOBODYS, Cluster
-from fsm.cluster.disturbances import disturb, leave_to_the_classic, settle
-from fsm.cluster.speech import BOTH, COOPERATIVE, EAGER
-from fsm.cluster.standing import CAUSES
+from fsm.cluster.client import BOTH, COOPERATIVE, EAGER
+from fsm.cluster.cluster import WITHOUT_EPOCH, Cluster
+from fsm.cluster.stale_uses import CAUSES
 from fsm.member.dialect.dialect import DOCUMENT, FIXED
 from fsm.protocol.releases import RELEASES
 
@@ -43,7 +43,7 @@ ALWAYS: Mapping[str, set[str]] = {
     "mixed-releases": {"expired"},
 }
 """Causes that a long walk of that kind meets."""
-LATE_COMMITS = {"W1", "W2", "W6", NOBODYS}
+LATE_COMMITS = {"W1", "W2", "W6", WITHOUT_EPOCH}
 """Whose membership goes on, in an epoch that is the member's, may commit what it uses beyond its right."""
 
 
@@ -72,9 +72,9 @@ def ran(kind: str, seed: int, until_ms: int = 40_000) -> tuple[Cluster, str | No
     released = not set(RELEASES).isdisjoint(KINDS[kind])
     assert not settled.problems, f"{told}: {settled.problems}\n{found.story.text(80)}"
     for double in found.doubles:
-        assert double.cause is not None, f"{told}: {double}\n{double.told}"
+        assert double.cause is not None, f"{told}: {double}\n{double.events}"
         assert double.cause in CAUSES.keys() - (set() if released else FAULTS), f"{told}: {double}"
-    assert released or not found.untold(), f"{told}: {found.untold()}\n{found.story.text(80)}"
+    assert released or not without_callback(found), f"{told}: {without_callback(found)}\n{found.story.text(80)}"
     assert found.late_commits.keys() <= LATE_COMMITS, f"{told}: {found.late_commits}"
     return found, settled.stranded
 

@@ -8,29 +8,29 @@ arise from members at all; its test is there, and the reason here.
 from __future__ import annotations
 
 import pytest
-from cluster_scene import FOO, LATEST, causes, cluster, of, two
+from cluster_scene import FOO, LATEST, causes, cluster, of, two, without_callback
+from disturbances import settle
 
-from fsm.cluster.cluster import NOBODYS, Cluster
-from fsm.cluster.disturbances import settle
-from fsm.cluster.speech import COOPERATIVE, EAGER
+from fsm.cluster.client import COOPERATIVE, EAGER
+from fsm.cluster.cluster import WITHOUT_EPOCH, Cluster
 from fsm.cluster.story import Event
 from fsm.member.dialect.dialect import FIXED
 
-SPOKEN = ("4.0.0", "4.2.1", LATEST, FIXED)
+DIALECTS = ("4.0.0", "4.2.1", LATEST, FIXED)
 
 
-@pytest.mark.parametrize("spoken", [FIXED, EAGER, COOPERATIVE])
-def test_a5_an_application_that_stops_polling_is_left_behind(spoken: str) -> None:
+@pytest.mark.parametrize("dialect", [FIXED, EAGER, COOPERATIVE])
+def test_a5_an_application_that_stops_polling_is_left_behind(dialect: str) -> None:
     """The background leaves at max.poll.interval; the application uses its partitions until its next poll (A5)."""
     found = cluster()
-    two(found, spoken, spoken)
+    two(found, dialect, dialect)
     found.clients["b"].next_poll_ms = found.now_ms + 10_000
     found.run(found.now_ms + 9_000)
     assert of(found, "a") == FOO
     assert len(of(found, "b")) == 2
     assert causes(found) == {"A5"}
     assert settle(found).problems == []
-    assert found.untold() == []
+    assert without_callback(found) == []
 
 
 def test_a7_a_callback_outlives_the_rebalance_timeout() -> None:
@@ -47,15 +47,15 @@ def test_a7_a_callback_outlives_the_rebalance_timeout() -> None:
     assert settle(found).problems == []
 
 
-@pytest.mark.parametrize("spoken", SPOKEN)
-def test_w1_what_was_left_out_of_a_report_is_used_after_all(spoken: str) -> None:
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_w1_what_was_left_out_of_a_report_is_used_after_all(dialect: str) -> None:
     """No dialect of the client waits for the answer to such a report before it applies what it was told earlier.
 
     It was told of four partitions, and its application does not poll; no answer reaches it any more, so it repeats
     everything, with nothing owned; its coordinator takes two back at once. Then the application polls.
     """
     found = cluster()
-    found.join("a", spoken, ("foo",))
+    found.join("a", dialect, ("foo",))
     found.run(20)
     found.clients["a"].next_poll_ms = 3_500
     found.deaf.add("a")
@@ -66,7 +66,7 @@ def test_w1_what_was_left_out_of_a_report_is_used_after_all(spoken: str) -> None
     found.run(3_600)
     assert (of(found, "a"), causes(found)) == (FOO, {"W1"})
     assert settle(found).problems == []
-    assert found.untold() == []
+    assert without_callback(found) == []
 
 
 def test_w2_a_classic_member_that_was_removed_is_made_anew_without_a_word() -> None:
@@ -76,7 +76,7 @@ def test_w2_a_classic_member_that_was_removed_is_made_anew_without_a_word() -> N
     """
     found = cluster()
     two(found, COOPERATIVE, FIXED)
-    had, member_id = of(found, "a"), found.clients["a"].identity
+    had, member_id = of(found, "a"), found.clients["a"].member_id
     found.deaf.add("a")
     found.clients["b"].subscribe(("bar",))
     while member_id in found.consumer_group.members:
@@ -88,35 +88,35 @@ def test_w2_a_classic_member_that_was_removed_is_made_anew_without_a_word() -> N
     found.clients["a"].subscribe(("foo", "bar"))
     found.clients["a"].next_poll_ms = found.now_ms
     found.run(found.now_ms + 95)
-    assert (found.clients["a"].identity, of(found, "a")) == (member_id, had)
+    assert (found.clients["a"].member_id, of(found, "a")) == (member_id, had)
     assert member_id in found.consumer_group.members
     assert {(double.partition, double.cause) for double in found.doubles} == {(one, "W2") for one in had}
     assert settle(found).problems == []
-    assert found.untold() == []
+    assert without_callback(found) == []
 
 
-@pytest.mark.parametrize("spoken", SPOKEN)
-def test_w3_members_report_what_they_have_after_each_assignment(spoken: str) -> None:
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_w3_members_report_what_they_have_after_each_assignment(dialect: str) -> None:
     """W3 cannot arise from them: what is taken back before they used it is reported given up.
 
     The member is told of two more partitions, and of their loss before its application polls. Its coordinator keeps it
     as revoking until it says what it owns, which is what it owned before; and it says so at once.
     """
     found = cluster()
-    two(found, spoken)
+    two(found, dialect)
     found.clients["a"].next_poll_ms = found.now_ms + 3_000
     found.clients["b"].close(found.now_ms)
     found.run(found.now_ms + 1_600)
     group = found.consumer_group
-    assert len(group.members[found.clients["a"].identity].current.assigned) == 4
+    assert len(group.members[found.clients["a"].member_id].current.assigned) == 4
     found.join("c", FIXED, ("foo",))
     found.run(found.now_ms + 1_000)
     assert len(of(found, "a")) == 2
-    assert found.consumer_group.members[found.clients["a"].identity].current.pending
+    assert found.consumer_group.members[found.clients["a"].member_id].current.pending
     found.run(found.now_ms + 1_500)
-    assert not found.consumer_group.members[found.clients["a"].identity].current.pending
+    assert not found.consumer_group.members[found.clients["a"].member_id].current.pending
     assert settle(found).problems == []
-    assert found.standing.removed.keys() == {"b-0"}
+    assert found.stale_uses.removed.keys() == {"b-0"}
 
 
 @pytest.mark.parametrize(("release", "waits"), [("4.1.1", True), ("4.2.0", False)])
@@ -145,7 +145,7 @@ def test_w4_a_member_that_lost_its_epoch_cannot_come_back(release: str, waits: b
 
 def fenced(found: Cluster, name: str) -> list[Event]:
     """Answers to this client that tell it that its epoch is not the member's."""
-    return [e for e in found.story.events if e.target == name and "fenced_member_epoch" in found.story.words(e)]
+    return [e for e in found.story.events if e.target == name and "fenced_member_epoch" in found.story.describe(e)]
 
 
 @pytest.mark.parametrize("release", ["4.0.2", "4.1.2", "4.2.1", "4.3.0", LATEST])
@@ -203,11 +203,11 @@ def test_w7_a_clock_that_goes_back_delays_targets(release: str, waits: bool) -> 
 # What classic members bring
 
 
-@pytest.mark.parametrize("spoken", [FIXED, EAGER, COOPERATIVE])
-def test_a_frozen_member_uses_what_others_have(spoken: str) -> None:
+@pytest.mark.parametrize("dialect", [FIXED, EAGER, COOPERATIVE])
+def test_a_frozen_member_uses_what_others_have(dialect: str) -> None:
     """A process that does not run cannot know that its session ended; it loses everything when it goes on."""
     found = cluster()
-    two(found, spoken, spoken)
+    two(found, dialect, dialect)
     found.clients["b"].freeze(found.now_ms + 8_000)
     found.run(found.now_ms + 7_900)
     assert of(found, "a") == FOO
@@ -216,19 +216,19 @@ def test_a_frozen_member_uses_what_others_have(spoken: str) -> None:
     assert len(of(found, "b")) == 2
 
 
-@pytest.mark.parametrize("spoken", [EAGER, COOPERATIVE])
-def test_a_classic_member_that_joins_late_is_left_behind(spoken: str) -> None:
+@pytest.mark.parametrize("dialect", [EAGER, COOPERATIVE])
+def test_a_classic_member_that_joins_late_is_left_behind(dialect: str) -> None:
     """A callback that outlives the rebalance timeout: the generation begins without its member."""
     found = cluster()
-    two(found, spoken, spoken)
-    found.join("c", spoken, ("foo",))
+    two(found, dialect, dialect)
+    found.join("c", dialect, ("foo",))
     found.run(found.now_ms + 300)
     found.clients["a"].slow_ms = 12_000
     found.clients["a"].subscribe(("bar",))
     found.run(found.now_ms + 10_000)
     assert causes(found) == {"late join"}
     assert settle(found).problems == []
-    assert found.untold() == []
+    assert without_callback(found) == []
 
 
 @pytest.mark.parametrize(("zombie", "successor"), [(EAGER, EAGER), (COOPERATIVE, FIXED), (FIXED, COOPERATIVE)])
@@ -309,4 +309,4 @@ def test_a_group_without_members_takes_the_commit_of_one_that_left() -> None:
         found.clients["a"].freeze(14_000)
         found.clients["a"].slow_ms = 500
         found.run(14_200)
-        assert found.late_commits.keys() == (set() if others else {NOBODYS})
+        assert found.late_commits.keys() == (set() if others else {WITHOUT_EPOCH})

@@ -31,9 +31,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from fsm.cluster.client import Client
+from fsm.cluster.client import CLASSIC, Client
 from fsm.cluster.cluster import SETTINGS, Cluster
-from fsm.cluster.speech import CLASSIC
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.context import BrokerConfig, Topic
 from fsm.coordinator.model.dialect import dialect as release
@@ -107,7 +106,7 @@ class ConsumerGroup:
     def __init__(self, dialect: str, config: BrokerConfig, topics: Mapping[str, int]) -> None:
         made = {name: Topic(topic_id(name, 0), count) for name, count in topics.items()}
         self.cluster = Cluster(Steady(), dialect, config=config, topics=FrozenMap(made))
-        self.cluster.watch_use = self._used
+        self.cluster.on_use = self._used
         self.topics = dict(topics)
         self.verbs = tuple(VERBS)
         self._using: dict[tuple[str, Partition], int] = {}
@@ -211,7 +210,7 @@ class ConsumerGroup:
             yield "group type", NOTHING
             return
         word, number = self._epoch()
-        self._identities |= {client.identity: name for name, client in self.cluster.clients.items()}
+        self._identities |= {client.member_id: name for name, client in self.cluster.clients.items()}
         yield "group type", "classic" if isinstance(group, ClassicGroup) else "consumer"
         yield "group state", group.state.name
         yield f"group {word}", str(number)
@@ -295,7 +294,7 @@ def _close(stage: ConsumerGroup, node: Node) -> None:
     client = stage.client(node)
     before = client.using
     client.close(stage.now_ms)
-    stage.cluster.watch_use(client, before)
+    stage.cluster.on_use(client, before)
 
 
 def _timed(do: Callable[[ConsumerGroup, Client, int], None]) -> Callable[[ConsumerGroup, Node], None]:

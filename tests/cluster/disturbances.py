@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from fsm.cluster.channel import NONE, Faults
 from fsm.cluster.cluster import TOPICS, Cluster
-from fsm.cluster.speech import CLASSIC
 from fsm.member.classic.state import EnforceRebalance
 
 MOST_CLIENTS = 5
@@ -20,15 +19,15 @@ INSTANCES = (None, None, None, "i-1", "i-2")
 
 def leave_to_the_classic(cluster: Cluster) -> None:
     """The last that happens: members of the consumer protocol go, and the classic ones stay among themselves."""
-    cluster.quiet()
+    cluster.calm()
     _are_left_to_the_classic(cluster, ())
 
 
-def disturb(cluster: Cluster, spoken: Sequence[str], until_ms: int) -> None:
-    """One disturbance after the other up to that time; consumers speak these dialects or classic assignors."""
+def disturb(cluster: Cluster, dialects: Sequence[str], until_ms: int) -> None:
+    """One disturbance after the other up to that time; members are of these dialects, or classic."""
     while cluster.now_ms < until_ms:
         act = cluster.chance.choice(ACTS) if cluster.clients else _joins
-        act(cluster, spoken)
+        act(cluster, dialects)
         cluster.run(cluster.now_ms + cluster.chance.randint(*PAUSE_MS))
 
 
@@ -45,7 +44,7 @@ def settle(cluster: Cluster) -> Settled:
 
     A stranded group is left as it is for that time; then one of its members joins, and there is another such time.
     """
-    cluster.quiet()
+    cluster.calm()
     cluster.run(cluster.now_ms + SETTLES_MS)
     problems, stranded = cluster.unsettled(), cluster.stranded
     if problems or stranded is None or not cluster.clients:
@@ -58,7 +57,7 @@ def settle(cluster: Cluster) -> Settled:
 
 def rejoin(cluster: Cluster) -> None:
     """The application of a classic member asks for a rebalance."""
-    name = min(name for name, client in cluster.clients.items() if client.spoken in CLASSIC)
+    name = min(name for name, client in cluster.clients.items() if client.is_classic)
     cluster.clients[name].member.submit(EnforceRebalance())
 
 
@@ -73,58 +72,58 @@ def _somebody(cluster: Cluster) -> str:
     return name
 
 
-def _joins(cluster: Cluster, spoken: Sequence[str]) -> None:
+def _joins(cluster: Cluster, dialects: Sequence[str]) -> None:
     if len(cluster.clients) < MOST_CLIENTS:
-        speaks, instance_id = cluster.chance.choice(spoken), cluster.chance.choice(INSTANCES)
+        dialect, instance_id = cluster.chance.choice(dialects), cluster.chance.choice(INSTANCES)
         commits = cluster.chance.random() < 0.5
-        cluster.join(f"c{cluster.steps}", speaks, _topics(cluster), instance_id, commits=commits)
+        cluster.join(f"c{cluster.steps}", dialect, _topics(cluster), instance_id, commits=commits)
 
 
-def _restarts(cluster: Cluster, spoken: Sequence[str]) -> None:
+def _restarts(cluster: Cluster, dialects: Sequence[str]) -> None:
     """A new process in the place of one that dies, with its instance id if it has one."""
     name = _somebody(cluster)
     instance_id = cluster.clients[name].member.config.group_instance_id
     cluster.kill(name)
-    cluster.join(f"c{cluster.steps}", cluster.chance.choice(spoken), _topics(cluster), instance_id)
+    cluster.join(f"c{cluster.steps}", cluster.chance.choice(dialects), _topics(cluster), instance_id)
 
 
-def _closes(cluster: Cluster, _spoken: Sequence[str]) -> None:
+def _closes(cluster: Cluster, _dialects: Sequence[str]) -> None:
     client = cluster.clients[_somebody(cluster)]
     if not client.closing:
         client.close(cluster.now_ms)
 
 
-def _are_left_to_the_classic(cluster: Cluster, _spoken: Sequence[str]) -> None:
-    """Where both protocols are spoken, everybody closes who speaks that of KIP-848."""
-    if any(client.spoken in CLASSIC for client in cluster.clients.values()):
+def _are_left_to_the_classic(cluster: Cluster, _dialects: Sequence[str]) -> None:
+    """Where both protocols are in use, everybody closes whose member is not classic."""
+    if any(client.is_classic for client in cluster.clients.values()):
         for client in cluster.clients.values():
-            if client.spoken not in CLASSIC and not client.closing:
+            if not client.is_classic and not client.closing:
                 client.close(cluster.now_ms)
 
 
-def _dies(cluster: Cluster, _spoken: Sequence[str]) -> None:
+def _dies(cluster: Cluster, _dialects: Sequence[str]) -> None:
     cluster.kill(_somebody(cluster))
 
 
-def _freezes(cluster: Cluster, _spoken: Sequence[str]) -> None:
+def _freezes(cluster: Cluster, _dialects: Sequence[str]) -> None:
     cluster.clients[_somebody(cluster)].freeze(cluster.now_ms + cluster.chance.randint(500, 5_000))
 
 
-def _calls_back_slowly(cluster: Cluster, _spoken: Sequence[str]) -> None:
+def _calls_back_slowly(cluster: Cluster, _dialects: Sequence[str]) -> None:
     cluster.clients[_somebody(cluster)].slow_ms = cluster.chance.randint(100, 6_000)
 
 
-def _stops_polling(cluster: Cluster, _spoken: Sequence[str]) -> None:
+def _stops_polling(cluster: Cluster, _dialects: Sequence[str]) -> None:
     cluster.clients[_somebody(cluster)].next_poll_ms = cluster.now_ms + cluster.chance.randint(1_000, 7_000)
 
 
-def _changes_its_mind(cluster: Cluster, _spoken: Sequence[str]) -> None:
+def _changes_its_mind(cluster: Cluster, _dialects: Sequence[str]) -> None:
     client = cluster.clients[_somebody(cluster)]
     if not client.closing:
         client.subscribe(_topics(cluster))
 
 
-def _weather_changes(cluster: Cluster, _spoken: Sequence[str]) -> None:
+def _weather_changes(cluster: Cluster, _dialects: Sequence[str]) -> None:
     cluster.channel.faults = cluster.chance.choice(WEATHER)
 
 

@@ -1,4 +1,4 @@
-"""Whether a group has come to rest: everybody is a member, and uses what its coordinator gave it, and all is used.
+"""Whether a group has converged: everybody is a member, and uses what its coordinator gave it, and all is used.
 
 Two groups stay as they are until one of their members joins, though some partition has no owner: they are *stranded*.
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from fsm.cluster.client import Client
-from fsm.cluster.standing import given
+from fsm.cluster.stale_uses import find_assigned
 from fsm.coordinator.coordinator import Group
 from fsm.coordinator.migration import conversion as migration
 from fsm.coordinator.model.classic_group import ClassicGroup
@@ -23,30 +23,20 @@ from fsm.coordinator.model.dialect import Choice
 from fsm.protocol.assignment import Partitions, partitions
 
 
-def stranded(group: Group | None, context: Context, swapped: int | None) -> str | None:
+def explain_stranding(group: Group | None, context: Context, swapped: int | None) -> str | None:
     """Why the group is stranded, if it is; `swapped` is the generation of such a return of a static member."""
     if isinstance(group, ClassicGroup) and group.generation == swapped:
         return "static swap"
-    return "W5" if _waits_for_a_target(group, context) else None
-
-
-def _waits_for_a_target(group: Group | None, context: Context) -> bool:
-    """In dialects where classic members look at the target that nobody computes, not at the group's epoch."""
+    # In dialects where classic members look at the target that nobody computes, not at the group's epoch.
+    if not {Choice.CLASSIC_REJOINS_BEHIND_TARGET, Choice.ASSIGNMENT_INTERVAL} <= context.dialect.choices:
+        return None
     if not isinstance(group, ConsumerGroup) or group.members.classic != len(group.members):
-        return False
+        return None
     waits = group.epoch > group.target_epoch and not migration.may_downgrade(len(group.members), context)
-    return waits and {Choice.CLASSIC_REJOINS_BEHIND_TARGET, Choice.ASSIGNMENT_INTERVAL} <= context.dialect.choices
+    return "W5" if waits else None
 
 
-def assigned(group: Group, member_id: str, context: Context) -> Partitions:
-    """What a member was handed, by topic name."""
-    if isinstance(group, ClassicGroup):
-        return given(group, member_id)
-    names, current = context.image.names, group.members[member_id].current
-    return partitions((names[topic_id], number) for (topic_id, number), _ in current.assigned)
-
-
-def unsettled(
+def find_problems(
     group: Group | None, clients: Collection[Client], context: Context, *, is_stranded: bool
 ) -> Iterator[str]:
     """What is not as it should be once everybody was heard for long enough; nothing where it converged.
@@ -61,17 +51,19 @@ def unsettled(
     if group.state.name != "STABLE" and not is_stranded:
         yield f"the group is {group.state.name}"
     for client in clients:
-        if client.identity not in group.members:
+        if client.member_id not in group.members:
             yield f"{client.name} is no member"
-        elif client.member.owned != assigned(group, client.identity, context):
-            theirs = assigned(group, client.identity, context)
-            yield f"{client.name} owns {client.member.owned}, and is assigned {theirs}"
+        elif client.member.owned != (assigned := _assigned(group, client.member_id, context)):
+            yield f"{client.name} owns {client.member.owned}, and is assigned {assigned}"
     if not is_stranded:
-        yield from (f"nobody owns {one}" for one in unowned(clients, context))
+        names = {name for client in clients for name in client.topics}
+        wanted = {(name, i) for name in names for i in range(context.image.topics[name].partitions)}
+        unowned = partitions(wanted - {one for client in clients for one in client.member.owned})
+        yield from (f"nobody owns {one}" for one in unowned)
 
 
-def unowned(clients: Collection[Client], context: Context) -> Partitions:
-    """Partitions of subscribed topics that no client owns."""
-    names = {name for client in clients for name in client.topics}
-    wanted = {(name, i) for name in names for i in range(context.image.topics[name].partitions)}
-    return partitions(wanted - {one for client in clients for one in client.member.owned})
+def _assigned(group: Group, member_id: str, context: Context) -> Partitions:
+    if isinstance(group, ClassicGroup):
+        return find_assigned(group, member_id)
+    names, current = context.image.names, group.members[member_id].current
+    return partitions((names[topic_id], number) for (topic_id, number), _ in current.assigned)

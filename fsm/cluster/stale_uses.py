@@ -1,19 +1,18 @@
-"""What clients use beyond what their coordinator takes for theirs, and why: the causes of double ownership.
+"""What clients use though the coordinator does not count it as theirs, and why: the causes of double ownership.
 
-A use of a partition is *astray* from the step in which the coordinator stops to count it as its user's, or from its
-beginning where it was never counted, until the use ends or the partition is given to that user anew. The cause is
-that of the step: a timer, a request, a change of the group's type. Two applications may use one partition only if all
-of them but one are astray, for a cause that is known.
+A use of a partition is *stale* from the step in which the coordinator stops to count it as its user's, or from its
+beginning where it was never counted, until the use ends or the partition is given to that user again. The cause is
+that of the step: a timer, a request, a change of the group's type. Two applications may use one partition only if the
+uses of all of them but one are stale, for a cause that is known.
 
-A classic group does not know who has which partition: there, whoever is a member is in its right, as long as it takes
-part in every generation.
+A classic group does not know who has which partition: there, the uses of whoever takes part in every generation count.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fsm.cluster.client import Client
 from fsm.coordinator.consumer.heartbeat_request import JOINING
@@ -21,7 +20,6 @@ from fsm.coordinator.coordinator import Group
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.consumer_group import ConsumerGroup
 from fsm.coordinator.model.context import Image
-from fsm.coordinator.model.step import Request
 from fsm.coordinator.model.timers import TimerKind
 from fsm.protocol.assignment import TopicPartition
 from fsm.protocol.consumer_protocol import decode_assignment, decode_subscription
@@ -63,86 +61,101 @@ class Change(NamedTuple):
     after: Group | None
     image: Image
     now_ms: int
-    asked: Request | None = None
+    client: str = ""
+    """Who sent the request; empty where a timer ran out."""
+    token: int = 0
+    request: Any = None
     """The request; None where a timer ran out."""
-    again: bool = False
+    is_duplicate: bool = False
     """Whether it is a late duplicate."""
+
+    @property
+    def is_join(self) -> bool:
+        """Whether it is a JoinGroup."""
+        return isinstance(self.request, JoinGroupRequest)
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the group looks different after it."""
+        old, new = self.before, self.after
+        return old is None or new is None or old.members is not new.members or old.state is not new.state
 
 
 @dataclass
-class Standing:
-    """Who uses what beyond its right."""
+class StaleUses:
+    """Who uses what though it is not counted as its own."""
 
-    astray: dict[str, dict[TopicPartition, str | None]] = field(default_factory=dict)
+    causes: dict[str, dict[TopicPartition, str | None]] = field(default_factory=dict)
     """By the client's name, the partitions and the causes."""
     removed: dict[str, str | None] = field(default_factory=dict)
     """By member id, why the coordinator removed it."""
-    let_go: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
+    released: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
     """By the client's name, what its last reports left out and it did not use: the coordinator took it back at once.
 
-    Each with the token of the report, until an answer to it or to a later one is heard.
+    Each with the token of the report, until an answer to it or to a later one is received.
     """
     swapped: int | None = None
     """The generation in which a static member came back with another subscription, unnoticed by its classic group."""
 
-    def changed(self, change: Change, clients: Iterable[Client]) -> None:
+    def note_step(self, change: Change, clients: Iterable[Client]) -> None:
         """The coordinator took a step that changed the group."""
-        self.swapped = _swapped(change, self.swapped)
+        self.swapped = _find_swap(change, self.swapped)
         old, new = _ids(change.before), _ids(change.after)
         for member_id in sorted(old - new):
             self.removed[member_id] = _why_removed(change, member_id)
-        anew = {member_id for member_id in new - old if member_id in self.removed}
+        returned = {member_id for member_id in new - old if member_id in self.removed}
         for client in clients:
-            if client.using or client.name in self.astray:
+            if client.using or client.name in self.causes:
                 self._judge(client, change)
-            if change.asked is not None and change.asked.client_id == client.name:
-                self._note_let_go(client, change, change.asked)
-            if client.identity in anew and isinstance(change.after, ConsumerGroup) and _is_join(change):
-                self.astray[client.name] = dict.fromkeys(self.astray.get(client.name, ()), "W2")
-        for member_id in anew:
+            if change.client == client.name:
+                self._note_released(client, change)
+            if client.member_id in returned and isinstance(change.after, ConsumerGroup) and change.is_join:
+                self.causes[client.name] = dict.fromkeys(self.causes.get(client.name, ()), "W2")
+        for member_id in returned:
             del self.removed[member_id]
 
     def _judge(self, client: Client, change: Change) -> None:
         """What the step means for one client's uses."""
-        found = self.astray.setdefault(client.name, {})
+        found = self.causes.setdefault(client.name, {})
         for one in client.using:
             if _is_out_of_step(client, change) or _loses(client, one, change):
                 found[one] = self._why(client, change)
-            if one in found and _gives(change.after, client.identity, one, change.image):
+            if one in found and _gives(change.after, client.member_id, one, change.image):
                 del found[one]
 
-    def _note_let_go(self, client: Client, change: Change, asked: Request) -> None:
-        if not isinstance(asked.body, ConsumerGroupHeartbeatRequest) or asked.body.topic_partitions is None:
-            return
-        lost = _held(change.before, client.identity, change.image) - _held(change.after, client.identity, change.image)
-        self.let_go.setdefault(client.name, {}).update(dict.fromkeys(lost - {*client.using}, asked.token))
+    def _note_released(self, client: Client, change: Change) -> None:
+        sent = change.request
+        if isinstance(sent, ConsumerGroupHeartbeatRequest) and sent.topic_partitions is not None:
+            before, after = (_held(g, client.member_id, change.image) for g in (change.before, change.after))
+            lost = before - after - {*client.using}
+            self.released.setdefault(client.name, {}).update(dict.fromkeys(lost, change.token))
 
-    def heard(self, name: str, token: int) -> None:
-        """The client hears the answer to this request."""
-        self.let_go[name] = {one: said for one, said in self.let_go.get(name, {}).items() if said > token}
+    def note_answer(self, name: str, token: int) -> None:
+        """The client receives the answer to this request."""
+        self.released[name] = {one: sent for one, sent in self.released.get(name, {}).items() if sent > token}
 
     def _why(self, client: Client, change: Change) -> str | None:
-        if client.identity in self.removed:
-            return self.removed[client.identity]
+        if client.member_id in self.removed:
+            return self.removed[client.member_id]
         if type(change.before) is not type(change.after):
             return "upgraded" if isinstance(change.after, ConsumerGroup) else "downgraded"
         if _is_out_of_step(client, change):
             return "late join"
-        return _why_removed(change, client.identity)
+        return _why_removed(change, client.member_id)
 
-    def acted(self, client: Client, before: Iterable[TopicPartition], group: Group | None, image: Image) -> None:
-        """The client did something; it used these before."""
-        found = self.astray.setdefault(client.name, {})
+    def note_use(self, client: Client, before: Iterable[TopicPartition], group: Group | None, image: Image) -> None:
+        """The client uses other partitions than before."""
+        found = self.causes.setdefault(client.name, {})
         for one in found.keys() - {*client.using}:
             del found[one]
         for one in {*client.using} - {*before}:
-            if not _counts(group, client.identity, one, image):
-                waits = one in self.let_go.get(client.name, ()) and client.identity not in self.removed
-                found[one] = "W1" if waits else self.removed.get(client.identity)
+            if not _counts(group, client.member_id, one, image):
+                waits = one in self.released.get(client.name, ()) and client.member_id not in self.removed
+                found[one] = "W1" if waits else self.removed.get(client.member_id)
 
-    def committed(self, name: str, answer: OffsetCommitResponse) -> Iterator[str | None]:
-        """The causes of those uses that were astray, and whose positions the coordinator took all the same."""
-        found = self.astray.get(name, {})
+    def find_committed(self, name: str, answer: OffsetCommitResponse) -> Iterator[str | None]:
+        """The causes of those stale uses whose positions the coordinator took all the same."""
+        found = self.causes.get(name, {})
         for topic in answer.topics:
             for partition in topic.partitions:
                 one = topic.name, partition.partition_index
@@ -151,23 +164,19 @@ class Standing:
 
     def forget(self, name: str) -> None:
         """The client is no more."""
-        self.astray.pop(name, None)
-        self.let_go.pop(name, None)
+        self.causes.pop(name, None)
+        self.released.pop(name, None)
 
-    def cause(self, one: TopicPartition, users: Iterable[Client]) -> str | None:
-        """Why several use the partition: the cause of the first that is astray; None if not all but one are."""
-        found = [
-            self.astray[client.name][one] or _untold(client, one) for client in users if self._is_astray(client, one)
-        ]
-        right = [client for client in users if not self._is_astray(client, one)]
-        return None if len(right) > 1 or None in found else found[0]
-
-    def _is_astray(self, client: Client, one: TopicPartition) -> bool:
-        return one in self.astray.get(client.name, ())
-
-
-def _untold(client: Client, one: TopicPartition) -> str | None:
-    return None if one in client.member.owned else "untold"
+    def explain(self, one: TopicPartition, users: Iterable[Client]) -> str | None:
+        """Why several use the partition: the cause of the first stale use; None if not all but one are stale."""
+        stale, right = [], 0
+        for client in users:
+            if one in self.causes.get(client.name, ()):
+                untold = None if one in client.member.owned else "untold"
+                stale.append(self.causes[client.name][one] or untold)
+            else:
+                right += 1
+        return None if right > 1 or None in stale else stale[0]
 
 
 # What a coordinator counts
@@ -195,10 +204,10 @@ def _gives(group: Group | None, member_id: str, one: TopicPartition, image: Imag
     """Whether the coordinator says that it is the member's."""
     if not isinstance(group, ClassicGroup):
         return _counts(group, member_id, one, image)
-    return group.state is State.STABLE and one in given(group, member_id)
+    return group.state is State.STABLE and one in find_assigned(group, member_id)
 
 
-def given(group: ClassicGroup, member_id: str) -> tuple[TopicPartition, ...]:
+def find_assigned(group: ClassicGroup, member_id: str) -> tuple[TopicPartition, ...]:
     """What a member of a classic group was assigned last."""
     member = group.members.get(member_id)
     return decode_assignment(member.assignment).partitions if member and member.assignment else ()
@@ -206,23 +215,23 @@ def given(group: ClassicGroup, member_id: str) -> tuple[TopicPartition, ...]:
 
 def _loses(client: Client, one: TopicPartition, change: Change) -> bool:
     """Whether it was the client's before the step and is not afterwards."""
-    if not _counts(change.before, client.identity, one, change.image):
+    if not _counts(change.before, client.member_id, one, change.image):
         return False
     if isinstance(change.before, ConsumerGroup) and isinstance(change.after, ClassicGroup):
-        return one not in given(change.after, client.identity)
-    return not _counts(change.after, client.identity, one, change.image)
+        return one not in find_assigned(change.after, client.member_id)
+    return not _counts(change.after, client.member_id, one, change.image)
 
 
 def _is_out_of_step(client: Client, change: Change) -> bool:
     """Whether a generation of a classic group began without a member, which stays one: a static member."""
-    old, new, member_id = change.before, change.after, client.identity
+    old, new, member_id = change.before, change.after, client.member_id
     if not isinstance(old, ClassicGroup) or not isinstance(new, ClassicGroup) or new.generation == old.generation:
         return False
-    joins = _is_join(change) and change.asked is not None and change.asked.client_id == client.name
+    joins = change.is_join and change.client == client.name
     return not joins and member_id in old.members and member_id in new.members and member_id not in old.delayed_joins
 
 
-def _swapped(change: Change, until_now: int | None) -> int | None:
+def _find_swap(change: Change, until_now: int | None) -> int | None:
     """Kafka compares the protocol that would be chosen, and begins no rebalance where that stays the same."""
     old, new = change.before, change.after
     if not isinstance(new, ClassicGroup) or new.state is not State.STABLE:
@@ -242,28 +251,33 @@ def _topics(group: ClassicGroup) -> dict[str, tuple[str, ...]]:
 
 def _why_removed(change: Change, member_id: str) -> str | None:
     """Why a member is out, or holds less, without having said that it gives it up; None for no reason that is known."""
-    if change.asked is None:
+    sent = change.request
+    if sent is None:
         return next(_due(change, member_id), None)
-    body = change.asked.body
-    if isinstance(body, LeaveGroupRequest):
-        return "A5" if member_id in {who.member_id for who in body.members} else None
-    epoch = getattr(body, "member_epoch", JOINING)
+    if isinstance(sent, LeaveGroupRequest):
+        return "A5" if member_id in {who.member_id for who in sent.members} else None
+    epoch = getattr(sent, "member_epoch", JOINING)
     if epoch < JOINING:
-        return "A5" if body.member_id == member_id else None
-    if change.again and epoch == JOINING and body.member_id == member_id:
+        return "A5" if sent.member_id == member_id else None
+    if change.is_duplicate and epoch == JOINING and sent.member_id == member_id:
         return "W6"
-    return "replaced" if _takes_place_of(change, member_id) else None
+    member = None if change.before is None else change.before.members.get(member_id)
+    if member is None or member.instance_id is None:
+        return None
+    brings = {getattr(sent, "instance_id", None), getattr(sent, "group_instance_id", None)}
+    return "replaced" if member.instance_id in brings else None
 
 
 def _due(change: Change, member_id: str) -> Iterator[str]:
     """The timers of this member that have run out, then those of its group."""
     old, now_ms = change.before, change.now_ms
     if isinstance(old, ConsumerGroup):
-        running = [
+        running = (
             (timer.deadline_ms, kind) for (kind, whose), timer in old.timers.running.items() if whose == member_id
-        ]
-        due = [(deadline_ms, kind) for deadline_ms, kind in running if deadline_ms <= now_ms]
-        yield from (TIMERS[kind] for _, kind in sorted(due, key=lambda one: one[0]))
+        )
+        for deadline_ms, kind in sorted(running, key=lambda one: one[0]):
+            if deadline_ms <= now_ms:
+                yield TIMERS[kind]
     elif isinstance(old, ClassicGroup):
         if old.heartbeat_deadlines_ms.get(member_id, now_ms + 1) <= now_ms:
             yield "expired"
@@ -271,16 +285,3 @@ def _due(change: Change, member_id: str) -> Iterator[str]:
             yield "late join"
         if old.sync_phase is not None and old.sync_phase.deadline_ms <= now_ms:
             yield "late sync"
-
-
-def _takes_place_of(change: Change, member_id: str) -> bool:
-    """Whether the request brings another member under the same instance id."""
-    member = None if change.before is None else change.before.members.get(member_id)
-    if member is None or member.instance_id is None or change.asked is None:
-        return False
-    asked = change.asked.body
-    return member.instance_id in {getattr(asked, "instance_id", None), getattr(asked, "group_instance_id", None)}
-
-
-def _is_join(change: Change) -> bool:
-    return change.asked is not None and isinstance(change.asked.body, JoinGroupRequest)
