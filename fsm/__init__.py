@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fsm.errors import FsmError, IllegalTransition, InputError, TableError
+from fsm.exports import on_demand
 from fsm.step import Draft, Pause, frozen
 from fsm.table import Cell, Columns, Compiled, Ignore, Kind, Row, Symbol, Table, each, ignore, row
 
@@ -48,9 +49,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    if name not in ("EventQueue", "bind"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from fsm import machine  # noqa: PLC0415  loads `transitions`
-
-    return getattr(machine, name)
+__getattr__ = on_demand(__name__, dict.fromkeys(("EventQueue", "bind"), "machine"))

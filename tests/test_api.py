@@ -9,13 +9,17 @@ import pytest
 
 PACKAGES = (
     "fsm",
+    "fsm.audit",
     "fsm.cluster",
     "fsm.coordinator",
     "fsm.logs",
     "fsm.member",
+    "fsm.protocol",
     "fsm.reference",
     "fsm.render",
+    "fsm.spark",
     "fsm.tables",
+    "fsm.testing",
 )
 
 

@@ -21,7 +21,7 @@ import recordings
 
 from fsm.audit.findings import Cause, Evidence, Finding, FindingKind, Severity
 from fsm.errors import FsmError, InputError
-from fsm.spark.audit import MARK, Options, audit
+from fsm.spark.audit import MARK, Options, audit_logs
 
 
 def main() -> int:
@@ -76,7 +76,7 @@ def cases(
         raise InputError("no scenario with truth.jsonl, logs and verdicts", str(data), "see tests/recordings.py")
     recordings.lay_out((s for s, _ in chosen.values()), work / "logs", brokers=brokers)
     target = out or work / "audit"
-    audit([work / "logs"], target, Options(by_folder=True), progress=sys.stderr.isatty())
+    audit_logs([work / "logs"], target, Options(by_folder=True), progress=sys.stderr.isatty())
     result = json.loads((target / MARK).read_text(encoding="utf-8"))
     found = findings(result)
     read = {group["group"].partition(":")[0] for group in result["groups"]}

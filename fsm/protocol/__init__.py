@@ -1,5 +1,55 @@
 """Kafka's vocabulary, without behaviour: messages, records and their bytes, error codes, settings, assignments.
 
 Everything here is a frozen, hashable value that says what was asked, answered, assigned or stored. Who decides what
-stands above: in the members, the coordinator and the workers.
+stands above: in the members, the coordinator and the workers. Requests and responses are in `fsm.protocol.messages`,
+records of `__consumer_offsets` in `fsm.protocol.records`.
+
+* `encode_request`, `decode_request`, `encode_response`, `decode_response`: frames of the wire
+* `encode`, `decode`: a message or a struct alone
+* `read_batches`, `write_batch`, `Batch`: segments of a log
+* `ErrorCode`, `ConsumerConfig`, `RELEASES`: error codes, settings of a consumer, the releases that are known
 """
+
+from typing import TYPE_CHECKING
+
+from fsm.exports import on_demand
+
+if TYPE_CHECKING:
+    from fsm.protocol.codec import decode, decode_request, decode_response, encode, encode_request, encode_response
+    from fsm.protocol.config import ConsumerConfig
+    from fsm.protocol.error_codes import ErrorCode
+    from fsm.protocol.record_batches import Batch, read_batches, write_batch
+    from fsm.protocol.releases import RELEASES
+
+__all__ = [
+    "RELEASES",
+    "Batch",
+    "ConsumerConfig",
+    "ErrorCode",
+    "decode",
+    "decode_request",
+    "decode_response",
+    "encode",
+    "encode_request",
+    "encode_response",
+    "read_batches",
+    "write_batch",
+]
+
+__getattr__ = on_demand(
+    __name__,
+    {
+        "decode": "codec",
+        "decode_request": "codec",
+        "decode_response": "codec",
+        "encode": "codec",
+        "encode_request": "codec",
+        "encode_response": "codec",
+        "ConsumerConfig": "config",
+        "ErrorCode": "error_codes",
+        "Batch": "record_batches",
+        "read_batches": "record_batches",
+        "write_batch": "record_batches",
+        "RELEASES": "releases",
+    },
+)

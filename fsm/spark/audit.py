@@ -59,7 +59,7 @@ def run_audit(args: argparse.Namespace) -> int:
             window_ms=args.window_ms,
         ),
     )
-    result = audit([Path(p) for p in args.paths], args.folder, options, progress=sys.stderr.isatty())
+    result = audit_logs([Path(p) for p in args.paths], args.folder, options, progress=sys.stderr.isatty())
     if args.json:
         _print_json(args.folder)
     else:
@@ -107,7 +107,7 @@ def _zone(name: str) -> str:
     return name
 
 
-def audit(paths: Sequence[Path], out: Path, options: Options, *, progress: bool = False) -> Result:
+def audit_logs(paths: Sequence[Path], out: Path, options: Options, *, progress: bool = False) -> Result:
     """Audits the logs below `paths` into the folder `out`, on the active Spark session or on one of its own.
 
     Raises `InputError` where nothing can be read or `out` holds something else, and `FsmError` where Spark fails; `out`

@@ -60,5 +60,64 @@ what it was sent:
         ...
         group.fence("M")                           # thrown out; joins again by itself
 
-This package imports nothing by itself; `stateful` needs Hypothesis, `plugin` and `Tour.params` need pytest.
+What there is:
+
+* `Adapter`, `follow`, `shorten`, `Mismatch`: an implementation held against a table
+* `all_transitions`, `n_switch`, `all_states`, `each_transition`, `all_refusals`, `Tour`, `Case`: tours of a table
+* `machine_from`: random runs; needs Hypothesis
+* `ScriptedCoordinator`, `ScriptedClassicCoordinator`: the other side of a member that you embed
+* `Recorder`: which rows were taken; `pytest --fsm-coverage` is its user
+
+A module is loaded when one of its names is used: pytest loads the plugin in every session.
 """  # noqa: E501
+
+from typing import TYPE_CHECKING
+
+from fsm.exports import on_demand
+
+if TYPE_CHECKING:
+    from fsm.testing.classic_coordinator import ScriptedClassicCoordinator
+    from fsm.testing.coordinator import ScriptedCoordinator
+    from fsm.testing.coverage import Recorder
+    from fsm.testing.stateful import machine_from
+    from fsm.testing.tours import Case, Tour, all_refusals, all_states, all_transitions, each_transition, n_switch
+    from fsm.testing.trial import Adapter, Mismatch, follow, shorten
+
+__all__ = [
+    "Adapter",
+    "Case",
+    "Mismatch",
+    "Recorder",
+    "ScriptedClassicCoordinator",
+    "ScriptedCoordinator",
+    "Tour",
+    "all_refusals",
+    "all_states",
+    "all_transitions",
+    "each_transition",
+    "follow",
+    "machine_from",
+    "n_switch",
+    "shorten",
+]
+
+__getattr__ = on_demand(
+    __name__,
+    {
+        "Adapter": "trial",
+        "Mismatch": "trial",
+        "follow": "trial",
+        "shorten": "trial",
+        "Case": "tours",
+        "Tour": "tours",
+        "all_refusals": "tours",
+        "all_states": "tours",
+        "all_transitions": "tours",
+        "each_transition": "tours",
+        "n_switch": "tours",
+        "machine_from": "stateful",
+        "ScriptedCoordinator": "coordinator",
+        "ScriptedClassicCoordinator": "classic_coordinator",
+        "Recorder": "coverage",
+    },
+)

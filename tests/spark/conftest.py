@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from fsm import cli
 from fsm.audit.findings import Finding, FindingKind
-from fsm.spark.audit import MARK, audit
+from fsm.spark.audit import MARK, audit_logs
 from fsm.spark.options import Options
 from fsm.spark.session import session
 
@@ -75,7 +75,7 @@ def write(folder: Path, files: Mapping[str, bytes]) -> None:
 
 def run(paths: Iterable[Path], out: Path, **options: Any) -> Told:
     """The document of an audit."""
-    audit(list(paths), out, Options(**options))
+    audit_logs(list(paths), out, Options(**options))
     return document(out)
 
 
