@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import tarfile
 from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 from connect_scene import A1, B
+from recordings import opened
 
 from fsm.audit.connect.picture import shipped_pictures
 from fsm.audit.picture import of_files
@@ -123,9 +123,9 @@ def test_a_close_up_shows_what_is_around_the_delays() -> None:
 
 
 def extracted(tmp_path: Path, scenario: str) -> Path:
-    with tarfile.open(ARCHIVE) as archive:
+    with opened(ARCHIVE) as archive:
         wanted = [m for m in archive.getmembers() if m.name.startswith(f"{scenario}/")]
-        archive.extractall(tmp_path, wanted, filter="data")
+        archive.extractall(tmp_path, wanted)
     return tmp_path / scenario
 
 

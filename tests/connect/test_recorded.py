@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tarfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 from recorded_rounds import RecordedRound, differences, rounds_of
+from recordings import opened
 
 from fsm.audit.findings import Finding, FindingKind, Severity
 from fsm.audit.local import audit_files
@@ -24,8 +24,8 @@ BYTES = re.compile(r"(?:(?P<join>metadata)|assignment)=\[(?P<bytes>-?\d[^\]]*)\]
 @pytest.fixture(scope="module")
 def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("connect")
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(folder, filter="data")
+    with opened(ARCHIVE) as archive:
+        archive.extractall(folder)
     return folder
 
 
