@@ -19,7 +19,6 @@ from dataclasses import replace
 
 from fsm.connect.assignor.leader import ConfigSnapshot
 from fsm.connect.protocol import Assignment
-from fsm.connect.simulation.broker import Broker
 from fsm.connect.simulation.invariants import broken_at_rest
 from fsm.connect.simulation.process import Ended, Latencies, Process, Ran, SeenRound, Stayed, Step
 from fsm.connect.simulation.wiring import Wiring
@@ -38,9 +37,9 @@ UNHURRIED_MS = 1_000
 class Cluster:
     """Workers of one group, their broker and their config topic."""
 
-    def __init__(self, config: ConnectConfig, latencies: Latencies | None = None, broker: Broker | None = None) -> None:
+    def __init__(self, config: ConnectConfig, latencies: Latencies | None = None) -> None:
         self.config = config
-        self._wiring = Wiring(latencies or Latencies(), broker or Broker())
+        self._wiring = Wiring(latencies or Latencies())
         self.processes = self._wiring.processes
         self.connectors = self._wiring.connectors
         self.stubborn = self._wiring.stubborn
@@ -168,10 +167,9 @@ class Cluster:
     def broker_down(self) -> None:
         """The broker goes away, its groups with it: connections break."""
         self._wiring.broker_up = False
-        for process in self.processes.values():
-            self._wiring.broker.forget_requests(process.name)
-            if process.alive:
-                self._wiring.soon(process, CoordinatorLost())
+        self._wiring.unanswered.clear()
+        for process in self._wiring.living():
+            self._wiring.soon(process, CoordinatorLost())
 
     def broker_back(self) -> None:
         """The broker is there again, with the groups as it had stored them."""

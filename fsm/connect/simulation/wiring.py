@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 
-from fsm.connect.simulation.broker import Answering, Broker
 from fsm.connect.simulation.connectors import Connectors
 from fsm.connect.simulation.invariants import Group
 from fsm.connect.simulation.observer import Observer
@@ -37,17 +36,25 @@ from fsm.connect.worker.inputs import (
     WorkerInput,
 )
 from fsm.connect.worker.step import due_ms, step
+from fsm.coordinator.host import Host
+from fsm.coordinator.model.step import Answer
 from fsm.member.inputs import CoordinatorFound, Tick
 from fsm.member.timers import NEVER
 from fsm.protocol.messages import DISCONNECTED, JoinGroupResponse, SyncGroupRequest
 
 
 class Wiring:
-    """Processes, broker and config topic, and the ways between them."""
+    """Processes, broker and config topic, and the ways between them.
 
-    def __init__(self, latencies: Latencies, broker: Broker) -> None:
+    The coordinator knows nothing of Connect: a worker is a member of a classic group of protocol type `connect`.
+    """
+
+    def __init__(self, latencies: Latencies) -> None:
         self.latencies = latencies
-        self.broker = broker
+        self.host = Host()
+        self.unanswered: dict[int, tuple[Process, int]] = {}
+        """By the token of a request, whose it is, and the number that the worker gave it."""
+        self._sent = 0
         self.broker_up = True
         self.agenda = Agenda()
         self.observer = Observer()
@@ -214,27 +221,32 @@ class Wiring:
         if not self.broker_up or process.cut:
             self.soon(process, Answered(effect.number, DISCONNECTED))
             return
-        self._answer(self.broker.receive(process.name, process.number, effect.number, effect.body, self.agenda.now_ms))
+        token = self._sent = self._sent + 1
+        self.unanswered[token] = process, effect.number
+        client_id, made = f"connect-{process.name}", f"{token:08d}"
+        self._answer(
+            self.host.send(client_id, effect.body, None, self.agenda.now_ms, fresh_id=made, token=token).answers
+        )
 
-    def _answer(self, answers: list[Answering]) -> None:
-        for asked, response in answers:
-            process = self.processes[asked.worker]
-            if process.number == asked.process and not process.cut:
-                self.soon(process, Answered(asked.number, response))
+    def _answer(self, answers: tuple[Answer, ...]) -> None:
+        for token, body in answers:
+            process, number = self.unanswered.pop(token, (None, 0))
+            if process is not None and not process.cut:
+                self.soon(process, Answered(number, body))
         self.watch_broker()
 
     def watch_broker(self) -> None:
         """The coordinator looks at its timers when the next one is due."""
-        due = self.broker.due_ms()
-        if due is None:
+        deadline_ms = self.host.next_deadline_ms()
+        if deadline_ms is None:
             return
 
         def tick() -> None:
-            wanted_ms = self.broker.due_ms()
-            if self.broker_up and wanted_ms is not None and wanted_ms <= self.agenda.now_ms:
-                self._answer(self.broker.tick(self.agenda.now_ms))
+            due_ms = self.host.next_deadline_ms()
+            if self.broker_up and due_ms is not None and due_ms <= self.agenda.now_ms:
+                self._answer(self.host.expire(self.agenda.now_ms))
 
-        self.agenda.later(max(0, due - self.agenda.now_ms), tick)
+        self.agenda.later(max(0, deadline_ms - self.agenda.now_ms), tick)
 
 
 class Agenda:
