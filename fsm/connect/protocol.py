@@ -9,13 +9,15 @@ Source: `ConnectProtocol` and `IncrementalCooperativeConnectProtocol` of apache/
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from fsm.connect.units import Unit, Units, kinds
 from fsm.connect.worker.config import Mode
 from fsm.errors import RemoteProtocolError
+from fsm.protocol.encoding import Unreadable, codec_of, encode_as
+from fsm.protocol.schema import Int16, Int64
 
 PROTOCOL_TYPE = "connect"
 NO_ERROR = 0
@@ -61,130 +63,113 @@ def protocols(mode: Mode, metadata: WorkerMetadata) -> tuple[tuple[str, bytes], 
     return tuple((name, encode_metadata(metadata, version)) for name, version in mode.value)
 
 
+class ConnectorTasks(NamedTuple):
+    """Units of one connector; its instance is task -1."""
+
+    connector: str | None
+    tasks: tuple[int, ...] | None
+
+
+class MetadataHead(NamedTuple):
+    """What metadata of every version begins with."""
+
+    version: Int16
+    url: str | None
+    offset: Int64
+
+
+class Allocation(NamedTuple):
+    """What is held, since version 1."""
+
+    assignment: bytes | None
+
+
+class AssignmentHead(NamedTuple):
+    """What an assignment of every version begins with."""
+
+    version: Int16
+    error: Int16
+    leader: str | None
+    leader_url: str | None
+    offset: Int64
+    assigned: tuple[ConnectorTasks, ...] | None
+
+
+class Revoked(NamedTuple):
+    """What is revoked, since version 1."""
+
+    revoked: tuple[ConnectorTasks, ...] | None
+
+
+class Delay(NamedTuple):
+    """The scheduled delay, since version 1."""
+
+    delay_ms: int
+
+
 def encode_metadata(metadata: WorkerMetadata, version: int) -> bytes:
     """The bytes of one version; version 0 does not say what is held."""
-    head = _short(version) + _string(metadata.url) + _long(metadata.offset)
+    head = encode_as(MetadataHead(version, metadata.url, metadata.offset), 0, False)
     if version == 0:
         return head
     held = metadata.held
-    return head + (_int(-1) if held is None else _bytes(encode_assignment(held, version)))
+    return encode_as(Allocation(None if held is None else encode_assignment(held, version)), 0, False, head)
 
 
 def decode_metadata(data: bytes) -> WorkerMetadata:
     """Raises `RemoteProtocolError` where the version is negative, or the bytes end early."""
-    read = _Reader(data, "metadata of a Connect worker")
-    read.version()
-    url, offset = read.text(), read.long()
-    held = read.blob() if read.more else None
-    return WorkerMetadata(url, offset, decode_assignment(held) if held else None)
+    head, rest = _read("metadata", data, MetadataHead, Allocation)
+    held = rest[0].assignment if rest else None
+    return WorkerMetadata(head.url or "", head.offset, decode_assignment(held) if held else None)
 
 
 def encode_assignment(assignment: Assignment, version: int) -> bytes:
     """The bytes of one version; version 0 has neither revocations nor a delay."""
-    head = _short(version) + _short(assignment.error) + _string(assignment.leader) + _string(assignment.leader_url)
-    body = head + _long(assignment.offset) + _units(assignment.assigned)
-    return body if version == 0 else body + _units(assignment.revoked) + _int(assignment.delay_ms)
+    one = assignment
+    head = AssignmentHead(version, one.error, one.leader, one.leader_url, one.offset, _by_connector(one.assigned))
+    data = encode_as(head, 0, False)
+    if version == 0:
+        return data
+    return encode_as(Delay(one.delay_ms), 0, False, encode_as(Revoked(_by_connector(one.revoked)), 0, False, data))
 
 
 def decode_assignment(data: bytes) -> Assignment:
     """Raises `RemoteProtocolError` where the version is negative, or the bytes end early."""
-    read = _Reader(data, "assignment of a Connect worker")
-    version, error = read.version(), read.short()
-    leader, leader_url, offset = read.text(), read.text(), read.long()
-    assigned = read.units()
-    revoked = read.units() if read.more else ()
-    delay_ms = read.integer() if read.more else 0
-    return Assignment(version, leader, leader_url, offset, assigned, revoked, delay_ms, error)
+    head, rest = _read("assignment", data, AssignmentHead, Revoked, Delay)
+    revoked = _units(rest[0].revoked) if rest else ()
+    delay_ms = rest[1].delay_ms if rest[1:] else 0
+    leader, url = head.leader or "", head.leader_url or ""
+    return Assignment(head.version, leader, url, head.offset, _units(head.assigned), revoked, delay_ms, head.error)
 
 
-def _short(value: int) -> bytes:
-    return struct.pack(">h", value)
+def _read(what: str, data: bytes, head: type[Any], *optional: type[Any]) -> tuple[Any, list[Any]]:
+    """The head, and of the structs that may follow as many as there are bytes for."""
+    place = f"{what} of a Connect worker cannot be read at byte"
+    if int.from_bytes(data[:2], "big", signed=True) < 0:
+        raise RemoteProtocolError(f"{place} 0: version {int.from_bytes(data[:2], 'big', signed=True)}")
+    found: list[Any] = []
+    at = 0
+    try:
+        for cls in (head, *optional):
+            if found and at == len(data):
+                break
+            one, at = codec_of(cls, 0, False).read(data, at)
+            found.append(one)
+    except Unreadable as problem:
+        raise RemoteProtocolError(f"{place} {problem.at}: {problem}") from None
+    return found[0], found[1:]
 
 
-def _int(value: int) -> bytes:
-    return struct.pack(">i", value)
-
-
-def _long(value: int) -> bytes:
-    return struct.pack(">q", value)
-
-
-def _string(value: str) -> bytes:
-    data = value.encode()
-    return _short(len(data)) + data
-
-
-def _bytes(value: bytes) -> bytes:
-    return _int(len(value)) + value
-
-
-def _units(units: Iterable[Unit]) -> bytes:
+def _by_connector(units: Iterable[Unit]) -> tuple[ConnectorTasks, ...]:
     """Grouped by connector in the order in which they come up, instances before tasks."""
-    numbers: dict[str, list[int]] = {}
+    numbers: dict[str, tuple[int, ...]] = {}
     for kind in kinds(units):
         for unit in kind:
-            numbers.setdefault(unit.connector, []).append(unit.number)
-    parts = [_string(name) + _int(len(each)) + b"".join(map(_int, each)) for name, each in numbers.items()]
-    return _int(len(parts)) + b"".join(parts)
+            numbers[unit.connector] = (*numbers.get(unit.connector, ()), unit.number)
+    return tuple(ConnectorTasks(name, tasks) for name, tasks in numbers.items())
 
 
-class _Reader:
-    """Reads one value after the other; what is missing or makes no sense is named with its place."""
-
-    def __init__(self, data: bytes, what: str) -> None:
-        self.data, self.what, self.at = data, what, 0
-
-    @property
-    def more(self) -> bool:
-        return self.at < len(self.data)
-
-    def take(self, size: int) -> bytes:
-        if size < 0 or self.at + size > len(self.data):
-            raise self.error(f"{size} bytes wanted, {len(self.data) - self.at} left")
-        self.at += size
-        return self.data[self.at - size : self.at]
-
-    def short(self) -> int:
-        return int(struct.unpack(">h", self.take(2))[0])
-
-    def integer(self) -> int:
-        return int(struct.unpack(">i", self.take(4))[0])
-
-    def long(self) -> int:
-        return int(struct.unpack(">q", self.take(8))[0])
-
-    def version(self) -> int:
-        version = self.short()
-        if version < 0:
-            raise self.error(f"version {version}")
-        return version
-
-    def text(self) -> str:
-        size = self.short()
-        try:
-            return "" if size == -1 else self.take(size).decode()
-        except UnicodeDecodeError:
-            raise self.error("text that is no UTF-8") from None
-
-    def blob(self) -> bytes | None:
-        size = self.integer()
-        return None if size == -1 else self.take(size)
-
-    def length(self) -> int:
-        """Of an array, where null is empty; one that cannot fit into what is left is refused at once."""
-        size = self.integer()
-        if not -1 <= size <= len(self.data) - self.at:
-            raise self.error(f"an array of {size}")
-        return max(size, 0)
-
-    def units(self) -> Units:
-        """The connectors, then the tasks, each in the order of the bytes."""
-        found: list[Unit] = []
-        for _ in range(self.length()):
-            connector = self.text()
-            found.extend(Unit(connector, self.integer()) for _ in range(self.length()))
-        connectors, tasks = kinds(found)
-        return (*connectors, *tasks)
-
-    def error(self, what: str) -> RemoteProtocolError:
-        return RemoteProtocolError(f"{self.what} cannot be read at byte {self.at}: {what}")
+def _units(given: tuple[ConnectorTasks, ...] | None) -> Units:
+    """The connectors, then the tasks, each in the order of the bytes."""
+    connectors, tasks = kinds(Unit(name or "", number) for name, numbers in given or () for number in numbers or ())
+    return (*connectors, *tasks)

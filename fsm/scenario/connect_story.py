@@ -76,7 +76,7 @@ class Story:
             yield f"{name} holds", shown(sorted(process.worker.holds) if process.alive else ())
             yield f"{name} runs", shown(sorted(process.running))
         yield "configured", shown(sorted(self.cluster.topic.units))
-        yield "at_rest", listed(self.cluster.rest()) if self.cluster.is_settled else NOTHING
+        yield "at_rest", listed(self.cluster.find_problems()) if self.cluster.is_settled else NOTHING
         yield "broken", listed(dict.fromkeys(what for _, what in broken))
 
     def _lines(

@@ -186,9 +186,9 @@ def test_kafka_9184_a_worker_cut_off_keeps_its_tasks(monkeypatch: pytest.MonkeyP
         return found
 
     right = cut_off()
-    assert (right.twice(), right.broken) == (set(), [])
+    assert (right.find_doubles(), right.broken) == (set(), [])
     monkeypatch.setattr(worker, "_discovery_failed", lambda _draft: None)
-    assert cut_off().twice() != set()
+    assert cut_off().find_doubles() != set()
 
 
 def test_kafka_9184_a_delay_is_kept_although_its_work_came_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,7 +220,7 @@ def test_kafka_9851_tasks_given_back_are_not_started(monkeypatch: pytest.MonkeyP
         found.run_for(20_000)
         found.broker_back()
         found.run_for(20_000)
-        return found.rest()
+        return found.find_problems()
 
     assert outage() == []
 
@@ -238,7 +238,7 @@ def test_kafka_8449_reconfigured_tasks_are_not_restarted(monkeypatch: pytest.Mon
         found = pair()
         found.reconfigure("A")
         assert found.settle()
-        return found.outdated()
+        return found.find_outdated()
 
     assert reconfigured() == set()
     monkeypatch.setitem(WorkerDraft.methods, Effect.STOP_RECONFIGURED_TASKS, lambda _draft: None)
@@ -255,11 +255,11 @@ def test_kafka_13719_a_restart_starts_tasks_of_others_too(monkeypatch: pytest.Mo
         return found
 
     right = restarted()
-    assert (right.twice(), right.broken) == (set(), [])
+    assert (right.find_doubles(), right.broken) == (set(), [])
     assert all(start_ms > 18_000 for p in right.processes.values() for start_ms in p.running.values())
     monkeypatch.setattr(worker, "_mine", lambda _draft, units: units)
     wrong = restarted()
-    assert wrong.twice() == {A, A0, A1}
+    assert wrong.find_doubles() == {A, A0, A1}
     assert wrong.broken
 
 
@@ -273,7 +273,7 @@ def test_kafka_9849_a_worker_that_cannot_read_sleeps_with_its_tasks_running(monk
         seen: set[Unit] = set()
         for _ in range(40):
             found.run_for(10_000)
-            seen |= found.twice()
+            seen |= found.find_doubles()
         return seen
 
     assert unreadable() == set()

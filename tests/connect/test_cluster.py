@@ -65,7 +65,7 @@ def check(found: Cluster, scenario: str, profile: Profile) -> None:
         elif seen.delay_ms:
             assert abs(seen.now_ms + seen.delay_ms - deadline_ms) <= 5
     assert found.broken == []
-    assert found.rest() == [] or profile == SHIPPED
+    assert found.find_problems() == [] or profile == SHIPPED
 
 
 @PROFILES
@@ -135,7 +135,7 @@ def test_the_documents_initial_state_arises_by_itself() -> None:
     found.create("B", tasks=1)
     assert found.settle()
     assert {name: set(units) for name, units in found.holdings().items()} == {n: set(u) for n, u in INITIAL.items()}
-    assert (found.rest(), found.broken) == ([], [])
+    assert (found.find_problems(), found.broken) == ([], [])
 
 
 # ------------------------------------------------------------------------------------------ what else may happen
@@ -153,7 +153,7 @@ def test_a_crashed_worker_is_waited_for_twice() -> None:
     assert (first.delay_ms, last.delay_ms) == (300_000, 0)
     restarted = min(r.start_ms for r in found.ran if r.unit == B and r.worker != "W2")
     assert restarted - at_ms > 300_000
-    assert (found.rest(), found.broken) == ([], [])
+    assert (found.find_problems(), found.broken) == ([], [])
 
 
 def test_a_frozen_worker_is_a_zombie_until_its_units_are_revoked() -> None:
@@ -174,7 +174,7 @@ def test_a_frozen_worker_is_a_zombie_until_its_units_are_revoked() -> None:
     found.thaw("W2")
     assert found.settle()
     assert [bool(any(r.revoked.values())) for r in found.rounds[before : before + 2]] == [True, False]
-    assert (found.rest(), found.broken) == ([], [])
+    assert (found.find_problems(), found.broken) == ([], [])
 
 
 def test_a_task_that_does_not_stop_runs_twice() -> None:
@@ -197,7 +197,7 @@ def test_without_a_coordinator_all_work_stops_and_all_is_delayed_afterwards() ->
     assert {p.worker.state for p in found.processes.values()} == {State.DISCONNECTED}
     found.broker_back()
     found.settle()
-    assert (found.rest(), found.broken) == ([], [])
+    assert (found.find_problems(), found.broken) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_new_work_starts_without_waiting_for_a_delay(change: Callable[[Cluster],
     assert asked <= {str(u) for units in found.holdings().values() for u in units}
     assert found.rounds[-1].delay_ms > 0
     assert found.settle()
-    assert (found.rest(), found.broken) == ([], [])
+    assert (found.find_problems(), found.broken) == ([], [])
 
 
 def test_a_deleted_connector_is_stopped_everywhere() -> None:
@@ -226,7 +226,7 @@ def test_a_deleted_connector_is_stopped_everywhere() -> None:
     found.delete("A")
     assert found.settle()
     assert {u.connector for units in found.holdings().values() for u in units} == {"B"}
-    assert (found.rest(), found.broken) == ([], [])
+    assert (found.find_problems(), found.broken) == ([], [])
 
 
 def test_a_stopped_connector_keeps_its_instance() -> None:
@@ -235,7 +235,7 @@ def test_a_stopped_connector_keeps_its_instance() -> None:
     found.stop_connector("A")
     assert found.settle()
     assert {str(u) for units in found.holdings().values() for u in units} == {"A", "B", "B-0"}
-    assert (found.rest(), found.broken) == ([], [])
+    assert (found.find_problems(), found.broken) == ([], [])
 
 
 def test_a_stopped_connector_gets_its_tasks_back_when_it_is_resumed() -> None:
@@ -248,7 +248,7 @@ def test_a_stopped_connector_gets_its_tasks_back_when_it_is_resumed() -> None:
     assert found.settle()
     assert found.rounds
     assert found.topic.units == {A, A0, A1, B, B0}
-    assert (found.rest(), found.broken) == ([], [])
+    assert (found.find_problems(), found.broken) == ([], [])
 
 
 def test_pause_and_resume_take_no_round() -> None:
@@ -271,7 +271,7 @@ def test_another_config_for_a_connector_there_is_changes_the_number_of_its_tasks
     assert found.settle()
     assert found.topic.units == {A, A0, A1, Unit("A", 2), B, B0}
     assert [(r.worker, r.end_ms is None) for r in found.ran if r.unit == A] == [("W1", False), ("W1", True)]
-    assert (found.rest(), found.broken) == ([], [])
+    assert (found.find_problems(), found.broken) == ([], [])
 
 
 def test_tasks_asked_for_while_the_instance_is_dark_are_published_when_it_starts() -> None:
@@ -284,7 +284,7 @@ def test_tasks_asked_for_while_the_instance_is_dark_are_published_when_it_starts
     assert found.topic.units == {A, A0, A1, B, B0}
     assert found.settle()
     assert found.topic.units == {A, A0, A1, B, B0, Unit("B", 1), Unit("B", 2)}
-    assert (found.rest(), found.broken) == ([], [])
+    assert (found.find_problems(), found.broken) == ([], [])
 
 
 def test_a_worker_whose_thread_died_goes_on_with_its_units() -> None:
@@ -294,7 +294,7 @@ def test_a_worker_whose_thread_died_goes_on_with_its_units() -> None:
     assert found.settle()
     assert found.processes["W2"].worker.state is State.DOWN
     assert set(found.processes["W2"].running) == {A1, B}
-    assert found.twice() == {A1, B}
+    assert found.find_doubles() == {A1, B}
     assert found.broken == []  # W2 counts as a zombie
 
 
@@ -311,7 +311,7 @@ def test_a_cluster_is_not_settled_before_a_dead_members_session_has_ended() -> N
         found.run_for(1)
     found.crash("W2")
     assert found.settle()
-    assert (found.rest(), found.broken) == ([], [])
+    assert (found.find_problems(), found.broken) == ([], [])
     assert "W2" not in found.rounds[-1].assigned
 
 
@@ -328,11 +328,11 @@ def test_a_new_leader_does_not_see_a_deletion() -> None:
     found.crash("W1")
     found.delete("A")
     assert found.settle()
-    assert found.rest() == [G1_HELD]
+    assert found.find_problems() == [G1_HELD]
     assert idles_with_deleted_units(found)
     found.start("W3")
     assert found.settle()
-    assert (found.rest(), found.broken) == ([], [])
+    assert (found.find_problems(), found.broken) == ([], [])
 
 
 # -------------------------------------------------------------------------------------------------- protocols
@@ -367,7 +367,7 @@ def test_a_migration_in_one_bounce() -> None:
     """Shipped: eager to sessioned directly; the version steps up when the last eager worker is gone."""
     found = migrated("eager", ("sessioned",))
     assert versions(found) == [0, 2]
-    assert (found.rest(), found.broken) == ([], [])
+    assert (found.find_problems(), found.broken) == ([], [])
 
 
 def test_a_migration_in_two_bounces() -> None:
@@ -375,7 +375,7 @@ def test_a_migration_in_two_bounces() -> None:
     found = migrated("eager", ("compatible", "cooperative"))
     assert versions(found) == [0, 1, 2]
     assert all(p.herder for p in found.processes.values())
-    assert (found.rest(), found.broken) == ([], [])
+    assert (found.find_problems(), found.broken) == ([], [])
 
 
 def test_a_cooperative_worker_is_refused_by_an_eager_group() -> None:
@@ -396,7 +396,7 @@ def test_an_eager_worker_is_refused_by_a_cooperative_group() -> None:
     found.run_for(30_000)
     assert not found.processes["W4"].herder
     assert versions(found) == [2]
-    assert (found.rest(), found.broken) == ([], [])
+    assert (found.find_problems(), found.broken) == ([], [])
 
 
 def test_one_compatible_worker_holds_a_sessioned_group_at_version_1() -> None:
@@ -407,7 +407,7 @@ def test_one_compatible_worker_holds_a_sessioned_group_at_version_1() -> None:
     found.stop("W4")
     assert found.settle()
     assert versions(found) == [2, 1, 2]
-    assert (found.rest(), found.broken) == ([], [])
+    assert (found.find_problems(), found.broken) == ([], [])
 
 
 @pytest.mark.parametrize("protocol", ["compatible", "sessioned"])

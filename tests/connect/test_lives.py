@@ -11,7 +11,7 @@ def test_whatever_happens_every_round_keeps_the_invariants(seed: int) -> None:
     """Joins, leaves, crashes, connectors that come, grow and go: no round breaks an invariant, no unit runs twice, and
     the cluster comes to rest with all its work placed and balanced."""
     lived = Fate(seed).live(15)
-    assert (lived.broken, lived.rest()) == ([], [])
+    assert (lived.broken, lived.find_problems()) == ([], [])
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -19,7 +19,7 @@ def test_misfortunes_are_overcome(seed: int) -> None:
     """Frozen processes, cut connections, broker outages, paused, stopped and restarted connectors: what runs twice
     meanwhile runs in zombies; at rest nothing does, and no task runs with old configs."""
     lived = Misfortune(seed).live(25)
-    assert (lived.broken, lived.rest(), lived.twice(), lived.outdated()) == ([], [], set(), set())
+    assert (lived.broken, lived.find_problems(), lived.find_doubles(), lived.find_outdated()) == ([], [], set(), set())
 
 
 def test_a_run_depends_on_its_seed_alone() -> None:
@@ -33,7 +33,7 @@ def test_a_run_depends_on_its_seed_alone() -> None:
 def test_long_lives_keep_the_invariants(seed: int) -> None:
     """Three hundred lives of eighty changes each."""
     lived = Fate(seed).live(80)
-    assert (lived.broken, lived.rest()) == ([], [])
+    assert (lived.broken, lived.find_problems()) == ([], [])
 
 
 @pytest.mark.slow
@@ -41,4 +41,4 @@ def test_long_lives_keep_the_invariants(seed: int) -> None:
 def test_long_misfortunes_are_overcome(seed: int) -> None:
     """Two hundred lives of eighty misfortunes each."""
     lived = Misfortune(seed).live(80)
-    assert (lived.broken, lived.rest(), lived.twice(), lived.outdated()) == ([], [], set(), set())
+    assert (lived.broken, lived.find_problems(), lived.find_doubles(), lived.find_outdated()) == ([], [], set(), set())

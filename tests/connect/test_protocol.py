@@ -93,5 +93,5 @@ def test_negative_versions_and_absurd_lengths_are_refused() -> None:
         decode_metadata(b"\xff\xff\x00\x00")
     with pytest.raises(RemoteProtocolError, match="an array of 2147483647"):
         decode_assignment(encode_assignment(Assignment(0, "", "", 0), 0)[:-4] + b"\x7f\xff\xff\xff")
-    with pytest.raises(RemoteProtocolError, match="no UTF-8"):
+    with pytest.raises(RemoteProtocolError, match="not UTF-8"):
         decode_metadata(b"\x00\x00\x00\x01\xff" + bytes(8))

@@ -20,7 +20,7 @@ from dataclasses import replace
 from fsm.connect.assignor.leader import ConfigSnapshot
 from fsm.connect.protocol import Assignment
 from fsm.connect.simulation.invariants import broken_at_rest
-from fsm.connect.simulation.process import Ended, Latencies, Process, Ran, SeenRound, Stayed, Step
+from fsm.connect.simulation.process import Latencies, Process
 from fsm.connect.simulation.wiring import Wiring
 from fsm.connect.units import Unit, Units
 from fsm.connect.worker.config import ConnectConfig, version_of
@@ -46,6 +46,9 @@ class Cluster:
         """Tasks that do not stop when told to."""
         self.unreadable = self._wiring.unreadable
         """Workers that cannot read the config topic."""
+        seen = self._wiring.observer
+        self.rounds, self.steps, self.ran = seen.rounds, seen.steps, seen.ran
+        self.stays, self.ends, self.broken = seen.stays, seen.ends, seen.broken
         self._started = 0
         self._away = 0
         """Bounced workers that have not returned yet."""
@@ -64,16 +67,16 @@ class Cluster:
             worker = replace(worker, held=held, running=holding)
         self._started += 1
         process = Process(name, self._started, worker)
-        self._wiring.observer.came(process, self.now_ms)
+        self._wiring.observer.note_start(process, self.now_ms)
         for unit in holding:
-            self._wiring.observer.started(process, unit, self.now_ms)
+            self._wiring.observer.start_unit(process, unit, self.now_ms)
         self.processes[name] = process
-        self._wiring.give(process, Start(self.topic))
+        self._wiring.deliver(process, Start(self.topic))
 
     def stop(self, name: str) -> None:
         """A process is asked to stop: it stops its units, leaves the group, and ends."""
         process = self._alive(name)
-        self._wiring.give(process, Stop())
+        self._wiring.deliver(process, Stop())
         self._end(process)
 
     def crash(self, name: str) -> None:
@@ -82,7 +85,7 @@ class Cluster:
 
     def fail(self, name: str) -> None:
         """The thread of a worker dies of an exception: the process lives on, with what runs in it."""
-        self._wiring.give(self._alive(name), ThreadFailed("an exception in its thread"))
+        self._wiring.deliver(self._alive(name), ThreadFailed("an exception in its thread"))
 
     def bounce(self, name: str, away_ms: int) -> None:
         """A process stops, and another one like it starts after some time."""
@@ -104,15 +107,15 @@ class Cluster:
             raise InputError(f"{name} is not frozen", remedy="freeze it first")
         process.frozen = False
         waiting, process.waiting = process.waiting, []
-        self._wiring.give(process, Tick())
+        self._wiring.deliver(process, Tick())
         for _, given in waiting:
-            self._wiring.give(process, given)
+            self._wiring.deliver(process, given)
 
     def cut(self, name: str) -> None:
         """A process loses its connection to the broker."""
         process = self._alive(name)
         process.cut = True
-        self._wiring.soon(process, CoordinatorLost())
+        self._wiring.deliver_later(process, CoordinatorLost())
 
     def heal(self, name: str) -> None:
         """The connection is back."""
@@ -120,7 +123,7 @@ class Cluster:
         if not process.cut:
             raise InputError(f"{name} is not cut", remedy="cut it first")
         process.cut = False
-        self._wiring.soon(process, CoordinatorFound())
+        self._wiring.deliver_later(process, CoordinatorFound())
 
     # Stimuli: connectors
 
@@ -130,37 +133,37 @@ class Cluster:
 
     def create(self, connector: str, tasks: int) -> None:
         """A user creates a connector; its tasks get their configs once its instance has started."""
-        self._wiring.tell(self.connectors.put(connector, tasks))
+        self._wiring.publish(self.connectors.put(connector, tasks))
 
     def scale(self, connector: str, tasks: int) -> None:
         """A user changes the number of tasks: the instance is restarted where it runs and publishes their configs."""
-        self._wiring.tell(self.connectors.put(self.connectors.known(connector), tasks))
+        self._wiring.publish(self.connectors.put(self.connectors.known(connector), tasks))
 
     def reconfigure(self, connector: str) -> None:
         """The tasks of a connector get new configs, as many as before."""
-        self._wiring.tell(self.connectors.reconfigure(connector, self.now_ms))
+        self._wiring.publish(self.connectors.reconfigure(connector, self.now_ms))
 
     def delete(self, connector: str) -> None:
         """A user deletes a connector."""
-        self._wiring.tell(self.connectors.delete(connector))
+        self._wiring.publish(self.connectors.delete(connector))
 
     def stop_connector(self, connector: str) -> None:
         """A user stops a connector: it keeps its instance and loses its tasks."""
-        self._wiring.tell(self.connectors.stop(connector))
+        self._wiring.publish(self.connectors.stop(connector))
 
     def pause(self, connector: str) -> None:
         """A user pauses a connector: it and its tasks keep their places."""
-        self._wiring.tell(self.connectors.pause(connector))
+        self._wiring.publish(self.connectors.pause(connector))
 
     def resume(self, connector: str) -> None:
         """A user resumes a connector that was paused or stopped."""
-        self._wiring.tell(self.connectors.resume(connector))
+        self._wiring.publish(self.connectors.resume(connector))
 
     def restart(self, connector: str) -> None:
         """A user asks for a connector and its tasks to be restarted; every worker gets to hear it."""
         plan = tuple(sorted(u for u in self.topic.units if u.connector == self.connectors.known(connector)))
         for process in self._wiring.living():
-            self._wiring.soon(process, RestartRequested(plan))
+            self._wiring.deliver_later(process, RestartRequested(plan))
 
     # Stimuli: the broker
 
@@ -169,7 +172,7 @@ class Cluster:
         self._wiring.broker_up = False
         self._wiring.unanswered.clear()
         for process in self._wiring.living():
-            self._wiring.soon(process, CoordinatorLost())
+            self._wiring.deliver_later(process, CoordinatorLost())
 
     def broker_back(self) -> None:
         """The broker is there again, with the groups as it had stored them."""
@@ -178,7 +181,7 @@ class Cluster:
         self._wiring.broker_up = True
         for process in self.processes.values():
             if process.alive and process.worker.state is State.DISCONNECTED:
-                self._wiring.soon(process, CoordinatorFound())
+                self._wiring.deliver_later(process, CoordinatorFound())
         self._wiring.watch_broker()
 
     # Time
@@ -190,7 +193,7 @@ class Cluster:
 
     def run_for(self, ms: int) -> None:
         """Everything that happens within so many milliseconds."""
-        self._wiring.agenda.run_for(ms, self._wiring.look)
+        self._wiring.agenda.run_for(ms, self._wiring.check)
 
     def settle(self, most_ms: int = 3_600_000) -> bool:
         """Runs until no round was computed for a while and `is_settled`; False if that does not come.
@@ -207,36 +210,6 @@ class Cluster:
         return False
 
     # What is seen from outside
-
-    @property
-    def rounds(self) -> list[SeenRound]:
-        """Every round that a leader sent, in their order."""
-        return self._wiring.observer.rounds
-
-    @property
-    def steps(self) -> list[Step]:
-        """Every row of the worker's table that a worker took."""
-        return self._wiring.observer.steps
-
-    @property
-    def ran(self) -> list[Ran]:
-        """Where every unit ran, and when."""
-        return self._wiring.observer.ran
-
-    @property
-    def stays(self) -> list[Stayed]:
-        """Every process, from its start to its end."""
-        return self._wiring.observer.stays
-
-    @property
-    def ends(self) -> list[Ended]:
-        """Every herder that an error ended while its process lived on."""
-        return self._wiring.observer.ends
-
-    @property
-    def broken(self) -> list[tuple[int, str]]:
-        """Invariants that did not hold, and when."""
-        return self._wiring.observer.broken
 
     @property
     def topic(self) -> ConfigSnapshot:
@@ -261,12 +234,12 @@ class Cluster:
         """What really runs in each process that lives, by name."""
         return {p.name: tuple(sorted(p.running)) for p in sorted(self._wiring.living(), key=lambda p: p.name)}
 
-    def twice(self) -> set[Unit]:
+    def find_doubles(self) -> set[Unit]:
         """Units that run in two processes, zombies included."""
         counts = Counter(unit for process in self._wiring.living() for unit in process.running)
         return {unit for unit, count in counts.items() if count > 1}
 
-    def outdated(self) -> set[Unit]:
+    def find_outdated(self) -> set[Unit]:
         """Tasks that run with configs that are not the last ones."""
         return {
             unit
@@ -275,7 +248,7 @@ class Cluster:
             if not unit.is_connector and start_ms < self.connectors.written_ms.get(unit.connector, 0)
         }
 
-    def rest(self) -> list[str]:
+    def find_problems(self) -> list[str]:
         """What the settled cluster breaks."""
         return list(broken_at_rest(self._wiring.group(), self.config.profile))
 
@@ -291,5 +264,5 @@ class Cluster:
 
     def _end(self, process: Process) -> None:
         self._wiring.stop_everything(process)
-        self._wiring.observer.went(process, self.now_ms)
+        self._wiring.observer.note_end(process, self.now_ms)
         process.alive = False

@@ -32,42 +32,47 @@ class Observer:
 
     def __init__(self) -> None:
         self.rounds: list[SeenRound] = []
+        """Every round that a leader sent, in their order."""
         self.steps: list[Step] = []
+        """Every row of the worker's table that a worker took."""
         self.ran: list[Ran] = []
+        """Where every unit ran, and when."""
         self.stays: list[Stayed] = []
+        """Every process, from its start to its end."""
         self.ends: list[Ended] = []
+        """Every herder that an error ended while its process lived on."""
         self.broken: list[tuple[int, str]] = []
         """Invariants that did not hold, and when."""
         self.moved = False
         """Whether what runs where may have changed since it was last judged."""
         self._names: dict[str, str] = {}
 
-    def came(self, process: Process, now_ms: int) -> None:
+    def note_start(self, process: Process, now_ms: int) -> None:
         """A process was started."""
         self.stays.append(Stayed(process.name, now_ms, None))
 
-    def went(self, process: Process, now_ms: int) -> None:
+    def note_end(self, process: Process, now_ms: int) -> None:
         """It has ended."""
-        self.stays = [
+        self.stays[:] = [
             stay._replace(end_ms=now_ms) if (stay.worker, stay.end_ms) == (process.name, None) else stay
             for stay in self.stays
         ]
 
-    def ended(self, process: Process, reason: str, now_ms: int) -> None:
+    def note_failure(self, process: Process, reason: str, now_ms: int) -> None:
         """The herder of a process that lives on has ended."""
         self.ends.append(Ended(now_ms, process.name, reason))
 
-    def took(self, process: Process, taken: Taken, now_ms: int) -> None:
+    def note_step(self, process: Process, taken: Taken, now_ms: int) -> None:
         """A worker took a row of its table."""
         self.steps.append(Step(now_ms, process.name, taken))
 
-    def started(self, process: Process, unit: Unit, now_ms: int) -> None:
+    def start_unit(self, process: Process, unit: Unit, now_ms: int) -> None:
         """A unit runs in a process from now on."""
         self.moved = True
         process.running[unit] = now_ms
         self.ran.append(Ran(unit, process.name, now_ms, None))
 
-    def stopped(self, process: Process, unit: Unit, now_ms: int) -> None:
+    def stop_unit(self, process: Process, unit: Unit, now_ms: int) -> None:
         """It does not run there any more."""
         self.moved = True
         start_ms = process.running.pop(unit)
@@ -76,7 +81,7 @@ class Observer:
             self.ran.remove(open_)
         self.ran.append(open_._replace(end_ms=now_ms))
 
-    def joined(self, process: Process, before: Worker, answer: JoinGroupResponse, now_ms: int) -> None:
+    def check_join(self, process: Process, before: Worker, answer: JoinGroupResponse, now_ms: int) -> None:
         """A join was answered: every cooperative round that a leader computes keeps the assignor's invariants."""
         if answer.member_id:
             self._names[answer.member_id] = process.name
@@ -88,7 +93,7 @@ class Observer:
         if computed.outcome.memory != after.memory:
             self._note(now_ms, ["I22 the same input gives the same output"])
 
-    def synced(self, process: Process, body: SyncGroupRequest, now_ms: int, workers: Mapping[str, Worker]) -> None:
+    def check_sync(self, process: Process, body: SyncGroupRequest, now_ms: int, workers: Mapping[str, Worker]) -> None:
         """A sync was sent; a leader's tells the round. `workers` are all there ever were, as they are now.
 
         A leader that stood still may send the sync of a generation that is over: it leads no round by that.
@@ -98,21 +103,21 @@ class Observer:
             return
         held = {name: worker.holds for name, worker in workers.items()}
         advertised = {name: worker.config.mode.versions for name, worker in workers.items()}
-        seen = sent(process.name, body, now_ms, self._name, held)
+        seen = round_of(process.name, body, now_ms, self._name, held)
         self._note(now_ms, broken_between(self.rounds[-1] if self.rounds else None, seen, advertised))
         self.rounds.append(seen)
 
-    def starts(self, process: Process, stubborn: Collection[Unit], now_ms: int) -> None:
+    def check_start(self, process: Process, stubborn: Collection[Unit], now_ms: int) -> None:
         """A worker is about to start units."""
         self._note(now_ms, broken_by_start(process.worker, process.running, stubborn))
 
-    def stepped(self, process: Process, before: Worker, now_ms: int) -> None:
+    def check_step(self, process: Process, before: Worker, now_ms: int) -> None:
         """A worker has taken an input. One that stood still could not keep its time."""
         if not process.zombie:
             self._note(now_ms, broken_in_step(before, process.worker, now_ms))
 
-    def look(self, group: Group, now_ms: int) -> None:
-        """What runs twice."""
+    def check_running(self, group: Group, now_ms: int) -> None:
+        """Looks for what runs twice."""
         self.moved = False
         self._note(now_ms, broken_at_once(group))
 
@@ -148,7 +153,7 @@ def computation(leader: Worker, answer: JoinGroupResponse, now_ms: int) -> Compu
     return Computation(leader.memory, round_, outcome, max_delay_ms, profile)
 
 
-def sent(
+def round_of(
     leader: str, body: SyncGroupRequest, now_ms: int, name: Callable[[str], str], held: Mapping[str, Units]
 ) -> SeenRound:
     """The round that a leader's sync tells, by the names of the workers; `held` is what they held before it."""

@@ -79,31 +79,31 @@ class Wiring:
             [p.name for p in living if p.zombie or self.stubborn & p.running.keys()],
         )
 
-    def look(self) -> None:
-        """What runs twice, whenever what runs where may have changed."""
+    def check(self) -> None:
+        """Looks for what runs twice, whenever what runs where may have changed."""
         if self.observer.moved:
-            self.observer.look(self.group(), self.agenda.now_ms)
+            self.observer.check_running(self.group(), self.agenda.now_ms)
 
     # Workers
 
-    def soon(self, process: Process, given: WorkerInput, ms: int | None = None) -> None:
+    def deliver_later(self, process: Process, incoming: WorkerInput, ms: int | None = None) -> None:
         """The input reaches the process after the network's latency, or the one given."""
-        self.agenda.later(self.latencies.network_ms if ms is None else ms, lambda: self.give(process, given))
+        self.agenda.later(self.latencies.network_ms if ms is None else ms, lambda: self.deliver(process, incoming))
 
-    def give(self, process: Process, given: WorkerInput) -> None:
+    def deliver(self, process: Process, incoming: WorkerInput) -> None:
         """The input reaches the process now; one that is frozen gets it when it goes on."""
         if not process.alive or not process.herder:
             return
         if process.frozen:
-            process.waiting.append((self.agenda.now_ms, given))
+            process.waiting.append((self.agenda.now_ms, incoming))
             return
         before = process.worker
-        process.worker, effects = step(before, given, self.agenda.now_ms)
-        if isinstance(given, Answered) and isinstance(given.answer, JoinGroupResponse):
-            self.observer.joined(process, before, given.answer, self.agenda.now_ms)
+        process.worker, effects = step(before, incoming, self.agenda.now_ms)
+        if isinstance(incoming, Answered) and isinstance(incoming.answer, JoinGroupResponse):
+            self.observer.check_join(process, before, incoming.answer, self.agenda.now_ms)
         for effect in effects:
             self._carry_out(process, effect)
-        self.observer.stepped(process, before, self.agenda.now_ms)
+        self.observer.check_step(process, before, self.agenda.now_ms)
         was = process.zombie
         process.judge()
         self.observer.moved |= was != process.zombie
@@ -119,23 +119,25 @@ class Wiring:
         def tick() -> None:
             if process.tick_ms == due:
                 process.tick_ms = NEVER
-                self.give(process, Tick())
+                self.deliver(process, Tick())
 
         self.agenda.later(max(0, due - self.agenda.now_ms), tick)
 
     def _carry_out(self, process: Process, effect: WorkerEffect) -> None:
         match effect:
             case Taken():
-                self.observer.took(process, effect, self.agenda.now_ms)
+                self.observer.note_step(process, effect, self.agenda.now_ms)
             case Send():
                 self._send(process, effect)
             case FindCoordinator() if self.broker_up and not process.cut:
-                self.soon(process, CoordinatorFound())
+                self.deliver_later(process, CoordinatorFound())
             case ReadConfigToEnd() if process.name not in self.unreadable:
-                self.agenda.later(self.latencies.read_ms, lambda: self.give(process, ReadToEnd(self.connectors.topic)))
+                self.agenda.later(
+                    self.latencies.read_ms, lambda: self.deliver(process, ReadToEnd(self.connectors.topic))
+                )
             case HerderEnded():
                 process.herder = False
-                self.observer.ended(process, effect.reason, self.agenda.now_ms)
+                self.observer.note_failure(process, effect.reason, self.agenda.now_ms)
             case _:
                 self._do_with_units(process, effect)
 
@@ -150,14 +152,14 @@ class Wiring:
             case ApplyTargetState() if Unit(effect.connector) in process.running:
                 self._publish_soon(effect.connector)
             case StartUnits():
-                self.observer.starts(process, self.stubborn, self.agenda.now_ms)
+                self.observer.check_start(process, self.stubborn, self.agenda.now_ms)
                 self._start_units(process, effect.units)
-                self.soon(process, UnitsStarted(), self.latencies.start_ms)
+                self.deliver_later(process, UnitsStarted(), self.latencies.start_ms)
             case StopUnits():
                 outlived = self._stop_units(process, effect.units)
                 if effect.wait:
                     graceful_ms = process.worker.config.task_shutdown_graceful_timeout_ms
-                    self.soon(process, UnitsStopped(), graceful_ms if outlived else self.latencies.stop_ms)
+                    self.deliver_later(process, UnitsStopped(), graceful_ms if outlived else self.latencies.stop_ms)
             case StopEverything():
                 self.stop_everything(process)
             case _:
@@ -167,7 +169,7 @@ class Wiring:
         for unit in units:
             if unit in process.running:
                 continue  # the start fails, and the old instance goes on
-            self.observer.started(process, unit, self.agenda.now_ms)
+            self.observer.start_unit(process, unit, self.agenda.now_ms)
             if unit.is_connector:
                 self._publish_soon(unit.connector)
 
@@ -176,7 +178,7 @@ class Wiring:
         running = [unit for unit in units if unit in process.running]
         for unit in running:
             if unit not in self.stubborn:
-                self.observer.stopped(process, unit, self.agenda.now_ms)
+                self.observer.stop_unit(process, unit, self.agenda.now_ms)
         return not self.stubborn.isdisjoint(running)
 
     def _restart_units(self, process: Process, units: Units) -> None:
@@ -186,40 +188,40 @@ class Wiring:
     def stop_everything(self, process: Process) -> None:
         """Nothing runs in the process any more."""
         for unit in list(process.running):
-            self.observer.stopped(process, unit, self.agenda.now_ms)
+            self.observer.stop_unit(process, unit, self.agenda.now_ms)
 
     # The config topic
 
-    def tell(self, change: ConfigChange) -> None:
+    def publish(self, change: ConfigChange) -> None:
         """Every worker that can read the config topic gets to know a change of it."""
         for process in self.living():
             if process.name not in self.unreadable:
-                self.soon(process, ConfigTopicAdvanced(self.connectors.topic, (change,)))
+                self.deliver_later(process, ConfigTopicAdvanced(self.connectors.topic, (change,)))
 
     def _publish_soon(self, connector: str) -> None:
-        self.agenda.later(self.latencies.task_configs_ms, lambda: self._publish(connector))
+        self.agenda.later(self.latencies.task_configs_ms, lambda: self._publish_tasks(connector))
 
-    def _publish(self, connector: str) -> None:
+    def _publish_tasks(self, connector: str) -> None:
         """The instance of a connector has told how many tasks it wants, if it still runs."""
         runs = any(Unit(connector) in p.running for p in self.living())
         change = self.connectors.publish(connector, self.agenda.now_ms) if runs else None
         if change is not None:
-            self.tell(change)
+            self.publish(change)
 
     # The network
 
     def _send(self, process: Process, effect: Send) -> None:
         if isinstance(effect.body, SyncGroupRequest):
             workers = {name: each.worker for name, each in self.processes.items()}
-            self.observer.synced(process, effect.body, self.agenda.now_ms, workers)
+            self.observer.check_sync(process, effect.body, self.agenda.now_ms, workers)
         if self.broker_up and not process.cut:
             self.agenda.later(self.latencies.network_ms, lambda: self._receive(process, effect))
         else:
-            self.soon(process, Answered(effect.number, DISCONNECTED))
+            self.deliver_later(process, Answered(effect.number, DISCONNECTED))
 
     def _receive(self, process: Process, effect: Send) -> None:
         if not self.broker_up or process.cut:
-            self.soon(process, Answered(effect.number, DISCONNECTED))
+            self.deliver_later(process, Answered(effect.number, DISCONNECTED))
             return
         token = self._sent = self._sent + 1
         self.unanswered[token] = process, effect.number
@@ -232,7 +234,7 @@ class Wiring:
         for token, body in answers:
             process, number = self.unanswered.pop(token, (None, 0))
             if process is not None and not process.cut:
-                self.soon(process, Answered(number, body))
+                self.deliver_later(process, Answered(number, body))
         self.watch_broker()
 
     def watch_broker(self) -> None:
