@@ -11,6 +11,7 @@ PACKAGES = (
     "fsm",
     "fsm.audit",
     "fsm.cluster",
+    "fsm.connect",
     "fsm.coordinator",
     "fsm.logs",
     "fsm.member",
@@ -20,6 +21,7 @@ PACKAGES = (
     "fsm.spark",
     "fsm.tables",
     "fsm.testing",
+    "fsm.wire",
 )
 
 

@@ -1,10 +1,69 @@
 """Kafka Connect in distributed mode: workers, the leader's assignor, a whole cluster.
 
-A worker is a classic member of a classic group: `worker` steps the table `connect-worker`, `cluster` runs workers on
-the coordinator of this project (`wiring` lies between them), `picture` and `drawing` show a cluster over time.
-`assignor` is what the leader of a group computes in each round, a pure function with an explicit memory; `dialect`
-tells what Kafka ships from what the document of the design says.
+A worker is a classic member of a classic group: `worker` steps the table `connect-worker`, `simulation` runs workers on
+the coordinator of this project. `assignor` is what the leader of a group computes in each round, a pure function with
+explicit memory; `dialect` tells what Kafka ships from what the document of the design says.
+
+* `assign`, `Memory`, `Round`, `Outcome`: one round of the incremental cooperative assignor
+* `assign_eagerly`: one round of the eager one
+* `perform`, `Election`, `ConfigSnapshot`: what a leader does between its join and its sync
+* `Unit`, `configured`: connector instances and tasks, and what a config topic calls for
+* `Profile`, `SHIPPED`, `DOCUMENT`: which rules hold
+* `ConnectConfig`, `new_worker`, `step`, `due_ms`: a worker, what it does with an input, when it wants a tick
+* `Cluster`, `Latencies`: workers, their broker and their config topic under a virtual clock
 
 Source: KIP-415 and KIP-507; `IncrementalCooperativeAssignor`, `EagerAssignor`, `WorkerCoordinator`, `DistributedHerder`
 of apache/kafka at 1eb7644, held against recordings of 4.3.1.
 """
+
+from typing import TYPE_CHECKING
+
+from fsm.exports import on_demand
+
+if TYPE_CHECKING:
+    from fsm.connect.assignor.incremental import Outcome, Round, assign
+    from fsm.connect.assignor.leader import ConfigSnapshot, Election, assign_eagerly, perform
+    from fsm.connect.assignor.memory import Memory
+    from fsm.connect.dialect import DOCUMENT, SHIPPED, Profile
+    from fsm.connect.simulation.cluster import Cluster
+    from fsm.connect.simulation.process import Latencies
+    from fsm.connect.units import Unit, configured
+    from fsm.connect.worker.config import ConnectConfig
+    from fsm.connect.worker.state import new_worker
+    from fsm.connect.worker.step import due_ms, step
+
+__all__ = [
+    "DOCUMENT",
+    "SHIPPED",
+    "Cluster",
+    "ConfigSnapshot",
+    "ConnectConfig",
+    "Election",
+    "Latencies",
+    "Memory",
+    "Outcome",
+    "Profile",
+    "Round",
+    "Unit",
+    "assign",
+    "assign_eagerly",
+    "configured",
+    "due_ms",
+    "new_worker",
+    "perform",
+    "step",
+]
+
+_PLACES = {
+    "assignor.incremental": ("Outcome", "Round", "assign"),
+    "assignor.leader": ("ConfigSnapshot", "Election", "assign_eagerly", "perform"),
+    "assignor.memory": ("Memory",),
+    "dialect": ("DOCUMENT", "SHIPPED", "Profile"),
+    "simulation.cluster": ("Cluster",),
+    "simulation.process": ("Latencies",),
+    "units": ("Unit", "configured"),
+    "worker.config": ("ConnectConfig",),
+    "worker.state": ("new_worker",),
+    "worker.step": ("due_ms", "step"),
+}
+__getattr__ = on_demand(__name__, {name: place for place, names in _PLACES.items() for name in names})
