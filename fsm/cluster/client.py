@@ -13,8 +13,8 @@ from fsm.member.events import TopicSubscriptionChangeEvent as Subscribed
 from fsm.member.runtime.background import Background
 from fsm.member.runtime.classic_shell import ClassicConsumerMember
 from fsm.member.runtime.consumer_shell import ConsumerMember
-from fsm.member.runtime.embedding import EmbeddedMember
 from fsm.member.runtime.queues import InvokeListener, Pass, process
+from fsm.member.runtime.shell import MemberShell
 from fsm.protocol.assignment import Partitions, TopicPartition, partitions, without
 from fsm.protocol.config import ConsumerConfig
 from fsm.protocol.messages import Offsets
@@ -63,7 +63,7 @@ class Client:
     name: str
     dialect: str
     """Of KIP-848, or a key of `CLASSIC`."""
-    member: EmbeddedMember
+    member: MemberShell[Any, Any]
     background: Background
     using: Partitions = ()
     """What the application takes records from, from the end of its assigned callback to the end of the removing one."""

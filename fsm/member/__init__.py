@@ -28,28 +28,27 @@ if TYPE_CHECKING:
     from fsm.member.dialect.dialect import Dialect
     from fsm.member.runtime.asyncio_runtime import AsyncConsumer, AsyncConsumerRebalanceListener
     from fsm.member.runtime.background import Transport
-    from fsm.member.runtime.calls import BackgroundFailed, SubscriptionPattern
     from fsm.member.runtime.classic_shell import ClassicConsumerMember
+    from fsm.member.runtime.consumer_api import BackgroundFailed, SubscriptionPattern
     from fsm.member.runtime.consumer_shell import ConsumerMember
-    from fsm.member.runtime.embedding import ConsumerRebalanceListener
-    from fsm.member.runtime.queues import KafkaException
+    from fsm.member.runtime.queues import ConsumerRebalanceListener, KafkaException
     from fsm.member.runtime.threads import Consumer
     from fsm.protocol.config import ConsumerConfig
 
 _HOMES = {
     "AsyncConsumer": "fsm.member.runtime.asyncio_runtime",
     "AsyncConsumerRebalanceListener": "fsm.member.runtime.asyncio_runtime",
-    "BackgroundFailed": "fsm.member.runtime.calls",
+    "BackgroundFailed": "fsm.member.runtime.consumer_api",
     "Choice": "fsm.member.dialect.choices",
     "ClassicConfig": "fsm.member.classic.state",
     "ClassicConsumerMember": "fsm.member.runtime.classic_shell",
     "Consumer": "fsm.member.runtime.threads",
     "ConsumerConfig": "fsm.protocol.config",
     "ConsumerMember": "fsm.member.runtime.consumer_shell",
-    "ConsumerRebalanceListener": "fsm.member.runtime.embedding",
+    "ConsumerRebalanceListener": "fsm.member.runtime.queues",
     "Dialect": "fsm.member.dialect.dialect",
     "KafkaException": "fsm.member.runtime.queues",
-    "SubscriptionPattern": "fsm.member.runtime.calls",
+    "SubscriptionPattern": "fsm.member.runtime.consumer_api",
     "Transport": "fsm.member.runtime.background",
 }
 

@@ -42,7 +42,7 @@ from fsm.member.events import (
     UnsubscribeEvent,
 )
 from fsm.member.inputs import CoordinatorFound, Tick
-from fsm.member.runtime.calls import SubscriptionPattern
+from fsm.member.runtime.consumer_api import SubscriptionPattern
 from fsm.member.runtime.queues import InvokeListener
 from fsm.member.timers import NEVER
 from fsm.protocol.messages import OffsetCommitRequest, OffsetCommitResponse, Offsets

@@ -1,7 +1,7 @@
 """A member of the consumer protocol in a conversation: the embedded member on a clock that the scenario turns.
 
-It is the code of the runtimes (`Calls` for the application's thread, `Background` for the other) on one thread. The
-transport writes down what is sent and answers when the scenario says so. A call of the application that has to wait
+It is the code of the runtimes (`ConsumerApi` for the application's thread, `Background` for the other) on one thread.
+The transport writes down what is sent and answers when the scenario says so. A call of the application that has to wait
 stays open, and goes on when an answer, time or the end of a callback lets it.
 """
 
@@ -33,7 +33,7 @@ from fsm.member.effects import (
 from fsm.member.events import ApplicationEvent, BackgroundEvent, GroupMembershipOperation
 from fsm.member.inputs import Answered, MemberInput
 from fsm.member.runtime.background import Background
-from fsm.member.runtime.calls import Calls, Wait
+from fsm.member.runtime.consumer_api import ConsumerApi, Wait
 from fsm.member.runtime.consumer_shell import ConsumerMember
 from fsm.member.runtime.queues import InvokeListener
 from fsm.member.timers import NEVER
@@ -101,7 +101,7 @@ class ConsumerSide(Turned):
         self._topics = topics
         self._learnt: Callable[[Any], None] | None = None
         self._background = Background(self._member, self, jitter=lambda: 0.0, wake=self._wake)
-        self._calls = Calls(self._background, self._clock, self._wake)
+        self._calls = ConsumerApi(self._background, self._clock, self._wake)
         self._open: _Open | None = None
         self._hurry_ms = 0
         self._woken = self._moved = self._stepped = False

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
 from fsm.member.runtime.asyncio_runtime import AsyncConsumerRebalanceListener
-from fsm.member.runtime.embedding import ConsumerRebalanceListener
+from fsm.member.runtime.queues import ConsumerRebalanceListener
 from fsm.protocol.assignment import Partitions
 
 LIMIT_S = 120

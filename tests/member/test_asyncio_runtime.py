@@ -12,9 +12,8 @@ from runtime_scene import FOR_EVER_MS, LIMIT_S, Awaiting
 
 from fsm.errors import LocalProtocolError
 from fsm.member.runtime.asyncio_runtime import AsyncConsumer
-from fsm.member.runtime.calls import BackgroundFailed
-from fsm.member.runtime.embedding import ConsumerRebalanceListener
-from fsm.member.runtime.queues import KafkaException
+from fsm.member.runtime.consumer_api import BackgroundFailed
+from fsm.member.runtime.queues import ConsumerRebalanceListener, KafkaException
 from fsm.protocol.assignment import Partitions
 from fsm.protocol.config import ConsumerConfig
 from fsm.protocol.messages import ConsumerGroupHeartbeatRequest

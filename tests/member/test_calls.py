@@ -11,10 +11,9 @@ import pytest
 from fsm.errors import LocalProtocolError
 from fsm.member.events import ApplyAssignmentEvent, ErrorEvent, GroupMembershipOperation, KafkaError
 from fsm.member.runtime.background import Background
-from fsm.member.runtime.calls import Call, Calls, Wait, check_listener
+from fsm.member.runtime.consumer_api import ApiCall, ConsumerApi, Wait, check_listener
 from fsm.member.runtime.consumer_shell import ConsumerMember
-from fsm.member.runtime.embedding import ConsumerRebalanceListener
-from fsm.member.runtime.queues import KafkaException
+from fsm.member.runtime.queues import ConsumerRebalanceListener, KafkaException
 from fsm.member.runtime.threads import Consumer
 from fsm.protocol.config import ConsumerConfig
 from fsm.protocol.messages import (
@@ -38,7 +37,7 @@ class OneThread:
         self.woken = False
         member = ConsumerMember(ConsumerConfig("g", **settings), member_id="M", now_ms=0)
         self.background = Background(member, transport, jitter=lambda: 0.0, wake=self.wake)
-        self.calls = Calls(self.background, lambda: self.now_ms, self.wake)
+        self.calls = ConsumerApi(self.background, lambda: self.now_ms, self.wake)
 
     @property
     def state(self) -> State:
@@ -47,7 +46,7 @@ class OneThread:
     def wake(self) -> None:
         self.woken = True
 
-    def run(self, call: Call[Any], interrupt_at: Callable[[], bool] = lambda: False) -> Any:
+    def run(self, call: ApiCall[Any], interrupt_at: Callable[[], bool] = lambda: False) -> Any:
         """A call to its end; where it waits, the background works off everything, or else time passes."""
         sent: BaseException | None = None
         while True:
@@ -158,7 +157,7 @@ def test_interrupted_while_the_assignment_is_applied() -> None:
     app.run(app.calls.subscribe(["t"], listener))
 
     def applying() -> bool:
-        return any(isinstance(event, ApplyAssignmentEvent) for event in app.background.member._mail.application._events)
+        return any(isinstance(event, ApplyAssignmentEvent) for event in app.background.member._application)
 
     with pytest.raises(KeyboardInterrupt):
         app.run(app.calls.poll(60_000, ()), interrupt_at=applying)
@@ -174,7 +173,7 @@ def test_unsubscribe_passes_over_errors_of_authorization(name: str) -> None:
 
     def queued(error: str) -> OneThread:
         app = joined(ScriptedCoordinator(["t"]))
-        app.background.member._mail.background.add(ErrorEvent(KafkaError(error)))
+        app.background.member._background.append(ErrorEvent(KafkaError(error)))
         return app
 
     with pytest.raises(KafkaException, match=name):

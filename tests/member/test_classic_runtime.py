@@ -237,9 +237,9 @@ def test_close_inside_a_callback(method: str) -> None:
     consumer.subscribe(["t"], listener)
 
     def live() -> None:
-        while not consumer._calls.closing:
+        while not consumer._api.closing:
             consumer.poll(2)
-            if consumer._calls.closing:
+            if consumer._api.closing:
                 break
             if consumer.assignment() and method == "lost":
                 group.expire(consumer.member_id)
@@ -266,12 +266,12 @@ def test_close_goes_past_a_callback_that_has_not_begun() -> None:
 
     def join() -> None:
         with consumer._changed:  # a poll without the pass over its events
-            consumer._calls._submit(_poll())
+            consumer._api._submit(_poll())
         until(lambda: consumer._member.pending_background_events > 0 or _again())
 
     def _again() -> bool:
         with consumer._changed:
-            consumer._calls._submit(_poll())
+            consumer._api._submit(_poll())
         return False
 
     within(join)

@@ -25,13 +25,12 @@ from fsm.member.events import (
     PartitionsAssignedEvent,
     PartitionsRemovedEvent,
     TopicSubscriptionChangeEvent,
+    UnsubscribeEvent,
 )
 from fsm.member.inputs import Answered, CoordinatorFound, MetadataUpdated
-from fsm.member.runtime.calls import Pass
+from fsm.member.runtime.consumer_api import Pass
 from fsm.member.runtime.consumer_shell import ConsumerMember
 from fsm.member.runtime.queues import (
-    CompletableEventReaper,
-    EventQueue,
     InvokeListener,
     KafkaException,
     Outcome,
@@ -344,43 +343,67 @@ def test_assignment_applied_already_is_only_called_back() -> None:
     ]
 
 
-# Queues and reaper
+# Queues and deadlines
 
 
-def test_drain_takes_what_is_there() -> None:
-    """Events come in their order; what is added during a drain waits for the next."""
-    queue: EventQueue[int] = EventQueue()
-    queue.add(1)
-    queue.add(2)
-    taken = []
-    for n in queue.drain():
-        taken.append(n)
-        queue.add(n + 10)
-    assert taken == [1, 2]
-    assert (queue.take(), len(queue), queue.clear(), queue.take()) == (11, 1, (12,), None)
+def waiting(*calls: tuple[ApplicationEvent, int]) -> ConsumerMember:
+    """A member with calls in its queue, each with the instant until which it may take."""
+    member = ConsumerMember(ConsumerConfig("g", enable_auto_commit=False), member_id="M", now_ms=0)
+    for event, deadline_ms in calls:
+        member.submit(event, deadline_ms)
+    return member
 
 
-def test_reaper_fails_what_is_overdue() -> None:
-    """At its deadline a call fails, saying how late it is, and a completion after that finds nobody."""
-    reaper = CompletableEventReaper()
-    reaper.add(1, "UnsubscribeEvent", 100)
-    reaper.add(2, "AsyncPollEvent")
-    assert reaper.next_deadline_ms == 100
-    assert reaper.reap(99) == ()
-    (failed,) = reaper.reap(130)
-    assert failed.call == 1
+def test_events_are_taken_in_their_order() -> None:
+    """A turn takes what is in the application queue, first in, first out; what is added meanwhile waits."""
+    member, seen = waiting((AsyncPollEvent(), 100), (UnsubscribeEvent(), 100)), []
+
+    def observe(given: Any, _effects: Any) -> None:
+        seen.append(type(given).__name__)
+        if len(seen) == 1:
+            member.submit(AsyncPollEvent())
+
+    member.observe = observe
+    assert member.poll(0).time_until_next_poll_ms == 0
+    assert seen == ["AsyncPollEvent", "UnsubscribeEvent", "Tick"]
+    member.poll(0)
+    assert seen[3:] == ["AsyncPollEvent", "Tick"]
+
+
+def test_an_overdue_call_fails() -> None:
+    """At its deadline a call fails, saying how late it is; its end after that is told to nobody."""
+    member = stable_but_leaving(until_ms=100)
+    assert member.poll(99).time_until_next_poll_ms == 1
+    assert member.poll(99).completed_calls == ()
+    (failed,) = member.poll(130).completed_calls
     assert failed.error == KafkaError("TimeoutException", "UnsubscribeEvent had until 100 ms, and it is 130 ms")
-    assert (reaper.complete(1), reaper.complete(2), len(reaper)) == (False, True, 0)
+    released = member.next_background_event()
+    assert isinstance(released, PartitionsRemovedEvent)
+    member.report(ConsumerRebalanceListenerCallbackCompletedEvent(released.ticket), 131)
+    assert member.poll(131).completed_calls == ()
 
 
-def test_reaper_fails_everything_at_close() -> None:
-    """What is left at close fails, in the order of the calls."""
-    reaper = CompletableEventReaper()
-    reaper.add(2, "LeaveGroupOnCloseEvent", 10)
-    reaper.add(1, "AsyncPollEvent")
-    assert [(c.call, c.error and c.error.message) for c in reaper.close()] == [
-        (1, "AsyncPollEvent was still open when the consumer closed"),
-        (2, "LeaveGroupOnCloseEvent was still open when the consumer closed"),
+def stable_but_leaving(until_ms: int) -> ConsumerMember:
+    """A member whose unsubscribe() waits for the revoked callback until an instant."""
+    consumer = Diagram(listener=True)
+    consumer.target(0)
+    consumer.poll()
+    consumer.member.submit(UnsubscribeEvent(), until_ms)
+    consumer.turn()
+    return consumer.member
+
+
+def test_close_fails_every_call_that_is_left() -> None:
+    """What is still open at close fails, in the order of the calls."""
+    member = stable_but_leaving(until_ms=1_000)
+    member.close(2)
+    member.run_callbacks(None, 3)
+    while not member.closed:
+        result = member.poll(60_000)
+    calls = [done.call for done in result.completed_calls]
+    assert calls == sorted(calls)
+    assert "UnsubscribeEvent was still open when the consumer closed" in [
+        c.error and c.error.message for c in result.completed_calls
     ]
 
 

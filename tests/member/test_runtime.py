@@ -19,13 +19,9 @@ from runtime_scene import FOR_EVER_MS, LIMIT_S, Noted, frantic, until_quiet, wit
 
 from fsm.errors import LocalProtocolError, RemoteProtocolError
 from fsm.member.events import GroupMembershipOperation
-from fsm.member.runtime.threads import (
-    BackgroundFailed,
-    Consumer,
-    ConsumerRebalanceListener,
-    KafkaException,
-    SubscriptionPattern,
-)
+from fsm.member.runtime.consumer_api import BackgroundFailed, SubscriptionPattern
+from fsm.member.runtime.queues import ConsumerRebalanceListener, KafkaException
+from fsm.member.runtime.threads import Consumer
 from fsm.protocol.assignment import Partitions, TopicNames
 from fsm.protocol.config import ConsumerConfig
 from fsm.protocol.messages import (
@@ -374,9 +370,9 @@ def test_close_inside_a_callback(method: str) -> None:
     consumer.subscribe(["t"], listener)
 
     def live() -> None:
-        while not consumer._calls.closing:
+        while not consumer._api.closing:
             consumer.poll(5)
-            if consumer._calls.closing or consumer._background.member.member.state is not State.STABLE:
+            if consumer._api.closing or consumer._background.member.member.state is not State.STABLE:
                 continue
             if method == "lost":
                 group.fence("M")

@@ -21,8 +21,8 @@ from fsm.member.events import (
 )
 from fsm.member.inputs import Answered, CoordinatorFound, CoordinatorLost, MetadataFailed, MetadataUpdated
 from fsm.member.runtime.consumer_shell import ConsumerMember
-from fsm.member.runtime.embedding import PollResult
 from fsm.member.runtime.queues import KafkaException
+from fsm.member.runtime.shell import PollResult
 from fsm.member.timers import NEVER
 from fsm.protocol.assignment import TopicNames, TopicPartition, topic_partitions
 from fsm.protocol.config import ConsumerConfig

@@ -194,7 +194,7 @@ class Application(Answers):
         if awaited is None:
             return
         self.awaited = self.completion = None
-        assigned, heard = awaited.method is ListenerMethod.ASSIGNED, open_callback is OpenCallback.HEARD
+        assigned, heard = awaited.method is ListenerMethod.ASSIGNED, open_callback is OpenCallback.BEGUN
         if assigned is not heard:
             self.owned = without(self.owned, awaited.partitions)
         if self.unsubscribing is not None:

@@ -131,8 +131,8 @@ class OpenCallback(Enum):
     """What close() does about a callback whose end has not been reported."""
 
     REFUSED = "close() is refused: the application is to report it first"
-    HEARD = "close() comes from inside it: it counts as over"
-    UNHEARD = "it has not begun, and will not"
+    BEGUN = "close() comes from inside it: it counts as over"
+    NOT_BEGUN = "it has not begun, and will not"
 
     __hash__ = object.__hash__
 

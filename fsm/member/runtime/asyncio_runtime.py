@@ -5,34 +5,34 @@
         while running:
             await fetch_from(await consumer.poll(timeout_ms=100))
 
-The same calls (`fsm.member.runtime.calls`) and the same loop (`fsm.member.runtime.background`) as on two threads.
-Both run on the
-event loop, so nothing is locked; a callback that blocks the event loop also stops the heartbeats, one that awaits
-does not. A `Transport` is called on the event loop; it may answer from any thread.
+The same calls (`fsm.member.runtime.consumer_api`) and the same loop (`fsm.member.runtime.background`) as on two
+threads. Both run on the event loop, so nothing is locked; a callback that blocks the event loop also stops the
+heartbeats, one that awaits does not. A `Transport` is called on the event loop; it may answer from any thread.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
 from fsm.errors import LocalProtocolError
-from fsm.member.dialect.dialect import Dialect
 from fsm.member.events import GroupMembershipOperation
-from fsm.member.runtime.background import Background, Transport
-from fsm.member.runtime.calls import BackgroundFailed, Call, Calls, SubscriptionPattern, Wait, check_listener
-from fsm.member.runtime.embedding import ConsumerRebalanceListener
-from fsm.member.runtime.queues import InvokeListener
-from fsm.member.runtime.threads import clock_ms, embed, spread
+from fsm.member.runtime.consumer_api import (
+    ApiCall,
+    BackgroundFailed,
+    SubscriptionPattern,
+    Wait,
+    check_listener,
+)
+from fsm.member.runtime.queues import ConsumerRebalanceListener, InvokeListener
+from fsm.member.runtime.threads import ConsumerRuntime, clock_ms
 from fsm.member.timers import NEVER
 from fsm.protocol.assignment import Partitions
-from fsm.protocol.config import ConsumerConfig
 from fsm.protocol.messages import Offsets
-from fsm.protocol.releases import LATEST
 
 T = TypeVar("T")
 
@@ -51,32 +51,24 @@ class AsyncConsumerRebalanceListener(Protocol):
         await self.on_partitions_revoked(partitions)
 
 
-class AsyncConsumer:
+class AsyncConsumer(ConsumerRuntime):
     """A consumer's membership in its group, used by one task at a time; made while an event loop runs.
 
     Raises what `fsm.member.runtime.threads.Consumer` does. A call that is cancelled inside a callback reports that
-    callback as
-    failed; one that is cancelled while it waits leaves nothing behind, and what it asked for goes on.
+    callback as failed; one that is cancelled while it waits leaves nothing behind, and what it asked for goes on.
     """
 
-    def __init__(
-        self,
-        config: ConsumerConfig,
-        transport: Transport,
-        *,
-        member_id: str | None = None,
-        dialect: Dialect | str = LATEST,
-        jitter: Callable[[], float] = spread,
-    ) -> None:
-        self._member = embed(config, member_id, dialect)
+    def _start(self, group_id: str) -> None:
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
         self._work = asyncio.Event()
-        self._background = Background(self._member, transport, jitter=jitter, wake=self._wake_from_anywhere)
-        self._calls = Calls(self._background, clock_ms, self._work.set)
         self._owner: asyncio.Task[object] | None = None
-        self._depth = 0
-        self._task = self._loop.create_task(self._run(), name=f"consumer_background-{config.group_id}")
+        self._task = self._loop.create_task(self._run(), name=f"consumer_background-{group_id}")
+
+    def _wake(self) -> None:
+        """Never at once, so that a transport that answers inside `send` leaves room for other tasks."""
+        with suppress(RuntimeError):  # an answer after the event loop was closed has nobody to wake
+            self._loop.call_soon_threadsafe(self._work.set)
 
     async def subscribe(
         self,
@@ -85,15 +77,15 @@ class AsyncConsumer:
     ) -> None:
         """Subscribes to topics by name, by a pattern (`re.compile`), or by one that the coordinator matches."""
         check_listener(listener)
-        await self._drive(self._calls.subscribe(to, listener))
+        await self._drive(self._api.subscribe(to, listener))
 
     async def poll(self, timeout_ms: int, consumed: Offsets = ()) -> Partitions:
         """Runs the callbacks that are due, or waits for some; gives the partitions that records may be taken from."""
-        return await self._drive(self._calls.poll(timeout_ms, consumed))
+        return await self._drive(self._api.poll(timeout_ms, consumed))
 
     async def unsubscribe(self) -> None:
         """Gives up all partitions (revoked callback) and leaves the group; returns when that is done."""
-        await self._drive(self._calls.unsubscribe())
+        await self._drive(self._api.unsubscribe())
 
     async def close(
         self,
@@ -102,16 +94,11 @@ class AsyncConsumer:
         consumed: Offsets | None = None,
     ) -> None:
         """Commits, runs the revoked callback, leaves, ends the background task. Closed already: nothing."""
-        await self._drive(self._calls.close(timeout_ms, operation, consumed))
-
-    @property
-    def member_id(self) -> str:
-        """The member's name in its group; a classic member has none until its coordinator has given it one."""
-        return self._member.member_id
+        await self._drive(self._api.close(timeout_ms, operation, consumed))
 
     def assignment(self) -> Partitions:
         """The partitions that are owned now."""
-        return self._calls.assignment()
+        return self._api.assignment()
 
     async def __aenter__(self) -> Self:
         return self
@@ -127,7 +114,7 @@ class AsyncConsumer:
 
     # The application's task
 
-    async def _drive(self, call: Call[T]) -> T:
+    async def _drive(self, call: ApiCall[T]) -> T:
         with self._alone():
             raised: BaseException | None = None
             try:
@@ -166,8 +153,8 @@ class AsyncConsumer:
     async def _invoke(self, asked: InvokeListener) -> BaseException | None:
         """What the callback raised, its cancellation included: the member has to hear of either."""
         try:
-            if self._calls.listener is not None:
-                returned = getattr(self._calls.listener, asked.method.value)(asked.partitions)
+            if self._api.listener is not None:
+                returned = getattr(self._api.listener, asked.method.value)(asked.partitions)
                 if isinstance(returned, Awaitable):
                     await returned
         except BaseException as raised:  # the call raises it again when the end of the callback is reported
@@ -196,11 +183,6 @@ class AsyncConsumer:
         self._changed.set()
         self._background.take_off()
         return goes_on
-
-    def _wake_from_anywhere(self) -> None:
-        """Never at once, so that a transport that answers inside `send` leaves room for other tasks."""
-        with suppress(RuntimeError):  # an answer after the event loop was closed has nobody to wake
-            self._loop.call_soon_threadsafe(self._work.set)
 
 
 async def _wait(event: asyncio.Event, until_ms: int) -> None:

@@ -4,6 +4,8 @@
 brought, turns the member's own loop, finds coordinators, learns topic names and gives up on requests without an
 answer. It owns no thread and reads no clock: a turn is told the time and says when the next is due.
 
+What a transport hands in is checked here, where it comes in.
+
 Source: `ConsumerNetworkThread.runOnce`, `NetworkClientDelegate`, `CoordinatorRequestManager`.
 """
 
@@ -11,45 +13,65 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
-from functools import partial
-from typing import Any, NamedTuple, Protocol
+from functools import cache, partial
+from types import NoneType, UnionType
+from typing import Any, NamedTuple, Protocol, TypeVar, get_args, get_origin, get_type_hints
 
 from fsm.errors import RemoteProtocolError
+from fsm.member.classic.assignors import PartitionCounts
 from fsm.member.effects import CallCompleted
 from fsm.member.events import KafkaError
-from fsm.member.runtime.embedding import EmbeddedMember, Order
+from fsm.member.runtime.shell import MemberShell
 from fsm.member.timers import IDLE, NEVER, RequestState
 from fsm.protocol.assignment import TopicNames
 from fsm.protocol.codec import API_OF
 from fsm.protocol.error_codes import ErrorCode
-from fsm.protocol.messages import DISCONNECTED, TIMED_OUT, ConsumerGroupHeartbeatResponse, TransportFailure
+from fsm.protocol.messages import (
+    DISCONNECTED,
+    TIMED_OUT,
+    ClassicRequest,
+    ClassicResponse,
+    ConsumerGroupHeartbeatResponse,
+    ConsumerRequest,
+    ConsumerResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    TransportFailure,
+)
+
+Request_contra = TypeVar("Request_contra", contravariant=True)
+Response_co = TypeVar("Response_co", covariant=True)
+Metadata_co = TypeVar("Metadata_co", covariant=True)
 
 
-class Transport(Protocol):
+class Network(Protocol[Request_contra, Response_co, Metadata_co]):
     """The network, as an embedded member needs it.
 
     Each method starts something and returns soon; it then calls the function it was given once, from any thread, now
     or later. What takes longer than the request timeout has failed, and a later answer is passed over. An `OSError`
-    raised by a method is a connection that is gone; any other exception ends the member, loudly.
+    raised by a method is a connection that is gone; any other exception ends the member, loudly. So does an answer of
+    another type, with a `RemoteProtocolError` that says what to give.
     """
 
     def find_coordinator(self, found: Callable[[TransportFailure | None], None]) -> None:
         """Finds the group's coordinator: None once requests can be sent to it, or what went wrong."""
 
-    def update_metadata(self, learnt: Callable[[Any], None]) -> None:
-        """Learns which topics there are: those a subscription may mean. May call again whenever that changes.
+    def update_metadata(self, learnt: Callable[[Metadata_co | TransportFailure], None]) -> None:
+        """Learns which topics there are: those a subscription may mean. May call again whenever that changes."""
 
-        For a member of KIP-848 `TopicNames`, their names by id; for a classic one `PartitionCounts`, how many
-        partitions each has; or a `TransportFailure`.
-        """
+    def send(self, request: Request_contra, answered: Callable[[Response_co | TransportFailure], None]) -> None:
+        """Sends a request to the coordinator; the answer, or the `TransportFailure` for which there is none."""
 
-    def send(self, request: Any, answered: Callable[[Any], None]) -> None:
-        """Sends a request to the coordinator; the answer, or the `TransportFailure` for which there is none.
 
-        Requests and responses are messages of `fsm.protocol.messages`.
-        """
+class Transport(Network[ConsumerRequest, ConsumerResponse, TopicNames], Protocol):
+    """The network of a member of KIP-848; its metadata are the names of topics by their ids."""
+
+
+class ClassicTransport(
+    Network[ClassicRequest | OffsetCommitRequest, ClassicResponse | OffsetCommitResponse, PartitionCounts], Protocol
+):
+    """The network of a member of a classic group; its metadata are how many partitions each topic has."""
 
 
 class Lookup(Enum):
@@ -65,14 +87,9 @@ class Flight(NamedTuple):
     """Something asked of the transport."""
 
     number: int
-    order: Order | Lookup
+    order: Any
+    """A `Lookup`, or the unsent request of the member."""
     deadline_ms: int
-
-
-@dataclass(slots=True)
-class _Arrival:
-    number: int
-    answer: Any
 
 
 class Background:
@@ -83,8 +100,8 @@ class Background:
 
     def __init__(
         self,
-        member: EmbeddedMember,
-        transport: Transport,
+        member: MemberShell[Any, Any],
+        transport: Transport | ClassicTransport,
         *,
         jitter: Callable[[], float],
         wake: Callable[[], None],
@@ -102,10 +119,11 @@ class Background:
         """Nobody turns the loop any more."""
         self.failure: BaseException | None = None
         """What the loop ended with, if not with close()."""
-        self._transport = transport
+        self._transport: Network[Any, Any, Any] = transport
         self._jitter = jitter
         self._wake = wake
-        self._arrivals: deque[_Arrival] = deque()
+        self._arrivals: deque[tuple[int, object]] = deque()
+        """Answers by the number of their flight."""
         self._flights: dict[int, Flight] = {}
         self._last_flight = 0
         self._lookups = {Lookup.COORDINATOR: IDLE, Lookup.METADATA: IDLE}
@@ -115,9 +133,9 @@ class Background:
 
     # Called from anywhere
 
-    def land(self, number: int, answer: Any) -> None:
+    def land(self, number: int, answer: object) -> None:
         """An answer; one that comes twice, or too late, is passed over when the loop comes to it."""
-        self._arrivals.append(_Arrival(number, answer))  # a deque's append is atomic
+        self._arrivals.append((number, answer))  # a deque's append is atomic
         self._wake()
 
     # The loop
@@ -128,8 +146,12 @@ class Background:
         Raises `RemoteProtocolError` for an answer that does not answer its request, or holds what it must not.
         """
         for _ in range(len(self._arrivals)):
-            arrival = self._arrivals.popleft()
-            self._arrived(arrival, now_ms)
+            number, answer = self._arrivals.popleft()
+            flight = self._flights.pop(number, None)
+            if flight is not None:
+                self._take_in(flight.order, answer, now_ms)
+            elif isinstance(answer, TopicNames | tuple):  # metadata that a transport gives unasked
+                self._learn(answer, now_ms)
         for flight in [f for f in self._flights.values() if now_ms >= f.deadline_ms]:
             del self._flights[flight.number]
             self._take_in(flight.order, TIMED_OUT, now_ms)
@@ -138,79 +160,63 @@ class Background:
         self.completed.update((done.call, done) for done in result.completed_calls if done.call in self.awaited)
         self._metadata_wanted |= result.metadata_needed
         for request in result.unsent_requests:
-            self._ask(request, now_ms)
-        self._look_up(now_ms)
-        self.next_turn_ms = self._next_turn_ms(now_ms, result.time_until_next_poll_ms)
+            self._ask(request, self.member.timeout_ms(request.body), now_ms)
+        wanted = self._wanted_lookups()
+        for lookup in wanted:
+            if self._lookups[lookup].may_send(now_ms):
+                self._lookups[lookup] = self._lookups[lookup].sent()
+                self._ask(lookup, self.member.config.request_timeout_ms, now_ms)
+        due = [self._lookups[lookup].ready_ms for lookup in wanted if not self._lookups[lookup].in_flight]
+        due += [flight.deadline_ms for flight in self._flights.values()]
+        self.next_turn_ms = min(now_ms + result.time_until_next_poll_ms, NEVER, *due)
 
     def take_off(self) -> None:
         """Starts what waits in the outbox."""
         while self.outbox:
-            flight = self.outbox.popleft()
+            number, order, _ = self.outbox.popleft()
+            answered = partial(self.land, number)
             try:
-                self._start(flight)
+                if order is Lookup.COORDINATOR:
+                    self._transport.find_coordinator(answered)
+                elif order is Lookup.METADATA:
+                    self._transport.update_metadata(answered)
+                else:
+                    self._transport.send(order.body, answered)
             except OSError:
-                self.land(flight.number, DISCONNECTED)
+                self.land(number, DISCONNECTED)
 
-    def _start(self, flight: Flight) -> None:
-        answered = partial(self.land, flight.number)
-        match flight.order:
-            case Lookup.COORDINATOR:
-                self._transport.find_coordinator(answered)
-            case Lookup.METADATA:
-                self._transport.update_metadata(answered)
-            case order:
-                self._transport.send(order.body, answered)
+    def _wanted_lookups(self) -> list[Lookup]:
+        if self.member.closed:
+            return []
+        wanted = {Lookup.COORDINATOR: self.member.seeks_coordinator, Lookup.METADATA: self._metadata_wanted}
+        return [lookup for lookup, is_wanted in wanted.items() if is_wanted]
 
-    def _ask(self, order: Order | Lookup, now_ms: int) -> None:
+    def _ask(self, order: Any, patience_ms: int, now_ms: int) -> None:
         self._last_flight += 1
-        config = self.member.config
-        patience_ms = config.request_timeout_ms if isinstance(order, Lookup) else self.member.timeout_ms(order.body)
         flight = Flight(self._last_flight, order, now_ms + patience_ms)
         self._flights[flight.number] = flight
         self.outbox.append(flight)
 
     # Answers
 
-    def _arrived(self, arrival: _Arrival, now_ms: int) -> None:
-        flight = self._flights.pop(arrival.number, None)
-        if flight is not None:
-            self._take_in(flight.order, arrival.answer, now_ms)
-        elif isinstance(arrival.answer, TopicNames | tuple):
-            self._know(arrival.answer, now_ms)
-
-    def _take_in(self, order: Order | Lookup, answer: Any, now_ms: int) -> None:
+    def _take_in(self, order: Any, answer: object, now_ms: int) -> None:
         if not isinstance(order, Lookup):
-            self._check(order.body, answer)
+            check_answer(order.body, answer, self._names)
             self.member.answered(order, answer, self._jitter(), now_ms)
         elif isinstance(answer, TransportFailure):
-            self._lookup_failed(order, answer, now_ms)
+            self._fail_lookup(order, answer, now_ms)
         elif order is Lookup.METADATA:
-            self._know(answer, now_ms)
-        else:
+            self._learn(answer, now_ms)
+        elif answer is None:
             self._lookups[order] = IDLE
             self.member.found_coordinator(now_ms)
+        else:
+            given = type(answer).__name__
+            raise RemoteProtocolError(f"find_coordinator was answered with {given}; give None, or a TransportFailure")
 
-    def _check(self, request: Any, answer: Any) -> None:
-        """Raises `RemoteProtocolError` for an answer to something else, or with a field of another kind."""
-        what = type(answer).__name__
-        if not isinstance(answer, TransportFailure | API_OF[type(request)].response):
-            raise RemoteProtocolError(f"{what} does not answer {type(request).__name__}")
-        code = getattr(answer, "error_code", ErrorCode.NONE)
-        if not isinstance(code, ErrorCode):
-            raise RemoteProtocolError(f"{what}.error_code is {code!r}; give an ErrorCode, as ErrorCode({code!r})")
-        given = getattr(answer, "assignment", None) if isinstance(answer, ConsumerGroupHeartbeatResponse) else None
-        if given is None:
-            return
-        if not (isinstance(given, tuple) and all(_is_topic(each) for each in given)):
-            raise RemoteProtocolError(f"{what}.assignment is {given!r}; give topic ids, as ((topic_id, (0, 1)),)")
-        ids = {name: topic_id for topic_id, name in self._names.items()}
-        for topic_id, _ in given:
-            if topic_id not in self._names and topic_id in ids:
-                raise RemoteProtocolError(f"{what}.assignment names topic {topic_id!r}; give its id, {ids[topic_id]!r}")
-
-    def _know(self, metadata: Any, now_ms: int) -> None:
+    def _learn(self, metadata: object, now_ms: int) -> None:
         """The first answer, and any that a transport gives unasked."""
-        if not isinstance(metadata, TopicNames | tuple):
+        if not isinstance(metadata, TopicNames) and not _is_counts(metadata):
             wanted = "TopicNames, or for a classic member ((topic, partitions), ...)"
             raise RemoteProtocolError(f"update_metadata was answered with {type(metadata).__name__}; give {wanted}")
         if isinstance(metadata, TopicNames):
@@ -220,42 +226,71 @@ class Background:
         self._metadata_wanted = False
         self.moves += self.member.learn(metadata, now_ms)
 
-    def _lookup_failed(self, order: Lookup, failure: TransportFailure, now_ms: int) -> None:
+    def _fail_lookup(self, order: Lookup, failure: TransportFailure, now_ms: int) -> None:
         """Tried again after a backoff; what cannot be retried, the application sees."""
         state = self._lookups[order]
         self._lookups[order] = state.failed(now_ms, self.member.backoff_ms(state.attempts, self._jitter()))
         if failure.retriable:
             return
         self.moves += 1
-        failed = self.member.lost_coordinator if order is Lookup.COORDINATOR else self.member.fail_metadata
-        failed(KafkaError(failure.name), now_ms)
+        fail = self.member.lost_coordinator if order is Lookup.COORDINATOR else self.member.fail_metadata
+        fail(KafkaError(failure.name), now_ms)
 
-    # What the client wants to know
 
-    def _wanted(self) -> tuple[Lookup, ...]:
-        if self.member.closed:
-            return ()
-        wanted = ((Lookup.COORDINATOR, self.member.seeks_coordinator), (Lookup.METADATA, self._metadata_wanted))
-        return tuple(lookup for lookup, is_wanted in wanted if is_wanted)
+# What is wrong with an answer
 
-    def _look_up(self, now_ms: int) -> None:
-        for lookup in self._wanted():
-            if self._lookups[lookup].may_send(now_ms):
-                self._lookups[lookup] = self._lookups[lookup].sent()
-                self._ask(lookup, now_ms)
 
-    def _next_turn_ms(self, now_ms: int, wait_ms: int) -> int:
-        lookups = [self._lookups[w].ready_ms for w in self._wanted() if not self._lookups[w].in_flight]
-        deadlines = [f.deadline_ms for f in self._flights.values()]
-        return min(now_ms + wait_ms, NEVER, *lookups, *deadlines)
+def check_answer(request: object, answer: object, names: Mapping[str, str]) -> None:
+    """Raises `RemoteProtocolError` for an answer to something else, or with a field of another type."""
+    if isinstance(answer, TransportFailure):
+        return
+    what = type(answer).__name__
+    if not isinstance(answer, API_OF[type(request)].response):
+        raise RemoteProtocolError(f"{what} does not answer {type(request).__name__}")
+    for name, kinds in _kinds_of(answer.__class__).items():
+        given = getattr(answer, name)
+        if isinstance(given, kinds) and not (type(given) is bool and bool not in kinds):
+            continue
+        if ErrorCode in kinds:
+            raise RemoteProtocolError(f"{what}.{name} is {given!r}; give an ErrorCode, as ErrorCode({given!r})")
+        if not isinstance(answer, ConsumerGroupHeartbeatResponse) or name != "assignment":
+            expected = " or ".join("None" if kind is NoneType else kind.__name__ for kind in kinds)
+            raise RemoteProtocolError(f"{what}.{name} is {given!r}; give {expected}")
+    if isinstance(answer, ConsumerGroupHeartbeatResponse) and answer.assignment is not None:
+        _check_assignment(answer.assignment, names)
+
+
+@cache
+def _kinds_of(response: type[object]) -> Mapping[str, tuple[type, ...]]:
+    """The types that the fields of a response may have, by name."""
+    found = {}
+    for name, hint in get_type_hints(response).items():
+        options = get_args(hint) if get_origin(hint) is UnionType else (hint,)
+        found[name] = tuple(get_origin(option) or option for option in options)
+    return found
+
+
+def _check_assignment(given: Any, names: Mapping[str, str]) -> None:
+    what = f"{ConsumerGroupHeartbeatResponse.__name__}.assignment"
+    if not (isinstance(given, tuple) and all(_is_topic(each) for each in given)):
+        raise RemoteProtocolError(f"{what} is {given!r}; give topic ids, as ((topic_id, (0, 1)),)")
+    ids = {name: topic_id for topic_id, name in names.items()}
+    for topic_id, _ in given:
+        if topic_id not in names and topic_id in ids:
+            raise RemoteProtocolError(f"{what} names topic {topic_id!r}; give its id, {ids[topic_id]!r}")
 
 
 def _is_topic(given: Any) -> bool:
     """Whether it is a topic id with its partitions."""
-    return (
-        isinstance(given, tuple)
-        and len(given) == 2
-        and isinstance(given[0], str)
-        and isinstance(given[1], tuple)
-        and all(isinstance(number, int) for number in given[1])
+    match given:
+        case (str(), tuple(numbers)):
+            return isinstance(given, tuple) and all(isinstance(number, int) for number in numbers)
+    return False
+
+
+def _is_counts(given: object) -> bool:
+    """Whether it is topics with how many partitions each has."""
+    return isinstance(given, tuple) and all(
+        isinstance(each, tuple) and len(each) == 2 and isinstance(each[0], str) and isinstance(each[1], int)
+        for each in given
     )

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from fsm.errors import LocalProtocolError
 from fsm.member.consumer.decisions import SILENT, may_collect, next_tick_ms
 from fsm.member.consumer.state import Member, Origin, new_member
 from fsm.member.consumer.step import step
@@ -62,15 +61,16 @@ from fsm.member.inputs import (
     MetadataUpdated,
     Tick,
 )
-from fsm.member.runtime.embedding import ConsumerRebalanceListener, PollResult, invoke
-from fsm.member.runtime.mailbox import Mailbox
 from fsm.member.runtime.queues import (
     SKIPPED,
+    ConsumerRebalanceListener,
     InvokeListener,
     KafkaException,
     Outcome,
+    invoke,
     process,
 )
+from fsm.member.runtime.shell import MemberShell
 from fsm.member.timers import NEVER, backoff_ms
 from fsm.protocol.assignment import Partitions, TopicNames, partitions, without
 from fsm.protocol.config import ConsumerConfig
@@ -86,32 +86,26 @@ CALLBACK = -1
 """What close() waits for while that callback runs; a call's number is positive."""
 
 
-class ConsumerMember:
+class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
     """A consumer's membership in its group; embed one per consumer and never share it between threads unlocked."""
 
     def __init__(self, config: ConsumerConfig, *, member_id: str, now_ms: int, dialect: Dialect | str = LATEST) -> None:
+        super().__init__(config)
         rules = release(dialect) if isinstance(dialect, str) else dialect
         self.member: Member = new_member(config, member_id, rules, now_ms)
         self.assignment: Partitions = ()
         """The application's own record of what it was assigned."""
         self.generation = -1
         """The application's record of its last positive epoch; -1 where it never had one."""
-        self._mail = Mailbox()
-        self._out: list[MemberEffect] = []
         self._unsubscribing: set[int] = set()
         self._closing: Iterator[int] | None = None
         self._awaiting = 0
         self._close_deadline_ms = NEVER
-        self.closed = False
-        self.observe: Callable[[MemberInput, tuple[MemberEffect, ...]], None] = _unobserved
+        self._metadata_needed = False
+        self.observe: Callable[[MemberInput, tuple[MemberEffect, ...]], None] | None = None
         """Called after each step of the member with what went in and what came of it; for traces and pictures."""
 
     # What a runtime has to know
-
-    @property
-    def config(self) -> ConsumerConfig:
-        """The settings."""
-        return self.member.settings.config
 
     @property
     def member_id(self) -> str:
@@ -125,12 +119,10 @@ class ConsumerMember:
 
     @property
     def is_subscribed(self) -> bool:
-        """Whether anything is, in whatever way."""
         return self.member.subscription.kind is not SubscriptionType.NONE
 
     @property
     def owned(self) -> Partitions:
-        """What the member owns now."""
         return self.member.ownership.owned
 
     def fetchable(self, *, checked: bool) -> Partitions:
@@ -139,29 +131,13 @@ class ConsumerMember:
             return ()
         return self.member.ownership.fetchable(self.member.subscription)
 
-    @property
-    def poll_wanted_ms(self) -> int:
-        """The background moves by itself; a poll that waits renews itself often enough."""
-        return NEVER
-
     def backoff_ms(self, attempts: int, jitter: float) -> int:
-        """By the rules of the dialect."""
         return backoff_ms(self.config, self.member.settings.choices, attempts, jitter)
-
-    def timeout_ms(self, _request: object) -> int:
-        """The same for every request."""
-        return self.config.request_timeout_ms
 
     # What the application does
 
     def submit(self, event: ApplicationEvent, deadline_ms: int = NEVER) -> int:
-        """Adds to the application queue; gives the number under which the call will be reported as completed.
-
-        Raises `LocalProtocolError` once the consumer is closed.
-        """
-        if self.closed:
-            raise LocalProtocolError("the consumer is closed; make a new one")
-        call = self._mail.submit(event, deadline_ms)
+        call = super().submit(event, deadline_ms)
         if isinstance(event, UnsubscribeEvent):
             self._unsubscribing.add(call)
         return call
@@ -180,7 +156,7 @@ class ConsumerMember:
         call = self.submit(event)
         if isinstance(event, ApplyAssignmentEvent):
             return call
-        self._mail.forget(call)
+        del self._waiting[call]
         return 0
 
     def _ends_at_once(self, event: ApplicationEvent) -> bool:
@@ -192,14 +168,8 @@ class ConsumerMember:
         assigns = any(a.ticket == event.ticket and a.origin is Origin.RUN_ASSIGNED for a in self.member.awaited)
         return assigns and (not self.member.subscription.listener or event.error == SKIPPED)
 
-    @property
-    def pending_background_events(self) -> int:
-        """How many events wait for the application."""
-        return len(self._mail.background)
-
     def next_background_event(self) -> BackgroundEvent | None:
-        """The next event for the application, None where there is none."""
-        event = self._mail.background.take()
+        event = super().next_background_event()
         return None if event is None else self._taken(event)
 
     def _taken(self, event: BackgroundEvent) -> BackgroundEvent:
@@ -217,7 +187,7 @@ class ConsumerMember:
         the caller to log. An interrupt out of a callback comes out once the end of that callback is reported; what is
         still in the queue waits for the next pass.
         """
-        taken = (self._taken(event) for event in self._mail.background.drain())
+        taken = (self._taken(self._background.popleft()) for _ in range(len(self._background)))
         running = process(taken, listener=listener is not None, unsubscribing=unsubscribing)
         answer: KafkaError | None = None
         interrupt: BaseException | None = None
@@ -247,7 +217,7 @@ class ConsumerMember:
         if not call:
             return None
         self._drain(now_ms)
-        done = self._mail.end_of(call)
+        done = self._completed.get(call)
         return None if done is None else done.error
 
     # What the background thread does
@@ -267,11 +237,9 @@ class ConsumerMember:
         self.receive(Answered(order, answer, jitter), now_ms)
 
     def found_coordinator(self, now_ms: int) -> None:
-        """Requests may be sent."""
         self.receive(CoordinatorFound(), now_ms)
 
     def lost_coordinator(self, error: KafkaError, now_ms: int) -> None:
-        """The application is to see why the search failed."""
         self.receive(CoordinatorLost(error), now_ms)
 
     def learn(self, metadata: TopicNames, now_ms: int) -> bool:
@@ -282,75 +250,59 @@ class ConsumerMember:
         return True
 
     def fail_metadata(self, error: KafkaError, now_ms: int) -> None:
-        """The next poll fails with it."""
         self.receive(MetadataFailed(error), now_ms)
 
-    def poll(self, now_ms: int, jitter: float = 0.0) -> PollResult:
-        """One turn of the loop: the application queue, commits, heartbeat, reconciliation, overdue calls.
-
-        Once closed, a turn only gives what close() left to be sent.
-        """
-        self._close_on(now_ms)
+    def _turn(self, now_ms: int, tick: Tick) -> None:
+        """The application queue, commits, heartbeat, reconciliation; close() goes on before and after."""
+        if self._closing is not None:
+            self._close_on(now_ms)
         if not self.closed:
             self._drain(now_ms)
-            self._step(Tick(jitter), now_ms)
-            self._close_on(now_ms)
-        self._finish(self._mail.reaper.reap(now_ms))
-        return self._result(now_ms)
-
-    def _drain(self, now_ms: int) -> None:
-        for event in self._mail.application.drain():
-            try:
-                self._step(event, now_ms)
-            except LocalProtocolError as refused:
-                self._finish((CallCompleted(event.call, KafkaError("IllegalStateException", str(refused))),))
+            self._step(tick, now_ms)
+            if self._closing is not None:
+                self._close_on(now_ms)
 
     def _step(self, given: MemberInput, now_ms: int) -> None:
         self.member, effects = step(self.member, given, now_ms)
-        self.observe(given, effects)
+        if self.observe is not None:
+            self.observe(given, effects)
         for effect in effects:
             self._take(effect)
 
     def _take(self, effect: MemberEffect) -> None:
         match effect:
+            case UnsentRequest():
+                self._requests.append(effect)
+            case CallCompleted():
+                self._complete(effect)
             case Enqueued(event=event):
                 if self._closing is None:  # close() does not look at what comes once it has begun
-                    self._mail.background.add(event)
-            case CallCompleted():
-                self._finish((effect,))
-            case _:
-                self._note(effect)
-                self._out.append(effect)
-
-    def _note(self, effect: MemberEffect) -> None:
-        """What the application remembers of its membership, for close()."""
-        match effect:
+                    self._background.append(event)
+            case CoordinatorForgotten():
+                self._coordinator_needed = True
+            case MetadataNeeded():
+                self._metadata_needed = True
             case AssignmentUpdated(partitions=assigned):
                 self.assignment = assigned
             case EpochUpdated(epoch=int(epoch)):
                 self.generation = epoch
+        if isinstance(effect, Notice):
+            self._notices.append(effect)
 
-    def _finish(self, completed: tuple[CallCompleted, ...]) -> None:
-        for done in completed:
+    def _complete(self, done: CallCompleted) -> None:
+        if self._unsubscribing:
             if done.call in self._unsubscribing and done.error is None:
                 self.generation = -1  # as unsubscribe() does when it returns; it forgets nothing else (H20)
             self._unsubscribing.discard(done.call)
-            self._mail.finish(done)
+        super()._complete(done)
 
-    def _result(self, now_ms: int) -> PollResult:
-        out, self._out = self._out, []
-        return PollResult(
-            unsent_requests=tuple(e for e in out if isinstance(e, UnsentRequest)),
-            time_until_next_poll_ms=self._wait_ms(now_ms),
-            completed_calls=self._mail.take_completed(),
-            coordinator_needed=any(isinstance(e, CoordinatorForgotten) for e in out),
-            metadata_needed=any(isinstance(e, MetadataNeeded) for e in out),
-            notices=tuple(e for e in out if isinstance(e, Notice)),
-        )
+    def _takes_metadata(self) -> bool:
+        needed, self._metadata_needed = self._metadata_needed, False
+        return needed
 
-    def _wait_ms(self, now_ms: int) -> int:
+    def _next_ms(self, now_ms: int) -> int:
         closing = self._close_deadline_ms if self._closing is not None and self._awaiting > 0 else NEVER
-        return self._mail.wait_ms(min(next_tick_ms(self.member, now_ms), closing), now_ms)
+        return min(next_tick_ms(self.member, now_ms), closing)
 
     # Close
 
@@ -382,9 +334,10 @@ class ConsumerMember:
             yield self.submit(SyncCommitEvent(consumed), self._close_deadline_ms)
         self.submit(CommitOnCloseEvent())
         self.submit(StopFindCoordinatorOnCloseEvent())
-        last = self._last_callback(self._mail.background.clear())
+        last = self._last_callback(tuple(self._background))
+        self._background.clear()
         if last.partitions and self.member.subscription.listener:
-            self._mail.background.add(last)
+            self._background.append(last)
             yield CALLBACK
         yield self.submit(LeaveGroupOnCloseEvent(operation=operation), self._close_deadline_ms)
 
@@ -403,7 +356,7 @@ class ConsumerMember:
         while self._closing is not None:
             if self._awaiting == CALLBACK:
                 return
-            waits = self._awaiting and self._mail.end_of(self._awaiting) is None
+            waits = self._awaiting and self._awaiting not in self._completed
             if waits and now_ms < self._close_deadline_ms:
                 return
             self._awaiting = next(self._closing, 0)
@@ -419,9 +372,5 @@ class ConsumerMember:
             failed = "the callback was still open when the consumer closed"
             self._step(ConsumerRebalanceListenerCallbackCompletedEvent(awaited.ticket, failed), now_ms)
         self._closing, self.closed = None, True
-        self._mail.background.clear()
-        self._finish(self._mail.reaper.close())
-
-
-def _unobserved(_given: MemberInput, _effects: tuple[MemberEffect, ...]) -> None:
-    """Nobody looks."""
+        self._background.clear()
+        self._fail_overdue(now_ms)

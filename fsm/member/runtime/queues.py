@@ -1,27 +1,19 @@
-"""The two queues between the threads of a consumer, and how the application's side of them works.
+"""The application's side of the two queues: its listener, and a pass over background events.
 
-The application thread adds application events, the background thread background events; each queue keeps its order,
-and a drain takes what is there at that moment. Events that a caller waits for are *completable*: a reaper fails those
-that are past their deadline and, at close, all that are left.
+`process` is that pass as the design notes draw it and Kafka does it: run the callback, add the event that reports its
+end; apply an assignment before its callback; remember the first error, note the others, process every event. It is a
+generator: what touches the outside (a listener, the application queue) is yielded to the driver, so the same pass
+serves threads, asyncio and a single thread.
 
-`process` is the application's pass over background events as the design notes draw it and Kafka does it: run the
-callback, add the event that reports its end; apply an assignment before its callback; remember the first error, note
-the others, process every event. It is a generator: what touches the outside (a listener, the application queue) is
-yielded to the driver, so the same pass serves threads, asyncio and a single thread.
-
-Source: `ApplicationEventHandler`, `BackgroundEventHandler`, `CompletableEventReaper`,
-`AsyncKafkaConsumer.processBackgroundEvents`, `ConsumerRebalanceListenerInvoker`.
+Source: `AsyncKafkaConsumer.processBackgroundEvents`, `ConsumerRebalanceListenerInvoker`.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Generator, Iterable
+from typing import NamedTuple, Protocol
 
 from fsm.errors import FsmError
-from fsm.member.effects import CallCompleted
 from fsm.member.events import (
     OUTDATED,
     ApplicationEvent,
@@ -34,10 +26,8 @@ from fsm.member.events import (
     PartitionsAssignedEvent,
     PartitionsRemovedEvent,
 )
-from fsm.member.timers import NEVER
 from fsm.protocol.assignment import Partitions
-
-E = TypeVar("E")
+from fsm.step import value
 
 
 class KafkaException(FsmError):  # noqa: N818  # Kafka's own name of it
@@ -51,84 +41,21 @@ class KafkaException(FsmError):  # noqa: N818  # Kafka's own name of it
         return type(self), (self.error,)
 
 
-class EventQueue(Generic[E]):
-    """A queue in one direction, first in, first out."""
+class ConsumerRebalanceListener(Protocol):
+    """The application's callbacks; each may raise. A subclass that has no lost callback gets the revoked one."""
 
-    __slots__ = ("_events",)
+    def on_partitions_assigned(self, partitions: Partitions) -> None:
+        """These were added."""
 
-    def __init__(self) -> None:
-        self._events: deque[E] = deque()
+    def on_partitions_revoked(self, partitions: Partitions) -> None:
+        """These are given up; their positions can still be committed."""
 
-    def add(self, event: E) -> None:
-        """At the end."""
-        self._events.append(event)
-
-    def take(self) -> E | None:
-        """The first one; None where there is none."""
-        return self._events.popleft() if self._events else None
-
-    def drain(self) -> Iterator[E]:
-        """What is there now, in order; what is added meanwhile waits for the next drain."""
-        for _ in range(len(self._events)):
-            yield self._events.popleft()
-
-    def clear(self) -> tuple[E, ...]:
-        """Empties the queue and gives what was in it."""
-        left = tuple(self._events)
-        self._events.clear()
-        return left
-
-    def __len__(self) -> int:
-        return len(self._events)
+    def on_partitions_lost(self, partitions: Partitions) -> None:
+        """These belong to others already."""
+        self.on_partitions_revoked(partitions)
 
 
-class _Waiting(NamedTuple):
-    name: str
-    deadline_ms: int
-
-
-class CompletableEventReaper:
-    """The calls that somebody waits for, until they are completed or fail."""
-
-    __slots__ = ("_waiting",)
-
-    def __init__(self) -> None:
-        self._waiting: dict[int, _Waiting] = {}
-
-    def add(self, call: int, name: str, deadline_ms: int = NEVER) -> None:
-        """A call is made."""
-        self._waiting[call] = _Waiting(name, deadline_ms)
-
-    def complete(self, call: int) -> bool:
-        """Whether somebody still waited for the call; a completion after its deadline finds nobody."""
-        return self._waiting.pop(call, None) is not None
-
-    def reap(self, now_ms: int) -> tuple[CallCompleted, ...]:
-        """Fails the calls that are past their deadline."""
-        overdue = [(call, w) for call, w in sorted(self._waiting.items()) if now_ms >= w.deadline_ms]
-        return tuple(
-            self._fail(call, f"{w.name} had until {w.deadline_ms} ms, and it is {now_ms} ms") for call, w in overdue
-        )
-
-    def close(self) -> tuple[CallCompleted, ...]:
-        """Fails every call that is left."""
-        left = sorted(self._waiting.items())
-        return tuple(self._fail(call, f"{w.name} was still open when the consumer closed") for call, w in left)
-
-    def _fail(self, call: int, text: str) -> CallCompleted:
-        del self._waiting[call]
-        return CallCompleted(call, KafkaError("TimeoutException", text))
-
-    @property
-    def next_deadline_ms(self) -> int:
-        """The earliest deadline; `NEVER` where there is none."""
-        return min((w.deadline_ms for w in self._waiting.values()), default=NEVER)
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-
-@dataclass(frozen=True, slots=True)
+@value
 class InvokeListener:
     """Run this method of the listener over these partitions; give back what it raised, or None."""
 
@@ -214,3 +141,26 @@ def _call_back(
 
 def _completed(ticket: int, error: str | None) -> ConsumerRebalanceListenerCallbackCompletedEvent:
     return ConsumerRebalanceListenerCallbackCompletedEvent(ticket, error)
+
+
+def invoke(
+    listener: ConsumerRebalanceListener | None, asked: InvokeListener
+) -> tuple[KafkaError | None, BaseException | None]:
+    """Runs a callback; gives what it raised, as the application will see it, and the interrupt, if it was one.
+
+    A callback that Ctrl-C ends has ended, too: whoever lets the interrupt through reports that end first.
+    """
+    if listener is None:
+        return None, None
+    try:
+        getattr(listener, asked.method.value)(asked.partitions)
+    except BaseException as raised:  # whatever a listener raises is the membership's business
+        return callback_error(raised), None if isinstance(raised, Exception) else raised
+    return None, None
+
+
+def callback_error(raised: BaseException) -> KafkaError:
+    """What the application sees of an exception of its listener: a Kafka error as it is, anything else wrapped."""
+    if isinstance(raised, KafkaException):
+        return raised.error
+    return KafkaError("KafkaException", f"the rebalance listener raised: {raised}")

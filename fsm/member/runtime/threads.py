@@ -7,12 +7,11 @@
 
 The application's thread calls `poll`, which runs the listener's callbacks; the background thread heartbeats through
 the `Transport` it was given, also while a callback takes its time. With a `ClassicConfig` it is a member of a classic
-group, and nothing else changes. The calls themselves stand in `fsm.member.runtime.calls`, the loop in
-`fsm.member.runtime.background`;
-here is what two threads need: one lock, held while either side looks at the member and never while foreign code runs
-(callbacks, the transport), one condition on it for the application to wait on, and one event that the background sleeps
-on. The event is cleared before the loop looks, and set after something was added: whatever comes while the loop is at
-work makes its next sleep end at once.
+group, and nothing else changes. The calls themselves stand in `fsm.member.runtime.consumer_api`, the loop in
+`fsm.member.runtime.background`; here is what two threads need: one lock, held while either side looks at the member
+and never while foreign code runs (callbacks, the transport), one condition on it for the application to wait on, and
+one event that the background sleeps on. The event is cleared before the loop looks, and set after something was added:
+whatever comes while the loop is at work makes its next sleep end at once.
 
 Source: `AsyncKafkaConsumer`, `ConsumerNetworkThread`.
 """
@@ -26,34 +25,29 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar, overload
 
 from fsm.errors import LocalProtocolError
 from fsm.member.classic.state import ClassicConfig
 from fsm.member.dialect.dialect import Dialect
 from fsm.member.events import GroupMembershipOperation
-from fsm.member.runtime.background import Background, Transport
-from fsm.member.runtime.calls import BackgroundFailed, Call, Calls, SubscriptionPattern, Wait, check_listener
+from fsm.member.runtime.background import Background, ClassicTransport, Transport
 from fsm.member.runtime.classic_shell import ClassicConsumerMember
+from fsm.member.runtime.consumer_api import (
+    ApiCall,
+    BackgroundFailed,
+    ConsumerApi,
+    SubscriptionPattern,
+    Wait,
+    check_listener,
+)
 from fsm.member.runtime.consumer_shell import ConsumerMember
-from fsm.member.runtime.embedding import ConsumerRebalanceListener, EmbeddedMember
-from fsm.member.runtime.queues import InvokeListener, KafkaException
+from fsm.member.runtime.queues import ConsumerRebalanceListener, InvokeListener
+from fsm.member.runtime.shell import MemberShell
 from fsm.protocol.assignment import Partitions
 from fsm.protocol.config import ConsumerConfig
 from fsm.protocol.messages import Offsets
 from fsm.protocol.releases import LATEST
-
-__all__ = [
-    "BackgroundFailed",
-    "ClassicConfig",
-    "Consumer",
-    "ConsumerRebalanceListener",
-    "KafkaException",
-    "SubscriptionPattern",
-    "Transport",
-    "new_member_id",
-    "spread",
-]
 
 T = TypeVar("T")
 
@@ -63,7 +57,7 @@ def new_member_id() -> str:
     return secrets.token_urlsafe(16)
 
 
-def embed(config: ConsumerConfig, member_id: str | None, dialect: Dialect | str) -> EmbeddedMember:
+def embed(config: ConsumerConfig, member_id: str | None, dialect: Dialect | str) -> MemberShell[Any, Any]:
     """The member of these settings: `ConsumerConfig` means KIP-848, `ClassicConfig` the classic protocol.
 
     Raises `LocalProtocolError` for a classic member that comes with a name, which its coordinator has to give it.
@@ -85,7 +79,57 @@ def clock_ms() -> int:
     return time.monotonic_ns() // 1_000_000
 
 
-class Consumer:
+class ConsumerRuntime:
+    """What a consumer is on threads and on asyncio alike: a member, its background loop, the calls of its application.
+
+    Raises what `ClassicConfig` and `ConsumerConfig` do not see: `LocalProtocolError` for a classic member with a name,
+    `InputError` for a dialect that does not exist.
+    """
+
+    @overload
+    def __init__(
+        self, config: ClassicConfig, transport: ClassicTransport, *, jitter: Callable[[], float] = ...
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        transport: Transport,
+        *,
+        member_id: str | None = ...,
+        dialect: Dialect | str = ...,
+        jitter: Callable[[], float] = ...,
+    ) -> None: ...
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        transport: Transport | ClassicTransport,
+        *,
+        member_id: str | None = None,
+        dialect: Dialect | str = LATEST,
+        jitter: Callable[[], float] = spread,
+    ) -> None:
+        self._member = embed(config, member_id, dialect)
+        self._background = Background(self._member, transport, jitter=jitter, wake=self._wake)
+        self._api = ConsumerApi(self._background, clock_ms, self._wake)
+        self._depth = 0
+        self._start(config.group_id)
+
+    def _start(self, group_id: str) -> None:
+        """Begins to turn the loop."""
+        raise NotImplementedError
+
+    def _wake(self) -> None:
+        """Makes the loop turn; called from anywhere."""
+        raise NotImplementedError
+
+    @property
+    def member_id(self) -> str:
+        """The member's name in its group; a classic member has none until its coordinator has given it one."""
+        return self._member.member_id
+
+
+class Consumer(ConsumerRuntime):
     """A consumer's membership in its group, used by one thread at a time; `wakeup` and `assignment` by any.
 
     Callbacks run inside `poll`, `unsubscribe` and `close`, and may call the consumer. Every call raises
@@ -93,25 +137,16 @@ class Consumer:
     for what Kafka's consumer throws, and `BackgroundFailed` once the background thread has died.
     """
 
-    def __init__(
-        self,
-        config: ConsumerConfig,
-        transport: Transport,
-        *,
-        member_id: str | None = None,
-        dialect: Dialect | str = LATEST,
-        jitter: Callable[[], float] = spread,
-    ) -> None:
-        self._member = embed(config, member_id, dialect)
+    def _start(self, group_id: str) -> None:
         self._changed = threading.Condition()
         self._work = threading.Event()
-        self._background = Background(self._member, transport, jitter=jitter, wake=self._work.set)
-        self._calls = Calls(self._background, clock_ms, self._work.set)
         self._owner: int | None = None
-        self._depth = 0
-        self._thread = threading.Thread(target=self._run, name=f"consumer_background_thread-{config.group_id}")
+        self._thread = threading.Thread(target=self._run, name=f"consumer_background_thread-{group_id}")
         self._thread.daemon = True  # a program that forgets close() can still end; the session timeout does the rest
         self._thread.start()
+
+    def _wake(self) -> None:
+        self._work.set()
 
     def subscribe(
         self,
@@ -123,7 +158,7 @@ class Consumer:
         The next `poll` joins. A later call replaces subscription and listener. No topics: `unsubscribe`.
         """
         check_listener(listener)
-        self._drive(self._calls.subscribe(to, listener))
+        self._drive(self._api.subscribe(to, listener))
 
     def poll(self, timeout_ms: int, consumed: Offsets = ()) -> Partitions:
         """Runs the callbacks that are due; waits for some until the timeout, with 0 not at all.
@@ -131,11 +166,11 @@ class Consumer:
         Gives the partitions that records may be taken from now. `consumed` are the application's positions: what is
         committed automatically, and before partitions are given up.
         """
-        return self._drive(self._calls.poll(timeout_ms, consumed))
+        return self._drive(self._api.poll(timeout_ms, consumed))
 
     def unsubscribe(self) -> None:
         """Gives up all partitions (revoked callback) and leaves the group; returns when that is done."""
-        self._drive(self._calls.unsubscribe())
+        self._drive(self._api.unsubscribe())
 
     def close(
         self,
@@ -149,24 +184,19 @@ class Consumer:
         timeout and the callback's time at most. Raises the first error after everything was done; it never has to be
         called again.
         """
-        self._drive(self._calls.close(timeout_ms, operation, consumed))
+        self._drive(self._api.close(timeout_ms, operation, consumed))
         if self._background.ended:
             self._thread.join()
-
-    @property
-    def member_id(self) -> str:
-        """The member's name in its group; a classic member has none until its coordinator has given it one."""
-        return self._member.member_id
 
     def assignment(self) -> Partitions:
         """The partitions that are owned now."""
         with self._changed:
-            return self._calls.assignment()
+            return self._api.assignment()
 
     def wakeup(self) -> None:
         """Makes the `poll` that another thread is in, or the next one, raise `KafkaException` (WakeupException)."""
         with self._changed:
-            self._calls.woken = True
+            self._api.woken = True
             self._changed.notify_all()
 
     def __enter__(self) -> Self:
@@ -183,7 +213,7 @@ class Consumer:
 
     # The application's thread
 
-    def _drive(self, call: Call[T]) -> T:
+    def _drive(self, call: ApiCall[T]) -> T:
         with self._alone():
             raised: BaseException | None = None
             try:
@@ -228,8 +258,8 @@ class Consumer:
     def _invoke(self, asked: InvokeListener) -> BaseException | None:
         """What the callback raised, an interrupt of this thread included: the member has to hear of either."""
         try:
-            if self._calls.listener is not None:
-                getattr(self._calls.listener, asked.method.value)(asked.partitions)
+            if self._api.listener is not None:
+                getattr(self._api.listener, asked.method.value)(asked.partitions)
         except BaseException as raised:  # the call raises it again when the end of the callback is reported
             return raised
         return None

@@ -34,7 +34,7 @@ from typing import Any
 
 from fsm.errors import InputError, LocalProtocolError
 from fsm.member.events import GroupMembershipOperation
-from fsm.member.runtime.calls import SubscriptionPattern
+from fsm.member.runtime.consumer_api import SubscriptionPattern
 from fsm.nodes import Node
 from fsm.scenario import words
 from fsm.scenario.answers import answer_to, failure_of, number_of

@@ -31,8 +31,7 @@ from fsm.member.events import (
     UnsubscribeEvent,
 )
 from fsm.member.runtime.background import Background
-from fsm.member.runtime.embedding import callback_error
-from fsm.member.runtime.queues import InvokeListener, KafkaException, Outcome, process
+from fsm.member.runtime.queues import InvokeListener, KafkaException, Outcome, callback_error, process
 from fsm.member.timers import NEVER
 from fsm.protocol.assignment import Partitions
 from fsm.protocol.messages import Offsets
@@ -57,7 +56,7 @@ class Wait(NamedTuple):
     until_ms: int
 
 
-Call = Generator[Wait | InvokeListener, BaseException | None, T]
+ApiCall = Generator[Wait | InvokeListener, BaseException | None, T]
 Subscribe = TopicSubscriptionChangeEvent | TopicPatternSubscriptionChangeEvent | TopicRe2JPatternSubscriptionChangeEvent
 
 CLOSE_GRACE_MS = 100
@@ -93,7 +92,7 @@ class Pass:
             _log("unsubscribe() goes on after an error", self.outcome.first)
 
 
-class Calls:
+class ConsumerApi:
     """The calls of one application over one member; `clock` gives the time in ms, `wake` wakes the background."""
 
     def __init__(self, background: Background, clock: Callable[[], int], wake: Callable[[], None]) -> None:
@@ -124,7 +123,7 @@ class Calls:
         self.check()
         return self._member.owned
 
-    def subscribe(self, to: Iterable[str] | re.Pattern[str] | SubscriptionPattern, listener: Any) -> Call[None]:
+    def subscribe(self, to: Iterable[str] | re.Pattern[str] | SubscriptionPattern, listener: Any) -> ApiCall[None]:
         """subscribe(): returns when the background has taken note; no topics mean unsubscribe()."""
         self.check()
         event = subscription_to(to, listener=listener is not None)
@@ -140,7 +139,7 @@ class Calls:
             self.listener = before
         raise KafkaException(error)
 
-    def poll(self, timeout_ms: int, consumed: Offsets) -> Call[Partitions]:
+    def poll(self, timeout_ms: int, consumed: Offsets) -> ApiCall[Partitions]:
         """poll(): runs what is due until something was, or until the timeout; gives what may be fetched from."""
         self.check()
         if not self._member.is_subscribed:
@@ -162,7 +161,7 @@ class Calls:
                 return self._fetchable()
             yield from self._wait_for_news(until_ms, moves)
 
-    def unsubscribe(self) -> Call[None]:
+    def unsubscribe(self) -> ApiCall[None]:
         """unsubscribe(): returns when the member has left, callbacks included."""
         self.check()
         deadline_ms = self._clock() + self._config.default_api_timeout_ms
@@ -181,7 +180,7 @@ class Calls:
         if error is not None:
             _log("unsubscribe() ran out of time", error)
 
-    def close(self, timeout_ms: int, operation: GroupMembershipOperation, consumed: Offsets | None) -> Call[None]:
+    def close(self, timeout_ms: int, operation: GroupMembershipOperation, consumed: Offsets | None) -> ApiCall[None]:
         """close(): commit, callback, leave; nothing where close() has begun before."""
         if self.closing:
             return
@@ -200,7 +199,7 @@ class Calls:
             failed = f"closed, but not without an error: {ran.outcome.first.message or ran.outcome.first.name}"
             raise KafkaException(KafkaError("KafkaException", failed)) from ran.cause
 
-    def _close_out(self, deadline_ms: int) -> Call[Pass]:
+    def _close_out(self, deadline_ms: int) -> ApiCall[Pass]:
         """Until the member is closed. Where the background cannot do it, in time or at all, the application does."""
         whole = Pass()
         while not self._member.closed:
@@ -209,7 +208,7 @@ class Calls:
             yield from self._close_further(deadline_ms, idle=not ran.count)
         return whole
 
-    def _close_further(self, deadline_ms: int, *, idle: bool) -> Call[None]:
+    def _close_further(self, deadline_ms: int, *, idle: bool) -> ApiCall[None]:
         """One step more towards the end of close(), whoever has to take it."""
         if self._member.closed:
             return
@@ -222,7 +221,7 @@ class Calls:
 
     # Background events
 
-    def _pass(self, *, unsubscribing: bool = False) -> Call[Pass]:
+    def _pass(self, *, unsubscribing: bool = False) -> ApiCall[Pass]:
         """What is in the background queue now, in order; a callback that closes the consumer ends the pass."""
         ran = Pass()
         for _ in range(self._member.pending_background_events):
@@ -232,7 +231,7 @@ class Calls:
             yield from self._process(event, ran, unsubscribing=unsubscribing)
         return ran
 
-    def _process(self, event: BackgroundEvent, ran: Pass, *, unsubscribing: bool) -> Call[None]:
+    def _process(self, event: BackgroundEvent, ran: Pass, *, unsubscribing: bool) -> ApiCall[None]:
         """One event to its end, also where its callback was interrupted: the member waits for that end."""
         running = process((event,), listener=self.listener is not None, unsubscribing=unsubscribing)
         answer: KafkaError | None = None
@@ -256,7 +255,7 @@ class Calls:
         if raised is not None and not isinstance(raised, Exception):
             raise raised
 
-    def _report(self, event: ApplicationEvent) -> Call[KafkaError | None]:
+    def _report(self, event: ApplicationEvent) -> ApiCall[KafkaError | None]:
         """Adds an event of a pass; waits for the end of an assignment's application."""
         if self._member.closed:
             return None
@@ -270,7 +269,7 @@ class Calls:
 
     # Waiting
 
-    def _wait_for_news(self, until_ms: int, moves: int) -> Call[None]:
+    def _wait_for_news(self, until_ms: int, moves: int) -> ApiCall[None]:
         """Until there is something for a poll to do. A poll that waits long renews itself: its timers need it."""
         background = self._background
         renewal_ms = self._config.max_poll_interval_ms // 2
@@ -286,7 +285,7 @@ class Calls:
             yield from _wait(wanted_ms)
         self._check_background()
 
-    def _await(self, call: int, deadline_ms: int = NEVER) -> Call[KafkaError | None]:
+    def _await(self, call: int, deadline_ms: int = NEVER) -> ApiCall[KafkaError | None]:
         """The end of a call: its error, or None."""
         try:
             while not self._ended(call):
@@ -295,7 +294,7 @@ class Calls:
         finally:
             self._forget(call)
 
-    def _give_way(self, deadline_ms: int) -> Call[None]:
+    def _give_way(self, deadline_ms: int) -> ApiCall[None]:
         """Waits for the background; at the deadline turns its loop in its place, which fails the overdue call."""
         self._check_background()
         if self._clock() < deadline_ms:
@@ -347,7 +346,7 @@ class Calls:
             raise BackgroundFailed(f"the background has ended: {type(failure).__name__}: {failure}") from failure
 
 
-def _wait(until_ms: int) -> Call[None]:
+def _wait(until_ms: int) -> ApiCall[None]:
     """Gives way. Raises what interrupts the caller meanwhile."""
     interrupt = yield Wait(until_ms)
     if interrupt is not None:

@@ -1,0 +1,229 @@
+"""`MemberShell`: a member with its two queues and the loop that a runtime turns, whichever protocol it speaks.
+
+`fsm.member.runtime.background` and `fsm.member.runtime.consumer_api` know a member by this class alone;
+`fsm.member.runtime.consumer_shell` has the one of KIP-848, `fsm.member.runtime.classic_shell` that of the classic
+protocol. A call that somebody waits for ends when the member says so, at its deadline, or at close.
+
+Source: `ConsumerNetworkThread.runOnce`, `ApplicationEventHandler`, `BackgroundEventHandler`, `CompletableEventReaper`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from dataclasses import replace
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from fsm.errors import LocalProtocolError
+from fsm.member.effects import CallCompleted
+from fsm.member.events import ApplicationEvent, AsyncPollEvent, BackgroundEvent, GroupMembershipOperation, KafkaError
+from fsm.member.inputs import Tick
+from fsm.member.timers import NEVER
+from fsm.protocol.assignment import Partitions
+from fsm.protocol.config import ConsumerConfig
+from fsm.protocol.messages import Offsets
+
+Sent = TypeVar("Sent")
+"""A request with what its answer means: `UnsentRequest` or `UnsentClassicRequest`."""
+Metadata = TypeVar("Metadata")
+"""Which topics there are: `TopicNames`, or for a classic member, which may lead its group, `PartitionCounts`."""
+
+
+class PollResult(NamedTuple, Generic[Sent]):
+    """What a turn of the loop came to."""
+
+    unsent_requests: tuple[Sent, ...]
+    """To be sent to the coordinator, in order."""
+    time_until_next_poll_ms: int
+    """Call `poll` again after this time, or earlier when something happens."""
+    completed_calls: tuple[CallCompleted, ...] = ()
+    coordinator_needed: bool = False
+    """The coordinator was forgotten: find it, then hand in `CoordinatorFound`."""
+    metadata_needed: bool = False
+    """Topics that the metadata does not know: update it, then hand it in."""
+    notices: tuple[Any, ...] = ()
+    """What the member went through, for logs and traces."""
+
+
+class MemberShell(ABC, Generic[Sent, Metadata]):
+    """A member, its queues and its loop; used by one thread at a time."""
+
+    def __init__(self, config: ConsumerConfig) -> None:
+        self.config = config
+        self.closed = False
+        """close() is over: the loop need not be turned any more."""
+        self._application: deque[ApplicationEvent] = deque()
+        self._background: deque[BackgroundEvent] = deque()
+        self._calls = 0
+        self._waiting: dict[int, tuple[str, int]] = {}
+        """The calls that somebody waits for: what was asked, and until when."""
+        self._completed: dict[int, CallCompleted] = {}
+        self._requests: list[Sent] = []
+        self._notices: list[Any] = []
+        self._coordinator_needed = False
+
+    # What a runtime has to know
+
+    @property
+    @abstractmethod
+    def member_id(self) -> str:
+        """Its name in the group; empty as long as it has none."""
+
+    @property
+    @abstractmethod
+    def seeks_coordinator(self) -> bool:
+        """Whether a coordinator is to be found."""
+
+    @property
+    @abstractmethod
+    def is_subscribed(self) -> bool:
+        """Whether there is something to poll for."""
+
+    @property
+    @abstractmethod
+    def owned(self) -> Partitions:
+        """What it owns now."""
+
+    @abstractmethod
+    def fetchable(self, *, checked: bool) -> Partitions:
+        """What records may be taken from; `checked` where the poll under way has made its attempt to reconcile."""
+
+    @property
+    def poll_wanted_ms(self) -> int:
+        """From when on another poll of the application would move it."""
+        return NEVER
+
+    @abstractmethod
+    def backoff_ms(self, attempts: int, jitter: float) -> int:
+        """How long to wait after so many failures."""
+
+    def timeout_ms(self, _request: object) -> int:
+        """How long the answer to a request may take."""
+        return self.config.request_timeout_ms
+
+    # What the application does
+
+    def submit(self, event: ApplicationEvent, deadline_ms: int = NEVER) -> int:
+        """Adds to the application queue; gives the number under which the call will be reported as completed.
+
+        Raises `LocalProtocolError` once the consumer is closed.
+        """
+        if self.closed:
+            raise LocalProtocolError("the consumer is closed; make a new one")
+        self._calls = call = self._calls + 1
+        self._waiting[call] = type(event).__name__, deadline_ms
+        numbered = AsyncPollEvent(event.consumed, call=call) if type(event) is AsyncPollEvent else None
+        self._application.append(numbered or replace(event, call=call))
+        return call
+
+    @abstractmethod
+    def report(self, event: ApplicationEvent, now_ms: int) -> int:
+        """Adds an event of a pass over background events; the number of the call that has to be waited for, or 0."""
+
+    @property
+    def pending_background_events(self) -> int:
+        """How many events wait for the application."""
+        return len(self._background)
+
+    def next_background_event(self) -> BackgroundEvent | None:
+        """The next event for the application, None where there is none."""
+        return self._background.popleft() if self._background else None
+
+    @abstractmethod
+    def close(
+        self,
+        now_ms: int,
+        *,
+        operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT,
+        timeout_ms: int = 30_000,
+        consumed: Offsets | None = None,
+    ) -> None:
+        """Begins to close: commit, the last callback, leave. Turn the loop and run callbacks until `closed`."""
+
+    # What the background does
+
+    @abstractmethod
+    def answered(self, order: Sent, answer: Any, jitter: float, now_ms: int) -> None:
+        """The answer to a request, or why there is none. Raises `RemoteProtocolError` where it answers nothing."""
+
+    @abstractmethod
+    def found_coordinator(self, now_ms: int) -> None:
+        """Requests may be sent."""
+
+    @abstractmethod
+    def lost_coordinator(self, error: KafkaError, now_ms: int) -> None:
+        """The application is to see why the search failed."""
+
+    @abstractmethod
+    def learn(self, metadata: Metadata, now_ms: int) -> bool:
+        """Which topics there are; whether that is news."""
+
+    @abstractmethod
+    def fail_metadata(self, error: KafkaError, now_ms: int) -> None:
+        """The metadata cannot be had: the next poll fails."""
+
+    def poll(self, now_ms: int, jitter: float = 0.0) -> PollResult[Sent]:
+        """One turn of the loop: the application queue, what is due, overdue calls.
+
+        Once closed, a turn only gives what close() left to be sent.
+        """
+        self._turn(now_ms, Tick(jitter) if jitter else NO_JITTER)
+        next_ms = self._fail_overdue(now_ms) if self._waiting else NEVER
+        requests, self._requests = self._requests, []
+        notices, self._notices = self._notices, []
+        completed, self._completed = self._completed, {}
+        coordinator_needed, self._coordinator_needed = self._coordinator_needed, False
+        wait_ms = 0 if self._application else max(0, min(next_ms, self._next_ms(now_ms)) - now_ms)
+        metadata_needed = self._takes_metadata()
+        return PollResult(
+            tuple(requests), wait_ms, tuple(completed.values()), coordinator_needed, metadata_needed, tuple(notices)
+        )
+
+    def _turn(self, now_ms: int, tick: Tick) -> None:
+        """The application queue, then the tick."""
+        if not self.closed:
+            self._drain(now_ms)
+            self._step(tick, now_ms)
+
+    @abstractmethod
+    def _step(self, given: Any, now_ms: int) -> None:
+        """One step of the member; its effects go into the queues and the next result."""
+
+    @abstractmethod
+    def _next_ms(self, now_ms: int) -> int:
+        """When the next turn does something by itself."""
+
+    @abstractmethod
+    def _takes_metadata(self) -> bool:
+        """Whether the metadata is to be updated."""
+
+    def _drain(self, now_ms: int) -> None:
+        """What is in the application queue now, in order; what is added meanwhile waits for the next turn."""
+        for _ in range(len(self._application)):
+            event = self._application.popleft()
+            try:
+                self._step(event, now_ms)
+            except LocalProtocolError as refused:
+                self._complete(CallCompleted(event.call, KafkaError("IllegalStateException", str(refused))))
+
+    def _complete(self, done: CallCompleted) -> None:
+        """A call has come to its end; one that nobody waited for any more is told of only if it failed."""
+        if self._waiting.pop(done.call, None) is not None or done.error is not None:
+            self._completed[done.call] = done
+
+    def _fail_overdue(self, now_ms: int) -> int:
+        """Fails the calls past their deadline, once closed all of them; gives the next deadline."""
+        next_ms, closed = NEVER, self.closed
+        for call, (name, deadline_ms) in sorted(self._waiting.items()):
+            if closed:
+                text = f"{name} was still open when the consumer closed"
+            elif now_ms >= deadline_ms:
+                text = f"{name} had until {deadline_ms} ms, and it is {now_ms} ms"
+            else:
+                next_ms = min(next_ms, deadline_ms)
+                continue
+            self._complete(CallCompleted(call, KafkaError("TimeoutException", text)))
+        return next_ms
+
+
+NO_JITTER = Tick()
