@@ -17,9 +17,9 @@ import pytest
 from hypothesis import settings as given_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from member_invariants import INVARIANTS, Invariant, Status, Watch, unrest
+from member_predicates import ObservedStep, Outstanding
 
-from fsm.member.consumer.invariants import INVARIANTS, Invariant, Status, Watch, unrest
-from fsm.member.consumer.predicates import Moment, Outstanding
 from fsm.member.consumer.state import Member, new_member
 from fsm.member.consumer.step import Step, step
 from fsm.member.dialect.choices import Choice
@@ -363,7 +363,7 @@ def test_a_watch_asks_for_all_that_matters(name: str) -> None:
 
         def violations(self, before: Member, given: MemberInput, done: Step) -> tuple[Invariant, ...]:
             found = super().violations(before, given, done)
-            at = Moment(before, given, done, self.unanswered.after(given, done))
+            at = ObservedStep(before, given, done, self.unanswered.after(given, done))
             assert found == tuple(i for i in INVARIANTS if not i.holds(at))
             self.found += len(found)
             return found

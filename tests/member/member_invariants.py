@@ -5,8 +5,9 @@ that Kafka has and the member reproduces. A dialect without the hazard has the i
 rules of the design notes break one by intent: `Invariant.status_in` says which it is. `Watch` follows a member from
 its first step and names what does not hold; a caller decides by the status which of that is a bug.
 
-Source: invariants I01 to I34 of the client's analysis, checked there over 18 million events. I29 and I30 are about
-what comes at last, so they stand in `AT_REST`, to be asked where a fair world has had its time.
+Source: KIP-848 and the comments and checks of `AbstractMembershipManager`; the hazards are those of
+`diagrams/hazards.md`. I29 and I30 are about what comes at last, so they stand in `AT_REST`, to be asked where a fair
+world has had its time.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 
-from fsm.member.consumer import predicates as holding
+import member_predicates as rules
+from member_predicates import ObservedStep, changes, generated
+
 from fsm.member.consumer.decisions import IN_GROUP, SILENT
-from fsm.member.consumer.predicates import Moment, changes, generated
 from fsm.member.consumer.state import Member
 from fsm.member.consumer.step import Step
 from fsm.member.dialect.choices import Choice
@@ -42,7 +44,7 @@ class Invariant:
 
     name: str
     statement: str
-    rule: Callable[[Moment], bool] | Callable[[Member], bool]
+    rule: Callable[[ObservedStep], bool] | Callable[[Member], bool]
     """Of a member between two steps where `states` says in which, else of a step."""
     status: Status = Status.HOLDS
     """In the latest release."""
@@ -56,7 +58,7 @@ class Invariant:
     effect: type[MemberEffect] | None = None
     """The effect that it is about: of a step without one there is nothing to say."""
 
-    def holds(self, at: Moment) -> bool:
+    def holds(self, at: ObservedStep) -> bool:
         """Whether a step, or the member that it leaves behind, is as it says."""
         if self.states is not None:
             return at.after.state not in self.states or self.rule(at.after)  # type: ignore[arg-type]  # see `rule`
@@ -76,7 +78,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "I01",
         "every transition is one that MemberState allows, or that the dialect adds to it",
-        lambda at: all(c.source in holding.legal(at)[c.target] or c.source is c.target for c in changes(at)),
+        lambda at: all(c.source in rules.legal(at)[c.target] or c.source is c.target for c in changes(at)),
         effect=Transition,
     ),
     Invariant(
@@ -108,7 +110,7 @@ INVARIANTS: tuple[Invariant, ...] = (
         lambda m: m.epoch > 0,
         Status.HAZARD,
         "H1 H2",
-        states=holding.ACTIVE,
+        states=rules.ACTIVE,
         given_up_by=Choice.STABLE_WHEN_SENT,
     ),
     Invariant(
@@ -157,11 +159,11 @@ INVARIANTS: tuple[Invariant, ...] = (
         "H1 H2",
         effect=UnsentRequest,
     ),
-    Invariant("I11", "at most one step of a run is open", lambda m: holding.open_steps(m) <= 1, states=EVERYWHERE),
+    Invariant("I11", "at most one step of a run is open", lambda m: rules.open_steps(m) <= 1, states=EVERYWHERE),
     Invariant(
         "I12",
         "a run is open exactly while a step of it is",
-        lambda m: (m.run is None) == (holding.open_steps(m) == 0),
+        lambda m: (m.run is None) == (rules.open_steps(m) == 0),
         states=EVERYWHERE,
     ),
     Invariant(
@@ -173,27 +175,27 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "I14",
         "a settled member owns what it holds",
-        lambda m: holding.held(m) in (None, m.ownership.owned),
+        lambda m: rules.held(m) in (None, m.ownership.owned),
         Status.WITHOUT_FAILING_CALLBACKS,
         "H4 H10 H2b",
-        states=holding.SETTLED,
+        states=rules.SETTLED,
     ),
     Invariant(
         "I15",
         "a stable member can fetch everything it owns",
-        lambda m: not holding.flagged(m),
+        lambda m: not rules.flagged(m),
         Status.WITHOUT_FAILING_CALLBACKS,
         "H4 H7",
         states=frozenset({State.STABLE}),
     ),
-    Invariant("I16", "listeners know the epoch, and that there is none", holding.told_epoch, effect=EpochUpdated),
+    Invariant("I16", "listeners know the epoch, and that there is none", rules.told_epoch, effect=EpochUpdated),
     Invariant(
         "I17",
         "a leave is open only for one who leaves or has left",
         lambda m: m.leaving.calls is None,
         Status.HAZARD,
         "an abandoned unsubscribe()",
-        states=EVERYWHERE - holding.OUT_OR_LEAVING,
+        states=EVERYWHERE - rules.OUT_OR_LEAVING,
     ),
     Invariant(
         "I18",
@@ -210,22 +212,22 @@ INVARIANTS: tuple[Invariant, ...] = (
         "H2 H10",
         states=IN_GROUP,
     ),
-    Invariant("I21", "a response changes no assignment of one who is out or leaving", holding.same_inside),
+    Invariant("I21", "a response changes no assignment of one who is out or leaving", rules.same_inside),
     Invariant(
         "I22a",
         "a run asks for its callbacks in their order, and for each once",
-        holding.run_asks_in_order,
+        rules.run_asks_in_order,
         effect=Enqueued,
     ),
     Invariant(
         "I22b",
         "a run is acknowledged exactly when its assignment is applied and its callback is back",
-        holding.acknowledged_after_callback,
+        rules.acknowledged_after_callback,
         effect=Transition,
     ),
-    Invariant("I23", "what was added is not fetched before its callback has ended", holding.added_is_held_back),
-    Invariant("I24", "a heartbeat says what is held, if it says it", holding.tells_what_is_held, effect=UnsentRequest),
-    Invariant("I25", "a release is over what is owned at that moment", holding.releases_what_is_owned, effect=Enqueued),
+    Invariant("I23", "what was added is not fetched before its callback has ended", rules.added_is_held_back),
+    Invariant("I24", "a heartbeat says what is held, if it says it", rules.tells_what_is_held, effect=UnsentRequest),
+    Invariant("I25", "a release is over what is owned at that moment", rules.releases_what_is_owned, effect=Enqueued),
     Invariant(
         "I26",
         "at most one heartbeat of a member in good standing is outstanding",
@@ -242,22 +244,22 @@ INVARIANTS: tuple[Invariant, ...] = (
         "P2 until U9, H17",
         states=frozenset({State.UNSUBSCRIBED}),
     ),
-    Invariant("I28a", "one who joins anew after a loss holds nothing at that moment", holding.rejoins_without_a_claim),
+    Invariant("I28a", "one who joins anew after a loss holds nothing at that moment", rules.rejoins_without_a_claim),
     Invariant(
         "I28b",
         "one who joins anew after a loss owns nothing at that moment",
-        holding.rejoins_empty,
+        rules.rejoins_empty,
         Status.HAZARD,
         "H17",
     ),
-    Invariant("I31", "a run that commits or revokes begins in a poll", holding.starts_in_poll),
+    Invariant("I31", "a run that commits or revokes begins in a poll", rules.starts_in_poll),
     Invariant(
         "I32",
         "what can be resolved is acknowledged once for a local epoch",
-        holding.acknowledged_once,
+        rules.acknowledged_once,
         effect=Transition,
     ),
-    Invariant("I33", "what is owned grows only by the application's word", holding.grows_by_application),
+    Invariant("I33", "what is owned grows only by the application's word", rules.grows_by_application),
     Invariant(
         "I34",
         "one whose membership ended for good owns nothing once every callback is back",
@@ -272,7 +274,7 @@ AT_REST: tuple[Invariant, ...] = (
     Invariant(
         "I29",
         "in a fair world a member comes to rest: stable, out of the group, or ended for good",
-        lambda m: m.state in holding.RESTING,
+        lambda m: m.state in rules.RESTING,
         states=EVERYWHERE,
     ),
     Invariant(
@@ -307,14 +309,14 @@ class Watch:
     """
 
     def __init__(self) -> None:
-        self._outstanding = holding.Outstanding()
+        self._outstanding = rules.Outstanding()
         self._known: Member | None = None
         self._standing: list[Invariant] = []
         """What `_known` breaks, whatever led to it."""
 
     def violations(self, before: Member, given: MemberInput, done: Step) -> tuple[Invariant, ...]:
         """The invariants that a step breaks, or leaves broken."""
-        at = Moment(before, given, done, self._outstanding.after(given, done))
+        at = ObservedStep(before, given, done, self._outstanding.after(given, done))
         asked = [*_OF_STEP]
         for effect in {*map(type, done.effects)}:
             asked += _OF_EFFECT.get(effect, ())
@@ -331,5 +333,5 @@ class Watch:
 
 def unrest(member: Member) -> tuple[Invariant, ...]:
     """What a member breaks of `AT_REST`, where the world has been fair to it for long enough."""
-    at = Moment(member, Tick(), Step(member, ()), outstanding=0)
+    at = ObservedStep(member, Tick(), Step(member, ()), outstanding=0)
     return tuple(i for i in AT_REST if not i.holds(at))

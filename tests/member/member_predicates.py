@@ -1,8 +1,7 @@
-"""The predicates of `fsm.member.consumer.invariants` that take more than a line: of a moment in the life of a
-consumer member.
+"""The predicates of `member_invariants` that take more than a line, each about one observed step of a member.
 
-A moment is one step seen whole: the member before it, what happened, and what came of it. A predicate that is about
-rules which only some dialects have holds by itself in the others.
+An observed step is the member before it, what happened, and what came of it. A predicate that is about rules which only
+some dialects have holds by itself in the others.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from fsm.protocol.messages import ConsumerGroupHeartbeatRequest
 from fsm.tables.consumer_member import Event, State
 
 
-class Moment(NamedTuple):
+class ObservedStep(NamedTuple):
     """One step of a member."""
 
     before: Member
@@ -80,7 +79,7 @@ LEGAL: Mapping[State, frozenset[State]] = {
 """States that a state may be entered from, as `MemberState` has them; from itself every state may."""
 
 
-def legal(at: Moment) -> Mapping[State, frozenset[State]]:
+def legal(at: ObservedStep) -> Mapping[State, frozenset[State]]:
     """`LEGAL`, with the ways that the dialect adds."""
     return _legal(at.before.settings.dialect)
 
@@ -92,7 +91,7 @@ def _legal(spoken: Dialect) -> Mapping[State, frozenset[State]]:
     return {**LEGAL, State.UNSUBSCRIBED: LEGAL[State.UNSUBSCRIBED] | added}
 
 
-def changes(at: Moment) -> Iterable[Transition]:
+def changes(at: ObservedStep) -> Iterable[Transition]:
     """The transitions of a step."""
     return (e for e in at.done.effects if isinstance(e, Transition))
 
@@ -100,7 +99,7 @@ def changes(at: Moment) -> Iterable[Transition]:
 # Heartbeats
 
 
-def generated(at: Moment) -> Iterable[tuple[State, ConsumerGroupHeartbeatRequest]]:
+def generated(at: ObservedStep) -> Iterable[tuple[State, ConsumerGroupHeartbeatRequest]]:
     """Heartbeats of a step, each with the state it was generated in, as the transitions before it tell."""
     state = at.before.state
     for effect in at.done.effects:
@@ -110,7 +109,7 @@ def generated(at: Moment) -> Iterable[tuple[State, ConsumerGroupHeartbeatRequest
             yield state, effect.body
 
 
-def tells_what_is_held(at: Moment) -> bool:
+def tells_what_is_held(at: ObservedStep) -> bool:
     """One who joins or leaves holds nothing; else it is what was held before the step, in it or after it.
 
     In one tick a run may end before the heartbeat, and the next one may begin and end after it.
@@ -145,7 +144,7 @@ def _in_good_standing(sent: UnsentRequest) -> bool:
     return sent.body.member_epoch >= 0
 
 
-def told_epoch(at: Moment) -> bool:
+def told_epoch(at: ObservedStep) -> bool:
     """The last notice of a step agrees with the member it leaves behind."""
     notices = [e.epoch for e in at.done.effects if isinstance(e, EpochUpdated)]
     if not notices or at.after.state is State.FATAL:
@@ -153,7 +152,7 @@ def told_epoch(at: Moment) -> bool:
     return notices[-1] == (at.after.epoch if at.after.epoch > 0 else None)
 
 
-def same_inside(at: Moment) -> bool:
+def same_inside(at: ObservedStep) -> bool:
     """A response to one who is out, or leaving, changes neither assignment nor what is owned."""
     if not isinstance(at.given, Answered) or at.given.request.purpose is not Purpose.HEARTBEAT:
         return True
@@ -177,7 +176,7 @@ def open_steps(member: Member) -> int:
     return sum(a.origin in STEPS for a in member.awaited) + (member.commit is not None)
 
 
-def _completed(at: Moment) -> Origin | None:
+def _completed(at: ObservedStep) -> Origin | None:
     """What the callback was for whose end is reported without an error, or with one that counts as none."""
     if not isinstance(at.given, ConsumerRebalanceListenerCallbackCompletedEvent):
         return None
@@ -186,7 +185,7 @@ def _completed(at: Moment) -> Origin | None:
     return next((a.origin for a in at.before.awaited if a.ticket == at.given.ticket), None)
 
 
-def run_asks_in_order(at: Moment) -> bool:
+def run_asks_in_order(at: ObservedStep) -> bool:
     """Revoked at most once, after the commit; assigned once, after revoked has succeeded, or where it is not asked."""
     committed = any(isinstance(e, CommitEnded) for e in at.done.effects)
     revoked, assigned = _asked(at)
@@ -199,7 +198,7 @@ def run_asks_in_order(at: Moment) -> bool:
     return True
 
 
-def _asked(at: Moment) -> tuple[int, int]:
+def _asked(at: ObservedStep) -> tuple[int, int]:
     """How many revoked and assigned callbacks of runs a step asks for."""
     tickets = {a.ticket for a in at.after.awaited if a.origin in STEPS}
     events = [e.event for e in at.done.effects if isinstance(e, Enqueued)]
@@ -208,7 +207,7 @@ def _asked(at: Moment) -> tuple[int, int]:
     return revoked, sum(isinstance(e, PartitionsAssignedEvent) for e in mine)
 
 
-def acknowledged_after_callback(at: Moment) -> bool:
+def acknowledged_after_callback(at: ObservedStep) -> bool:
     """Before 4.3 there is nothing to wait for without a listener: the background has applied it by itself."""
     if not any(c.event is Event.ASSIGNED_OK and c.target is State.ACKNOWLEDGING for c in changes(at)):
         return True
@@ -216,7 +215,7 @@ def acknowledged_after_callback(at: Moment) -> bool:
     return unheard or _completed(at) is Origin.RUN_ASSIGNED
 
 
-def added_is_held_back(at: Moment) -> bool:
+def added_is_held_back(at: ObservedStep) -> bool:
     """As long as the assigned step of a run is open, and in the very step that applies it."""
     member = at.after
     if member.run is None and type(at.given) is not ApplyAssignmentEvent:
@@ -229,7 +228,7 @@ def added_is_held_back(at: Moment) -> bool:
     return not added or added.isdisjoint(member.ownership.fetchable(member.subscription))
 
 
-def starts_in_poll(at: Moment) -> bool:
+def starts_in_poll(at: ObservedStep) -> bool:
     """Of a run that begins in this step."""
     run = at.after.run
     if run is None or at.before.run is not None or not at.knows(Choice.REVOKE_IN_POLL):
@@ -238,7 +237,7 @@ def starts_in_poll(at: Moment) -> bool:
     return not needs_poll or isinstance(at.given, AsyncPollEvent)
 
 
-def acknowledged_once(at: Moment) -> bool:
+def acknowledged_once(at: ObservedStep) -> bool:
     """A partial acknowledgement is of another local epoch than the one before."""
     if not at.knows(Choice.ONE_PARTIAL_ACK):
         return True
@@ -249,7 +248,7 @@ def acknowledged_once(at: Moment) -> bool:
 # What is owned
 
 
-def grows_by_application(at: Moment) -> bool:
+def grows_by_application(at: ObservedStep) -> bool:
     """Since 4.3; before, the background applied."""
     before, after = at.before.ownership.owned, at.after.ownership.owned
     if before is after or not at.knows(Choice.APPLY_IN_APPLICATION):
@@ -257,7 +256,7 @@ def grows_by_application(at: Moment) -> bool:
     return {*after} <= {*before} or isinstance(at.given, ApplyAssignmentEvent | AssignmentChangeEvent)
 
 
-def releases_what_is_owned(at: Moment) -> bool:
+def releases_what_is_owned(at: ObservedStep) -> bool:
     """A lost callback is over everything owned that no open callback is about; a revoked one over nothing else."""
     owned = at.before.ownership.owned
     for effect in at.done.effects:
@@ -270,7 +269,7 @@ def releases_what_is_owned(at: Moment) -> bool:
     return True
 
 
-def _being_revoked(at: Moment) -> Partitions:
+def _being_revoked(at: ObservedStep) -> Partitions:
     """What a revoked callback of a run is about that was open before, or was asked for earlier in the step."""
     run = at.before.run or at.after.run
     open_ones = {a.origin for a in (*at.before.awaited, *at.after.awaited)}
@@ -278,16 +277,16 @@ def _being_revoked(at: Moment) -> Partitions:
     return run.revoked if counts and run is not None else ()
 
 
-def _rejoins(at: Moment) -> bool:
+def _rejoins(at: ObservedStep) -> bool:
     return at.before.state in (State.FENCED, State.STALE) and at.after.state is State.JOINING
 
 
-def rejoins_without_a_claim(at: Moment) -> bool:
+def rejoins_without_a_claim(at: ObservedStep) -> bool:
     """From FENCED or STALE into JOINING: no target, nothing held."""
     return not _rejoins(at) or (at.after.current.is_none and at.after.target.is_none)
 
 
-def rejoins_empty(at: Moment) -> bool:
+def rejoins_empty(at: ObservedStep) -> bool:
     """The same of what is owned, as far as the group assigns it."""
     return not _rejoins(at) or not at.after.ownership.owned or not at.after.subscription.kind.is_auto
 
