@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from member_timeline import Paced, held, own_times, stopped_of
+from member_timeline import STAMP_MS, Paced, held, own_times, stopped_of
 
 from fsm.member.classic.assignors import BUILT_IN, COOPERATIVE_STICKY, RANGE, ClientAssignor
 from fsm.member.classic.state import (
@@ -70,14 +70,14 @@ from fsm.protocol.messages import (
 from fsm.tables.classic_member import Effect, Event, State
 
 Line = Mapping[str, Any]
-POLL_MS = 400
-"""Longest time between the instant at which a poll would do something and the poll that does it."""
+POLL_MS = 100
+"""Between two polls of the recorded programs."""
 WAITED_FOR = ("coordinator_load_in_progress", "coordinator_not_available", "not_coordinator")
 """Errors of a join after which the client waits before it tries again."""
-THREADS_MS = 30
-"""By so much a line of one thread, or of the wire, may stand before a line that it follows from."""
-LOG_LAG_MS = 3
-"""Lines of the log are stamped in whole milliseconds, and come before the wire sees their cause's end."""
+SAID_OF_ANSWERS = {"JoinGroup": "Successfully joined group", "SyncGroup": "Successfully synced group"}
+"""What the log says of an answer, and says at once unless the application has yet to poll."""
+LOG_LAG_MS = 1
+"""Lines of the log are stamped in whole milliseconds, rounded down."""
 
 
 class Seen(NamedTuple):
@@ -119,11 +119,18 @@ class Recording:
 
     @cached_property
     def pace(self) -> Paced:
-        """Its heartbeats show how fast the process went: one is logged when the interval since the last is over."""
+        """How fast the process went: a heartbeat is logged when the interval since the last one is over, and an answer
+        by the poll that goes on when it is there."""
         lines, interval_ms = self.lines[1:], int(self.conf.get("heartbeat.interval.ms", 3_000))
-        stopped, since, late = tuple(stopped_of(lines)), None, [float(THREADS_MS)]
+        stopped, since, late = tuple(stopped_of(lines)), None, [STAMP_MS]
+        answered: dict[str, float] = {}
         for line in lines:
             text, t_ms = line.get("text", ""), line["t_ms"]
+            if line.get("wire") == "response":
+                answered[line["api"]] = t_ms
+            for api, words in SAID_OF_ANSWERS.items():
+                if text.startswith(words) and (lag_ms := t_ms - answered.pop(api, t_ms)) < POLL_MS:
+                    late.append(lag_ms)
             if text.startswith("Sending Heartbeat request"):
                 if since is not None and not held(stopped, since, t_ms):
                     late.append(t_ms - since - interval_ms)
@@ -428,7 +435,7 @@ class Replay:
         """As the next automatic commit has them."""
         for line in self.lines:
             if (
-                _when(line) + THREADS_MS >= self.now_ms
+                _when(line) + self.pace.noise_ms >= self.now_ms
                 and "auto-commit of offsets" in line.get("text", "")
                 and line["text"].startswith("Sending")
             ):
@@ -466,7 +473,7 @@ class Replay:
         now_ms, due = self.now_ms, due_ms(self.member)
         if poll_wanted_ms(self.member) > now_ms:
             self.wanted_ms = now_ms
-        just_shown = self.shown_ms + THREADS_MS >= now_ms
+        just_shown = self.shown_ms + self.pace.noise_ms >= now_ms
         if self.polling and (just_shown or self.wanted_ms == now_ms or self.wanted_ms + POLL_MS < now_ms):
             self.poll()  # shows that the application is alive; or does what no line showed in all that time
         if due < now_ms and not self.pace.near(due, now_ms, self.member.config.retry_backoff_ms):
