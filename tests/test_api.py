@@ -18,6 +18,7 @@ PACKAGES = (
     "fsm.protocol",
     "fsm.reference",
     "fsm.render",
+    "fsm.scenario",
     "fsm.spark",
     "fsm.tables",
     "fsm.testing",

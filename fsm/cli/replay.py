@@ -11,7 +11,7 @@ from fsm.cli.output import write
 from fsm.errors import InputError
 
 if TYPE_CHECKING:
-    from fsm.scenario.steps import Comparison
+    from fsm.scenario.story import Comparison
 
 EXAMPLES = """examples:
   fsm replay talk.yaml                             each step, what it did, and where it differs from what is expected
@@ -47,17 +47,17 @@ class _Kinds(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         from inspect import getdoc
 
-        from fsm.scenario.replay import kinds
+        from fsm.scenario.files import list_kinds
 
-        out("\n\n".join(f"== {kind.NAME} ==\n\n{getdoc(kind)}" for kind in kinds()) + "\n")
+        out("\n\n".join(f"== {kind.NAME} ==\n\n{getdoc(kind)}" for kind in list_kinds()) + "\n")
         parser.exit()
 
 
 def run(args: argparse.Namespace) -> int:
     """Runs every file; gives 1 where something differs."""
-    from fsm.scenario.replay import compared
+    from fsm.scenario.files import compare
 
-    found = [c for file in args.files for c in compared(file, args.dialect, args.against)]
+    found = [c for file in args.files for c in compare(file, args.dialect, args.against)]
     if args.picture:
         _draw(args.picture, found)
     if args.json:
@@ -78,10 +78,10 @@ def _print_json(found: list[Comparison]) -> None:
 
 
 def _draw(path: Path, found: list[Comparison]) -> None:
-    from fsm.scenario.pictures import picture
+    from fsm.scenario.pictures import draw
 
     if len(found) != 1:
         raise InputError(f"{len(found)} scenarios", str(path), "--picture draws one")
     if not path.parent.is_dir():
         raise InputError("no such folder", str(path.parent), "make it first")
-    write(path, picture(found[0].ours, path.suffix).encode())
+    write(path, draw(found[0].ours, path.suffix).encode())

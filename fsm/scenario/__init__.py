@@ -1,8 +1,87 @@
 """Scenarios: YAML files that are run step by step, every expectation compared, under any dialect of their machines.
 
-`replay` runs a file, `printing` tells how it went, `pictures` draws it; `kinds` holds a module for each kind of
-scenario, found by what a document holds. A conversation leads one member (`consumer_side`, `classic_side`), requests
-go to a coordinator (`broker`), a migration is told as the document and as Kafka tell it (`migration`), rounds of
-Connect go through its assignor (`connect_rounds`), and stimuli lead a whole cluster of its workers (`connect_stimuli`,
-`connect_story`). `dialects` lists what all of them can be run under.
+* `replay`, `replay_document`: the scenarios of a file, or of a document that was read already, as they go
+* `compare`: the same beside what they expect, or beside themselves under another dialect
+* `Replay`, `Step`, `Expected`, `Difference`, `Comparison`: what a run came to
+* `report`, `draw`: a comparison as text, a run as a picture
+* `list_kinds`, `Kind`: every kind of scenario there is, and what the module of a kind offers
+* `Stage`, `Act`, `Seen`, `play`, `read_steps`: how the steps of a kind are run
+
+`kinds` has a module for each kind, found by what a document holds: a conversation leads one member
+(`conversation`), requests go to a coordinator (`broker`), a migration is run as the document and as Kafka tell it
+(`migration`), rounds of Connect go through its assignor, and stimuli lead a whole group of consumers or cluster of
+workers. All of them are run by `story`.
+
+>>> from fsm.nodes import yaml_node
+>>> from fsm.scenario import replay_document
+>>> text = '''
+... conversation: a member joins
+... steps:
+... - subscribe: [orders]
+... - poll:
+...   expect: {state: JOINING, sent: [ConsumerGroupHeartbeat]}
+... '''
+>>> run, = replay_document(yaml_node(text, "join.yaml", "scenario"), "join.yaml")
+>>> run.differences(), run.steps[1].seen["epoch"]
+((), '0')
 """
+
+from typing import TYPE_CHECKING
+
+from fsm.exports import on_demand
+
+if TYPE_CHECKING:
+    from fsm.scenario.files import Kind, compare, list_kinds, replay, replay_document
+    from fsm.scenario.pictures import draw
+    from fsm.scenario.printing import report
+    from fsm.scenario.story import (
+        Act,
+        Comparison,
+        Difference,
+        Expected,
+        Replay,
+        Seen,
+        Stage,
+        Step,
+        play,
+        read_steps,
+    )
+
+__all__ = [
+    "Act",
+    "Comparison",
+    "Difference",
+    "Expected",
+    "Kind",
+    "Replay",
+    "Seen",
+    "Stage",
+    "Step",
+    "compare",
+    "draw",
+    "list_kinds",
+    "play",
+    "read_steps",
+    "replay",
+    "replay_document",
+    "report",
+]
+
+_PLACES = {
+    "files": ("Kind", "compare", "list_kinds", "replay", "replay_document"),
+    "pictures": ("draw",),
+    "printing": ("report",),
+    "story": (
+        "Act",
+        "Comparison",
+        "Difference",
+        "Expected",
+        "Replay",
+        "Seen",
+        "Stage",
+        "Step",
+        "play",
+        "read_steps",
+    ),
+}
+__getattr__ = on_demand(__name__, {name: place for place, names in _PLACES.items() for name in names})

@@ -1,4 +1,4 @@
-"""Runs as pictures: sequence diagrams of consumers and coordinators, timelines of Connect clusters.
+"""Runs as pictures: sequence diagrams of consumers and coordinators, timelines of groups and clusters.
 
 `PICTURES` come with the package: each is a scenario beside this module, drawn again and compared by `fsm draw`.
 """
@@ -12,9 +12,15 @@ from typing import TYPE_CHECKING
 from fsm.errors import InputError
 from fsm.nodes import yaml_node
 from fsm.render.sequence import Diagram, Part, mermaid, plantuml, svg
-from fsm.scenario.record import APPLICATION, APPLICATION_QUEUE, BACKGROUND, BACKGROUND_QUEUE, COORDINATOR
-from fsm.scenario.replay import ROLE, replayed
-from fsm.scenario.steps import Replay
+from fsm.scenario.conversation.record import (
+    APPLICATION,
+    APPLICATION_QUEUE,
+    BACKGROUND,
+    BACKGROUND_QUEUE,
+    COORDINATOR,
+)
+from fsm.scenario.files import ROLE, replay_document
+from fsm.scenario.story import Replay
 
 if TYPE_CHECKING:
     from fsm.render.timeline.ownership import Picture
@@ -27,43 +33,43 @@ PICTURES = ("reconciliation-threads", "connect-bounced-worker")
 """Scenarios of this package whose pictures come with it."""
 
 
-def picture(replay: Replay, suffix: str, *, noted: bool = False) -> str:
+def draw(replay: Replay, suffix: str, *, noted: bool = False) -> str:
     """The run as a diagram in the form of the suffix; with `noted`, those steps of it that have a note.
 
-    A cluster is drawn as a timeline. Raises `InputError` for a suffix that is unknown or has no such picture, and for
-    a run in which nobody told anybody anything.
+    A group or a cluster is drawn as a timeline. Raises `InputError` for a suffix that is unknown or has no such
+    picture, and for a run in which nobody sent anybody anything.
     """
     if replay.timeline is not None:
-        return _timeline(replay.timeline, replay.title, suffix)
+        return _draw_timeline(replay.timeline, replay.title, suffix)
     if suffix not in FORMS:
         raise InputError(f"no form of picture {suffix!r}", remedy="name it FILE.svg, FILE.mmd or FILE.puml")
-    return FORMS[suffix](diagram(replay, noted=noted))
+    return FORMS[suffix](make_diagram(replay, noted=noted))
 
 
-def _timeline(timeline: Picture, title: str, suffix: str) -> str:
+def _draw_timeline(timeline: Picture, title: str, suffix: str) -> str:
     if suffix != ".svg":
         raise InputError(f"no timeline as {suffix!r}", remedy="name it FILE.svg")
-    from fsm.render.timeline.ownership import svg as drawn  # noqa: PLC0415
+    from fsm.render.timeline.ownership import svg as draw_svg  # noqa: PLC0415
 
-    return drawn(timeline, title)
+    return draw_svg(timeline, title)
 
 
-def diagram(replay: Replay, *, noted: bool = False) -> Diagram:
-    """What `picture` draws; lanes in which nothing happens are left out."""
+def make_diagram(replay: Replay, *, noted: bool = False) -> Diagram:
+    """What `draw` draws; lanes in which nothing happens are left out."""
     steps = [step for step in replay.steps if step.note or (step.arrows and not noted)]
     parts = tuple(Part(step.note or step.title.strip(), step.arrows) for step in steps)
-    told = dict.fromkeys(lane for part in parts for arrow in part.arrows for lane in (arrow.source, arrow.target))
-    if not told:
+    used = dict.fromkeys(lane for part in parts for arrow in part.arrows for lane in (arrow.source, arrow.target))
+    if not used:
         raise InputError("nothing to draw", replay.file, "pictures are drawn of conversations and requests")
-    members = (lane for lane in told if lane != COORDINATOR)
-    lanes = tuple(lane for lane in dict.fromkeys((*LANES[:-1], *members, COORDINATOR)) if lane in told)
-    return Diagram(replay.title, lanes, parts, QUEUES & told.keys())
+    members = (lane for lane in used if lane != COORDINATOR)
+    lanes = tuple(lane for lane in dict.fromkeys((*LANES[:-1], *members, COORDINATOR)) if lane in used)
+    return Diagram(replay.title, lanes, parts, QUEUES & used.keys())
 
 
 def shipped_pictures() -> Iterator[tuple[str, bytes]]:
     """(file name, content) of every picture that comes with the package."""
     for name in PICTURES:
         text = (files(__package__) / f"{name}.yaml").read_text(encoding="utf-8")
-        (run,) = replayed(yaml_node(text, f"{name}.yaml", ROLE), f"{name}.yaml")
+        (run,) = replay_document(yaml_node(text, f"{name}.yaml", ROLE), f"{name}.yaml")
         for suffix in FORMS if run.timeline is None else (".svg",):
-            yield f"{name}{suffix}", picture(run, suffix, noted=True).encode()
+            yield f"{name}{suffix}", draw(run, suffix, noted=True).encode()

@@ -1,4 +1,4 @@
-"""How a run is printed: each step as it went, two dialects side by side, and the first difference in one sentence."""
+"""How a run is printed: each step as it went, two dialects side by side, the first difference in one sentence."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 from textwrap import wrap
 
-from fsm.scenario.steps import Comparison, Difference, Step, paired
+from fsm.scenario.story import Comparison, Difference, Step, pair
 
 WIDTH = 58
 """Of one of two columns."""
@@ -29,13 +29,13 @@ def _steps(found: Comparison) -> Iterator[str]:
     for number, (ours, other) in enumerate(_both(found), 1):
         yield f"{number:>4}  {' | '.join(dict.fromkeys(step.title for step in (ours, other) if step))}"
         yield from _beside(ours, other)
-        yield from (f"{INDENT}! {_said(d, found)}" for d in found.differences if d.step == number)
+        yield from (f"{INDENT}! {_show_difference(d, found)}" for d in found.differences if d.step == number)
 
 
 def _both(found: Comparison) -> Iterable[tuple[Step | None, Step | None]]:
     if found.theirs is None:
         return ((step, step) for step in found.ours.steps)
-    return paired(found.ours.steps, found.theirs.steps)
+    return pair(found.ours.steps, found.theirs.steps)
 
 
 def _beside(ours: Step | None, other: Step | None) -> Iterator[str]:
@@ -52,7 +52,7 @@ def _wrapped(lines: Sequence[str]) -> list[str]:
     return [part for line in lines for part in wrap(line, WIDTH, subsequent_indent="  ") or [""]]
 
 
-def _said(difference: Difference, found: Comparison) -> str:
+def _show_difference(difference: Difference, found: Comparison) -> str:
     if found.theirs is None:
         return f"{difference.field}: expected {difference.expected}, got {difference.got}"
     ours, theirs = found.ours.dialect, found.theirs.dialect
@@ -69,4 +69,4 @@ def _verdict(found: Comparison) -> Iterator[str]:
     first = found.differences[0]
     more = len(found.differences) - 1
     rest = f"; {more} more" if more else ""
-    yield f"{first.where}: step {first.step} ({first.title.strip()}): {_said(first, found)}{rest}"
+    yield f"{first.where}: step {first.step} ({first.title.strip()}): {_show_difference(first, found)}{rest}"

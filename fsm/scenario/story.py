@@ -1,36 +1,196 @@
-"""A story in steps: each does one thing, what is seen afterwards is compared with what the step expects.
+"""The scenario runner: a kind's stage takes step after step, and what is seen after each is compared.
 
-A kind of story is a `Stage`: how a step is done, what is seen, and how an expectation is written. The form of a step is
-the same everywhere: `- verb`, or `- verb: value`, with `expect` and `note` beside it.
+A kind of scenario is a `Stage`: it says how a step is read, does it with a coordinator's host, a member or a cluster,
+and shows the fields that came of it. `play` runs the steps and gives what printing, comparison and pictures need, which
+is the same for every kind. Everything seen is text under a name, so that a step of one dialect can be compared with the
+same step of another, and a step with what the file expects of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fsm.errors import FsmError, InputError, LocalProtocolError
 from fsm.nodes import Node, nearest
 from fsm.render.sequence import Arrow
-from fsm.scenario.steps import NOTHING, Expected, Step
-from fsm.scenario.words import one_line
+from fsm.scenario.texts import NOTHING, show_node
+
+if TYPE_CHECKING:
+    from fsm.render.timeline.ownership import Picture
 
 STEPS_LIMIT = 2_000
-"""More steps than that are no story."""
+"""More steps than that are no scenario."""
 REFUSED = "refused"
 """The field that says why a step could not be done, on stages where that is seen."""
-_BESIDE = ("expect", "note")
+
+# What a run came to
+
+
+class Expected(NamedTuple):
+    """What a file says a field of a step is to be."""
+
+    field: str
+    value: str
+    where: str
+    """`file:line`"""
+    implied: bool = False
+    """The file need not say it."""
+    got: str | None = None
+    """What it is, where the step shows no such field."""
+
+    def got_in(self, step: Step) -> str:
+        """What the step came to in this field."""
+        return step.seen.get(self.field, NOTHING) if self.got is None else self.got
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a scenario as it went."""
+
+    title: str
+    where: str
+    seen: Mapping[str, str]
+    """Every field that can be compared, in a fixed order."""
+    expected: tuple[Expected, ...] = ()
+    lines: tuple[str, ...] = ()
+    """How the step is printed below its title."""
+    arrows: tuple[Arrow, ...] = ()
+    """Who sent what to whom in it, for a picture."""
+    note: str = ""
+    """What the file says about it."""
+    key: str = ""
+    """Names the step across dialects whose stories have different steps; empty where they have the same ones."""
+
+
+class Difference(NamedTuple):
+    """One field of one step that is not what it was to be."""
+
+    step: int
+    """From 1."""
+    title: str
+    where: str
+    field: str
+    expected: str
+    got: str
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A scenario that was run under one dialect."""
+
+    file: str
+    kind: str
+    title: str
+    dialect: str
+    steps: tuple[Step, ...]
+    timeline: Picture | None = None
+    """Of a group or a cluster: who was there and who used or ran what, when."""
+
+    @property
+    def expectations(self) -> int:
+        """How many fields the file speaks of."""
+        return sum(not expected.implied for step in self.steps for expected in step.expected)
+
+    def differences(self) -> tuple[Difference, ...]:
+        """Where the run is not what the file expects, in the order of the file."""
+        return tuple(
+            Difference(number, step.title, e.where, e.field, e.value, e.got_in(step))
+            for number, step in enumerate(self.steps, 1)
+            for e in step.expected
+            if e.got_in(step) != e.value
+        )
+
+    def differences_from(self, other: Replay) -> tuple[Difference, ...]:
+        """Where the same scenario went otherwise under another dialect: `expected` is ours, `got` the other's."""
+        return tuple(
+            Difference(number, ours.title, ours.where, *found)
+            for number, (ours, theirs) in enumerate(pair(self.steps, other.steps), 1)
+            if ours is not None and theirs is not None
+            for found in _fields_that_differ(ours, theirs)
+        )
+
+    def as_document(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "file": self.file,
+            "kind": self.kind,
+            "title": self.title,
+            "dialect": self.dialect,
+            "steps": [{"title": s.title, "where": s.where, "seen": dict(s.seen)} for s in self.steps],
+            "expectations": self.expectations,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A run beside what was expected of it: by its file, or by a run under another dialect."""
+
+    ours: Replay
+    theirs: Replay | None
+    differences: tuple[Difference, ...]
+
+    def as_document(self) -> dict[str, Any]:
+        """For JSON."""
+        against = {} if self.theirs is None else {"against": self.theirs.dialect}
+        return {**self.ours.as_document(), **against, "differences": [d._asdict() for d in self.differences]}
+
+
+def pair(ours: Sequence[Step], theirs: Sequence[Step]) -> Iterator[tuple[Step | None, Step | None]]:
+    """The steps of two runs beside each other: by their keys, or one by one where they have none."""
+    if not any(step.key for step in ours):
+        yield from zip(ours, theirs, strict=True)
+        return
+    places = {step.key: index for index, step in enumerate(theirs) if step.key}
+    at = 0
+    for step in ours:
+        place = places.get(step.key, -1)
+        if place < at:
+            yield step, None
+            continue
+        yield from ((None, other) for other in theirs[at:place])
+        yield step, theirs[place]
+        at = place + 1
+    yield from ((None, other) for other in theirs[at:])
+
+
+def _fields_that_differ(ours: Step, theirs: Step) -> Iterator[tuple[str, str, str]]:
+    """A field such as `sent 1 member_epoch` is a detail of `sent`: of no interest where that differs already.
+
+    Different stories show different fields, so there only those that both have are compared.
+    """
+    differing: set[str] = set()
+    for field in dict.fromkeys((*ours.seen, *theirs.seen)):
+        mine, other = ours.seen.get(field, NOTHING), theirs.seen.get(field, NOTHING)
+        shown = not ours.key or (field in ours.seen and field in theirs.seen)
+        if mine != other and shown and field.partition(" ")[0] not in differing:
+            differing.add(field)
+            yield field, mine, other
+
+
+# How steps are run
 
 
 class Act(NamedTuple):
-    """What one step does."""
+    """A step as the file writes it."""
 
     verb: str
+    """What it does; empty on stages where every step does the same."""
     value: Node
     where: str
-    """`file:line` of the verb."""
-    beside: Mapping[str, Node]
+    """`file:line` of the step."""
+    beside: Mapping[str, Node] = {}
     """What stands beside the verb."""
+    expect: Node | None = None
+    """What the file expects of it."""
+    note: str = ""
+    """What the file says about it."""
+    remarks: tuple[str, ...] = ()
+    """What else is to be printed first."""
+    key: str = ""
+    """As in `Step`."""
 
 
 class Seen(NamedTuple):
@@ -41,45 +201,60 @@ class Seen(NamedTuple):
     arrows: tuple[Arrow, ...] = ()
 
 
-class Stage(Protocol):
-    """Where a kind of story is played."""
+class Stage(ABC):
+    """Where a kind of scenario is played.
 
-    @property
-    def verbs(self) -> Collection[str]:
-        """What a step can do."""
+    By default a step is `- verb`, or `- verb: value`, with `expect` and `note` beside it.
+    """
 
-    @property
-    def beside(self) -> tuple[str, ...]:
-        """Keys that may stand beside a verb, other than `expect` and `note`."""
-
-    @property
-    def implied(self) -> Mapping[str, str]:
-        """Fields that every step is held against, unless it says otherwise."""
+    verbs: Collection[str] = ()
+    """What a step can do."""
+    beside: tuple[str, ...] = ()
+    """Keys that may stand beside a verb, other than `expect` and `note`."""
+    implied: Mapping[str, str] = {}
+    """Fields that every step is compared with, unless it says otherwise."""
 
     @property
     def now_ms(self) -> int:
-        """The time of the story."""
+        """The time of the scenario."""
+        return 0
 
+    def parse(self, item: Node) -> Act:
+        """The step that the file writes so. Raises `InputError` with the line for what is no step."""
+        return parse_step(item, self.verbs, self.beside)
+
+    def title(self, act: Act, begun_ms: int) -> str:
+        """How a step that began then is called, once it is done."""
+        sender = f"{act.beside['from'].text()} sends " if "from" in act.beside else ""
+        return f"{begun_ms:>6} ms  {sender}{act.verb}" + ("" if act.value.is_null else f" {show_node(act.value)}")
+
+    @abstractmethod
     def do(self, act: Act) -> None:
         """Does it. Raises `LocalProtocolError` for what cannot be done now, `InputError` for what makes no sense."""
 
+    @abstractmethod
     def see(self) -> Seen:
         """What came of it: everything since the last step."""
 
-    def expected(self, node: Node, seen: Mapping[str, str]) -> Iterable[Expected]:
+    @abstractmethod
+    def expect(self, node: Node, seen: Mapping[str, str]) -> Iterable[Expected]:
         """What a step expects. Raises `InputError` with the line for a field that does not exist."""
 
 
-def play(stage: Stage, steps: Node, limit: int = STEPS_LIMIT) -> tuple[Step, ...]:
+def play(stage: Stage, items: Iterable[Node]) -> tuple[Step, ...]:
     """The steps as they went. Raises `InputError` with the line for what is no step."""
+    return tuple(_play_step(stage, stage.parse(item)) for item in items)
+
+
+def read_steps(steps: Node, limit: int = STEPS_LIMIT) -> list[Node]:
+    """The steps of a scenario. Raises `InputError` for none and for more than the limit."""
     items = steps.items()
     if not 0 < len(items) <= limit:
         raise InputError(f"{len(items)} steps", steps.where, f"1 to {limit}")
-    return tuple(_step(stage, item) for item in items)
+    return items
 
 
-def _step(stage: Stage, item: Node) -> Step:
-    act = _act(stage, item)
+def _play_step(stage: Stage, act: Act) -> Step:
     begun_ms, refused = stage.now_ms, None
     try:
         stage.do(act)
@@ -92,37 +267,34 @@ def _step(stage: Stage, item: Node) -> Step:
     fields, lines, arrows = stage.see()
     if REFUSED in stage.implied:
         fields = {REFUSED: refused or NOTHING, **fields}
-    expected = tuple(stage.expected(act.beside["expect"], fields)) if "expect" in act.beside else ()
+    expected = tuple(stage.expect(act.expect, fields)) if act.expect is not None else ()
     named = {each.field for each in expected}
     implied = (Expected(f, v, act.where, implied=True) for f, v in stage.implied.items() if f not in named)
-    note = act.beside["note"].text() if "note" in act.beside else ""
-    before = [f"# {note}"] if note else []
+    before = [f"# {text}" for text in (act.note, *act.remarks) if text]
     if refused:
         before.append(f"cannot be done: {refused}")
-    title = f"{begun_ms:>6} ms  {_title(act)}"
-    return Step(title, act.where, fields, (*implied, *expected), (*before, *lines), arrows, note)
+    title = stage.title(act, begun_ms)
+    return Step(title, act.where, fields, (*implied, *expected), (*before, *lines), arrows, act.note, act.key)
 
 
-def _act(stage: Stage, item: Node) -> Act:
-    beside = (*_BESIDE, *stage.beside)
+def parse_step(item: Node, verbs: Collection[str], beside: tuple[str, ...] = ()) -> Act:
+    """A step in its usual form. Raises `InputError` with the line for one that does nothing known, or two things."""
     if isinstance(item.value, str):
-        _check_verb(stage, item)
-        return Act(item.value, Node("", item.where, item.label, plain=True), item.where, {})
+        _check_verb(item, verbs)
+        return Act(item.value, Node("", item.where, item.label, plain=True), item.where)
     mapping = item.mapping()
-    verbs = [pair for name, pair in mapping.items() if name not in beside]
-    for key, _ in verbs:
-        _check_verb(stage, key)
-    if len(verbs) != 1:
-        raise InputError(f"a step does one thing, not {len(verbs)}", item.where, "one of " + ", ".join(stage.verbs))
-    key, value = verbs[0]
-    return Act(key.text(), value, item.where, {name: mapping[name][1] for name in beside if name in mapping})
+    others = ("expect", "note", *beside)
+    found = [pair for name, pair in mapping.items() if name not in others]
+    for key, _ in found:
+        _check_verb(key, verbs)
+    if len(found) != 1:
+        raise InputError(f"a step does one thing, not {len(found)}", item.where, "one of " + ", ".join(verbs))
+    key, value = found[0]
+    given = {name: mapping[name][1] for name in others if name in mapping}
+    note = given["note"].text() if "note" in given else ""
+    return Act(key.text(), value, item.where, given, given.get("expect"), note)
 
 
-def _check_verb(stage: Stage, verb: Node) -> None:
-    if verb.text() not in stage.verbs:
-        raise InputError(f"unknown step {verb.text()[:60]!r}", verb.where, nearest(verb.text(), tuple(stage.verbs)))
-
-
-def _title(act: Act) -> str:
-    sender = f"{act.beside['from'].text()} sends " if "from" in act.beside else ""
-    return f"{sender}{act.verb}" + ("" if act.value.is_null else f" {one_line(act.value)}")
+def _check_verb(verb: Node, verbs: Collection[str]) -> None:
+    if verb.text() not in verbs:
+        raise InputError(f"unknown step {verb.text()[:60]!r}", verb.where, nearest(verb.text(), tuple(verbs)))

@@ -27,8 +27,8 @@ from fsm.connect.units import Units, configured, kinds, units_of
 from fsm.connect.worker.config import VERSIONS, ConnectConfig
 from fsm.errors import InputError
 from fsm.nodes import nearest, yaml_node
-from fsm.scenario.connect_rounds import units
-from fsm.scenario.replay import replayed
+from fsm.scenario.files import replay_document
+from fsm.scenario.texts import read_units
 
 Stated = Mapping[str, Any]
 
@@ -76,7 +76,7 @@ def loads(stated_loads: Mapping[str, Stated]) -> dict[str, Units]:
 
 def run_rounds(case: Stated) -> None:
     """As `fsm replay` runs them, every round with all that is asked of it."""
-    (run,) = replayed(yaml_node(yaml.safe_dump({"cases": [case]}), case["id"], "scenario"), case["id"])
+    (run,) = replay_document(yaml_node(yaml.safe_dump({"cases": [case]}), case["id"], "scenario"), case["id"])
     assert [round_.title.split()[1] for round_ in run.steps] == [str(said["round"]) for said in case["rounds"]]
     assert run.differences() == ()
 
@@ -89,7 +89,7 @@ def run_placement(case: Stated) -> None:
     before = loads(case["existing"])
     placed: Mapping[str, Units] = before
     for said in case["place"]:
-        placed = dealt(placed, units(said["units"]), SHIPPED)
+        placed = dealt(placed, read_units(said["units"]), SHIPPED)
     added = {worker: held[len(before[worker]) :] for worker, held in placed.items()}
     for said in (case["expect"], case.get("derived", {})):
         if "added_in_order" in said:
@@ -112,7 +112,7 @@ def run_lost(case: Stated) -> None:
             memory = replace(memory, previous_members=frozenset(said["set_previous_members"]))
         before = loads(said["active_loads"])
         lost = handle_lost(
-            memory, units(said["lost"]), before, now_ms=now_ms, max_delay_ms=setup["max_delay_ms"], order=Order()
+            memory, read_units(said["lost"]), before, now_ms=now_ms, max_delay_ms=setup["max_delay_ms"], order=Order()
         )
         memory = lost.memory
         added = {worker: lost.loads[worker][len(before[worker]) :] for worker in before}
@@ -125,7 +125,7 @@ def check_lost(said: Stated, memory: Memory, added: Mapping[str, Units], to_plac
     assert sorted(memory.candidates) == sorted(expect["candidates"]), where
     assert (0 if memory.deadline_ms is None else memory.deadline_ms - now_ms) == expect["scheduled_in_ms"], where
     assert memory.delay_ms == expect["delay_ms"], where
-    lost = sorted(units(said["lost"]))
+    lost = sorted(read_units(said["lost"]))
     if "all_lost_placed_on_any_of" in expect:
         assert {worker for worker, held in added.items() if held} <= set(expect["all_lost_placed_on_any_of"]), where
         assert sorted(u for held in added.values() for u in held) == lost, where
@@ -133,7 +133,7 @@ def check_lost(said: Stated, memory: Memory, added: Mapping[str, Units], to_plac
         assert list(to_place) == lost, where
     exact = said.get("derived", {})
     assert written(added) == exact.get("placed", written(added)), where
-    assert sorted(to_place) == sorted(units(exact.get("returned_as_new", [str(u) for u in to_place]))), where
+    assert sorted(to_place) == sorted(read_units(exact.get("returned_as_new", [str(u) for u in to_place]))), where
 
 
 def run_eager(case: Stated) -> None:
@@ -197,10 +197,10 @@ def coordinate(case: Stated, protocol: str) -> None:
 
 def joined(worker: str, held: Sequence[str], protocol: str) -> WorkerMetadata:
     """What the leader reads of a worker that holds these units, in the order of the case: bytes group by connector."""
-    said = WorkerMetadata(f"http://{worker}/", 1, Assignment(VERSIONS[protocol], "", "", 1, units(held)))
+    said = WorkerMetadata(f"http://{worker}/", 1, Assignment(VERSIONS[protocol], "", "", 1, read_units(held)))
     read = decode_metadata(encode_metadata(said, VERSIONS[protocol]))
     assert read.held is not None
-    assert sorted(read.held.assigned) == sorted(units(held))
+    assert sorted(read.held.assigned) == sorted(read_units(held))
     return said
 
 

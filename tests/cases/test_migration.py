@@ -9,8 +9,8 @@ import pytest
 from case_file import each
 
 from fsm.nodes import yaml_node
-from fsm.scenario.replay import replayed
-from fsm.scenario.steps import Replay, Step
+from fsm.scenario.files import replay_document
+from fsm.scenario.story import Replay, Step
 
 
 def reads(head: Any) -> bool:
@@ -26,7 +26,7 @@ def cases(file: Any) -> Iterator[tuple[str, tuple[Replay, int]]]:
 
 
 def story(file: Any, dialect: str) -> Iterator[tuple[str, tuple[Replay, int]]]:
-    (run,) = replayed(yaml_node(file.content.decode(), file.name, "scenario"), file.name, dialect)
+    (run,) = replay_document(yaml_node(file.content.decode(), file.name, "scenario"), file.name, dialect)
     yield from ((f"{dialect}-{name(step)}", (run, number)) for number, step in enumerate(run.steps, 1))
 
 

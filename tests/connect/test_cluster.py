@@ -6,17 +6,18 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-import yaml
 from connect_lives import G1_HELD, idles_with_deleted_units
 from connect_scene import A0, A1, B0, A, B
 
-from fsm.connect.assignor.scenario import ScenarioRound, rounds
 from fsm.connect.dialect import DOCUMENT, SHIPPED, Profile
 from fsm.connect.simulation.cluster import Cluster
 from fsm.connect.simulation.process import SeenRound
 from fsm.connect.units import Unit, Units
 from fsm.connect.worker.config import ConnectConfig
 from fsm.errors import InputError
+from fsm.scenario.files import read, replay_document
+from fsm.scenario.kinds.connect import read_unit
+from fsm.scenario.story import Replay
 from fsm.tables.connect_worker import State
 
 DOCUMENTED = Path(__file__).parent.parent / "cases" / "seed_connect.yaml"
@@ -37,28 +38,32 @@ def cluster(holdings: Mapping[str, Units], profile: Profile = SHIPPED, protocol:
     return found
 
 
-def documented(scenario: str, profile: Profile) -> list[ScenarioRound]:
-    document = yaml.safe_load(DOCUMENTED.read_text(encoding="utf-8"))
-    return [r for r in rounds(document, profile) if r.scenario == scenario]
+def documented(scenario: str, profile: Profile) -> Replay:
+    """The scenario of the document, as `fsm replay` runs it."""
+    document = read(DOCUMENTED)
+    names = [each.mapping()["id"][1].text() for each in document.mapping()["scenarios"][1].items()]
+    return replay_document(document, str(DOCUMENTED), profile.name)[names.index(scenario)]
 
 
-def ours(unit: Unit) -> Unit:
+def ours(units: str) -> set[Unit]:
     """The document counts tasks from 1."""
-    return unit if unit.is_connector else Unit(unit.connector, unit.number - 1)
+    found = map(read_unit, units.strip("[]").split(", ") if units != "[]" else ())
+    return {unit if unit.is_connector else Unit(unit.connector, unit.number - 1) for unit in found}
 
 
 def check(found: Cluster, scenario: str, profile: Profile) -> None:
     """Round by round: who is in it, what each holds and gives up, and one delay that only gets shorter."""
-    expected = documented(scenario, profile)
-    assert len(found.rounds) == len(expected)
+    steps = documented(scenario, profile).steps
+    assert len(found.rounds) == len(steps)
     deadline_ms = 0
-    for seen, said in zip(found.rounds, expected, strict=True):
-        assert sorted(seen.assigned) == sorted(r.worker for r in said.computed)
-        for result in said.computed:
-            assert set(seen.after(result.worker)) == set(map(ours, result.assigned)), (said.number, result.worker)
-            assert set(seen.revoked[result.worker]) == set(map(ours, result.revoked)), (said.number, result.worker)
-        symbol = said.computed[0].delay
-        assert (seen.delay_ms > 0) == (symbol != "0"), said.number
+    for seen, step in zip(found.rounds, steps, strict=True):
+        workers = [field.removesuffix(" delay") for field in step.seen if field.endswith(" delay")]
+        assert sorted(seen.assigned) == sorted(workers)
+        for worker in workers:
+            assert set(seen.after(worker)) == ours(step.seen[f"{worker} assigned"]), (step.title, worker)
+            assert set(seen.revoked[worker]) == ours(step.seen[f"{worker} revoked"]), (step.title, worker)
+        symbol = step.lines[-1].partition("(delay: ")[2].partition(",")[0]
+        assert (seen.delay_ms > 0) == (symbol != "0"), step.title
         if symbol == "d":
             assert seen.delay_ms == 300_000
             deadline_ms = seen.now_ms + seen.delay_ms

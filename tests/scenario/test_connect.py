@@ -9,7 +9,7 @@ import pytest
 
 from fsm.errors import InputError
 from fsm.nodes import Node, yaml_node
-from fsm.scenario.replay import read, replay, replayed
+from fsm.scenario.files import read, replay, replay_document
 
 FILE = Path(__file__).parents[1] / "cases" / "seed_connect.yaml"
 SMALL = """\
@@ -37,7 +37,7 @@ def document() -> Node:
 @pytest.mark.parametrize("profile", ["document", "shipped"])
 def test_every_round_comes_out_as_the_file_says(profile: str) -> None:
     """All five scenarios, round by round, delay by delay, under either profile."""
-    runs = replayed(document(), "rounds.yaml", profile)
+    runs = replay_document(document(), "rounds.yaml", profile)
     assert [len(run.steps) for run in runs] == [2, 2, 3, 1, 5]
     assert [run.differences() for run in runs] == [()] * 5
     assert all(run.expectations > 5 for run in runs)
@@ -45,7 +45,7 @@ def test_every_round_comes_out_as_the_file_says(profile: str) -> None:
 
 def test_bounced_leader_is_printed_as_in_the_document() -> None:
     """The third round of the last scenario: W3 takes over and goes on with the delay that runs."""
-    step = replayed(document(), "rounds.yaml")[4].steps[2]
+    step = replay_document(document(), "rounds.yaml")[4].steps[2]
     assert step.lines == (
         "W1, the leader, leaves (triggers the rebalance)",
         "W2 joins with assignment: []",
@@ -59,13 +59,13 @@ def test_bounced_leader_is_printed_as_in_the_document() -> None:
 
 def test_profiles_part_at_the_leader_without_memory() -> None:
     """Shipped Kafka places at once what the document still waits for; before that round they agree."""
-    ours, theirs = (replayed(document(), "rounds.yaml", name)[4] for name in ("shipped", "document"))
-    first = ours.parts_from(theirs)[0]
+    ours, theirs = (replay_document(document(), "rounds.yaml", name)[4] for name in ("shipped", "document"))
+    first = ours.differences_from(theirs)[0]
     assert (first.step, first.field, first.expected, first.got) == (3, "W2 delay", "0 ms", "200000 ms")
 
 
 def told(text: str) -> list[tuple[str, str, str]]:
-    (run,) = replayed(yaml_node(text, "rounds.yaml", "scenario"), "rounds.yaml")
+    (run,) = replay_document(yaml_node(text, "rounds.yaml", "scenario"), "rounds.yaml")
     return [(d.field, d.expected, d.got) for d in run.differences()]
 
 
@@ -124,7 +124,7 @@ def test_every_case_of_rounds_comes_out() -> None:
 
 def test_case_is_told_round_by_round() -> None:
     """What happens to the group, then what each worker holds and must give up; D is the delay of the round before."""
-    (run,) = replayed(yaml_node(CASE, "rounds.yaml", "scenario"), "rounds.yaml")
+    (run,) = replay_document(yaml_node(CASE, "rounds.yaml", "scenario"), "rounds.yaml")
     assert run.differences() == ()
     assert [step.title for step in run.steps][1:] == ["round 2 at 0 ms", "round 3 at 500 ms", "round 4 at 1000 ms"]
     assert run.steps[1].lines == (

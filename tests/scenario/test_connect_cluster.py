@@ -12,9 +12,9 @@ import pytest
 from fsm.cli import main
 from fsm.errors import InputError
 from fsm.nodes import yaml_node
+from fsm.scenario.files import replay, replay_document
 from fsm.scenario.kinds import connect_cluster
-from fsm.scenario.replay import replay, replayed
-from fsm.scenario.steps import Replay
+from fsm.scenario.story import Replay
 
 SHIPPED = str(files("fsm.scenario") / "connect-bounced-worker.yaml")
 BEGIN = """\
@@ -26,7 +26,7 @@ workers: {W1: [A, A-0], W2: [A-1, B], W3: [B-0]}
 
 def run(steps: str, dialect: str | None = None, begin: str = BEGIN) -> Replay:
     """The only run of a scenario."""
-    (found,) = replayed(yaml_node(f"{begin}steps:\n{steps}", "s.yaml", "scenario"), "s.yaml", dialect)
+    (found,) = replay_document(yaml_node(f"{begin}steps:\n{steps}", "s.yaml", "scenario"), "s.yaml", dialect)
     return found
 
 
@@ -47,13 +47,13 @@ def test_a_bounce_goes_the_same_way_under_both_profiles() -> None:
     """The document's third scenario is what Kafka does: not one field of one step differs."""
     (ours,), (theirs,) = replay(Path(SHIPPED), "document"), replay(Path(SHIPPED), "shipped")
     assert (ours.dialect, theirs.dialect) == ("document", "shipped")
-    assert ours.parts_from(theirs) == ()
+    assert ours.differences_from(theirs) == ()
 
 
 def test_the_example_of_the_syntax_runs() -> None:
     """What `--kinds` shows is a scenario, and its expectations are met."""
     _, block, _ = getdoc(connect_cluster).split("\n\n", 2)  # type: ignore[union-attr]
-    (found,) = replayed(yaml_node(dedent(block), "kinds", "scenario"), "kinds")
+    (found,) = replay_document(yaml_node(dedent(block), "kinds", "scenario"), "kinds")
     assert (found.differences(), found.expectations, len(found.steps)) == ((), 9, 3)
 
 
@@ -71,7 +71,7 @@ def test_a_bounced_leader_shows_where_the_profiles_part() -> None:
     ours, theirs = run(LEADER_BOUNCES, "document"), run(LEADER_BOUNCES, "shipped")
     assert [delay != "0" for delay in rounds(ours, "delay_ms")] == [True, True, True, True, False]
     assert [delay != "0" for delay in rounds(theirs, "delay_ms")] == [True, True, False, False, False]
-    first = ours.parts_from(theirs)[0]
+    first = ours.differences_from(theirs)[0]
     assert (first.step, first.title) == (4, "100000 ms  wait 60000")
 
 

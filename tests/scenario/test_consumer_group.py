@@ -10,15 +10,15 @@ import pytest
 from fsm.cli import main
 from fsm.errors import InputError
 from fsm.nodes import yaml_node
-from fsm.scenario.replay import ROLE, replayed
-from fsm.scenario.steps import Replay
+from fsm.scenario.files import ROLE, replay_document
+from fsm.scenario.story import Replay
 
 HEAD = "consumers: x\ntopics: {foo: 4}\nsteps:\n"
 
 
 def told(text: str, dialect: str | None = None) -> Replay:
     """The run of a text."""
-    (run,) = replayed(yaml_node(text, "group.yaml", ROLE), "group.yaml", dialect)
+    (run,) = replay_document(yaml_node(text, "group.yaml", ROLE), "group.yaml", dialect)
     return run
 
 
@@ -64,7 +64,7 @@ def test_two_releases_are_compared_step_by_step() -> None:
     """The same story under an older coordinator is the same where the rules are: nothing differs but what must."""
     steps = "- start: A\n- settle\n- start: B\n- settle\n"
     ours, theirs = told(HEAD + steps), told(HEAD + steps, "4.0")
-    fields = {difference.field for difference in ours.parts_from(theirs)}
+    fields = {difference.field for difference in ours.differences_from(theirs)}
     assert fields == {"group epoch", "A epoch", "B epoch"}  # a group begins at epoch 0 there, at 1 here
 
 

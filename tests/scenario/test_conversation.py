@@ -6,8 +6,8 @@ import pytest
 
 from fsm.errors import InputError
 from fsm.nodes import yaml_node
-from fsm.scenario.replay import replayed
-from fsm.scenario.steps import Replay, Step
+from fsm.scenario.files import replay_document
+from fsm.scenario.story import Replay, Step
 
 HEAD = """\
 conversation: a talk
@@ -25,7 +25,7 @@ steps:
 
 
 def told(text: str, dialect: str | None = None) -> Replay:
-    (run,) = replayed(yaml_node(text, "talk.yaml", "scenario"), "talk.yaml", dialect)
+    (run,) = replay_document(yaml_node(text, "talk.yaml", "scenario"), "talk.yaml", dialect)
     return run
 
 

@@ -10,8 +10,8 @@ import pytest
 from fsm.errors import InputError
 from fsm.nodes import Node, yaml_node
 from fsm.protocol.releases import RELEASES
-from fsm.scenario.replay import replayed
-from fsm.scenario.steps import Replay
+from fsm.scenario.files import replay_document
+from fsm.scenario.story import Replay
 
 FILE = Path(__file__).parents[1] / "cases" / "seed_migration.yaml"
 TEXT = FILE.read_text()
@@ -38,12 +38,12 @@ def document() -> Node:
 
 @cache
 def story(dialect: str) -> Replay:
-    (run,) = replayed(document(), "story.yaml", dialect)
+    (run,) = replay_document(document(), "story.yaml", dialect)
     return run
 
 
 def told(text: str, dialect: str | None = None) -> Replay:
-    (run,) = replayed(yaml_node(text, "story.yaml", "scenario"), "story.yaml", dialect)
+    (run,) = replay_document(yaml_node(text, "story.yaml", "scenario"), "story.yaml", dialect)
     return run
 
 
@@ -56,7 +56,7 @@ def step(stimulus: str, expected: str = NOTHING_KNOWN) -> str:
 
 def test_document_is_reproduced_step_by_step() -> None:
     """Every group, target, member assignment, classic state and answer of the corrected document."""
-    (run,) = replayed(document(), "story.yaml")
+    (run,) = replay_document(document(), "story.yaml")
     assert run.dialect == "document"
     assert " ".join(s.key for s in run.steps) == "0 1 2 3 4a 4b 5 6 7 8 9a 9b 9c 9d 10 11 12"
     assert run.expectations == 371
@@ -94,7 +94,7 @@ def test_step_is_printed_as_the_document_prints_it() -> None:
 
 def test_document_and_kafka_part_at_the_conversion() -> None:
     """Shipped Kafka bumps the epoch in the heartbeat that converts, so every later epoch is one higher."""
-    differences = story("document").parts_from(story("4.4.0"))
+    differences = story("document").differences_from(story("4.4.0"))
     first = differences[0]
     assert (first.field, first.expected, first.got) == ("group", "consumer, epoch 22", "consumer, epoch 23")
     groups = [(d.expected, d.got) for d in differences if d.field == "group"]
@@ -105,14 +105,14 @@ def test_document_and_kafka_part_at_the_conversion() -> None:
 
 def test_stories_are_paired_from_either_side() -> None:
     """Kafka's story has a request more than the document's; it stands alone, whichever is compared with the other."""
-    there = story("document").parts_from(story("4.4.0"))
-    back = story("4.4.0").parts_from(story("document"))
+    there = story("document").differences_from(story("4.4.0"))
+    back = story("4.4.0").differences_from(story("document"))
     assert [(d.field, d.expected, d.got) for d in there] == [(d.field, d.got, d.expected) for d in back]
 
 
 def test_releases_do_not_part_in_this_story() -> None:
     """None of the coordinator's flags shows in the trace of the document."""
-    assert story("4.0.0").parts_from(story("4.4.0")) == ()
+    assert story("4.0.0").differences_from(story("4.4.0")) == ()
 
 
 @pytest.mark.parametrize(

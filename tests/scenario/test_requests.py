@@ -8,8 +8,8 @@ import pytest
 
 from fsm.errors import InputError
 from fsm.nodes import yaml_node
-from fsm.scenario.replay import compared, replayed
-from fsm.scenario.steps import Replay
+from fsm.scenario.files import compare, replay_document
+from fsm.scenario.story import Replay
 
 FOLDER = Path(__file__).parents[1] / "scenarios"
 HEAD = "requests: a talk\nconfig: {group_consumer_assignment_interval_ms: 0}\ntopics: {foo: 4}\nsteps:\n"
@@ -17,7 +17,7 @@ JOINS = "- {from: A, ConsumerGroupHeartbeat: {subscribed_topic_names: [foo]}}\n"
 
 
 def told(text: str, dialect: str | None = None) -> Replay:
-    (run,) = replayed(yaml_node(text, "talk.yaml", "scenario"), "talk.yaml", dialect)
+    (run,) = replay_document(yaml_node(text, "talk.yaml", "scenario"), "talk.yaml", dialect)
     return run
 
 
@@ -86,7 +86,9 @@ def test_group_migrates_when_a_member_comes_with_the_other_protocol() -> None:
 
 def test_answers_to_earlier_requests_are_told() -> None:
     """A join that was parked is answered in a later step."""
-    (run,) = replayed(yaml_node((FOLDER / "classic_group.yaml").read_text(), "talk.yaml", "scenario"), "talk.yaml")
+    (run,) = replay_document(
+        yaml_node((FOLDER / "classic_group.yaml").read_text(), "talk.yaml", "scenario"), "talk.yaml"
+    )
     others = [step.seen["other_answers"] for step in run.steps if step.seen["other_answers"] != "[]"]
     assert others[0].startswith("[B: JoinGroup(member_id=B, generation_id=2, ")
     assert others[1].startswith("[B: SyncGroup(")
@@ -94,7 +96,7 @@ def test_answers_to_earlier_requests_are_told() -> None:
 
 def test_releases_part_at_a_flag() -> None:
     """F5: before 4.2 a member that must revoke once more goes to another epoch. Nothing else differs."""
-    (found,) = compared(FOLDER / "revoked_again.yaml", "4.1", "4.2")
+    (found,) = compare(FOLDER / "revoked_again.yaml", "4.1", "4.2")
     assert [(d.step, d.field, d.expected, d.got) for d in found.differences] == [
         (5, "answer member_epoch", "2", "1"),
         (5, "A epoch", "2", "1"),

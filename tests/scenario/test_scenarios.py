@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from fsm.nodes import yaml_node
-from fsm.scenario.replay import compared, replay, replayed
-from fsm.scenario.steps import Replay
+from fsm.scenario.files import compare, replay, replay_document
+from fsm.scenario.story import Replay
 
 FOLDER = Path(__file__).parents[1] / "scenarios"
 FILES = sorted(FOLDER.glob("*.yaml"))
@@ -16,7 +16,7 @@ FILES = sorted(FOLDER.glob("*.yaml"))
 
 def told(text: str, dialect: str | None = None) -> Replay:
     """The one scenario of a text."""
-    (run,) = replayed(yaml_node(text, "talk.yaml", "scenario"), "talk.yaml", dialect)
+    (run,) = replay_document(yaml_node(text, "talk.yaml", "scenario"), "talk.yaml", dialect)
     return run
 
 
@@ -67,7 +67,7 @@ def test_wrong_expectation_is_found(file: str, said: str, instead: str, expected
 
 def test_releases_part_where_one_applies_in_the_background() -> None:
     """Before 4.3 an assignment is applied before the application polls: the first step and field in which they part."""
-    (found,) = compared(FOLDER / "conversation.yaml", "4.0", "4.4")
+    (found,) = compare(FOLDER / "conversation.yaml", "4.0", "4.4")
     first = found.differences[0]
     assert (found.ours.dialect, found.theirs and found.theirs.dialect) == ("4.0.2", "4.4.0")
     assert (first.step, first.field, first.expected, first.got) == (3, "owned", "[orders-0, orders-1]", "[]")
@@ -75,7 +75,7 @@ def test_releases_part_where_one_applies_in_the_background() -> None:
 
 def test_releases_part_in_a_hazard() -> None:
     """A topic without a name is acknowledged around in every loop by 4.3, once by 4.4."""
-    (found,) = compared(FOLDER / "late_metadata.yaml", "4.3", "4.4")
+    (found,) = compare(FOLDER / "late_metadata.yaml", "4.3", "4.4")
     first = found.differences[0]
     assert (first.step, first.field, first.expected, first.got) == (4, "state", "ACKNOWLEDGING", "RECONCILING")
     sent = [(d.step, d.expected, d.got) for d in found.differences if d.field == "sent"]
@@ -86,11 +86,11 @@ def test_dialect_does_not_part_from_itself() -> None:
     """The same release twice has nothing to show, nor the same profile of Connect."""
     for file in FILES:
         same = ("shipped", "shipped") if file.stem.startswith("connect") else ("4.2", "4.2.1")
-        for found in compared(file, *same):
+        for found in compare(file, *same):
             assert found.differences == ()
 
 
 def test_details_of_a_field_that_differs_are_left_out() -> None:
     """Where one release sends a request and the other none, the fields of that request are no differences too."""
-    (found,) = compared(FOLDER / "late_metadata.yaml", "4.3", "4.4")
+    (found,) = compare(FOLDER / "late_metadata.yaml", "4.3", "4.4")
     assert [d.field for d in found.differences if d.step == 5] == ["state", "transitions", "sent"]

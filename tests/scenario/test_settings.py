@@ -6,7 +6,7 @@ import pytest
 
 from fsm.errors import InputError
 from fsm.nodes import yaml_node
-from fsm.scenario.replay import replayed
+from fsm.scenario.files import replay_document
 
 
 @pytest.mark.parametrize(
@@ -22,5 +22,5 @@ def test_a_setting_of_a_wrong_kind_is_named(config: str, error: str) -> None:
     """A value that is no number, no flag or no text does not leave its setting to be guessed."""
     document = yaml_node(f"conversation: x\nconfig:\n  {config}\nsteps: [poll]\n", "talk.yaml", "scenario")
     with pytest.raises(InputError) as raised:
-        list(replayed(document, "talk.yaml", None))
+        list(replay_document(document, "talk.yaml", None))
     assert str(raised.value) == error

@@ -8,42 +8,65 @@ five scenarios round by round; `shipped` is Kafka's code, for which the file may
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from fsm.connect import dialect as dialects
-from fsm.connect.assignor.scenario import ScenarioRound, WorkerResult, rounds, unit, written
-from fsm.connect.units import Units
+from fsm.connect.assignor.incremental import Outcome, Round, assign
+from fsm.connect.assignor.memory import Memory
+from fsm.connect.dialect import DOCUMENT, Profile
+from fsm.connect.units import Unit, Units
 from fsm.errors import InputError
 from fsm.nodes import Node
 from fsm.scenario.shape import EACH, Checked, Only, read
-from fsm.scenario.steps import Expected, Replay, Step
-from fsm.scenario.words import listed, texts
+from fsm.scenario.story import Act, Expected, Replay, Seen, Stage, play
+from fsm.scenario.texts import show_list
 
 NAME = "Connect rounds"
+MAX_DELAY_MS = 300_000
+"""The document's default of scheduled.rebalance.max.delay.ms, which its scenarios use."""
+_WRITTEN = re.compile(r"(?P<connector>.+)(?:C0|T(?P<number>\d+))")
 
-_UNITS = [Checked(unit)]
+
+def read_unit(text: str) -> Unit:
+    """The unit that the document writes as `AC0` or `AT1`. Raises `InputError` for any other text."""
+    match = _WRITTEN.fullmatch(text)
+    if match is None:
+        raise InputError(f"{text!r} is no unit", remedy="write AC0 for the instance of connector A, AT1 for its task 1")
+    return Unit(match["connector"], int(match["number"])) if match["number"] else Unit(match["connector"])
+
+
+def show_units(units: Iterable[Unit]) -> str:
+    """Units as the document writes them."""
+    return show_list(_write(unit) for unit in units)
+
+
+def _write(unit: Unit) -> str:
+    return f"{unit.connector}C0" if unit.is_connector else f"{unit.connector}T{unit.number}"
+
+
+_UNITS = [Checked(read_unit)]
 _RESULT = Only({"delay": str, "assigned": _UNITS, "revoked": _UNITS}, unread=("newly_assigned",))
 _SHIPPED = Only({"delay": int, "holds_after": _UNITS, "revoked": _UNITS}, unread=("newly_assigned",))
+_ROUND: Mapping[str, Any] = {
+    "round": int,
+    "joins": [{"worker": str}],
+    "leader": str,
+    "expect": {EACH: _RESULT},
+    "shipped_trunk?": {"per_worker": {EACH: _SHIPPED}},
+    "stimuli?": [str],
+    "delay_in_progress_at_start?": str,
+    "sample_clock_ms?": int,
+    "sample_delay_ms?": int,
+}
 SHAPE: Mapping[str, Any] = {
     "id": str,
     "title?": str,
     "initial": {EACH: _UNITS},
     "config_topic": _UNITS,
     "initial_leader": str,
-    "rounds": [
-        {
-            "round": int,
-            "joins": [{"worker": str}],
-            "leader": str,
-            "expect": {EACH: _RESULT},
-            "shipped_trunk?": {"per_worker": {EACH: _SHIPPED}},
-            "stimuli?": [str],
-            "delay_in_progress_at_start?": str,
-            "sample_clock_ms?": int,
-            "sample_delay_ms?": int,
-        }
-    ],
+    "rounds": [_ROUND],
 }
 """What a scenario holds for its rounds to be run; what else it says is not looked at."""
 
@@ -62,17 +85,15 @@ def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
     profile = dialects.DOCUMENT if dialect is None else dialects.profile(dialect)
     for scenario in document.mapping()["scenarios"][1].items():
         data = read(scenario, SHAPE)
-        _check_leaders(scenario)
-        stated = scenario.mapping()["rounds"][1].items()
-        run = tuple(rounds({"scenarios": [data]}, profile))
-        steps = tuple(_step(*each) for each in zip(stated, run, _before(scenario, run), strict=True))
-        title = run[0].title if run else scenario.mapping()["id"][1].text()
-        yield Replay(file, NAME, str(title), profile.name, steps)
+        rounds = scenario.mapping()["rounds"][1].items()
+        _check_leaders(rounds)
+        title = data.get("title", data["id"]) if rounds else data["id"]
+        yield Replay(file, NAME, title, profile.name, play(Rounds(data, profile), rounds))
 
 
-def _check_leaders(scenario: Node) -> None:
+def _check_leaders(rounds: Iterable[Node]) -> None:
     """A leader is one of those who join, and nobody joins twice."""
-    for stated in scenario.mapping()["rounds"][1].items():
+    for stated in rounds:
         fields = stated.mapping()
         joins = [join.mapping()["worker"][1].text() for join in fields["joins"][1].items()]
         leader = fields["leader"][1]
@@ -82,59 +103,122 @@ def _check_leaders(scenario: Node) -> None:
             raise InputError("a worker joins twice in one round", fields["joins"][1].where)
 
 
-def _before(scenario: Node, run: Sequence[ScenarioRound]) -> Iterator[_Before]:
-    """What stands before each round: what workers hold; before the first also how the document begins."""
-    fields = scenario.mapping()
-    initial = {name: tuple(map(unit, texts(held))) for name, (_, held) in fields["initial"][1].mapping().items()}
-    at_first = (
-        "Initial group and assignment: " + ", ".join(f"{w}({_listed(held)})" for w, held in initial.items()),
-        "Config topic contains: " + ", ".join(texts(fields["config_topic"][1])),
-        f"{fields['initial_leader'][1].text()} is current leader",
-    )
-    holds = [initial, *({result.worker: result.assigned for result in each.computed} for each in run)]
-    return (_Before(at_first if not number else (), held) for number, held in enumerate(holds[: len(run)]))
+class Rounds(Stage):
+    """The stage: the workers of one scenario between rounds."""
+
+    now_ms = 0
+    """The instant of the last round."""
+
+    def __init__(self, scenario: Mapping[str, Any], profile: Profile) -> None:
+        self.scenario = scenario
+        self.profile = profile
+        self.configured = frozenset(map(read_unit, scenario["config_topic"]))
+        self.holds: dict[str, Units] = {worker: _read_units(held) for worker, held in scenario["initial"].items()}
+        memory = Memory(previous=self.configured, previous_members=frozenset(self.holds), previous_generation=0)
+        self.memories = {scenario["initial_leader"]: memory}
+        """Of the workers that are there; a worker that returns is a new process."""
+        self.deadline_ms: int | None = None
+        self.delays: list[int] = []
+        """What was left of the running delay, round after round."""
+        self.generation = 0
+        self._seen = Seen({}, ())
+
+    def parse(self, item: Node) -> Act:
+        """A round."""
+        return Act("round", item, item.where, expect=item)
+
+    def title(self, act: Act, _begun_ms: int) -> str:
+        """Its number and its instant."""
+        return f"round {act.value.mapping()['round'][1].number()} at {self.now_ms} ms"
+
+    def do(self, act: Act) -> None:
+        """The leader computes the round."""
+        stated = read(act.value, _ROUND)
+        leader = stated["leader"]
+        self.now_ms = now_ms = self._clock(stated)
+        joins = [join["worker"] for join in stated["joins"]]
+        owned = {worker: self.holds.get(worker, ()) for worker in sorted(joins)}
+        known = Round(
+            now_ms=now_ms,
+            generation=self.generation + 1,
+            configured=self.configured,
+            owned=owned,
+            last_completed_generation=self.generation if leader in self.holds else -1,
+            remaining_delay_ms=max(0, self.deadline_ms - now_ms) if self.deadline_ms is not None else 0,
+        )
+        memories = {worker: memory for worker, memory in self.memories.items() if worker in owned}
+        outcome = assign(memories.get(leader, Memory()), known, MAX_DELAY_MS, self.profile)
+        before = (*self._begin(), *stated.get("stimuli", ()))
+        before += tuple(f"{worker} joins with assignment: {show_units(owned[worker])}" for worker in joins)
+        self.memories = {**memories, leader: outcome.memory}
+        self.holds, self.generation = dict(outcome.after), known.generation
+        self.deadline_ms = outcome.memory.deadline_ms
+        self.delays = [*self.delays, outcome.delay_ms] if outcome.delay_ms else []
+        self._seen = Seen(dict(_show_round(outcome)), (*before, *self._lines(leader, outcome)))
+
+    def _clock(self, stated: Mapping[str, Any]) -> int:
+        """The instant the document gives, else one that its words allow: half of a running delay, or its end."""
+        if "sample_clock_ms" in stated:
+            return int(stated["sample_clock_ms"])
+        if self.deadline_ms is None:
+            return 0
+        return self.deadline_ms if stated.get("delay_in_progress_at_start") == "expired" else self.deadline_ms // 2
+
+    def _begin(self) -> Iterator[str]:
+        """How the document begins, before the first round."""
+        if not self.generation:
+            held = (f"{worker}({show_units(units)})" for worker, units in self.holds.items())
+            yield "Initial group and assignment: " + ", ".join(held)
+            yield "Config topic contains: " + ", ".join(self.scenario["config_topic"])
+            yield f"{self.scenario['initial_leader']} is current leader"
+
+    def _lines(self, leader: str, outcome: Outcome) -> Iterator[str]:
+        """The round as the document prints it: `d` is a delay, `d'` and `d''` what is left of it."""
+        delay = "d" + "'" * (len(self.delays) - 1) if outcome.delay_ms else "0"
+        yield f"{leader} becomes leader"
+        yield f"{leader} computes and sends assignments:"
+        for worker, units in outcome.after.items():
+            revoked = show_units(outcome.revoked[worker])
+            yield f"{worker}(delay: {delay}, assigned: {show_units(units)}, revoked: {revoked})"
+
+    def see(self) -> Seen:
+        """What every worker gets."""
+        return self._seen
+
+    def expect(self, node: Node, _seen: Mapping[str, str]) -> Iterator[Expected]:
+        """What the document says, or what it says of Kafka; a worker that it does not name has no place."""
+        stated = read(node, _ROUND)
+        of_document = self.profile == DOCUMENT
+        results = stated["expect"] if of_document else stated.get("shipped_trunk", {}).get("per_worker", {})
+        for worker, result in results.items():
+            delay_ms = self._read_delay(result["delay"], stated) if of_document else result["delay"]
+            holds = result["assigned" if of_document else "holds_after"]
+            for field, value in _fields(worker, delay_ms, _read_units(holds), _read_units(result["revoked"])):
+                yield Expected(field, value, node.where)
+        for worker in self.holds:
+            if results and worker not in results:
+                yield Expected(f"{worker} delay", "no place in the group", node.where, implied=True)
+
+    def _read_delay(self, symbol: str, stated: Mapping[str, Any]) -> int:
+        """What a symbol stands for: the stated sample, else the delay that was given that many rounds into it."""
+        if symbol == "0":
+            return 0
+        if "sample_delay_ms" in stated:
+            return int(stated["sample_delay_ms"])
+        return self.delays[symbol.count("'")] if symbol.count("'") < len(self.delays) else -1
 
 
-class _Before(NamedTuple):
-    lines: tuple[str, ...]
-    holds: Mapping[str, Units]
+def _show_round(outcome: Outcome) -> Iterator[tuple[str, str]]:
+    for worker, units in outcome.after.items():
+        yield from _fields(worker, outcome.delay_ms, units, outcome.revoked[worker])
 
 
-def _lines(stated: Node, computed: ScenarioRound, before: _Before) -> Iterator[str]:
-    """The round as the document prints it."""
-    yield from (*before.lines, *computed.stimuli)
-    for join in stated.mapping()["joins"][1].items():
-        worker = join.mapping()["worker"][1].text()
-        yield f"{worker} joins with assignment: {_listed(before.holds.get(worker, ()))}"
-    yield f"{computed.leader} becomes leader"
-    yield f"{computed.leader} computes and sends assignments:"
-    yield from map(str, computed.computed)
-
-
-def _step(stated: Node, computed: ScenarioRound, before: _Before) -> Step:
-    seen = {field: value for result in computed.computed for field, value in _fields(result)}
-    expected = (
-        Expected(field, value, stated.where) for result in computed.expected for field, value in _fields(result)
-    )
-    surplus = (
-        Expected(f"{result.worker} delay", "no place in the group", stated.where, implied=True)
-        for result in computed.computed
-        if computed.expected and result.worker not in {other.worker for other in computed.expected}
-    )
-    title = f"round {computed.number} at {computed.now_ms} ms"
-    return Step(title, stated.where, seen, (*expected, *surplus), tuple(_lines(stated, computed, before)))
-
-
-def _fields(result: WorkerResult) -> Iterator[tuple[str, str]]:
+def _fields(worker: str, delay_ms: int, assigned: Units, revoked: Units) -> Iterator[tuple[str, str]]:
     """What can be compared; the order of units is nobody's promise."""
-    yield f"{result.worker} delay", f"{result.delay_ms} ms"
-    yield f"{result.worker} assigned", _sorted(result.assigned)
-    yield f"{result.worker} revoked", _sorted(result.revoked)
+    yield f"{worker} delay", f"{delay_ms} ms"
+    yield f"{worker} assigned", show_list(sorted(map(_write, assigned)))
+    yield f"{worker} revoked", show_list(sorted(map(_write, revoked)))
 
 
-def _sorted(units: Units) -> str:
-    return listed(sorted(map(written, units)))
-
-
-def _listed(units: Units) -> str:
-    return listed(map(written, units))
+def _read_units(texts: Sequence[str]) -> Units:
+    return tuple(map(read_unit, texts))

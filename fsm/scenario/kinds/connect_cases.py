@@ -9,22 +9,26 @@ It runs under the profiles of `fsm.connect.dialect`, by default under `shipped`,
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from fsm.connect import dialect as dialects
-from fsm.connect.assignor.incremental import Outcome
+from fsm.connect.assignor.incremental import Outcome, Round, assign
 from fsm.connect.assignor.memory import Memory
 from fsm.connect.dialect import Profile
-from fsm.connect.units import Holdings, Unit, configured, kinds
+from fsm.connect.units import Holdings, Unit, Units, configured, kinds, units_of
 from fsm.errors import InputError
-from fsm.nodes import Node
-from fsm.scenario.connect_rounds import MODES, Group, units
+from fsm.nodes import Node, nearest
 from fsm.scenario.shape import EACH, Checked, Maybe, Only, read
-from fsm.scenario.steps import NOTHING, Expected, Replay, Step
-from fsm.scenario.words import listed, one_line
+from fsm.scenario.story import Act, Expected, Replay, Seen, Stage, play
+from fsm.scenario.texts import NOTHING, read_texts, read_units, show_list, show_node
 
 NAME = "Connect cases"
+MODES = ("standard", "failed", "mismatched_generation")
+UNITS_LIMIT = 100_000
+"""More work than that is no case."""
+_ADVANCE = re.compile(r"(?:([DM])(?:/(\d{1,9}))?)?([+-]?\d{1,15})?")
 
 
 def _check_mode(text: str) -> None:
@@ -93,98 +97,173 @@ def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
     profile = dialects.SHIPPED if dialect is None else dialects.profile(dialect)
     for node in _cases(document):
         case = read(node, SHAPE)
-        steps = tuple(_steps(node, case, profile))
+        group = Group(case["setup"], profile)
+        group.check_size(node.where)
+        steps = play(group, node.mapping()["rounds"][1].items())
         yield Replay(file, NAME, case.get("summary", case["id"]), profile.name, steps)
 
 
-def _steps(node: Node, case: Mapping[str, Any], profile: Profile) -> Iterator[Step]:
-    group = _group(case["setup"])
-    group.check_size(node.where)
-    for stated, place in zip(case["rounds"], node.mapping()["rounds"][1].items(), strict=True):
-        stimuli = place.mapping()["stimuli"][1].items() if "stimuli" in place.mapping() else []
+class Group(Stage):
+    """The stage: the workers between rounds, their work, and the memory of the leader's assignor.
+
+    Stimuli of a round, in their order: `add_workers`, `remove_workers` (lists of names), `add_worker_owning`
+    (`{worker, connectors, tasks}`), `rejoin_with_old_holdings` (a worker that was removed comes back with what it
+    held), `create_connector` and `set_task_count` (`{name: number of tasks}`), `delete_connector`,
+    `new_leader_without_history`, and `advance`: an expression of D, the delay of the round before, and M, the longest
+    one: `D/2`, `M`, `D-1`, `40`.
+
+    After a round the workers hold what they were given, unless its `mode` is `failed`. In a round whose `mode` is
+    `mismatched_generation` the leader's worker has completed the last round but one only, so that the assignor forgets
+    what it had assigned (`performRebalance` of Kafka's `IncrementalCooperativeAssignorTest`).
+    """
+
+    now_ms = 0
+    """The instant of the last round."""
+
+    def __init__(self, setup: Mapping[str, Any], profile: Profile) -> None:
+        self.profile = profile
+        self.task_counts: dict[str, int] = dict(setup["connectors"])
+        self.holds: dict[str, Units] = {worker: read_units(held) for worker, held in setup.get("workers", {}).items()}
+        self.max_delay_ms: int = setup["max_delay_ms"]
+        self.memory = Memory(previous_generation=setup.get("assignor_previous_generation", -1))
+        self.generation: int = setup["generation"]
+        self.last_completed: int = setup.get("last_completed_generation", self.generation)
+        self.gone: dict[str, Units] = {}
+        """What workers held that were removed."""
+        self.delay_ms = 0
+        self._stimuli: tuple[str, ...] = ()
+
+    def parse(self, item: Node) -> Act:
+        """A round with what happens before it."""
+        return Act("round", item, item.where, expect=item)
+
+    def title(self, act: Act, _begun_ms: int) -> str:
+        """Its number and its instant."""
+        return f"round {act.value.mapping()['round'][1].number()} at {self.now_ms} ms"
+
+    def do(self, act: Act) -> None:
+        """What happens before the round, then the round."""
+        stated = act.value.mapping()
+        stimuli = stated["stimuli"][1].items() if "stimuli" in stated else []
         for stimulus in stimuli:
-            group.stimulate(stimulus)
-        before = dict(group.holds)
-        outcome = group.play(stated["mode"], profile)
-        seen = dict(_seen(group, outcome))
-        expected = (
-            *_tested(place, group, outcome),
-            *_derived(stated, group, place.where),
-            Expected("broken", NOTHING, place.where, implied=True, got=", ".join(_broken(before, outcome)) or NOTHING),
+            self._stimulate(stimulus)
+        self._stimuli = tuple(map(_show_stimulus, stimuli))
+        self.before = dict(self.holds)
+        self.outcome = self._compute(stated["mode"][1].text())
+
+    def check_size(self, where: str) -> None:
+        """Raises `InputError` where there is more to do than a case may ask for."""
+        if len(self.task_counts) + sum(self.task_counts.values()) > UNITS_LIMIT:
+            raise InputError(f"more than {UNITS_LIMIT} connectors and tasks", where)
+        if min(self.task_counts.values(), default=0) < 0:
+            raise InputError("a connector has no fewer than 0 tasks", where)
+
+    def _stimulate(self, node: Node) -> None:
+        for name, (key, value) in node.mapping().items():
+            if name == "ms":  # what `advance` comes to, said again
+                continue
+            if name not in STIMULI:
+                raise InputError(f"unknown stimulus {name[:60]!r}", key.where, nearest(name, tuple(STIMULI)))
+            STIMULI[name](self, value)
+        self.check_size(node.where)
+
+    def _compute(self, mode: str) -> Outcome:
+        known = Round(
+            now_ms=self.now_ms,
+            generation=self.generation + 1,
+            configured=configured(self.task_counts),
+            owned={worker: self.holds[worker] for worker in sorted(self.holds)},
+            last_completed_generation=self.last_completed - (mode == "mismatched_generation"),
+            remaining_delay_ms=max(0, (self.memory.deadline_ms or 0) - self.now_ms),
         )
-        lines = (*map(_told, stimuli), *_lines(outcome))
-        yield Step(f"round {stated['round']} at {group.now_ms} ms", place.where, seen, expected, lines)
+        outcome = assign(self.memory, known, self.max_delay_ms, self.profile)
+        self.memory, self.delay_ms = outcome.memory, outcome.delay_ms
+        self.generation = self.last_completed = known.generation
+        if mode != "failed":
+            self.holds = {worker: _in_kinds(held) for worker, held in outcome.after.items()}
+        return outcome
 
+    def see(self) -> Seen:
+        """The round, the workers and what the assignor remembers."""
+        return Seen(dict(self._fields()), (*self._stimuli, *self._lines()))
 
-def _group(setup: Mapping[str, Any]) -> Group:
-    return Group(
-        dict(setup["connectors"]),
-        {worker: units(held) for worker, held in setup.get("workers", {}).items()},
-        setup["max_delay_ms"],
-        Memory(previous_generation=setup.get("assignor_previous_generation", -1)),
-        setup["generation"],
-        setup.get("last_completed_generation", setup["generation"]),
-    )
+    def _lines(self) -> Iterator[str]:
+        """The round in the words of the design document."""
+        for worker, after in self.outcome.after.items():
+            revoked = _show(self.outcome.revoked[worker])
+            yield f"{worker}(delay: {self.outcome.delay_ms}, assigned: {_show(after)}, revoked: {revoked})"
 
+    def _fields(self) -> Iterator[tuple[str, str]]:
+        outcome, held = self.outcome, [kinds(units) for units in self.holds.values()]
+        due = None if self.memory.deadline_ms is None else self.memory.deadline_ms - self.now_ms
+        yield "delay_ms", str(outcome.delay_ms)
+        yield "next_rebalance_in_ms", _value(due)
+        yield "workers", show_list(sorted(self.holds))
+        yield "connector_counts_sorted", show_list(map(str, sorted(len(connectors) for connectors, _ in held)))
+        yield "task_counts_sorted", show_list(map(str, sorted(len(tasks) for _, tasks in held)))
+        yield "candidates", show_list(self.memory.candidates)
+        for worker in outcome.after:
+            yield f"{worker} assigned", _show(outcome.assigned[worker])
+            yield f"{worker} revoked", _show(outcome.revoked[worker])
+            yield f"{worker} owned", _show(self.holds.get(worker, ()))
 
-def _told(stimulus: Node) -> str:
-    return ", ".join(f"{name}: {one_line(value)}" for name, (_, value) in stimulus.mapping().items() if name != "ms")
+    # What is expected
 
+    def expect(self, node: Node, _seen: Mapping[str, str]) -> Iterator[Expected]:
+        """What Kafka's tests look at, what its code gives, and what holds of every round."""
+        yield from self._expect_tested(node)
+        yield from self._expect_derived(read(node, _ROUND).get("derived", {}), node.where)
+        broken = ", ".join(_find_broken(self.before, self.outcome)) or NOTHING
+        yield Expected("broken", NOTHING, node.where, implied=True, got=broken)
 
-def _lines(outcome: Outcome) -> Iterator[str]:
-    """The round in the words of the design document."""
-    for worker, after in outcome.after.items():
-        revoked = _written(outcome.revoked[worker])
-        yield f"{worker}(delay: {outcome.delay_ms}, assigned: {_written(after)}, revoked: {revoked})"
+    def _expect_tested(self, node: Node) -> Iterator[Expected]:
+        tests = node.mapping().get("expect")
+        known = (*_TESTED, *_TESTED_BESIDE, "note")
+        for name, value in tests[1].fields(known).items() if tests is not None else ():
+            if name in _TESTED_BESIDE:
+                got = _value(self._holds(name))
+                yield Expected(name, _value(value.flag()), value.where, implied=True, got=got)
+            elif name == "delay_ms" and isinstance(value.value, dict):
+                for bound, limit in value.fields(tuple(_BOUNDS)).items():
+                    got = _value(_BOUNDS[bound](self.outcome.delay_ms, limit.number()))
+                    yield Expected(f"delay_ms {bound} {limit.number()}", "true", value.where, implied=True, got=got)
+            elif name in _TESTED:
+                yield Expected(name, _value(read(value, _TESTED[name])), value.where)
 
+    def _expect_derived(self, derived: Mapping[str, Any], where: str) -> Iterator[Expected]:
+        for name, value in derived.items():
+            if name in _MEMORY:
+                got = _value(getattr(self.memory, _MEMORY[name]))
+                yield Expected(name, _value(value).lower(), where, implied=True, got=got)
+            elif name not in _PER_WORKER:
+                yield Expected(name, _value(value), where)
+        for key, field in _PER_WORKER.items():
+            if key in derived:
+                for worker in dict.fromkeys((*derived[key], *self.holds)):
+                    yield Expected(f"{worker} {field}", _show(read_units(derived[key].get(worker, []))), where)
 
-def _seen(group: Group, outcome: Outcome) -> Iterator[tuple[str, str]]:
-    memory, held = group.memory, group.holds.values()
-    due = None if memory.deadline_ms is None else memory.deadline_ms - group.now_ms
-    yield "delay_ms", str(outcome.delay_ms)
-    yield "next_rebalance_in_ms", NOTHING if due is None else str(due)
-    yield "workers", listed(sorted(group.holds))
-    yield "connector_counts_sorted", listed(map(str, sorted(len(kinds(units_)[0]) for units_ in held)))
-    yield "task_counts_sorted", listed(map(str, sorted(len(kinds(units_)[1]) for units_ in held)))
-    yield "candidates", listed(memory.candidates)
-    for worker in outcome.after:
-        yield f"{worker} assigned", _written(outcome.assigned[worker])
-        yield f"{worker} revoked", _written(outcome.revoked[worker])
-        yield f"{worker} owned", _written(group.holds.get(worker, ()))
-
-
-def _tested(place: Node, group: Group, outcome: Outcome) -> Iterator[Expected]:
-    tests = place.mapping().get("expect")
-    for name, value in tests[1].fields((*_TESTED, *_TESTED_BESIDE, "note")).items() if tests is not None else ():
-        if name in _TESTED_BESIDE:
-            yield Expected(name, _value(value.flag()), value.where, implied=True, got=_holds(name, group, outcome))
-        elif name == "delay_ms" and isinstance(value.value, dict):
-            for bound, limit in value.fields(tuple(_BOUNDS)).items():
-                got = _value(_BOUNDS[bound](outcome.delay_ms, limit.number()))
-                yield Expected(f"delay_ms {bound} {limit.number()}", "true", value.where, implied=True, got=got)
-        elif name in _TESTED:
-            yield Expected(name, _value(read(value, _TESTED[name])), value.where)
+    def _holds(self, name: str) -> bool:
+        """Whether something that tests look at is so."""
+        held = [kinds(units) for units in self.holds.values()]
+        revoked = any(self.outcome.revoked.values())
+        if name == "no_revocations":
+            return not revoked
+        if name == "nothing_assigned_or_revoked":
+            return not revoked and not any(self.outcome.assigned.values())
+        sizes = zip(*(map(len, each) for each in held), strict=True)
+        placed = sorted(unit for of_kind in held for units in of_kind for unit in units)
+        balanced = all(max(each, default=0) - min(each, default=0) <= 1 for each in sizes)
+        return balanced and placed == sorted(configured(self.task_counts))
 
 
 _BOUNDS = {"gt": operator.gt, "ge": operator.ge, "lt": operator.lt, "le": operator.le}
 
 
-def _holds(name: str, group: Group, outcome: Outcome) -> str:
-    """Whether something that tests look at is so."""
-    held = [kinds(units_) for units_ in group.holds.values()]
-    spread = [max(sizes, default=0) - min(sizes, default=0) for sizes in zip(*(map(len, h) for h in held), strict=True)]
-    placed = sorted(u for kind_of_units in held for units_ in kind_of_units for u in units_)
-    revoked = any(outcome.revoked.values())
-    return _value(
-        {
-            "balanced_and_complete": max(spread, default=0) <= 1 and placed == sorted(configured(group.task_counts)),
-            "nothing_assigned_or_revoked": not revoked and not any(outcome.assigned.values()),
-            "no_revocations": not revoked,
-        }[name]
-    )
+def _show_stimulus(stimulus: Node) -> str:
+    return ", ".join(f"{name}: {show_node(value)}" for name, (_, value) in stimulus.mapping().items() if name != "ms")
 
 
-def _broken(before: Holdings, outcome: Outcome) -> Iterator[str]:
+def _find_broken(before: Holdings, outcome: Outcome) -> Iterator[str]:
     """What holds of every round and does not of this one."""
     new = [u for held in outcome.assigned.values() for u in held]
     if len({*new}) < len(new):
@@ -196,28 +275,78 @@ def _broken(before: Holdings, outcome: Outcome) -> Iterator[str]:
             yield f"{worker} does not hold what follows from what it held"
 
 
-def _derived(stated: Mapping[str, Any], group: Group, where: str) -> Iterator[Expected]:
-    derived = stated.get("derived", {})
-    for name, value in derived.items():
-        if name in _MEMORY:
-            got = _value(getattr(group.memory, _MEMORY[name]))
-            yield Expected(name, _value(value).lower(), where, implied=True, got=got)
-        elif name not in _PER_WORKER:
-            yield Expected(name, _value(value), where)
-    for key, field in _PER_WORKER.items():
-        if key in derived:
-            workers = dict.fromkeys((*derived[key], *group.holds))
-            yield from (Expected(f"{w} {field}", _written(units(derived[key].get(w, []))), where) for w in workers)
-
-
 def _value(value: Any) -> str:
     if isinstance(value, list):
-        return listed(map(str, value))
+        return show_list(map(str, value))
     if isinstance(value, bool):
         return str(value).lower()
     return NOTHING if value is None else str(value)
 
 
-def _written(given: Iterable[Unit]) -> str:
-    """Connectors before tasks."""
-    return listed(str(u) for kind in kinds(given) for u in kind)
+def _in_kinds(units: Iterable[Unit]) -> Units:
+    """Connectors before tasks, each in their order."""
+    return tuple(unit for of_kind in kinds(units) for unit in of_kind)
+
+
+def _show(units: Iterable[Unit]) -> str:
+    return show_list(map(str, _in_kinds(units)))
+
+
+# What can happen between two rounds
+
+
+def _add_workers(group: Group, node: Node) -> None:
+    group.holds |= dict.fromkeys(read_texts(node), ())
+
+
+def _remove_workers(group: Group, node: Node) -> None:
+    for item in node.items():
+        group.gone[item.text()] = group.holds.pop(_known(item, group.holds))
+
+
+def _add_worker_owning(group: Group, node: Node) -> None:
+    given = read(node, {"worker": str, "connectors": [str], "tasks": [str]})
+    group.holds[given["worker"]] = units_of(given["connectors"], given["tasks"])
+
+
+def _rejoin(group: Group, node: Node) -> None:
+    group.holds[node.text()] = group.gone[_known(node, group.gone)]
+
+
+def _set_task_counts(group: Group, node: Node) -> None:
+    group.task_counts |= read(node, {EACH: int})
+
+
+def _delete_connector(group: Group, node: Node) -> None:
+    del group.task_counts[_known(node, group.task_counts)]
+
+
+def _new_leader(group: Group, _: Node) -> None:
+    group.memory = Memory(previous_generation=group.generation)
+
+
+def _advance(group: Group, node: Node) -> None:
+    match = _ADVANCE.fullmatch(node.text().replace(" ", ""))
+    if match is None or not match[0] or int(match[2] or 1) == 0:
+        raise InputError(f"{node.text()[:60]!r} is no time", node.where, "write D, D/2, M, D-1, or milliseconds")
+    base = {"D": group.delay_ms, "M": group.max_delay_ms}.get(match[1], 0)
+    group.now_ms += base // int(match[2] or 1) + int(match[3] or 0)
+
+
+def _known(node: Node, names: Mapping[str, object]) -> str:
+    if node.text() not in names:
+        raise InputError(f"{node.text()[:60]!r} is not there", node.where, nearest(node.text(), tuple(names)))
+    return node.text()
+
+
+STIMULI: Mapping[str, Callable[[Group, Node], None]] = {
+    "add_workers": _add_workers,
+    "remove_workers": _remove_workers,
+    "add_worker_owning": _add_worker_owning,
+    "rejoin_with_old_holdings": _rejoin,
+    "create_connector": _set_task_counts,
+    "set_task_count": _set_task_counts,
+    "delete_connector": _delete_connector,
+    "new_leader_without_history": _new_leader,
+    "advance": _advance,
+}

@@ -43,11 +43,10 @@ from fsm.member.dialect.dialect import dialect as client_release
 from fsm.nodes import Node, nearest
 from fsm.protocol.assignment import Partitions, without
 from fsm.render.timeline.ownership import Bar, Mark, Partition, Picture, Stay
-from fsm.scenario.broker.side import topic_id
-from fsm.scenario.heads import broker_config, release_of, topic_counts
-from fsm.scenario.steps import NOTHING, Expected, Replay
-from fsm.scenario.story import Act, Seen, play
-from fsm.scenario.words import listed, named, partitions_of, texts
+from fsm.scenario.kinds.requests import make_topic_id
+from fsm.scenario.settings import read_broker_config, read_dialect, read_topics
+from fsm.scenario.story import Act, Expected, Replay, Seen, Stage, play, read_steps
+from fsm.scenario.texts import NOTHING, read_ms, read_partitions, read_texts, show_list, show_partitions
 
 if TYPE_CHECKING:
     from fsm.member.runtime.classic_shell import ClassicConsumerMember
@@ -70,10 +69,10 @@ def reads(document: Node) -> bool:
 def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
     """Leads the group through its steps. Raises `InputError` with the line for what is no part of a scenario."""
     given = document.fields(_KEYS, ("consumers", "topics", "steps"))
-    rules = release(release_of(given, dialect, release))
-    config = broker_config(given["config"], SETTINGS) if "config" in given else SETTINGS
-    stage = ConsumerGroup(rules.name, config, topic_counts(given["topics"]))
-    steps = play(stage, given["steps"])
+    rules = read_dialect(given, dialect, release)
+    config = read_broker_config(given.get("config"), SETTINGS)
+    stage = ConsumerGroup(rules.name, config, read_topics(given["topics"]))
+    steps = play(stage, read_steps(given["steps"]))
     yield Replay(file, NAME, given["consumers"].text(), rules.name, steps, stage.picture())
 
 
@@ -97,16 +96,15 @@ class Steady:
         return list(given)[:count]
 
 
-class ConsumerGroup:
+class ConsumerGroup(Stage):
     """The stage: consumers, their coordinator, and what each of them used when."""
 
-    beside = ()
-    implied: Mapping[str, str] = {"doubles": listed(())}
+    implied: Mapping[str, str] = {"doubles": show_list(())}
 
     def __init__(self, dialect: str, config: BrokerConfig, topics: Mapping[str, int]) -> None:
-        made = {name: Topic(topic_id(name, 0), count) for name, count in topics.items()}
+        made = {name: Topic(make_topic_id(name, 0), count) for name, count in topics.items()}
         self.cluster = Cluster(Steady(), dialect, config=config, topics=FrozenMap(made))
-        self.cluster.on_use = self._used
+        self.cluster.on_use = self._note_use
         self.topics = dict(topics)
         self.verbs = tuple(VERBS)
         self._using: dict[tuple[str, Partition], int] = {}
@@ -121,7 +119,7 @@ class ConsumerGroup:
 
     @property
     def now_ms(self) -> int:
-        """The time of the story."""
+        """The time of the scenario."""
         return self.cluster.now_ms
 
     def client(self, node: Node) -> Client:
@@ -136,7 +134,7 @@ class ConsumerGroup:
         """A process is there from now on."""
         self._stays[name] = self.now_ms
 
-    def _used(self, client: Client, before: Partitions) -> None:
+    def _note_use(self, client: Client, before: Partitions) -> None:
         """An application uses other partitions than before."""
         for verb, changed in (("stops", without(before, client.using)), ("starts", without(client.using, before))):
             for partition in changed:
@@ -146,7 +144,7 @@ class ConsumerGroup:
                 else:
                     self._bars.append(Bar(key[1], client.name, self._using.pop(key), self.now_ms))
             if changed:
-                self._happened.append(f"{self.now_ms:>6} ms  {client.name} {verb} using {named(changed)}")
+                self._happened.append(f"{self.now_ms:>6} ms  {client.name} {verb} using {show_partitions(changed)}")
         if client.name not in self.cluster.clients or client.closing:
             self._end(client.name)
 
@@ -162,16 +160,16 @@ class ConsumerGroup:
 
     def settle(self, most_ms: int) -> bool:
         """Runs until nothing has changed for a while and everything is as it should be."""
-        until_ms, since_ms, known = self.now_ms + most_ms, self.now_ms, self._standing()
+        until_ms, since_ms, known = self.now_ms + most_ms, self.now_ms, self._read_use()
         while self.now_ms < until_ms:
             self.run(self.now_ms + 100)
-            if self._standing() != known:
-                since_ms, known = self.now_ms, self._standing()
+            if self._read_use() != known:
+                since_ms, known = self.now_ms, self._read_use()
             elif self.now_ms - since_ms >= QUIET_MS and not self.cluster.unsettled():
                 return True
         return False
 
-    def _standing(self) -> object:
+    def _read_use(self) -> object:
         return self._epoch(), [(name, client.using) for name, client in sorted(self.cluster.clients.items())]
 
     def _epoch(self) -> tuple[str, int]:
@@ -198,10 +196,10 @@ class ConsumerGroup:
         happened, self._happened = self._happened, []
         found = self.cluster.doubles[self._doubles :]
         self._doubles = len(self.cluster.doubles)
-        doubles = listed(f"{named((one.partition,))[1:-1]}: {' and '.join(one.users)} ({one.cause})" for one in found)
-        problems = [f"{one.at_ms:>6} ms  {named((one.partition,))[1:-1]} is used twice: {one.cause}" for one in found]
+        doubles = show_list(f"{Partition(*one.partition)}: {' and '.join(one.users)} ({one.cause})" for one in found)
+        problems = [f"{one.at_ms:>6} ms  {Partition(*one.partition)} is used twice: {one.cause}" for one in found]
         fields = {**dict(self._group()), **dict(self._consumers()), "doubles": doubles}
-        fields["unsettled"] = listed(self.cluster.unsettled())
+        fields["unsettled"] = show_list(self.cluster.unsettled())
         return Seen(fields, sorted((*happened, *problems), key=lambda line: int(line.split()[0])))
 
     def _group(self) -> Iterator[tuple[str, str]]:
@@ -214,7 +212,7 @@ class ConsumerGroup:
         yield "group type", "classic" if isinstance(group, ClassicGroup) else "consumer"
         yield "group state", group.state.name
         yield f"group {word}", str(number)
-        yield "group members", listed(sorted(self._identities.get(member, member) for member in group.members))
+        yield "group members", show_list(sorted(self._identities.get(member, member) for member in group.members))
 
     def _consumers(self) -> Iterator[tuple[str, str]]:
         for name, client in sorted(self.cluster.clients.items()):
@@ -224,19 +222,19 @@ class ConsumerGroup:
                 yield f"{name} generation", str(member.generation.generation_id)
             else:
                 yield f"{name} epoch", str(member.epoch)
-            yield f"{name} owned", named(client.member.owned)
-            yield f"{name} uses", named(client.using)
+            yield f"{name} owned", show_partitions(client.member.owned)
+            yield f"{name} uses", show_partitions(client.using)
         for name in sorted({stay.worker for stay in self._left} - self.cluster.clients.keys()):
             yield f"{name} state", "GONE"
 
-    def expected(self, node: Node, seen: Mapping[str, str]) -> Iterator[Expected]:
+    def expect(self, node: Node, seen: Mapping[str, str]) -> Iterator[Expected]:
         """What a step expects."""
         for name, (key, value) in node.mapping().items():
             if name in {"doubles", "unsettled"}:
-                yield Expected(name, listed(texts(value)), value.where)
+                yield Expected(name, show_list(read_texts(value)), value.where)
             elif name == "group" or f"{name} state" in seen:
-                for field, said in value.fields(_GROUP_FIELDS if name == "group" else _CONSUMER_FIELDS).items():
-                    yield Expected(f"{name} {field}", _written(field, said), said.where)
+                for field, each in value.fields(_GROUP_FIELDS if name == "group" else _CONSUMER_FIELDS).items():
+                    yield Expected(f"{name} {field}", _read_value(field, each), each.where)
             else:
                 known = (*(f.removesuffix(" state") for f in seen if f.endswith(" state")), "doubles", "unsettled")
                 raise InputError(f"no consumer is called {name[:60]!r}", key.where, nearest(name, known))
@@ -250,10 +248,10 @@ class ConsumerGroup:
         return Picture(0, now_ms, tuple(sorted(bars)), (), marks, tuple(sorted(stays)), "Consumers", "Partitions")
 
 
-def _written(field: str, node: Node) -> str:
+def _read_value(field: str, node: Node) -> str:
     if field in {"owned", "uses"}:
-        return named(partitions_of(node))
-    return listed(sorted(texts(node))) if field == "members" else node.text()
+        return show_partitions(read_partitions(node))
+    return show_list(sorted(read_texts(node))) if field == "members" else node.text()
 
 
 # What a step does.
@@ -274,7 +272,7 @@ def _start(stage: ConsumerGroup, node: Node) -> None:
         raise InputError(
             f"no protocol {protocol[:60]!r}", given["protocol"].where, "one of consumer, " + ", ".join(CLASSIC)
         )
-    spoken = release_of(given, None, client_release) if protocol == "consumer" else protocol
+    spoken = read_dialect(given, None, client_release).name if protocol == "consumer" else protocol
     instance_id = given["instance_id"].text() if "instance_id" in given else None
     commits = "commits" in given and given["commits"].flag()
     stage.cluster.join(name, spoken, _topics(stage, given.get("topics")), instance_id, commits=commits)
@@ -287,7 +285,7 @@ def _topics(stage: ConsumerGroup, node: Node | None) -> tuple[str, ...]:
     for item in node.items():
         if item.text() not in stage.topics:
             raise InputError(f"no topic {item.text()[:60]!r}", item.where, nearest(item.text(), tuple(stage.topics)))
-    return texts(node)
+    return read_texts(node)
 
 
 def _close(stage: ConsumerGroup, node: Node) -> None:
@@ -300,7 +298,7 @@ def _close(stage: ConsumerGroup, node: Node) -> None:
 def _timed(do: Callable[[ConsumerGroup, Client, int], None]) -> Callable[[ConsumerGroup, Node], None]:
     def act(stage: ConsumerGroup, node: Node) -> None:
         given = node.fields(("consumer", "ms"), ("consumer", "ms"))
-        do(stage, stage.client(given["consumer"]), _ms(given["ms"]))
+        do(stage, stage.client(given["consumer"]), read_ms(given["ms"], WAIT_LIMIT_MS))
 
     return act
 
@@ -329,22 +327,16 @@ def _grow(stage: ConsumerGroup, node: Node) -> None:
 
 
 def _wait(stage: ConsumerGroup, node: Node) -> None:
-    stage.run(stage.now_ms + _ms(node))
+    stage.run(stage.now_ms + read_ms(node, WAIT_LIMIT_MS))
 
 
 def _settle(stage: ConsumerGroup, node: Node) -> None:
     given = {} if node.is_null else node.fields(("most_ms",))
-    if not stage.settle(_ms(given["most_ms"]) if given else SETTLE_MS):
+    if not stage.settle(read_ms(given["most_ms"], WAIT_LIMIT_MS) if given else SETTLE_MS):
         problems = "; ".join(stage.cluster.unsettled()) or "it keeps changing"
         raise InputError(
             f"the group does not come to rest: {problems}", node.where, "wait instead, or say most_ms: more"
         )
-
-
-def _ms(node: Node) -> int:
-    if not 0 <= node.number() <= WAIT_LIMIT_MS:
-        raise InputError(f"{node.number()} ms", node.where, f"0 to {WAIT_LIMIT_MS}")
-    return node.number()
 
 
 VERBS: Mapping[str, Callable[[ConsumerGroup, Node], None]] = {

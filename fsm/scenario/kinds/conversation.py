@@ -4,7 +4,7 @@
     dialect: 4.4                   # a release of the client; the latest by default, --dialect overrides it
     protocol: consumer             # or classic
     config: {group_id: shop, enable_auto_commit: no}            # Kafka's settings in snake case
-    listener: yes                  # no, or what its callbacks do: see fsm/scenario/listener.py
+    listener: yes                  # no, or what its callbacks do: see fsm/scenario/conversation/client.py
     topics: [orders]               # of the client's metadata; with partitions for classic members: {orders: 2}
     commits: answered              # or `by hand`: the scenario answers commits, too
     steps:
@@ -29,23 +29,32 @@ What a step does not name is not compared, but for `refused`: a step that cannot
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from typing import Any
 
 from fsm.errors import InputError, LocalProtocolError
+from fsm.member.classic.assignors import COOPERATIVE_STICKY, RANGE, ClientAssignor, PartitionCounts
+from fsm.member.classic.state import ClassicConfig
+from fsm.member.dialect.dialect import dialect as release
 from fsm.member.events import GroupMembershipOperation
 from fsm.member.runtime.consumer_api import SubscriptionPattern
 from fsm.nodes import Node
-from fsm.scenario import words
-from fsm.scenario.answers import answer_to, failure_of, number_of
-from fsm.scenario.expecting import expected_of
-from fsm.scenario.listener import listener_of
-from fsm.scenario.members import Side, side_of, topics_of
-from fsm.scenario.steps import NOTHING, Expected, Replay
-from fsm.scenario.story import REFUSED, Act, Seen, play
+from fsm.protocol.config import ConsumerConfig
+from fsm.scenario.conversation.answers import choose_request, read_answer, read_failure
+from fsm.scenario.conversation.classic import ClassicClient
+from fsm.scenario.conversation.client import Client, read_listener
+from fsm.scenario.conversation.consumer import ConsumerClient
+from fsm.scenario.conversation.expected import read_expected
+from fsm.scenario.settings import naming, read_dialect, read_topics
+from fsm.scenario.story import REFUSED, Act, Expected, Replay, Seen, Stage, play, read_steps
+from fsm.scenario.texts import NOTHING, read_known, read_number, read_offsets, read_text, read_texts
 
 NAME = "conversation"
 _KEYS = ("conversation", "dialect", "protocol", "config", "member_id", "listener", "topics", "commits", "steps")
+PARTITIONS = 4
+"""How many partitions a topic has that says nothing of it."""
+ASSIGNORS = {assignor.name: assignor for assignor in (RANGE, COOPERATIVE_STICKY)}
 
 
 def reads(document: Node) -> bool:
@@ -56,134 +65,185 @@ def reads(document: Node) -> bool:
 def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
     """Leads the member through the conversation. Raises `InputError` with the line for what is no part of one."""
     given = document.fields(_KEYS, (NAME, "steps"))
-    side, release = side_of(given, dialect, document.where)
-    yield Replay(file, NAME, given[NAME].text(), release, play(Conversation(side), given["steps"]))
+    found = read_dialect(given, dialect, release).name
+    client = _make_client(given, found, document.where)
+    client.commits_answered = _read_commits(given)
+    client.settle()
+    client.record.take()
+    yield Replay(file, NAME, given[NAME].text(), found, play(Conversation(client), read_steps(given["steps"])))
 
 
-class Conversation:
+class Conversation(Stage):
     """The stage: a member, its application and its coordinator's answers."""
 
-    beside = ()
     implied: Mapping[str, str] = {REFUSED: NOTHING}
 
-    def __init__(self, side: Side) -> None:
-        self.side = side
+    def __init__(self, client: Client) -> None:
+        self.client = client
         self.verbs = tuple(VERBS)
 
     @property
     def now_ms(self) -> int:
         """The time of the conversation."""
-        return self.side.now_ms
+        return self.client.now_ms
 
     def do(self, act: Act) -> None:
         """Does a step: the application has one thread, so none of its calls while it is inside another one."""
-        if act.verb in CALLS and self.side.inside is not None:
-            raise LocalProtocolError(f"the application is inside {self.side.inside}()")
-        VERBS[act.verb](self.side, act.value)
+        if act.verb in CALLS and self.client.inside is not None:
+            raise LocalProtocolError(f"the application is inside {self.client.inside}()")
+        VERBS[act.verb](self.client, act.value)
 
     def see(self) -> Seen:
         """The member as it is now, and what happened."""
-        happened, lines, arrows = self.side.record.take()
-        return Seen({**self.side.seen(), **happened}, lines, arrows)
+        happened, lines, arrows = self.client.record.take()
+        return Seen({**self.client.show(), **happened}, lines, arrows)
 
-    def expected(self, node: Node, seen: Mapping[str, str]) -> tuple[Expected, ...]:
+    def expect(self, node: Node, seen: Mapping[str, str]) -> Iterator[Expected]:
         """What a step expects."""
-        return expected_of(node, seen)
+        return read_expected(node, seen)
 
 
-# What a step does.
+# How it begins
 
 
-def _subscribe(side: Side, value: Node) -> None:
+def _make_client(given: Mapping[str, Node], dialect: str, where: str) -> Client:
+    topics = _read_topics(given["topics"]) if "topics" in given else ()
+    listener = read_listener(given.get("listener"))
+    protocol = read_text(given, "protocol", "consumer")
+    if protocol == "consumer":
+        config = _read_config(ConsumerConfig, given.get("config"), where)
+        return ConsumerClient(config, read_text(given, "member_id", "m-1"), release(dialect), listener, topics)
+    if protocol != "classic":
+        raise InputError(f"{protocol[:60]!r} is no protocol", given["protocol"].where, "consumer or classic")
+    return ClassicClient(_read_config(ClassicConfig, given.get("config"), where), listener, topics)
+
+
+def _read_commits(given: Mapping[str, Node]) -> bool:
+    word = read_text(given, "commits", "answered")
+    if word not in ("answered", "by hand"):
+        raise InputError(f"{word[:60]!r} is neither `answered` nor `by hand`", given["commits"].where)
+    return word == "answered"
+
+
+def _read_topics(node: Node) -> PartitionCounts:
+    """A list of topics, or a mapping from topic to the number of its partitions."""
+    if isinstance(node.value, list):
+        return tuple(sorted((item.text(), PARTITIONS) for item in node.value))
+    return tuple(sorted(read_topics(node).items()))
+
+
+def _read_config(kind: Any, node: Node | None, where: str) -> Any:
+    kinds = {field.name: str(field.type) for field in fields(kind)}
+    given = node.fields(tuple(kinds)) if node is not None else {}
+    values = {"group_id": "group", **{name: _read_setting(name, kinds[name], v) for name, v in given.items()}}
+    try:
+        return kind(**values)
+    except InputError as problem:  # it names the setting
+        place = given[problem.where].where if problem.where in given else where
+        raise InputError(f"{problem.where} {problem.what}", place, problem.remedy) from None
+
+
+def _read_setting(name: str, kind: str, node: Node) -> Any:
+    if kind.startswith("tuple"):
+        return tuple(map(_read_assignor, node.items()))
+    with naming(name):
+        if kind == "int":
+            return node.number()
+        if kind == "bool":
+            return node.flag()
+        return None if node.is_null else node.text()
+
+
+def _read_assignor(node: Node) -> ClientAssignor:
+    return ASSIGNORS[read_known(node, tuple(ASSIGNORS), "assignor")]
+
+
+# What a step does
+
+
+def _subscribe(client: Client, value: Node) -> None:
     if isinstance(value.value, list):
-        side.subscribe(words.texts(value))
+        client.subscribe(read_texts(value))
         return
     given = value.fields(("pattern", "regex"))
     if len(given) != 1:
         raise InputError("neither topics nor one pattern", value.where, "subscribe: [topic] or {pattern: text}")
     (kind, pattern), *_ = given.items()
-    side.subscribe(_compiled(pattern) if kind == "pattern" else SubscriptionPattern(pattern.text()))
+    client.subscribe(_compile(pattern) if kind == "pattern" else SubscriptionPattern(pattern.text()))
 
 
-def _compiled(node: Node) -> re.Pattern[str]:
+def _compile(node: Node) -> re.Pattern[str]:
     try:
         return re.compile(node.text())
     except (re.error, RecursionError, OverflowError) as problem:
         raise InputError(f"no regular expression: {problem}", node.where) from None
 
 
-def _poll(side: Side, value: Node) -> None:
-    given = _options(value, ("timeout_ms", "consumed"))
+def _poll(client: Client, value: Node) -> None:
+    given = _options(value, "timeout_ms", "consumed")
     timeout_ms = given["timeout_ms"].number() if "timeout_ms" in given else None
-    side.poll(timeout_ms, words.offsets_of(given["consumed"]) if "consumed" in given else ())
+    client.poll(timeout_ms, read_offsets(given["consumed"]) if "consumed" in given else ())
 
 
-def _unsubscribe(side: Side, value: Node) -> None:
-    _options(value, ())
-    side.unsubscribe()
+def _unsubscribe(client: Client, value: Node) -> None:
+    _options(value)
+    client.unsubscribe()
 
 
 _OPERATIONS = {operation.name.lower(): operation for operation in GroupMembershipOperation}
 
 
-def _close(side: Side, value: Node) -> None:
-    given = _options(value, ("timeout_ms", "operation"))
-    operation = GroupMembershipOperation.DEFAULT
-    if "operation" in given:
-        name = given["operation"].text()
-        if name not in _OPERATIONS:
-            raise InputError(f"unknown operation {name[:60]!r}", given["operation"].where, ", ".join(_OPERATIONS))
-        operation = _OPERATIONS[name]
-    side.close(given["timeout_ms"].number() if "timeout_ms" in given else 30_000, operation)
+def _close(client: Client, value: Node) -> None:
+    given = _options(value, "timeout_ms", "operation")
+    name = read_text(given, "operation", "default")
+    if name not in _OPERATIONS:
+        raise InputError(f"unknown operation {name[:60]!r}", given["operation"].where, ", ".join(_OPERATIONS))
+    client.close(read_number(given, "timeout_ms", 30_000), _OPERATIONS[name])
 
 
-def _callback_returns(side: Side, value: Node) -> None:
-    given = _options(value, ("raises",))
-    side.callback_returns(given["raises"].text() if "raises" in given else None)
+def _callback_returns(client: Client, value: Node) -> None:
+    given = _options(value, "raises")
+    client.end_callback(given["raises"].text() if "raises" in given else None)
 
 
-def _listener(side: Side, value: Node) -> None:
-    side.listener = listener_of(value)
+def _listener(client: Client, value: Node) -> None:
+    client.listener = read_listener(value)
 
 
-def _answer(side: Side, value: Node) -> None:
+def _answer(client: Client, value: Node) -> None:
     given = {} if value.is_null else {name: node for name, (_, node) in value.mapping().items()}
-    number = number_of(given, side.unanswered)
-    side.answer(number, answer_to(side.unanswered[number][0], value))
+    number = choose_request(given, client.unanswered)
+    client.answer(number, read_answer(client.unanswered[number][0], value))
 
 
-def _fail(side: Side, value: Node) -> None:
+def _fail(client: Client, value: Node) -> None:
     given = value.fields(("with", "to"), ("with",)) if isinstance(value.value, dict) else {"with": value}
-    failure = failure_of(given["with"])
-    side.answer(number_of(given, side.unanswered), failure)
+    failure = read_failure(given["with"])
+    client.answer(choose_request(given, client.unanswered), failure)
 
 
-def _wait(side: Side, value: Node) -> None:
+def _wait(client: Client, value: Node) -> None:
     ms = value.number()
     if ms < 0:
         raise InputError("time does not go back", value.where)
-    side.wait(ms)
+    client.wait(ms)
 
 
-def _metadata(side: Side, value: Node) -> None:
-    side.topics_are(topics_of(value))
-
-
-def _coordinator(side: Side, value: Node) -> None:
+def _coordinator(client: Client, value: Node) -> None:
     word = value.text()
     if word not in ("reachable", "unreachable"):
         raise InputError(f"{word[:60]!r} is neither reachable nor unreachable", value.where)
-    side.reachable = word == "reachable"
-    side.settle()
+    client.reachable = word == "reachable"
+    client.settle()
 
 
-def _options(value: Node, known: tuple[str, ...]) -> Mapping[str, Node]:
+def _options(value: Node, *known: str) -> Mapping[str, Node]:
     return {} if value.is_null else value.fields(known)
 
 
 CALLS = ("subscribe", "poll", "unsubscribe", "close")
 """Steps in which the application calls its consumer: it has one thread."""
-VERBS: Mapping[str, Callable[[Any, Node], None]] = {
+VERBS = {
     "subscribe": _subscribe,
     "poll": _poll,
     "unsubscribe": _unsubscribe,
@@ -193,6 +253,6 @@ VERBS: Mapping[str, Callable[[Any, Node], None]] = {
     "answer": _answer,
     "fail": _fail,
     "wait": _wait,
-    "metadata": _metadata,
+    "metadata": lambda client, value: client.change_topics(_read_topics(value)),
     "coordinator": _coordinator,
 }

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from fsm.scenario.words import listed
+from fsm.scenario.texts import NOTHING, show_list
 
 Numbers = tuple[int, ...]
 """Partitions of the one topic, sorted."""
@@ -17,7 +17,7 @@ class MemberView(NamedTuple):
     is_classic: bool
     epoch: int
     assigned: Numbers = ()
-    """Handed to it, without what it must give up."""
+    """Without what it must give up."""
     revoking: Numbers = ()
     """What the coordinator asked it to give up, and it has not yet."""
     waiting: Numbers = ()
@@ -46,19 +46,19 @@ class View(NamedTuple):
     target: Mapping[str, Numbers] = {}
     state: str = ""
 
-    def named(self, numbers: Numbers) -> str:
+    def show(self, numbers: Iterable[int]) -> str:
         """Partitions as `[foo-0, foo-1]`."""
-        return listed(f"{self.topic}-{number}" for number in sorted(numbers))
+        return show_list(f"{self.topic}-{number}" for number in sorted(numbers))
 
 
-def lines(view: View) -> Iterator[str]:
+def show_lines(view: View) -> Iterator[str]:
     """The group as the document prints it: members, target, member assignments."""
     kind = f"Generic Group (generation={view.epoch})" if view.is_classic else f"Group (epoch={view.epoch})"
     yield f"* {kind}" + (f" {view.state}" if view.state else "")
     yield from (f"    * {name}{_label(view, member)}" for name, member in sorted(view.members.items()))
     if view.target_epoch is not None:
         yield f"* Target Assignment (epoch={view.target_epoch})"
-        yield from (f"    * {name} - partitions={view.named(given)}" for name, given in sorted(view.target.items()))
+        yield from (f"    * {name} - partitions={view.show(given)}" for name, given in sorted(view.target.items()))
     yield "* Assignment" if view.is_classic else "* Member Assignment"
     yield from (f"    * {name} - {_holds(view, member)}" for name, member in sorted(view.members.items()))
 
@@ -72,19 +72,19 @@ def _label(view: View, member: MemberView) -> str:
 def _holds(view: View, member: MemberView) -> str:
     epoch = "" if view.is_classic else f"epoch={member.epoch}, "
     more = [("revoking", member.revoking), ("waiting for", member.waiting)]
-    rest = "".join(f", {word} {view.named(numbers)}" for word, numbers in more if numbers)
-    return f"{epoch}partitions={view.named(member.owned)}{rest}"
+    rest = "".join(f", {word} {view.show(numbers)}" for word, numbers in more if numbers)
+    return f"{epoch}partitions={view.show(member.owned)}{rest}"
 
 
-def fields(view: View) -> dict[str, str]:
+def show_fields(view: View) -> dict[str, str]:
     """Everything that can be compared, by name."""
     found = {"group": f"{'classic, generation' if view.is_classic else 'consumer, epoch'} {view.epoch}"}
     if view.state:
         found["group_state"] = view.state
-    found["members"] = listed(sorted(view.members))
-    found["target_epoch"] = "none" if view.target_epoch is None else str(view.target_epoch)
-    found["target"] = listed(sorted(view.target))
-    found |= {f"target.{name}": view.named(given) for name, given in sorted(view.target.items())}
+    found["members"] = show_list(sorted(view.members))
+    found["target_epoch"] = NOTHING if view.target_epoch is None else str(view.target_epoch)
+    found["target"] = show_list(sorted(view.target))
+    found |= {f"target.{name}": view.show(given) for name, given in sorted(view.target.items())}
     for name, member in sorted(view.members.items()):
         found |= {f"{name}.{key}": value for key, value in _member_fields(view, member)}
     return found
@@ -93,14 +93,26 @@ def fields(view: View) -> dict[str, str]:
 def _member_fields(view: View, member: MemberView) -> Iterator[tuple[str, str]]:
     yield "protocol", "classic" if member.is_classic else "consumer"
     yield "epoch", str(member.epoch)
-    yield "assigned", view.named(member.assigned)
-    yield "owned", view.named(member.owned)
-    yield "revoking", view.named(member.revoking)
-    yield "waiting", view.named(member.waiting)
+    yield "assigned", view.show(member.assigned)
+    yield "owned", view.show(member.owned)
+    yield "revoking", view.show(member.revoking)
+    yield "waiting", view.show(member.waiting)
     if member.is_classic:
         yield "phase", member.phase
     if member.state:
         yield "state", member.state
     if member.previous_epoch is not None:
         yield "previous_epoch", str(member.previous_epoch)
-        yield "timers", listed(member.timers)
+        yield "timers", show_list(member.timers)
+
+
+def show_answer(view: View, answer: Mapping[str, object]) -> dict[str, str]:
+    """The answer to a request as fields that can be compared."""
+    return {f"answer.{name}": show_value(view, value) for name, value in answer.items()}
+
+
+def show_value(view: View, value: object) -> str:
+    """A value of an answer: partitions, or anything else."""
+    if isinstance(value, tuple | list):
+        return view.show(value)
+    return NOTHING if value is None else str(value)

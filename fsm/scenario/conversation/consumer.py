@@ -1,8 +1,7 @@
-"""A member of the consumer protocol in a conversation: the embedded member on a clock that the scenario turns.
+"""A client of KIP-848 in a conversation: the embedded member on a clock that the scenario turns.
 
 It is the code of the runtimes (`ConsumerApi` for the application's thread, `Background` for the other) on one thread.
-The transport writes down what is sent and answers when the scenario says so. A call of the application that has to wait
-stays open, and goes on when an answer, time or the end of a callback lets it.
+The transport writes down what is sent and answers when the scenario says so.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from fsm.errors import FsmError, LocalProtocolError
+from fsm.errors import FsmError
 from fsm.member.classic.assignors import PartitionCounts
 from fsm.member.dialect.dialect import Dialect
 from fsm.member.effects import (
@@ -40,10 +39,9 @@ from fsm.member.timers import NEVER
 from fsm.protocol.assignment import TopicNames
 from fsm.protocol.config import ConsumerConfig
 from fsm.protocol.messages import DISCONNECTED, ConsumerRequest, OffsetCommitRequest, OffsetCommitResponse, Offsets
-from fsm.scenario import words
-from fsm.scenario.listener import Behaviour, Listener
-from fsm.scenario.record import BACKGROUND, Record
-from fsm.scenario.rest import Turned
+from fsm.scenario.conversation.client import Client, Listener
+from fsm.scenario.conversation.record import BACKGROUND, Record
+from fsm.scenario.texts import show, show_answer, show_effect, show_partitions
 
 DRAWN = (RunStarted, Marked, AssignmentUpdated, EpochUpdated, RunEnded)
 """What a picture shows of the effects beside queues, requests and states."""
@@ -56,13 +54,13 @@ class _Watched(ConsumerMember):
 
     def submit(self, event: ApplicationEvent, deadline_ms: int = NEVER) -> int:
         call = super().submit(event, deadline_ms)
-        self.record.submitted(event)
+        self.record.note_added(event)
         return call
 
     def next_background_event(self) -> BackgroundEvent | None:
         event = super().next_background_event()
         if event is not None:
-            self.record.taken_out(event)
+            self.record.note_taken(event)
         return event
 
 
@@ -74,12 +72,11 @@ class _Open:
     running: Any
     brief: bool
     """Returns as soon as nothing more happens at the instant."""
-    asked: Wait | InvokeListener | None = None
-    callback_due_ms: int = 0
+    wait: Wait | None = None
 
 
-class ConsumerSide(Turned):
-    """The member, its application, and the requests that are not answered, by their numbers."""
+class ConsumerClient(Client):
+    """A client whose member follows KIP-848."""
 
     def __init__(
         self,
@@ -89,46 +86,29 @@ class ConsumerSide(Turned):
         listener: Listener | None,
         topics: PartitionCounts,
     ) -> None:
-        self.listener = listener
-        self.record = Record(BACKGROUND)
-        self.unanswered: dict[int, tuple[object, Callable[[Any], None]]] = {}
-        self.reachable = True
-        """Whether the search for the coordinator finds it."""
-        self.commits_answered = True
+        super().__init__(BACKGROUND, listener)
         self._member = _Watched(config, member_id=member_id, now_ms=0, dialect=dialect)
         self._member.record = self.record
         self._member.observe = self._observe
         self._topics = topics
-        self._learnt: Callable[[Any], None] | None = None
+        self._learn: Callable[[Any], None] | None = None
         self._background = Background(self._member, self, jitter=lambda: 0.0, wake=self._wake)
         self._calls = ConsumerApi(self._background, self._clock, self._wake)
-        self._open: _Open | None = None
         self._hurry_ms = 0
         self._woken = self._moved = self._stepped = False
-        self._numbers = 0
         self._outgoing: deque[int] = deque()
         """Numbers of requests on their way to `send`."""
 
-    @property
-    def inside(self) -> str | None:
-        """The call that the application is in; None where it is in none."""
-        return None if self._open is None else self._open.name
-
-    @property
-    def closed(self) -> bool:
-        """Whether close() has done its work."""
-        return self._member.closed
-
-    def seen(self) -> dict[str, str]:
+    def show(self) -> dict[str, str]:
         """The member as it is now."""
         member = self._member.member
         return {
             "state": member.state.name,
             "epoch": str(member.epoch),
-            "owned": words.named(member.ownership.owned),
-            "fetchable": words.named(member.ownership.fetchable(member.subscription)),
-            "inside": words.plain(self.inside),
-            "closed": words.plain(self.closed),
+            "owned": show_partitions(member.ownership.owned),
+            "fetchable": show_partitions(member.ownership.fetchable(member.subscription)),
+            "inside": show(self.inside),
+            "closed": show(self._member.closed),
         }
 
     # The application's calls
@@ -150,15 +130,8 @@ class ConsumerSide(Turned):
         """close()"""
         self._call("close", self._calls.close(timeout_ms, operation, None))
 
-    def callback_returns(self, raises: str | None) -> None:
-        """The callback that is held ends. Raises `LocalProtocolError` where none is."""
-        if self._open is None or not isinstance(self._open.asked, InvokeListener):
-            raise LocalProtocolError("no callback is under way")
-        self._end_callback(raises)
-        self.settle()
-
     def _call(self, name: str, running: Any, *, brief: bool = False) -> None:
-        self.record.called(f"{name}()")
+        self.record.note_call(f"{name}()")
         self._open = _Open(name, running, brief)
         self._resume(None)
         self.settle()
@@ -169,33 +142,25 @@ class ConsumerSide(Turned):
         if call is None:
             return
         try:
-            call.asked = call.running.send(raised)
+            asked = call.running.send(raised)
         except StopIteration:
-            self._returned(None)
+            self._return(None)
         except FsmError as error:
-            self._returned(str(error))
+            self._return(str(error))
         else:
-            if isinstance(call.asked, InvokeListener):
-                self._begin_callback(call, call.asked)
+            call.wait = asked if isinstance(asked, Wait) else None
+            if isinstance(asked, InvokeListener):
+                self.record.note_callback(asked)
+                self._moved = True
+                self._begin_callback(asked)
 
-    def _returned(self, error: str | None) -> None:
+    def _return(self, error: str | None) -> None:
         if self._open is not None:
-            self.record.returns(self._open.name, error)
+            self.record.note_return(self._open.name, error)
         self._open, self._moved = None, True
 
-    def _behaviour(self, asked: InvokeListener) -> Behaviour:
-        return (self.listener or Listener()).of(asked.method)
-
-    def _begin_callback(self, call: _Open, asked: InvokeListener) -> None:
-        self.record.invoked(asked)
+    def _report_callback(self, raises: str | None) -> None:
         self._moved = True
-        behaviour = self._behaviour(asked)
-        call.callback_due_ms = NEVER if behaviour.held else self.now_ms + behaviour.takes_ms
-
-    def _end_callback(self, raises: str | None) -> None:
-        self._moved = True
-        if raises is not None:
-            self.record.callback_raised(raises)
         self._resume(None if raises is None else RuntimeError(raises))
 
     # The network, as `Transport` has it
@@ -206,7 +171,7 @@ class ConsumerSide(Turned):
 
     def update_metadata(self, learnt: Callable[[Any], None]) -> None:
         """The topics that the scenario names."""
-        self._learnt = learnt
+        self._learn = learnt
         learnt(self._names())
 
     def send(self, request: ConsumerRequest, answered: Callable[[Any], None]) -> None:
@@ -217,17 +182,14 @@ class ConsumerSide(Turned):
         else:
             self.unanswered[number] = (request, answered)
 
-    def answer(self, number: int, response: object) -> None:
-        """The answer to a request, or the failure of it. Raises `KeyError` for one that is not open."""
-        _, answered = self.unanswered.pop(number)
-        answered(response)
-        self.settle()
+    def _take_answer(self, target: Any, response: Any) -> None:
+        target(response)
 
-    def topics_are(self, topics: PartitionCounts) -> None:
+    def change_topics(self, topics: PartitionCounts) -> None:
         """The client's metadata names these topics from now on."""
         self._topics = topics
-        if self._learnt is not None:
-            self._learnt(self._names())
+        if self._learn is not None:
+            self._learn(self._names())
         self.settle()
 
     def _names(self) -> TopicNames:
@@ -237,8 +199,10 @@ class ConsumerSide(Turned):
 
     def _next_ms(self) -> int:
         due = [NEVER if self._background.ended else self._background.next_turn_ms]
-        if self._open is not None and self._open.asked is not None:
-            due.append(self._open.asked.until_ms if isinstance(self._open.asked, Wait) else self._open.callback_due_ms)
+        if self._callback is not None:
+            due.append(self._callback_due_ms)
+        elif self._open is not None and self._open.wait is not None:
+            due.append(self._open.wait.until_ms)
         return min(due)
 
     def _clock(self) -> int:
@@ -248,32 +212,25 @@ class ConsumerSide(Turned):
         self._woken = True
 
     def _turn(self) -> bool:
-        return self._turned() or self._hurried()
+        return self._turn_loop() or self._hurry()
 
-    def _turned(self) -> bool:
+    def _turn_loop(self) -> bool:
         """One turn of the background, then of the application; whether anything came of it."""
         self._woken = self._moved = self._stepped = False
         if not self._background.ended:
             self._background.turn(self.now_ms)
             self._background.ended = self._member.closed
             self._background.take_off()
-        self._go_on()
+        if self._callback is None:
+            self._resume(None)
+        else:
+            self._end_due_callback()
         turns = self._stepped and not self._background.ended and self._background.next_turn_ms <= self.now_ms
         return self._woken or self._moved or turns
 
-    def _go_on(self) -> None:
-        call = self._open
-        if call is None:
-            return
-        if isinstance(call.asked, InvokeListener):
-            if self.now_ms >= call.callback_due_ms:
-                self._end_callback(self._behaviour(call.asked).raises)
-        else:
-            self._resume(None)
-
-    def _hurried(self) -> bool:
+    def _hurry(self) -> bool:
         """A brief poll() that waits for nothing is told that its time is over."""
-        if self._open is None or not self._open.brief or not isinstance(self._open.asked, Wait):
+        if self._open is None or not self._open.brief or self._open.wait is None:
             return False
         self._hurry_ms = 1
         self._resume(None)
@@ -285,24 +242,24 @@ class ConsumerSide(Turned):
     def _observe(self, given: MemberInput, effects: tuple[MemberEffect, ...]) -> None:
         self._stepped |= bool(effects)
         if isinstance(given, ApplicationEvent):
-            self.record.taken_in(given)
+            self.record.note_taken(given)
         elif isinstance(given, Answered):
-            self.record.received(words.answer_line(given.answer))
+            self.record.note_answer(show_answer(given.answer))
         for effect in effects:
             self._note(effect)
 
     def _note(self, effect: MemberEffect) -> None:
         match effect:
             case Enqueued(event=event):
-                self.record.enqueued(event)
+                self.record.note_added(event)
             case Transition(source=source, target=target, event=event):
-                self.record.moved(source.name, target.name, event.name)
+                self.record.note_transition(source.name, target.name, event.name)
             case UnsentRequest(body=body):
-                self._numbers += 1
-                self._outgoing.append(self._numbers)
-                self.record.sent(body, self._numbers)
+                self._requests += 1
+                self._outgoing.append(self._requests)
+                self.record.note_request(body, self._requests)
             case CallCompleted() | HeartbeatFailed() | PolledLate() | PollTimerExpired():
                 return
             case _:
                 drawn = isinstance(effect, DRAWN)
-                self.record.effect(type(effect).__name__, words.effect_line(effect), drawn=drawn)
+                self.record.note_effect(type(effect).__name__, show_effect(effect), drawn=drawn)

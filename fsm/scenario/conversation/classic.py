@@ -1,7 +1,7 @@
-"""A member of the classic protocol in a conversation: one thread, on a clock that the scenario turns.
+"""A client of the classic protocol in a conversation: one thread, on a clock that the scenario turns.
 
 The classic consumer does everything but heartbeats inside the application's calls: an answer that came in waits for
-the next poll(). A call that has to wait stays open, and goes on when an answer, time or the end of a callback lets it.
+the next poll().
 """
 
 from __future__ import annotations
@@ -46,10 +46,9 @@ from fsm.member.runtime.consumer_api import SubscriptionPattern
 from fsm.member.runtime.queues import InvokeListener
 from fsm.member.timers import NEVER
 from fsm.protocol.messages import OffsetCommitRequest, OffsetCommitResponse, Offsets
-from fsm.scenario import words
-from fsm.scenario.listener import Behaviour, Listener
-from fsm.scenario.record import APPLICATION, Record
-from fsm.scenario.rest import Turned
+from fsm.scenario.conversation.client import Client, Listener
+from fsm.scenario.conversation.record import APPLICATION
+from fsm.scenario.texts import show, show_answer, show_partitions
 
 
 @dataclass(slots=True)
@@ -63,54 +62,30 @@ class _Open:
     consumed: Offsets = ()
 
 
-@dataclass(slots=True)
-class _Callback:
-    """A callback that is under way."""
-
-    ticket: int
-    asked: InvokeListener
-    due_ms: int
-
-
-class ClassicSide(Turned):
-    """The member, its application, and the requests that are not answered, by their numbers."""
+class ClassicClient(Client):
+    """A client whose member follows the classic protocol."""
 
     def __init__(self, config: ClassicConfig, listener: Listener | None, topics: PartitionCounts) -> None:
-        self.listener = listener
-        self.record = Record(APPLICATION)
-        self.unanswered: dict[int, tuple[object, UnsentClassicRequest]] = {}
-        self.reachable = True
-        """Whether the search for the coordinator finds it."""
-        self.commits_answered = True
+        super().__init__(APPLICATION, listener)
         self._member = new_member(config)
-        self._open: _Open | None = None
-        self._callback: _Callback | None = None
+        self._ticket = 0
+        """Of the callback that is under way."""
         self._completed: dict[int, KafkaError | None] = {}
         self._thrown: list[KafkaError] = []
         self._answers: deque[ClassicAnswered] = deque()
-        self._calls = self._numbers = 0
+        self._calls = 0
         self._give(PartitionCountsUpdated(topics))
 
-    @property
-    def inside(self) -> str | None:
-        """The call that the application is in; None where it is in none."""
-        return None if self._open is None else self._open.name
-
-    @property
-    def closed(self) -> bool:
-        """Whether close() has done its work."""
-        return self._member.closed
-
-    def seen(self) -> dict[str, str]:
+    def show(self) -> dict[str, str]:
         """The member as it is now."""
         member = self._member
         return {
             "state": member.state.name,
             "generation": str(member.generation.generation_id),
             "member_id": member.generation.member_id or "none",
-            "owned": words.named(member.owned),
-            "inside": words.plain(self.inside),
-            "closed": words.plain(self.closed),
+            "owned": show_partitions(member.owned),
+            "inside": show(self.inside),
+            "closed": show(member.closed),
         }
 
     # The application's calls
@@ -130,7 +105,7 @@ class ClassicSide(Turned):
         """poll(); without a timeout it returns as soon as nothing more happens at this instant."""
         if self._member.topics is None:
             raise LocalProtocolError("nothing is subscribed to; call subscribe() before poll()")
-        self.record.called("poll()")
+        self.record.note_call("poll()")
         self._open = _Open("poll", 0, self.now_ms + (timeout_ms or 0), consumed)
         self._give(AsyncPollEvent(consumed))
         self.settle()
@@ -143,29 +118,20 @@ class ClassicSide(Turned):
         """close()"""
         self._call("close", Close(timeout_ms, operation))
 
-    def callback_returns(self, raises: str | None) -> None:
-        """The callback that is held ends. Raises `LocalProtocolError` where none is."""
-        if self._callback is None:
-            raise LocalProtocolError("no callback is under way")
-        self._end_callback(raises)
-        self.settle()
-
     def _call(self, name: str, event: ApplicationEvent) -> None:
-        self.record.called(f"{name}()")
+        self.record.note_call(f"{name}()")
         self._calls += 1
         self._open = _Open(name, self._calls, NEVER)
-        self._give(_numbered(event, self._calls))
+        numbered: Any = replace(event, call=self._calls)
+        self._give(numbered)
         self.settle()
 
     # The network
 
-    def answer(self, number: int, response: Any) -> None:
-        """The answer to a request, or the failure of it. Raises `KeyError` for one that is not open."""
-        _, request = self.unanswered.pop(number)
-        self._answers.append(ClassicAnswered(request, response))
-        self.settle()
+    def _take_answer(self, target: Any, response: Any) -> None:
+        self._answers.append(ClassicAnswered(target, response))
 
-    def topics_are(self, topics: PartitionCounts) -> None:
+    def change_topics(self, topics: PartitionCounts) -> None:
         """The client's metadata names these topics, with so many partitions, from now on."""
         self._give(PartitionCountsUpdated(topics))
         self.settle()
@@ -175,7 +141,7 @@ class ClassicSide(Turned):
     def _next_ms(self) -> int:
         due = [due_ms(self._member)]
         if self._callback is not None:
-            due.append(self._callback.due_ms)
+            due.append(self._callback_due_ms)
         if self._open is not None and self._open.name == "poll":
             due += [self._open.until_ms, poll_wanted_ms(self._member)]
         return min(due)
@@ -185,10 +151,10 @@ class ClassicSide(Turned):
             self._give(CoordinatorFound())
         elif self._answers:
             answered = self._answers.popleft()
-            self.record.received(words.answer_line(answered.answer))
+            self.record.note_answer(show_answer(answered.answer))
             self._give(answered)
-        elif self._callback is not None and self.now_ms >= self._callback.due_ms:
-            self._end_callback(self._behaviour(self._callback.asked).raises)
+        elif self._end_due_callback():
+            pass
         elif due_ms(self._member) <= self.now_ms:
             self._give(Tick())
         else:
@@ -197,7 +163,7 @@ class ClassicSide(Turned):
 
     def _go_on(self) -> bool:
         """The open call, as far as it gets; whether it got anywhere."""
-        call = self._open
+        call: _Open | None = self._open
         if call is None or self._callback is not None:
             return False
         if self._thrown or call.call in self._completed:
@@ -217,31 +183,22 @@ class ClassicSide(Turned):
         self._thrown.clear()
         self._open = None
         text = None if error is None else ": ".join(part for part in (error.name, error.message) if part)
-        self.record.returns(call.name, text)
+        self.record.note_return(call.name, text)
 
     # Callbacks
 
-    def _behaviour(self, asked: InvokeListener) -> Behaviour:
-        return (self.listener or Listener()).of(asked.method)
-
-    def _begin_callback(self, event: PartitionsRemovedEvent | PartitionsAssignedEvent) -> None:
+    def _ask_callback(self, event: PartitionsRemovedEvent | PartitionsAssignedEvent) -> None:
         if isinstance(event, PartitionsRemovedEvent):
             asked = InvokeListener(event.method, event.partitions)
         else:
             asked = InvokeListener(ListenerMethod.ASSIGNED, event.added)
-        behaviour = self._behaviour(asked)
-        due = NEVER if behaviour.held else self.now_ms + behaviour.takes_ms
-        self._callback = _Callback(event.ticket, asked, due)
+        self._ticket = event.ticket
+        self._begin_callback(asked)
         if self.listener is not None:
-            self.record.invoked(asked)
+            self.record.note_callback(asked)
 
-    def _end_callback(self, raises: str | None) -> None:
-        callback, self._callback = self._callback, None
-        if callback is None:
-            return
-        if raises is not None:
-            self.record.callback_raised(raises)
-        self._give(ConsumerRebalanceListenerCallbackCompletedEvent(callback.ticket, raises))
+    def _report_callback(self, raises: str | None) -> None:
+        self._give(ConsumerRebalanceListenerCallbackCompletedEvent(self._ticket, raises))
 
     # The member
 
@@ -256,31 +213,27 @@ class ClassicSide(Turned):
             case UnsentClassicRequest():
                 self._send(effect)
             case Enqueued(event=event):
-                self._told(event)
+                self._receive(event)
             case CallCompleted(call=call, error=error):
                 self._completed[call] = error
             case Taken(source=source, target=target, event=event):
                 if source is not target:
-                    self.record.moved(source.name, target.name, event.name)
+                    self.record.note_transition(source.name, target.name, event.name)
             case Reported(effect=reported, reason=reason):
-                self.record.effect(reported.name, f"{reported.name}: {reason}" if reason else reported.name)
+                self.record.note_effect(reported.name, f"{reported.name}: {reason}" if reason else reported.name)
             case CoordinatorForgotten():
-                self.record.effect("CoordinatorForgotten", "CoordinatorForgotten")
+                self.record.note_effect("CoordinatorForgotten", "CoordinatorForgotten")
 
     def _send(self, request: UnsentClassicRequest) -> None:
-        self._numbers += 1
-        self.record.sent(request.body, self._numbers)
+        self._requests += 1
+        self.record.note_request(request.body, self._requests)
         if isinstance(request.body, OffsetCommitRequest) and self.commits_answered:
             self._answers.append(ClassicAnswered(request, OffsetCommitResponse()))
         else:
-            self.unanswered[self._numbers] = (request.body, request)
+            self.unanswered[self._requests] = (request.body, request)
 
-    def _told(self, event: BackgroundEvent) -> None:
+    def _receive(self, event: BackgroundEvent) -> None:
         if isinstance(event, ErrorEvent):
             self._thrown.append(event.error)
         elif isinstance(event, PartitionsRemovedEvent | PartitionsAssignedEvent):
-            self._begin_callback(event)
-
-
-def _numbered(event: ApplicationEvent, call: int) -> Any:
-    return replace(event, call=call)
+            self._ask_callback(event)

@@ -1,4 +1,4 @@
-"""Runs a scenario file under a dialect: finds its kind by what it holds, and leaves the rest to it.
+"""Scenario files: their kind is found by what they hold, and runs them.
 
 A kind is one module of `fsm.scenario.kinds` with `NAME`, `reads(document)` and `replay(document, file, dialect)`. It
 reads what it is given through the nodes of `fsm.nodes`, whose errors name the line. To add a kind is to add its
@@ -15,8 +15,8 @@ from typing import Protocol, cast
 
 from fsm.errors import InputError
 from fsm.nodes import SIZE_LIMIT, Node, yaml_node
-from fsm.scenario import kinds as package
-from fsm.scenario.steps import Comparison, Replay
+from fsm.scenario import kinds
+from fsm.scenario.story import Comparison, Replay
 
 ROLE = "scenario"
 
@@ -36,10 +36,10 @@ class Kind(Protocol):
         """
 
 
-def kinds() -> Iterator[Kind]:
+def list_kinds() -> Iterator[Kind]:
     """Every kind there is, by the names of their modules, each loaded when it is come to."""
-    for name in sorted(module.name for module in pkgutil.iter_modules(package.__path__)):
-        yield cast("Kind", importlib.import_module(f"{package.__name__}.{name}"))
+    for name in sorted(module.name for module in pkgutil.iter_modules(kinds.__path__)):
+        yield cast("Kind", importlib.import_module(f"{kinds.__name__}.{name}"))
 
 
 def read(path: Path) -> Node:
@@ -57,34 +57,40 @@ def read(path: Path) -> Node:
 
 
 def replay(path: Path, dialect: str | None = None) -> tuple[Replay, ...]:
-    """The scenarios of a file as they go under a dialect, or under the one that each names itself."""
-    return replayed(read(path), str(path), dialect)
+    """The scenarios of a file as they go under a dialect, or under the one that each names itself.
+
+    Raises `InputError` for what cannot be run, and for an unknown dialect.
+    """
+    return replay_document(read(path), str(path), dialect)
 
 
-def replayed(document: Node, file: str, dialect: str | None = None) -> tuple[Replay, ...]:
+def replay_document(document: Node, file: str, dialect: str | None = None) -> tuple[Replay, ...]:
     """The same for a document that was read already."""
     try:
-        return tuple(_kind(document).replay(document, file, dialect))
+        return tuple(_find_kind(document).replay(document, file, dialect))
     except InputError as problem:
         if problem.where:
             raise
         raise InputError(problem.what, file, problem.remedy) from None  # a dialect is wrong for some file
 
 
-def compared(path: Path, dialect: str | None = None, against: str | None = None) -> Iterator[Comparison]:
-    """The scenarios of a file beside what they expect, or, with `against`, beside themselves under that dialect."""
+def compare(path: Path, dialect: str | None = None, against: str | None = None) -> Iterator[Comparison]:
+    """The scenarios of a file beside what they expect, or, with `against`, beside themselves under that dialect.
+
+    Raises `InputError` as `replay` does.
+    """
     document = read(path)
-    ours = replayed(document, str(path), dialect)
+    ours = replay_document(document, str(path), dialect)
     if against is None:
         yield from (Comparison(run, None, run.differences()) for run in ours)
         return
-    theirs = replayed(document, str(path), against)
-    yield from (Comparison(a, b, a.parts_from(b)) for a, b in zip(ours, theirs, strict=True))
+    theirs = replay_document(document, str(path), against)
+    yield from (Comparison(a, b, a.differences_from(b)) for a, b in zip(ours, theirs, strict=True))
 
 
-def _kind(document: Node) -> Kind:
-    for kind in kinds():
+def _find_kind(document: Node) -> Kind:
+    for kind in list_kinds():
         if kind.reads(document):
             return kind
-    known = ", ".join(kind.NAME for kind in kinds())
+    known = ", ".join(kind.NAME for kind in list_kinds())
     raise InputError("no kind of scenario that is known", document.where, f"kinds: {known}; see fsm replay --help")
