@@ -21,8 +21,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from fsm.conformance.recorded_walk import Outcome, follow
-from fsm.conformance.recording import is_recording, read
+from recorded_walks import Outcome, follow, is_recording, read
 
 HERE = Path(__file__).parent
 
@@ -54,9 +53,10 @@ def recordings(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 def followed(named: tuple[str, bytes]) -> Result:
     """One walk against our coordinator."""
-    recording = read(json.loads(line) for line in named[1].splitlines() if line.strip())
-    here = (recording.release, recording.family, recording.name, len(recording.steps))
+    here = ("?", "?", named[0], 0)
     try:
+        recording = read(json.loads(line) for line in named[1].splitlines() if line.strip())
+        here = (recording.release, recording.family, recording.name, len(recording.steps))
         outcome = follow(recording)
     except Exception:  # a fault of ours, shown like a difference
         return Result(*here, None, traceback.format_exc(limit=-4))

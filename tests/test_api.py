@@ -11,6 +11,7 @@ PACKAGES = (
     "fsm",
     "fsm.audit",
     "fsm.cluster",
+    "fsm.conformance",
     "fsm.connect",
     "fsm.coordinator",
     "fsm.logs",

@@ -55,23 +55,23 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Walks every family; gives 1 where one differs."""
     from fsm.conformance.families import chosen
-    from fsm.conformance.live_walk import hold
     from fsm.conformance.report import document, lines
+    from fsm.conformance.walk import compare
 
     families = chosen(args.family)
     peer = _peer(args)
     try:
-        held = hold(peer, families, args.seed, args.steps, slack_ms=args.slack_ms, progress=_progress())
+        results = compare(peer, families, args.seed, args.steps, slack_ms=args.slack_ms, progress=_progress())
     finally:
         peer.close()
-    if all(one.unspoken for one in held):
-        lacks = ", ".join(sorted({f"{api} {why}" for one in held for api, why in one.unspoken.items()}))
+    if all(one.unsupported for one in results):
+        lacks = ", ".join(sorted({f"{api} {why}" for one in results for api, why in one.unsupported.items()}))
         raise InputError(f"no family can be walked: {lacks}", args.broker, "choose another --family")
     if args.json:
-        out(json.dumps(document(peer, held, args.seed), indent=2, default=str) + "\n")
+        out(json.dumps(document(peer, results, args.seed), indent=2, default=str) + "\n")
     else:
-        out("".join(f"{line}\n" for line in lines(peer, held, args.seed)))
-    return int(any(one.difference for one in held))
+        out("".join(f"{line}\n" for line in lines(peer, results, args.seed)))
+    return int(any(one.difference for one in results))
 
 
 def _peer(args: argparse.Namespace) -> Peer:
@@ -81,11 +81,11 @@ def _peer(args: argparse.Namespace) -> Peer:
     settings = dict(_setting(text) for text in args.set)
     release = dialect(args.dialect or LATEST).name
     if args.broker is None:
-        from fsm.conformance.own_peer import Own
+        from fsm.conformance.peer import OwnCoordinator
 
         if args.no_records:
             raise InputError("our own coordinator stores records", "--no-records", "say --broker")
-        return Own(release, settings, dialect(args.against).name if args.against else release)
+        return OwnCoordinator(release, settings, dialect(args.against).name if args.against else release)
     if args.against:
         raise InputError("a broker has a release of its own", "--against", "say --dialect")
     from fsm.conformance.broker_peer import Broker

@@ -1,5 +1,49 @@
-"""A coordinator held against Kafka: recordings of real brokers, walks made up by seed, and how two steps are compared.
+"""A coordinator compared with Kafka's rules: seeded walks of groups, each step held against our coordinator.
 
-`recorded_walk` follows a recording with our coordinator; `live_walk` holds a peer (ours, or a broker on a socket)
-against it, request by request.
+Ours follows the peer: what is not a rule's decision (ids, instants, when a background task is done) comes from there.
+
+* `compare`, `WalkResult`, `FirstDifference`: walks of a peer, and how far each went
+* `Broker`, `OwnCoordinator`, `Peer`: a broker on a socket, our coordinator in this process, and what both are
+* `FAMILIES`, `Family`: what walks are made of
+* `lines`, `document`: results as text and as a JSON document
 """
+
+from typing import TYPE_CHECKING
+
+from fsm.exports import on_demand
+
+if TYPE_CHECKING:
+    from fsm.conformance.broker_peer import Broker
+    from fsm.conformance.families import FAMILIES, Family
+    from fsm.conformance.peer import OwnCoordinator, Peer
+    from fsm.conformance.report import document, lines
+    from fsm.conformance.walk import FirstDifference, WalkResult, compare
+
+__all__ = [
+    "FAMILIES",
+    "Broker",
+    "Family",
+    "FirstDifference",
+    "OwnCoordinator",
+    "Peer",
+    "WalkResult",
+    "compare",
+    "document",
+    "lines",
+]
+
+__getattr__ = on_demand(
+    __name__,
+    {
+        "Broker": "broker_peer",
+        "FAMILIES": "families",
+        "Family": "families",
+        "OwnCoordinator": "peer",
+        "Peer": "peer",
+        "document": "report",
+        "lines": "report",
+        "FirstDifference": "walk",
+        "WalkResult": "walk",
+        "compare": "walk",
+    },
+)

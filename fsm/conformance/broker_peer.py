@@ -1,10 +1,10 @@
-"""A broker on a socket as the walker sees it: one connection per client, because a parked join holds its own up.
+"""A broker on a socket as a walk sees it: one connection per client, because a delayed join holds its own up.
 
 In a cluster a group is walked on the broker that coordinates it, wherever that says that it listens.
 
 What rules its groups is asked for: settings by DescribeConfigs, topics by Metadata, records by fetching the group's
 partition of `__consumer_offsets`, the description by ConsumerGroupDescribe, else DescribeGroups. What the broker does
-not speak is left out and said.
+not support is left out and reported.
 """
 
 from __future__ import annotations
@@ -15,32 +15,36 @@ from contextlib import suppress
 from itertools import count
 from typing import Any
 
-from fsm.conformance.describe import PASSING, classic, describe
 from fsm.conformance.families import TOPICS
 from fsm.conformance.follower import Expectation
 from fsm.conformance.offsets_log import OFFSETS_TOPIC, OffsetsLog
 from fsm.conformance.peer import Observed
-from fsm.conformance.recording import Admin, Asked, Response
+from fsm.conformance.steps import Response, TopicChange, WalkRequest, record_group
 from fsm.conformance.topics import Topics, metadata
 from fsm.errors import InputError
-from fsm.protocol.json_form import error_name, from_recorded, to_recorded
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.json_form import error_name
 from fsm.protocol.messages import (
     APIS,
     ApiVersionsRequest,
+    ConsumerGroupDescribeRequest,
     Coordinator,
     DescribeConfigsRequest,
     DescribeConfigsResource,
+    DescribedGroup,
+    DescribeGroupsRequest,
     FindCoordinatorRequest,
     MetadataResponseBroker,
 )
-from fsm.wire.connection import SPOKEN, Connection, PeerError, receive_any
+from fsm.wire.connection import VERSIONS, Connection, PeerError, receive_any
 
 NEEDED = ("Metadata", "FindCoordinator")
 """Without these nobody can be asked anything."""
 
 BROKER = 4
 """The resource type of a broker's settings."""
-READY_S, PARKED_S, MEANWHILE_S = 60.0, 0.03, 0.003
+READY_S, DELAYED_S, MEANWHILE_S = 60.0, 0.03, 0.003
+PASSING = {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR}
 SETTLED_MS = 250
 """Mostly the coordinator knows of a change of topics so long after the broker's metadata shows it."""
 
@@ -68,28 +72,28 @@ class Broker:
         self._clients: dict[str, Connection] = {}
         self._log: OffsetsLog | None = None
         self._started = time.monotonic()
-        self._control = self._asked = Connection(host, port, "conform", timeout_s)
-        self.unspoken = self._unspoken()
+        self._control = self._coordinator = Connection(host, port, "conform", timeout_s)
+        self.unsupported = self._find_unsupported()
         self._nodes = metadata(self._control).brokers
         self.settings = {**self._configs(), **settings}
         self._topics = Topics(self._control)
         for name, partitions in TOPICS.items():
             self._topics.ensure(name, partitions)
-        self.topics: Mapping[str, Admin] = self._topics.all()
-        self.keeps_log = reads_log and "Fetch" not in self.unspoken
+        self.topics: Mapping[str, TopicChange] = self._topics.all()
+        self.keeps_log = reads_log and "Fetch" not in self.unsupported
 
     def now_ms(self) -> int:
         return round((time.monotonic() - self._started) * 1000)
 
     # What it is.
 
-    def _unspoken(self) -> dict[str, str]:
+    def _find_unsupported(self) -> dict[str, str]:
         answer = self._control.call(ApiVersionsRequest())
         if answer.error_code:
             refusal = f"ApiVersions is refused: {error_name(answer.error_code)}"
             raise InputError(f"the broker cannot be walked: {refusal}", self._control.peer)
-        spoken = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
-        found = {name: _lack(spoken.get(APIS[name].key), version) for name, version in SPOKEN.items()}
+        ranges = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+        found = {name: _lack(ranges.get(APIS[name].key), version) for name, version in VERSIONS.items()}
         lacks = {name: why for name, why in found.items() if why}
         for name in NEEDED:
             if name in lacks:
@@ -97,18 +101,20 @@ class Broker:
         return lacks
 
     def _configs(self) -> dict[str, str]:
-        if "DescribeConfigs" in self.unspoken:
+        if "DescribeConfigs" in self.unsupported:
             return {}
         node = next((node for node in self._nodes if _place(node) == (self.host, self.port)), self._nodes[0])
         self._turn_to(*_place(node))
-        found = self._asked.call(DescribeConfigsRequest((DescribeConfigsResource(BROKER, str(node.node_id)),))).results
+        found = self._coordinator.call(
+            DescribeConfigsRequest((DescribeConfigsResource(BROKER, str(node.node_id)),))
+        ).results
         if not found or found[0].error_code:
             refusal = error_name(found[0].error_code) if found else "no answer"
-            self.unspoken["DescribeConfigs"] = f"is refused: {refusal}"
+            self.unsupported["DescribeConfigs"] = f"is refused: {refusal}"
             return {}
         return {config.name: config.value for config in found[0].configs if config.value is not None}
 
-    def administer(self, action: str, topic: str, partitions: int) -> Admin:
+    def administer(self, action: str, topic: str, partitions: int) -> TopicChange:
         settled = self._topics.change(action, topic, partitions)
         time.sleep(SETTLED_MS / 1000)
         return settled
@@ -120,24 +126,24 @@ class Broker:
             client.close()
         self.group, self._clients, self._started = group, {}, time.monotonic()
         if self._control.is_closed:
-            self._control = self._topics.connection = self._connected(self.host, self.port, "conform")
+            self._control = self._topics.connection = self._connect(self.host, self.port, "conform")
         self.topics = self._topics.all()
-        self._coordinator()
+        self._find_coordinator()
         for again in count(2):
-            if describe(self._asked, self.group, self.unspoken) is None and not self._has_topics():
+            if self._describe() is None and not self._has_topics():
                 break
             self.group = f"{group}.{again}"
-            self._coordinator()
+            self._find_coordinator()
         partitions = self._topics.partitions(OFFSETS_TOPIC)
         self.keeps_log = self.keeps_log and partitions > 0
-        self._log = OffsetsLog(self._asked, self.group, partitions) if self.keeps_log else None
+        self._log = OffsetsLog(self._coordinator, self.group, partitions) if self.keeps_log else None
         return self.group
 
     def _has_topics(self) -> bool:
         """Whether an earlier walk of this name left topics."""
         return any(name.startswith(f"{self.group}-") for name in self.topics)
 
-    def _coordinator(self) -> None:
+    def _find_coordinator(self) -> None:
         """Waits until somebody coordinates the group, and turns to that one."""
         until = time.monotonic() + READY_S
         while time.monotonic() < until:
@@ -153,39 +159,41 @@ class Broker:
         """A broker that is alone is asked where it was found, whatever it calls itself."""
         if len(self._nodes) == 1:
             host, port = self.host, self.port
-        if self._asked.is_closed or (self._asked.host, self._asked.port) != (host, port):
+        if self._coordinator.is_closed or (self._coordinator.host, self._coordinator.port) != (host, port):
             self._let_go()
-            self._asked = self._control if (host, port) == (self.host, self.port) else self._connected(host, port, "c")
+            self._coordinator = (
+                self._control if (host, port) == (self.host, self.port) else self._connect(host, port, "c")
+            )
 
     def _let_go(self) -> None:
         """Of whoever coordinated the group before."""
-        if self._asked is not self._control:
-            self._asked.close()
+        if self._coordinator is not self._control:
+            self._coordinator.close()
 
-    def _connected(self, host: str, port: int, client_id: str) -> Connection:
+    def _connect(self, host: str, port: int, client_id: str) -> Connection:
         return Connection(host, port, client_id, self.timeout_s)
 
     def _is_loaded(self) -> bool:
-        if "DescribeGroups" in self.unspoken:
+        if "DescribeGroups" in self.unsupported:
             return True
-        return classic(self._asked, self.group).error_code not in PASSING
+        return self._describe_classic().error_code not in PASSING
 
-    def ask(self, n: int, asked: Asked, expected: Expectation) -> Observed:
-        connection = self._client(asked.client)
-        connection.send(from_recorded(APIS[asked.api].request, asked.body, asked.version), n, asked.version)
-        return self._observed(self._collected(n, expected.answered), expected.records)
+    def ask(self, n: int, request: WalkRequest, expected: Expectation) -> Observed:
+        connection = self._client(request.client)
+        connection.send(request.message, n, request.version)
+        return self._observe(self._collect(n, expected.answered), expected.records)
 
     def _client(self, name: str) -> Connection:
-        """The connection of a client; another one while an earlier request of it is parked."""
+        """The connection of a client; another one while an earlier request of it is delayed."""
         for suffix in range(len(self._clients) + 1):
             key = f"{name}/{suffix}"
             if key not in self._clients:
-                self._clients[key] = self._connected(self._asked.host, self._asked.port, f"c-{name}")
+                self._clients[key] = self._connect(self._coordinator.host, self._coordinator.port, f"c-{name}")
             if not self._clients[key].is_waiting:
                 return self._clients[key]
         raise AssertionError("a new connection waits for nothing")
 
-    def _collected(self, n: int, expected: frozenset[int]) -> list[Response]:
+    def _collect(self, n: int, expected: frozenset[int]) -> list[Response]:
         """Answers until all that are expected are here, and those that come meanwhile though nobody expects them.
 
         One that does not come in time is missing in what was observed.
@@ -193,38 +201,56 @@ class Broker:
         found: list[Response] = []
         until = time.monotonic() + self.timeout_s
         while not expected <= {response.to for response in found} and time.monotonic() < until:
-            found += self._arrived(0.001)
+            found += self._receive(0.001)
         is_answered = any(response.to == n for response in found)
-        until = time.monotonic() + (MEANWHILE_S if is_answered else PARKED_S)
+        until = time.monotonic() + (MEANWHILE_S if is_answered else DELAYED_S)
         while self._waiting() and time.monotonic() < until:
-            found += self._arrived(0.001)
+            found += self._receive(0.001)
         return found
 
     def _waiting(self) -> list[Connection]:
         return [client for client in self._clients.values() if client.is_waiting]
 
-    def _arrived(self, timeout_s: float) -> list[Response]:
+    def _receive(self, timeout_s: float) -> list[Response]:
         arrived = receive_any(self._waiting(), timeout_s)
-        return [Response(one.tag, self.now_ms(), to_recorded(one.response, one.version)) for one in arrived]
+        return [Response(one.tag, self.now_ms(), one.response) for one in arrived]
 
     def wait(self, wait_ms: int) -> Observed:
         until = time.monotonic() + wait_ms / 1000
         found: list[Response] = []
         while (left := until - time.monotonic()) > 0:
             if self._waiting():
-                found += self._arrived(min(left, 0.01))
+                found += self._receive(min(left, 0.01))
             else:
                 time.sleep(left)
-        return self._observed(found, 0)
+        return self._observe(found, 0)
 
-    def _observed(self, responses: list[Response], records: int) -> Observed:
+    def _observe(self, responses: list[Response], records: int) -> Observed:
         """What is written and described now; a timer that fires in between shows in both."""
         read = self._read(records)
-        described = describe(self._asked, self.group, self.unspoken)
+        described = self._describe()
         while more := self._read(0):
             read += more
-            described = describe(self._asked, self.group, self.unspoken)
+            described = self._describe()
         return Observed(tuple(responses), read, described)
+
+    def _describe(self) -> Mapping[str, Any] | None:
+        """The group as the broker describes it; None where it knows none.
+
+        ConsumerGroupDescribe is asked first; a group that it does not know may be a classic one.
+        """
+        if "ConsumerGroupDescribe" not in self.unsupported:
+            described = self._coordinator.call(ConsumerGroupDescribeRequest((self.group,))).groups[0]
+            if not described.error_code:
+                return record_group(described)
+        if "DescribeGroups" in self.unsupported:
+            return None
+        group = self._describe_classic()
+        return None if group.error_code or group.group_state == "Dead" else record_group(group)
+
+    def _describe_classic(self) -> DescribedGroup:
+        found: DescribedGroup = self._coordinator.call(DescribeGroupsRequest((self.group,))).groups[0]
+        return found
 
     def _read(self, count: int) -> tuple[Mapping[str, Any], ...]:
         """What was appended; records may come a little after the answer that goes with them."""
@@ -241,7 +267,7 @@ class Broker:
         if not self._control.is_closed:
             with suppress(PeerError):  # the broker may be gone by now
                 self._topics.remove_made()
-        for connection in (self._control, self._asked, *self._clients.values()):
+        for connection in (self._control, self._coordinator, *self._clients.values()):
             connection.close()
 
 

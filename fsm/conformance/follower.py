@@ -17,29 +17,21 @@ How many steps needed which of these is counted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from fsm.conformance.comparison import FieldDifference, Hashes, Shown, differences, labels
-from fsm.conformance.recording import Admin, Asked, RecordedStep, recorded_group
+from fsm.conformance.steps import TopicChange, WalkRequest, WalkStep, first_image, record_group
 from fsm.conformance.ties import Ties
-from fsm.coordinator.coordinator import (
-    Coordinator,
-    describe,
-    handle,
-    handle_resolution,
-    handle_timer,
-    image_changed,
-    next_deadline_ms,
-    resolutions,
-    turns_ms,
-)
-from fsm.coordinator.model.context import Context, Image, Topic
-from fsm.coordinator.model.dialect import Choice
+from fsm.coordinator.coordinator import resolutions, turns_ms
+from fsm.coordinator.host import Host
+from fsm.coordinator.model.context import BrokerConfig, Context, Image
+from fsm.coordinator.model.dialect import Choice, dialect
 from fsm.coordinator.model.persistent import FrozenMap
-from fsm.coordinator.model.step import Happened, Request, Step
+from fsm.coordinator.model.step import Happened, Step
 from fsm.protocol.json_form import to_recorded
 from fsm.protocol.printed_records import as_dumped
 from fsm.protocol.records import Record
@@ -57,7 +49,7 @@ A_YEAR_MS = 365 * 24 * 3_600_000
 MOST_CANDIDATES = 16
 MOST_EVENTS = 100
 """How many timers, tasks and requests are handled in one step."""
-HOST = "/127.0.0.1"
+NO_ID = "none-was-made"
 
 
 class Freedoms(NamedTuple):
@@ -89,40 +81,46 @@ class Update(NamedTuple):
 class InFlight(NamedTuple):
     """An answer that was given and has not been seen."""
 
-    body: Mapping[str, Any]
+    message: Any
     until_ms: int
     """When it is seen, at the latest."""
+
+
+def _do(host: Host, act: Callable[[Host], object]) -> tuple[Host, list[Step[Any]]]:
+    """The host after something has happened, and its steps; the one given stays as it is."""
+    after, steps = host.fork(), list[Step[Any]]()
+    after.on_step = steps.append
+    act(after)
+    after.on_step = None
+    return after, steps
 
 
 class Candidate(NamedTuple):
     """What the coordinator may be between two steps."""
 
-    state: Coordinator
-    image: Image
-    """The metadata it works with."""
+    host: Host
     pending: tuple[Update, ...] = ()
-    """The images after that, which it does not know yet."""
+    """The images after its own, which it does not know yet."""
     hashes: Hashes = Hashes()
     in_flight: FrozenMap[int, InFlight] = FrozenMap()
     """By the step that is answered."""
     freedoms: Freedoms = NO_FREEDOMS
 
-    def updated(self, context: Context) -> Candidate:
+    def update(self) -> Candidate:
         """When the next image has reached it."""
-        image = self.pending[0].image
-        state = image_changed(self.state, self.image, replace(context, image=image))
-        return self._replace(state=state, image=image, pending=self.pending[1:])
+        host, _ = _do(self.host, partial(Host.update, image=self.pending[0].image))
+        return self._replace(host=host, pending=self.pending[1:])
 
-    def with_old_image(self) -> Candidate:
-        """After a step that shows that the newest image had not reached it."""
-        return self._replace(freedoms=self.freedoms._replace(old_images=self.freedoms.old_images + 1))
+    def differs_from(self, other: Candidate, slack_ms: int) -> bool:
+        """Whether they differ by more than instants within the slack; what they needed does not count."""
+        atoms = zip_longest(*(_atoms((*one[1:4], one.host.context.image, one.host.state)) for one in (self, other)))
+        return not all(a == b or (_is_instant(a) and _is_instant(b) and abs(a - b) <= slack_ms) for a, b in atoms)
 
 
 class Run(NamedTuple):
     """One way a step may have gone."""
 
-    state: Coordinator
-    context: Context
+    host: Host
     pending: tuple[Update, ...] = ()
     answers: FrozenMap[int, Any] = FrozenMap()
     log: tuple[Record, ...] = ()
@@ -134,26 +132,26 @@ class Run(NamedTuple):
     """Every instant was as the clock says."""
     has_old_image: bool = False
     """Something was decided, or is described, by the metadata before an earlier change of topics."""
-    just_before: Coordinator | None = None
+    just_before: Host | None = None
     """Before its last timer or task, where that was about when the step was over: a description may still show it."""
     described: Mapping[str, Any] | None = None
 
-    def then(self, step: Step[Coordinator]) -> Run:
-        """With what one more event brought."""
-        return self._replace(
-            state=step.state,
-            answers=self.answers.merged({answer.token: answer.body for answer in step.answers}),
-            log=(*self.log, *step.records),
-            happened=(*self.happened, *step.happened),
-            events=self.events + 1,
-            has_old_image=self.has_old_image or any(update.is_old for update in self.pending),
-        )
+    def then(self, act: Callable[[Host], object], **changes: Any) -> Run:
+        """With one more event."""
+        host, steps = _do(self.host, act)
+        run = self._replace(host=host, events=self.events + 1, **changes)
+        for step in steps:
+            run = run._replace(
+                answers=run.answers.merged(dict(step.answers)),
+                log=(*run.log, *step.records),
+                happened=(*run.happened, *step.happened),
+            )
+        return run._replace(has_old_image=run.has_old_image or any(update.is_old for update in run.pending))
 
-    def updated(self) -> Run:
+    def update(self) -> Run:
         """When the next image has reached the coordinator."""
-        after = Candidate(self.state, self.context.image, self.pending).updated(self.context)
-        context = replace(self.context, image=after.image)
-        return self._replace(state=after.state, context=context, pending=after.pending)
+        host, pending = Candidate(self.host, self.pending).update()[:2]
+        return self._replace(host=host, pending=pending)
 
 
 class Fit(NamedTuple):
@@ -192,51 +190,68 @@ class Expectation(NamedTuple):
 class Follower:
     """Our coordinator and what it may be."""
 
-    def __init__(self, group: str, context: Context, *, slack_ms: int = SLACK_MS, unseen: tuple[str, ...] = ()) -> None:
-        """The image of the context is what the broker's metadata shows; `unseen` of `records`, `group` is not held."""
+    def __init__(
+        self,
+        group: str,
+        release: str,
+        settings: Mapping[str, str],
+        topics: Mapping[str, TopicChange],
+        *,
+        slack_ms: int = SLACK_MS,
+        ignored: tuple[str, ...] = (),
+    ) -> None:
+        """Set up as a broker is; `ignored` of `records`, `group` is not compared.
+
+        Raises `InputError` for settings that cannot be read.
+        """
+        context = Context(STARTED_MS, dialect(release), BrokerConfig.of(settings), first_image(topics))
         self.group = group
-        self.context = context
+        self.image = context.image
+        """What the broker's metadata shows."""
         self.slack_ms = slack_ms
-        self.unseen = unseen
-        self.candidates: tuple[Candidate, ...] = (Candidate(Coordinator(), context.image),)
+        self.ignored = ignored
+        self.candidates: tuple[Candidate, ...] = (Candidate(Host(context, resolves=False)),)
         """Those that needed the least freedom first, and of those the ones that know the newest image."""
         self.described: Mapping[str, Any] | None = None
-        self._versions: dict[int, int] = {}
-        """Of each request, by its step."""
         """As seen after the last step."""
         self.log: tuple[Record, ...] = ()
         """What the last step appended."""
+        self._extra_slot_stays = Choice.EXTRA_SLOT_STAYS in context.dialect
+        self._versions: dict[int, int] = {}
+        """Of each request, by its step."""
 
     @property
-    def state(self) -> Coordinator:
+    def host(self) -> Host:
         """What the coordinator most probably is."""
-        return self.candidates[0].state
+        return self.candidates[0].host
 
     @property
     def freedoms(self) -> Freedoms:
         """What was needed so far, at least."""
         return self.candidates[0].freedoms
 
-    def follow(self, step: RecordedStep, until_ms: int, answer: Mapping[str, Any] | None) -> Sequence[FieldDifference]:
+    def follow(self, step: WalkStep, until_ms: int, answer: Any) -> Sequence[FieldDifference]:
         """Follows one step; gives what differs, and stays where it was if anything does."""
         verdict = self.compare(step, until_ms, answer)
         if verdict.fits:
             self.accept(verdict)
         return verdict.differences
 
-    def compare(self, step: RecordedStep, until_ms: int, answer: Mapping[str, Any] | None) -> Verdict:
+    def compare(self, step: WalkStep, until_ms: int, answer: Any) -> Verdict:
         """Holds one step against ours; nothing changes.
 
         `answer` is what the step's request was answered with, now or later; `until_ms` when the step was over.
         """
         described = self.described if step.described is None else step.described or None
-        expected = Shown({r.to: r.body for r in step.responses}, step.records, described)
-        image = _changed(self.context.image, step.admin)
+        if step.request:
+            self._versions[step.n] = step.request.version
+        expected = Shown(self._record({r.to: r.message for r in step.responses}), step.records, described)
+        image = self.image if step.admin is None else step.admin.apply(self.image)
         updates = () if step.admin is None else (Update(image, until_ms + BACKGROUND_MS),)
         starts = self._starts(self.candidates, updates, step.t_ms)
         fits: list[Fit] = []
         first: tuple[tuple[FieldDifference, ...], tuple[Happened, ...]] | None = None
-        for ties in (Ties(()), Ties(step.records, Choice.EXTRA_SLOT_STAYS in self.context.dialect)):
+        for ties in (Ties(()), Ties(step.records, self._extra_slot_stays)):
             for start in starts:
                 for run in self._described(start, step, until_ms, answer, ties):
                     after, found = self._compared(start, run, expected, until_ms)
@@ -246,7 +261,7 @@ class Follower:
             if fits:
                 break
         if all(fit.run.has_old_image for fit in fits):
-            fits = [fit._replace(after=fit.after.with_old_image()) for fit in fits]
+            fits = [fit._replace(after=_with_old_image(fit.after)) for fit in fits]
         found, happened = first or ((), ())
         return Verdict(tuple(fits), () if fits else found, happened, described, image)
 
@@ -255,13 +270,13 @@ class Follower:
     ) -> tuple[Candidate, tuple[FieldDifference, ...]]:
         """What the coordinator is after the run, and what differs."""
         given = start.in_flight.merged(
-            {to: InFlight(body, until_ms + self.slack_ms) for to, body in run.answers.items()}
+            {to: InFlight(message, until_ms + self.slack_ms) for to, message in run.answers.items()}
         )
         may_come = {to: one for to, one in given.items() if to not in expected.answers and one.until_ms >= until_ms}
-        seen = {to: to_recorded(one.body, self._versions[to]) for to, one in given.items() if to not in may_come}
+        seen = self._record({to: one.message for to, one in given.items() if to not in may_come})
         records = tuple(as_dumped(record) for record in run.log)
         found = differences(expected, Shown(seen, records, run.described), start.hashes)
-        differing = tuple(one for one in found if not one.field.startswith(self.unseen))
+        differing = tuple(one for one in found if not one.field.startswith(self.ignored))
         if differing:
             return start, differing
         needed = start.freedoms
@@ -272,7 +287,11 @@ class Follower:
         )
         pending = tuple(update._replace(is_old=True) for update in run.pending)
         hashes = start.hashes.knowing(expected.records, records)
-        return Candidate(run.state, run.context.image, pending, hashes, FrozenMap(may_come), needed), ()
+        return Candidate(run.host, pending, hashes, FrozenMap(may_come), needed), ()
+
+    def _record(self, messages: Mapping[int, Any]) -> Mapping[int, Mapping[str, Any]]:
+        """Answers as recordings have them."""
+        return {to: to_recorded(message, self._versions[to]) for to, message in messages.items()}
 
     def accept(self, verdict: Verdict) -> None:
         """Goes on from all that fits."""
@@ -280,11 +299,11 @@ class Follower:
         best = min(verdict.fits, key=lambda fit: sum(fit.after.freedoms))
         self.log = best.run.log
         self.described = verdict.described
-        self.context = replace(self.context, image=verdict.image)
+        self.image = verdict.image
 
-    def expect(self, n: int, sent: Asked, t_ms: int) -> Expectation:
+    def expect(self, n: int, request: WalkRequest, t_ms: int) -> Expectation:
         """What this request brings for certain if it is step `n`; nothing changes."""
-        imagined = RecordedStep(n, t_ms, sent, 0, None, (), (), None)
+        imagined = WalkStep(n, t_ms, request, 0, None, (), (), None)
         starts = self._starts(self.candidates, (), t_ms)
         runs = [(start, run) for start in starts for run in self._runs(start, imagined, t_ms, None, Ties(()))]
         answered = (frozenset({*start.in_flight, *run.answers}) for start, run in runs)
@@ -297,60 +316,61 @@ class Follower:
             known = [candidate._replace(pending=(*candidate.pending, *updates))]
             while known[-1].pending:
                 is_due = known[-1].pending[0].until_ms < t_ms
-                known = [*(() if is_due else known), known[-1].updated(self.context)]
+                known = [*(() if is_due else known), known[-1].update()]
             found += known
-        found.sort(key=lambda one: (sum(one.freedoms), -one.image.version))
+        found.sort(key=lambda one: (sum(one.freedoms), -one.host.context.image.version))
         distinct: list[Candidate] = []
         for one in found:
-            if not any(_are_alike(one, other, self.slack_ms) for other in distinct):
+            if all(one.differs_from(other, self.slack_ms) for other in distinct):
                 distinct.append(one)
         return tuple(distinct[:MOST_CANDIDATES])
 
-    def _described(
-        self, start: Candidate, step: RecordedStep, until_ms: int, answer: Mapping[str, Any] | None, ties: Ties
-    ) -> Iterator[Run]:
+    def _described(self, start: Candidate, step: WalkStep, until_ms: int, answer: Any, ties: Ties) -> Iterator[Run]:
         """Every run as it is described: when all is done, after the next images, a moment before the last event."""
         for way in self._runs(start, step, until_ms, answer, ties):
             runs = [way]
             while runs[-1].pending:
-                runs.append(runs[-1].updated())
-            described = [recorded_group(describe(run.state, self.group, run.context)) for run in runs]
+                runs.append(runs[-1].update())
+            described = [record_group(run.host.describe(self.group)) for run in runs]
             for i, run in enumerate(runs):
                 if described[i] not in described[:i]:
                     is_old = run.has_old_image or described[i] != described[-1]
                     yield run._replace(described=described[i], has_old_image=is_old)
             if way.just_before is not None:
-                earlier = recorded_group(describe(way.just_before, self.group, way.context))
+                earlier = record_group(way.just_before.describe(self.group))
                 yield way._replace(described=earlier, is_natural=False)
 
-    def _runs(
-        self, start: Candidate, step: RecordedStep, until_ms: int, answer: Mapping[str, Any] | None, ties: Ties
-    ) -> Iterator[Run]:
+    def _runs(self, start: Candidate, step: WalkStep, until_ms: int, answer: Any, ties: Ties) -> Iterator[Run]:
         """Ways the step may have gone, the one that follows from the clock alone first."""
-        run = Run(start.state, replace(self.context, image=start.image, adopt=ties.adopt), start.pending)
+        host = start.host.fork()
+        host.context = replace(host.context, adopt=ties.adopt)
+        run = Run(host, start.pending)
         if step.request is None:
             yield from self._background(run, until_ms)
             return
-        request = request_of(step.n, step.request, answer, self._new_members(step))
-        self._versions[step.n] = request.version
+        fresh_id = find_fresh_id(step.request, answer, self._new_members(step))
+        client, message, version, _ = step.request
+        sent = {"client_id": f"c-{client}", "message": message, "version": version, "fresh_id": fresh_id}
+        send = partial(Host.send, **sent, token=step.n)
         for before in self._background(run, handled_ms(step)):
-            for after in self._handled(before._replace(just_before=None), request, STARTED_MS + handled_ms(step), ties):
+            for after in self._handle(before._replace(just_before=None), send, STARTED_MS + handled_ms(step), ties):
                 yield from self._background(after, until_ms)
 
-    def _handled(self, before: Run, request: Request, now_ms: int, ties: Ties) -> Iterator[Run]:
+    def _handle(self, before: Run, send: Callable[..., object], now_ms: int, ties: Ties) -> Iterator[Run]:
         """After the request; also on the other side of an instant near it from which it is decided otherwise."""
-        near = [turn for turn in turns_ms(before.state, before.context) if abs(turn - now_ms) <= self.slack_ms]
+        turns = turns_ms(before.host.state, before.host.context)
+        near = [turn for turn in turns if abs(turn - now_ms) <= self.slack_ms]
         decided: list[Any] = []
         for at_ms in (now_ms, *(turn if now_ms < turn else turn - 1 for turn in near)):
             ties.begin()
-            step = handle(before.state, request, replace(before.context, now_ms=at_ms))
-            decision = (step.answers, step.happened, resolutions(step.state).keys())
+            run = before.then(partial(send, now_ms=at_ms))
+            decision = (run.answers, run.happened, resolutions(run.host.state).keys())
             if decision not in decided:
                 is_natural = before.is_natural and not decided
                 decided.append(decision)
-                yield before.then(step)._replace(ties=ties.adopted, is_natural=is_natural)
+                yield run._replace(ties=ties.adopted, is_natural=is_natural)
 
-    def _new_members(self, step: RecordedStep) -> Sequence[str]:
+    def _new_members(self, step: WalkStep) -> Sequence[str]:
         """Ids of members that the step made known: a broker may have made one in a request it answered later."""
         known = (self.described or {}).get("members", {})
         return [member_id for member_id in (step.described or {}).get("members", {}) if member_id not in known]
@@ -361,36 +381,35 @@ class Follower:
         An image that reaches the coordinator before or after everything else is a matter of the steps around this one.
         """
         now_ms = STARTED_MS + until_ms
-        deadline_ms = next_deadline_ms(run.state)
+        deadline_ms = run.host.next_deadline_ms()
         if deadline_ms is None or deadline_ms > now_ms + self.slack_ms or run.events > MOST_EVENTS:
             deadline_ms = None
         is_due, must_fire = (deadline_ms is not None and deadline_ms <= now_ms - ms for ms in (0, self.slack_ms))
-        resolution = resolutions(run.state).get(self.group)
+        resolution = resolutions(run.host.state).get(self.group)
         since_ms = [found.timestamp for found in resolution.found.values()] if resolution else ()
         must_resolve = any(ms + BACKGROUND_MS < now_ms for ms in since_ms)
         if run.pending and run.events and (resolution or deadline_ms is not None):
-            yield from self._background(run.updated(), until_ms)
+            yield from self._background(run.update(), until_ms)
         if resolution:
-            done = run.then(handle_resolution(run.state, self.group, replace(run.context, now_ms=now_ms)))
-            yield from self._background(done._replace(just_before=run.state), until_ms)
+            done = run.then(partial(Host.resolve, now_ms=now_ms), just_before=run.host)
+            yield from self._background(done, until_ms)
         if deadline_ms is not None and is_due:
-            yield from self._background(self._fired(run, deadline_ms, until_ms), until_ms)
+            yield from self._background(self._fire(run, deadline_ms, until_ms), until_ms)
         if not must_fire and not must_resolve:
             yield run._replace(is_natural=run.is_natural and not is_due)
         if deadline_ms is not None and not is_due:
-            early = self._fired(run, deadline_ms, until_ms)._replace(is_natural=False)
+            early = self._fire(run, deadline_ms, until_ms)._replace(is_natural=False)
             yield from self._background(early, until_ms)
 
-    def _fired(self, run: Run, deadline_ms: int, until_ms: int) -> Run:
-        fired = run.then(handle_timer(run.state, replace(run.context, now_ms=deadline_ms)))
+    def _fire(self, run: Run, deadline_ms: int, until_ms: int) -> Run:
         is_late = deadline_ms > STARTED_MS + until_ms - self.slack_ms
-        return fired._replace(just_before=run.state if is_late else None)
+        return run.then(partial(Host.expire, now_ms=deadline_ms), just_before=run.host if is_late else None)
 
 
-def _are_alike(one: Candidate, other: Candidate, slack_ms: int) -> bool:
-    """Whether they differ by instants alone, and by no more than the slack; what they needed does not count."""
-    atoms = zip_longest(_atoms(one._replace(freedoms=other.freedoms)), _atoms(other))
-    return all(a == b or (_is_instant(a) and _is_instant(b) and abs(a - b) <= slack_ms) for a, b in atoms)
+def _with_old_image(candidate: Candidate) -> Candidate:
+    """After a step that shows that the newest image had not reached it."""
+    freedoms = candidate.freedoms
+    return candidate._replace(freedoms=freedoms._replace(old_images=freedoms.old_images + 1))
 
 
 def _atoms(value: Any) -> Iterator[Any]:
@@ -413,35 +432,17 @@ def _is_instant(value: Any) -> bool:
     return isinstance(value, int) and STARTED_MS <= value < STARTED_MS + A_YEAR_MS
 
 
-def _changed(image: Image, admin: Admin | None) -> Image:
-    """The metadata after a change of topics."""
-    if admin is None:
-        return image
-    if admin.action == "delete":
-        return Image(image.topics.without(admin.topic), image.version + 1)
-    return Image(image.topics.set(admin.topic, Topic(admin.topic_id, admin.partitions)), image.version + 1)
-
-
-def handled_ms(step: RecordedStep) -> int:
-    """When the broker handled the request: just before it answered, or when it was sent if it was parked."""
+def handled_ms(step: WalkStep) -> int:
+    """When the broker handled the request: just before it answered, or when it was sent if it was delayed."""
     own = [r.t_ms for r in step.responses if r.to == step.n]
-    parks = step.request is not None and step.request.api in {"JoinGroup", "SyncGroup"}
-    return own[0] if own and not parks else step.t_ms
+    delays = step.request is not None and step.request.api in {"JoinGroup", "SyncGroup"}
+    return own[0] if own and not delays else step.t_ms
 
 
-def request_of(n: int, sent: Asked, answer: Mapping[str, Any] | None, new_members: Sequence[str] = ()) -> Request:
-    """The request of step `n`, with the id that the broker made for it."""
-    client_id = f"c-{sent.client}"
-    made = _fresh_id(sent.body, client_id, answer, new_members)
-    return Request(n, client_id, HOST, sent.version, sent.message, made)
-
-
-def _fresh_id(
-    request: Mapping[str, Any], client_id: str, answer: Mapping[str, Any] | None, new_members: Sequence[str]
-) -> str:
+def find_fresh_id(request: WalkRequest, answer: Any, new_members: Sequence[str] = ()) -> str:
     """The random part of the member id that a request without one was given: as the answer or the group shows it."""
-    if request.get("member_id"):
-        return "none-was-made"
-    prefix = f"{request.get('group_instance_id') or client_id}-"
-    made = (answer or {}).get("member_id") or next((i for i in new_members if i.startswith(prefix)), None)
-    return str(made).removeprefix(prefix) if made else "none-was-made"
+    if getattr(request.message, "member_id", ""):
+        return NO_ID
+    prefix = f"{getattr(request.message, 'group_instance_id', None) or f'c-{request.client}'}-"
+    made = getattr(answer, "member_id", "") or next((i for i in new_members if i.startswith(prefix)), None)
+    return str(made).removeprefix(prefix) if made else NO_ID

@@ -1,12 +1,35 @@
-"""What the walker needs of whoever answers: requests from several clients, answers when they come, log, description."""
+"""What a walk needs of whoever answers; and our own coordinator as such: what a broker would be, without sockets.
+
+Every request and every answer of ours goes through the bytes of the wire, every record through the bytes of the log. A
+coordinator that follows another release than it is held against shows where the two part.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
-from fsm.conformance.follower import Expectation
-from fsm.conformance.recording import Admin, Asked, Response
+from fsm.conformance.families import TOPICS
+from fsm.conformance.follower import STARTED_MS, Expectation
+from fsm.conformance.steps import Response, TopicChange, WalkRequest, first_image, record_group
+from fsm.coordinator.host import Host
+from fsm.coordinator.model.context import BrokerConfig, Context, Image
+from fsm.coordinator.model.dialect import dialect
+from fsm.coordinator.model.step import Answer, Step
+from fsm.protocol.codec import decode, encode
+from fsm.protocol.printed_records import as_dumped
+from fsm.protocol.record_batches import batch_of, read_batches, write_batch
+from fsm.protocol.records import Record
+
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.assignment.interval.ms": "0",
+    "group.consumer.min.assignment.interval.ms": "0",
+}
+"""What walks want to get on; timers are walked by families of their own."""
+
+STEP_MS = 3
+"""How long a request takes on this clock."""
 
 
 class Observed(NamedTuple):
@@ -29,7 +52,7 @@ class Peer(Protocol):
         """The broker settings that rule groups, by Kafka's names."""
 
     @property
-    def topics(self) -> Mapping[str, Admin]:
+    def topics(self) -> Mapping[str, TopicChange]:
         """What there is when the walk begins."""
 
     @property
@@ -37,8 +60,8 @@ class Peer(Protocol):
         """Whether its records can be read."""
 
     @property
-    def unspoken(self) -> Mapping[str, str]:
-        """Requests it cannot speak, and why."""
+    def unsupported(self) -> Mapping[str, str]:
+        """Requests that cannot be sent to it, and why."""
 
     def now_ms(self) -> int:
         """The walk's clock."""
@@ -46,14 +69,111 @@ class Peer(Protocol):
     def begin(self, group: str) -> str:
         """A walk begins, of this group; of another one if the peer knows it already. Gives the group's name."""
 
-    def ask(self, n: int, asked: Asked, expected: Expectation) -> Observed:
+    def ask(self, n: int, request: WalkRequest, expected: Expectation) -> Observed:
         """Sends the request of step `n`, and waits for what it is going to bring, though not for ever."""
 
     def wait(self, wait_ms: int) -> Observed:
         """Lets time pass."""
 
-    def administer(self, action: str, topic: str, partitions: int) -> Admin:
+    def administer(self, action: str, topic: str, partitions: int) -> TopicChange:
         """Creates, grows or deletes a topic, and waits until the metadata shows it."""
 
     def close(self) -> None:
         """Gives back what it holds."""
+
+
+class OwnCoordinator:
+    """Our coordinator, asked by one walk after the other: each finds it as it was made."""
+
+    keeps_log = True
+
+    def __init__(self, release: str, settings: Mapping[str, str], follows: str = "") -> None:
+        """Held against one release, it follows that or another."""
+        self.release = release
+        self.settings = {**SETTINGS, **settings}
+        self.unsupported: dict[str, str] = {}
+        counts = enumerate(sorted(TOPICS.items()))
+        self.topics = {name: TopicChange("create", name, _topic_id(i), count) for i, (name, count) in counts}
+        rules, config = dialect(follows or release), BrokerConfig.of(self.settings)
+        self._fresh = Context(STARTED_MS, rules, config, first_image(self.topics))
+        self.begin("")
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def begin(self, group: str) -> str:
+        self.group = group
+        self._steps: list[Step[Any]] = []
+        self.host = Host(self._fresh, resolves=False, on_step=self._steps.append)
+        self._image = self._fresh.image
+        self._versions: dict[int, int] = {}
+        self._now_ms = self._offset = self._made = 0
+        return group
+
+    def ask(self, n: int, request: WalkRequest, expected: Expectation) -> Observed:
+        _ = expected
+        self._versions[n] = request.version
+        self._now_ms += STEP_MS
+        self._run_background()
+        self._made += 1
+        made = f"{self._made:08d}-0000-4000-8000-000000000000"
+        message = _pass_on(request.message, request.version)
+        self.host.send(f"c-{request.client}", message, request.version, self._clock_ms(), fresh_id=made, token=n)
+        self._run_background()
+        return self._observe()
+
+    def wait(self, wait_ms: int) -> Observed:
+        self._now_ms += wait_ms
+        self._run_background()
+        return self._observe()
+
+    def administer(self, action: str, topic: str, partitions: int) -> TopicChange:
+        known = self._image.topics.get(topic)
+        topic_id = _topic_id(self._image.version + 100) if known is None else known.topic_id
+        change = TopicChange(action, topic, topic_id, partitions)
+        self._image = change.apply(self._image)
+        self._hand_over(self._image)
+        return change
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+    def _clock_ms(self) -> int:
+        return STARTED_MS + self._now_ms
+
+    def _hand_over(self, image: Image) -> None:
+        """The coordinator gets to know the metadata."""
+        self.host.update(image)
+
+    def _run_background(self) -> None:
+        """Tasks that are under way end, and timers that are due fire."""
+        self.host.resolve(self._clock_ms())
+        self.host.advance(STARTED_MS + self._now_ms)
+
+    def _observe(self) -> Observed:
+        steps = [*self._steps]
+        self._steps.clear()
+        responses = (self._respond(answer) for step in steps for answer in step.answers)
+        records = (shown for step in steps for shown in self._append(step.records))
+        return Observed(tuple(responses), tuple(records), record_group(self.host.describe(self.group)))
+
+    def _respond(self, answer: Answer) -> Response:
+        return Response(answer.token, self._now_ms, _pass_on(answer.body, self._versions.pop(answer.token)))
+
+    def _append(self, records: tuple[Record, ...]) -> list[Mapping[str, Any]]:
+        """The records as they are read back from the log."""
+        if not records:
+            return []
+        written = write_batch(batch_of(self._offset, records, self._clock_ms()))
+        self._offset += len(records)
+        found = (entry.decoded() for batch in read_batches(written) for entry in batch.records)
+        return [as_dumped(record) for record in found if record.key[1] == self.group]
+
+
+def _pass_on(message: Any, version: int) -> Any:
+    """The message as it is read at the other end of a wire."""
+    return decode(type(message), encode(message, version), version)
+
+
+def _topic_id(number: int) -> str:
+    return f"{number:020d}AA"

@@ -1,49 +1,52 @@
-"""What was found when a peer was held against Kafka: as text for a reader of the KIP, and as one JSON document."""
+"""What a comparison found: as text for a reader of the KIP, and as one JSON document."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fsm.conformance.live_walk import FirstDifference, Held
 from fsm.conformance.peer import Peer
-from fsm.conformance.recording import RecordedStep
+from fsm.conformance.steps import Response, WalkStep
+from fsm.conformance.walk import FirstDifference, WalkResult
 from fsm.coordinator.model.step import Happened
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.json_form import error_name, to_recorded
 
 STEPS_BEFORE, FIELDS, WIDEST, SAME = 6, 12, 160, 40
-"""How many steps and fields are told, how wide a value is, and how much of it may be the same on both sides."""
+"""How many steps and fields are shown, how wide a value is, and how much of it may be the same on both sides."""
 FREEDOMS = ("ties", "reordered", "near a deadline", "old metadata")
 
 
-def document(peer: Peer, held: Sequence[Held], seed: int) -> dict[str, Any]:
+def document(peer: Peer, results: Sequence[WalkResult], seed: int) -> dict[str, Any]:
     """Everything, for other programs."""
     return {
         "dialect": peer.release,
         "seed": seed,
         "records_compared": peer.keeps_log,
-        "unspoken": dict(peer.unspoken),
-        "families": [_family(one) for one in held],
+        "unspoken": dict(peer.unsupported),
+        "families": [_family(one) for one in results],
     }
 
 
-def _family(held: Held) -> dict[str, Any]:
+def _family(result: WalkResult) -> dict[str, Any]:
     return {
-        "family": held.family,
-        "group": held.group,
-        "equal": held.equal,
-        "requests": dict(held.requests),
-        **held.freedoms._asdict(),
-        "unspoken": dict(held.unspoken),
-        "difference": _difference(held.difference) if held.difference else None,
+        "family": result.family,
+        "group": result.group,
+        "equal": result.equal,
+        "requests": dict(result.requests),
+        **result.freedoms._asdict(),
+        "unspoken": dict(result.unsupported),
+        "difference": _difference(result.difference) if result.difference else None,
     }
 
 
 def _difference(found: FirstDifference) -> dict[str, Any]:
-    asked = found.step.request
+    request = found.step.request
     return {
         "step": found.step.n,
         "what": str(found.step),
-        "request": {"api": asked.api, "version": asked.version, "body": dict(asked.body)} if asked else None,
+        "request": request
+        and {"api": request.api, "version": request.version, "body": to_recorded(request.message, request.version)},
         "fields": [one._asdict() for one in found.fields],
         "decided": [_decision(one) for one in found.decided],
         "group_before": found.group,
@@ -51,72 +54,63 @@ def _difference(found: FirstDifference) -> dict[str, Any]:
     }
 
 
-def lines(peer: Peer, held: Sequence[Held], seed: int) -> Iterator[str]:
+def lines(peer: Peer, results: Sequence[WalkResult], seed: int) -> Iterator[str]:
     """A line for each family, then the first difference of each in full."""
-    for api, why in sorted(peer.unspoken.items()):
+    for api, why in sorted(peer.unsupported.items()):
         yield f"not spoken: {api} {why}"
-    if "DescribeConfigs" in peer.unspoken:
+    if "DescribeConfigs" in peer.unsupported:
         yield "settings are not told: those of --set count, else Kafka's defaults"
     if not peer.keeps_log:
         yield "records are not compared: __consumer_offsets is not read"
-    for one in held:
+    for one in results:
         yield _summary(one)
-    for one in held:
+    for one in results:
         if one.difference:
             yield from ("", *_story(one, one.difference, seed, peer.release))
 
 
-def _summary(held: Held) -> str:
-    if held.unspoken:
-        return f"{held.family:15} not walked: {', '.join(held.unspoken)} not spoken"
-    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(held.requests.items(), key=lambda kind: -kind[1]))
-    needed = ", ".join(f"{name} {count}" for name, count in zip(FREEDOMS, held.freedoms, strict=True) if count)
-    verdict = f"differs at step {held.difference.step.n}" if held.difference else ""
+def _summary(result: WalkResult) -> str:
+    if result.unsupported:
+        return f"{result.family:15} not walked: {', '.join(result.unsupported)} not spoken"
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(result.requests.items(), key=lambda kind: -kind[1]))
+    needed = ", ".join(f"{name} {count}" for name, count in zip(FREEDOMS, result.freedoms, strict=True) if count)
+    verdict = f"differs at step {result.difference.step.n}" if result.difference else ""
     parts = [part for part in (verdict, kinds, needed) if part]
-    return f"{held.family:15} {held.equal:6} steps equal: {'; '.join(parts) or 'none'}"
+    return f"{result.family:15} {result.equal:6} steps equal: {'; '.join(parts) or 'none'}"
 
 
-def _story(held: Held, found: FirstDifference, seed: int, release: str) -> Iterator[str]:
+def _story(result: WalkResult, found: FirstDifference, seed: int, release: str) -> Iterator[str]:
     """The first difference: where, after what, the request, what Kafka decides, field by field."""
-    yield f"{held.family}, seed {seed}: first difference at step {found.step}"
-    yield from _before(found.before)
+    yield f"{result.family}, seed {seed}: first difference at step {found.step}"
+    for step in found.before[-STEPS_BEFORE:]:
+        errors = [_outcome(step, response) for response in step.responses]
+        yield f"  before        {step}: {', '.join(errors) or 'no answer yet' if step.request else 'done'}"
     if found.group:
         yield f"  group before  {_described(found.group)}"
-    if found.step.request:
-        yield f"  request       {found.step.request.api} v{found.step.request.version}"
-        yield from (f"                {name} = {_short(value)}" for name, value in _said(found.step.request.body))
+    if request := found.step.request:
+        yield f"  request       {request.api} v{request.version}"
+        body = to_recorded(request.message, request.version)
+        yield from (f"                {name} = {_short(value)}" for name, value in body.items() if value is not None)
     for decision in found.decided:
         yield f"  Kafka         {_decision(decision)}"
     for one in found.fields[:FIELDS]:
         yield f"  {one.field}"
-        expected, got = _where_they_part(one.expected, one.got)
+        expected, got = _shorten(one.expected, one.got)
         yield f"    Kafka {release:8}{expected}"
         yield f"    got           {got}"
     if found.fields[FIELDS:]:
         yield f"  and {len(found.fields) - FIELDS} fields more"
 
 
-def _before(steps: Sequence[RecordedStep]) -> Iterator[str]:
-    for step in steps[-STEPS_BEFORE:]:
-        errors = [f"{'' if r.to == step.n else f'{r.to} '}{r.body.get('error_code') or 'ok'}" for r in step.responses]
-        yield f"  before        {step}: {', '.join(errors) or 'no answer yet' if step.request else 'done'}"
-
-
-def _said(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The fields of a request that say something."""
-    return ((name, value) for name, value in body.items() if value is not None)
+def _outcome(step: WalkStep, response: Response) -> str:
+    error = error_name(getattr(response.message, "error_code", ErrorCode.NONE))
+    return f"{'' if response.to == step.n else f'{response.to} '}{error or 'ok'}"
 
 
 def _described(group: Mapping[str, Any]) -> str:
-    parts = [group["type"], group["state"]]
-    if "epoch" in group:
-        parts.append(f"epoch {group['epoch']}, target {group['assignment_epoch']}")
-    members = [_who(member_id, member) for member_id, member in group["members"].items()]
-    return f"{' '.join(parts[:2])}{', ' + parts[2] if parts[2:] else ''}; {', '.join(members) or 'no members'}"
-
-
-def _who(member_id: str, member: Mapping[str, Any]) -> str:
-    return f"{member_id}@{member['epoch']}" if "epoch" in member else member_id
+    epochs = f", epoch {group['epoch']}, target {group['assignment_epoch']}" if "epoch" in group else ""
+    members = [f"{i}@{member['epoch']}" if "epoch" in member else i for i, member in group["members"].items()]
+    return f"{group['type']} {group['state']}{epochs}; {', '.join(members) or 'no members'}"
 
 
 def _decision(happened: Happened) -> str:
@@ -124,7 +118,7 @@ def _decision(happened: Happened) -> str:
     return f"{who}: {happened.event.name}, {happened.state.name} to {happened.target.name}"
 
 
-def _where_they_part(expected: Any, got: Any) -> tuple[str, str]:
+def _shorten(expected: Any, got: Any) -> tuple[str, str]:
     """Both in short; what is too long for a line begins a little before the first difference."""
     one, other = _text(expected), _text(got)
     if max(len(one), len(other)) <= WIDEST:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Any
 
-from fsm.conformance.recording import Admin
+from fsm.conformance.steps import TopicChange
 from fsm.errors import InputError
 from fsm.protocol.json_form import error_name
 from fsm.protocol.messages import (
@@ -34,14 +34,14 @@ class Topics:
         self.made: list[str] = []
         """Those that walks made and did not delete."""
 
-    def all(self) -> dict[str, Admin]:
+    def all(self) -> dict[str, TopicChange]:
         """Every topic by name: a regular expression may match any of them."""
         found = [topic for topic in metadata(self.connection).topics if not topic.error_code]
-        return {t.name: Admin("create", t.name, t.topic_id, len(t.partitions)) for t in found if t.name}
+        return {t.name: TopicChange("create", t.name, t.topic_id, len(t.partitions)) for t in found if t.name}
 
     def partitions(self, name: str) -> int:
         """How many the topic has; 0 where there is none."""
-        found = self._found(name)
+        found = self._find(name)
         return len(found.partitions) if found else 0
 
     def ensure(self, name: str, partitions: int) -> None:
@@ -52,35 +52,35 @@ class Topics:
         found = self.partitions(name)
         if not found:
             self._ask("create", name, partitions)
-            self._settled("create", name, partitions)
+            self._wait_until_settled("create", name, partitions)
         elif found != partitions:
             what = f"topic {name} has {found} partitions, a walk needs {partitions}"
             raise InputError(what, self.connection.peer, "delete it; it is made anew")
 
-    def change(self, action: str, name: str, partitions: int) -> Admin:
+    def change(self, action: str, name: str, partitions: int) -> TopicChange:
         """Creates, grows or deletes a topic. Raises `PeerError` where the broker refuses."""
         self._ask(action, name, partitions)
         if action == "create":
             self.made.append(name)
         elif action == "delete":
             self.made.remove(name)
-        return self._settled(action, name, partitions)
+        return self._wait_until_settled(action, name, partitions)
 
     def remove_made(self) -> None:
         """Deletes what walks left. Raises `PeerError` where the broker refuses."""
         for name in list(self.made):
             self.change("delete", name, 0)
 
-    def _found(self, name: str) -> MetadataResponseTopic | None:
+    def _find(self, name: str) -> MetadataResponseTopic | None:
         return next((topic for topic in metadata(self.connection, name).topics if not topic.error_code), None)
 
-    def _settled(self, action: str, name: str, partitions: int) -> Admin:
+    def _wait_until_settled(self, action: str, name: str, partitions: int) -> TopicChange:
         """The topic once the broker's metadata has it so."""
         until = time.monotonic() + READY_S
         while time.monotonic() < until:
-            found = self._found(name)
+            found = self._find(name)
             if len(found.partitions) == partitions if found else action == "delete":
-                return Admin(action, name, found.topic_id if found else "", partitions)
+                return TopicChange(action, name, found.topic_id if found else "", partitions)
             time.sleep(0.05)
         raise PeerError(f"{self.connection.peer}: topic {name} is not as wanted {READY_S:g} s after: {action}")
 
@@ -98,20 +98,20 @@ def metadata(connection: Connection, *names: str) -> MetadataResponse:
     return found
 
 
-Asked = tuple[Any, Callable[[Any], Any]]
+Call = tuple[Any, Callable[[Any], Any]]
 """A request, and what gives the outcome for each topic of its response."""
 
 
-def _create(name: str, partitions: int) -> Asked:
+def _create(name: str, partitions: int) -> Call:
     return CreateTopicsRequest((CreatableTopic(name, partitions, 1),), TIMEOUT_MS), attrgetter("topics")
 
 
-def _grow(name: str, partitions: int) -> Asked:
+def _grow(name: str, partitions: int) -> Call:
     return CreatePartitionsRequest((CreatePartitionsTopic(name, partitions),), TIMEOUT_MS), attrgetter("results")
 
 
-def _delete(name: str, _partitions: int) -> Asked:
+def _delete(name: str, _partitions: int) -> Call:
     return DeleteTopicsRequest(topic_names=(name,), timeout_ms=TIMEOUT_MS), attrgetter("responses")
 
 
-_REQUESTS: Mapping[str, Callable[[str, int], Asked]] = {"create": _create, "grow": _grow, "delete": _delete}
+_REQUESTS: Mapping[str, Callable[[str, int], Call]] = {"create": _create, "grow": _grow, "delete": _delete}

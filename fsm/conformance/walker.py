@@ -7,22 +7,28 @@ in twenty is malformed. Nothing here judges an answer.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from fsm.conformance.clients import (
-    ASKED,
-    IN,
-    OUT,
-    PENDING,
-    UNKNOWN_TOPIC_ID,
-    Body,
-    Chance,
-    Client,
-    assignments,
-    subscription,
-)
+from fsm.conformance.clients import IN, OUT, PENDING, REJOINING, UNKNOWN_TOPIC_ID, Chance, Client, assign
 from fsm.conformance.families import Family
-from fsm.conformance.recording import Admin, Asked, RecordedStep
+from fsm.conformance.steps import TopicChange, WalkRequest, WalkStep
+from fsm.protocol.codec import API_OF
+from fsm.protocol.consumer_protocol import Subscription, encode_subscription
+from fsm.protocol.messages import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    LeaveGroupRequest,
+    MemberIdentity,
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    SyncGroupRequest,
+)
+from fsm.wire.connection import VERSIONS
 
 SHORT_SESSION_MS, SHORT_TIMEOUTS_MS = 6_000, (2_500, 4_000)
 LONG_TIMEOUTS_MS = (30_000, 60_000, 300_000)
@@ -43,13 +49,13 @@ class Change(NamedTuple):
     partitions: int
 
 
-Move = Asked | Wait | Change
+Move = WalkRequest | Wait | Change
 
 
 class Walker:
     """One walk of one group."""
 
-    def __init__(self, chance: Chance, family: Family, group: str, topics: Mapping[str, Admin]) -> None:
+    def __init__(self, chance: Chance, family: Family, group: str, topics: Mapping[str, TopicChange]) -> None:
         self.chance = chance
         self.family = family
         self.group = group
@@ -58,7 +64,7 @@ class Walker:
         self.clients = [self._client(i) for i in range(family.clients)]
         self.outsider = Client("m0", group, is_classic=True)
         """Not of the group; sends for others."""
-        self.asked: dict[int, tuple[Client, Asked]] = {}
+        self.requests: dict[int, tuple[Client, WalkRequest]] = {}
         self.created = 0
 
     def _client(self, i: int) -> Client:
@@ -74,12 +80,12 @@ class Walker:
             return self._change()
         if self.family.waits and self.chance.random() < 0.12:
             return Wait(self.chance.choice(WAITS_MS))
-        free = [client for client in self.clients if client.parked is None]
+        free = [client for client in self.clients if client.delayed is None]
         active = self._active(free) or self.outsider
-        self.asked[n] = (active, self._request(active))
-        return self.asked[n][1]
+        self.requests[n] = (active, self._request(active))
+        return self.requests[n][1]
 
-    def _request(self, active: Client) -> Asked:
+    def _request(self, active: Client) -> WalkRequest:
         if active is self.outsider:
             return self._throws_out(self.chance.choice(self.clients))
         return self._classic(active) if active.is_classic else self._consumer(active)
@@ -91,16 +97,16 @@ class Walker:
             return self.chance.choice(inside)
         return self.chance.choice(free) if free else None
 
-    def learn(self, step: RecordedStep) -> None:
+    def learn(self, step: WalkStep) -> None:
         """Takes what a step showed."""
         if step.admin:
             self._learn_topics(step.admin)
         if step.request:
-            self.asked[step.n][0].parked = step.n
+            self.requests[step.n][0].delayed = step.n
         for response in step.responses:
-            client, asked = self.asked.pop(response.to)
-            client.parked = None if client.parked == response.to else client.parked
-            client.learn(asked.api, asked.body, response.body)
+            client, request = self.requests.pop(response.to)
+            client.delayed = None if client.delayed == response.to else client.delayed
+            client.learn(request.message, response.message)
 
     # Topics.
 
@@ -113,23 +119,23 @@ class Walker:
             return Change("delete", name, 0)
         return Change("grow", name, self.own[name] + self.chance.randint(1, 2))
 
-    def _learn_topics(self, admin: Admin) -> None:
+    def _learn_topics(self, admin: TopicChange) -> None:
         if admin.action == "delete":
             self.own.pop(admin.topic, None)
         else:
             self.own[admin.topic] = admin.partitions
 
-    def _names(self) -> list[str]:
+    def _names(self) -> tuple[str, ...]:
         """Topics to subscribe to, in any order."""
         names = sorted(self.own)
-        return self.chance.sample(names, self.chance.randint(1, len(names)))
+        return tuple(self.chance.sample(names, self.chance.randint(1, len(names))))
 
     # The consumer protocol.
 
-    def _consumer(self, client: Client) -> Asked:
+    def _consumer(self, client: Client) -> WalkRequest:
         if client.state == OUT:
             return self._enters(client)
-        return self._weighed(client, CONSUMER, self._extra())
+        return self._weighed(client, (*CONSUMER, *self._extra()))
 
     def _extra(self) -> Acts:
         """What only some families do."""
@@ -142,13 +148,7 @@ class Walker:
             found += ((4, Walker._commits),)
         return found
 
-    def _weighed(
-        self,
-        client: Client,
-        usual: Acts,
-        more: Acts,
-    ) -> Asked:
-        options = (*usual, *more)
+    def _weighed(self, client: Client, options: Acts) -> WalkRequest:
         point = self.chance.random() * sum(weight for weight, _ in options)
         for weight, act in options:
             point -= weight
@@ -156,13 +156,13 @@ class Walker:
                 return act(self, client)
         return options[-1][1](self, client)
 
-    def _enters(self, client: Client) -> Asked:
+    def _enters(self, client: Client) -> WalkRequest:
         """A client that is not in the group joins, perhaps with the other protocol, perhaps as somebody else."""
         if self.family.switches and self.chance.random() < self.family.switches:
             client.is_classic, client.member_id = not client.is_classic, ""
         client.timeout_ms = self.chance.choice(SHORT_TIMEOUTS_MS if self.family.waits else LONG_TIMEOUTS_MS)
         client.session_ms = SHORT_SESSION_MS if self.family.waits else 45_000
-        client.epoch, client.assigned = 0, []
+        client.epoch, client.assigned = 0, ()
         if client.is_classic:
             return self._joins(client)
         if not client.member_id or self.chance.random() < 0.5:
@@ -171,112 +171,108 @@ class Walker:
         client.rack_id = self.chance.choice((None, "r1", "r2"))
         return self._join_again(client, "join")
 
-    def _join_again(self, client: Client, why: str = "join again") -> Asked:
-        names: list[str] | None = self._names()
+    def _join_again(self, client: Client, why: str = "join again") -> WalkRequest:
+        names: tuple[str, ...] | None = self._names()
         regex = None
         if self.family.patterns and self.chance.random() < 0.4:
             regex = self.chance.choice(self.family.patterns)
-            names = self.chance.choice((names, [], None))
+            names = self.chance.choice((names, (), None))
         client.names, client.regex = names, regex
-        body = client.full(member_epoch=0, topic_partitions=[], server_assignor=self._assignor())
-        return _heartbeat(client, body, why)
+        assignor = self.chance.choice((None, None, "uniform", "range"))
+        return _send(client, client.full_heartbeat(member_epoch=0, topic_partitions=(), server_assignor=assignor), why)
 
-    def _assignor(self) -> str | None:
-        return self.chance.choice((None, None, "uniform", "range"))
+    def _acknowledges(self, client: Client) -> WalkRequest:
+        return _send(client, client.heartbeat(topic_partitions=client.assigned), "ack")
 
-    def _acknowledges(self, client: Client) -> Asked:
-        return _heartbeat(client, client.heartbeat(topic_partitions=client.assigned), "ack")
+    def _heartbeats(self, client: Client) -> WalkRequest:
+        return _send(client, client.heartbeat(), "heartbeat")
 
-    def _heartbeats(self, client: Client) -> Asked:
-        return _heartbeat(client, client.heartbeat(), "heartbeat")
+    def _part(self, client: Client) -> WalkRequest:
+        kept = [(topic_id, self._some(numbers)) for topic_id, numbers in client.assigned if self.chance.random() < 0.8]
+        owned = tuple((topic_id, numbers) for topic_id, numbers in kept if numbers)
+        return _send(client, client.heartbeat(topic_partitions=owned), "partial")
 
-    def _part(self, client: Client) -> Asked:
-        kept = [
-            {"topic_id": topic["topic_id"], "partitions": sorted(self._some(topic["partitions"]))}
-            for topic in client.assigned
-            if self.chance.random() < 0.8
-        ]
-        return _heartbeat(client, client.heartbeat(topic_partitions=[t for t in kept if t["partitions"]]), "partial")
+    def _some(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(sorted(self.chance.sample(numbers, self.chance.randint(0, len(numbers)))))
 
-    def _some(self, numbers: list[int]) -> list[int]:
-        return self.chance.sample(numbers, self.chance.randint(0, len(numbers)))
+    def _full(self, client: Client) -> WalkRequest:
+        return _send(client, client.full_heartbeat(), "full")
 
-    def _full(self, client: Client) -> Asked:
-        return _heartbeat(client, client.full(), "full")
+    def _subscribes(self, client: Client) -> WalkRequest:
+        names = self._names() if self.chance.random() < 0.9 else ()
+        return _send(client, client.heartbeat(subscribed_topic_names=names), "subscribe")
 
-    def _subscribes(self, client: Client) -> Asked:
-        names = self._names() if self.chance.random() < 0.9 else []
-        return _heartbeat(client, client.heartbeat(subscribed_topic_names=names), "subscribe")
-
-    def _votes(self, client: Client) -> Asked:
+    def _votes(self, client: Client) -> WalkRequest:
         assignor = self.chance.choice(("uniform", "range", "", "nosuch"))
-        return _heartbeat(client, client.heartbeat(server_assignor=assignor), "assignor")
+        return _send(client, client.heartbeat(server_assignor=assignor), "assignor")
 
-    def _pattern(self, client: Client) -> Asked:
-        said: Body = {"subscribed_topic_regex": self.chance.choice((*self.family.patterns, ""))}
-        if self.chance.random() < 0.5:
-            said["subscribed_topic_names"] = []
-        return _heartbeat(client, client.heartbeat(**said), "regex")
+    def _pattern(self, client: Client) -> WalkRequest:
+        regex = self.chance.choice((*self.family.patterns, ""))
+        names = () if self.chance.random() < 0.5 else None
+        heartbeat = client.heartbeat(subscribed_topic_regex=regex, subscribed_topic_names=names)
+        return _send(client, heartbeat, "regex")
 
-    def _other_epoch(self, client: Client) -> Asked:
+    def _other_epoch(self, client: Client) -> WalkRequest:
         epoch = max(1, client.epoch + self.chance.choice((-2, -1, -1, 1, 2)))
-        owned = self.chance.choice((None, [], client.assigned))
-        return _heartbeat(client, client.heartbeat(member_epoch=epoch, topic_partitions=owned), "other epoch")
+        owned = self.chance.choice((None, (), client.assigned))
+        return _send(client, client.heartbeat(member_epoch=epoch, topic_partitions=owned), "other epoch")
 
-    def _leaves(self, client: Client) -> Asked:
+    def _leaves(self, client: Client) -> WalkRequest:
         away = client.instance_id is not None and self.chance.random() < 0.7
         client.state = OUT
-        return _heartbeat(client, client.heartbeat(member_epoch=-2 if away else -1), "leave")
+        return _send(client, client.heartbeat(member_epoch=-2 if away else -1), "leave")
 
-    def _malformed(self, client: Client) -> Asked:
-        topic = client.assigned[0]["topic_id"] if client.assigned else UNKNOWN_TOPIC_ID
-        joining: Body = {"member_id": f"{self.group}-x", "member_epoch": 0, "rebalance_timeout": 5_000}
-        names: Body = {"subscribed_topic_names": ["foo"]}
-        owns = [{"topic_id": topic, "partitions": [0]}]
-        bad: tuple[Body, ...] = (
+    def _malformed(self, client: Client) -> WalkRequest:
+        topic_id = client.assigned[0][0] if client.assigned else UNKNOWN_TOPIC_ID
+        joining = {"member_id": f"{self.group}-x", "member_epoch": 0, "rebalance_timeout_ms": 5_000}
+        named = {**joining, "subscribed_topic_names": ("foo",)}
+        bad: tuple[dict[str, Any], ...] = (
             {"member_id": ""},
             {"member_id": "stranger", "member_epoch": 0},
-            {**joining, "topic_partitions": []},
-            {**joining, **names},
-            {**joining, **names, "rebalance_timeout": -1, "topic_partitions": []},
+            {**joining, "topic_partitions": ()},
+            named,
+            {**named, "rebalance_timeout_ms": -1, "topic_partitions": ()},
             {"member_epoch": -3},
             {"instance_id": " "},
             {"rack_id": ""},
             {"member_epoch": -2},
             {"instance_id": "i9"},
-            {"topic_partitions": [{"topic_id": UNKNOWN_TOPIC_ID, "partitions": [0, 1]}]},
-            {**joining, **names, "topic_partitions": owns},
+            {"topic_partitions": ((UNKNOWN_TOPIC_ID, (0, 1)),)},
+            {**named, "topic_partitions": ((topic_id, (0,)),)},
         )
         i = self.chance.randint(0, len(bad) - 1)
-        return _heartbeat(client, client.heartbeat(**bad[i]), f"bad {i}")
+        return _send(client, client.heartbeat(**bad[i]), f"bad {i}")
 
     # Offsets.
 
-    def _commits(self, client: Client) -> Asked:
+    def _commits(self, client: Client) -> WalkRequest:
         epoch = max(-1, client.epoch + self.chance.choice((0, 0, 0, -1, -2, 1)))
-        topic = self.chance.choice(sorted(self.topics))
-        return Asked(client.name, "OffsetCommit", 9, client.commit(epoch, topic, self.chance.randint(0, 99)), "commit")
+        topic, offset = self.chance.choice(sorted(self.topics)), self.chance.randint(0, 99)
+        topics = (OffsetCommitRequestTopic(topic, partitions=(OffsetCommitRequestPartition(0, offset),)),)
+        who = client.group, epoch, client.member_id, client.instance_id
+        return _send(client, OffsetCommitRequest(*who, topics=topics), "commit")
 
-    def _fetches(self, client: Client) -> Asked:
+    def _fetches(self, client: Client) -> WalkRequest:
         epoch = max(-1, client.epoch + self.chance.choice((0, 0, -1, 1)))
         stable = self.chance.random() < 0.5
-        body = client.fetch_offsets(epoch, self.chance.choice(sorted(self.topics)), stable=stable)
-        return Asked(client.name, "OffsetFetch", 9, body, "fetch offsets")
+        topic = OffsetFetchRequestTopics(self.chance.choice(sorted(self.topics)), partition_indexes=(0, 1, 2))
+        group = OffsetFetchRequestGroup(client.group, client.member_id, epoch, (topic,))
+        return _send(client, OffsetFetchRequest(groups=(group,), require_stable=stable), "fetch offsets")
 
     # The classic protocol.
 
-    def _classic(self, client: Client) -> Asked:
+    def _classic(self, client: Client) -> WalkRequest:
         if client.state == OUT:
             return self._enters(client) if self.family.switches else self._joins(client)
         if client.state == PENDING:
             return self._joins(client) if self.chance.random() < 0.95 else self._leaves_classic(client)
-        if client.state == ASKED and self.chance.random() < 0.8:
+        if client.state == REJOINING and self.chance.random() < 0.8:
             return self._joins(client)
         if client.state == IN and not client.synced and self.chance.random() < 0.8:
             return self._syncs(client)
-        return self._weighed(client, CLASSIC, ())
+        return self._weighed(client, CLASSIC)
 
-    def _joins(self, client: Client) -> Asked:
+    def _joins(self, client: Client) -> WalkRequest:
         client.timeout_ms = self.chance.choice(SHORT_TIMEOUTS_MS) if self.family.waits else 60_000
         client.session_ms = SHORT_SESSION_MS if self.family.waits else 45_000
         if not client.member_id and self.family.instances and self.chance.random() < 0.2:
@@ -285,49 +281,62 @@ class Walker:
             client.names = self._names()
         return self._join_group(client, "join" if client.member_id else "first join")
 
-    def _join_group(self, client: Client, why: str) -> Asked:
+    def _join_group(self, client: Client, why: str) -> WalkRequest:
         first = "cooperative-sticky" if self.family.cooperative else "range"
         listed = (first, "roundrobin") if self.chance.random() < 0.4 else (first,)
-        version = self.chance.randint(0, 3)
-        said = subscription(client.names or [], version)
-        body = client.join([{"name": name, "metadata": said} for name in listed], why)
-        return Asked(client.name, "JoinGroup", 9, body, why)
+        metadata = encode_subscription(Subscription(client.names or ()), self.chance.randint(0, 3))
+        protocols = tuple(JoinGroupRequestProtocol(name, metadata) for name in listed)
+        timeouts, who = (client.session_ms, client.timeout_ms), (client.member_id, client.instance_id)
+        return _send(client, JoinGroupRequest(client.group, *timeouts, *who, "consumer", protocols, why), why)
 
-    def _joins_again(self, client: Client) -> Asked:
+    def _joins_again(self, client: Client) -> WalkRequest:
         if self.chance.random() < 0.5:
             client.names = self._names()
         return self._join_group(client, "join again")
 
-    def _syncs(self, client: Client) -> Asked:
-        if client.leads and client.others and self.chance.random() < 0.9:
-            body = client.sync(assignments(client.others, self.own or self.topics))
-            return Asked(client.name, "SyncGroup", 5, body, "sync as leader")
-        return Asked(client.name, "SyncGroup", 5, client.sync(()), "sync")
+    def _syncs(self, client: Client) -> WalkRequest:
+        leads = client.leads and client.others and self.chance.random() < 0.9
+        assignments = assign(client.others, self.own or self.topics) if leads else ()
+        request = SyncGroupRequest(*_identify(client), "consumer", client.protocol, assignments)
+        return _send(client, request, "sync as leader" if leads else "sync")
 
-    def _classic_heartbeats(self, client: Client) -> Asked:
-        return Asked(client.name, "Heartbeat", 4, client.who(), "heartbeat")
+    def _classic_heartbeats(self, client: Client) -> WalkRequest:
+        return _send(client, HeartbeatRequest(*_identify(client)), "heartbeat")
 
-    def _old_generation(self, client: Client) -> Asked:
-        return Asked(client.name, "Heartbeat", 4, client.who(generation_id=client.epoch - 1), "heartbeat")
+    def _old_generation(self, client: Client) -> WalkRequest:
+        request = HeartbeatRequest(client.group, client.epoch - 1, client.member_id, client.instance_id)
+        return _send(client, request, "heartbeat")
 
-    def _stranger(self, client: Client) -> Asked:
-        return Asked(client.name, "Heartbeat", 4, client.who(member_id="nobody"), "heartbeat of a stranger")
+    def _stranger(self, client: Client) -> WalkRequest:
+        request = HeartbeatRequest(client.group, client.epoch, "nobody", client.instance_id)
+        return _send(client, request, "heartbeat of a stranger")
 
-    def _throws_out(self, parked: Client) -> Asked:
+    def _throws_out(self, victim: Client) -> WalkRequest:
         """Everybody waits for an answer: somebody else takes one of them out of the group."""
-        return Asked(self.outsider.name, "LeaveGroup", 5, parked.leave_group(with_stranger=False), "throw out")
+        return _send(self.outsider, _leave_group(victim), "throw out")
 
-    def _leaves_classic(self, client: Client) -> Asked:
-        body = client.leave_group(with_stranger=self.chance.random() < 0.4)
+    def _leaves_classic(self, client: Client) -> WalkRequest:
+        others = (MemberIdentity("nobody"),) if self.chance.random() < 0.4 else ()
+        request = _leave_group(client, others)
         client.state, client.member_id = OUT, ""
-        return Asked(client.name, "LeaveGroup", 5, body, "leave")
+        return _send(client, request, "leave")
 
 
-Acts = tuple[tuple[float, Callable[[Walker, Client], Asked]], ...]
+Acts = tuple[tuple[float, Callable[[Walker, Client], WalkRequest]], ...]
 
 
-def _heartbeat(client: Client, body: Body, why: str) -> Asked:
-    return Asked(client.name, "ConsumerGroupHeartbeat", 1, body, why)
+def _send(client: Client, message: Any, why: str) -> WalkRequest:
+    return WalkRequest(client.name, message, VERSIONS[API_OF[type(message)].name], why)
+
+
+def _identify(client: Client) -> tuple[str, int, str, str | None]:
+    """What most requests of a classic member begin with."""
+    return client.group, client.epoch, client.member_id, client.instance_id
+
+
+def _leave_group(client: Client, others: tuple[MemberIdentity, ...] = ()) -> LeaveGroupRequest:
+    who = MemberIdentity(client.member_id, client.instance_id, "bye")
+    return LeaveGroupRequest(client.group, members=(who, *others))
 
 
 CONSUMER: Acts = (

@@ -18,7 +18,7 @@ from fsm.protocol.codec import API_OF, decode_response, encode_request
 from fsm.protocol.messages import Api
 from fsm.protocol.messages.cluster import ApiVersionsRequest
 
-SPOKEN: Mapping[str, int] = {
+VERSIONS: Mapping[str, int] = {
     "ConsumerGroupHeartbeat": 1,
     "JoinGroup": 9,
     "SyncGroup": 5,
@@ -88,15 +88,15 @@ class Connection:
     def send(self, request: Any, tag: int = 0, version: int | None = None) -> None:
         """Sends a request; its answer comes with the tag. Raises `InputError` for one that cannot be written."""
         api = API_OF[type(request)]
-        spoken = SPOKEN[api.name] if version is None else version
+        version = VERSIONS[api.name] if version is None else version
         self._correlation += 1
-        frame = encode_request(request, spoken, self._correlation, self.client_id)
+        frame = encode_request(request, version, self._correlation, self.client_id)
         try:
             self._socket.settimeout(self.timeout_s)
             self._socket.sendall(len(frame).to_bytes(LENGTH, "big") + frame)
         except OSError as problem:
             raise self._failed(f"cannot send {api.name}: {problem}") from None
-        self._waiting.append(_Waiting(tag, self._correlation, api, spoken))
+        self._waiting.append(_Waiting(tag, self._correlation, api, version))
 
     @property
     def is_waiting(self) -> bool:

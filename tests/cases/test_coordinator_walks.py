@@ -12,9 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-
-from fsm.conformance.recorded_walk import follow
-from fsm.conformance.recording import is_recording, read
+from recorded_walks import follow, is_recording, read
 
 
 def reads(head: Any) -> bool:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from fsm.conformance.own_peer import Own
-from fsm.conformance.peer import Observed
-from fsm.conformance.recording import Admin
-from fsm.coordinator.coordinator import image_changed
-from fsm.coordinator.model.context import Context
+from fsm.conformance.peer import Observed, OwnCoordinator
+from fsm.coordinator.model.context import Image
 
 
-class Late(Own):
+class Late(OwnCoordinator):
     """It hands over after so many requests, with a pause after each; 0 for when it is told to."""
 
-    late: Context | None = None
+    late: Image | None = None
 
     def __init__(self, after_requests: int = 0, pause_ms: int = 0) -> None:
         super().__init__("4.4.0", {})
@@ -30,17 +27,13 @@ class Late(Own):
                 self.hand_over()
         return observed
 
-    def administer(self, action: str, topic: str, partitions: int) -> Admin:
+    def _hand_over(self, image: Image) -> None:
         if self.late:
             self.hand_over()
-        context, state = self._context, self.state
-        changed = super().administer(action, topic, partitions)
-        self.late, self._context, self.state = self._context, context, state
-        self.requests = 0
-        return changed
+        self.late, self.requests = image, 0
 
     def hand_over(self) -> None:
         """Now the coordinator knows."""
         assert self.late is not None
-        self.state = image_changed(self.state, self._context.image, self.late)
-        self._context, self.late = self.late, None
+        self.host.update(self.late)
+        self.late = None

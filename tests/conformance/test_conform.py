@@ -1,9 +1,9 @@
-"""A peer held against Kafka's rules: what is equal, what is the first difference, what cannot be asked at all."""
+"""A peer compared with Kafka's rules: what is equal, what is the first difference, what cannot be asked at all."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,15 +14,11 @@ from fsm.cli import main
 from fsm.conformance.comparison import FieldDifference
 from fsm.conformance.families import FAMILIES, chosen
 from fsm.conformance.follower import BACKGROUND_MS, SLACK_MS, Expectation
-from fsm.conformance.live_walk import Held, _Holding, hold
-from fsm.conformance.own_peer import Own
-from fsm.conformance.peer import Observed
-from fsm.conformance.recording import Asked, Response
+from fsm.conformance.peer import Observed, OwnCoordinator
 from fsm.conformance.report import document, lines
-from fsm.coordinator.coordinator import Coordinator
-from fsm.coordinator.model.context import Context
+from fsm.conformance.steps import Response, WalkRequest
+from fsm.conformance.walk import WalkResult, _Walk, compare
 from fsm.coordinator.model.dialect import dialect
-from fsm.coordinator.model.step import Step
 from fsm.coordinator.storage.load import stored
 from fsm.coordinator.storage.replay import replay_segment
 from fsm.errors import InputError
@@ -31,7 +27,7 @@ from fsm.wire.connection import PeerError
 STEPS = 150
 
 
-class Broken(Own):
+class Broken(OwnCoordinator):
     """Our coordinator with a fault: what it shows in step `at` is changed."""
 
     def __init__(self, at: int, change: Mapping[str, Any]) -> None:
@@ -39,25 +35,25 @@ class Broken(Own):
         self.at = at
         self.change = change
 
-    def ask(self, n: int, asked: Asked, expected: Expectation) -> Observed:
-        observed = super().ask(n, asked, expected)
+    def ask(self, n: int, request: WalkRequest, expected: Expectation) -> Observed:
+        observed = super().ask(n, request, expected)
         if n != self.at:
             return observed
         (own,) = (response for response in observed.responses if response.to == n)
-        changed = own._replace(body={**own.body, **self.change})
+        changed = own._replace(message=replace(own.message, **self.change))
         return observed._replace(responses=tuple(changed if one is own else one for one in observed.responses))
 
 
-class Leaving(Own):
+class Leaving(OwnCoordinator):
     """Our coordinator, which closes the connection in step 4."""
 
-    def ask(self, n: int, asked: Asked, expected: Expectation) -> Observed:
+    def ask(self, n: int, request: WalkRequest, expected: Expectation) -> Observed:
         if n == 4:
             raise PeerError("127.0.0.1:1: the peer closed the connection")
-        return super().ask(n, asked, expected)
+        return super().ask(n, request, expected)
 
 
-class Lagging(Own):
+class Lagging(OwnCoordinator):
     """Our coordinator; answers to earlier requests are read a moment after everything else, or never."""
 
     def __init__(self, *, gives: bool) -> None:
@@ -65,8 +61,8 @@ class Lagging(Own):
         self.gives = gives
         self.kept: tuple[Response, ...] = ()
 
-    def ask(self, n: int, asked: Asked, expected: Expectation) -> Observed:
-        observed = super().ask(n, asked, expected)
+    def ask(self, n: int, request: WalkRequest, expected: Expectation) -> Observed:
+        observed = super().ask(n, request, expected)
         self.kept = tuple(response for response in observed.responses if response.to != n)
         return observed._replace(responses=tuple(one for one in observed.responses if one.to == n))
 
@@ -75,21 +71,20 @@ class Lagging(Own):
         return observed._replace(responses=(*self.kept, *observed.responses)) if self.gives else observed
 
 
-class Unsteady(Own):
+class Unsteady(OwnCoordinator):
     """Our coordinator on a clock that is up to 70 ms ahead or behind, never the same way twice running."""
 
     AHEAD_MS = (-70, 40, 0, 70, -20)
 
-    def ask(self, n: int, asked: Asked, expected: Expectation) -> Observed:
+    def ask(self, n: int, request: WalkRequest, expected: Expectation) -> Observed:
         self._now_ms += 37
-        return super().ask(n, asked, expected)
+        return super().ask(n, request, expected)
 
-    def _context_now(self) -> Context:
-        exact = super()._context_now()
-        return replace(exact, now_ms=exact.now_ms + self.AHEAD_MS[self._made % len(self.AHEAD_MS)])
+    def _clock_ms(self) -> int:
+        return super()._clock_ms() + self.AHEAD_MS[self._made % len(self.AHEAD_MS)]
 
 
-class Busy(Own):
+class Busy(OwnCoordinator):
     """Our coordinator on a busy machine: timers fire up to 140 ms late, some answers are read a step later."""
 
     LATE_MS = (0, 140, 60, 0, 100)
@@ -98,9 +93,9 @@ class Busy(Own):
         super().__init__("4.4.0", {"group.initial.rebalance.delay.ms": "300"})
         self.unread: tuple[Response, ...] = ()
 
-    def ask(self, n: int, asked: Asked, expected: Expectation) -> Observed:
+    def ask(self, n: int, request: WalkRequest, expected: Expectation) -> Observed:
         self._now_ms += 20
-        observed = super().ask(n, asked, expected)
+        observed = super().ask(n, request, expected)
         own = tuple(response for response in observed.responses if response.to == n)
         others = tuple(response for response in observed.responses if response.to != n)
         read = (*self.unread, *own)
@@ -112,39 +107,42 @@ class Busy(Own):
         read, self.unread = (*self.unread, *observed.responses), ()
         return observed._replace(responses=read)
 
-    def _events(self) -> Iterator[Step[Coordinator]]:
-        late_ms = self.LATE_MS[self._made % len(self.LATE_MS)]
-        self._now_ms -= late_ms
-        events = list(super()._events())
-        self._now_ms += late_ms
-        yield from events
+    def _run_background(self) -> None:
+        until_ms = self._clock_ms() - self.LATE_MS[self._made % len(self.LATE_MS)]
+        while (deadline_ms := self.host.next_deadline_ms()) is not None and deadline_ms <= until_ms:
+            self.host.expire(deadline_ms)
+        self.host.resolve(self._clock_ms())
 
 
-def only(held: list[Held]) -> Held:
-    (one,) = held
+def only(results: list[WalkResult]) -> WalkResult:
+    (one,) = results
     return one
 
 
 @pytest.mark.parametrize("family", list(FAMILIES))
 def test_our_coordinator_is_held_through_wire_and_log(family: str) -> None:
     """Every family of walks on our own coordinator, whose bytes on the wire and in the log change nothing."""
-    peer = Own("4.4.0", {})
-    held = only(hold(peer, (family,), 3, STEPS))
-    assert held.difference is None, "\n".join(lines(peer, [held], 3))
-    assert held.equal == STEPS
-    assert held.requests.keys() >= set(FAMILIES[family].needs()) - {"CreateTopics", "CreatePartitions", "DeleteTopics"}
-    replayed = replay_segment(peer.log, dialect("4.4.0"))
+    peer = OwnCoordinator("4.4.0", {})
+    result = only(compare(peer, (family,), 3, STEPS))
+    assert result.difference is None, "\n".join(lines(peer, [result], 3))
+    assert result.equal == STEPS
+    assert result.requests.keys() >= set(FAMILIES[family].needs()) - {
+        "CreateTopics",
+        "CreatePartitions",
+        "DeleteTopics",
+    }
+    replayed = replay_segment(peer.host.segment(), dialect("4.4.0"))
     assert replayed.remarks == ()
-    assert stored(replayed.state).groups.keys() <= peer.state.groups.keys()
+    assert stored(replayed.state).groups.keys() <= peer.host.state.groups.keys()
 
 
 def test_the_same_seed_walks_the_same_way() -> None:
     """Two walks of one seed append the same bytes to the log; another seed, others."""
 
     def log(seed: int) -> bytes:
-        peer = Own("4.4.0", {})
-        hold(peer, ("mixed",), seed, 60)
-        return peer.log
+        peer = OwnCoordinator("4.4.0", {})
+        compare(peer, ("mixed",), seed, 60)
+        return peer.host.segment()
 
     assert log(1) == log(1)
     assert log(1) != log(2)
@@ -157,28 +155,28 @@ def test_clocks_that_go_a_little_apart_do_not_differ(seed: int) -> None:
     Each of these walks gives a member another pattern at such an instant.
     """
     peer = Unsteady("4.4.0", {})
-    held = only(hold(peer, ("regex",), seed, 290))
-    assert held.difference is None, "\n".join(lines(peer, [held], seed))
-    assert held.freedoms.early_or_late == 1
+    result = only(compare(peer, ("regex",), seed, 290))
+    assert result.difference is None, "\n".join(lines(peer, [result], seed))
+    assert result.freedoms.early_or_late == 1
 
 
 @pytest.mark.parametrize("family", ["admin", "regex-admin"])
 def test_metadata_may_reach_the_coordinator_late(family: str) -> None:
     """A request after each change of topics is still answered from the metadata before it: equal, and counted."""
-    held = only(hold(Late(after_requests=1), (family,), 1, STEPS))
-    assert held.difference is None, "\n".join(lines(Late(), [held], 1))
-    assert held.freedoms.old_images > 0
-    assert f"old metadata {held.freedoms.old_images}" in next(iter(lines(Late(), [held], 1)))
-    assert document(Late(), [held], 1)["families"][0]["old_images"] == held.freedoms.old_images
-    assert only(hold(Own("4.4.0", {}), (family,), 1, STEPS)).freedoms.old_images == 0
+    result = only(compare(Late(after_requests=1), (family,), 1, STEPS))
+    assert result.difference is None, "\n".join(lines(Late(), [result], 1))
+    assert result.freedoms.old_images > 0
+    assert f"old metadata {result.freedoms.old_images}" in next(iter(lines(Late(), [result], 1)))
+    assert document(Late(), [result], 1)["families"][0]["old_images"] == result.freedoms.old_images
+    assert only(compare(OwnCoordinator("4.4.0", {}), (family,), 1, STEPS)).freedoms.old_images == 0
 
 
 def test_metadata_that_comes_too_late_is_a_difference() -> None:
     """One request after the bound is answered from the metadata before the change: the group's epoch is wrong."""
-    held = only(hold(Late(after_requests=2, pause_ms=BACKGROUND_MS + 10), ("admin",), 2, STEPS))
-    assert (held.equal, held.freedoms.old_images) == (2, 1)
-    assert held.difference is not None
-    assert FieldDifference("group.epoch", 3, 2) in held.difference.fields
+    result = only(compare(Late(after_requests=2, pause_ms=BACKGROUND_MS + 10), ("admin",), 2, STEPS))
+    assert (result.equal, result.freedoms.old_images) == (2, 1)
+    assert result.difference is not None
+    assert FieldDifference("group.epoch", 3, 2) in result.difference.fields
 
 
 @pytest.mark.parametrize("seed", [2, 3, 9])
@@ -188,32 +186,32 @@ def test_all_that_a_coordinator_may_have_done_is_kept_until_a_step_tells(seed: i
     What the next steps show is right for one of the two; whoever decides too soon for the other one finds a difference.
     """
     peer = Busy()
-    held = only(hold(peer, ("classic-timers",), seed, 250))
-    assert held.difference is None, "\n".join(lines(peer, [held], seed))
-    assert held.freedoms.early_or_late > 0
+    result = only(compare(peer, ("classic-timers",), seed, 250))
+    assert result.difference is None, "\n".join(lines(peer, [result], seed))
+    assert result.freedoms.early_or_late > 0
 
 
 def test_what_differs_is_looked_at_again() -> None:
     """An answer that is read after the description that it goes with is no difference; one that never comes is."""
-    assert only(hold(Lagging(gives=True), ("classic",), 1, 60)).equal == 60
-    missing = only(hold(Lagging(gives=False), ("classic",), 1, 60)).difference
+    assert only(compare(Lagging(gives=True), ("classic",), 1, 60)).equal == 60
+    missing = only(compare(Lagging(gives=False), ("classic",), 1, 60)).difference
     assert missing is not None
     assert {(one.field[:10], one.got) for one in missing.fields} == {("answer to ", "(absent)")}
 
 
 def test_the_first_difference_names_step_field_and_both_sides() -> None:
     """One wrong number in one answer is found in its step; what came before is equal."""
-    held = only(hold(Broken(6, {"heartbeat_interval": 4_999}), ("plain",), 1, STEPS))
-    assert held.difference is not None
-    assert (held.equal, held.difference.step.n) == (5, 6)
-    assert [tuple(one) for one in held.difference.fields] == [("answer to 6.heartbeat_interval", 5_000, 4_999)]
-    assert [step.n for step in held.difference.before] == [1, 2, 3, 4, 5]
+    result = only(compare(Broken(6, {"heartbeat_interval_ms": 4_999}), ("plain",), 1, STEPS))
+    assert result.difference is not None
+    assert (result.equal, result.difference.step.n) == (5, 6)
+    assert [tuple(one) for one in result.difference.fields] == [("answer to 6.heartbeat_interval", 5_000, 4_999)]
+    assert [step.n for step in result.difference.before] == [1, 2, 3, 4, 5]
 
 
 def test_a_story_tells_request_decision_and_field() -> None:
     """The text of a difference: the steps before, the group, the request, what Kafka decides, expected and got."""
     peer = Broken(7, {"member_epoch": 99})
-    text = "\n".join(lines(peer, hold(peer, ("plain",), 1, STEPS), 1))
+    text = "\n".join(lines(peer, compare(peer, ("plain",), 1, STEPS), 1))
     assert "plain                6 steps equal: differs at step 7; 6 ConsumerGroupHeartbeat" in text
     assert "plain, seed 1: first difference at step 7 ConsumerGroupHeartbeat of" in text
     assert text.count("  before        ") == 6
@@ -228,34 +226,34 @@ def test_long_values_are_told_from_where_they_part() -> None:
     """Of a text that is too long for a line, the part around the first difference is shown, on both sides alike."""
     long = "".join(chr(97 + i % 26) for i in range(300))
     field = FieldDifference("records", f"{long}KAFKA{long}", f"{long}BROKER{long}")
-    found = only(hold(Broken(7, {"member_epoch": 99}), ("plain",), 1, STEPS))
+    found = only(compare(Broken(7, {"member_epoch": 99}), ("plain",), 1, STEPS))
     assert found.difference is not None
     told = replace(found, difference=replace(found.difference, fields=(field,)))
-    shown = list(lines(Own("4.4.0", {}), [told], 1))[-2:]
+    shown = list(lines(OwnCoordinator("4.4.0", {}), [told], 1))[-2:]
     assert [line.split("...")[0] for line in shown] == ["    Kafka 4.4.0   ", "    got           "]
     assert [line.split("...")[1][:46] for line in shown] == [f"{long[260:]}KAFKAa", f"{long[260:]}BROKER"]
 
 
 def test_a_peer_that_goes_away_differs_there() -> None:
     """A closed connection is a difference of that step, not the end of the program."""
-    held = only(hold(Leaving("4.4.0", {}), ("plain",), 1, STEPS))
-    assert held.difference is not None
-    (field,) = held.difference.fields
-    assert (held.difference.step.n, field.field, field.expected) == (4, "connection", "an answer")
+    result = only(compare(Leaving("4.4.0", {}), ("plain",), 1, STEPS))
+    assert result.difference is not None
+    (field,) = result.difference.fields
+    assert (result.difference.step.n, field.field, field.expected) == (4, "connection", "an answer")
     assert "closed the connection" in field.got
 
 
 def test_what_cannot_be_asked_is_said() -> None:
     """A family whose requests the peer does not speak is not walked; the others are."""
-    peer = Own("4.4.0", {})
+    peer = OwnCoordinator("4.4.0", {})
     lacks = {"OffsetFetch": "is spoken in versions 1 to 6, not in 9", "DescribeConfigs": "is not spoken"}
-    peer.unspoken = lacks
-    held = hold(peer, ("commit", "plain"), 1, 20)
-    assert [(one.family, one.equal, dict(one.unspoken)) for one in held] == [
+    peer.unsupported = lacks
+    result = compare(peer, ("commit", "plain"), 1, 20)
+    assert [(one.family, one.equal, dict(one.unsupported)) for one in result] == [
         ("commit", 0, {"OffsetFetch": lacks["OffsetFetch"]}),
         ("plain", 20, {}),
     ]
-    text = list(lines(peer, held, 1))
+    text = list(lines(peer, result, 1))
     assert text[:4] == [
         "not spoken: DescribeConfigs is not spoken",
         "not spoken: OffsetFetch is spoken in versions 1 to 6, not in 9",
@@ -265,34 +263,34 @@ def test_what_cannot_be_asked_is_said() -> None:
 
 
 def test_without_a_log_records_are_not_compared() -> None:
-    """A peer that keeps no log is held by its answers and descriptions, and the report says so."""
+    """A peer that keeps no log is compared by its answers and descriptions, and the report says so."""
 
-    class Forgetful(Own):
+    class Forgetful(OwnCoordinator):
         keeps_log = False
 
-        def ask(self, n: int, asked: Asked, expected: Expectation) -> Observed:
-            return super().ask(n, asked, expected)._replace(records=())
+        def ask(self, n: int, request: WalkRequest, expected: Expectation) -> Observed:
+            return super().ask(n, request, expected)._replace(records=())
 
     peer = Forgetful("4.4.0", {})
-    held = hold(peer, ("plain",), 1, 60)
-    assert only(held).difference is None
-    assert next(lines(peer, held, 1)) == "records are not compared: __consumer_offsets is not read"
-    assert document(peer, held, 1)["records_compared"] is False
+    result = compare(peer, ("plain",), 1, 60)
+    assert only(result).difference is None
+    assert next(lines(peer, result, 1)) == "records are not compared: __consumer_offsets is not read"
+    assert document(peer, result, 1)["records_compared"] is False
 
 
 def test_every_setting_of_the_peer_that_rules_a_group_counts() -> None:
     """Our coordinator is set up with those of groups, of offsets and of their retention; others are passed over."""
     told = {"group.max.size": "3", "offset.metadata.max.bytes": "9", "offsets.retention.minutes": "7", "node.id": "1"}
-    config = _Holding(Own("4.4.0", told), "plain", 1, SLACK_MS)._follower().context.config
+    config = _Walk(OwnCoordinator("4.4.0", told), "plain", 1, SLACK_MS)._follower().host.context.config
     assert (config.group_max_size, config.offset_metadata_max_bytes, config.offsets_retention_minutes) == (3, 9, 7)
 
 
 def test_releases_part_where_their_flags_say() -> None:
     """Ours of 4.2 against the rules of 4.4: the first difference of a fresh group is its first epoch (F1)."""
-    held = only(hold(Own("4.4.0", {}, "4.2.1"), ("plain",), 1, STEPS))
-    assert held.difference is not None
-    assert held.difference.fields[0][1:] == (2, 1)
-    assert held.difference.fields[0].field.endswith("member_epoch")
+    result = only(compare(OwnCoordinator("4.4.0", {}, "4.2.1"), ("plain",), 1, STEPS))
+    assert result.difference is not None
+    assert result.difference.fields[0][1:] == (2, 1)
+    assert result.difference.fields[0].field.endswith("member_epoch")
 
 
 def test_families_are_chosen_by_name() -> None:
@@ -304,7 +302,7 @@ def test_families_are_chosen_by_name() -> None:
 
 
 def test_the_command_exits_0_and_prints_a_line_for_each_family(capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a broker our own coordinator is held."""
+    """Without a broker our own coordinator is compared."""
     assert main(["conform", "--family", "plain,classic", "--steps", "40"]) == 0
     found = capsys.readouterr()
     assert [line.split(":")[0] for line in found.out.splitlines()] == [

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,15 +11,12 @@ from late_metadata import Late
 
 from fsm.conformance.comparison import FieldDifference, Hashes, Shown, differences, in_runs, label, labels
 from fsm.conformance.follower import BACKGROUND_MS, Expectation, Follower
-from fsm.conformance.own_peer import Own
-from fsm.conformance.peer import Observed
-from fsm.conformance.recorded_walk import follower_of
-from fsm.conformance.recording import Asked, RecordedStep, Recording, Response
+from fsm.conformance.peer import Observed, OwnCoordinator
+from fsm.conformance.steps import Response, WalkRequest, WalkStep
 from fsm.conformance.ties import Ties
 from fsm.coordinator.assignors import GroupSpec, MemberSpec
-from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.model.consumer_group import ConsumerGroup
-from fsm.coordinator.model.step import Step
+from fsm.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
 NOTHING_EXPECTED = Expectation(frozenset(), 0)
 T = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -173,38 +171,33 @@ DEADLINE_MS = 45_003
 """A member that joined at 3 ms is thrown out then."""
 
 
-BODY: dict[str, Any] = {
-    "group_id": TEST,
-    "member_id": "m1",
-    "member_epoch": 0,
-    "instance_id": None,
-    "rack_id": None,
-    "rebalance_timeout": 60_000,
-    "subscribed_topic_names": ["foo"],
-    "subscribed_topic_regex": None,
-    "server_assignor": None,
-    "topic_partitions": [],
-}
+JOIN = ConsumerGroupHeartbeatRequest(
+    TEST, "m1", 0, rebalance_timeout_ms=60_000, subscribed_topic_names=("foo",), topic_partitions=()
+)
 """A member joins."""
 
 
-def join(peer: Own, n: int = 1, **fields: Any) -> RecordedStep:
+def request_of(message: ConsumerGroupHeartbeatRequest) -> WalkRequest:
+    return WalkRequest("m1", message, 1, "")
+
+
+def join(peer: OwnCoordinator, n: int = 1, **fields: Any) -> WalkStep:
     """The first step: a member joins."""
-    asked = Asked("m1", "ConsumerGroupHeartbeat", 1, {**BODY, **fields}, "join")
-    return recorded(n, 0, asked, peer.ask(n, asked, NOTHING_EXPECTED))
+    request = request_of(replace(JOIN, **fields))
+    return recorded(n, 0, request, peer.ask(n, request, NOTHING_EXPECTED))
 
 
-def recorded(n: int, t_ms: int, asked: Asked | None, observed: Observed) -> RecordedStep:
-    return RecordedStep(n, t_ms, asked, 0, None, observed.responses, observed.records, observed.described)
+def recorded(n: int, t_ms: int, request: WalkRequest | None, observed: Observed) -> WalkStep:
+    return WalkStep(n, t_ms, request, 0, None, observed.responses, observed.records, observed.described)
 
 
-def joined(peer: Own | None = None) -> tuple[Own, Follower]:
+def joined(peer: OwnCoordinator | None = None) -> tuple[OwnCoordinator, Follower]:
     """A peer with one member, and ours that has followed so far."""
-    peer = peer or Own("4.4.0", {})
+    peer = peer or OwnCoordinator("4.4.0", {})
     peer.begin(TEST)
-    follower = follower_of(Recording("w", "4.4.0", "timers", TEST, peer.settings, True, peer.topics, ()))
+    follower = Follower(TEST, "4.4.0", peer.settings, peer.topics)
     first = join(peer)
-    assert follower.follow(first, 3, first.responses[0].body) == ()
+    assert follower.follow(first, 3, first.answer) == ()
     return peer, follower
 
 
@@ -235,7 +228,7 @@ def test_sessions_may_end_before_a_change_of_topics_is_known(changed_ms: int) ->
     peer, follower = joined()
     for n, member_id in ((2, "m2"), (3, "m3")):
         step = join(peer, n, member_id=member_id)
-        assert follower.follow(step, peer.now_ms(), step.responses[0].body) == ()
+        assert follower.follow(step, peer.now_ms(), step.answer) == ()
         peer.wait(10_000 if n == 2 else 0)
     grown = recorded(4, peer.now_ms(), None, peer.wait(0))._replace(admin=peer.administer("grow", "foo", 7))
     assert follower.follow(grown, peer.now_ms(), None) == ()
@@ -245,7 +238,7 @@ def test_sessions_may_end_before_a_change_of_topics_is_known(changed_ms: int) ->
     seen = Observed((), (*early.records, *late.records), late.described)
     assert [record["key"]["type"] for record in seen.records] == [8, 7, 5, 3, 8, 7, 5, 3]
     assert follower.follow(recorded(5, 45_000, None, seen)._replace(admin=admin), 45_600, None) == ()
-    theirs, ours = (state.groups[TEST] for state in (peer.state, follower.state))
+    theirs, ours = (host.state.groups[TEST] for host in (peer.host, follower.host))
     assert isinstance(theirs, ConsumerGroup)
     assert isinstance(ours, ConsumerGroup)
     assert ours.metadata == theirs.metadata
@@ -256,7 +249,7 @@ def test_nothing_changes_where_a_step_differs() -> None:
     peer, follower = joined()
     before = follower.candidates
     peer.wait(DEADLINE_MS)
-    wrong = recorded(2, 10, None, peer.wait(0))._replace(responses=(Response(1, 20, {"error_code": None}),))
+    wrong = recorded(2, 10, None, peer.wait(0))._replace(responses=(Response(1, 20, ConsumerGroupHeartbeatResponse()),))
     assert "answer to 1" in {difference.field for difference in follower.follow(wrong, 100, None)}
     assert follower.candidates is before
 
@@ -265,15 +258,15 @@ def test_nothing_changes_where_a_step_differs() -> None:
 def test_a_resolution_is_done_within_five_seconds(later_ms: int, follows: bool) -> None:
     """Regular expressions may be resolved in a later step than the one that asks for it, but not never."""
 
-    class Unresolving(Own):
-        def _events(self) -> Iterator[Step[Coordinator]]:
-            yield from ()
+    class Unresolving(OwnCoordinator):
+        def _run_background(self) -> None:
+            """Nothing is ever done."""
 
     peer = Unresolving("4.4.0", {})
     peer.begin(TEST)
-    follower = follower_of(Recording("w", "4.4.0", "regex", TEST, peer.settings, True, peer.topics, ()))
+    follower = Follower(TEST, "4.4.0", peer.settings, peer.topics)
     first = join(peer, subscribed_topic_names=None, subscribed_topic_regex="fo+")
-    assert follower.follow(first, 3, first.responses[0].body) == ()
+    assert follower.follow(first, 3, first.answer) == ()
     later = recorded(2, 10, None, peer.wait(later_ms))
     assert [one.field for one in follower.follow(later, 3 + later_ms, None)][:1] == ([] if follows else ["records"])
 
@@ -284,13 +277,13 @@ def test_a_resolution_is_done_within_five_seconds(later_ms: int, follows: bool) 
 def beat(peer: Late, follower: Follower, n: int, **fields: Any) -> Sequence[FieldDifference]:
     """The member's next heartbeat, followed."""
     t_ms = peer.now_ms()
-    body = {**BODY, "member_epoch": epoch_of(peer), "rebalance_timeout": -1, "subscribed_topic_names": None, **fields}
-    asked = Asked("m1", "ConsumerGroupHeartbeat", 1, {**body, "topic_partitions": fields.get("topic_partitions")}, "")
-    step = recorded(n, t_ms, asked, peer.ask(n, asked, NOTHING_EXPECTED))
-    return follower.follow(step, peer.now_ms(), step.responses[0].body)
+    said = {"subscribed_topic_names": None, "topic_partitions": None, **fields}
+    request = request_of(replace(JOIN, member_epoch=epoch_of(peer), rebalance_timeout_ms=-1, **said))
+    step = recorded(n, t_ms, request, peer.ask(n, request, NOTHING_EXPECTED))
+    return follower.follow(step, peer.now_ms(), step.answer)
 
 
-def epoch_of(peer: Own) -> int:
+def epoch_of(peer: OwnCoordinator) -> int:
     described = peer.wait(0).described
     assert described is not None
     epoch: int = described["members"]["m1"]["epoch"]
@@ -318,7 +311,7 @@ def test_a_coordinator_may_answer_from_the_metadata_before_a_change() -> None:
     peer.hand_over()
     assert beat(peer, follower, 5) == ()
     assert (follower.freedoms.old_images, len(follower.candidates)) == (2, 1)
-    assert follower.state.groups == peer.state.groups
+    assert follower.host.state.groups == peer.host.state.groups
 
 
 def test_after_the_bound_old_metadata_is_a_difference() -> None:
@@ -333,11 +326,11 @@ def test_after_the_bound_old_metadata_is_a_difference() -> None:
 def test_a_coordinator_never_goes_back_to_old_metadata() -> None:
     """Once it has shown that it knows of the change, an answer that does not is a difference."""
     peer, follower = grown()
-    context, state = peer._context, peer.state
+    before = peer.host.fork()
     peer.hand_over()
     assert beat(peer, follower, 3) == ()
     assert follower.freedoms.old_images == 0
-    peer._context, peer.state = context, state
+    peer.host = before
     assert beat(peer, follower, 4) != ()
 
 
@@ -346,7 +339,7 @@ def test_a_step_that_shows_nothing_decides_nothing() -> None:
     peer, follower = grown("bar", 4)
     assert beat(peer, follower, 3) == ()
     assert (follower.freedoms.old_images, len(follower.candidates)) == (0, 2)
-    assert beat(peer, follower, 4, subscribed_topic_names=["foo", "bar"]) == ()
+    assert beat(peer, follower, 4, subscribed_topic_names=("foo", "bar")) == ()
     assert (follower.freedoms.old_images, len(follower.candidates)) == (1, 2)
     peer.hand_over()
     assert beat(peer, follower, 5) == ()
@@ -372,9 +365,9 @@ def test_a_deleted_topic_may_be_described_a_little_longer() -> None:
 def test_an_answer_may_be_in_flight_for_150_ms(later_ms: int, follows: bool) -> None:
     """It is seen in the next step, and counted; one that is on its way for longer is missing."""
     peer, follower = joined()
-    asked = Asked("m1", "ConsumerGroupHeartbeat", 1, {**BODY, "member_epoch": 2, "topic_partitions": None}, "")
-    t_ms, observed = peer.now_ms(), peer.ask(2, asked, NOTHING_EXPECTED)
-    unseen = recorded(2, t_ms, asked, observed._replace(responses=()))
+    request = request_of(replace(JOIN, member_epoch=2, topic_partitions=None))
+    t_ms, observed = peer.now_ms(), peer.ask(2, request, NOTHING_EXPECTED)
+    unseen = recorded(2, t_ms, request, observed._replace(responses=()))
     assert follower.follow(unseen, peer.now_ms(), None) == ()
     assert follower.freedoms.early_or_late == 1
     later = recorded(3, peer.now_ms(), None, peer.wait(later_ms))

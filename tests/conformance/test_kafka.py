@@ -16,9 +16,9 @@ from kafka_broker import RELEASE, STEPS, TIME, broker
 from fsm.cli import main
 from fsm.conformance.broker_peer import Broker
 from fsm.conformance.families import FAMILIES
-from fsm.conformance.live_walk import hold
 from fsm.conformance.report import lines
 from fsm.conformance.topics import Topics
+from fsm.conformance.walk import compare
 from fsm.coordinator.model.dialect import dialect
 from fsm.errors import InputError
 from fsm.wire.connection import Connection, PeerError
@@ -55,12 +55,12 @@ def timed_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
 def assert_equal(address: Address, family: str, count: int) -> None:
     peer = Broker(*address, RELEASE, {}, TIMEOUT_S)
     try:
-        (held,) = hold(peer, (family,), SEED, count, slack_ms=SLACK_MS)
-        assert held.difference is None, "\n".join(lines(peer, [held], SEED))
-        assert held.equal == count
-        assert set(FAMILIES[family].needs()) - set(held.requests) <= TOPIC_REQUESTS
+        (result,) = compare(peer, (family,), SEED, count, slack_ms=SLACK_MS)
+        assert result.difference is None, "\n".join(lines(peer, [result], SEED))
+        assert result.equal == count
+        assert set(FAMILIES[family].needs()) - set(result.requests) <= TOPIC_REQUESTS
         assert peer.keeps_log
-        assert not peer.unspoken
+        assert not peer.unsupported
     finally:
         peer.close()
 
@@ -81,12 +81,12 @@ def test_every_step_is_kafkas_while_time_passes(timed_kafka: Address, family: st
 def test_a_walk_takes_its_topics_with_it(kafka: Address) -> None:
     """What it created is deleted when the broker is let go."""
     peer = Broker(*kafka, RELEASE, {}, TIMEOUT_S)
-    (held,) = hold(peer, ("admin",), SEED + 1, 60, slack_ms=SLACK_MS)
+    (result,) = compare(peer, ("admin",), SEED + 1, 60, slack_ms=SLACK_MS)
     peer.close()
     after = Broker(*kafka, RELEASE, {}, TIMEOUT_S)
     after.close()
-    assert held.requests["a change of topics"] > 0
-    assert not [name for name in after.topics if name.startswith(held.group)]
+    assert result.requests["a change of topics"] > 0
+    assert not [name for name in after.topics if name.startswith(result.group)]
 
 
 def test_a_topic_that_is_another_one_stays(kafka: Address) -> None:
@@ -105,13 +105,13 @@ def test_a_topic_that_is_another_one_stays(kafka: Address) -> None:
 
 
 def test_another_release_is_found_out(kafka: Address) -> None:
-    """Held against the rules of 4.0, the broker differs, and the first one is the epoch of a fresh group (F1)."""
+    """Compared with the rules of 4.0, the broker differs, and the first one is the epoch of a fresh group (F1)."""
     assert RELEASE != "4.0.0"
     peer = Broker(*kafka, dialect("4.0.0").name, {}, TIMEOUT_S)
-    (held,) = hold(peer, ("static",), SEED + 1, 50)
+    (result,) = compare(peer, ("static",), SEED + 1, 50)
     peer.close()
-    assert held.difference is not None
-    (epoch,) = (one for one in held.difference.fields if one.field.endswith("member_epoch"))
+    assert result.difference is not None
+    (epoch,) = (one for one in result.difference.fields if one.field.endswith("member_epoch"))
     assert (epoch.expected, epoch.got) == (1, 2)
 
 

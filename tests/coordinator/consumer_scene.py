@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from fsm.conformance.recording import recorded_group
+from fsm.conformance.steps import record_group
 from fsm.coordinator.coordinator import (
     Coordinator,
     clean_up,
@@ -92,7 +92,7 @@ class Scene:
     @property
     def described(self) -> Mapping[str, Any]:
         """What ConsumerGroupDescribe says."""
-        found = recorded_group(describe(self.state, "g", self.context))
+        found = record_group(describe(self.state, "g", self.context))
         assert found is not None
         return found
 

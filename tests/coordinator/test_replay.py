@@ -10,10 +10,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from recorded_walks import Recording, follow_step, follower_of, read
 from stored_state import at, compacted, settled
 
-from fsm.conformance.recorded_walk import follow_step, follower_of
-from fsm.conformance.recording import Recording, read
 from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.consumer_group import ConsumerGroup, CurrentAssignment
@@ -54,7 +53,7 @@ def steps(recording: Recording) -> Iterator[tuple[Coordinator, tuple[Record, ...
     follower = follower_of(recording)
     for i in range(len(recording.steps)):
         assert not follow_step(follower, recording, i)
-        yield follower.state, follower.log
+        yield follower.host.state, follower.log
 
 
 @pytest.mark.parametrize("name", [f"{release}/{family}" for release in ("4.0.0", "4.4.0") for family in WALKS])
