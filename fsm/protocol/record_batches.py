@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
 from struct import Struct as Layout
 from struct import error as too_short
 from typing import NamedTuple
+
+from google_crc32c import value as crc32c
 
 from fsm.errors import InputError
 from fsm.protocol.encoding import Unreadable, read_varint, varint
@@ -204,7 +205,7 @@ def write_batch(batch: Batch) -> bytes:
         batch.base_sequence,
         len(batch.records),
     )
-    out[BEFORE_CRC:AFTER_CRC] = crc32c(memoryview(out)[AFTER_CRC:]).to_bytes(4, "big")
+    out[BEFORE_CRC:AFTER_CRC] = crc32c(bytes(out[AFTER_CRC:])).to_bytes(4, "big")
     return bytes(out)
 
 
@@ -221,26 +222,3 @@ def _written(record: LogRecord, batch: Batch) -> bytes:
 
 def _sized(part: bytes | None) -> bytes:
     return _zigzag(-1) if part is None else _zigzag(len(part)) + part
-
-
-def crc32c(data: bytes | memoryview) -> int:
-    """The Castagnoli checksum that batches carry.
-
-    >>> hex(crc32c(b"123456789"))
-    '0xe3069283'
-    """
-    table = _crc_table()
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = table[(crc ^ byte) & 0xFF] ^ crc >> 8
-    return crc ^ 0xFFFFFFFF
-
-
-@cache
-def _crc_table() -> tuple[int, ...]:
-    def entry(value: int) -> int:
-        for _ in range(8):
-            value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
-        return value
-
-    return tuple(entry(value) for value in range(256))

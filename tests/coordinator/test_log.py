@@ -16,7 +16,6 @@ from fsm.protocol.record_batches import (
     EndOfTransaction,
     LogRecord,
     batch_of,
-    crc32c,
     read_batches,
     write_batch,
 )
@@ -113,8 +112,3 @@ def test_a_record_without_key_is_none_of_the_coordinator_s() -> None:
     """It is refused with its offset."""
     with pytest.raises(InputError, match="offset 9: a record without a key"):
         LogRecord(9, NOW_MS, None, b"").decoded()
-
-
-def test_the_checksum_is_castagnoli_s() -> None:
-    """The check value of CRC-32C, and that of nothing."""
-    assert (crc32c(b"123456789"), crc32c(b"")) == (0xE3069283, 0)

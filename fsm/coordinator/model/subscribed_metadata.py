@@ -12,10 +12,11 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
+from xxhash import xxh3_64_digest, xxh3_64_intdigest
+
 from fsm.coordinator.model.context import Context, Topic
 from fsm.coordinator.model.dialect import Choice
 from fsm.coordinator.model.hash_order import uuid_rank
-from fsm.coordinator.model.xxh3 import xxh3_64
 from fsm.protocol.records import TopicMetadata
 
 
@@ -43,7 +44,7 @@ def subscribed_metadata(names: Iterable[str], context: Context) -> SubscribedMet
 
 def _digest(data: bytes) -> int:
     """As Java has it: a signed number."""
-    found = xxh3_64(data)
+    found = xxh3_64_intdigest(data)
     return found - (found >> 63 << 64)
 
 
@@ -56,7 +57,7 @@ def _topic_digest(name: str, topic: Topic) -> bytes:
         data += _int(partition)
         for rack in sorted(topic.racks[partition] if topic.racks else ()):
             data += _int(len(rack)) + _text(rack)
-    return xxh3_64(bytes(data)).to_bytes(8, "little")
+    return xxh3_64_digest(bytes(data))[::-1]
 
 
 def _int(number: int) -> bytes:
