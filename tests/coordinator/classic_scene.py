@@ -8,9 +8,9 @@ from typing import Any
 
 from consumer_scene import IDS, NAMES, Scene, message
 
-from fsm.coordinator.coordinator import handle, next_deadline_ms
+from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.model.classic_group import ClassicGroup
-from fsm.coordinator.model.step import Request
+from fsm.coordinator.model.step import Step
 from fsm.protocol.consumer_protocol import (
     Assignment,
     Subscription,
@@ -74,10 +74,7 @@ class ClassicScene(Scene):
         self.answered.pop(name, None)
         token = len(self.names) - 1
         self.versions[name] = version
-        request = Request(token, "client", "/127.0.0.1", version, message(api, version, body), fresh_id)
-        self.last = handle(self.state, request, self.context)
-        self.state = self.last.state
-        self._note()
+        self.host.send("client", message(api, version, body), version, fresh_id=fresh_id, token=token)
         return self.answered.get(name)
 
     def send(self, api: str, version: int, body: Mapping[str, Any], fresh_id: str = "") -> Mapping[str, Any]:
@@ -85,19 +82,11 @@ class ClassicScene(Scene):
         found: Mapping[str, Any] = self.ask(f"{api} {body.get('member_id')}", api, version, body, fresh_id)
         return found
 
-    def _note(self) -> None:
-        for answer in self.last.answers:
+    def _note_step(self, step: Step[Coordinator]) -> None:
+        super()._note_step(step)
+        for answer in step.answers:
             name = self.names[answer.token]
             self.answered[name] = to_recorded(answer.body, self.versions[name])
-
-    def wait(self, ms: int) -> list[str]:
-        """Time passes; answers that come meanwhile are noted."""
-        until_ms = self.context.now_ms + ms
-        found: list[str] = []
-        while (deadline_ms := next_deadline_ms(self.state)) is not None and deadline_ms <= until_ms:
-            found += super().wait(deadline_ms - self.context.now_ms)
-            self._note()
-        return found + super().wait(until_ms - self.context.now_ms)
 
     def come(self, member_id: str = "", *, name: str = "", fresh_id: str = "", version: int = 9, **fields: Any) -> Any:
         """The answer to a JoinGroup with protocol `range` for foo, None while it is parked."""

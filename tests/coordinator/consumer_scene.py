@@ -4,27 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from fsm.conformance.steps import record_group
-from fsm.coordinator.coordinator import (
-    Coordinator,
-    clean_up,
-    describe,
-    end_transaction,
-    handle,
-    handle_failed_resolution,
-    handle_resolution,
-    handle_timer,
-    image_changed,
-    next_deadline_ms,
-    topics_deleted,
-)
+from fsm.coordinator.coordinator import Coordinator
+from fsm.coordinator.host import Appended, Host
 from fsm.coordinator.model.consumer_group import ConsumerGroup
 from fsm.coordinator.model.context import BrokerConfig, Context, Image, Topic
 from fsm.coordinator.model.dialect import dialect
 from fsm.coordinator.model.persistent import FrozenMap
-from fsm.coordinator.model.step import Request, Step
+from fsm.coordinator.model.step import Step
 from fsm.protocol.json_form import from_recorded, recorded_label, to_recorded
 from fsm.protocol.messages import APIS
 from fsm.protocol.records import Current, GroupEpoch, Record, Target, TargetEpoch
@@ -45,42 +34,46 @@ def message(api: str, version: int, body: Mapping[str, Any]) -> Any:
     return from_recorded(cls, said, version)
 
 
-class Written(NamedTuple):
-    """What one step appended to the log: records, or the end of a transaction."""
-
-    records: tuple[Record, ...] = ()
-    producer_id: int | None = None
-    """Whose transaction it is; None for no transaction."""
-    commits: bool | None = None
-    """How the transaction ends; None where it does not."""
-
-
 class Scene:
     """One group `g`, its clock, and what its last step showed."""
 
     def __init__(self, release: str = "4.4.0", topics: Mapping[str, int] | None = None, **settings: Any) -> None:
         config = BrokerConfig(**{"group_consumer_assignment_interval_ms": 0, **settings})
         found = {name: Topic(IDS[name], count) for name, count in (topics or {"foo": 2, "bar": 1}).items()}
-        self.context = Context(START_MS, dialect(release), config, Image(FrozenMap(found), 1))
+        context = Context(START_MS, dialect(release), config, Image(FrozenMap(found), 1))
+        self.host = Host(context, resolves=False, on_step=self._note_step)
         self.deleted = 0
-        self.state = Coordinator()
-        self.log: list[Written] = []
-        """What was appended so far, a batch for each step that wrote anything."""
+        self.log: list[Appended] = []
+        """What was appended so far, one entry for each step that wrote anything."""
         self.moves: list[tuple[Coordinator, Coordinator]] = []
         """Each step's states, before and after; whoever watches them clears them."""
-        self.last = Step(self.state)
+        self.last: Step[Coordinator] = Step(self.state)
+        self._before = self.state
 
     @property
-    def last(self) -> Step[Coordinator]:
-        """The last step."""
-        return self._last
+    def state(self) -> Coordinator:
+        """The coordinator as it is."""
+        return self.host.state
 
-    @last.setter
-    def last(self, step: Step[Coordinator]) -> None:
-        self._last = step
-        self.moves.append((self.state, step.state))
+    @state.setter
+    def state(self, state: Coordinator) -> None:
+        self.host.state = self._before = state
+
+    @property
+    def context(self) -> Context:
+        """What its last step was told."""
+        return self.host.context
+
+    @context.setter
+    def context(self, context: Context) -> None:
+        self.host.context = context
+
+    def _note_step(self, step: Step[Coordinator]) -> None:
+        self.last = step
+        self.moves.append((self._before, step.state))
+        self._before = step.state
         if step.records:
-            self.log.append(Written(step.records, step.producer_id))
+            self.log.append(Appended(self.host.now_ms, step.records, step.producer_id))
 
     @property
     def group(self) -> ConsumerGroup:
@@ -92,7 +85,7 @@ class Scene:
     @property
     def described(self) -> Mapping[str, Any]:
         """What ConsumerGroupDescribe says."""
-        found = record_group(describe(self.state, "g", self.context))
+        found = record_group(self.host.describe("g"))
         assert found is not None
         return found
 
@@ -108,11 +101,8 @@ class Scene:
 
     def send(self, api: str, version: int, body: Mapping[str, Any], fresh_id: str = "") -> Mapping[str, Any]:
         """The answer to a request."""
-        before = self.state
-        request = Request(1, "client", "/127.0.0.1", version, message(api, version, body), fresh_id)
-        self.last = handle(before, request, self.context)
-        self.state = self.last.state
-        (answer,) = self.last.answers
+        sent = self.host.send("client", message(api, version, body), version, fresh_id=fresh_id)
+        (answer,) = sent.answers
         return to_recorded(answer.body, version)
 
     def beat(self, member_id: str, epoch: int, *, version: int = 1, **fields: Any) -> Mapping[str, Any]:
@@ -143,51 +133,43 @@ class Scene:
 
     def wait(self, ms: int) -> list[str]:
         """Time passes; the records of the timers that ran out meanwhile."""
-        until_ms, found = self.context.now_ms + ms, list[str]()
-        while (deadline_ms := next_deadline_ms(self.state)) is not None and deadline_ms <= until_ms:
-            self.context = replace(self.context, now_ms=deadline_ms)
-            self.last = handle_timer(self.state, self.context)
-            self.state = self.last.state
-            found += self.records
-        self.context = replace(self.context, now_ms=until_ms)
-        return found
+        written = len(self.log)
+        self.host.advance(self.context.now_ms + ms)
+        return [_shown(record) for one in self.log[written:] for record in one.records]
 
     def resolve(self) -> list[str]:
         """The background task that resolves regular expressions is done; its records."""
-        self.last = handle_resolution(self.state, "g", self.context)
-        self.state = self.last.state
+        self.last = Step(self.state)
+        self.host.resolve()
         return self.records
 
     def fail_to_resolve(self) -> list[str]:
         """The background task that resolves regular expressions failed; its records."""
-        self.last = handle_failed_resolution(self.state, "g", self.context)
-        self.state = self.last.state
+        self.last = Step(self.state)
+        self.host.fail_to_resolve()
         return self.records
 
     def end_transaction(self, producer_id: int, *, commits: bool) -> None:
         """The producer's transaction ends, whether or not it has one."""
-        self.last = Step(end_transaction(self.state, producer_id, committed=commits))
-        self.state = self.last.state
-        self.log.append(Written(producer_id=producer_id, commits=commits))
+        self.host.end_transaction(producer_id, commits=commits)
+        self._note_step(Step(self.state))
+        self.log.append(Appended(self.host.now_ms, producer_id=producer_id, commits=commits))
 
-    def clean_up(self) -> list[str]:
+    def clean_up(self, now_ms: int | None = None) -> list[str]:
         """What a broker does every ten minutes; its records."""
-        self.last = clean_up(self.state, self.context)
-        self.state = self.last.state
+        if now_ms is not None:
+            self.context = replace(self.context, now_ms=now_ms)
+        self.host.clean_up()
         return self.records
 
     def topic(self, name: str, partitions: int) -> None:
         """The topic has so many partitions from now on; 0 deletes it, and the next of that name has another id."""
-        before = self.context.image
-        known = before.topics.get(name)
+        topics = self.context.image.topics
+        known = topics.get(name)
         self.deleted += partitions == 0
         topic = Topic(known.topic_id if known else _id(name, self.deleted), partitions)
-        topics = before.topics.set(name, topic) if partitions else before.topics.without(name)
-        self.context = replace(self.context, image=Image(topics, before.version + 1))
-        self.state = image_changed(self.state, before, self.context)
-        if not partitions:
-            self.last = topics_deleted(self.state, [name])
-            self.state = self.last.state
+        self.host.change_topics(topics.set(name, topic) if partitions else topics.without(name))
+        self._before = self.state
 
 
 def _id(name: str, generation: int) -> str:

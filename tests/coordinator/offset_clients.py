@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Any
 
-from consumer_scene import Scene, Written
+from consumer_scene import Scene
 
 from fsm.coordinator.coordinator import Coordinator
+from fsm.coordinator.host import Appended
 from fsm.coordinator.model.consumer_group import ConsumerGroup
 from fsm.protocol.records import OffsetCommit, OffsetKey
 
@@ -30,7 +31,7 @@ class Ledger:
         self.committed: Stored = {}
         self.pending: dict[int, Stored] = {}
 
-    def take(self, written: Written) -> None:
+    def take(self, written: Appended) -> None:
         """What one step appended."""
         for key, value, _ in written.records:
             self.at += 1

@@ -12,12 +12,11 @@ from typing import Any
 from consumer_scene import Scene, message
 
 from fsm.coordinator.consumer.reconciliation import flat
-from fsm.coordinator.coordinator import Coordinator, Group, handle
+from fsm.coordinator.coordinator import Coordinator, Group
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.consumer_group import ConsumerGroup, GroupMember
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Choice
-from fsm.coordinator.model.step import Request
 from fsm.protocol.consumer_protocol import decode_assignment
 from fsm.protocol.json_form import to_recorded
 from fsm.tables.classic_group import State
@@ -27,8 +26,9 @@ Place = tuple[str, int]
 
 def answer(scene: Scene, api: str, version: int, body: Mapping[str, Any]) -> Mapping[str, Any]:
     """What would be answered now."""
-    request = Request(-1, "client", "/127.0.0.1", version, message(api, version, body), "")
-    (found,) = handle(scene.state, request, scene.context).answers
+    probe = scene.host.fork()
+    probe.on_step = None
+    (found,) = probe.send("client", message(api, version, body), version, fresh_id="", token=-1).answers
     return to_recorded(found.body, version)
 
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from random import Random
 
-from consumer_scene import START_MS, Written
+from consumer_scene import START_MS
 
 from fsm.coordinator.coordinator import Coordinator
+from fsm.coordinator.host import Appended
 from fsm.coordinator.model.consumer_group import ConsumerGroup
 from fsm.coordinator.storage.load import stored
 from fsm.protocol.record_batches import CONTROL, TRANSACTIONAL, Batch, LogRecord, batch_of
@@ -38,7 +39,7 @@ def compacted(log: Sequence[Record], chance: Random) -> list[Record]:
     return [record for i, record in kept if i >= gone or record.value is not None]
 
 
-def batch_of_step(base: int, written: Written) -> Batch:
+def batch_of_step(base: int, written: Appended) -> Batch:
     """What one step appended, as a broker stores it."""
     if written.producer_id is None:
         return batch_of(base, written.records, START_MS)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from consumer_scene import START_MS, Scene
-
-from fsm.coordinator.coordinator import clean_up, topics_deleted
 
 WEEK_MS = 7 * 24 * 3_600_000
 
@@ -20,10 +16,7 @@ def committed(scene: Scene, member_id: str = "", epoch: int = -1) -> None:
 
 def cleaned(scene: Scene, now_ms: int) -> list[str]:
     """The records of a clean-up at that time."""
-    scene.context = replace(scene.context, now_ms=now_ms)
-    scene.last = clean_up(scene.state, scene.context)
-    scene.state = scene.last.state
-    return scene.records
+    return scene.clean_up(now_ms)
 
 
 def test_offsets_of_an_empty_group_expire_with_the_group() -> None:
@@ -70,6 +63,6 @@ def test_offsets_go_with_their_topic() -> None:
     """Whoever committed them, and however young they are."""
     scene = Scene()
     committed(scene)
-    scene.last = topics_deleted(scene.state, ["foo"])
+    scene.topic("foo", 0)
     assert scene.records == ["1t foo 0"]
     assert list(scene.last.state.offsets["g"]) == [("bar", 0)]

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from classic_scene import ClassicScene
 from consumer_scene import START_MS, Scene
 
-from fsm.coordinator.coordinator import clean_up, end_transaction, topics_deleted
 from fsm.coordinator.storage.replay import replay_segment
 from fsm.protocol.record_batches import CONTROL, TRANSACTIONAL, Batch, LogRecord, batch_of, write_batch
 
@@ -42,7 +40,7 @@ def fetched(scene: Scene, **said: Any) -> tuple[int, str | None]:
 
 def end(scene: Scene, producer_id: int = 5, *, committed: bool = True) -> None:
     """The transaction of the producer ends."""
-    scene.state = end_transaction(scene.state, producer_id, committed=committed)
+    scene.end_transaction(producer_id, commits=committed)
 
 
 @pytest.mark.parametrize(("committed", "expected"), [(True, 8), (False, 3)])
@@ -216,8 +214,7 @@ def test_pending_offsets_of_a_deleted_topic_go() -> None:
     plain(scene, 3)
     commit(scene, 8, 5)
     commit(scene, 9, 6)
-    scene.last = topics_deleted(scene.state, ["foo"])
-    scene.state = scene.last.state
+    scene.topic("foo", 0)
     assert scene.records == ["1t foo 0", "1t foo 0", "1t foo 0"]
     end(scene, 5)
     assert not scene.state.offsets
@@ -225,10 +222,7 @@ def test_pending_offsets_of_a_deleted_topic_go() -> None:
 
 def cleaned(scene: Scene) -> list[str]:
     """The records of a clean-up after a week."""
-    scene.context = replace(scene.context, now_ms=START_MS + WEEK_MS)
-    scene.last = clean_up(scene.state, scene.context)
-    scene.state = scene.last.state
-    return scene.records
+    return scene.clean_up(START_MS + WEEK_MS)
 
 
 def test_an_offset_does_not_expire_under_a_transaction() -> None:
