@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING
 from fsm.exports import on_demand
 
 if TYPE_CHECKING:
-    from fsm.connect.assignor.incremental import Outcome, Round, assign
+    from fsm.connect.assignor.incremental import Memory, Outcome, Round, assign
     from fsm.connect.assignor.leader import ConfigSnapshot, Election, assign_eagerly, perform
-    from fsm.connect.assignor.memory import Memory
     from fsm.connect.dialect import DOCUMENT, SHIPPED, Profile
     from fsm.connect.simulation.cluster import Cluster
     from fsm.connect.simulation.process import Latencies
@@ -55,9 +54,8 @@ __all__ = [
 ]
 
 _PLACES = {
-    "assignor.incremental": ("Outcome", "Round", "assign"),
+    "assignor.incremental": ("Memory", "Outcome", "Round", "assign"),
     "assignor.leader": ("ConfigSnapshot", "Election", "assign_eagerly", "perform"),
-    "assignor.memory": ("Memory",),
     "dialect": ("DOCUMENT", "SHIPPED", "Profile"),
     "simulation.cluster": ("Cluster",),
     "simulation.process": ("Latencies",),

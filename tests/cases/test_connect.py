@@ -10,10 +10,9 @@ import yaml
 from case_file import each, listed
 from known_keys import ANY, EACH, Of, place, refuse_unknown
 
+from fsm.connect.assignor.incremental import Memory, Order, handle_lost
+from fsm.connect.assignor.incremental import place as dealt
 from fsm.connect.assignor.leader import ConfigSnapshot, Election, assign_eagerly, perform
-from fsm.connect.assignor.lost_work import handle_lost
-from fsm.connect.assignor.memory import Memory, Order
-from fsm.connect.assignor.placement import place as dealt
 from fsm.connect.dialect import SHIPPED
 from fsm.connect.protocol import (
     Assignment,

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from case_file import each
 
-from fsm.connect.assignor.incremental import Outcome, Round, assign
-from fsm.connect.assignor.memory import AS_GIVEN, Memory
+from fsm.connect.assignor.incremental import AS_GIVEN, Memory, Outcome, Round, assign
 from fsm.connect.simulation.invariants import Computation, broken_in_round
 from fsm.connect.units import configured, units_of
 

@@ -15,9 +15,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from fsm.connect.assignor.incremental import Round, assign
+from fsm.connect.assignor.incremental import AS_GIVEN, Memory, Round, assign
 from fsm.connect.assignor.leader import assign_eagerly
-from fsm.connect.assignor.memory import AS_GIVEN, Memory
 from fsm.connect.units import Unit, Units
 from fsm.logs.connect_worker import ASSIGNMENT, partitions
 

@@ -13,13 +13,9 @@ from typing import Any
 import pytest
 from connect_scene import A0, A1, A, Scene
 
-from fsm.connect.assignor import balance, lost_work
 from fsm.connect.assignor import incremental as assignor
-from fsm.connect.assignor.balance import Revocation
-from fsm.connect.assignor.incremental import Derived, Round, assign
+from fsm.connect.assignor.incremental import Derived, LostWork, Memory, Revocation, Round, assign
 from fsm.connect.assignor.leader import ConfigSnapshot
-from fsm.connect.assignor.lost_work import LostWork
-from fsm.connect.assignor.memory import Memory
 from fsm.connect.simulation.cluster import Cluster
 from fsm.connect.simulation.invariants import Computation, Group, broken_at_rest, broken_in_round
 from fsm.connect.simulation.process import Latencies
@@ -100,7 +96,7 @@ def test_kafka_15693_delay_0_leaves_lost_tasks_unassigned(monkeypatch: pytest.Mo
     """With delays disabled lost work must be placed in the round that finds it (I15)."""
     memory = Memory(frozenset({A0, A1}), previous_members=frozenset({"W1", "W2"}), previous_generation=1)
     assert broken_in_round(computed(memory, {"W1": (A0,)}, (A0, A1), max_delay_ms=0)) == []
-    right = lost_work.handle_lost
+    right = assignor.handle_lost
 
     def withheld(*given: Any, max_delay_ms: int, **more: Any) -> LostWork:
         return right(*given, max_delay_ms=max_delay_ms, **more)._replace(to_place=())
@@ -120,7 +116,7 @@ def test_kafka_10413_two_workers_join_and_one_stays_idle(monkeypatch: pytest.Mon
         loaded = max(walk, key=lambda each: len(held[each]))
         return {loaded: total // len(held)} if total else {}
 
-    monkeypatch.setattr(balance, "_excess", at_most_average)
+    monkeypatch.setattr(assignor, "_count_excess", at_most_average)
     assert settled(owned, join)[0] == ["G1 balance of tasks"]
 
 
@@ -129,7 +125,7 @@ def test_kafka_12495_no_revocation_after_a_revocation(monkeypatch: pytest.Monkey
     owned, join = {"W1": TASKS}, {1: "W2", 2: "W3"}
     broken, delays = settled(owned, join)
     assert (broken, 40 in delays) == ([], True)
-    right = balance.revoke_for_balance
+    right = assignor.revoke_for_balance
 
     def never_twice(memory: Memory, *given: Any, **more: Any) -> Revocation:
         if memory.revoked_last:
@@ -149,7 +145,7 @@ def test_kafka_12309_everybody_keeps_the_ceiling(monkeypatch: pytest.MonkeyPatch
         cap = -(-total // len(held))
         return {each: len(held[each]) - cap for each in walk if len(held[each]) > cap}
 
-    monkeypatch.setattr(balance, "_excess", ceiling)
+    monkeypatch.setattr(assignor, "_count_excess", ceiling)
     assert settled(owned, join)[0] == ["G1 balance of tasks"]
 
 
@@ -203,7 +199,7 @@ def test_kafka_9184_a_delay_is_kept_although_its_work_came_back(monkeypatch: pyt
     returned = {"W1": (A0,), "W2": (A1,)}
     right = computed(memory, returned, (A0, A1))
     assert (broken_in_round(right), right.outcome.delay_ms) == ([], 0)
-    monkeypatch.setattr(lost_work, "_settled", lambda memory: memory)
+    monkeypatch.setattr(assignor, "_settle", lambda memory: memory)
     assert "L0 nothing waits for nothing" in broken_in_round(computed(memory, returned, (A0, A1)))
 
 

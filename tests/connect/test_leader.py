@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from fsm.connect.assignor.incremental import Memory
 from fsm.connect.assignor.leader import ConfigSnapshot, Election, Performed, perform
-from fsm.connect.assignor.memory import Memory
 from fsm.connect.dialect import DOCUMENT
 from fsm.connect.protocol import Assignment, WorkerMetadata
 from fsm.connect.units import Unit

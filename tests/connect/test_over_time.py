@@ -9,8 +9,7 @@ from random import Random
 import pytest
 from connect_scene import A0, A1, A
 
-from fsm.connect.assignor.incremental import Round, assign
-from fsm.connect.assignor.memory import Memory
+from fsm.connect.assignor.incremental import Memory, Round, assign
 from fsm.connect.protocol import Assignment
 from fsm.connect.simulation import wiring
 from fsm.connect.simulation.cluster import Cluster

@@ -1,25 +1,73 @@
 """The leader's assignor: what one round gives to and takes from each worker, a pure function with explicit memory.
 
-Source: `IncrementalCooperativeAssignor` of apache/kafka at 1eb7644, unchanged from 3.7 to 4.4, in the shipped profile;
-KIP-415's scenarios in the other one.
-
     outcome = assign(Memory(), Round(now_ms=0, generation=1, configured=..., owned={"w1": ()}), 300_000)
     outcome.assigned["w1"], outcome.revoked["w1"], outcome.delay_ms, outcome.memory
+
+Lost work, that nobody reports any more, is held back while a delay runs, then given to who came back, or placed. Units
+are taken away for balance so that others can have them, with a pause between two such rounds.
+
+Source: `IncrementalCooperativeAssignor` of apache/kafka at 1eb7644, unchanged from 3.7 to 4.4, in the shipped profile;
+KIP-415's scenarios in the other one.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import cycle, takewhile
 from typing import NamedTuple
 
-from fsm.connect.assignor.balance import revoke_for_balance
-from fsm.connect.assignor.lost_work import handle_lost
-from fsm.connect.assignor.memory import Memory, Order
-from fsm.connect.assignor.placement import place
 from fsm.connect.dialect import SHIPPED, Profile, Rule
-from fsm.connect.units import Holdings, Unit, Units, without
+from fsm.connect.units import Holdings, Unit, Units, kinds, without
+
+BACKOFF_BASE = 40
+"""Not configurable in Kafka, and without jitter."""
+
+Loads = dict[str, list[Unit]]
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The memory of one leader process. A fresh process has none of it; losing the lead keeps it.
+
+    `delay_ms > 0` if and only if `deadline_ms` is set.
+    """
+
+    previous: frozenset[Unit] = frozenset()
+    """Units believed to be placed, and those still lost."""
+    previous_revocation: frozenset[Unit] = frozenset()
+    """Units that the last output took away."""
+    previous_members: frozenset[str] = frozenset()
+    previous_generation: int = -1
+    deadline_ms: int | None = None
+    """When a delayed rebalance is due, on this leader's clock."""
+    delay_ms: int = 0
+    candidates: tuple[str, ...] = ()
+    """Workers that were seen empty while a delay ran, in the order they were seen: they get the lost work."""
+    revoked_last: bool = False
+    """Whether the last round took units away for balance, or put that off."""
+    successive: int = 0
+    """How many rounds in a row wanted to take units away again."""
+
+
+def as_given(names: Iterable[str]) -> Sequence[str]:
+    """Names in the order in which they come."""
+    return tuple(names)
+
+
+class Order(NamedTuple):
+    """Tie-breaks: orders that Kafka takes from its hash maps. Sorted unless told otherwise."""
+
+    revocation: Callable[[Iterable[str]], Sequence[str]] = sorted
+    """The walk over the workers that decides who keeps one unit more."""
+    candidates: Callable[[Iterable[str]], Sequence[str]] = sorted
+    """In which order workers that come up empty in one round become candidates."""
+
+
+AS_GIVEN = Order(as_given, as_given)
+"""The workers' own order in the holdings, as a recording has it."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +123,7 @@ def assign(
         order: tie-breaks; sorted where none is given.
     """
     order = order or Order()
-    memory = recalled(memory, round_, profile)
+    memory = recall(memory, round_, profile)
     derived = derive(memory, round_)
     gone = derived.deleted | derived.duplicated
     revoked = {w: tuple(u for u in units if u in gone) for w, units in round_.owned.items()}
@@ -97,14 +145,14 @@ def assign(
     return _outcome(balanced.memory, round_, derived, loads, revoked)
 
 
-def recalled(memory: Memory, round_: Round, profile: Profile = SHIPPED) -> Memory:
+def recall(memory: Memory, round_: Round, profile: Profile = SHIPPED) -> Memory:
     """The memory as far as it can be trusted in this round.
 
     What was assigned is forgotten if the generation it was meant for is not the last that this worker completed. If a
     revocation was not carried out, what the workers hold is believed instead.
     """
     if memory == Memory() and Rule.DELAY_SURVIVES_LEADER in profile and round_.remaining_delay_ms > 0:
-        return _resumed(round_)
+        return _resume(round_)
     if memory.previous_generation != round_.last_completed_generation:
         memory = replace(memory, previous=frozenset())
     active = frozenset(unit for units in round_.owned.values() for unit in units)
@@ -113,14 +161,14 @@ def recalled(memory: Memory, round_: Round, profile: Profile = SHIPPED) -> Memor
     return replace(memory, previous_revocation=frozenset())
 
 
-def _resumed(round_: Round) -> Memory:
+def _resume(round_: Round) -> Memory:
     """A leader without memory that goes on with a delay: everything configured was placed once."""
     left_ms = round_.remaining_delay_ms
     return Memory(previous=round_.configured, deadline_ms=round_.now_ms + left_ms, delay_ms=left_ms)
 
 
 def derive(memory: Memory, round_: Round) -> Derived:
-    """The sets of the round, from a memory that was `recalled`."""
+    """The sets of the round, from a memory as `recall` gives it."""
     holders = Counter(unit for units in round_.owned.values() for unit in units)
     active = frozenset(holders)
     deleted = memory.previous - round_.configured
@@ -148,3 +196,199 @@ def _outcome(
     )
     after = {w: without(loads[w], revoked[w]) for w in round_.owned}
     return Outcome(assigned, revoked, after, memory.delay_ms, remembered)
+
+
+# Lost work: `handleLostAssignments`
+
+
+class LostWork(NamedTuple):
+    """What became of the lost work in one round."""
+
+    memory: Memory
+    loads: Mapping[str, Units]
+    to_place: Units
+    """Lost units that are placed like new ones, sorted."""
+
+
+def handle_lost(
+    memory: Memory, lost: Collection[Unit], loads: Holdings, *, now_ms: int, max_delay_ms: int, order: Order
+) -> LostWork:
+    """What happens to the lost units in this round, by the first row that applies.
+
+    `loads` has an entry for every present member. The rows also apply with nothing lost where the last round revoked.
+    """
+    running = memory.deadline_ms is not None
+    if not lost and not memory.revoked_last:  # L0
+        return LostWork(_settle(memory), loads, ())
+    if not running and memory.previous_members <= loads.keys():  # L1: nobody departed
+        return LostWork(memory, loads, tuple(sorted(lost)))
+    if max_delay_ms == 0:  # L2
+        return LostWork(memory, loads, tuple(sorted(lost)))
+    if memory.deadline_ms is not None and now_ms >= memory.deadline_ms:  # L3
+        return _expire(memory, lost, loads)
+    return LostWork(_delay(memory, loads, now_ms, max_delay_ms, order), loads, ())
+
+
+def _settle(memory: Memory) -> Memory:
+    return replace(memory, candidates=(), deadline_ms=None, delay_ms=0)
+
+
+def _delay(memory: Memory, loads: Holdings, now_ms: int, max_delay_ms: int, order: Order) -> Memory:
+    """L4, a delay goes on; or L5, a member departed and one begins."""
+    due_ms = memory.deadline_ms
+    delay_ms = max_delay_ms if due_ms is None else min(due_ms - now_ms, max_delay_ms)
+    fresh = order.candidates(w for w, load in loads.items() if not load and w not in memory.candidates)
+    candidates = (*memory.candidates, *fresh)
+    return replace(memory, candidates=candidates, delay_ms=delay_ms, deadline_ms=now_ms + delay_ms)
+
+
+def _expire(memory: Memory, lost: Collection[Unit], loads: Holdings) -> LostWork:
+    present = tuple(worker for worker in memory.candidates if worker in loads)
+    settled = replace(_settle(memory), revoked_last=False)
+    if not present:
+        return LostWork(settled, loads, tuple(sorted(lost)))
+    return LostWork(settled, _deal_in_turn(lost, loads, present), ())
+
+
+def _deal_in_turn(lost: Collection[Unit], loads: Holdings, candidates: tuple[str, ...]) -> Mapping[str, Units]:
+    """Connectors in turn to the candidates, then tasks in turn from the first one again, whatever they hold."""
+    given: dict[str, list[Unit]] = {worker: list(load) for worker, load in loads.items()}
+    for units in kinds(sorted(lost)):
+        for worker, unit in zip(cycle(candidates), units):  # endless on one side
+            given[worker].append(unit)
+    return {worker: tuple(units) for worker, units in given.items()}
+
+
+# Balance: `performLoadBalancingRevocations`
+
+
+class Revocation(NamedTuple):
+    """What one round takes away for balance."""
+
+    memory: Memory
+    revoked: Mapping[str, Units]
+    """Only workers that lose something."""
+
+
+def revoke_for_balance(
+    memory: Memory,
+    configured: Collection[Unit],
+    loads: Holdings,
+    *,
+    now_ms: int,
+    max_delay_ms: int,
+    profile: Profile,
+    order: Order,
+) -> Revocation:
+    """What is taken away in this round: nothing while a delay runs or where the last such round is too recent."""
+    if memory.delay_ms > 0:
+        return Revocation(replace(memory, revoked_last=False), {})
+    excess = find_excess(configured, loads, profile, order)
+    if not excess:
+        successive = 0 if memory.revoked_last else memory.successive
+        return Revocation(replace(memory, revoked_last=False, successive=successive), {})
+    if not memory.revoked_last:
+        return Revocation(replace(memory, revoked_last=True), excess)
+    again = replace(memory, successive=memory.successive + 1)
+    delay_ms = backoff_ms(again.successive, max_delay_ms)
+    if delay_ms == 0:
+        return Revocation(again, excess)
+    return Revocation(replace(again, delay_ms=delay_ms, deadline_ms=now_ms + delay_ms), {})
+
+
+def backoff_ms(attempt: int, max_delay_ms: int) -> int:
+    """The pause before the `attempt`-th revoking round in a row, from 1.
+
+    It is computed in floating point and cut off, as Kafka does: a maximum of 1000 gives 999.
+    """
+    if max_delay_ms <= 1:
+        return max_delay_ms
+    exponent = min(attempt, math.log(max_delay_ms) / math.log(BACKOFF_BASE))
+    return min(max_delay_ms, int(math.pow(BACKOFF_BASE, exponent)))
+
+
+def find_excess(configured: Collection[Unit], loads: Holdings, profile: Profile, order: Order) -> dict[str, Units]:
+    """What each worker holds above its share of what is configured; workers that lose nothing are left out.
+
+    The share counts units that are about to be placed in the same round.
+    """
+    if not configured or not any(loads.values()):
+        return {}
+    found: dict[str, Units] = {}
+    for total, held in _split_by_kind(configured, loads, profile):
+        for worker, excess in _count_excess(total, held, order.revocation(held)).items():
+            victims = sorted(held[worker])[-excess:] if Rule.TAIL_REVOKED in profile else held[worker][:excess]
+            found[worker] = (*found.get(worker, ()), *victims)
+    return found
+
+
+def _split_by_kind(
+    configured: Collection[Unit], loads: Holdings, profile: Profile
+) -> Sequence[tuple[int, Mapping[str, Units]]]:
+    """What is balanced by itself: how many units there are, and who has them."""
+    if Rule.TOTAL_BALANCE in profile:
+        return ((len(configured), loads),)
+    split = {worker: kinds(load) for worker, load in loads.items()}
+    totals = [len(units) for units in kinds(configured)]
+    return [(totals[kind], {worker: parts[kind] for worker, parts in split.items()}) for kind in (0, 1)]
+
+
+def _count_excess(total: int, held: Mapping[str, Units], walk: Sequence[str]) -> dict[str, int]:
+    """How many units each worker of the walk has too many; the first that may keep one more than the others do."""
+    low, extra = divmod(total, len(held))
+    sizes = [len(units) for units in held.values()]
+    if sizes.count(low + 1) == extra and sizes.count(low) == len(held) - extra:
+        return {}
+    found = {}
+    for worker in walk:
+        size = len(held[worker])
+        if size <= low:
+            continue
+        cap, extra = (low + 1, extra - 1) if extra else (low, 0)
+        if size > cap:
+            found[worker] = size - cap
+    return found
+
+
+# Placement: `assignConnectors` and `assignTasks`
+
+
+def place(loads: Holdings, units: Iterable[Unit], profile: Profile) -> dict[str, Units]:
+    """The loads with every unit placed, each kind in the order given."""
+    placed = {worker: list(load) for worker, load in loads.items()}
+    connectors, tasks = kinds(units)
+    if Rule.TASKS_PLACED_FIRST in profile:
+        _place_one_by_one(placed, (*tasks, *connectors))
+    else:
+        _deal(placed, connectors)
+        _deal(placed, tasks)
+    return {worker: tuple(load) for worker, load in placed.items()}
+
+
+def _place_one_by_one(loads: Loads, units: Units) -> None:
+    """Each unit to the worker that has the fewest units, of workers with as few to the first by id."""
+    for unit in units:
+        loads[min(loads, key=lambda worker: (len(loads[worker]), worker))].append(unit)
+
+
+def _deal(loads: Loads, units: Units) -> None:
+    """Units of one kind, dealt to the workers with the fewest of that kind.
+
+    The workers are ordered once, by their count of it and their id, and never again: a tie goes to who had fewer at
+    the start.
+    """
+    if not units:
+        return
+    counts = {worker: sum(u.is_connector == units[0].is_connector for u in load) for worker, load in loads.items()}
+    ranked = sorted(counts, key=lambda worker: (counts[worker], worker))
+    for unit, worker in zip(units, _turns(counts, ranked), strict=False):  # endless on one side
+        loads[worker].append(unit)
+
+
+def _turns(counts: dict[str, int], ranked: list[str]) -> Iterator[str]:
+    """Whose turn it is, for ever: the leading workers that have as few as the first one, again and again."""
+    while True:
+        lowest = counts[ranked[0]]
+        for worker in list(takewhile(lambda worker: counts[worker] == lowest, ranked)):  # noqa: B023  # used at once
+            counts[worker] += 1
+            yield worker

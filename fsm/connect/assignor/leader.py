@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import NamedTuple
 
-from fsm.connect.assignor.incremental import Outcome, Round, assign
-from fsm.connect.assignor.memory import Memory, Order
+from fsm.connect.assignor.incremental import Memory, Order, Outcome, Round, assign
 from fsm.connect.protocol import CONFIG_MISMATCH, Assignment, WorkerMetadata
 from fsm.connect.units import Unit, Units, configured, kinds
 from fsm.connect.worker.config import ConnectConfig, version_of

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from fsm.connect.assignor.incremental import Derived, Outcome, Round, derive, recalled
-from fsm.connect.assignor.memory import Memory
+from fsm.connect.assignor.incremental import Derived, Memory, Outcome, Round, derive, recall
 from fsm.connect.dialect import SHIPPED, Profile, Rule
 from fsm.connect.simulation.process import SeenRound
 from fsm.connect.units import Holdings, Unit, Units, kinds
@@ -36,7 +35,7 @@ class Computation:
     @cached_property
     def recalled(self) -> Memory:
         """The memory as far as it was trusted."""
-        return recalled(self.before, self.round_, self.profile)
+        return recall(self.before, self.round_, self.profile)
 
     @cached_property
     def derived(self) -> Derived:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fsm.connect.assignor.incremental import Order
 from fsm.connect.assignor.leader import Election, perform
-from fsm.connect.assignor.memory import Order
 from fsm.connect.dialect import Rule
 from fsm.connect.protocol import PROTOCOL_TYPE, Assignment, WorkerMetadata, encode_assignment, protocols
 from fsm.connect.units import Unit, Units, without

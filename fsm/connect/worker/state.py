@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from fsm.connect.assignor.incremental import Memory
 from fsm.connect.assignor.leader import ConfigSnapshot
-from fsm.connect.assignor.memory import Memory
 from fsm.connect.protocol import Assignment
 from fsm.connect.units import Units
 from fsm.connect.worker.config import ConnectConfig, version_of

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fsm.connect import dialect as dialects
-from fsm.connect.assignor.incremental import Outcome, Round, assign
-from fsm.connect.assignor.memory import Memory
+from fsm.connect.assignor.incremental import Memory, Outcome, Round, assign
 from fsm.connect.dialect import DOCUMENT, Profile
 from fsm.connect.units import Unit, Units
 from fsm.errors import InputError

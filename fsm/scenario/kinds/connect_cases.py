@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from fsm.connect import dialect as dialects
-from fsm.connect.assignor.incremental import Outcome, Round, assign
-from fsm.connect.assignor.memory import Memory
+from fsm.connect.assignor.incremental import Memory, Outcome, Round, assign
 from fsm.connect.dialect import Profile
 from fsm.connect.units import Holdings, Unit, Units, configured, kinds, units_of
 from fsm.errors import InputError
