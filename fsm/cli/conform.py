@@ -54,11 +54,11 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Walks every family; gives 1 where one differs."""
-    from fsm.conformance.families import chosen
+    from fsm.conformance.families import choose
     from fsm.conformance.report import document, lines
     from fsm.conformance.walk import compare
 
-    families = chosen(args.family)
+    families = choose(args.family)
     peer = _peer(args)
     try:
         results = compare(peer, families, args.seed, args.steps, slack_ms=args.slack_ms, progress=_progress())

@@ -1,4 +1,4 @@
-"""A coordinator compared with Kafka's rules: seeded walks of groups, each step held against our coordinator.
+"""A coordinator compared with Kafka's rules: seeded walks of groups, each step compared with our coordinator.
 
 Ours follows the peer: what is not a rule's decision (ids, instants, when a background task is done) comes from there.
 

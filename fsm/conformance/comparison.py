@@ -1,4 +1,4 @@
-"""What one step of a coordinator showed, held against what was recorded: the first fields that differ.
+"""What one step of a coordinator showed, compared with what was recorded: the fields that differ.
 
 Compared are answers, records and the description of the group, every field, with these exceptions: texts of errors,
 instants inside records, and the value of a metadata hash of a broker that has one of its own, of which only counts
@@ -81,30 +81,30 @@ def _hash(record: Mapping[str, Any]) -> int:
     return int(record["value"].get("metadataHash", 0))
 
 
-def differences(expected: Shown, got: Shown, hashes: Hashes) -> Iterator[FieldDifference]:
+def find_differences(expected: Shown, got: Shown, hashes: Hashes) -> Iterator[FieldDifference]:
     """Every field that differs: answers by step, then records in order, then the description."""
     for to in sorted(expected.answers.keys() | got.answers.keys()):
-        yield from _compared(f"answer to {to}", expected.answers.get(to, ABSENT), got.answers.get(to, ABSENT))
-    yield from _records(expected.records, got.records, hashes)
-    yield from _compared("group", expected.described, got.described)
+        yield from _compare(f"answer to {to}", expected.answers.get(to, ABSENT), got.answers.get(to, ABSENT))
+    yield from _compare_records(expected.records, got.records, hashes)
+    yield from _compare("group", expected.described, got.described)
 
 
-def _records(
+def _compare_records(
     expected: Sequence[Mapping[str, Any]], got: Sequence[Mapping[str, Any]], hashes: Hashes
 ) -> Iterator[FieldDifference]:
-    expected, got = in_runs(expected), in_runs(got)
+    expected, got = sort_runs(expected), sort_runs(got)
     wanted, found = labels(expected), labels(got)
     if wanted != found:
         yield FieldDifference("records", ", ".join(wanted) or "none", ", ".join(found) or "none")
         return
     for i, (one, other) in enumerate(zip(expected, got, strict=True)):
         place = f"records[{i}] {label(one)}"
-        for difference in _compared(place, one["value"], other["value"]):
+        for difference in _compare(place, one["value"], other["value"]):
             if not (difference.field.endswith(".metadataHash") and hashes.matches(_hash(one), _hash(other))):
                 yield difference
 
 
-def in_runs(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def sort_runs(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The records, those of one type that follow each other sorted: a broker writes them as its maps are walked."""
     runs = groupby(records, lambda record: (record["key"]["type"], record["value"] is None))
     return [record for _, run in runs for record in sorted(run, key=label)]
@@ -126,35 +126,35 @@ def label(record: Mapping[str, Any]) -> str:
     return " ".join([f"{key['type']}{'t' if record['value'] is None else ''}", *named])
 
 
-def _compared(place: str, expected: Any, got: Any) -> Iterator[FieldDifference]:
+def _compare(place: str, expected: Any, got: Any) -> Iterator[FieldDifference]:
     if expected == got:
         return
     if isinstance(expected, Mapping) and isinstance(got, Mapping):
-        yield from _fields(place, expected, got)
+        yield from _compare_fields(place, expected, got)
     elif _is_list(expected) and _is_list(got) and len(expected) == len(got):
         for i, (one, other) in enumerate(zip(expected, got, strict=True)):
-            yield from _compared(f"{place}[{i}]", one, other)
+            yield from _compare(f"{place}[{i}]", one, other)
     elif not (_is_list(expected) and _is_list(got) and list(expected) == list(got)):
         yield FieldDifference(place, expected, got)
 
 
-def _fields(place: str, expected: Mapping[str, Any], got: Mapping[str, Any]) -> Iterator[FieldDifference]:
+def _compare_fields(place: str, expected: Mapping[str, Any], got: Mapping[str, Any]) -> Iterator[FieldDifference]:
     for name in (*expected, *(name for name in got if name not in expected)):
         if name in NOT_COMPARED or ("] 16 " in place and name in {"version", "timestamp"}):
             continue
-        one, other = (_canonical(name, side.get(name, ABSENT)) for side in (expected, got))
-        yield from _compared(f"{place}.{name}", one, other)
+        one, other = (_normalize(name, side.get(name, ABSENT)) for side in (expected, got))
+        yield from _compare(f"{place}.{name}", one, other)
 
 
-def _canonical(name: str, value: Any) -> Any:
+def _normalize(name: str, value: Any) -> Any:
     if name in INSTANTS:
         return "an instant" if value not in {0, ABSENT} else 0
     if name == "metadataHash":
         return 0 if value == ABSENT else value
     if name == "assignment" and isinstance(value, str) and value != ABSENT:
-        return _spelled_out(value)
+        return _decode(value)
     if name in SETS and _is_list(value):
-        return sorted((_sorted_partitions(topic) for topic in value), key=lambda topic: _topic(name, topic))
+        return sorted((_sort_partitions(topic) for topic in value), key=lambda topic: _topic_of(name, topic))
     if (
         name == "topics"
         and _is_list(value)
@@ -164,7 +164,7 @@ def _canonical(name: str, value: Any) -> Any:
     return value
 
 
-def _spelled_out(assignment: str) -> Any:
+def _decode(assignment: str) -> Any:
     """What a classic member was assigned: version, partitions, user data; other bytes stay as they are."""
     data = b64decode(assignment)
     try:
@@ -174,12 +174,12 @@ def _spelled_out(assignment: str) -> Any:
     return [int.from_bytes(data[:2], "big"), found.partitions, found.user_data]
 
 
-def _topic(name: str, entry: Mapping[str, Any]) -> str:
+def _topic_of(name: str, entry: Mapping[str, Any]) -> str:
     """What tells the entries of such a list apart; inside the record of a classic group it is the topic's name."""
     return str(entry.get(SETS[name], entry.get("topic")))
 
 
-def _sorted_partitions(topic: Mapping[str, Any]) -> Mapping[str, Any]:
+def _sort_partitions(topic: Mapping[str, Any]) -> Mapping[str, Any]:
     """The topic with its partitions ascending, and their epochs with them."""
     epochs = topic.get("assignmentEpochs")
     if epochs is None:

@@ -81,7 +81,7 @@ FAMILIES: Mapping[str, Family] = {
 """Every family by name."""
 
 
-def chosen(names: str) -> tuple[str, ...]:
+def choose(names: str) -> tuple[str, ...]:
     """The families of a list with commas, all where it is empty. Raises `InputError` for one that there is not."""
     given = tuple(name.strip() for name in names.split(",") if name.strip())
     for name in given:

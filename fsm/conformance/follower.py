@@ -1,4 +1,4 @@
-"""Our coordinator, led along the steps of another one: each step held against what that showed.
+"""Our coordinator, led along the steps of another one: each step compared with what that showed.
 
 What is not the machine's decision comes from the other side: ids that the broker made, the time, when a background task
 was done. What neither side can know exactly may have gone in several ways, and each that shows what was seen is kept as
@@ -23,7 +23,7 @@ from functools import partial
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
-from fsm.conformance.comparison import FieldDifference, Hashes, Shown, differences, labels
+from fsm.conformance.comparison import FieldDifference, Hashes, Shown, find_differences, labels
 from fsm.conformance.steps import TopicChange, WalkRequest, WalkStep, first_image, record_group
 from fsm.conformance.ties import Ties
 from fsm.coordinator.coordinator import resolutions, turns_ms
@@ -162,7 +162,7 @@ class Fit(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """A step held against ours."""
+    """A step compared with ours."""
 
     fits: tuple[Fit, ...]
     differences: tuple[FieldDifference, ...]
@@ -238,7 +238,7 @@ class Follower:
         return verdict.differences
 
     def compare(self, step: WalkStep, until_ms: int, answer: Any) -> Verdict:
-        """Holds one step against ours; nothing changes.
+        """Compares one step with ours; nothing changes.
 
         `answer` is what the step's request was answered with, now or later; `until_ms` when the step was over.
         """
@@ -248,24 +248,24 @@ class Follower:
         expected = Shown(self._record({r.to: r.message for r in step.responses}), step.records, described)
         image = self.image if step.admin is None else step.admin.apply(self.image)
         updates = () if step.admin is None else (Update(image, until_ms + BACKGROUND_MS),)
-        starts = self._starts(self.candidates, updates, step.t_ms)
+        starts = self._begin(self.candidates, updates, step.t_ms)
         fits: list[Fit] = []
         first: tuple[tuple[FieldDifference, ...], tuple[Happened, ...]] | None = None
         for ties in (Ties(()), Ties(step.records, self._extra_slot_stays)):
             for start in starts:
-                for run in self._described(start, step, until_ms, answer, ties):
-                    after, found = self._compared(start, run, expected, until_ms)
+                for run in self._describe(start, step, until_ms, answer, ties):
+                    after, found = self._compare(start, run, expected, until_ms)
                     first = first or (found, run.happened)
                     if not found:
                         fits.append(Fit(run, after))
             if fits:
                 break
         if all(fit.run.has_old_image for fit in fits):
-            fits = [fit._replace(after=_with_old_image(fit.after)) for fit in fits]
+            fits = [fit._replace(after=_count_old_image(fit.after)) for fit in fits]
         found, happened = first or ((), ())
         return Verdict(tuple(fits), () if fits else found, happened, described, image)
 
-    def _compared(
+    def _compare(
         self, start: Candidate, run: Run, expected: Shown, until_ms: int
     ) -> tuple[Candidate, tuple[FieldDifference, ...]]:
         """What the coordinator is after the run, and what differs."""
@@ -275,7 +275,7 @@ class Follower:
         may_come = {to: one for to, one in given.items() if to not in expected.answers and one.until_ms >= until_ms}
         seen = self._record({to: one.message for to, one in given.items() if to not in may_come})
         records = tuple(as_dumped(record) for record in run.log)
-        found = differences(expected, Shown(seen, records, run.described), start.hashes)
+        found = find_differences(expected, Shown(seen, records, run.described), start.hashes)
         differing = tuple(one for one in found if not one.field.startswith(self.ignored))
         if differing:
             return start, differing
@@ -295,7 +295,7 @@ class Follower:
 
     def accept(self, verdict: Verdict) -> None:
         """Goes on from all that fits."""
-        self.candidates = self._starts((fit.after for fit in verdict.fits), (), 0)
+        self.candidates = self._begin((fit.after for fit in verdict.fits), (), 0)
         best = min(verdict.fits, key=lambda fit: sum(fit.after.freedoms))
         self.log = best.run.log
         self.described = verdict.described
@@ -304,12 +304,12 @@ class Follower:
     def expect(self, n: int, request: WalkRequest, t_ms: int) -> Expectation:
         """What this request brings for certain if it is step `n`; nothing changes."""
         imagined = WalkStep(n, t_ms, request, 0, None, (), (), None)
-        starts = self._starts(self.candidates, (), t_ms)
+        starts = self._begin(self.candidates, (), t_ms)
         runs = [(start, run) for start in starts for run in self._runs(start, imagined, t_ms, None, Ties(()))]
         answered = (frozenset({*start.in_flight, *run.answers}) for start, run in runs)
         return Expectation(frozenset.intersection(*answered), min(len(run.log) for _, run in runs))
 
-    def _starts(self, candidates: Iterable[Candidate], updates: tuple[Update, ...], t_ms: int) -> tuple[Candidate, ...]:
+    def _begin(self, candidates: Iterable[Candidate], updates: tuple[Update, ...], t_ms: int) -> tuple[Candidate, ...]:
         """What the coordinator may be as a step begins: images that are due have reached it, others may have."""
         found: list[Candidate] = []
         for candidate in candidates:
@@ -325,7 +325,7 @@ class Follower:
                 distinct.append(one)
         return tuple(distinct[:MOST_CANDIDATES])
 
-    def _described(self, start: Candidate, step: WalkStep, until_ms: int, answer: Any, ties: Ties) -> Iterator[Run]:
+    def _describe(self, start: Candidate, step: WalkStep, until_ms: int, answer: Any, ties: Ties) -> Iterator[Run]:
         """Every run as it is described: when all is done, after the next images, a moment before the last event."""
         for way in self._runs(start, step, until_ms, answer, ties):
             runs = [way]
@@ -406,7 +406,7 @@ class Follower:
         return run.then(partial(Host.expire, now_ms=deadline_ms), just_before=run.host if is_late else None)
 
 
-def _with_old_image(candidate: Candidate) -> Candidate:
+def _count_old_image(candidate: Candidate) -> Candidate:
     """After a step that shows that the newest image had not reached it."""
     freedoms = candidate.freedoms
     return candidate._replace(freedoms=freedoms._replace(old_images=freedoms.old_images + 1))

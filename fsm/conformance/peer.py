@@ -1,7 +1,7 @@
-"""What a walk needs of whoever answers; and our own coordinator as such: what a broker would be, without sockets.
+"""What a walk needs of a coordinator; and our own as such a peer: what a broker would be, without sockets.
 
 Every request and every answer of ours goes through the bytes of the wire, every record through the bytes of the log. A
-coordinator that follows another release than it is held against shows where the two part.
+coordinator that follows another release than it is compared with shows where the two part.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Peer(Protocol):
 
     @property
     def release(self) -> str:
-        """The dialect it is held against."""
+        """The dialect it is compared with."""
 
     @property
     def settings(self) -> Mapping[str, str]:
@@ -79,7 +79,7 @@ class Peer(Protocol):
         """Creates, grows or deletes a topic, and waits until the metadata shows it."""
 
     def close(self) -> None:
-        """Gives back what it holds."""
+        """Closes what it has opened."""
 
 
 class OwnCoordinator:
@@ -88,7 +88,7 @@ class OwnCoordinator:
     keeps_log = True
 
     def __init__(self, release: str, settings: Mapping[str, str], follows: str = "") -> None:
-        """Held against one release, it follows that or another."""
+        """Compared with one release, it follows that or another."""
         self.release = release
         self.settings = {**SETTINGS, **settings}
         self.unsupported: dict[str, str] = {}
@@ -117,7 +117,7 @@ class OwnCoordinator:
         self._run_background()
         self._made += 1
         made = f"{self._made:08d}-0000-4000-8000-000000000000"
-        message = _pass_on(request.message, request.version)
+        message = _encode_and_decode(request.message, request.version)
         self.host.send(f"c-{request.client}", message, request.version, self._clock_ms(), fresh_id=made, token=n)
         self._run_background()
         return self._observe()
@@ -136,7 +136,7 @@ class OwnCoordinator:
         return change
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Nothing is open."""
 
     def _clock_ms(self) -> int:
         return STARTED_MS + self._now_ms
@@ -158,7 +158,7 @@ class OwnCoordinator:
         return Observed(tuple(responses), tuple(records), record_group(self.host.describe(self.group)))
 
     def _respond(self, answer: Answer) -> Response:
-        return Response(answer.token, self._now_ms, _pass_on(answer.body, self._versions.pop(answer.token)))
+        return Response(answer.token, self._now_ms, _encode_and_decode(answer.body, self._versions.pop(answer.token)))
 
     def _append(self, records: tuple[Record, ...]) -> list[Mapping[str, Any]]:
         """The records as they are read back from the log."""
@@ -170,7 +170,7 @@ class OwnCoordinator:
         return [as_dumped(record) for record in found if record.key[1] == self.group]
 
 
-def _pass_on(message: Any, version: int) -> Any:
+def _encode_and_decode(message: Any, version: int) -> Any:
     """The message as it is read at the other end of a wire."""
     return decode(type(message), encode(message, version), version)
 

@@ -25,14 +25,14 @@ class Ties:
     """The targets recorded in one step, to adopt where the rules allow them."""
 
     def __init__(self, records: Sequence[Mapping[str, Any]], extra_slot_stays: bool = True) -> None:
-        self.recorded = dict(_targets(records))
+        self.recorded = dict(_find_targets(records))
         self.assignor: Callable[..., Assignments] = partial(uniform_assignor, extra_slot_stays=extra_slot_stays)
         self.adopted = 0
         self.tried: list[tuple[GroupSpec, bool]] = []
         """Groups for which it is known whether the recorded target is one of theirs."""
 
     def begin(self) -> None:
-        """A request is tried anew; what was adopted before does not count."""
+        """A request is tried again; what was adopted before does not count."""
         self.adopted = 0
 
     def adopt(self, name: str, group: GroupSpec, computed: Assignments) -> Assignments:
@@ -41,7 +41,7 @@ class Ties:
             return computed
         wanted = {member_id: spec.previous for member_id, spec in group.members.items()}
         wanted |= {member_id: target for member_id, target in self.recorded.items() if member_id in wanted}
-        if _same(wanted, computed) or not self._is_allowed(group, wanted):
+        if _are_same(wanted, computed) or not self._is_allowed(group, wanted):
             return computed
         self.adopted = 1
         return wanted
@@ -51,10 +51,10 @@ class Ties:
         for spec, allowed in self.tried:
             if spec == group:
                 return allowed
-        self.tried.append((group, any(_same(wanted, other) for other in self._others(group))))
+        self.tried.append((group, any(_are_same(wanted, other) for other in self._reorder(group))))
         return self.tried[-1][1]
 
-    def _others(self, group: GroupSpec) -> Iterator[Assignments]:
+    def _reorder(self, group: GroupSpec) -> Iterator[Assignments]:
         """What the assignor gives for other orders of members, then of topics."""
         for order in islice(permutations(group.members), MOST_ORDERS):
             spec = replace(group, members={member_id: group.members[member_id] for member_id in order})
@@ -69,16 +69,16 @@ def _in_order(order: Sequence[str], given: Any) -> list[str]:
     return [topic_id for topic_id in order if topic_id in chosen]
 
 
-def _targets(records: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, TopicPartitions]]:
+def _find_targets(records: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, TopicPartitions]]:
     for record in records:
         if record["key"]["type"] == RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER and record["value"]:
             topics = record["value"]["topicPartitions"]
             yield record["key"]["memberId"], topic_partitions({t["topicId"]: t["partitions"] for t in topics})
 
 
-def _same(one: Assignments, other: Assignments) -> bool:
-    return all(_sorted(one.get(m, ())) == _sorted(other.get(m, ())) for m in {*one, *other})
+def _are_same(one: Assignments, other: Assignments) -> bool:
+    return all(_sort(one.get(m, ())) == _sort(other.get(m, ())) for m in {*one, *other})
 
 
-def _sorted(given: TopicPartitions) -> TopicPartitions:
+def _sort(given: TopicPartitions) -> TopicPartitions:
     return topic_partitions(dict(given))

@@ -139,7 +139,7 @@ class _Walk:
         return None
 
     def _compare(self, step: WalkStep, follower: Follower) -> tuple[WalkStep, Verdict]:
-        """The step held against ours; what differs is looked at again a moment later, as of the same instant."""
+        """The step compared with ours; what differs is looked at again a moment later, as of the same instant."""
         until_ms = self.peer.now_ms()
         verdict = follower.compare(step, until_ms, step.answer)
         if verdict.is_complete:
@@ -174,5 +174,5 @@ def _add_late(step: WalkStep, late: Observed) -> WalkStep:
 
 
 def _turn(found: Iterable[FieldDifference]) -> tuple[FieldDifference, ...]:
-    """A recording is right and we are held against it; here our coordinator stands for Kafka."""
+    """In a recorded walk we are compared with Kafka; here our coordinator stands for Kafka."""
     return tuple(FieldDifference(one.field, one.got, one.expected) for one in found)

@@ -12,7 +12,7 @@ from late_metadata import Late
 
 from fsm.cli import main
 from fsm.conformance.comparison import FieldDifference
-from fsm.conformance.families import FAMILIES, chosen
+from fsm.conformance.families import FAMILIES, choose
 from fsm.conformance.follower import BACKGROUND_MS, SLACK_MS, Expectation
 from fsm.conformance.peer import Observed, OwnCoordinator
 from fsm.conformance.report import document, lines
@@ -295,10 +295,10 @@ def test_releases_part_where_their_flags_say() -> None:
 
 def test_families_are_chosen_by_name() -> None:
     """A list with commas; nothing is everything; an unknown name is an error with the known ones."""
-    assert chosen("static, plain") == ("static", "plain")
-    assert chosen("") == tuple(FAMILIES)
+    assert choose("static, plain") == ("static", "plain")
+    assert choose("") == tuple(FAMILIES)
     with pytest.raises(InputError, match="no family 'plan' of walks; one of plain, many"):
-        chosen("plan")
+        choose("plan")
 
 
 def test_the_command_exits_0_and_prints_a_line_for_each_family(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from late_metadata import Late
 
-from fsm.conformance.comparison import FieldDifference, Hashes, Shown, differences, in_runs, label, labels
+from fsm.conformance.comparison import FieldDifference, Hashes, Shown, find_differences, label, labels, sort_runs
 from fsm.conformance.follower import BACKGROUND_MS, Expectation, Follower
 from fsm.conformance.peer import Observed, OwnCoordinator
 from fsm.conformance.steps import Response, WalkRequest, WalkStep
@@ -35,7 +35,7 @@ def target(member_id: str, *partitions: int) -> dict[str, Any]:
 
 
 def found(expected: Shown, got: Shown, hashes: Hashes | None = None) -> list[FieldDifference]:
-    return list(differences(expected, got, hashes or Hashes()))
+    return list(find_differences(expected, got, hashes or Hashes()))
 
 
 def written(*records: dict[str, Any]) -> Shown:
@@ -116,7 +116,7 @@ def test_records_of_one_type_come_in_any_order() -> None:
     one = [record(5, "a", epoch=1), target("a", 0), target("b", 1), record(8, "a", memberEpoch=1)]
     other = [one[0], one[2], one[1], one[3]]
     assert found(written(*one), written(*other)) == []
-    assert labels(in_runs(other)) == ["5 a", "7 a", "7 b", "8 a"]
+    assert labels(sort_runs(other)) == ["5 a", "7 a", "7 b", "8 a"]
     (difference,) = found(written(*one), written(*one[1:], one[0]))
     assert difference.expected == "5 a, 7 a, 7 b, 8 a"
 

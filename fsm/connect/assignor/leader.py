@@ -15,6 +15,8 @@ from fsm.connect.protocol import CONFIG_MISMATCH, Assignment, WorkerMetadata
 from fsm.connect.units import Unit, Units, configured, kinds
 from fsm.connect.worker.config import ConnectConfig, version_of
 
+NOTHING: Mapping[str, Units] = {}
+
 
 @dataclass(frozen=True, slots=True)
 class ConfigSnapshot:
@@ -45,8 +47,10 @@ class Performed(NamedTuple):
 
     assignments: Mapping[str, Assignment]
     memory: Memory
+    round_: Round | None = None
+    """A cooperative round that was computed."""
     outcome: Outcome | None = None
-    """Of a cooperative round that was computed."""
+    """Of it."""
 
 
 def perform(
@@ -75,43 +79,29 @@ def perform(
         return Performed(_assignments(election, offset, dealt), memory)
     known = _round(election, snapshot, now_ms, last_completed_generation)
     outcome = assign(memory, known, config.scheduled_rebalance_max_delay_ms, config.profile, order)
-    told = _assignments(election, offset, outcome.assigned, outcome.revoked, outcome.delay_ms)
-    return Performed(told, outcome.memory, outcome)
+    assignments = _assignments(election, offset, outcome.assigned, outcome.revoked, outcome.delay_ms)
+    return Performed(assignments, outcome.memory, known, outcome)
 
 
 def _round(election: Election, snapshot: ConfigSnapshot, now_ms: int, last_completed_generation: int) -> Round:
-    held = {member: said.held for member, said in election.members.items()}
-    return Round(
-        now_ms=now_ms,
-        generation=election.generation,
-        configured=snapshot.units,
-        owned={member: () if mine is None else mine.assigned for member, mine in held.items()},
-        last_completed_generation=last_completed_generation,
-        remaining_delay_ms=max((mine.delay_ms for mine in held.values() if mine is not None), default=0),
-    )
+    held = {member: metadata.held for member, metadata in election.members.items()}
+    owned = {member: () if one is None else one.assigned for member, one in held.items()}
+    delay_ms = max((one.delay_ms for one in held.values() if one is not None), default=0)
+    return Round(now_ms, election.generation, snapshot.units, owned, last_completed_generation, delay_ms)
 
 
 def _assignments(
     election: Election,
     offset: int,
-    assigned: Mapping[str, Units] | None = None,
-    revoked: Mapping[str, Units] | None = None,
+    assigned: Mapping[str, Units] = NOTHING,
+    revoked: Mapping[str, Units] = NOTHING,
     delay_ms: int = 0,
     *,
     error: int = 0,
 ) -> dict[str, Assignment]:
-    version, url = version_of(election.protocol), election.members[election.leader].url
+    head = version_of(election.protocol), election.leader, election.members[election.leader].url, offset
     return {
-        member: Assignment(
-            version,
-            election.leader,
-            url,
-            offset,
-            (assigned or {}).get(member, ()),
-            (revoked or {}).get(member, ()),
-            delay_ms,
-            error,
-        )
+        member: Assignment(*head, assigned.get(member, ()), revoked.get(member, ()), delay_ms, error)
         for member in election.members
     }
 

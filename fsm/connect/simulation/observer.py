@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from fsm.connect.assignor.incremental import Round, assign
+from fsm.connect.assignor.leader import Election, perform
 from fsm.connect.protocol import decode_assignment, decode_metadata
 from fsm.connect.simulation.invariants import (
     Computation,
@@ -21,7 +21,6 @@ from fsm.connect.simulation.invariants import (
 )
 from fsm.connect.simulation.process import Ended, Process, Ran, SeenRound, Stayed, Step
 from fsm.connect.units import Unit, Units
-from fsm.connect.worker.config import version_of
 from fsm.connect.worker.inputs import Taken
 from fsm.connect.worker.state import Worker
 from fsm.protocol.messages import JoinGroupResponse, SyncGroupRequest
@@ -86,7 +85,7 @@ class Observer:
         if answer.member_id:
             self._names[answer.member_id] = process.name
         after = process.worker
-        computed = computation(before, answer, now_ms) if after.memory != before.memory else None
+        computed = compute(before, answer, now_ms) if after.memory != before.memory else None
         if computed is None:
             return
         self._note(now_ms, broken_in_round(computed))
@@ -103,7 +102,7 @@ class Observer:
             return
         held = {name: worker.holds for name, worker in workers.items()}
         advertised = {name: worker.config.mode.versions for name, worker in workers.items()}
-        seen = round_of(process.name, body, now_ms, self._name, held)
+        seen = read_round(process.name, body, now_ms, self._name, held)
         self._note(now_ms, broken_between(self.rounds[-1] if self.rounds else None, seen, advertised))
         self.rounds.append(seen)
 
@@ -129,37 +128,29 @@ class Observer:
         return self._names.get(member_id) or member_id.removeprefix("connect-").rpartition("-")[0]
 
 
-def computation(leader: Worker, answer: JoinGroupResponse, now_ms: int) -> Computation | None:
+def compute(leader: Worker, answer: JoinGroupResponse, now_ms: int) -> Computation | None:
     """What a worker that this answer elects has to compute; None where it does not lead or the round is eager.
 
     `leader` is the worker as it was before the answer.
     """
-    if answer.leader != answer.member_id or not answer.protocol_name or version_of(answer.protocol_name) == 0:
+    if answer.leader != answer.member_id or not answer.protocol_name:
         return None
     members = {m.member_id: decode_metadata(m.metadata) for m in answer.members}
-    highest = max(m.offset for m in members.values())
-    snapshot = leader.joined_with if leader.joined_with.offset >= highest else leader.store
-    held = {m: said.held for m, said in members.items()}
-    round_ = Round(
-        now_ms,
-        answer.generation_id,
-        snapshot.units,
-        {m: () if mine is None else mine.assigned for m, mine in held.items()},
-        leader.last_completed_generation,
-        max((mine.delay_ms for mine in held.values() if mine is not None), default=0),
-    )
+    election = Election(answer.leader, answer.protocol_name, answer.generation_id, members)
+    snapshots, last = (leader.joined_with, leader.store), leader.last_completed_generation
+    done = perform(election, leader.memory, snapshots, leader.config, now_ms=now_ms, last_completed_generation=last)
+    if done.round_ is None or done.outcome is None:
+        return None
     max_delay_ms, profile = leader.config.scheduled_rebalance_max_delay_ms, leader.config.profile
-    outcome = assign(leader.memory, round_, max_delay_ms, profile)
-    return Computation(leader.memory, round_, outcome, max_delay_ms, profile)
+    return Computation(leader.memory, done.round_, done.outcome, max_delay_ms, profile)
 
 
-def round_of(
+def read_round(
     leader: str, body: SyncGroupRequest, now_ms: int, name: Callable[[str], str], held: Mapping[str, Units]
 ) -> SeenRound:
     """The round that a leader's sync tells, by the names of the workers; `held` is what they held before it."""
-    told = {name(a.member_id): decode_assignment(a.assignment) for a in body.assignments}
-    one = next(iter(told.values()))
-    names = sorted(told)
+    sent = {name(a.member_id): decode_assignment(a.assignment) for a in body.assignments}
+    one = next(iter(sent.values()))
     return SeenRound(
         now_ms,
         body.generation_id,
@@ -167,9 +158,9 @@ def round_of(
         one.version,
         one.delay_ms,
         one.error,
-        {each: held.get(each, ()) for each in names},
-        {each: told[each].assigned for each in names},
-        {each: told[each].revoked for each in names},
+        {each: held.get(each, ()) for each in sorted(sent)},
+        {each: sent[each].assigned for each in sorted(sent)},
+        {each: sent[each].revoked for each in sorted(sent)},
         body.member_id,
         frozenset(a.member_id for a in body.assignments),
     )
