@@ -12,45 +12,29 @@ only when one is asked for: what this package names is loaded with its first use
 * `ConsumerConfig`, `ClassicConfig`: Kafka's settings; the second makes a member of a classic group;
 * `ConsumerRebalanceListener`, `AsyncConsumerRebalanceListener`: the callbacks of an application;
 * `SubscriptionPattern`: a pattern that the coordinator matches;
-* `Transport`: the network that a consumer is given;
-* `Dialect`, `Choice`: a release, and a rule in which releases differ;
+* `Transport`, `ClassicTransport`: the network that a consumer is given;
+* `Dialect`, `Choice`, `custom`, `choices_of`: a release, a rule in which releases differ, and a dialect of one's own;
 * `KafkaException`, `BackgroundFailed`: what calls raise.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from fsm.exports import on_demand
+from fsm.protocol.config import ConsumerConfig
 
 if TYPE_CHECKING:
     from fsm.member.classic.state import ClassicConfig
     from fsm.member.dialect.choices import Choice
-    from fsm.member.dialect.dialect import Dialect
+    from fsm.member.dialect.dialect import Dialect, choices_of, custom
     from fsm.member.runtime.asyncio_runtime import AsyncConsumer, AsyncConsumerRebalanceListener
-    from fsm.member.runtime.background import Transport
+    from fsm.member.runtime.background import ClassicTransport, Transport
     from fsm.member.runtime.classic_shell import ClassicConsumerMember
     from fsm.member.runtime.consumer_api import BackgroundFailed, SubscriptionPattern
     from fsm.member.runtime.consumer_shell import ConsumerMember
     from fsm.member.runtime.queues import ConsumerRebalanceListener, KafkaException
     from fsm.member.runtime.threads import Consumer
-    from fsm.protocol.config import ConsumerConfig
-
-_HOMES = {
-    "AsyncConsumer": "fsm.member.runtime.asyncio_runtime",
-    "AsyncConsumerRebalanceListener": "fsm.member.runtime.asyncio_runtime",
-    "BackgroundFailed": "fsm.member.runtime.consumer_api",
-    "Choice": "fsm.member.dialect.choices",
-    "ClassicConfig": "fsm.member.classic.state",
-    "ClassicConsumerMember": "fsm.member.runtime.classic_shell",
-    "Consumer": "fsm.member.runtime.threads",
-    "ConsumerConfig": "fsm.protocol.config",
-    "ConsumerMember": "fsm.member.runtime.consumer_shell",
-    "ConsumerRebalanceListener": "fsm.member.runtime.queues",
-    "Dialect": "fsm.member.dialect.dialect",
-    "KafkaException": "fsm.member.runtime.queues",
-    "SubscriptionPattern": "fsm.member.runtime.consumer_api",
-    "Transport": "fsm.member.runtime.background",
-}
 
 __all__ = [
     "AsyncConsumer",
@@ -59,6 +43,7 @@ __all__ = [
     "Choice",
     "ClassicConfig",
     "ClassicConsumerMember",
+    "ClassicTransport",
     "Consumer",
     "ConsumerConfig",
     "ConsumerMember",
@@ -67,11 +52,27 @@ __all__ = [
     "KafkaException",
     "SubscriptionPattern",
     "Transport",
+    "choices_of",
+    "custom",
 ]
 
 
-def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(home), name)
+_HOMES = {
+    "AsyncConsumer": "runtime.asyncio_runtime",
+    "AsyncConsumerRebalanceListener": "runtime.asyncio_runtime",
+    "BackgroundFailed": "runtime.consumer_api",
+    "Choice": "dialect.choices",
+    "ClassicConfig": "classic.state",
+    "ClassicConsumerMember": "runtime.classic_shell",
+    "ClassicTransport": "runtime.background",
+    "Consumer": "runtime.threads",
+    "ConsumerMember": "runtime.consumer_shell",
+    "ConsumerRebalanceListener": "runtime.queues",
+    "Dialect": "dialect.dialect",
+    "KafkaException": "runtime.queues",
+    "SubscriptionPattern": "runtime.consumer_api",
+    "Transport": "runtime.background",
+    "choices_of": "dialect.dialect",
+    "custom": "dialect.dialect",
+}
+__getattr__ = on_demand(__name__, _HOMES)

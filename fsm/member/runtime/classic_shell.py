@@ -16,6 +16,7 @@ from fsm.member.classic.heartbeat import backoff_ms
 from fsm.member.classic.state import (
     ClassicAnswered,
     ClassicConfig,
+    ClassicEffect,
     ClassicInput,
     ClassicMember,
     Close,
@@ -41,8 +42,10 @@ from fsm.member.events import (
 )
 from fsm.member.inputs import CoordinatorFound, CoordinatorLost
 from fsm.member.runtime.shell import MemberShell
+from fsm.member.runtime.trace import ClassicTrace, TraceTo
 from fsm.protocol.assignment import Partitions, TopicNames, without
 from fsm.protocol.messages import ClassicResponse, JoinGroupRequest, OffsetCommitResponse, Offsets, TransportFailure
+from fsm.trace import Kind
 
 JOIN_GRACE_MS = 5_000
 """How much longer than the rebalance timeout a join's answer may take."""
@@ -53,9 +56,11 @@ class ClassicConsumerMember(MemberShell[UnsentClassicRequest, PartitionCounts]):
 
     config: ClassicConfig
 
-    def __init__(self, config: ClassicConfig) -> None:
-        super().__init__(config)
+    def __init__(
+        self, config: ClassicConfig, *, trace: TraceTo | None = None, trace_offset_ms: int = 0, now_ms: int = 0
+    ) -> None:
         self.member: ClassicMember = new_member(config)
+        super().__init__(config, None if trace is None else ClassicTrace(trace, self.member, trace_offset_ms, now_ms))
         self._callback_begun = True
         """Whether the application has begun the callback that is open."""
 
@@ -132,6 +137,7 @@ class ClassicConsumerMember(MemberShell[UnsentClassicRequest, PartitionCounts]):
         self._background.clear()
         open_one = OpenCallback.BEGUN if self._callback_begun else OpenCallback.NOT_BEGUN
         positions = self.member.consumed if consumed is None else consumed
+        self._note(now_ms, Kind.CLOSE_BEGIN)
         self.submit(Close(timeout_ms, operation, positions, open_one))
         self._drain(now_ms)
 
@@ -167,27 +173,35 @@ class ClassicConsumerMember(MemberShell[UnsentClassicRequest, PartitionCounts]):
         self._background.append(ErrorEvent(error))
 
     def _step(self, given: ClassicInput, now_ms: int) -> None:
-        self.member, effects = step(self.member, given, now_ms)
+        before = self.member
+        self.member, effects = step(before, given, now_ms)
+        if self.trace is not None:
+            self.trace.step(before, given, effects, self.member, now_ms)
         for effect in effects:
-            match effect:
-                case Enqueued(event=ErrorEvent()) if self.member.closing is not None:
-                    pass  # close() does not look at what comes once it has begun
-                case Enqueued(event=ErrorEvent(error=KafkaError(message=text))) if text == LISTENER_RAISED:
-                    pass  # thrown by the pass that ran the callback, which knows the exception itself
-                case Enqueued(event=event):
-                    self._callback_begun = self._callback_begun and isinstance(event, ErrorEvent)
-                    self._background.append(event)
-                case CallCompleted():
-                    self._complete(effect)
-                case UnsentClassicRequest():
-                    self._requests.append(effect)
-                case CoordinatorForgotten():
-                    self._coordinator_needed = True
-                case Taken() | Reported():
-                    self._notices.append(effect)
-        self.closed = self.member.closed
+            self._take(effect)
+        if self.member.closed and not self.closed:
+            self.closed = True
+            self._note(now_ms, Kind.CLOSE_END)
         if isinstance(given, AsyncPollEvent):
             self._complete(CallCompleted(given.call))
+
+    def _take(self, effect: ClassicEffect) -> None:
+        match effect:
+            case Enqueued(event=ErrorEvent()) if self.member.closing is not None:
+                pass  # close() does not look at what comes once it has begun
+            case Enqueued(event=ErrorEvent(error=KafkaError(message=text))) if text == LISTENER_RAISED:
+                pass  # thrown by the pass that ran the callback, which knows the exception itself
+            case Enqueued(event=event):
+                self._callback_begun = self._callback_begun and isinstance(event, ErrorEvent)
+                self._background.append(event)
+            case CallCompleted():
+                self._complete(effect)
+            case UnsentClassicRequest():
+                self._requests.append(effect)
+            case CoordinatorForgotten():
+                self._coordinator_needed = True
+            case Taken() | Reported():
+                self._notices.append(effect)
 
     def _next_ms(self, now_ms: int) -> int:  # noqa: ARG002  # its timers are instants
         return due_ms(self.member)

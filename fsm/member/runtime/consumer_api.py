@@ -243,8 +243,13 @@ class ConsumerApi:
                 ran.add(done.value, raised)
                 break
             if isinstance(asked, InvokeListener):
+                trace = None if self.listener is None else self._member.trace
+                if trace is not None:
+                    trace.begin_callback(asked, self._clock())
                 raised = yield asked
                 answer = None if raised is None else callback_error(raised)
+                if trace is not None:
+                    trace.end_callback(asked, answer, self._clock())
             else:
                 try:
                     answer = yield from self._report(asked)

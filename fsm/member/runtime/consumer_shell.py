@@ -71,11 +71,13 @@ from fsm.member.runtime.queues import (
     process,
 )
 from fsm.member.runtime.shell import MemberShell
+from fsm.member.runtime.trace import ConsumerTrace, TraceTo
 from fsm.member.timers import NEVER, backoff_ms
 from fsm.protocol.assignment import Partitions, TopicNames, partitions, without
 from fsm.protocol.config import ConsumerConfig
 from fsm.protocol.messages import ConsumerResponse, Offsets, TransportFailure
 from fsm.protocol.releases import LATEST
+from fsm.trace import Kind
 
 News = Answered | CoordinatorFound | CoordinatorLost | MetadataUpdated | MetadataFailed
 
@@ -89,10 +91,20 @@ CALLBACK = -1
 class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
     """A consumer's membership in its group; embed one per consumer and never share it between threads unlocked."""
 
-    def __init__(self, config: ConsumerConfig, *, member_id: str, now_ms: int, dialect: Dialect | str = LATEST) -> None:
-        super().__init__(config)
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        *,
+        member_id: str,
+        now_ms: int,
+        dialect: Dialect | str = LATEST,
+        trace: TraceTo | None = None,
+        trace_offset_ms: int = 0,
+    ) -> None:
+        """`trace` is a file, or a function for each record; with the offset `now_ms` becomes epoch milliseconds."""
         rules = release(dialect) if isinstance(dialect, str) else dialect
         self.member: Member = new_member(config, member_id, rules, now_ms)
+        super().__init__(config, None if trace is None else ConsumerTrace(trace, self.member, trace_offset_ms, now_ms))
         self.assignment: Partitions = ()
         """The application's own record of what it was assigned."""
         self.generation = -1
@@ -198,7 +210,7 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
                 outcome: Outcome = done.value
                 break
             if isinstance(asked, InvokeListener):
-                answer, interrupt = invoke(listener, asked)
+                answer, interrupt = self._invoke(listener, asked, now_ms)
                 continue
             answer = self._do(asked, now_ms)
             if interrupt is not None:
@@ -210,6 +222,16 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
                 thrown.add_note(f"and later in the same pass: {error.name}: {error.message}")
             raise thrown
         return outcome
+
+    def _invoke(
+        self, listener: ConsumerRebalanceListener | None, asked: InvokeListener, now_ms: int
+    ) -> tuple[KafkaError | None, BaseException | None]:
+        if listener is None or self.trace is None:
+            return invoke(listener, asked)
+        self.trace.begin_callback(asked, now_ms)
+        error, interrupt = invoke(listener, asked)
+        self.trace.end_callback(asked, error, now_ms)
+        return error, interrupt
 
     def _do(self, event: ApplicationEvent, now_ms: int) -> KafkaError | None:
         """Adds an event of a pass; for an assignment to be applied, waits for the end of it."""
@@ -263,7 +285,10 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
                 self._close_on(now_ms)
 
     def _step(self, given: MemberInput, now_ms: int) -> None:
-        self.member, effects = step(self.member, given, now_ms)
+        before = self.member
+        self.member, effects = step(before, given, now_ms)
+        if self.trace is not None:
+            self.trace.step(before, given, effects, self.member, now_ms)
         if self.observe is not None:
             self.observe(given, effects)
         for effect in effects:
@@ -292,6 +317,7 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
     def _complete(self, done: CallCompleted) -> None:
         if self._unsubscribing:
             if done.call in self._unsubscribing and done.error is None:
+                self._note(None, Kind.UNSUBSCRIBED)
                 self.generation = -1  # as unsubscribe() does when it returns; it forgets nothing else (H20)
             self._unsubscribing.discard(done.call)
         super()._complete(done)
@@ -323,6 +349,7 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
         """
         if self._closing is not None or self.closed:
             return
+        self._note(now_ms, Kind.CLOSE_BEGIN)
         self._close_deadline_ms = now_ms + min(timeout_ms, self.member.settings.config.request_timeout_ms)
         self._closing = self._close(operation, self.member.auto_commit.consumed if consumed is None else consumed)
         self._close_on(now_ms)
@@ -374,3 +401,4 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
         self._closing, self.closed = None, True
         self._background.clear()
         self._fail_overdue(now_ms)
+        self._note(now_ms, Kind.CLOSE_END)

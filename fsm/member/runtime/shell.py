@@ -18,10 +18,12 @@ from fsm.errors import LocalProtocolError
 from fsm.member.effects import CallCompleted
 from fsm.member.events import ApplicationEvent, AsyncPollEvent, BackgroundEvent, GroupMembershipOperation, KafkaError
 from fsm.member.inputs import Tick
+from fsm.member.runtime.trace import MemberTrace
 from fsm.member.timers import NEVER
 from fsm.protocol.assignment import Partitions
 from fsm.protocol.config import ConsumerConfig
 from fsm.protocol.messages import Offsets
+from fsm.trace import Kind
 
 Sent = TypeVar("Sent")
 """A request with what its answer means: `UnsentRequest` or `UnsentClassicRequest`."""
@@ -48,8 +50,9 @@ class PollResult(NamedTuple, Generic[Sent]):
 class MemberShell(ABC, Generic[Sent, Metadata]):
     """A member, its queues and its loop; used by one thread at a time."""
 
-    def __init__(self, config: ConsumerConfig) -> None:
+    def __init__(self, config: ConsumerConfig, trace: MemberTrace | None) -> None:
         self.config = config
+        self.trace = trace
         self.closed = False
         """close() is over: the loop need not be turned any more."""
         self._application: deque[ApplicationEvent] = deque()
@@ -196,6 +199,11 @@ class MemberShell(ABC, Generic[Sent, Metadata]):
     @abstractmethod
     def _takes_metadata(self) -> bool:
         """Whether the metadata is to be updated."""
+
+    def _note(self, now_ms: int | None, kind: Kind) -> None:
+        """Writes what the application did into the trace."""
+        if self.trace is not None:
+            self.trace.write(now_ms, kind, thread="app")
 
     def _drain(self, now_ms: int) -> None:
         """What is in the application queue now, in order; what is added meanwhile waits for the next turn."""

@@ -44,6 +44,7 @@ from fsm.member.runtime.consumer_api import (
 from fsm.member.runtime.consumer_shell import ConsumerMember
 from fsm.member.runtime.queues import ConsumerRebalanceListener, InvokeListener
 from fsm.member.runtime.shell import MemberShell
+from fsm.member.runtime.trace import TraceTo
 from fsm.protocol.assignment import Partitions
 from fsm.protocol.config import ConsumerConfig
 from fsm.protocol.messages import Offsets
@@ -57,16 +58,23 @@ def new_member_id() -> str:
     return secrets.token_urlsafe(16)
 
 
-def embed(config: ConsumerConfig, member_id: str | None, dialect: Dialect | str) -> MemberShell[Any, Any]:
+def embed(
+    config: ConsumerConfig, member_id: str | None, dialect: Dialect | str, trace: TraceTo | None
+) -> MemberShell[Any, Any]:
     """The member of these settings: `ConsumerConfig` means KIP-848, `ClassicConfig` the classic protocol.
 
     Raises `LocalProtocolError` for a classic member that comes with a name, which its coordinator has to give it.
     """
+    now_ms = clock_ms()
+    offset_ms = time.time_ns() // 1_000_000 - now_ms
     if not isinstance(config, ClassicConfig):
-        return ConsumerMember(config, member_id=member_id or new_member_id(), now_ms=clock_ms(), dialect=dialect)
+        name = member_id or new_member_id()
+        return ConsumerMember(
+            config, member_id=name, now_ms=now_ms, dialect=dialect, trace=trace, trace_offset_ms=offset_ms
+        )
     if member_id is not None:
         raise LocalProtocolError("a classic member is named by its coordinator; leave member_id out")
-    return ClassicConsumerMember(config)
+    return ClassicConsumerMember(config, trace=trace, trace_offset_ms=offset_ms, now_ms=now_ms)
 
 
 def spread() -> float:
@@ -82,13 +90,19 @@ def clock_ms() -> int:
 class ConsumerRuntime:
     """What a consumer is on threads and on asyncio alike: a member, its background loop, the calls of its application.
 
-    Raises what `ClassicConfig` and `ConsumerConfig` do not see: `LocalProtocolError` for a classic member with a name,
-    `InputError` for a dialect that does not exist.
+    `trace` is a file to which the member's trace is added, or a function that takes each record: what `fsm audit
+    --format trace` reads. Raises `LocalProtocolError` for a classic member with a name, `InputError` for a dialect that
+    does not exist, `OSError` for a trace that cannot be opened.
     """
 
     @overload
     def __init__(
-        self, config: ClassicConfig, transport: ClassicTransport, *, jitter: Callable[[], float] = ...
+        self,
+        config: ClassicConfig,
+        transport: ClassicTransport,
+        *,
+        jitter: Callable[[], float] = ...,
+        trace: TraceTo | None = ...,
     ) -> None: ...
     @overload
     def __init__(
@@ -99,6 +113,7 @@ class ConsumerRuntime:
         member_id: str | None = ...,
         dialect: Dialect | str = ...,
         jitter: Callable[[], float] = ...,
+        trace: TraceTo | None = ...,
     ) -> None: ...
     def __init__(
         self,
@@ -108,8 +123,9 @@ class ConsumerRuntime:
         member_id: str | None = None,
         dialect: Dialect | str = LATEST,
         jitter: Callable[[], float] = spread,
+        trace: TraceTo | None = None,
     ) -> None:
-        self._member = embed(config, member_id, dialect)
+        self._member = embed(config, member_id, dialect, trace)
         self._background = Background(self._member, transport, jitter=jitter, wake=self._wake)
         self._api = ConsumerApi(self._background, clock_ms, self._wake)
         self._depth = 0
