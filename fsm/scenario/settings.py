@@ -27,6 +27,11 @@ class Named(Protocol):
 D = TypeVar("D", bound=Named)
 
 
+def with_key(key: str) -> Callable[[Node], bool]:
+    """Whether a document has this key: how most kinds of scenario are told apart."""
+    return lambda document: isinstance(document.value, dict) and key in document.value
+
+
 def read_dialect(given: Mapping[str, Node], dialect: str | None, find: Callable[..., D]) -> D:
     """The dialect of that name, or the one that the file names, or what `find()` gives.
 

@@ -77,7 +77,6 @@ class ClassicClient(Client):
         self._give(PartitionCountsUpdated(topics))
 
     def show(self) -> dict[str, str]:
-        """The member as it is now."""
         member = self._member
         return {
             "state": member.state.name,
@@ -91,7 +90,7 @@ class ClassicClient(Client):
     # The application's calls
 
     def subscribe(self, to: Any) -> None:
-        """subscribe() to topics, or to a pattern that the client matches. Raises `LocalProtocolError` for others."""
+        """Raises `LocalProtocolError` for a pattern that the coordinator would match."""
         event: ApplicationEvent
         if isinstance(to, SubscriptionPattern):
             raise LocalProtocolError("a pattern that the coordinator matches needs the consumer protocol")
@@ -102,7 +101,6 @@ class ClassicClient(Client):
         self._call("subscribe", event)
 
     def poll(self, timeout_ms: int | None, consumed: Offsets) -> None:
-        """poll(); without a timeout it returns as soon as nothing more happens at this instant."""
         if self._member.topics is None:
             raise LocalProtocolError("nothing is subscribed to; call subscribe() before poll()")
         self.record.note_call("poll()")
@@ -111,11 +109,9 @@ class ClassicClient(Client):
         self.settle()
 
     def unsubscribe(self) -> None:
-        """unsubscribe()"""
         self._call("unsubscribe", UnsubscribeEvent())
 
     def close(self, timeout_ms: int, operation: GroupMembershipOperation) -> None:
-        """close()"""
         self._call("close", Close(timeout_ms, operation))
 
     def _call(self, name: str, event: ApplicationEvent) -> None:
@@ -132,7 +128,6 @@ class ClassicClient(Client):
         self._answers.append(ClassicAnswered(target, response))
 
     def change_topics(self, topics: PartitionCounts) -> None:
-        """The client's metadata names these topics, with so many partitions, from now on."""
         self._give(PartitionCountsUpdated(topics))
         self.settle()
 

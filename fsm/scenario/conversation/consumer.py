@@ -100,7 +100,6 @@ class ConsumerClient(Client):
         """Numbers of requests on their way to `send`."""
 
     def show(self) -> dict[str, str]:
-        """The member as it is now."""
         member = self._member.member
         return {
             "state": member.state.name,
@@ -114,20 +113,16 @@ class ConsumerClient(Client):
     # The application's calls
 
     def subscribe(self, to: Any) -> None:
-        """subscribe(), with the listener the scenario has now."""
         self._call("subscribe", self._calls.subscribe(to, self.listener))
 
     def poll(self, timeout_ms: int | None, consumed: Offsets) -> None:
-        """poll(); without a timeout it returns as soon as nothing more happens at this instant."""
         brief = timeout_ms is None
         self._call("poll", self._calls.poll(1 if timeout_ms is None else timeout_ms, consumed), brief=brief)
 
     def unsubscribe(self) -> None:
-        """unsubscribe()"""
         self._call("unsubscribe", self._calls.unsubscribe())
 
     def close(self, timeout_ms: int, operation: GroupMembershipOperation) -> None:
-        """close()"""
         self._call("close", self._calls.close(timeout_ms, operation, None))
 
     def _call(self, name: str, running: Any, *, brief: bool = False) -> None:
@@ -186,7 +181,6 @@ class ConsumerClient(Client):
         target(response)
 
     def change_topics(self, topics: PartitionCounts) -> None:
-        """The client's metadata names these topics from now on."""
         self._topics = topics
         if self._learn is not None:
             self._learn(self._names())

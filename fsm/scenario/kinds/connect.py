@@ -123,15 +123,12 @@ class Rounds(Stage):
         self._seen = Seen({}, ())
 
     def parse(self, item: Node) -> Act:
-        """A round."""
         return Act("round", item, item.where, expect=item)
 
     def title(self, act: Act, _begun_ms: int) -> str:
-        """Its number and its instant."""
         return f"round {act.value.mapping()['round'][1].number()} at {self.now_ms} ms"
 
     def do(self, act: Act) -> None:
-        """The leader computes the round."""
         stated = read(act.value, _ROUND)
         leader = stated["leader"]
         self.now_ms = now_ms = self._clock(stated)
@@ -181,7 +178,6 @@ class Rounds(Stage):
             yield f"{worker}(delay: {delay}, assigned: {show_units(units)}, revoked: {revoked})"
 
     def see(self) -> Seen:
-        """What every worker gets."""
         return self._seen
 
     def expect(self, node: Node, _seen: Mapping[str, str]) -> Iterator[Expected]:

@@ -133,15 +133,12 @@ class Group(Stage):
         self._stimuli: tuple[str, ...] = ()
 
     def parse(self, item: Node) -> Act:
-        """A round with what happens before it."""
         return Act("round", item, item.where, expect=item)
 
     def title(self, act: Act, _begun_ms: int) -> str:
-        """Its number and its instant."""
         return f"round {act.value.mapping()['round'][1].number()} at {self.now_ms} ms"
 
     def do(self, act: Act) -> None:
-        """What happens before the round, then the round."""
         stated = act.value.mapping()
         stimuli = stated["stimuli"][1].items() if "stimuli" in stated else []
         for stimulus in stimuli:
@@ -183,7 +180,6 @@ class Group(Stage):
         return outcome
 
     def see(self) -> Seen:
-        """The round, the workers and what the assignor remembers."""
         return Seen(dict(self._fields()), (*self._stimuli, *self._lines()))
 
     def _lines(self) -> Iterator[str]:

@@ -41,7 +41,7 @@ from fsm.connect.units import Unit, Units
 from fsm.connect.worker.config import ConnectConfig
 from fsm.errors import InputError
 from fsm.nodes import Node, nearest
-from fsm.scenario.settings import naming, place, read_dialect
+from fsm.scenario.settings import naming, place, read_dialect, with_key
 from fsm.scenario.story import Act, Expected, Replay, Seen, Stage, play, read_steps
 from fsm.scenario.texts import NOTHING, read_known, read_ms, read_texts, read_units, show_list, show_units
 from fsm.tables.connect_worker import State
@@ -57,11 +57,7 @@ WORKERS_LIMIT = 50
 STATES = (*State.__members__, "GONE")
 """Of a worker, or of a process that has ended."""
 _ROUND = ("leader", "delay_ms", "version", "error")
-
-
-def reads(document: Node) -> bool:
-    """Whether the document leads a cluster."""
-    return isinstance(document.value, dict) and "cluster" in document.value
+reads = with_key("cluster")
 
 
 def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
@@ -166,18 +162,15 @@ class ConnectCluster(Stage):
 
     @property
     def now_ms(self) -> int:
-        """The cluster's time, from the beginning of the scenario."""
         return self.cluster.now_ms - self.started_ms
 
     def do(self, act: Act) -> None:
-        """A stimulus."""
         try:
             STIMULI[act.verb](self.cluster, act.value)
         except InputError as problem:
             raise place(problem, act.value.where) from None
 
     def see(self) -> Seen:
-        """The rounds of the step, the workers, and what broke."""
         cluster = self.cluster
         rounds, broken, ends, ran = self._known
         self._mark()
@@ -186,7 +179,6 @@ class ConnectCluster(Stage):
         return Seen(seen, lines)
 
     def expect(self, node: Node, seen: Mapping[str, str]) -> Iterator[Expected]:
-        """What a step expects."""
         for name, (key, value) in node.mapping().items():
             if name == "rounds":
                 yield from _expect_rounds(value)

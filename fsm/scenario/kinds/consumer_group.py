@@ -44,7 +44,7 @@ from fsm.nodes import Node, nearest
 from fsm.protocol.assignment import Partitions, without
 from fsm.render.timeline.ownership import Bar, Mark, Partition, Picture, Stay
 from fsm.scenario.kinds.requests import make_topic_id
-from fsm.scenario.settings import read_broker_config, read_dialect, read_topics
+from fsm.scenario.settings import read_broker_config, read_dialect, read_topics, with_key
 from fsm.scenario.story import Act, Expected, Replay, Seen, Stage, play, read_steps
 from fsm.scenario.texts import NOTHING, read_ms, read_partitions, read_texts, show_list, show_partitions
 
@@ -59,11 +59,7 @@ _CONSUMER_FIELDS = ("state", "epoch", "generation", "owned", "uses")
 CONSUMERS_LIMIT, WAIT_LIMIT_MS, SETTLE_MS = 50, 3_600_000, 60_000
 QUIET_MS = 1_500
 """A group that does not change for three heartbeats of everybody has settled."""
-
-
-def reads(document: Node) -> bool:
-    """Whether the document is about a group of consumers."""
-    return isinstance(document.value, dict) and "consumers" in document.value
+reads = with_key("consumers")
 
 
 def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
@@ -119,7 +115,6 @@ class ConsumerGroup(Stage):
 
     @property
     def now_ms(self) -> int:
-        """The time of the scenario."""
         return self.cluster.now_ms
 
     def client(self, node: Node) -> Client:
@@ -187,12 +182,10 @@ class ConsumerGroup(Stage):
             self._happened.append(f"{self.now_ms:>6} ms  the group is at {word} {number}")
 
     def do(self, act: Act) -> None:
-        """A stimulus."""
         VERBS[act.verb](self, act.value)
         self._look()
 
     def see(self) -> Seen:
-        """Group, consumers, and what changed since the last step."""
         happened, self._happened = self._happened, []
         found = self.cluster.doubles[self._doubles :]
         self._doubles = len(self.cluster.doubles)
@@ -228,7 +221,6 @@ class ConsumerGroup(Stage):
             yield f"{name} state", "GONE"
 
     def expect(self, node: Node, seen: Mapping[str, str]) -> Iterator[Expected]:
-        """What a step expects."""
         for name, (key, value) in node.mapping().items():
             if name in {"doubles", "unsettled"}:
                 yield Expected(name, show_list(read_texts(value)), value.where)

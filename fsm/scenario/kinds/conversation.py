@@ -41,12 +41,11 @@ from fsm.member.events import GroupMembershipOperation
 from fsm.member.runtime.consumer_api import SubscriptionPattern
 from fsm.nodes import Node
 from fsm.protocol.config import ConsumerConfig
-from fsm.scenario.conversation.answers import choose_request, read_answer, read_failure
 from fsm.scenario.conversation.classic import ClassicClient
 from fsm.scenario.conversation.client import Client, read_listener
 from fsm.scenario.conversation.consumer import ConsumerClient
-from fsm.scenario.conversation.expected import read_expected
-from fsm.scenario.settings import naming, read_dialect, read_topics
+from fsm.scenario.conversation.script import choose_request, read_answer, read_expected, read_failure
+from fsm.scenario.settings import naming, read_dialect, read_topics, with_key
 from fsm.scenario.story import REFUSED, Act, Expected, Replay, Seen, Stage, play, read_steps
 from fsm.scenario.texts import NOTHING, read_known, read_number, read_offsets, read_text, read_texts
 
@@ -55,11 +54,7 @@ _KEYS = ("conversation", "dialect", "protocol", "config", "member_id", "listener
 PARTITIONS = 4
 """How many partitions a topic has that says nothing of it."""
 ASSIGNORS = {assignor.name: assignor for assignor in (RANGE, COOPERATIVE_STICKY)}
-
-
-def reads(document: Node) -> bool:
-    """Whether the document is a conversation."""
-    return isinstance(document.value, dict) and NAME in document.value
+reads = with_key(NAME)
 
 
 def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
@@ -84,22 +79,19 @@ class Conversation(Stage):
 
     @property
     def now_ms(self) -> int:
-        """The time of the conversation."""
         return self.client.now_ms
 
     def do(self, act: Act) -> None:
-        """Does a step: the application has one thread, so none of its calls while it is inside another one."""
+        """The application has one thread, so it makes no call while it is inside another one."""
         if act.verb in CALLS and self.client.inside is not None:
             raise LocalProtocolError(f"the application is inside {self.client.inside}()")
         VERBS[act.verb](self.client, act.value)
 
     def see(self) -> Seen:
-        """The member as it is now, and what happened."""
         happened, lines, arrows = self.client.record.take()
         return Seen({**self.client.show(), **happened}, lines, arrows)
 
     def expect(self, node: Node, seen: Mapping[str, str]) -> Iterator[Expected]:
-        """What a step expects."""
         return read_expected(node, seen)
 
 

@@ -134,7 +134,6 @@ class _Story(Stage):
         """The group as it is now."""
 
     def see(self) -> Seen:
-        """The group and the answer."""
         view = self.view()
         return Seen({**show_fields(view), **show_answer(view, self.answer)}, show_lines(view))
 
@@ -164,11 +163,9 @@ class DocumentStory(_Story):
         self.group = rules.initial(head.topic, head.generation, head.holds)
 
     def view(self) -> View:
-        """The group as the document prints it."""
         return rules.view(self.group)
 
     def parse(self, item: Node) -> Act:
-        """A step; the document's slips are remarks on it."""
         stated = read(item, _STEP)
         expected = stated["expected"]
         if expected["members"].keys() != expected["current"].keys():
@@ -178,11 +175,9 @@ class DocumentStory(_Story):
         return Act(stated["stimulus"]["event"], item, item.where, expect=item, remarks=remarks, key=stated["id"])
 
     def title(self, act: Act, _begun_ms: int) -> str:
-        """As the document tells it."""
         return f"{act.key}. {read(act.value, _STEP).get('narrative', act.verb)}"
 
     def do(self, act: Act) -> None:
-        """What happens in the step."""
         stated, self.answer = read(act.value, _STEP), NO_ANSWER
         protocol = stated["stimulus"].get("protocol", "")
         event = EVENTS.get((act.verb, protocol)) or EVENTS.get((act.verb, ""))
@@ -193,7 +188,6 @@ class DocumentStory(_Story):
         self.group, self.answer = event(self.group, stated)
 
     def expect(self, node: Node, _seen: Mapping[str, str]) -> Iterator[Expected]:
-        """The document's snapshot of the group."""
         given = node.mapping()["expected"][1].mapping()
         where = {name: value.where for name, (_, value) in given.items()}
         expected, view = read(node, _STEP)["expected"], self.view()
@@ -318,23 +312,19 @@ class ShippedStory(_Story):
         self._refused = NOTHING
 
     def view(self) -> View:
-        """The group as the coordinator keeps it."""
         return self.group.view()
 
     def parse(self, item: Node) -> Act:
-        """A request."""
         stated = read(item, _REQUEST)
         is_last = self._last[stated["seed_step"]] == stated["id"]
         key = stated["seed_step"].split("+")[-1] if is_last else stated["id"]
         return Act(stated["request"]["api"], item, item.where, expect=item, key=key)
 
     def title(self, act: Act, _begun_ms: int) -> str:
-        """Who sends what."""
         stated = read(act.value, _REQUEST)
         return f"{stated['id']}. {stated['request']['from']} sends {act.verb}"
 
     def do(self, act: Act) -> None:
-        """Sends the request."""
         request, self.answer, self._refused = read(act.value, _REQUEST)["request"], NO_ANSWER, NOTHING
         if act.verb not in APIS:
             where = act.value.mapping()["request"][1].where
@@ -345,13 +335,11 @@ class ShippedStory(_Story):
             self._refused = str(problem)
 
     def see(self) -> Seen:
-        """The answer and the group."""
         fields, lines, _ = super().see()
         answered = ", ".join(f"{name} {show_value(self.view(), value)}" for name, value in self.answer.items())
         return Seen({REFUSED: self._refused, **fields}, (f"answered: {answered}", *lines))
 
     def expect(self, node: Node, _seen: Mapping[str, str]) -> Iterator[Expected]:
-        """The answer of the trace, and the group after it."""
         stated, view = read(node, _REQUEST), self.view()
         after, where = stated["after"], node.mapping()["after"][1].where
         yield from self._expect_group(after["group"], after["members"], {"group": where, "members": where})

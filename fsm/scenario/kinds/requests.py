@@ -15,7 +15,7 @@
     - wait: 1000                   # timers run out
     - topics: {foo: 4, bar: 2}     # what topics there are from now on
 
-Requests are those of `fsm/scenario/broker/requests.py`. Expectations: fields of the `answer` (of this step's request;
+Requests are those of `fsm/scenario/broker.py`. Expectations: fields of the `answer` (of this step's request;
 `other_answers` are to earlier ones), of the `group`, of members by their names, and `records` by their types.
 """
 
@@ -34,17 +34,18 @@ from fsm.errors import InputError
 from fsm.nodes import Node, nearest
 from fsm.protocol.error_codes import ErrorCode
 from fsm.render.sequence import Arrow, Look
-from fsm.scenario.broker.requests import APIS, Sender
-from fsm.scenario.broker.shown import (
+from fsm.scenario.broker import (
     ANSWER_FIELDS,
+    APIS,
     GROUP_FIELDS,
     MEMBER_FIELDS,
     Names,
+    Sender,
     show_answer,
     show_group,
     show_records,
 )
-from fsm.scenario.settings import read_broker_config, read_dialect, read_topics
+from fsm.scenario.settings import read_broker_config, read_dialect, read_topics, with_key
 from fsm.scenario.story import Act, Expected, Replay, Seen, Stage, play, read_steps
 from fsm.scenario.texts import NOTHING, read_partitions, read_text, read_texts, show_list, show_node, show_partitions
 
@@ -53,11 +54,7 @@ _KEYS = ("requests", "dialect", "config", "topics", "group", "steps")
 COORDINATOR = "coordinator"
 STARTED_MS = 1_700_000_000_000
 """When scenarios begin: instants of a broker are never near 0, which means unknown."""
-
-
-def reads(document: Node) -> bool:
-    """Whether the document is a list of requests to a coordinator."""
-    return isinstance(document.value, dict) and NAME in document.value
+reads = with_key(NAME)
 
 
 def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
@@ -109,13 +106,11 @@ class Requests(Stage):
 
     @property
     def now_ms(self) -> int:
-        """The coordinator's time, from the beginning of the scenario."""
         return self.host.now_ms - STARTED_MS
 
     # What a step does
 
     def do(self, act: Act) -> None:
-        """A request, or time, or other topics."""
         if act.verb in APIS:
             self._send(act)
         elif act.verb == "wait":
@@ -186,7 +181,6 @@ class Requests(Stage):
     # What is seen
 
     def see(self) -> Seen:
-        """Answers, records and the group."""
         group = show_group(self.host.state.groups.get(self.group_id), self._names(), self.dialect)
         appended = self.host.appended()
         records = [record for one in appended[self._written :] for record in one.records]
@@ -209,7 +203,6 @@ class Requests(Stage):
             yield Arrow(COORDINATOR, COORDINATOR, state, Look.STATE)
 
     def expect(self, node: Node, seen: Mapping[str, str]) -> Iterator[Expected]:
-        """What a step expects."""
         for name, (key, value) in node.mapping().items():
             if name in {"records", "other_answers"}:
                 yield Expected(name, show_list(read_texts(value)), value.where)

@@ -1,0 +1,335 @@
+"""The coordinator in a scenario: requests as they are written, answers and groups as fields of text.
+
+    ConsumerGroupHeartbeat: {subscribed_topic_names: [foo]}
+    JoinGroup: {protocols: {range: {topics: [foo], owned_partitions: []}}}
+    SyncGroup: {assignments: {A: [foo-0], B: [foo-1]}}
+    Heartbeat:
+    LeaveGroup:
+    OffsetCommit: {offsets: {foo-0: 17}}
+
+Fields are Kafka's, members have their names in the scenario. What is left out is what a client would send that has
+nothing new to say: its id, and the epoch or generation of the last answer. A consumer member without one joins, and
+says everything. A classic group shows its generation where a consumer group shows its epochs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from fsm.coordinator.classic.responses import PRINTED
+from fsm.coordinator.migration import classic_members
+from fsm.coordinator.model.classic_group import ClassicGroup
+from fsm.coordinator.model.consumer_group import ConsumerGroup, GroupMember
+from fsm.coordinator.model.dialect import Dialect
+from fsm.nodes import Node
+from fsm.protocol.assignment import Partitions, TopicPartitions, partitions
+from fsm.protocol.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.json_form import error_name
+from fsm.protocol.messages import (
+    ConsumerGroupHeartbeatRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    LeaveGroupRequest,
+    MemberIdentity,
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
+from fsm.protocol.records import Record, RecordType
+from fsm.scenario.texts import (
+    NOTHING,
+    read_number,
+    read_offsets,
+    read_partitions,
+    read_texts,
+    show,
+    show_assignment,
+    show_list,
+    show_partitions,
+)
+
+Given = Mapping[str, Node]
+
+SESSION_MS, REBALANCE_MS = 45_000, 300_000
+
+
+class Sender(NamedTuple):
+    """Who sends a request, and what is known around it."""
+
+    group_id: str
+    member_id: str
+    """Empty where the coordinator has not named it yet."""
+    topic_ids: Mapping[str, str]
+    ids: Mapping[str, str]
+    """Member ids by name."""
+    epoch: int
+    """The epoch or generation of the last answer, 0 before the first."""
+    protocol: str
+    """The protocol that its last join was answered with, empty before the first."""
+
+
+class Api(NamedTuple):
+    """How a scenario may write one kind of request."""
+
+    version: int
+    keys: tuple[str, ...]
+    required: tuple[str, ...]
+    build: Callable[[Given, Sender], Any]
+
+
+def _text(given: Given, key: str) -> str | None:
+    return given[key].text() if key in given and not given[key].is_null else None
+
+
+def _by_topic(partitions: Partitions, sender: Sender) -> TopicPartitions:
+    """Partitions by topic id; a topic that does not exist has its name for an id."""
+    found: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        found.setdefault(sender.topic_ids.get(topic, topic), []).append(number)
+    return tuple((topic_id, tuple(numbers)) for topic_id, numbers in found.items())
+
+
+def _consumer_heartbeat(given: Given, sender: Sender) -> ConsumerGroupHeartbeatRequest:
+    epoch = read_number(given, "member_epoch", sender.epoch)
+    owned: Partitions | None = () if epoch == 0 else None
+    if "topic_partitions" in given:
+        node = given["topic_partitions"]
+        owned = None if node.is_null else read_partitions(node)
+    names = given.get("subscribed_topic_names")
+    return ConsumerGroupHeartbeatRequest(
+        sender.group_id,
+        _text(given, "member_id") or sender.member_id,
+        epoch,
+        instance_id=_text(given, "instance_id"),
+        rack_id=_text(given, "rack_id"),
+        rebalance_timeout_ms=read_number(given, "rebalance_timeout_ms", REBALANCE_MS if epoch == 0 else -1),
+        subscribed_topic_names=None if names is None or names.is_null else read_texts(names),
+        subscribed_topic_regex=_text(given, "subscribed_topic_regex"),
+        server_assignor=_text(given, "server_assignor"),
+        topic_partitions=None if owned is None else _by_topic(owned, sender),
+    )
+
+
+def _join(given: Given, sender: Sender) -> JoinGroupRequest:
+    protocols = given["protocols"].mapping()
+    return JoinGroupRequest(
+        sender.group_id,
+        read_number(given, "session_timeout_ms", SESSION_MS),
+        read_number(given, "rebalance_timeout_ms", REBALANCE_MS),
+        *_identity(given, sender),
+        "consumer",
+        tuple(JoinGroupRequestProtocol(name, _subscription(node)) for name, (_, node) in protocols.items()),
+    )
+
+
+def _identity(given: Given, sender: Sender) -> tuple[str, str | None]:
+    member_id = _text(given, "member_id")
+    return sender.member_id if member_id is None else member_id, _text(given, "group_instance_id")
+
+
+def _subscription(node: Node) -> bytes:
+    given = node.fields(("topics", "owned_partitions", "generation_id"), ("topics",))
+    owned = read_partitions(given["owned_partitions"]) if "owned_partitions" in given else ()
+    generation = read_number(given, "generation_id", -1)
+    return encode_subscription(
+        Subscription(read_texts(given["topics"]), owned_partitions=owned, generation_id=generation)
+    )
+
+
+def _sync(given: Given, sender: Sender) -> SyncGroupRequest:
+    assignments = given["assignments"].mapping().values() if "assignments" in given else ()
+    return SyncGroupRequest(
+        sender.group_id,
+        read_number(given, "generation_id", sender.epoch),
+        *_identity(given, sender),
+        "consumer",
+        _text(given, "protocol_name") if "protocol_name" in given else sender.protocol,
+        tuple(
+            SyncGroupRequestAssignment(
+                sender.ids.get(name.text(), name.text()), encode_assignment(Assignment(read_partitions(value)))
+            )
+            for name, value in assignments
+        ),
+    )
+
+
+def _heartbeat(given: Given, sender: Sender) -> HeartbeatRequest:
+    generation = read_number(given, "generation_id", sender.epoch)
+    return HeartbeatRequest(sender.group_id, generation, *_identity(given, sender))
+
+
+def _leave(given: Given, sender: Sender) -> LeaveGroupRequest:
+    return LeaveGroupRequest(sender.group_id, members=(MemberIdentity(*_identity(given, sender)),))
+
+
+def _commit(given: Given, sender: Sender) -> OffsetCommitRequest:
+    topics: dict[str, list[OffsetCommitRequestPartition]] = {}
+    for (topic, number), offset in read_offsets(given["offsets"]):
+        topics.setdefault(topic, []).append(OffsetCommitRequestPartition(number, offset))
+    return OffsetCommitRequest(
+        sender.group_id,
+        read_number(given, "generation_id_or_member_epoch", sender.epoch),
+        *_identity(given, sender),
+        topics=tuple(OffsetCommitRequestTopic(name, partitions=tuple(given)) for name, given in topics.items()),
+    )
+
+
+_IDENTITY = ("member_id", "group_instance_id")
+
+APIS: Mapping[str, Api] = {
+    "ConsumerGroupHeartbeat": Api(
+        1,
+        (
+            "member_id",
+            "member_epoch",
+            "instance_id",
+            "rack_id",
+            "rebalance_timeout_ms",
+            "subscribed_topic_names",
+            "subscribed_topic_regex",
+            "server_assignor",
+            "topic_partitions",
+        ),
+        (),
+        _consumer_heartbeat,
+    ),
+    "JoinGroup": Api(9, (*_IDENTITY, "session_timeout_ms", "rebalance_timeout_ms", "protocols"), ("protocols",), _join),
+    "SyncGroup": Api(5, (*_IDENTITY, "generation_id", "protocol_name", "assignments"), (), _sync),
+    "Heartbeat": Api(4, (*_IDENTITY, "generation_id"), (), _heartbeat),
+    "LeaveGroup": Api(5, _IDENTITY, (), _leave),
+    "OffsetCommit": Api(9, (*_IDENTITY, "generation_id_or_member_epoch", "offsets"), ("offsets",), _commit),
+}
+"""What a member can send in a scenario."""
+
+
+# What is seen
+
+ANSWER_FIELDS = (
+    "error_code",
+    "member_id",
+    "member_epoch",
+    "heartbeat_interval",
+    "generation_id",
+    "protocol_name",
+    "leader",
+    "members",
+    "assignment",
+    "errors",
+)
+GROUP_FIELDS = ("type", "state", "epoch", "target_epoch", "generation", "protocol", "leader", "members")
+MEMBER_FIELDS = ("protocol", "state", "epoch", "previous_epoch", "assigned", "revoking", "target", "phase", "waits")
+
+
+class Names:
+    """Names of members by their ids, and of topics by theirs."""
+
+    def __init__(self, ids: Mapping[str, str], topics: Mapping[str, str]) -> None:
+        self.members = {member_id: name for name, member_id in ids.items()}
+        self.topics = topics
+
+    def show_member(self, member_id: str | None) -> str:
+        """The name of a member, or its id where the story has none for it."""
+        return NOTHING if member_id is None else self.members.get(member_id, member_id)
+
+    def show_members(self, member_ids: Iterable[str]) -> str:
+        """The names of several."""
+        return show_list(sorted(map(self.show_member, member_ids)))
+
+    def show_partitions(self, given: Iterable[tuple[str, int]]) -> str:
+        """Partitions of topic ids as text."""
+        return show_partitions(partitions((self.topics.get(t, t), n) for t, n in given))
+
+
+def show_answer(body: Any, names: Names) -> dict[str, str]:
+    """The fields of an answer that a scenario can speak of."""
+    if isinstance(body, OffsetCommitResponse):
+        return {"errors": show_list(_commit_errors(body))}
+    found = {name: getattr(body, _FIELDS.get(name, name), body) for name in ANSWER_FIELDS}
+    return {name: _show_field(name, value, names) for name, value in found.items() if value is not body}
+
+
+_FIELDS = {"heartbeat_interval": "heartbeat_interval_ms"}
+"""Names of a scenario that are other words for a message's field."""
+
+
+def _commit_errors(body: OffsetCommitResponse) -> Iterator[str]:
+    """Partitions whose offset was not committed, and why."""
+    for topic in body.topics:
+        for partition in topic.partitions:
+            if partition.error_code is not ErrorCode.NONE:
+                yield f"{topic.name}-{partition.partition_index}: {error_name(partition.error_code)}"
+
+
+def _show_field(name: str, value: Any, names: Names) -> str:
+    match name:
+        case "error_code":
+            return show(error_name(value))
+        case "member_id" | "leader":
+            return names.show_member(value)
+        case "members":
+            return names.show_members(member.member_id for member in value)
+        case "assignment" if isinstance(value, bytes):
+            return show_assignment(value)
+        case "assignment" if value is not None:
+            return names.show_partitions((topic, n) for topic, numbers in value for n in numbers)
+    return show(value)
+
+
+def show_group(group: ConsumerGroup | ClassicGroup | None, names: Names, dialect: Dialect) -> dict[str, str]:
+    """The group and its members."""
+    if group is None:
+        return {"group type": NOTHING, "group members": show_list(())}
+    if isinstance(group, ClassicGroup):
+        return dict(_show_classic_group(group, names))
+    return dict(_show_consumer_group(group, names, dialect))
+
+
+def _show_classic_group(group: ClassicGroup, names: Names) -> Iterator[tuple[str, str]]:
+    yield "group type", "classic"
+    yield "group state", PRINTED[group.state]
+    yield "group generation", str(group.generation)
+    yield "group protocol", show(group.protocol_name)
+    yield "group leader", names.show_member(group.leader)
+    yield "group members", names.show_members(group.members)
+    delayed = {"join": group.delayed_joins, "sync": group.delayed_syncs}
+    for member_id in sorted(group.members, key=names.show_member):
+        name = names.show_member(member_id)
+        yield f"{name} assigned", show_assignment(group.members[member_id].assignment)
+        yield f"{name} waits", show_list(what for what, ids in delayed.items() if member_id in ids)
+
+
+def _show_consumer_group(group: ConsumerGroup, names: Names, dialect: Dialect) -> Iterator[tuple[str, str]]:
+    yield "group type", "consumer"
+    yield "group state", group.state.name
+    yield "group epoch", str(group.epoch)
+    yield "group target_epoch", str(group.target_epoch)
+    yield "group members", names.show_members(group.members)
+    for member_id in sorted(group.members, key=names.show_member):
+        for field, value in _show_member(group, group.members[member_id], names, dialect):
+            yield f"{names.show_member(member_id)} {field}", value
+
+
+def _show_member(
+    group: ConsumerGroup, member: GroupMember, names: Names, dialect: Dialect
+) -> Iterator[tuple[str, str]]:
+    current, target = member.current, group.target_of(member.member_id, member.instance_id)
+    yield "protocol", "classic" if member.is_classic else "consumer"
+    yield "state", current.state.name
+    yield "epoch", str(current.epoch)
+    yield "previous_epoch", str(current.previous_epoch)
+    yield "assigned", names.show_partitions(partition for partition, _ in current.assigned)
+    yield "revoking", names.show_partitions(partition for partition, _ in current.pending)
+    yield "target", names.show_partitions((topic, n) for topic, numbers in target for n in numbers)
+    if member.is_classic:
+        yield "phase", classic_members.phase(group, member, dialect).value
+
+
+def show_records(records: Iterable[Record]) -> str:
+    """Records by their types, in order; one that deletes its key has a minus."""
+    return show_list(("-" if r.value is None else "") + RecordType(r.key.type).name for r in records)
