@@ -8,7 +8,7 @@ from functools import cache
 
 from fsm.reference.dialects import Part, parts
 from fsm.reference.entries import SECTIONS, Section
-from fsm.render.tables.markdown import escaped, grid
+from fsm.render.tables.markdown import escape, grid
 
 DIALECTS, HAZARDS = "dialects.md", "hazards.md"
 
@@ -90,14 +90,14 @@ def _linked(text: str) -> str:
 
     pieces = re.split(r"(`[^`]*`)", text)
     return "".join(
-        piece if piece.startswith("`") else re.sub(r"\b[FHAW]\d+[a-d]?\b", link, _escaped(piece)) for piece in pieces
+        piece if piece.startswith("`") else re.sub(r"\b[FHAW]\d+[a-d]?\b", link, _escape(piece)) for piece in pieces
     )
 
 
-def _escaped(piece: str) -> str:
-    """As `escaped`, with the spaces at its ends kept."""
+def _escape(piece: str) -> str:
+    """As `escape`, with the spaces at its ends kept."""
     words = piece.strip()
-    return piece.replace(words, escaped(words)) if words else piece
+    return piece.replace(words, escape(words)) if words else piece
 
 
 def _tests(tests: Sequence[str]) -> str:

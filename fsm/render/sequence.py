@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from enum import Enum
-from html import escape
 from textwrap import wrap
 from typing import NamedTuple
 
-from fsm.render.wording import plain
+from fsm.render.wording import markup, plain
 
 
 class Look(Enum):
@@ -63,10 +62,10 @@ _OTHER = re.compile(r"[^A-Za-z0-9_ ,.()/+=\[\]:>-]")
 def mermaid(diagram: Diagram) -> str:
     """The diagram as a `sequenceDiagram`. Everything that Mermaid could read something into goes in as a code."""
     names = {lane: f"L{number}" for number, lane in enumerate(diagram.lanes)}
-    lines = ["---", f"title: {_quoted(diagram.title)}", "---", "sequenceDiagram"]
-    lines += [f"    participant {names[lane]} as {_coded(lane)}" for lane in diagram.lanes]
+    lines = ["---", f"title: {_quote(diagram.title)}", "---", "sequenceDiagram"]
+    lines += [f"    participant {names[lane]} as {_encode(lane)}" for lane in diagram.lanes]
     for part in diagram.parts:
-        lines.append(f"    Note over {names[diagram.lanes[0]]},{names[diagram.lanes[-1]]}: {_coded(part.title)}")
+        lines.append(f"    Note over {names[diagram.lanes[0]]},{names[diagram.lanes[-1]]}: {_encode(part.title)}")
         lines += [f"    {_mermaid_line(arrow, names)}" for arrow in part.arrows]
     return "\n".join([*lines, ""])
 
@@ -74,16 +73,16 @@ def mermaid(diagram: Diagram) -> str:
 def _mermaid_line(arrow: Arrow, names: dict[str, str]) -> str:
     if arrow.source == arrow.target:
         state = "state " if arrow.look is Look.STATE else ""
-        return f"Note over {names[arrow.source]}: {state}{_coded(arrow.text)}"
+        return f"Note over {names[arrow.source]}: {state}{_encode(arrow.text)}"
     line = "-->>" if arrow.look is Look.TAKE else "->>"
-    return f"{names[arrow.source]}{line}{names[arrow.target]}: {_coded(arrow.text)}"
+    return f"{names[arrow.source]}{line}{names[arrow.target]}: {_encode(arrow.text)}"
 
 
-def _coded(text: str) -> str:
+def _encode(text: str) -> str:
     return _OTHER.sub(lambda m: f"#{ord(m[0])};", plain(text))
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     escaped = plain(text).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
@@ -97,11 +96,11 @@ _COLOURS = {Look.STATE: " #D9F2E3", Look.RAISE: " #FDE4E4"}
 def plantuml(diagram: Diagram) -> str:
     """The diagram as PlantUML text."""
     names = {lane: f"L{number}" for number, lane in enumerate(diagram.lanes)}
-    lines = ["@startuml", "hide footbox", "skinparam maxMessageSize 220", f"title {_escaped(diagram.title)}", ""]
+    lines = ["@startuml", "hide footbox", "skinparam maxMessageSize 220", f"title {_escape(diagram.title)}", ""]
     kinds = {lane: "queue" if lane in diagram.queues else "participant" for lane in diagram.lanes}
-    lines += [f'{kinds[lane]} "{_escaped(lane)}" as {names[lane]}' for lane in diagram.lanes]
+    lines += [f'{kinds[lane]} "{_escape(lane)}" as {names[lane]}' for lane in diagram.lanes]
     for part in diagram.parts:
-        lines += ["", f"== {_broken(part.title, 90)} =="] if part.title else [""]
+        lines += ["", f"== {_break_lines(part.title, 90)} =="] if part.title else [""]
         lines += [_plantuml_line(arrow, names) for arrow in part.arrows]
     return "\n".join([*lines, "@enduml", ""])
 
@@ -109,17 +108,17 @@ def plantuml(diagram: Diagram) -> str:
 def _plantuml_line(arrow: Arrow, names: dict[str, str]) -> str:
     if arrow.source == arrow.target:
         kind = "hnote" if arrow.look is Look.STATE else "note"
-        return f"{kind} over {names[arrow.source]}{_COLOURS.get(arrow.look, '')}: {_broken(arrow.text, ROOM)}"
+        return f"{kind} over {names[arrow.source]}{_COLOURS.get(arrow.look, '')}: {_break_lines(arrow.text, ROOM)}"
     line = "-->" if arrow.look is Look.TAKE else "->"
-    return f"{names[arrow.source]} {line} {names[arrow.target]}: {_escaped(arrow.text)}"
+    return f"{names[arrow.source]} {line} {names[arrow.target]}: {_escape(arrow.text)}"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return _MARKUP.sub(lambda m: f"<U+{ord(m[0]):04X}>", plain(text))
 
 
-def _broken(text: str, room: int) -> str:
-    return r"\n".join(map(_escaped, _wrapped(text, room)))
+def _break_lines(text: str, room: int) -> str:
+    return r"\n".join(map(_escape, _wrap(text, room)))
 
 
 # SVG
@@ -167,10 +166,10 @@ def svg(diagram: Diagram) -> str:
     height = y + 16
     head = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">',
-        f"<title>{_safe(diagram.title)}</title>",
+        f"<title>{markup(diagram.title)}</title>",
         f"<style>{STYLE}</style><defs>{TIP}</defs>",
         f'<rect width="{width}" height="{height}" fill="#fff"/>',
-        f'<text class="title" x="16" y="28">{_safe(diagram.title)}</text>',
+        f'<text class="title" x="16" y="28">{markup(diagram.title)}</text>',
     ]
     return "\n".join([*head, *_lanes(diagram, x, height), *body, "</svg>", ""])
 
@@ -184,7 +183,8 @@ def _lanes(diagram: Diagram, x: dict[str, int], height: int) -> Iterator[str]:
         if lane in diagram.queues:  # entries in a row
             bars = "".join(f"M{x[lane] + 70 + 6 * n},{TOP - 20}v30" for n in range(3))
             yield f'<path class="arrow" d="{bars}"/>'
-        yield f'<text class="lane" x="{x[lane] - (12 if lane in diagram.queues else 0)}" y="{TOP}">{_safe(lane)}</text>'
+        left = x[lane] - (12 if lane in diagram.queues else 0)
+        yield f'<text class="lane" x="{left}" y="{TOP}">{markup(lane)}</text>'
 
 
 def _draw_part(part: Part, x: dict[str, int], width: int, y: int, body: list[str]) -> int:
@@ -201,7 +201,7 @@ def _draw_part(part: Part, x: dict[str, int], width: int, y: int, body: list[str
 
 def _arrow(arrow: Arrow, x: dict[str, int], y: int, body: list[str]) -> int:
     left, right = sorted((x[arrow.source], x[arrow.target]))
-    lines = _wrapped(arrow.text, ROOM * (right - left) // PITCH)
+    lines = _wrap(arrow.text, ROOM * (right - left) // PITCH)
     body.extend(_text("told", (left + right) / 2, y + LINE * n, line) for n, line in enumerate(lines))
     y += LINE * len(lines) - 6
     take = " take" if arrow.look is Look.TAKE else ""
@@ -211,7 +211,7 @@ def _arrow(arrow: Arrow, x: dict[str, int], y: int, body: list[str]) -> int:
 
 def _note(arrow: Arrow, x: dict[str, int], y: int, body: list[str]) -> int:
     cls = {Look.STATE: "state", Look.RAISE: "raise"}.get(arrow.look, "note")
-    lines = _wrapped(arrow.text, ROOM)
+    lines = _wrap(arrow.text, ROOM)
     wide = max(44, max(len(line) for line in lines) * (BOLD if arrow.look is Look.STATE else CHARACTER) + 18)
     high = LINE * len(lines) + 7
     rounded = 9 if arrow.look is Look.STATE else 3
@@ -223,10 +223,10 @@ def _note(arrow: Arrow, x: dict[str, int], y: int, body: list[str]) -> int:
 
 
 def _text(cls: str, x: float, y: float, text: str) -> str:
-    return f'<text class="{cls}" x="{x:g}" y="{y:g}">{_safe(text)}</text>'
+    return f'<text class="{cls}" x="{x:g}" y="{y:g}">{markup(text)}</text>'
 
 
-def _wrapped(text: str, room: int) -> list[str]:
+def _wrap(text: str, room: int) -> list[str]:
     """Lines of at most `room` letters; a long word breaks behind its bracket, or else between its humps."""
     lines = [""]
     for word in plain(text).split():
@@ -253,7 +253,3 @@ def _humps(word: str, room: int) -> list[str]:
         return [word]
     at = min(humps, key=lambda h: abs(h - len(word) // 2))
     return _humps(word[:at], room) + _humps(word[at:], room)
-
-
-def _safe(text: str) -> str:
-    return escape(plain(text), quote=True)

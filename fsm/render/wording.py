@@ -7,6 +7,7 @@ that turn the reading direction are written out as `\\u202e`, and texts of any l
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from html import escape
 
 NAME_LIMIT = 120
 """Longest name of a group, member, topic, file or state, in characters."""
@@ -17,10 +18,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_MS = 86_400_000
 
 
-def shown(text: str, limit: int = TEXT_LIMIT) -> str:
+def show(text: str, limit: int = TEXT_LIMIT) -> str:
     r"""The text as it may be shown: bounded, and nothing in it invisible. Line ends and tabs stay.
 
-    >>> shown("a\u202eb\0c"), shown("abcdef", 3)
+    >>> show("a\u202eb\0c"), show("abcdef", 3)
     ('a\\u202eb\\x00c', 'abc… (6 characters)')
     """
     cut = text[:limit]
@@ -38,7 +39,7 @@ def _escape(character: str) -> str:
 
 def name(text: str) -> str:
     """A name as it may be shown, on one line."""
-    return " ".join(shown(text, NAME_LIMIT).split())
+    return " ".join(show(text, NAME_LIMIT).split())
 
 
 def utc(ms: int) -> str:
@@ -144,3 +145,8 @@ def plain(text: str) -> str:
     """The text on one line, without characters that no document may hold."""
     kept = "".join(c if c.isprintable() or c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text)
     return " ".join(kept.split())
+
+
+def markup(text: str) -> str:
+    """The plain text, harmless inside SVG."""
+    return escape(plain(text), quote=True)

@@ -19,7 +19,8 @@ import pytest
 from fsm.audit.findings import Cause, FindingKind
 from fsm.errors import InputError
 from fsm.render.report import glossary
-from fsm.render.report.page import (
+from fsm.render.report.page import render
+from fsm.render.timeline.views import (
     AssignedSpan,
     Count,
     Dwell,
@@ -39,7 +40,6 @@ from fsm.render.report.page import (
     StateSpan,
     Stretch,
     Unreadable,
-    render,
 )
 
 T = 1_772_330_400_000
@@ -179,8 +179,8 @@ GROUP = GroupView(
     ),
     rebalances_hidden=12,
     coordinator=MemberView("coordinator", states=(StateSpan("epoch 4", T, T + 60_000),)),
-    strangers=(STRANGER,),
-    strangers_hidden=2,
+    unlogged=(STRANGER,),
+    unlogged_hidden=2,
 )
 INCIDENT = Report(
     title="Audit of orders, 1 March",
@@ -574,7 +574,8 @@ def test_the_same_report_gives_the_same_bytes() -> None:
     """In one process and in two with other hash seeds."""
     assert render(INCIDENT) == render(INCIDENT)
     code = (
-        "from fsm.render.report.page import *; from hashlib import sha256;"
+        "from fsm.render.report.page import render; from fsm.render.timeline.views import *;"
+        "from hashlib import sha256;"
         "spans = tuple(OwnedSpan(m, 0, 9000, 'lost') for m in 'abcdef');"
         "p = PartitionView('t', 0, spans, overlaps=(Stretch(100, 900),));"
         "members = tuple(MemberView(m, states=tuple(StateSpan(s, 0, 9000) for s in 'XYZ')) for m in 'abcdef');"
@@ -632,5 +633,5 @@ def test_the_coordinators_side_is_explained_and_labelled() -> None:
     assert "Members without logs: 1, and 2 more not shown" in page.text
     assert "5 members, 3 more without a log, 11 partitions" in page.text
     assert "told to give some up, not yet acknowledged" in page.text
-    plain = replace(GROUP, members=(BOB,), strangers=(), strangers_hidden=0)
+    plain = replace(GROUP, members=(BOB,), unlogged=(), unlogged_hidden=0)
     assert "the coordinator's target" not in Page(render(replace(INCIDENT, groups=(plain,)))).text

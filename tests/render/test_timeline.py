@@ -7,8 +7,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from fsm.render.timeline.chart import FLAG_ROWS, Chart, Numbered, chart, close_up, style_of
-from fsm.render.timeline.lanes import MEMBER_HEIGHT, ROW, Style, alike, member_lane, partition_lane
+from fsm.render.timeline.chart import FLAG_ROWS, Chart, Numbered, draw_chart, draw_close_up, number_members
+from fsm.render.timeline.lanes import MEMBER_HEIGHT, ROW, Style, draw_member, draw_partition, group_alike
 from fsm.render.timeline.scale import scale
 from fsm.render.timeline.shades import SHADES, family, glyph, state_classes
 from fsm.render.timeline.views import (
@@ -44,7 +44,7 @@ def texts(svg: str, tag: str) -> list[str]:
 def test_two_seconds_of_three_hours_can_be_seen() -> None:
     """An overlap of a fifth of a pixel is drawn two pixels wide, with a marker."""
     p = PartitionView("t", 0, (OwnedSpan("a", 0, HOUR, "lost"),), overlaps=(Stretch(HOUR, HOUR + 2000),))
-    lane = partition_lane([p], BUSY, STYLE)
+    lane = draw_partition([p], BUSY, STYLE)
     (frame,) = elements(lane.svg, "rect", "overlap")
     assert frame.get("width") == "2"
     assert len(elements(lane.svg, "path", "alarm")) == 1
@@ -54,7 +54,7 @@ def test_two_seconds_of_three_hours_can_be_seen() -> None:
 def test_two_owners_at_once_stand_one_below_the_other() -> None:
     """The lane of an overlap has two rows, and its owners are told by number and name."""
     spans = (OwnedSpan("a", 0, HOUR, "lost"), OwnedSpan("b", HOUR // 2, 3 * HOUR, "log_ended"))
-    lane = partition_lane([PartitionView("t", 0, spans, overlaps=(Stretch(HOUR // 2, HOUR),))], BUSY, STYLE)
+    lane = draw_partition([PartitionView("t", 0, spans, overlaps=(Stretch(HOUR // 2, HOUR),))], BUSY, STYLE)
     assert [e.get("y") for e in elements(lane.svg, "rect", "ow")] == ["4", "21"]
     assert texts(lane.svg, "text") == ["1 a", "2 b"]
     assert lane.height == 42
@@ -64,7 +64,7 @@ def test_two_owners_at_once_stand_one_below_the_other() -> None:
 def test_owners_in_turn_share_one_row() -> None:
     """Without an overlap the lane is one row high, and a gap is hatched and labelled."""
     spans = (OwnedSpan("a", 0, HOUR, "revoked"), OwnedSpan("b", 2 * HOUR, 3 * HOUR, "log_ended"))
-    lane = partition_lane([PartitionView("t", 0, spans, gaps=(Stretch(HOUR, 2 * HOUR),))], BUSY, STYLE)
+    lane = draw_partition([PartitionView("t", 0, spans, gaps=(Stretch(HOUR, 2 * HOUR),))], BUSY, STYLE)
     assert {e.get("y") for e in elements(lane.svg, "rect", "ow")} == {"4"}
     assert lane.height == 25
     assert texts(lane.svg, "text") == ["1 a", "2 b", "no owner 1 h"]
@@ -74,7 +74,7 @@ def test_owners_in_turn_share_one_row() -> None:
 def test_no_more_than_four_rows_of_owners() -> None:
     """Seven owners at once need four rows; the last is shared."""
     spans = tuple(OwnedSpan(f"m{i}", i * 60_000, 3 * HOUR, "lost") for i in range(7))
-    lane = partition_lane([PartitionView("t", 0, spans, overlaps=(Stretch(0, 1),))], BUSY, STYLE)
+    lane = draw_partition([PartitionView("t", 0, spans, overlaps=(Stretch(0, 1),))], BUSY, STYLE)
     assert lane.height == 8 + 4 * 17
 
 
@@ -85,7 +85,7 @@ def test_partitions_with_the_same_history_share_a_lane() -> None:
         PartitionView("t", 3, other),
         PartitionView("u", 0, one),
     ]
-    lanes = [partition_lane(same, BUSY, STYLE) for same in alike(views)]
+    lanes = [draw_partition(same, BUSY, STYLE) for same in group_alike(views)]
     assert [lane.label for lane in lanes] == ["t-[0..2, 4]", "t-3", "u-0"]
     assert [lane.stands_for for lane in lanes] == [4, 1, 1]
 
@@ -97,7 +97,7 @@ def test_states_are_named_as_far_as_there_is_room() -> None:
         StateSpan("JOINING", HOUR, HOUR + 300_000),
         StateSpan("FENCED", 2 * HOUR, 2 * HOUR),
     )
-    lane = member_lane(MemberView("a", states=states), BUSY, STYLE)
+    lane = draw_member(MemberView("a", states=states), BUSY, STYLE)
     assert texts(lane.svg, "text") == ["STABLE", "JOI"]
     assert texts(lane.svg, "title")[2] == "FENCED\n02:00:00.000 to 02:00:00.000, 0 ms"
     assert [e.get("class") for e in elements(lane.svg, "rect")] == ["st good0", "st moving0", "st bad0"]
@@ -107,7 +107,7 @@ def test_states_are_named_as_far_as_there_is_room() -> None:
 def test_a_storm_of_states_is_bunched() -> None:
     """Ten thousand states of a member are at most one bar for each six pixels, and none of them goes uncounted."""
     states = tuple(StateSpan("FENCED" if i % 2 else "JOINING", i * 1000, i * 1000 + 1000) for i in range(10_000))
-    lane = member_lane(MemberView("a", states=states), BUSY, STYLE)
+    lane = draw_member(MemberView("a", states=states), BUSY, STYLE)
     titles = texts(lane.svg, "title")
     assert 100 < len(titles) <= 1080 / 6 + 1
     assert sum(int(t.split(" ")[0]) for t in titles) == 10_000
@@ -117,7 +117,7 @@ def test_a_storm_of_states_is_bunched() -> None:
 def test_marks_at_one_place_are_one_with_the_worst_shape() -> None:
     """Three marks on one pixel show the cross of the fenced one, and all three in the tool tip."""
     marks = (Mark(0, "assign_begin", "t-0"), Mark(10, "fenced", "UNKNOWN_MEMBER_ID"), Mark(20, "poll_expired", ""))
-    lane = member_lane(MemberView("a", marks=marks), BUSY, STYLE)
+    lane = draw_member(MemberView("a", marks=marks), BUSY, STYLE)
     assert [e.get("class") for e in elements(lane.svg, "path")] == ["mk bad"]
     assert texts(lane.svg, "title") == [
         "00:00:00.000 assign_begin t-0\n00:00:00.010 fenced UNKNOWN_MEMBER_ID\n00:00:00.020 poll_expired"
@@ -137,7 +137,7 @@ TOLD = (
 
 def test_the_coordinators_rows_stand_below_the_members_states() -> None:
     """Target, then what it counts as the member's: each with its own begin, and how long after the target moved."""
-    lane = member_lane(MemberView("a", states=(StateSpan("STABLE", 0, HOUR),), target=MOVED, current=TOLD), BUSY, STYLE)
+    lane = draw_member(MemberView("a", states=(StateSpan("STABLE", 0, HOUR),), target=MOVED, current=TOLD), BUSY, STYLE)
     rects = elements(lane.svg, "rect", "as")
     assert [(r.get("class"), r.get("y")) for r in rects] == [
         ("as target", "34"),
@@ -175,14 +175,14 @@ def test_the_coordinators_rows_stand_below_the_members_states() -> None:
 )
 def test_an_assignment_says_as_much_as_there_is_room_for(span: AssignedSpan, minutes: int, label: str) -> None:
     """Partitions with topic and epoch, without, their numbers, how many; what is to be given up comes first."""
-    lane = member_lane(MemberView("a", current=(span._replace(start_ms=0, end_ms=minutes * 60_000),)), BUSY, STYLE)
+    lane = draw_member(MemberView("a", current=(span._replace(start_ms=0, end_ms=minutes * 60_000),)), BUSY, STYLE)
     assert texts(lane.svg, "text") == [label]
 
 
 def test_a_storm_of_assignments_is_bunched() -> None:
     """Five thousand of them are at most one bar for each six pixels, and none goes uncounted."""
     spans = tuple(AssignedSpan("STABLE", "", f"t-[{n}]", 1, "", n * 2000, n * 2000 + 2000) for n in range(5000))
-    lane = member_lane(MemberView("a", current=spans), BUSY, STYLE)
+    lane = draw_member(MemberView("a", current=spans), BUSY, STYLE)
     counts = [t.split(", ")[1].split(" ")[0] for t in texts(lane.svg, "title")]
     assert len(counts) <= 1080 / 6 + 1
     assert sum(map(int, counts)) == 5000
@@ -240,7 +240,7 @@ def group(members: int = 2, partitions: int = 3) -> GroupView:
 
 def drawn(view: GroupView, findings: list[Numbered], budget: int = 500_000) -> Chart:
     """The chart of a group."""
-    return chart(view, findings, style_of(view, {"STABLE": "good0", "JOINING": "moving0"}), budget)
+    return draw_chart(view, findings, number_members(view, {"STABLE": "good0", "JOINING": "moving0"}), budget)
 
 
 def test_findings_stand_above_the_axis_where_they_begin() -> None:
@@ -276,10 +276,10 @@ def test_few_lanes_are_one_section() -> None:
 def test_members_without_logs_have_lanes_of_their_own() -> None:
     """They stand behind the members, without a number, and those that are not shown are counted."""
     unread = MemberView("XYlMC_McQSed2QEsKpro_g", current=TOLD)
-    sections = drawn(replace(group(), strangers=(unread,), strangers_hidden=3), []).sections
+    sections = drawn(replace(group(), unlogged=(unread,), unlogged_hidden=3), []).sections
     assert [s.title for s in sections][1] == "Members without logs: 1, and 3 more not shown"
     assert [(lane.label, lane.number) for lane in sections[1].lanes] == [("XYlMC_McQSed2QEsKpro_g", 0)]
-    alone = GroupView("g", 0, 3 * HOUR, strangers=(unread,))
+    alone = GroupView("g", 0, 3 * HOUR, unlogged=(unread,))
     assert [s.title for s in drawn(alone, []).sections] == ["Members without logs: 1", "Partitions: 0"]
 
 
@@ -317,7 +317,7 @@ def test_the_budget_drops_quiet_lanes_and_says_so() -> None:
 def test_a_close_up_shows_only_what_a_finding_is_about() -> None:
     """Six seconds around the overlap, the partition that has it, and both its owners."""
     view = group(9, 50)
-    near = close_up(view, found(1, HOUR, HOUR + 2000), style_of(view, {}))
+    near = draw_close_up(view, found(1, HOUR, HOUR + 2000), number_members(view, {}))
     assert near is not None
     assert [lane.label for lane in near.sections[0].lanes] == ["a", "b", "t-0"]
     (frame,) = elements(near.sections[0].svg, "rect", "overlap")
@@ -328,22 +328,22 @@ def test_a_close_up_shows_only_what_a_finding_is_about() -> None:
 def test_no_close_up_where_the_chart_is_as_close() -> None:
     """A finding as long as the chart, or about nobody that has a lane, has no close-up."""
     view = group()
-    style = style_of(view, {})
-    assert close_up(view, found(1, 0, 3 * HOUR), style) is None
-    assert close_up(view, found(1, 2 * HOUR, 2 * HOUR, member="nobody"), style) is None
+    style = number_members(view, {})
+    assert draw_close_up(view, found(1, 0, 3 * HOUR), style) is None
+    assert draw_close_up(view, found(1, 2 * HOUR, 2 * HOUR, member="nobody"), style) is None
 
 
 def test_members_keep_their_number_everywhere() -> None:
     """Members are numbered by lane, then those that appear only as owners."""
     view = GroupView("g", 0, 9, (MemberView("b"),), 1, (PartitionView("t", 0, (OwnedSpan("a", 0, 9, "lost"),)),))
-    assert dict(style_of(view, {}).members) == {"b": 1, "a": 2}
+    assert dict(number_members(view, {}).members) == {"b": 1, "a": 2}
 
 
 def test_a_connector_runs_nowhere_and_its_delay_is_a_line_inside_that_gap() -> None:
     """A connector's instance is number -1; what of a delay lies outside its gap is not drawn."""
     ran = (OwnedSpan("a", 0, HOUR, "revoked"), OwnedSpan("a", 2 * HOUR, 3 * HOUR, "log_ended"))
     gap, delay = (Stretch(HOUR, 2 * HOUR),), (Stretch(HOUR // 2, HOUR + HOUR // 2),)
-    lane = partition_lane([PartitionView("A", -1, ran, gaps=gap, waits=delay)], BUSY, STYLE, is_unit=True)
+    lane = draw_partition([PartitionView("A", -1, ran, gaps=gap, waits=delay)], BUSY, STYLE, is_unit=True)
     (line,) = elements(lane.svg, "rect", "wait")
     assert lane.label == "connector A"
     assert float(line.attrib["x"]) == pytest.approx(BUSY.x(HOUR), abs=0.1)
@@ -354,5 +354,5 @@ def test_a_connector_runs_nowhere_and_its_delay_is_a_line_inside_that_gap() -> N
 def test_a_connector_and_its_tasks_do_not_share_a_lane() -> None:
     """Tasks with one history do, as partitions do."""
     ran = (OwnedSpan("a", 0, HOUR, "revoked"),)
-    lanes = alike([PartitionView("A", number, ran) for number in (-1, 0, 1)])
+    lanes = group_alike([PartitionView("A", number, ran) for number in (-1, 0, 1)])
     assert [[view.partition for view in lane] for lane in lanes] == [[-1], [0, 1]]

@@ -22,12 +22,12 @@ from fsm.render import wording
 )
 def test_what_cannot_be_seen_is_written_out(given: str, expected: str) -> None:
     """Control characters, marks of direction and halves of pairs become escapes; letters of any script stay."""
-    assert wording.shown(given) == expected
+    assert wording.show(given) == expected
 
 
 def test_a_cut_text_tells_how_long_it_was() -> None:
     """A text of a million characters keeps its first 600 and says so."""
-    assert wording.shown("x" * 1_000_000) == "x" * 600 + "… (1,000,000 characters)"
+    assert wording.show("x" * 1_000_000) == "x" * 600 + "… (1,000,000 characters)"
 
 
 def test_a_name_is_one_short_line() -> None:

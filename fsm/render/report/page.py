@@ -19,58 +19,13 @@ from typing import TYPE_CHECKING, Any
 from fsm.errors import InputError
 from fsm.render import wording
 from fsm.render.report import glossary
-from fsm.render.report.inline import counted_diagram
+from fsm.render.tables.svg import draw_counted
 from fsm.render.timeline import shades
-from fsm.render.timeline.chart import Chart, Numbered, chart, close_up, style_of
-from fsm.render.timeline.views import (
-    AssignedSpan,
-    Count,
-    Dwell,
-    EdgeCount,
-    EvidenceLine,
-    FindingView,
-    GroupView,
-    Inputs,
-    KindTotal,
-    MachineView,
-    Mark,
-    MemberView,
-    OwnedSpan,
-    PartitionView,
-    RebalanceView,
-    Report,
-    RoundView,
-    StateSpan,
-    Stretch,
-    Unreadable,
-)
+from fsm.render.timeline.chart import SEVERITIES, Chart, Numbered, draw_chart, draw_close_up, number_members
+from fsm.render.timeline.views import EdgeCount, FindingView, GroupView, KindTotal, MachineView, Report
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-__all__ = [
-    "AssignedSpan",
-    "Count",
-    "Dwell",
-    "EdgeCount",
-    "EvidenceLine",
-    "FindingView",
-    "GroupView",
-    "Inputs",
-    "KindTotal",
-    "MachineView",
-    "Mark",
-    "MemberView",
-    "OwnedSpan",
-    "PartitionView",
-    "RebalanceView",
-    "Report",
-    "RoundView",
-    "StateSpan",
-    "Stretch",
-    "Unreadable",
-    "render",
-]
 
 FINDINGS_BUDGET = 1_200_000
 CHARTS_BUDGET = 1_000_000
@@ -87,7 +42,6 @@ MOST_ROWS = 200
 MOST_EVIDENCE = 8
 MOST_STATES = 40
 """Longest legend of states."""
-_SEVERITIES = ("error", "warning", "info")
 _OPEN_GROUPS = 5
 _OPEN_FINDINGS = 3
 
@@ -107,7 +61,7 @@ class _Group:
     @property
     def unread(self) -> int:
         """Members that only the coordinator names."""
-        return len(self.view.strangers) + self.view.strangers_hidden
+        return len(self.view.unlogged) + self.view.unlogged_hidden
 
     def count(self, severity: str) -> int:
         return sum(n.severity == severity for n in self.findings)
@@ -129,7 +83,7 @@ def _environment() -> Environment:
 
     def visible(value: Any) -> Any:
         is_text = isinstance(value, str) and not hasattr(value, "__html__")
-        return wording.shown(value) if is_text else value
+        return wording.show(value) if is_text else value
 
     loader = jinja2.FunctionLoader(_template)
     environment = jinja2.Environment(
@@ -165,7 +119,7 @@ def _context(report: Report) -> dict[str, Any]:
     from markupsafe import Markup
 
     numbered = [Numbered(i, found) for i, found in enumerate(report.findings, 1)]
-    kept = list(_fitting(numbered))
+    kept = list(_fit(numbered))
     total = sum(kind.count for kind in report.findings_total) or len(numbered)
     groups = _groups(report, kept)
     charts = [g for g in groups if g.chart]
@@ -175,9 +129,9 @@ def _context(report: Report) -> dict[str, Any]:
         "report": report,
         "inputs": report.inputs,
         "verdict": _verdict(report),
-        "counts": [(severity, _total(report, severity)) for severity in _SEVERITIES],
+        "counts": [(severity, _total(report, severity)) for severity in SEVERITIES],
         "kinds": _kinds(report),
-        "findings": [(s, [n for n in kept if n.severity == s]) for s in _SEVERITIES],
+        "findings": [(s, [n for n in kept if n.severity == s]) for s in SEVERITIES],
         "findings_hidden": max(0, total - len(kept)),
         "groups": groups,
         "groups_hidden": report.groups_hidden + len(report.groups) - len(groups),
@@ -188,7 +142,7 @@ def _context(report: Report) -> dict[str, Any]:
         "machines": machines,
         "machines_hidden": len(report.machines) - len(machines),
         "waits": any(p.waits for g in report.groups for p in g.partitions),
-        "assigned": any(m.target or m.current for g in report.groups for m in (*g.members, *g.strangers)),
+        "assigned": any(m.target or m.current for g in report.groups for m in (*g.members, *g.unlogged)),
         "meanings": glossary.KINDS,
         "causes": glossary.CAUSES,
         "glyphs": [(shades.GLYPHS[g], g, shades.GLYPH_NAMES[g]) for g in shades.GLYPHS],
@@ -206,7 +160,7 @@ def _context(report: Report) -> dict[str, Any]:
     }
 
 
-def _fitting(found: Iterable[Numbered]) -> Iterator[Numbered]:
+def _fit(found: Iterable[Numbered]) -> Iterator[Numbered]:
     """The first findings that fit on the page."""
     left = FINDINGS_BUDGET
     for n in found:
@@ -223,7 +177,7 @@ def _texts(found: FindingView) -> Iterator[str]:
 
 
 def _cost(text: str) -> int:
-    return len(escape(wording.shown(text)).encode())
+    return len(escape(wording.show(text)).encode())
 
 
 def _total(report: Report, severity: str) -> int:
@@ -232,7 +186,7 @@ def _total(report: Report, severity: str) -> int:
 
 def _kinds(report: Report) -> list[KindTotal]:
     """Kinds with their counts, the worst severity first and then the most frequent."""
-    rank = {severity: i for i, severity in enumerate(_SEVERITIES)}
+    rank = {severity: i for i, severity in enumerate(SEVERITIES)}
     return sorted(report.findings_total, key=lambda k: (rank.get(k.severity, 3), -k.count, k.kind))[:MOST_ROWS]
 
 
@@ -265,7 +219,7 @@ def _groups(report: Report, findings: Sequence[Numbered]) -> list[_Group]:
         used = sorted({s.state for m in view.members for s in m.states})[:MOST_STATES]
         beside = 3000 + 250 * min(MOST_REBALANCES, len(view.rebalances))
         share = room // min(len(report.groups) - number + 1, MOST_SHARES) - beside
-        drawn = chart(view, found, style_of(view, states), share) if share > 0 else None
+        drawn = draw_chart(view, found, number_members(view, states), share) if share > 0 else None
         room -= drawn.size + beside if drawn else 0
         shown.append(_Group(number, view, found, drawn, tuple((s, states[s]) for s in used)))
     return shown
@@ -280,7 +234,7 @@ def _close_ups(findings: Iterable[Numbered], groups: Iterable[_Group]) -> dict[i
         group = by_name.get(n.finding.group)
         if group is None or group.chart is None or n.severity == "info":
             continue
-        picture = close_up(group.view, n, style_of(group.view, dict(group.states)))
+        picture = draw_close_up(group.view, n, number_members(group.view, dict(group.states)))
         if picture is not None and picture.size <= room:
             drawn[n.number] = picture
             room -= picture.size
@@ -297,7 +251,7 @@ def _machines(machines: Iterable[MachineView]) -> Iterator[dict[str, Any]]:
         room -= 300 * (len(shown["edges"]) + len(shown["dwell"]) + 2)
         if room < 0:
             return
-        drawing = counted_diagram(machine.name, _traffic(shown["edges"]), f"d{number}-")
+        drawing = draw_counted(machine.name, _traffic(shown["edges"]), f"d{number}-")
         size = len(drawing.encode())
         shown["svg"] = drawing if size <= room else ""
         room -= size if size <= room else 0

@@ -126,7 +126,7 @@ class _Drawing:
             "ranksep": "0.25",
             "pad": "0.3",
             "bgcolor": "white",
-            "tooltip": _escaped([self.picture.title]),
+            "tooltip": _escape([self.picture.title]),
         }
 
     def _add_node(self, node: Node) -> None:
@@ -152,7 +152,7 @@ class _Drawing:
         texts = list(lines(stays, effects=self.picture.effects))
         if ignored:
             texts.append(plain(f"ignores {', '.join(event for label in ignored for event in label.events)}"))
-        return "".join(_small(line) for text in texts for line in _wrapped(text))
+        return "".join(_small(line) for text in texts for line in _wrap(text))
 
     def _add_cluster(self, cluster: Cluster) -> None:
         """A frame; its title stands beside the state that is read first."""
@@ -187,7 +187,7 @@ class _Drawing:
             name = self.edge_id(edge)
             count = "" if edge.count is None else f"<B>{edge.count:,}</B><BR/>"
             texts = lines(edge.labels, effects=self.picture.effects)
-            text = "".join(f'{_html(line)}<BR ALIGN="LEFT"/>' for t in texts for line in _wrapped(t))
+            text = "".join(f'{_html(line)}<BR ALIGN="LEFT"/>' for t in texts for line in _wrap(t))
             attributes = {
                 "label": _Html(count + text),
                 "id": f"{name}.label",
@@ -265,10 +265,10 @@ def _note_lines(picture: Picture) -> list[str]:
         verb = "Ignored" if note.ignored else "Stays"
         by_states.setdefault(f"{verb} {where(note, picture.states)}", []).append(note.label)
     texts = (f"{states}: {', '.join(lines(labels, effects=picture.effects))}" for states, labels in by_states.items())
-    return [line for text in texts for line in _wrapped(text, 110, "    ")]
+    return [line for text in texts for line in _wrap(text, 110, "    ")]
 
 
-def _wrapped(text: str, width: int = WRAP, indent: str = "  ") -> list[str]:
+def _wrap(text: str, width: int = WRAP, indent: str = "  ") -> list[str]:
     """Lines of a text; what stands in brackets stays together where it can."""
     glued = re.sub(r"\([^()]*\)", lambda m: m[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
     found = textwrap.wrap(glued, width, subsequent_indent=indent, break_on_hyphens=False)
@@ -290,10 +290,10 @@ def _value(text: str) -> str:
 
 
 def _tooltip(head: Iterable[str], stays: Sequence[Label], ignored: Sequence[Label]) -> str:
-    return _escaped([*head, *map(_explained, stays), *(f"ignores {_explained(label)}" for label in ignored)])
+    return _escape([*head, *map(_explain, stays), *(f"ignores {_explain(label)}" for label in ignored)])
 
 
-def _explained(label: Label) -> str:
+def _explain(label: Label) -> str:
     text = f"{', '.join(label.events)} [{label.clause}]" if label.clause else ", ".join(label.events)
     if label.origin:
         text += f", from {' or '.join(label.origin)}"
@@ -302,6 +302,6 @@ def _explained(label: Label) -> str:
     return f"{text}: {label.note}" if label.note else text
 
 
-def _escaped(texts: Iterable[str]) -> str:
+def _escape(texts: Iterable[str]) -> str:
     """Lines of text for a plain attribute, in which a backslash begins an escape."""
     return "\\n".join(plain(line).replace("\\", "\\\\") for line in texts)

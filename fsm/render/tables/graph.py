@@ -193,7 +193,7 @@ def picture(
     stays, ignored, notes = _staying(table, cells, states, frames)
     shown = [state for state in table.leaves() if state.name in states]
     nodes = {s.name: _node(table, s, stays, ignored) for s in shown}
-    labels = {frame.name: (_joined(stays[frame.name]), _joined(ignored[frame.name])) for frame in frames}
+    labels = {frame.name: (_join(stays[frame.name]), _join(ignored[frame.name])) for frame in frames}
     placed = {name for frame in frames for name in frame.members}
     initial = table.compiled.initial.name
     marked = {*highlighted, *(pair for pair in hops if pair[0] == view.lit)}
@@ -206,7 +206,7 @@ def picture(
         states=states,
         nodes=tuple(node for name, node in nodes.items() if name not in placed),
         clusters=_tree(frames, nodes, labels),
-        edges=tuple(_finished(edge, counts, marked, states) for edge in _edges(hops, contents, frames)),
+        edges=tuple(_finish(edge, counts, marked, states) for edge in _edges(hops, contents, frames)),
         notes=notes,
         sizes=table.counts(),
         effects=view.effects,
@@ -250,10 +250,10 @@ def _hops(table: Table, cells: Cells, states: Sequence[str]) -> dict[Pair, tuple
             if position:
                 entry.origin[state.name] = None
     pairs = sorted(found, key=lambda pair: (states.index(pair[0]), states.index(pair[1])))
-    return {pair: _joined(entry.label() for _, entry in sorted(found[pair].items())) for pair in pairs}
+    return {pair: _join(entry.label() for _, entry in sorted(found[pair].items())) for pair in pairs}
 
 
-def _joined(labels: Iterable[Label]) -> tuple[Label, ...]:
+def _join(labels: Iterable[Label]) -> tuple[Label, ...]:
     """Labels that differ in their events only, and cite the same clause, as one."""
     joined: dict[object, Label] = {}
     for label in labels:
@@ -316,13 +316,13 @@ def _alike(contents: Mapping[Pair, _Content], target: str) -> Iterator[frozenset
 def _content(labels: Iterable[Label], *, effects: bool) -> _Content:
     """What two edges to one state must have in common to be one: events, drawn clauses, and effects if drawn."""
     return frozenset(
-        (event, bool(label.origin), _cited(label), label.effects if effects else ())
+        (event, bool(label.origin), _short_clause(label), label.effects if effects else ())
         for label in labels
         for event in label.events
     )
 
 
-def _cited(label: Label) -> str:
+def _short_clause(label: Label) -> str:
     """The clause as a drawing cites it: nothing where it is prose."""
     return label.clause if len(label.clause) <= LONGEST_CLAUSE else ""
 
@@ -393,7 +393,7 @@ def _edges(
         yield Edge(source, target, tuple(dict.fromkeys(label for pair in pairs for label in hops[pair])), pairs)
 
 
-def _finished(
+def _finish(
     edge: Edge, counts: Mapping[Pair, int] | None, highlighted: Collection[Pair], states: Sequence[str]
 ) -> Edge:
     count = None if counts is None else sum(counts.get(pair, 0) for pair in edge.pairs)
@@ -449,7 +449,7 @@ def _stay_label(line: Row | Ignore, events: tuple[str, ...]) -> Label:
 
 def _node(table: Table, state: Symbol, stays: Mapping[str, list[Label]], ignored: Mapping[str, list[Label]]) -> Node:
     name = state.name
-    return Node(name, state.meaning, _kind(table, state), _joined(stays[name]), _joined(ignored[name]))
+    return Node(name, state.meaning, _kind(table, state), _join(stays[name]), _join(ignored[name]))
 
 
 def _kind(table: Table, state: Symbol) -> Kind:
@@ -477,9 +477,9 @@ def lines(labels: Iterable[Label], *, effects: bool = False) -> tuple[str, ...]:
 
 def _line(events: tuple[str, ...], effects: tuple[str, ...], labels: Sequence[Label]) -> str:
     text = ", ".join(events)
-    clauses = {_cited(label) for label in labels}
+    clauses = {_short_clause(label) for label in labels}
     if len(clauses) == 1 and clauses != {""}:
-        text += f" ({_cited(labels[0])})"
+        text += f" ({_short_clause(labels[0])})"
     origin = tuple(dict.fromkeys(state for label in labels for state in label.origin))
     if origin:
         also = "" if all(label.origin for label in labels) else "also "

@@ -23,8 +23,8 @@ def index(tables: Iterable[Table], pictures: Iterable[str] = (), pages: Iterable
     """The page that lists the tables of one folder, and the names of the pictures and pages beside them."""
     heads = ("Table", "What it is", "States", "Events", "Rows", "Ignores", "Illegal cells", "Files")
     lines = ["# State tables", "", "Written by `fsm draw`; do not edit.", ""]
-    beside = [line for name in pictures for line in ("", f"- [{escaped(name)}]({_target(name, 'svg')}), as a picture")]
-    beside += [line for name in pages for line in ("", f"- [{escaped(name.removesuffix('.md'))}]({name})")]
+    beside = [line for name in pictures for line in ("", f"- [{escape(name)}]({_target(name, 'svg')}), as a picture")]
+    beside += [line for name in pages for line in ("", f"- [{escape(name.removesuffix('.md'))}]({name})")]
     return "\n".join([*lines, *grid(heads, (_entry(table) for table in tables)), *beside, ""])
 
 
@@ -32,7 +32,7 @@ def _entry(table: Table) -> tuple[str, ...]:
     sizes = table.counts()
     numbers = (str(sizes[name]) for name in ("states", "events", "rows", "ignores", "illegal_cells"))
     files = ", ".join(f"[{suffix}]({_target(table.name, suffix)})" for suffix in ("svg", "dot", "mmd", "puml"))
-    return (f"[{escaped(table.name)}]({_target(table.name, 'md')})", escaped(table.title), *numbers, files)
+    return (f"[{escape(table.name)}]({_target(table.name, 'md')})", escape(table.title), *numbers, files)
 
 
 def _target(name: str, suffix: str) -> str:
@@ -42,8 +42,8 @@ def _target(name: str, suffix: str) -> str:
 def _head(table: Table) -> Iterator[str]:
     sizes = table.counts()
     title = table.title or table.name
-    yield from (f"# {escaped(title)}", "", f"![{escaped(title)}]({_target(table.name, 'svg')})", "")
-    facts = [("Table", _code(table.name)), ("Source", escaped(table.source)), ("Begins in", _code(table.initial.name))]
+    yield from (f"# {escape(title)}", "", f"![{escape(title)}]({_target(table.name, 'svg')})", "")
+    facts = [("Table", _code(table.name)), ("Source", escape(table.source)), ("Begins in", _code(table.initial.name))]
     facts.append(("Ends in", ", ".join(_code(s.name) for s in table.terminal) or "no state"))
     yield from (f"- {head}: {text}" for head, text in facts if text)
     yield f"- Lines: {sizes['rows']} rows, {sizes['ignores']} ignored"
@@ -54,13 +54,13 @@ def _head(table: Table) -> Iterator[str]:
     yield ""
     for paragraph in table.doc.strip().split("\n\n"):
         if paragraph.strip():
-            yield from (escaped(paragraph), "")
+            yield from (escape(paragraph), "")
 
 
 def _states(table: Table) -> Iterator[str]:
     holder_of = {s: h for h, nested in _holders(table) for s in nested.states}
     yield from ("## States", "")
-    rows = ((_code(s.name), escaped(s.meaning), _role(table, s, holder_of.get(s))) for s in table.all_states())
+    rows = ((_code(s.name), escape(s.meaning), _role(table, s, holder_of.get(s))) for s in table.all_states())
     yield from (*grid(("State", "Meaning", "Role"), rows), "")
 
 
@@ -85,14 +85,14 @@ def _role(table: Table, state: Symbol, holder: Symbol | None) -> str:
 def _events(table: Table) -> Iterator[str]:
     handled = {event for _, line in table.lines() for event in line.events}
     yield from ("## Events", "")
-    rows = ((_code(e.name), escaped(e.meaning)) for e in table.alphabet if e in handled)
+    rows = ((_code(e.name), escape(e.meaning)) for e in table.alphabet if e in handled)
     yield from (*grid(("Event", "Meaning"), rows), "")
 
 
 def _effects(table: Table) -> Iterator[str]:
     if table.effects:
         yield from ("## Effects", "")
-        rows = ((_code(e.name), escaped(e.meaning)) for e in table.effects)
+        rows = ((_code(e.name), escape(e.meaning)) for e in table.effects)
         yield from (*grid(("Effect", "Meaning"), rows), "")
 
 
@@ -107,7 +107,7 @@ def _lines(table: Table, holder: Symbol | None = None) -> Iterator[str]:
     yield from (*grid(heads, (_row(table, line) for line in rows)), "")
     if ignores:
         yield from ("### Ignored, and why", "")
-        entries = ((_codes(i.states), _codes(i.events), escaped(i.why), escaped(i.clause)) for i in ignores)
+        entries = ((_codes(i.states), _codes(i.events), escape(i.why), escape(i.clause)) for i in ignores)
         yield from (*grid(("In", "On", "Why", "Clause"), entries), "")
     for state, nested in table.nested.items():
         yield from _lines(nested, state)
@@ -116,7 +116,7 @@ def _lines(table: Table, holder: Symbol | None = None) -> Iterator[str]:
 def _row(table: Table, line: Row) -> tuple[str, ...]:
     state = type(table.initial)
     steps = (f"→ **{_code(s.name)}**" if isinstance(s, state) else _code(s.name) for s in line.steps)
-    return (_codes(line.states), _codes(line.events), ", ".join(steps), escaped(line.clause), escaped(line.note))
+    return (_codes(line.states), _codes(line.events), ", ".join(steps), escape(line.clause), escape(line.note))
 
 
 def grid(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
@@ -135,8 +135,8 @@ def _codes(members: Iterable[Symbol]) -> str:
 
 def _code(name: str) -> str:
     text = plain(name)
-    return escaped(text) if "`" in text or "|" in text else f"`{text}`"
+    return escape(text) if "`" in text or "|" in text else f"`{text}`"
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", plain(text))

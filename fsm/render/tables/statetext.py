@@ -50,7 +50,7 @@ class _Writer:
         raise NotImplementedError
 
     def state(self, node: Node) -> str:
-        return f'state "{self.escaped(node.name)}" as {self.words[node.name]}'
+        return f'state "{self.escape(node.name)}" as {self.words[node.name]}'
 
     def title(self, cluster: Cluster) -> str:
         return cluster.name
@@ -59,7 +59,7 @@ class _Writer:
         """Source, arrow and target."""
         raise NotImplementedError
 
-    def escaped(self, text: str) -> str:
+    def escape(self, text: str) -> str:
         return self.coded.sub(lambda m: self.code.format(ord(m[0])), plain(text))
 
     def body(self) -> Iterator[str]:
@@ -68,7 +68,7 @@ class _Writer:
         if picture.initial:
             yield f"{margin}[*] --> {self.words[picture.initial]}"
         for edge in picture.edges:
-            texts = map(self.escaped, lines(edge.labels, effects=picture.effects))
+            texts = map(self.escape, lines(edge.labels, effects=picture.effects))
             count = () if edge.count is None else (f"{edge.count} times",)
             yield f"{margin}{self.edge(edge)} : {self.line_break.join((*count, *texts))}"
         yield from (f"{margin}{self.words[name]} --> [*]" for name in picture.terminal)
@@ -78,7 +78,7 @@ class _Writer:
             yield f"{pad}{self.state(node)}"
             yield from self.inside(self.words[node.name], node.stays, node.ignored, pad)
         for cluster in clusters:
-            yield f'{pad}state "{self.escaped(self.title(cluster))}" as {self.words[cluster.name]} {{'
+            yield f'{pad}state "{self.escape(self.title(cluster))}" as {self.words[cluster.name]} {{'
             yield from self.states(cluster.nodes, cluster.clusters, pad + self.indent)
             if cluster.entry:
                 yield f"{pad}{self.indent}[*] --> {self.words[cluster.entry]}"
@@ -90,8 +90,8 @@ class _Writer:
         return self.inside(self.words[cluster.name], cluster.stays, cluster.ignored, pad)
 
     def inside(self, word: str, stays: Sequence[Label], ignored: Sequence[Label], pad: str) -> Iterator[str]:
-        yield from (f"{pad}{word} : {self.escaped(text)}" for text in lines(stays, effects=self.picture.effects))
-        yield from (f"{pad}{word} : ignores {self.escaped(text)}" for text in lines(ignored))
+        yield from (f"{pad}{word} : {self.escape(text)}" for text in lines(stays, effects=self.picture.effects))
+        yield from (f"{pad}{word} : ignores {self.escape(text)}" for text in lines(ignored))
 
     def label(self, label: Label) -> str:
         return lines([label], effects=self.picture.effects)[0]
@@ -118,8 +118,8 @@ class _Mermaid(_Writer):
         yield "stateDiagram-v2"
 
     def edge(self, edge: Edge) -> str:
-        strangers = {self.home.get(edge.source, ""), self.home.get(edge.target, "")} - {""}
-        target = self.home[edge.target] if len(strangers) == 2 else edge.target
+        homes = {self.home.get(edge.source, ""), self.home.get(edge.target, "")} - {""}
+        target = self.home[edge.target] if len(homes) == 2 else edge.target
         return f"{self.words[edge.source]} --> {self.words[target]}"
 
     def below(self, cluster: Cluster, pad: str) -> Iterator[str]:  # noqa: ARG002  Mermaid has no texts in frames
@@ -136,7 +136,7 @@ class _Mermaid(_Writer):
             notes.extend(f"{cluster.name} ignores {self.label(label)}" for label in cluster.ignored)
         if notes:
             yield f"    note left of {self.words[picture.states[0]]}"
-            yield from (f"        {self.escaped(line)}" for line in notes)
+            yield from (f"        {self.escape(line)}" for line in notes)
             yield "    end note"
         for kind in (Kind.INITIAL, Kind.PASSING, Kind.TERMINAL):  # the others have the theme's colour
             members = [self.words[node.name] for node in picture.all_nodes() if node.kind is kind]
@@ -146,8 +146,8 @@ class _Mermaid(_Writer):
         if picture.lit:
             yield from (f"    classDef litState fill:{LIT}", f"    class {self.words[picture.lit]} litState")
 
-    def escaped(self, text: str) -> str:
-        return re.sub(r"(?i)\bend note\b", "end#32;note", super().escaped(text))
+    def escape(self, text: str) -> str:
+        return re.sub(r"(?i)\bend note\b", "end#32;note", super().escape(text))
 
 
 def _names(cluster: Cluster) -> Iterator[str]:
@@ -167,7 +167,7 @@ class _PlantUml(_Writer):
     indent, line_break = "  ", r"\n"
 
     def head(self) -> Iterator[str]:
-        yield from ("@startuml", f"title {self.escaped(self.picture.title)}", "hide empty description")
+        yield from ("@startuml", f"title {self.escape(self.picture.title)}", "hide empty description")
 
     def state(self, node: Node) -> str:
         colour = LIT if node.name == self.picture.lit else COLOURS[node.kind]
@@ -186,7 +186,7 @@ class _PlantUml(_Writer):
             yield "legend bottom left"
             for note in self.picture.notes:
                 verb = "Ignored" if note.ignored else "Stays"
-                states = self.escaped(where(note, self.picture.states))
-                yield f"{verb} {states}: {self.escaped(self.label(note.label))}"
+                states = self.escape(where(note, self.picture.states))
+                yield f"{verb} {states}: {self.escape(self.label(note.label))}"
             yield "endlegend"
         yield "@enduml"

@@ -17,12 +17,16 @@ from xml.etree import ElementTree as ET  # the drawings are ours, and expanding 
 from xml.sax.saxutils import escape
 
 from fsm.errors import InputError
+from fsm.render import shipped
 from fsm.render.tables.dot import INK, MARK, dot, edge_ids, thickness
 from fsm.render.tables.graph import Pair, Picture
 
 SVG = "{http://www.w3.org/2000/svg}"
+XLINK = "http://www.w3.org/1999/xlink"
 LINE_PT = 14
 """Height of a line of text written below a drawing, in points."""
+_DRAWING = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,80}")
+"""A name that may be a table's."""
 
 
 def svg(picture: Picture) -> str:
@@ -62,7 +66,7 @@ def drawn_from(svg_text: str) -> str:
     return found[1] if found else ""
 
 
-# Counts in a drawing.
+# Counts in a drawing
 
 
 _Point = tuple[float, float]
@@ -88,8 +92,8 @@ def annotate(svg_text: str, counts: Mapping[Pair, int]) -> str:
     dashed. Pairs that no edge stands for are listed below the drawing. Raises `InputError` for an SVG of others.
     """
     ET.register_namespace("", SVG[1:-1])
-    ET.register_namespace("xlink", "http://www.w3.org/1999/xlink")
-    root, edges = _parsed(svg_text)
+    ET.register_namespace("xlink", XLINK)
+    root, edges = _parse(svg_text)
     groups = {group.get("id"): group for group in root.iter(f"{SVG}g") if group.get("class") == "edge"}
     taken = [_text_box(text) for text in root.iter(f"{SVG}text")]
     for name, pairs in edges.items():
@@ -101,7 +105,7 @@ def annotate(svg_text: str, counts: Mapping[Pair, int]) -> str:
     return ET.tostring(root, encoding="unicode")
 
 
-def _parsed(svg_text: str) -> tuple[ET.Element, dict[str, list[Pair]]]:
+def _parse(svg_text: str) -> tuple[ET.Element, dict[str, list[Pair]]]:
     try:
         root = ET.fromstring(svg_text)  # noqa: S314
         data = json.loads(root.findtext(f"{SVG}metadata") or "")
@@ -179,14 +183,59 @@ def _text_box(text: ET.Element) -> _Box:
     return _Box(left, y - size, left + width, y + size / 4)
 
 
-def _list_below(root: ET.Element, strangers: list[tuple[Pair, int]]) -> None:
+def _list_below(root: ET.Element, unknown: list[tuple[Pair, int]]) -> None:
     """Hops that the table does not have, under the drawing."""
-    if not strangers:
+    if not unknown:
         return
     _, _, width, height = (float(n) for n in root.get("viewBox", "0 0 0 0").split())
-    lines = ["Not in this table:", *(f"{state} to {entered}: {count:,}" for (state, entered), count in strangers)]
+    lines = ["Not in this table:", *(f"{state} to {entered}: {count:,}" for (state, entered), count in unknown)]
     for number, line in enumerate(lines, 1):
         _text(root, line, 20, height + number * LINE_PT - 4, {"fill": MARK})
     grown = height + len(lines) * LINE_PT + 8
     root.set("viewBox", f"0 0 {width:.2f} {grown:.2f}")
     root.set("height", f"{grown:.0f}pt")
+
+
+# A drawing inside a page
+
+
+def draw_counted(table: str, counts: Mapping[tuple[str, str], int], prefix: str) -> str:
+    """The drawing of a table with these counts, its ids begun with `prefix`; empty where the package has none."""
+    if not _DRAWING.fullmatch(table):
+        return ""
+    try:
+        return inline(annotate(shipped(table, "svg"), counts), prefix)
+    except InputError:
+        return ""
+
+
+def inline(svg: str, prefix: str) -> str:
+    """The SVG without declarations, scripts, metadata and outside links, every id and reference to it prefixed."""
+    ET.register_namespace("", SVG[1:-1])
+    root = ET.fromstring(svg)  # noqa: S314
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if child.tag in (f"{SVG}metadata", f"{SVG}script", f"{SVG}foreignObject"):
+                parent.remove(child)
+        for name, value in list(parent.attrib.items()):
+            _rewrite(parent, name, value, prefix)
+    for side in ("width", "height"):
+        root.attrib.pop(side, None)  # the page decides, the view box keeps the shape
+    _, _, width, _ = (float(n) for n in root.get("viewBox", "0 0 600 400").split())
+    root.set("style", f"width:{width * 4 / 3:.0f}px")
+    root.set("class", "diagram")
+    return ET.tostring(root, encoding="unicode")
+
+
+def _rewrite(element: ET.Element, name: str, value: str, prefix: str) -> None:
+    if name == "id":
+        element.set(name, prefix + value)
+    elif name in ("href", f"{{{XLINK}}}href"):
+        if value.startswith("#"):
+            element.set(name, f"#{prefix}{value[1:]}")
+        else:
+            del element.attrib[name]
+    elif name.startswith("on"):
+        del element.attrib[name]
+    elif "url(#" in value:
+        element.set(name, value.replace("url(#", f"url(#{prefix}"))

@@ -30,14 +30,14 @@ def _blocks(table: Table) -> Iterator[str]:
     if table.source:
         yield f"source: {plain(table.source)}"
     yield ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in table.counts().items())
-    yield f"begins in {table.compiled.initial.name}, ends in {_named(table.terminal)}"
+    yield f"begins in {table.compiled.initial.name}, ends in {_list_states(table.terminal)}"
     yield from _meanings("STATES", list(_states(table)))
     for heading, members in (("EVENTS", table.alphabet), ("EFFECTS", table.effects or ())):
         yield from _meanings(heading, [(member.name, plain(member.meaning)) for member in members])
     yield from _rows(table)
 
 
-def _named(states: Sequence[Symbol]) -> str:
+def _list_states(states: Sequence[Symbol]) -> str:
     return ", ".join(state.name for state in states) or "no state"
 
 
@@ -70,7 +70,7 @@ def _rows(table: Table, inside: str = "") -> Iterator[str]:
             else:
                 yield from _detail("ignored", line.clause, line.why)
     for holder, nested in table.nested.items():
-        exits = f", goes out to {_named(nested.exits)}" if nested.exits else ""
+        exits = f", goes out to {_list_states(nested.exits)}" if nested.exits else ""
         yield from _rows(nested, f" inside {holder.name}: {nested.name}, begins in {nested.initial.name}{exits}")
 
 

@@ -28,17 +28,17 @@ class View:
 
     def cells(self, table: Table) -> Cells:
         """The cells to draw."""
-        _known(self.events, table.alphabet, table.name, "event")
-        _known((*self.states, *filter(None, (self.lit,))), table.leaves(), table.name, "state")
-        cells: Cells = self._walked(table) if self.path else table.compiled
+        _check_names(self.events, table.alphabet, table.name, "event")
+        _check_names((*self.states, *filter(None, (self.lit,))), table.leaves(), table.name, "state")
+        cells: Cells = self._walk(table) if self.path else table.compiled
         return {
             pair: cell
             for pair, cell in cells.items()
             if (not self.events or pair[1].name in self.events) and (not self.states or pair[0].name in self.states)
         }
 
-    def _walked(self, table: Table) -> Cells:
-        _known(self.path, table.alphabet, table.name, "event")
+    def _walk(self, table: Table) -> Cells:
+        _check_names(self.path, table.alphabet, table.name, "event")
         by_name = {event.name: event for event in table.alphabet}
         state, cells = table.compiled.initial, dict[tuple[Symbol, Symbol], Cell]()
         for event in (by_name[name] for name in self.path):
@@ -61,7 +61,7 @@ class View:
         return tuple(s.name for s in ordered if s in met)
 
 
-def _known(names: Iterable[str], members: Iterable[Symbol], table: str, role: str) -> None:
+def _check_names(names: Iterable[str], members: Iterable[Symbol], table: str, role: str) -> None:
     known = [member.name for member in members]
     for name in names:
         if name not in known:

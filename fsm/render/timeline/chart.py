@@ -1,7 +1,7 @@
 """The timeline of a group: findings and time above, a lane for each member, a lane for partitions with one history.
 
-`chart` draws the whole group, `close_up` the surroundings of one finding. What comes back is SVG by sections with the
-labels of their lanes beside it; all sections of one chart share one scale.
+`draw_chart` draws the whole group, `draw_close_up` the surroundings of one finding. What comes back is SVG by sections
+with the labels of their lanes beside it; all sections of one chart share one scale.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from fsm.render.timeline.lanes import (
     Item,
     Lane,
     Style,
-    alike,
     bar,
-    bunched,
-    is_hurt,
-    member_lane,
-    partition_lane,
+    bunch_thin,
+    draw_member,
+    draw_partition,
+    group_alike,
+    is_in_trouble,
     px,
     text,
 )
@@ -29,7 +29,7 @@ from fsm.render.timeline.views import FindingView, GroupView, MemberView, Partit
 
 FLAG_ROWS = 5
 """Rows of flags above the axis; findings that find no room there share one flag."""
-_FLAG, _AXIS, _TURNS = 18, 36, 16
+_FLAG, _AXIS, _REBALANCES = 18, 36, 16
 _OPEN_LANES = 40
 """Lanes without trouble that are shown without being asked for."""
 _MOST_BANDS = 40
@@ -37,7 +37,7 @@ _CLOSE_UP_LANES = 6
 _CLOSE_UP_WIDTH = 960
 _LABELS, _PAGE, _ZOOM = 258, 1030, 0.75
 """Pixels of the labels, of a printed page, and the largest scale on it."""
-_SEVERITIES = ("error", "warning", "info")
+SEVERITIES = ("error", "warning", "info")
 
 
 class Numbered(NamedTuple):
@@ -54,7 +54,7 @@ class Numbered(NamedTuple):
     @property
     def severity(self) -> str:
         """The severity as a class of the style sheet."""
-        return self.finding.severity if self.finding.severity in _SEVERITIES else "info"
+        return self.finding.severity if self.finding.severity in SEVERITIES else "info"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Chart:
     width: int
     flags: int
     """Height of the rows of flags; 0 without findings."""
-    turns: int
+    rebalances: int
     """Height of the row of rebalances; 0 without any."""
     head: str
     head_height: int
@@ -97,40 +97,40 @@ class Chart:
         return sum(len(part.encode()) for part in drawn) + sum(_label_cost(lane) for lane in lanes)
 
 
-def style_of(group: GroupView, states: Mapping[str, str]) -> Style:
+def number_members(group: GroupView, states: Mapping[str, str]) -> Style:
     """Members numbered in the order of their lanes, then those that only own partitions."""
     owners = (span.member for p in group.partitions for span in p.spans)
     names = dict.fromkeys([*(m.member for m in group.members), *owners])
     return Style(states, {name: number for number, name in enumerate(names, 1)})
 
 
-def chart(group: GroupView, findings: Sequence[Numbered], style: Style, budget: int) -> Chart:
+def draw_chart(group: GroupView, findings: Sequence[Numbered], style: Style, budget: int) -> Chart:
     """The whole group in at most about `budget` bytes of lanes; what does not fit is counted as hidden."""
     axis = scale(_instants(group), group.start_ms, group.end_ms)
     head, heights, anchors = _head(axis, group, findings, group.start_ms)
-    bands = _bands(axis, findings)
+    bands = _error_bands(axis, findings)
     accused = {n.finding.member for n in findings if n.severity == "error"}
 
     def of_member(member: MemberView) -> Lane:
-        lane = member_lane(member, axis, style)
+        lane = draw_member(member, axis, style)
         return lane._replace(troubled=lane.troubled or member.member in accused)
 
-    hurt = [m.member in accused or is_hurt(m) for m in group.members]
-    kept = _fitting(group.members, hurt, of_member, budget // 2)
+    troubled = [m.member in accused or is_in_trouble(m) for m in group.members]
+    kept = _fit(group.members, troubled, of_member, budget // 2)
     left = budget - sum(map(_cost, kept))
-    strangers = _fitting(group.strangers, [False] * len(group.strangers), of_member, left // 4)
-    left -= sum(map(_cost, strangers))
-    histories = alike(group.partitions)
-    hurt = [bool(same[0].gaps or same[0].overlaps) for same in histories]
+    unlogged = _fit(group.unlogged, [False] * len(group.unlogged), of_member, left // 4)
+    left -= sum(map(_cost, unlogged))
+    histories = group_alike(group.partitions)
+    troubled = [bool(same[0].gaps or same[0].overlaps) for same in histories]
     is_unit = any(p.partition < 0 for p in group.partitions)
     owned = "connectors and tasks" if is_unit else "partitions"
-    kept_partitions = _fitting(histories, hurt, lambda same: partition_lane(same, axis, style, is_unit=is_unit), left)
-    told = [member_lane(group.coordinator, axis, style)] if group.coordinator else []
-    members, unread = len(group.members) + group.members_hidden, len(group.strangers) + group.strangers_hidden
+    kept_partitions = _fit(histories, troubled, lambda same: draw_partition(same, axis, style, is_unit=is_unit), left)
+    of_coordinator = [draw_member(group.coordinator, axis, style)] if group.coordinator else []
+    members, unread = len(group.members) + group.members_hidden, len(group.unlogged) + group.unlogged_hidden
     sections = [
-        *(_section("The coordinator's own words", [lane], axis, bands) for lane in told),
+        *(_section("The coordinator's own words", [lane], axis, bands) for lane in of_coordinator),
         *(_sections("members", kept, members, axis, bands) if members or not unread else ()),
-        *(_sections("members without logs", strangers, unread, axis, bands) if unread else ()),
+        *(_sections("members without logs", unlogged, unread, axis, bands) if unread else ()),
         *_sections(
             owned,
             kept_partitions,
@@ -143,7 +143,7 @@ def chart(group: GroupView, findings: Sequence[Numbered], style: Style, budget: 
 
 
 def _instants(group: GroupView) -> Iterator[int]:
-    for member in (*group.members, *group.strangers, *filter(None, [group.coordinator])):
+    for member in (*group.members, *group.unlogged, *filter(None, [group.coordinator])):
         yield from (ts for state in member.states for ts in (state.start_ms, state.end_ms))
         yield from (ts for span in (*member.target, *member.current) for ts in (span.start_ms, span.end_ms))
         yield from (mark.ts_ms for mark in member.marks)
@@ -160,10 +160,10 @@ def _label_cost(lane: Lane) -> int:
     return 2 * len(lane.tip.encode()) + 200
 
 
-def _fitting(items: Sequence[Item], hurt: Sequence[bool], draw: Callable[[Item], Lane], budget: int) -> list[Lane]:
+def _fit(items: Sequence[Item], troubled: Sequence[bool], draw: Callable[[Item], Lane], budget: int) -> list[Lane]:
     """The first lanes that fit, those with trouble before the others, in the order given."""
     kept: dict[int, Lane] = {}
-    for i in sorted(range(len(items)), key=lambda i: not hurt[i]):
+    for i in sorted(range(len(items)), key=lambda i: not troubled[i]):
         lane = draw(items[i])
         budget -= _cost(lane)
         if budget < 0:
@@ -215,18 +215,18 @@ def _background(axis: Scale, height: int) -> str:
     return f'{breaks}<path class="grid" d="{lines}"/>'
 
 
-def _bands(axis: Scale, findings: Iterable[Numbered]) -> str:
+def _error_bands(axis: Scale, findings: Iterable[Numbered]) -> str:
     """Faint columns where errors are, to be filled in with a height; none where they would cover everything."""
     errors = [Stretch(n.finding.start_ms, n.finding.end_ms) for n in findings if n.severity == "error"]
     drawn: list[str] = []
-    for bunch in bunched(errors, axis, lambda s: (s.start_ms, max(s.start_ms, s.end_ms))):
+    for bunch in bunch_thin(errors, axis, lambda s: (s.start_ms, max(s.start_ms, s.end_ms))):
         left, right = axis.x(bunch[0].start_ms), axis.x(max(s.end_ms for s in bunch))
         size = f'x="{px(left)}" y="0" width="{px(max(2, right - left))}"'
         drawn.append(f'<rect class="band" {size} height="{{height}}"/>')
     return "".join(drawn) if len(drawn) <= _MOST_BANDS else ""
 
 
-# Above the lanes: flags of findings, the axis, rebalances.
+# Above the lanes: flags of findings, the axis, rebalances
 
 
 def _head(
@@ -234,14 +234,14 @@ def _head(
 ) -> tuple[str, tuple[int, int], dict[int, str]]:
     rows, anchors = _flags(axis, findings)
     flags = _FLAG * len(rows) + (4 if rows else 0)
-    turns = _TURNS if group.rebalances else 0
+    rebalances = _REBALANCES if group.rebalances else 0
     parts = [flag for row in rows for flag in row]
-    parts += [_tick(tick, last, origin_ms, flags) for tick, last in _with_last(axis.ticks())]
+    parts += [_tick(tick, last, origin_ms, flags) for tick, last in _pair_with_last(axis.ticks())]
     parts += [_break(piece.left, piece.end_ms - piece.start_ms, flags) for piece in axis.pieces if piece.quiet]
     top = flags + _AXIS
-    for bunch in bunched(group.rebalances, axis, lambda r: (r.start_ms, max(r.start_ms, r.end_ms))):
-        parts.append(_turn(axis, bunch, top))
-    return "".join(parts), (flags, turns), anchors
+    for bunch in bunch_thin(group.rebalances, axis, lambda r: (r.start_ms, max(r.start_ms, r.end_ms))):
+        parts.append(_rebalance_bar(axis, bunch, top))
+    return "".join(parts), (flags, rebalances), anchors
 
 
 def _flags(axis: Scale, findings: Iterable[Numbered]) -> tuple[list[list[str]], dict[int, str]]:
@@ -271,10 +271,10 @@ def _flags(axis: Scale, findings: Iterable[Numbered]) -> tuple[list[list[str]], 
 def _flag(axis: Scale, row: int, left: float, together: Sequence[Numbered]) -> str:
     first, top = together[0], row * _FLAG
     found = first.finding
-    worst = min((n.severity for n in together), key=_SEVERITIES.index)
+    worst = min((n.severity for n in together), key=SEVERITIES.index)
     more = f"+{len(together) - 1}" if len(together) > 1 else ""
     label = first.ref + more
-    tips = [f"{n.ref} {wording.name(n.finding.kind)}: {wording.shown(n.finding.summary, 120)}" for n in together[:6]]
+    tips = [f"{n.ref} {wording.name(n.finding.kind)}: {wording.show(n.finding.summary, 120)}" for n in together[:6]]
     begin, end = axis.x(found.start_ms), axis.x(found.end_ms)
     stem = f'<path class="stem" d="M{px(begin)},{top + 15}H{px(max(end, begin + 2))}"/>'
     size = f'x="{px(left)}" y="{top}" width="{px(7.5 * len(label) + 8)}" height="14" rx="3"'
@@ -285,7 +285,7 @@ def _flag(axis: Scale, row: int, left: float, together: Sequence[Numbered]) -> s
     )
 
 
-def _with_last(ticks: Iterable[Tick]) -> Iterator[tuple[Tick, Tick | None]]:
+def _pair_with_last(ticks: Iterable[Tick]) -> Iterator[tuple[Tick, Tick | None]]:
     last: Tick | None = None
     for tick in ticks:
         yield tick, last
@@ -314,8 +314,8 @@ def _break(left: float, length_ms: int, top: int) -> str:
     )
 
 
-def _turn(axis: Scale, bunch: Sequence[RebalanceView], top: int) -> str:
-    start, end = bunch[0].start_ms, max(turn.end_ms for turn in bunch)
+def _rebalance_bar(axis: Scale, bunch: Sequence[RebalanceView], top: int) -> str:
+    start, end = bunch[0].start_ms, max(each.end_ms for each in bunch)
     if len(bunch) > 1:
         tip = f"{len(bunch)} rebalances\n{wording.span(start, end)}"
     else:
@@ -328,14 +328,14 @@ def _turn(axis: Scale, bunch: Sequence[RebalanceView], top: int) -> str:
 # The surroundings of one finding.
 
 
-def close_up(group: GroupView, found: Numbered, style: Style) -> Chart | None:
+def draw_close_up(group: GroupView, found: Numbered, style: Style) -> Chart | None:
     """The lanes a finding is about, around its time; None where the chart of the group shows it as well."""
     start, end = found.finding.start_ms, max(found.finding.start_ms, found.finding.end_ms)
     margin = max(3000, (end - start) // 2)
     begin, until = max(group.start_ms, start - margin), min(group.end_ms, end + margin)
     if until <= begin or (until - begin) * 2 > group.end_ms - group.start_ms:
         return None
-    partitions = _concerned(group.partitions, found.finding, begin, until)
+    partitions = _find_concerned(group.partitions, found.finding, begin, until)
     owners = {s.member for p in partitions for s in p.spans if s.start_ms <= until and s.end_ms >= begin}
     if found.finding.member:
         owners = {found.finding.member} | (owners if found.finding.severity == "error" else set())
@@ -345,24 +345,26 @@ def close_up(group: GroupView, found: Numbered, style: Style) -> Chart | None:
     near = GroupView(group.group, begin, until, tuple(members), partitions=tuple(partitions))
     axis = scale(_instants(near), begin, until, _CLOSE_UP_WIDTH)
     head, heights, _ = _head(axis, near, (), group.start_ms)
-    lanes = [member_lane(m, axis, style) for m in members]
+    lanes = [draw_member(m, axis, style) for m in members]
     is_unit = any(p.partition < 0 for p in group.partitions)
-    lanes += [partition_lane(same, axis, style, is_unit=is_unit) for same in alike(partitions)][:_CLOSE_UP_LANES]
-    band = _bands(axis, [Numbered(found.number, found.finding)])
+    lanes += [draw_partition(same, axis, style, is_unit=is_unit) for same in group_alike(partitions)][:_CLOSE_UP_LANES]
+    band = _error_bands(axis, [Numbered(found.number, found.finding)])
     return Chart(round(axis.width), *heights, head, _AXIS, (_section("", lanes, axis, band),), {})
 
 
-def _concerned(partitions: Iterable[PartitionView], found: FindingView, begin: int, until: int) -> list[PartitionView]:
+def _find_concerned(
+    partitions: Iterable[PartitionView], found: FindingView, begin: int, until: int
+) -> list[PartitionView]:
     """Partitions in trouble while it lasts; where none is, those that its member got or gave then."""
 
     def within(stretches: Iterable[Stretch]) -> bool:
         return any(s.start_ms <= found.end_ms and s.end_ms >= found.start_ms for s in stretches)
 
     given = list(partitions)
-    hurt = [p for p in given if within(p.overlaps)] if found.severity == "error" else []
-    hurt = hurt or [p for p in given if within(p.gaps)]
-    if hurt or not found.member:
-        return hurt
+    troubled = [p for p in given if within(p.overlaps)] if found.severity == "error" else []
+    troubled = troubled or [p for p in given if within(p.gaps)]
+    if troubled or not found.member:
+        return troubled
     return [
         p
         for p in given

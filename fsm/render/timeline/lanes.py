@@ -58,7 +58,7 @@ class Style(NamedTuple):
 
 def text(value: str) -> str:
     """A text for an SVG element, harmless."""
-    return escape(wording.shown(value, 300), quote=True)
+    return escape(wording.show(value, 300), quote=True)
 
 
 def px(value: float) -> str:
@@ -80,7 +80,7 @@ def _fits(label: str, width: float) -> bool:
     return width >= 6.4 * len(label) + 8
 
 
-def bunched(items: Iterable[Item], scale: Scale, ends: Callable[[Item], tuple[int, int]]) -> Iterator[list[Item]]:
+def bunch_thin(items: Iterable[Item], scale: Scale, ends: Callable[[Item], tuple[int, int]]) -> Iterator[list[Item]]:
     """Items on the axis in the order of their begins; those too thin to be told apart together."""
     visible = sorted((i for i in items if scale.meets(*ends(i))), key=ends)
     bunch: list[Item] = []
@@ -99,7 +99,7 @@ def bunched(items: Iterable[Item], scale: Scale, ends: Callable[[Item], tuple[in
         yield bunch
 
 
-def _whole(span: StateSpan | OwnedSpan | AssignedSpan | Stretch) -> tuple[int, int]:
+def _ends(span: StateSpan | OwnedSpan | AssignedSpan | Stretch) -> tuple[int, int]:
     return span.start_ms, max(span.start_ms, span.end_ms)
 
 
@@ -110,27 +110,27 @@ def _at(mark: Mark) -> tuple[int, int]:
 # A member: its states, and marks above them.
 
 
-def member_lane(member: MemberView, scale: Scale, style: Style) -> Lane:
-    """States as bars, marks above them, and below them what the coordinator had in mind for the member."""
-    parts = [_state_bar(bunch, scale, style) for bunch in bunched(member.states, scale, _whole)]
-    parts += [_mark(bunch, scale) for bunch in bunched(member.marks, scale, _at)]
-    told = [(name, own) for name, own in (("target", member.target), ("current", member.current)) if own]
-    for row, (name, own) in enumerate(told):
-        for bunch in bunched(own, scale, _whole):
+def draw_member(member: MemberView, scale: Scale, style: Style) -> Lane:
+    """States as bars, marks above them, and below them what the coordinator assigned to it."""
+    parts = [_state_bar(bunch, scale, style) for bunch in bunch_thin(member.states, scale, _ends)]
+    parts += [_mark_shape(bunch, scale) for bunch in bunch_thin(member.marks, scale, _at)]
+    shown = [(name, own) for name, own in (("target", member.target), ("current", member.current)) if own]
+    for row, (name, own) in enumerate(shown):
+        for bunch in bunch_thin(own, scale, _ends):
             parts.append(_assigned_bar(bunch, name, member.target, scale, MEMBER_HEIGHT + row * ROW))
     known = (member.coverage, member.client, f"{member.protocol} {member.version}".strip())
     note = " · ".join(wording.name(part) for part in known if part)
     number = style.members.get(member.member, 0)
     tip = f"{wording.name(member.member)}\n{note}"
-    height = MEMBER_HEIGHT + len(told) * ROW + (2 if told else 0)
-    rows = tuple(_ROWS[name] for name, _ in told)
-    return Lane(member.member, note, tip, number, height, "".join(parts), is_hurt(member), rows=rows)
+    height = MEMBER_HEIGHT + len(shown) * ROW + (2 if shown else 0)
+    rows = tuple(_ROWS[name] for name, _ in shown)
+    return Lane(member.member, note, tip, number, height, "".join(parts), is_in_trouble(member), rows=rows)
 
 
 _ROWS = {"target": "coordinator: target", "current": "coordinator: assigned"}
 
 
-def is_hurt(member: MemberView) -> bool:
+def is_in_trouble(member: MemberView) -> bool:
     """Whether it was in a state from which a member comes only after an error."""
     return any(family(span.state) == "bad" for span in member.states)
 
@@ -161,7 +161,7 @@ def _assigned_bar(
     span = bunch[0]
     cls = f"as {name}" + (f" {_SHADES[span.state]}" if span.state in _SHADES else "")
     label = next((text for text in _labels(span) if _fits(text, right - left)), "")
-    return bar(left, right, top, ROW - 3, cls=cls, tip="\n".join(_told(span, name, targets)), label=label)
+    return bar(left, right, top, ROW - 3, cls=cls, tip="\n".join(_tip_lines(span, name, targets)), label=label)
 
 
 _SHADES = {"UNREVOKED_PARTITIONS": "unrevoked", "UNRELEASED_PARTITIONS": "unreleased"}
@@ -186,7 +186,7 @@ def _numbers(partitions: str) -> str:
     return partitions if partitions.count("-[") != 1 else partitions[partitions.index("-[") + 1 :]
 
 
-def _told(span: AssignedSpan, name: str, targets: Sequence[AssignedSpan]) -> list[str]:
+def _tip_lines(span: AssignedSpan, name: str, targets: Sequence[AssignedSpan]) -> list[str]:
     """Lines of the tool tip: what, when, and how long after the target had moved."""
     known = [_ROWS[name], *(part for part in (span.epoch, wording.name(span.state)) if part)]
     lines = [", ".join(known), f"{wording.many(span.size, 'partition')} {wording.name(span.partitions)}".rstrip()]
@@ -198,7 +198,7 @@ def _told(span: AssignedSpan, name: str, targets: Sequence[AssignedSpan]) -> lis
     return lines
 
 
-def _mark(bunch: Sequence[Mark], scale: Scale) -> str:
+def _mark_shape(bunch: Sequence[Mark], scale: Scale) -> str:
     shapes = [glyph(mark.kind) for mark in bunch]
     shape = min(shapes, key=list(GLYPHS).index)
     lines = [f"{wording.clock(mark.ts_ms)} {wording.name(mark.kind)} {mark.text}".strip() for mark in bunch[:6]]
@@ -211,7 +211,7 @@ def _mark(bunch: Sequence[Mark], scale: Scale) -> str:
 # Partitions with the same history: their owners, gaps and overlaps.
 
 
-def alike(partitions: Iterable[PartitionView]) -> list[list[PartitionView]]:
+def group_alike(partitions: Iterable[PartitionView]) -> list[list[PartitionView]]:
     """Partitions of one topic with the same history together, by topic and number."""
     found: dict[tuple[object, ...], list[PartitionView]] = {}
     for p in sorted(partitions, key=lambda p: (p.topic, p.partition)):
@@ -219,21 +219,23 @@ def alike(partitions: Iterable[PartitionView]) -> list[list[PartitionView]]:
     return list(found.values())
 
 
-def partition_lane(same: Sequence[PartitionView], scale: Scale, style: Style, *, is_unit: bool = False) -> Lane:
+def draw_partition(same: Sequence[PartitionView], scale: Scale, style: Style, *, is_unit: bool = False) -> Lane:
     """Owners as bars, one below the other while there are several; gaps hatched, overlaps framed.
 
     A connector or task `is_unit`: it runs, and a delay for which it waits is a line below its gap.
     """
     first = same[0]
-    rows = _rows(first.spans) if first.overlaps else [list(first.spans)]
+    rows = _pack(first.spans) if first.overlaps else [list(first.spans)]
     parts: list[str] = []
     for i, row in enumerate(rows):
-        parts += [_owner_bar(bunch, scale, style, 4 + i * (BAR + 1)) for bunch in bunched(row, scale, _whole)]
+        parts += [_owner_bar(bunch, scale, style, 4 + i * (BAR + 1)) for bunch in bunch_thin(row, scale, _ends)]
     height = 8 + len(rows) * (BAR + 1)
     words = ("runs nowhere", "runs twice") if is_unit else ("no owner", "several owners")
-    parts += [_trouble(bunch, scale, "gap", height, words[0]) for bunch in bunched(first.gaps, scale, _whole)]
-    parts += [_wait(wait, scale, height) for wait in _within(first.waits, first.gaps)]
-    parts += [_trouble(bunch, scale, "overlap", height, words[1]) for bunch in bunched(first.overlaps, scale, _whole)]
+    parts += [_trouble_bar(bunch, scale, "gap", height, words[0]) for bunch in bunch_thin(first.gaps, scale, _ends)]
+    parts += [_wait_bar(wait, scale, height) for wait in _cut_to(first.waits, first.gaps)]
+    parts += [
+        _trouble_bar(bunch, scale, "overlap", height, words[1]) for bunch in bunch_thin(first.overlaps, scale, _ends)
+    ]
     label = f"{wording.name(first.topic)}-[{wording.numbers([p.partition for p in same])}]"
     if len(same) == 1:
         label = f"{wording.name(first.topic)}-{first.partition}"
@@ -242,10 +244,10 @@ def partition_lane(same: Sequence[PartitionView], scale: Scale, style: Style, *,
     return Lane(label, "", label, 0, height, "".join(parts), bool(first.gaps or first.overlaps), len(same))
 
 
-def _rows(spans: Iterable[OwnedSpan]) -> list[list[OwnedSpan]]:
+def _pack(spans: Iterable[OwnedSpan]) -> list[list[OwnedSpan]]:
     """Spans that overlap in rows of their own."""
     rows: list[list[OwnedSpan]] = []
-    for span in sorted(spans, key=_whole):
+    for span in sorted(spans, key=_ends):
         free = next((row for row in rows if row[-1].end_ms <= span.start_ms), None)
         if free is None and len(rows) >= _MOST_OWNERS:
             free = rows[-1]
@@ -276,7 +278,7 @@ def _owner_bar(bunch: Sequence[OwnedSpan], scale: Scale, style: Style, top: int)
     return drawn
 
 
-def _within(stretches: Iterable[Stretch], gaps: Iterable[Stretch]) -> Iterator[Stretch]:
+def _cut_to(stretches: Iterable[Stretch], gaps: Iterable[Stretch]) -> Iterator[Stretch]:
     """The parts of the stretches that lie in a gap."""
     given = list(gaps)
     for stretch in stretches:
@@ -286,12 +288,12 @@ def _within(stretches: Iterable[Stretch], gaps: Iterable[Stretch]) -> Iterator[S
                 yield Stretch(start_ms, end_ms)
 
 
-def _wait(wait: Stretch, scale: Scale, height: int) -> str:
+def _wait_bar(wait: Stretch, scale: Scale, height: int) -> str:
     tip = f"waits for a scheduled delay\n{wording.span(wait.start_ms, wait.end_ms)}"
     return bar(scale.x(wait.start_ms), scale.x(wait.end_ms), height - 6, 4, cls="wait", tip=tip)
 
 
-def _trouble(bunch: Sequence[Stretch], scale: Scale, cls: str, height: int, what: str) -> str:
+def _trouble_bar(bunch: Sequence[Stretch], scale: Scale, cls: str, height: int, what: str) -> str:
     start, end = bunch[0].start_ms, max(stretch.end_ms for stretch in bunch)
     left, right = scale.x(start), scale.x(end)
     tip = f"{what}\n{wording.span(start, end)}" + (f", {len(bunch)} times" if len(bunch) > 1 else "")

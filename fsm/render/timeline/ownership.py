@@ -9,12 +9,11 @@ Long quiet stretches are drawn short and say how long they are. Same picture, sa
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from html import escape
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from fsm.render.timeline.scale import Scale, scale
-from fsm.render.wording import plain
+from fsm.render.wording import markup
 
 WIDTH, MARGIN, LETTER, ROW = 960, 16, 5.9, 24
 """Of the axis, around everything, of a letter in small print, of a lane."""
@@ -173,13 +172,13 @@ def svg(picture: Picture, title: str) -> str:
     size = f'width="{sheet.width}" height="{sheet.height}" viewBox="0 0 {sheet.width} {sheet.height}"'
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size}>',
-        f"<title>{_safe(title)}</title><style>{STYLE}</style><defs>{HATCH}</defs>",
+        f"<title>{markup(title)}</title><style>{STYLE}</style><defs>{HATCH}</defs>",
         f'<rect width="{sheet.width}" height="{sheet.height}" fill="#fff"/>',
-        f'<text class="title" x="{MARGIN}" y="24">{_safe(title)}</text>',
+        f'<text class="title" x="{MARGIN}" y="24">{markup(title)}</text>',
         *_legend(sheet),
         *_delays(sheet),
         *_rounds(sheet),
-        *_delay_words(sheet),
+        *_delay_texts(sheet),
         *_workers(sheet),
         *_units(sheet),
         *_quiet(sheet),
@@ -245,7 +244,7 @@ def _legend(sheet: _Sheet) -> Iterator[str]:
     x = float(MARGIN)
     for worker in sheet.picture.workers:
         yield f'<rect x="{x:.1f}" y="{LEGEND - 10}" width="12" height="12" fill="{sheet.shade(worker)}"/>'
-        yield f'<text x="{x + 17:.1f}" y="{LEGEND}">{_safe(worker)}</text>'
+        yield f'<text x="{x + 17:.1f}" y="{LEGEND}">{markup(worker)}</text>'
         x += 17 + LETTER * len(worker) + 16
     if not any(mark.leader for mark in sheet.picture.marks):
         return
@@ -265,17 +264,18 @@ def _delays(sheet: _Sheet) -> Iterator[str]:
         if sheet.picture.shows(*delay):
             left, right = sheet.x(delay.start_ms), sheet.x(delay.end_ms)
             place = f'x="{left:.1f}" y="{sheet.top}" width="{right - left:.1f}" height="{sheet.bottom - sheet.top}"'
-            yield f'<rect {place} fill="url(#delay)"><title>{_lasted(delay)}</title></rect>'
+            yield f'<rect {place} fill="url(#delay)"><title>{_delay_text(delay)}</title></rect>'
 
 
-def _delay_words(sheet: _Sheet) -> Iterator[str]:
+def _delay_texts(sheet: _Sheet) -> Iterator[str]:
     for delay in sheet.picture.delays:
         left, right = sheet.x(delay.start_ms), sheet.x(delay.end_ms)
-        if sheet.picture.shows(*delay) and right - left > LETTER * len(_lasted(delay)):
-            yield f'<text class="delay" x="{(left + right) / 2:.1f}" y="{sheet.unit_top - 9}">{_lasted(delay)}</text>'
+        if sheet.picture.shows(*delay) and right - left > LETTER * len(_delay_text(delay)):
+            place = f'x="{(left + right) / 2:.1f}" y="{sheet.unit_top - 9}"'
+            yield f'<text class="delay" {place}>{_delay_text(delay)}</text>'
 
 
-def _lasted(delay: Delay) -> str:
+def _delay_text(delay: Delay) -> str:
     return f"scheduled delay, {seconds(delay.end_ms - delay.start_ms)}"
 
 
@@ -285,12 +285,12 @@ def _rounds(sheet: _Sheet) -> Iterator[str]:
     for bunch in _bunches(sheet):
         row = min((rows[mark] for mark in bunch if mark in rows), default=-1)
         top = LEGEND + 14 + FLAG * row if row >= 0 else sheet.top
-        told = bunch[0].text if len(bunch) == 1 else f"{bunch[0].text}; {len(bunch) - 1} more rounds"
+        text = bunch[0].text if len(bunch) == 1 else f"{bunch[0].text}; {len(bunch) - 1} more rounds"
         x = sheet.x(bunch[0].at_ms)
-        yield f'<path class="round" d="M{x:.1f},{top}V{sheet.bottom}"><title>{_safe(told)}</title></path>'
+        yield f'<path class="round" d="M{x:.1f},{top}V{sheet.bottom}"><title>{markup(text)}</title></path>'
     for row, left, mark in sheet.flags:
         place = f'x="{sheet.left + left + 4:.1f}" y="{LEGEND + 22 + FLAG * row}"'
-        yield f'<text class="flag" {place}>{_safe(mark.text)}</text>'
+        yield f'<text class="flag" {place}>{markup(mark.text)}</text>'
 
 
 def _bunches(sheet: _Sheet) -> list[list[Mark]]:
@@ -304,13 +304,13 @@ def _bunches(sheet: _Sheet) -> list[list[Mark]]:
 
 
 def _workers(sheet: _Sheet) -> Iterator[str]:
-    yield f'<text class="head" x="{MARGIN}" y="{sheet.top - 6}">{_safe(sheet.picture.workers_head)}</text>'
+    yield f'<text class="head" x="{MARGIN}" y="{sheet.top - 6}">{markup(sheet.picture.workers_head)}</text>'
     led = _new_leaders(sheet.picture)
     for number, worker in enumerate(sheet.picture.workers):
         top = sheet.top + ROW * number
         yield from _lane(sheet, worker, top)
         for _, start_ms, end_ms in (s for s in sheet.picture.stays if s.worker == worker):
-            yield from _drawn(sheet, (start_ms, end_ms), top, worker, f"{worker} is there")
+            yield from _draw_bar(sheet, (start_ms, end_ms), top, worker, f"{worker} is there")
         for mark in led:
             if mark.leader == worker:
                 yield _crown(max(sheet.x(mark.at_ms), sheet.left + 5.0), top + ROW / 2)
@@ -325,7 +325,7 @@ def _new_leaders(picture: Picture) -> list[Mark]:
 
 
 def _units(sheet: _Sheet) -> Iterator[str]:
-    yield f'<text class="head" x="{MARGIN}" y="{sheet.unit_top - 9}">{_safe(sheet.picture.units_head)}</text>'
+    yield f'<text class="head" x="{MARGIN}" y="{sheet.unit_top - 9}">{markup(sheet.picture.units_head)}</text>'
     for number, unit in enumerate(sheet.picture.units):
         top = sheet.unit_top + ROW * number
         yield from _lane(sheet, str(unit), top)
@@ -336,15 +336,15 @@ def _units(sheet: _Sheet) -> Iterator[str]:
             row = next((n for n, end in enumerate(ends) if end <= start_ms), len(ends))
             ends[row : row + 1] = [end_ms]
             half = row % 2 if shared else None
-            yield from _drawn(sheet, (start_ms, end_ms), top, worker, f"{unit} on {worker}", half=half)
+            yield from _draw_bar(sheet, (start_ms, end_ms), top, worker, f"{unit} on {worker}", half=half)
 
 
 def _lane(sheet: _Sheet, name: str, top: int) -> Iterator[str]:
     yield f'<path class="floor" d="M{sheet.left},{top + ROW}h{sheet.axis.width:.1f}"/>'
-    yield f'<text x="{MARGIN}" y="{top + 16}">{_safe(name)}</text>'
+    yield f'<text x="{MARGIN}" y="{top + 16}">{markup(name)}</text>'
 
 
-def _drawn(
+def _draw_bar(
     sheet: _Sheet, span: tuple[int, int], top: int, worker: str, tip: str, *, half: int | None = None
 ) -> Iterator[str]:
     """A bar; in the upper or lower half of its row where others have the unit at the same time."""
@@ -354,10 +354,10 @@ def _drawn(
     wide = max(1.5, right - left)
     y, high = (top + 4, ROW - 8) if half is None else (top + 3 + (ROW - 6) // 2 * half, (ROW - 6) // 2)
     place = f'x="{left:.1f}" y="{y}" width="{wide:.1f}" height="{high}" rx="2"'
-    title = f"<title>{_safe(tip)}</title>"
+    title = f"<title>{markup(tip)}</title>"
     yield f'<rect {place} fill="{sheet.shade(worker)}" fill-opacity=".92">{title}</rect>'
     if half is None and wide > 7.5 * len(worker) + 24:
-        yield f'<text class="in" x="{left + 16:.1f}" y="{top + 16}">{_safe(worker)}</text>'
+        yield f'<text class="in" x="{left + 16:.1f}" y="{top + 16}">{markup(worker)}</text>'
 
 
 def _quiet(sheet: _Sheet) -> Iterator[str]:
@@ -377,7 +377,3 @@ def _axis(sheet: _Sheet) -> Iterator[str]:
         x = sheet.left + tick.x
         yield f'<path class="tick" d="M{x:.1f},{sheet.bottom}v5"/>'
         yield f'<text class="mid" x="{x:.1f}" y="{sheet.bottom + 16}">{seconds(tick.ts_ms)}</text>'
-
-
-def _safe(text: str) -> str:
-    return escape(plain(text), quote=True)

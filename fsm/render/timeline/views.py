@@ -235,9 +235,9 @@ class GroupView:
     rounds_hidden: int = 0
     coordinator: MemberView | None = None
     """The group as its coordinator tells it: its epochs or states, and whom it lost."""
-    strangers: tuple[MemberView, ...] = ()
+    unlogged: tuple[MemberView, ...] = ()
     """Members that only the coordinator names: their logs were not read."""
-    strangers_hidden: int = 0
+    unlogged_hidden: int = 0
 
 
 @dataclass(frozen=True, slots=True)
