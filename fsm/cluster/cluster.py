@@ -27,10 +27,10 @@ from fsm.cluster.channel import NONE, Chance, Channel, Faults
 from fsm.cluster.client import CLASSIC, GROUP, Client, new_member
 from fsm.cluster.stale_uses import Change, StaleUses
 from fsm.cluster.story import COORDINATOR, Event, Story, version_of
-from fsm.coordinator.consumer.heartbeat_request import JOINING
-from fsm.coordinator.coordinator import Coordinator, Group
+from fsm.coordinator.coordinator import Coordinator
+from fsm.coordinator.model.groups import Group
 from fsm.coordinator.host import Host
-from fsm.coordinator.model.consumer_group import ConsumerGroup
+from fsm.coordinator.model.consumer_group import JOIN_GROUP_MEMBER_EPOCH, ConsumerGroup
 from fsm.coordinator.model.context import BrokerConfig, Context, Image, Topic
 from fsm.coordinator.model.dialect import dialect as coordinator_dialect
 from fsm.coordinator.model.persistent import FrozenMap
@@ -229,7 +229,7 @@ class Cluster:
     def carry(self, name: str, request: Any, answered: Callable[[Any], None]) -> None:
         """A client's request goes on its way, and perhaps arrives, once or twice."""
         arrivals = [False]
-        if isinstance(request, ConsumerGroupHeartbeatRequest) and request.member_epoch == JOINING:
+        if isinstance(request, ConsumerGroupHeartbeatRequest) and request.member_epoch == JOIN_GROUP_MEMBER_EPOCH:
             self._joins[name] = request
 
         def arrive(_at_ms: int) -> None:

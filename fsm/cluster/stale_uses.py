@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from fsm.cluster.client import Client
-from fsm.coordinator.consumer.heartbeat_request import JOINING
-from fsm.coordinator.coordinator import Group
+from fsm.coordinator.model.groups import Group
 from fsm.coordinator.model.classic_group import ClassicGroup
-from fsm.coordinator.model.consumer_group import ConsumerGroup
+from fsm.coordinator.model.consumer_group import JOIN_GROUP_MEMBER_EPOCH, ConsumerGroup
 from fsm.coordinator.model.context import Image
 from fsm.coordinator.model.timers import TimerKind
 from fsm.protocol.assignment import TopicPartition
@@ -256,10 +255,10 @@ def _why_removed(change: Change, member_id: str) -> str | None:
         return next(_due(change, member_id), None)
     if isinstance(sent, LeaveGroupRequest):
         return "A5" if member_id in {who.member_id for who in sent.members} else None
-    epoch = getattr(sent, "member_epoch", JOINING)
-    if epoch < JOINING:
+    epoch = getattr(sent, "member_epoch", JOIN_GROUP_MEMBER_EPOCH)
+    if epoch < JOIN_GROUP_MEMBER_EPOCH:
         return "A5" if sent.member_id == member_id else None
-    if change.is_duplicate and epoch == JOINING and sent.member_id == member_id:
+    if change.is_duplicate and epoch == JOIN_GROUP_MEMBER_EPOCH and sent.member_id == member_id:
         return "W6"
     member = None if change.before is None else change.before.members.get(member_id)
     if member is None or member.instance_id is None:
@@ -272,9 +271,7 @@ def _due(change: Change, member_id: str) -> Iterator[str]:
     """The timers of this member that have run out, then those of its group."""
     old, now_ms = change.before, change.now_ms
     if isinstance(old, ConsumerGroup):
-        running = (
-            (timer.deadline_ms, kind) for (kind, whose), timer in old.timers.running.items() if whose == member_id
-        )
+        running = ((deadline_ms, kind) for (kind, whose), deadline_ms in old.timers.items() if whose == member_id)
         for deadline_ms, kind in sorted(running, key=lambda one: one[0]):
             if deadline_ms <= now_ms:
                 yield TIMERS[kind]

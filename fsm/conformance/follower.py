@@ -386,7 +386,7 @@ class Follower:
             deadline_ms = None
         is_due, must_fire = (deadline_ms is not None and deadline_ms <= now_ms - ms for ms in (0, self.slack_ms))
         resolution = resolutions(run.host.state).get(self.group)
-        since_ms = [found.timestamp for found in resolution.found.values()] if resolution else ()
+        since_ms = [found.timestamp for _, found in resolution.found] if resolution else ()
         must_resolve = any(ms + BACKGROUND_MS < now_ms for ms in since_ms)
         if run.pending and run.events and (resolution or deadline_ms is not None):
             yield from self._background(run.update(), until_ms)

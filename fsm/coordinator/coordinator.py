@@ -8,13 +8,13 @@ is due, `handle_timer` does what is due by then.
     step = handle(coordinator, request, context)
     step.state, step.answers, step.records
 
-Source: sections 3 and 4 of the coordinator reference; `GroupCoordinatorShard` of apache/kafka 4.4.
+Source: `GroupCoordinatorShard` of apache/kafka 4.4.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from fsm.coordinator.classic import join as classic_join
@@ -22,21 +22,25 @@ from fsm.coordinator.classic import requests as classic_requests
 from fsm.coordinator.classic import responses as classic_group_responses
 from fsm.coordinator.classic import timers as classic_group_timers
 from fsm.coordinator.consumer import heartbeat as consumer
-from fsm.coordinator.consumer import heartbeat_request as heartbeat
 from fsm.coordinator.consumer import subscriptions
-from fsm.coordinator.consumer.heartbeat_request import JOINING
-from fsm.coordinator.describe import described
+from fsm.coordinator.describe import describe_consumer_group
 from fsm.coordinator.migration import classic_members
 from fsm.coordinator.migration import conversion as migration
 from fsm.coordinator.model.classic_group import ClassicGroup
-from fsm.coordinator.model.consumer_group import AWAY, ConsumerGroup, Resolution, fresh
+from fsm.coordinator.model.consumer_group import (
+    JOIN_GROUP_MEMBER_EPOCH,
+    LEAVE_GROUP_STATIC_MEMBER_EPOCH,
+    ConsumerGroup,
+    Resolution,
+    new_group,
+)
 from fsm.coordinator.model.context import Context, Image
-from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.groups import NO_GROUPS, Group, Groups
 from fsm.coordinator.model.step import Answer, Refused, Request, ResponseBody, Step
 from fsm.coordinator.offsets import deletion, transactions
 from fsm.coordinator.offsets import offsets as committed
-from fsm.coordinator.offsets.expiry import expired
-from fsm.coordinator.offsets.offsets import NO_OFFSETS, Offsets, applied
+from fsm.coordinator.offsets.expiry import expire_offsets
+from fsm.coordinator.offsets.offsets import NO_OFFSETS, Offsets, apply_offsets
 from fsm.coordinator.offsets.transactions import NO_TRANSACTIONS, Transactions
 from fsm.errors import InputError
 from fsm.protocol.error_codes import ErrorCode
@@ -61,42 +65,42 @@ from fsm.protocol.messages import (
     TxnOffsetCommitResponse,
 )
 from fsm.protocol.records import Record
+from fsm.step import value
 from fsm.tables.consumer_group_member import Event
 
-Group = ConsumerGroup | ClassicGroup
-NO_GROUPS: FrozenMap[str, Group] = FrozenMap()
 NAMES_PROTOCOL_SINCE = 5
 """A SyncGroup of this version or later names its protocol."""
 
 
-@dataclass(frozen=True)
+@value
 class Coordinator:
     """The state of one coordinator."""
 
-    groups: FrozenMap[str, Group] = NO_GROUPS
+    groups: Groups = NO_GROUPS
     offsets: Offsets = NO_OFFSETS
     transactions: Transactions = NO_TRANSACTIONS
     """Offsets that wait for the end of a transaction."""
     topics_added_version: int = -1
     """Version of the last metadata image that brought new topics; -1 before the first update."""
-    unstored: FrozenMap[str, Group] = NO_GROUPS
+    unstored: Groups = NO_GROUPS
     """Groups that are gone without a record: what is described is what is stored, so they show until one is written."""
 
-    def having(self, group: Group) -> Coordinator:
+    def with_group(self, group: Group) -> Coordinator:
         """With this group, new or changed."""
-        groups = self.groups.merged({group.group_id: group})
+        groups = self.groups.set(group)
         return Coordinator(groups, self.offsets, self.transactions, self.topics_added_version, self.unstored)
 
-    def storing(self, records: tuple[Record, ...]) -> Coordinator:
+    def with_offsets(self, records: tuple[Record, ...]) -> Coordinator:
         """With the offsets of these records, which belong to no transaction."""
-        offsets = committed.applied(self.offsets, records)
-        return replace(self, offsets=offsets, transactions=transactions.passed(self.transactions, records))
+        offsets = apply_offsets(self.offsets, records)
+        pending = transactions.pass_offsets(self.transactions, records)
+        return Coordinator(self.groups, offsets, pending, self.topics_added_version, self.unstored)
 
     def without(self, group_id: str) -> Coordinator:
         """Without the group of this id, if there is one."""
         if group_id not in self.groups:
             return self
-        unstored = self.unstored.merged({group_id: self.groups[group_id]})
+        unstored = self.unstored.set(self.groups[group_id])
         return replace(self, groups=self.groups.without(group_id), unstored=unstored)
 
 
@@ -130,50 +134,34 @@ def _stored(step: Step[Coordinator]) -> Step[Coordinator]:
 def _consumer_group_heartbeat(
     state: Coordinator, request: Request[ConsumerGroupHeartbeatRequest], context: Context
 ) -> Step[Coordinator]:
+    sent, version = request.body, state.topics_added_version
+    consumer.check_heartbeat(request, context)
+    group: Group | None = state.groups.by_id.get(sent.group_id)
+    joins = sent.member_epoch == JOIN_GROUP_MEMBER_EPOCH
+    step: Step[Group]
+    if isinstance(group, ClassicGroup) and joins:
+        step = migration.join_consumer(group, request, context, topics_added_version=version)
+    elif isinstance(group, ConsumerGroup) and sent.member_epoch < JOIN_GROUP_MEMBER_EPOCH:
+        step = _leave(group, request, context)
+    elif isinstance(group, ConsumerGroup) or (group is None and joins):
+        group = group or new_group(sent.group_id, context.dialect)
+        step = consumer.heartbeat(group, request, context, topics_added_version=version)
+    else:
+        raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"no consumer group {sent.group_id}")
+    return step.leading_to(state.with_group(step.state))
+
+
+def _leave(group: ConsumerGroup, request: Request[ConsumerGroupHeartbeatRequest], context: Context) -> Step[Group]:
     sent = request.body
-    heartbeat.check(request, sent, context)
-    if heartbeat.leaves(sent):
-        return _consumer_group_leave(state, request, sent, context)
-    classic = state.groups.get(sent.group_id)
-    if isinstance(classic, ClassicGroup) and sent.member_epoch == JOINING:
-        version = state.topics_added_version
-        joined = migration.consumer_join(classic, request, sent, context, topics_added_version=version)
-        return joined.leading_to(state.having(joined.state))
-    group = _consumer_group(state, sent, context)
-    step = consumer.heartbeat(group, request, sent, context, topics_added_version=state.topics_added_version)
-    return step.leading_to(state.having(step.state))
-
-
-def _consumer_group(state: Coordinator, sent: heartbeat.Heartbeat, context: Context) -> ConsumerGroup:
-    """The group of a heartbeat; a member that joins may be the first. Raises `Refused` where there is none."""
-    group = state.groups.get(sent.group_id)
-    if group is None and sent.member_epoch == JOINING:
-        return fresh(sent.group_id, context.dialect)
-    return _existing(state, sent.group_id)
-
-
-def _existing(state: Coordinator, group_id: str) -> ConsumerGroup:
-    group = state.groups.get(group_id)
-    if not isinstance(group, ConsumerGroup):
-        raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"no consumer group {group_id}")
-    return group
-
-
-def _consumer_group_leave(
-    state: Coordinator, request: Request[heartbeat.Heartbeat], sent: heartbeat.Heartbeat, context: Context
-) -> Step[Coordinator]:
-    group = _existing(state, sent.group_id)
-    member = consumer.leaving_member(group, sent)
-    if sent.instance_id is not None and sent.member_epoch == AWAY:
-        away = consumer.leave_for_a_while(group, member, request, context)
-        return away.leading_to(state.having(away.state))
-    answer = heartbeat.answer(request, sent.member_id, sent.member_epoch)
+    member = consumer.find_leaver(group, sent)
+    if sent.instance_id is not None and sent.member_epoch == LEAVE_GROUP_STATIC_MEMBER_EPOCH:
+        return consumer.leave_for_a_while(group, member, request, context)
     step = migration.remove(group, (member.member_id,), Event.LEFT, context)
-    return step._replace(answers=(*step.answers, answer)).leading_to(state.having(step.state))
+    return step._replace(answers=(*step.answers, consumer.answer_leave(request, member.member_id)))
 
 
 def _heartbeat_refusal(_request: Request, code: ErrorCode, message: str) -> ResponseBody:
-    return heartbeat.refusal(code, message)
+    return consumer.refuse_heartbeat(code, message)
 
 
 def _join_group(state: Coordinator, request: Request[JoinGroupRequest], context: Context) -> Step[Coordinator]:
@@ -181,7 +169,7 @@ def _join_group(state: Coordinator, request: Request[JoinGroupRequest], context:
     if not body.group_id:
         raise Refused(ErrorCode.INVALID_GROUP_ID)
     classic_join.check_join(request, context)
-    group = state.groups.get(body.group_id)
+    group: Group | None = state.groups.by_id.get(body.group_id)
     if not isinstance(group, ConsumerGroup):
         step: Step[Group] = classic_join.join(group, request, context)
     elif group.members:
@@ -191,8 +179,8 @@ def _join_group(state: Coordinator, request: Request[JoinGroupRequest], context:
         refusal = _classic_refusal(request, ErrorCode.UNKNOWN_MEMBER_ID, "")
         return Step(state.without(body.group_id), (Answer(request.token, refusal),))
     else:
-        step = classic_join.join(None, request, context).after(migration.emptied(group, context))
-    return step.leading_to(state.having(step.state))
+        step = classic_join.join(None, request, context).after(migration.end_empty_group(group, context))
+    return step.leading_to(state.with_group(step.state))
 
 
 def _sync_group(state: Coordinator, request: Request[SyncGroupRequest], context: Context) -> Step[Coordinator]:
@@ -221,13 +209,13 @@ def _of_classic_member(
     group_id = request.body.group_id
     if not group_id:
         raise Refused(ErrorCode.INVALID_GROUP_ID)
-    group = state.groups.get(group_id)
+    group: Group | None = state.groups.by_id.get(group_id)
     step: Step[Group | None]
     if isinstance(group, ConsumerGroup):
         step = to_consumer(group, request, context)
     else:
         step = to_classic(group, request, context)
-    return step.leading_to(state if step.state is None else state.having(step.state))
+    return step.leading_to(state if step.state is None else state.with_group(step.state))
 
 
 def _classic_refusal(request: Request, code: ErrorCode, _message: str) -> ResponseBody:
@@ -236,8 +224,8 @@ def _classic_refusal(request: Request, code: ErrorCode, _message: str) -> Respon
 
 def _offset_commit(state: Coordinator, request: Request[OffsetCommitRequest], context: Context) -> Step[Coordinator]:
     group, records, body = committed.commit(state.groups.get(request.body.group_id), request, context)
-    after = state if group is None else state.having(group)
-    return Step(after.storing(records), (Answer(request.token, body),), records)
+    after = state if group is None else state.with_group(group)
+    return Step(after.with_offsets(records), (Answer(request.token, body),), records)
 
 
 def _commit_refusal(request: Request, code: ErrorCode, _message: str) -> ResponseBody:
@@ -249,8 +237,8 @@ def _txn_offset_commit(
 ) -> Step[Coordinator]:
     producer_id = request.body.producer_id
     group, records, body = committed.commit_in_transaction(state.groups.get(request.body.group_id), request, context)
-    after = state if group is None else state.having(group)
-    pending = transactions.written(state.transactions, records, producer_id)
+    after = state if group is None else state.with_group(group)
+    pending = transactions.add_offsets(state.transactions, records, producer_id)
     answers = (Answer(request.token, body),)
     return Step(replace(after, transactions=pending), answers, records, producer_id=producer_id if records else None)
 
@@ -261,8 +249,8 @@ def _txn_commit_refusal(request: Request, code: ErrorCode, _message: str) -> Res
 
 def end_transaction(state: Coordinator, producer_id: int, *, committed: bool) -> Coordinator:
     """After the control record that ends the producer's transaction: its pending offsets count, or are forgotten."""
-    left, records = transactions.ended(state.transactions, producer_id, committed=committed)
-    return replace(state, transactions=left, offsets=applied(state.offsets, records))
+    left, records = transactions.end(state.transactions, producer_id, committed=committed)
+    return replace(state, transactions=left, offsets=apply_offsets(state.offsets, records))
 
 
 def _offset_fetch(state: Coordinator, request: Request[OffsetFetchRequest], context: Context) -> Step[Coordinator]:
@@ -276,7 +264,7 @@ def _fetch_refusal(_request: Request, code: ErrorCode, _message: str) -> Respons
 
 def _delete_groups(state: Coordinator, request: Request[DeleteGroupsRequest], context: Context) -> Step[Coordinator]:
     deleted = deletion.delete_groups(state.groups, state.offsets, request, context, state.transactions)
-    after = replace(state, groups=state.groups.without(*deleted.group_ids)).storing(deleted.records)
+    after = replace(state, groups=state.groups.without(*deleted.group_ids)).with_offsets(deleted.records)
     return Step(after, (Answer(request.token, deleted.body),), deleted.records)
 
 
@@ -287,10 +275,10 @@ def _delete_refusal(request: Request, code: ErrorCode, _message: str) -> Respons
 
 def _offset_delete(state: Coordinator, request: Request[OffsetDeleteRequest], context: Context) -> Step[Coordinator]:
     group_id = request.body.group_id
-    pending = transactions.pending_places(state.transactions.get(group_id, transactions.NONE_OPEN))
+    pending = transactions.find_pending(state.transactions.get(group_id, transactions.NONE_OPEN))
     known = {*state.offsets.get(group_id, committed.NONE_COMMITTED), *pending}
     records, body = deletion.delete_offsets(state.groups.get(group_id), known, request, context)
-    return Step(state.storing(records), (Answer(request.token, body),), records)
+    return Step(state.with_offsets(records), (Answer(request.token, body),), records)
 
 
 def _offset_delete_refusal(_request: Request, code: ErrorCode, _message: str) -> ResponseBody:
@@ -313,51 +301,34 @@ APIS: Mapping[type[Any], Api] = {
 
 def next_deadline_ms(state: Coordinator) -> int | None:
     """When the next timer is due; None where none runs."""
-    deadlines = (_next_deadline_ms(group) for group in state.groups.values())
-    return min((deadline for deadline in deadlines if deadline is not None), default=None)
-
-
-def _next_deadline_ms(group: Group) -> int | None:
-    if isinstance(group, ClassicGroup):
-        return classic_group_timers.next_deadline_ms(group)
-    return group.timers.next_deadline_ms
+    return state.groups.next_deadline_ms()
 
 
 def handle_timer(state: Coordinator, context: Context) -> Step[Coordinator]:
     """Everything that is due at `now_ms`, the earliest first: each timer is a step of its own, here put together."""
     done = Step(state)
-    while (due := _next_due(done.state, context.now_ms)) is not None:
-        done = _expired(done.state, due, context).after(done)
+    while (due := done.state.groups.next_due(context.now_ms)) is not None:
+        step = _expire(due, context)
+        done = step.leading_to(done.state.with_group(step.state)).after(done)
     return _stored(done)
 
 
-def _next_due(state: Coordinator, now_ms: int) -> Group | None:
-    """The group with the earliest timer that is due."""
-    deadlines = ((_next_deadline_ms(group), group_id) for group_id, group in state.groups.items())
-    due = [(deadline, group_id) for deadline, group_id in deadlines if deadline is not None and deadline <= now_ms]
-    return state.groups[min(due)[1]] if due else None
-
-
-def _expired(state: Coordinator, group: Group, context: Context) -> Step[Coordinator]:
+def _expire(group: Group, context: Context) -> Step[Group]:
     """The group's earliest timer ran out."""
     if isinstance(group, ClassicGroup):
-        classic = classic_group_timers.expire(group, context)
-        return classic.leading_to(state.having(classic.state))
-    due = group.timers.first_due(context.now_ms)
-    if due is None:
-        return Step(state)
-    (kind, member_id), timer = due
-    group = replace(group, timers=group.timers.cancelled(member_id, kind))
-    if not consumer.expires(group, kind, member_id, timer):
-        return Step(state.having(group))
-    step = migration.remove(group, (member_id,), consumer.EXPIRED[kind], context)
-    return step.leading_to(state.having(step.state))
+        return classic_group_timers.expire(group, context)
+    key = kind, member_id = group.timers.earliest()
+    epoch = group.timers.epoch(key)
+    group = replace(group, timers=group.timers.without(key))
+    if not consumer.is_removed_by(group, kind, member_id, epoch):
+        return Step(group)
+    return migration.remove(group, (member_id,), consumer.EXPIRED[kind], context)
 
 
 def resolutions(state: Coordinator) -> dict[str, Resolution]:
     """What background tasks are resolving, by group."""
-    groups = (group for group in state.groups.values() if isinstance(group, ConsumerGroup))
-    return {group.group_id: group.resolution for group in groups if group.resolution is not None}
+    groups = ((group_id, state.groups[group_id]) for group_id in sorted(state.groups.resolving))
+    return {i: group.resolution for i, group in groups if isinstance(group, ConsumerGroup) and group.resolution}
 
 
 def turns_ms(state: Coordinator, context: Context) -> tuple[int, ...]:
@@ -372,11 +343,7 @@ def turns_ms(state: Coordinator, context: Context) -> tuple[int, ...]:
 
 def handle_resolution(state: Coordinator, group_id: str, context: Context) -> Step[Coordinator]:
     """The background task of this group is done. Nothing happens where none was running."""
-    group = state.groups.get(group_id)
-    if not isinstance(group, ConsumerGroup) or group.resolution is None:
-        return Step(state)
-    step = subscriptions.resolved(group, context)
-    return step.leading_to(state.having(step.state))
+    return _end_resolution(state, group_id, context, subscriptions.finish_resolution)
 
 
 def handle_failed_resolution(state: Coordinator, group_id: str, context: Context) -> Step[Coordinator]:
@@ -384,11 +351,17 @@ def handle_failed_resolution(state: Coordinator, group_id: str, context: Context
 
     Nothing happens where none was running.
     """
+    return _end_resolution(state, group_id, context, subscriptions.fail_resolution)
+
+
+def _end_resolution(
+    state: Coordinator, group_id: str, context: Context, end: Callable[[ConsumerGroup, Context], Step[ConsumerGroup]]
+) -> Step[Coordinator]:
     group = state.groups.get(group_id)
     if not isinstance(group, ConsumerGroup) or group.resolution is None:
         return Step(state)
-    step = subscriptions.resolution_failed(group, context)
-    return step.leading_to(state.having(step.state))
+    step = end(group, context)
+    return step.leading_to(state.with_group(step.state))
 
 
 def image_changed(state: Coordinator, before: Image, context: Context) -> Coordinator:
@@ -398,21 +371,19 @@ def image_changed(state: Coordinator, before: Image, context: Context) -> Coordi
     added = any(_id(new.get(name)) not in {None, _id(old.get(name))} for name in names)
     if added or state.topics_added_version < 0:
         state = replace(state, topics_added_version=context.image.version)
-    touched: dict[str, Group] = {
-        group_id: subscriptions.topics_changed(group, names, context)
-        for group_id, group in state.groups.items()
-        if isinstance(group, ConsumerGroup)
-    }
-    return replace(state, groups=state.groups.merged(touched))
+    for group in state.groups.values():
+        if isinstance(group, ConsumerGroup):
+            state = state.with_group(subscriptions.note_changed_topics(group, names, context))
+    return state
 
 
 def topics_deleted(state: Coordinator, names: Iterable[str]) -> Step[Coordinator]:
     """After topics were deleted: their offsets go, in every group."""
     gone = tuple(names)
-    pending = transactions.of_topics(state.transactions, gone)
+    pending = transactions.find_pending_of_topics(state.transactions, gone)
     ends = (record for group_id, place in pending for record in committed.tombstones(group_id, (place,)))
-    records = (*committed.of_topics(state.offsets, gone), *ends)
-    return Step(state.storing(records), (), records)
+    records = (*committed.end_offsets_of_topics(state.offsets, gone), *ends)
+    return Step(state.with_offsets(records), (), records)
 
 
 def clean_up(state: Coordinator, context: Context) -> Step[Coordinator]:
@@ -420,8 +391,8 @@ def clean_up(state: Coordinator, context: Context) -> Step[Coordinator]:
     done = Step(state)
     for group_id, group in state.groups.items():
         pending = state.transactions.get(group_id, transactions.NONE_OPEN)
-        found = expired(group, state.offsets.get(group_id, committed.NONE_COMMITTED), context, pending)
-        after = done.state.storing(found.records)
+        found = expire_offsets(group, state.offsets.get(group_id, committed.NONE_COMMITTED), context, pending)
+        after = done.state.with_offsets(found.records)
         after = replace(after, groups=after.groups.without(group_id)) if found.ends else after
         done = Step(after, (), found.records).after(done)
     return done
@@ -436,4 +407,4 @@ def describe(state: Coordinator, group_id: str, context: Context) -> DescribedCo
     group = state.groups.get(group_id, state.unstored.get(group_id))
     if isinstance(group, ClassicGroup):
         return classic_group_responses.describe(group)
-    return None if group is None else described(group, context)
+    return None if group is None else describe_consumer_group(group, context)

@@ -20,7 +20,7 @@ CLASSIC, CONSUMER = 0, 1
 """Types of a member in its description."""
 
 
-def described(group: ConsumerGroup, context: Context) -> DescribedConsumerGroup:
+def describe_consumer_group(group: ConsumerGroup, context: Context) -> DescribedConsumerGroup:
     """Epochs, state, assignor, members by id."""
     return DescribedConsumerGroup(
         ErrorCode.NONE,

@@ -180,7 +180,7 @@ class Host:
 
     def _take(self, step: Step[Coordinator]) -> tuple[Answer, ...]:
         self._note(step)
-        if self.resolves:
+        if self.resolves and self.state.groups.resolving:
             self.resolve()
         return step.answers
 

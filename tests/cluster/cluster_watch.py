@@ -1,19 +1,20 @@
 """What must hold of the coordinator's groups in every step of a cluster: the numbered invariants, and the promises.
 
-Those of consumer groups are `fsm.coordinator.consumer.invariants`; here they meet classic members, whose JoinGroups
-report what is owned, and groups that change their type (diagrams/hazards.md#group-29 to 31).
+Those of consumer groups are `consumer_invariants` beside the coordinator's tests; here they meet classic members, whose
+JoinGroups report what is owned, and groups that change their type (diagrams/hazards.md#group-29 to 31).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+import classic_invariants
+from consumer_invariants import Moment, broken
+
 from fsm.cluster.cluster import Answers, Cluster
 from fsm.cluster.stale_uses import Change
-from fsm.coordinator.classic import invariants as classic_group_invariants
-from fsm.coordinator.consumer.invariants import Moment, broken
 from fsm.coordinator.consumer.reconciliation import flat
-from fsm.coordinator.migration.conversion import by_id, encoded
+from fsm.coordinator.migration.conversion import by_id, encode
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.consumer_group import ConsumerGroup, GroupMember, Partition
 from fsm.protocol.consumer_protocol import decode_assignment, decode_subscription
@@ -39,7 +40,7 @@ def watch(found: Cluster) -> None:
 def wrongs(found: Cluster, change: Change, answers: Answers) -> Iterator[str]:
     """What does not hold after this step."""
     if isinstance(change.after, ClassicGroup):
-        yield from classic_group_invariants.broken(change.after)
+        yield from classic_invariants.broken(change.after)
         yield from downgraded(found, change)
     elif isinstance(change.after, ConsumerGroup):
         yield from of_consumer_group(found, change, answers, change.after)
@@ -118,5 +119,5 @@ def downgraded(found: Cluster, change: Change) -> Iterator[str]:
         if member_id not in before.members or not before.members[member_id].is_classic:
             continue  # the joiner that takes a place, or a member that changes its protocol
         target = before.targets.get(member_id, ())
-        if member.assignment != encoded(target, member.metadata(after.protocol_name), found.context.image):
+        if member.assignment != encode(target, member.metadata(after.protocol_name), found.context.image):
             yield f"30 {member_id} was not assigned its target"

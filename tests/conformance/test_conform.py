@@ -19,7 +19,7 @@ from fsm.conformance.report import document, lines
 from fsm.conformance.steps import Response, WalkRequest
 from fsm.conformance.walk import WalkResult, _Walk, compare
 from fsm.coordinator.model.dialect import dialect
-from fsm.coordinator.storage.load import stored
+from fsm.coordinator.storage.load import keep_stored
 from fsm.coordinator.storage.replay import replay_segment
 from fsm.errors import InputError
 from fsm.wire.connection import PeerError
@@ -133,7 +133,7 @@ def test_our_coordinator_is_held_through_wire_and_log(family: str) -> None:
     }
     replayed = replay_segment(peer.host.segment(), dialect("4.4.0"))
     assert replayed.remarks == ()
-    assert stored(replayed.state).groups.keys() <= peer.host.state.groups.keys()
+    assert keep_stored(replayed.state).groups.keys() <= peer.host.state.groups.keys()
 
 
 def test_the_same_seed_walks_the_same_way() -> None:

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
+from consumer_invariants import Moment, broken
 from consumer_scene import IDS, Scene, message
 from offset_clients import OffsetClients
 from promises import broken as broken_promises
 
-from fsm.coordinator.consumer.invariants import Moment, broken
 from fsm.coordinator.model.consumer_group import ConsumerGroup, Partition, elected, preferred
 from fsm.coordinator.model.context import Image, Topic
 from fsm.coordinator.model.dialect import Choice
@@ -247,6 +247,6 @@ class World:
         group = self.group
         if group is None or Choice.ELECTED_ASSIGNOR_BUMPS not in self.scene.context.dialect:
             return False
-        votes = group.stored_votes()
+        votes = group.members.votes_in_order()
         given = [member.metadata.server_assignor for member in group.members.values()]
         return any(elected(votes, vote, vote) != preferred(votes) for vote in given if vote is not None)

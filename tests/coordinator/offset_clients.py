@@ -56,9 +56,10 @@ class Ledger:
         if known != {place: offset for place, (offset, _) in self.committed.items()}:
             yield f"committed: {known}, by the log {self.committed}"
         waits = {
-            (place.producer_id, g, *place[1:]): one.commit.offset
+            (one.producer_id, g, *place): one.commit.offset
             for g, found in state.transactions.items()
-            for place, one in found.items()
+            for place, pending in found.items()
+            for one in pending
             if one.commit
         }
         if waits != {(p, *place): offset for p, found in self.pending.items() for place, (offset, _) in found.items()}:

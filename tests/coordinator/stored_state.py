@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from random import Random
 
 from consumer_scene import START_MS
 
 from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.host import Appended
-from fsm.coordinator.model.consumer_group import ConsumerGroup
-from fsm.coordinator.storage.load import stored
+from fsm.coordinator.model.consumer_group import ConsumerGroup, Members
+from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.storage.load import keep_stored
 from fsm.protocol.record_batches import CONTROL, TRANSACTIONAL, Batch, LogRecord, batch_of
 from fsm.protocol.records import Record
 from fsm.tables.classic_group import State
@@ -21,13 +23,24 @@ SETTLED = (State.STABLE, State.EMPTY)
 
 def settled(state: Coordinator) -> dict[str, object]:
     """The stored part of every group that a log can tell: a classic group's rebalance is in no record."""
-    groups = stored(state).groups
+    groups = content(state).groups
     return {i: g for i, g in groups.items() if isinstance(g, ConsumerGroup) or g.state in SETTLED}
+
+
+def content(state: Coordinator) -> Coordinator:
+    """The stored part without what a log does not tell: in which order members came, and how many there were once."""
+    groups = keep_stored(state).groups
+    for group in groups.values():
+        if isinstance(group, ConsumerGroup):
+            members = Members.of(member for _, member in sorted(group.members.items()))
+            regexes = FrozenMap(sorted(group.regexes.items(), key=itemgetter(0)))
+            groups = groups.set(replace(group, members=replace(members, static=group.members.static), regexes=regexes))
+    return replace(keep_stored(state), groups=groups)
 
 
 def at(state: Coordinator, names: Sequence[str]) -> dict[str, object]:
     """The same of what was replayed, for those groups."""
-    return {name: stored(state).groups[name] for name in names}
+    return {name: content(state).groups[name] for name in names}
 
 
 def compacted(log: Sequence[Record], chance: Random) -> list[Record]:

@@ -218,7 +218,7 @@ def test_a_group_that_is_gone_refuses_everybody() -> None:
     """COORDINATOR_NOT_AVAILABLE, for a leave on top of the answer: clients look for the coordinator anew."""
     scene = ClassicScene()
     (leader,) = scene.stable("a")
-    scene.state = scene.state.having(unload(scene.classic, scene.context).state)
+    scene.state = scene.state.with_group(unload(scene.classic, scene.context).state)
     assert scene.pulse(leader, 1) == "coordinator_not_available"
     assert scene.share(leader, 1)["error_code"] == "coordinator_not_available"
     assert scene.come(leader)["error_code"] == "coordinator_not_available"

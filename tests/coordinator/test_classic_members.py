@@ -6,9 +6,8 @@ import random
 from dataclasses import fields, replace
 
 import pytest
-from classic_scene import ClassicScene
 
-from fsm.coordinator.model.classic_group import ClassicGroup, ClassicGroupMember, ClassicMembers, renamed
+from fsm.coordinator.model.classic_group import ClassicGroupMember, ClassicMembers
 from fsm.protocol.records import ClassicProtocol
 
 
@@ -73,34 +72,3 @@ def test_members_of_another_order_are_others() -> None:
     one, other = member("Aa"), member("BB")
     assert ClassicMembers.of([one, other]) != ClassicMembers.of([other, one])
     assert ClassicMembers.of([one, member("c")]) == ClassicMembers.of([member("c"), one])
-
-
-def joined(first: str, second: str, *, before: int = 0, ends: bool = False) -> tuple[ClassicGroup, int]:
-    """A group of two whose joins, or the follower's sync, are delayed, after some requests and time; and the time."""
-    scene = ClassicScene()
-    for _ in range(before):
-        scene.wait(777)
-        scene.pulse("nobody", 1)
-    ids = [scene.come(fresh_id=name)["member_id"] for name in (first, second)]
-    for member_id in ids:
-        scene.come(member_id)
-    scene.come(fresh_id=first + second)
-    if ends:
-        scene.wait(6_000)
-        scene.share(ids[1], 1)
-    return scene.classic, scene.context.now_ms
-
-
-@pytest.mark.parametrize("ends", [False, True])
-def test_states_that_differ_by_names_and_time_become_equal(ends: bool) -> None:
-    """Renamed and shifted, a group is the one of other ids, other requests and a later time; nothing else makes it."""
-    one, at_ms = joined("a", "b", ends=ends)
-    other, later_at_ms = joined("x", "y", before=3, ends=ends)
-    ids = {"client-a": "client-x", "client-b": "client-y", "client-ab": "client-xy"}
-    tokens = {token: token + 3 for token in range(9)}
-    again = renamed(one, ids, tokens, later_at_ms - at_ms)
-    assert one != other
-    assert (again, hash(again)) == (other, hash(other))
-    assert renamed(one, ids, {}, later_at_ms - at_ms) != other
-    assert renamed(one, ids, tokens, 0) != other
-    assert renamed(one, {}, tokens, later_at_ms - at_ms) != other

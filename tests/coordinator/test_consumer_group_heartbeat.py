@@ -85,10 +85,11 @@ def test_a_report_that_still_has_a_pending_partition_changes_nothing() -> None:
 def test_a_heartbeat_with_nothing_new_writes_nothing() -> None:
     """Its answer says neither an assignment nor another epoch; only the session goes on."""
     scene = two_members()
-    before = scene.state
+    before = scene.group
     answer = scene.beat("m1", 3)
     assert (answer["member_epoch"], answer["assignment"], scene.records) == (3, None, [])
-    assert scene.state == before
+    assert replace(scene.group, timers=before.timers) == before
+    assert dict(scene.group.timers) == dict(before.timers)
 
 
 def test_a_full_request_is_answered_with_the_whole_assignment() -> None:

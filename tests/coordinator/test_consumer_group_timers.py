@@ -5,7 +5,7 @@ from __future__ import annotations
 from consumer_scene import START_MS, Scene
 
 from fsm.coordinator.coordinator import next_deadline_ms
-from fsm.coordinator.model.timers import NO_TIMERS, Timer, TimerKind
+from fsm.coordinator.model.timers import Deadlines, TimerKind
 
 
 def revoking() -> Scene:
@@ -52,7 +52,7 @@ def test_a_member_that_gave_up_its_partitions_stays() -> None:
     """Its rebalance timer is cancelled with the acknowledgement."""
     scene = revoking()
     scene.beat("m1", 2, owned={"foo": [0]})
-    assert not scene.group.timers.is_running(TimerKind.REBALANCE, "m1")
+    assert (TimerKind.REBALANCE, "m1") not in scene.group.timers
     assert scene.wait(40_000) == []
 
 
@@ -61,7 +61,7 @@ def test_each_wave_of_revocation_has_the_full_time() -> None:
     scene = revoking()
     scene.wait(20_000)
     scene.beat("m1", 2, subscribed_topic_names=["bar"], owned={"foo": [0]})
-    assert scene.group.timers.running[TimerKind.REBALANCE, "m1"].deadline_ms == START_MS + 50_000
+    assert scene.group.timers[TimerKind.REBALANCE, "m1"] == START_MS + 50_000
 
 
 def test_a_rebalance_timer_of_an_earlier_epoch_is_ignored() -> None:
@@ -82,7 +82,7 @@ def test_a_replaced_members_timers_find_nobody() -> None:
     scene.beat("s1", -2, instance_id="i1")
     scene.wait(10_000)
     scene.join("s2", "foo", instance_id="i1")
-    assert scene.group.timers.is_running(TimerKind.SESSION, "s1")
+    assert (TimerKind.SESSION, "s1") in scene.group.timers
     assert scene.wait(35_000) == []
     assert list(scene.group.members) == ["s2"]
 
@@ -98,9 +98,8 @@ def test_timers_that_are_due_together_all_run() -> None:
 
 def test_the_earliest_deadline_comes_first() -> None:
     """Timers that are due are given in the order of their deadlines."""
-    timers = NO_TIMERS.armed(TimerKind.SESSION, "a", Timer(7)).armed(TimerKind.REBALANCE, "b", Timer(5, 2))
-    assert timers.next_deadline_ms == 5
-    assert timers.first_due(7) == ((TimerKind.REBALANCE, "b"), Timer(5, 2))
-    assert timers.cancelled("b", TimerKind.REBALANCE).first_due(7) == ((TimerKind.SESSION, "a"), Timer(7))
-    assert timers.first_due(4) is None
-    assert timers.cancelled("b", TimerKind.SESSION) is timers
+    session, rebalance = (TimerKind.SESSION, "a"), (TimerKind.REBALANCE, "b")
+    timers = Deadlines({session: 7}).set(rebalance, 5, 2)
+    assert (timers.next_deadline_ms(), timers.earliest(), timers.epoch(rebalance)) == (5, rebalance, 2)
+    assert timers.without(rebalance).earliest() == session
+    assert timers.without((TimerKind.SESSION, "b")) is timers

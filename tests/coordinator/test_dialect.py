@@ -74,9 +74,9 @@ def test_an_unknown_name_is_refused_with_those_there_are(name: str) -> None:
 def test_choices_can_be_flipped_one_by_one() -> None:
     """A dialect with or without a choice differs in that choice and says so in its name."""
     latest = dialect("4.4.0")
-    without = latest.lacking(Choice.EXTRA_SLOT_STAYS)
+    without = latest.without_choices(Choice.EXTRA_SLOT_STAYS)
     assert (without.name, differences(latest, without)) == ("4.4.0-F25", (Choice.EXTRA_SLOT_STAYS,))
-    assert without.having(Choice.EXTRA_SLOT_STAYS).choices == latest.choices
+    assert without.with_choices(Choice.EXTRA_SLOT_STAYS).choices == latest.choices
 
 
 def test_two_releases_part_where_the_reference_says() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from fsm.coordinator.model.consumer_group import elected, preferred, stored_votes
+from fsm.coordinator.model.consumer_group import Members, elected, new_member, preferred
 
 TIE = {"uniform": 1, "range": 1}
 
@@ -31,9 +33,17 @@ def test_most_votes_win(votes: dict[str, int], old_vote: str | None, new_vote: s
     assert elected(dict(sorted(votes.items(), reverse=True)), old_vote, new_vote) == winner
 
 
+def stored_votes(*votes: str | None) -> dict[str, int]:
+    """Of a member for each."""
+    blank = [new_member(f"m{i}") for i, _ in enumerate(votes)]
+    said = (replace(m.metadata, server_assignor=vote) for m, vote in zip(blank, votes, strict=True))
+    members = Members.of(replace(m, metadata=one) for m, one in zip(blank, said, strict=True))
+    return members.votes_in_order()
+
+
 def test_a_tie_makes_every_request_of_one_member_elect_anew() -> None:
     """With a vote each, the voter of `range` elects another assignor than the stored votes do; 4.4 bumps each time."""
-    votes = stored_votes(["range", None, "uniform"])
+    votes = stored_votes("range", None, "uniform")
     assert (list(votes), preferred(votes)) == (["uniform", "range"], "uniform")
     assert elected(votes, "range", "range") != preferred(votes)
     assert elected(votes, "uniform", "uniform") == preferred(votes)
@@ -41,4 +51,4 @@ def test_a_tie_makes_every_request_of_one_member_elect_anew() -> None:
 
 def test_without_a_vote_the_first_configured_assignor_is_the_caller_s_choice() -> None:
     """Nobody voted: there is no preference."""
-    assert preferred(stored_votes([None, None])) is None
+    assert preferred(stored_votes(None, None)) is None

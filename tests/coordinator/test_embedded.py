@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fsm.coordinator.migration.conversion import by_id, encoded, version_of
+from fsm.coordinator.migration.conversion import by_id, encode, version_of
 from fsm.coordinator.model.context import Image, Topic
 from fsm.coordinator.model.persistent import FrozenMap
 from fsm.errors import RemoteProtocolError
@@ -25,7 +25,7 @@ IMAGE = Image(FrozenMap({"foo": Topic(FOO, 3), "bar": Topic(BAR, 1)}))
 def test_an_assignment_is_written_in_the_version_of_the_subscription() -> None:
     """Two bytes of version, then topics, no user data."""
     subscription = encode_subscription(Subscription(("foo",)), 1)
-    data = encoded(((FOO, (0, 2)),), subscription, IMAGE)
+    data = encode(((FOO, (0, 2)),), subscription, IMAGE)
     assert data == b"\x00\x01" + encode_assignment(Assignment((("foo", 0), ("foo", 2))))[2:]
 
 
@@ -39,12 +39,12 @@ def test_a_version_above_the_known_ones_is_read_as_the_highest() -> None:
 def test_topics_that_are_gone_are_left_out() -> None:
     """On the way in, where they have no id, and on the way out, where they have no name."""
     assert by_id((("foo", 1), ("baz", 0)), IMAGE) == ((FOO, (1,)),)
-    assert encoded((("AAAAAAAAAAEAAAAAAAAACQ", (0,)),), b"\x00\x00", IMAGE)[2:6] == b"\x00\x00\x00\x00"
+    assert encode((("AAAAAAAAAAEAAAAAAAAACQ", (0,)),), b"\x00\x00", IMAGE)[2:6] == b"\x00\x00\x00\x00"
 
 
 def test_topics_are_written_as_a_broker_walks_their_ids() -> None:
     """Not by name: bar has the higher hash here."""
-    data = encoded(((BAR, (0,)), (FOO, (0,))), b"\x00\x00", IMAGE)
+    data = encode(((BAR, (0,)), (FOO, (0,))), b"\x00\x00", IMAGE)
     assert data.index(b"foo") < data.index(b"bar")
     assert by_id(decode_assignment(data).partitions, IMAGE) == ((FOO, (0,)), (BAR, (0,)))
 

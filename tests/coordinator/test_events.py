@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from fsm.coordinator.consumer import member_update as progress
+from fsm.coordinator.consumer import member_update
 from fsm.table import Symbol
 from fsm.tables import classic_group, consumer_group, consumer_group_member
 
-FOLDER = Path(progress.__file__).parents[1]
+FOLDER = Path(member_update.__file__).parents[1]
 REFUSED = "a refusal undoes the whole step, the rows it took too: there is nothing to tell"
 UNLOADED = "a consumer group parks no request, so nobody is answered when it goes from memory: there is no step"
 UNNAMED: Mapping[type[Symbol], Mapping[str, str]] = {
@@ -42,7 +42,7 @@ def spelled(events: type[Symbol]) -> Iterator[str]:
 
 def composed() -> Iterator[str]:
     """Events of the group that are put together from what happened and the state that follows."""
-    return (event.name for by_state in progress._REASONS.values() for event in by_state.values())
+    return (event.name for by_state in member_update._EVENTS.values() for event in by_state.values())
 
 
 @pytest.mark.parametrize("events", UNNAMED, ids=lambda events: events.__module__.rpartition(".")[2])

@@ -45,7 +45,7 @@ def fresh_epoch(rules: Dialect) -> Any:
 
 
 def fresh_without_names(rules: Dialect) -> Any:
-    found = scene(rules.lacking(Choice.FRESH_EPOCH_IS_ONE))
+    found = scene(rules.without_choices(Choice.FRESH_EPOCH_IS_ONE))
     found.join("m1")
     return found.group.epoch
 
@@ -368,8 +368,10 @@ SIDES: dict[Choice, Both] = {
 def test_a_flag_changes_what_it_says(choice: Choice) -> None:
     """With the choice it is as its rule says, without it as it was before; nothing else is different."""
     act, now, before = SIDES[choice]
-    rules = dialect("4.4.0").lacking(Choice.REPLACEMENT_REBALANCES_IF_STALE) if choice in F20 else dialect("4.4.0")
-    assert (act(rules.having(choice)), act(rules.lacking(choice))) == (now, before)
+    rules = (
+        dialect("4.4.0").without_choices(Choice.REPLACEMENT_REBALANCES_IF_STALE) if choice in F20 else dialect("4.4.0")
+    )
+    assert (act(rules.with_choices(choice)), act(rules.without_choices(choice))) == (now, before)
 
 
 F20 = (Choice.REPLACEMENT_REBALANCES_IF_BUMPED, Choice.REPLACEMENT_REBALANCES_IF_STALE)

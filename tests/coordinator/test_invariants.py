@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from consumer_invariants import INVARIANTS, Moment, broken
 from consumer_scene import IDS, Scene
 from consumer_world import World
 
-from fsm.coordinator.consumer.invariants import INVARIANTS, Moment, broken
 from fsm.coordinator.model.consumer_group import NO_COUNTS, ConsumerGroup, GroupMember, Members
 from fsm.coordinator.model.step import Answer
-from fsm.coordinator.model.timers import NO_TIMERS, Timer, TimerKind
+from fsm.coordinator.model.timers import Deadlines, TimerKind
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from fsm.tables.consumer_group_member import State
@@ -41,19 +41,19 @@ def tampered(member_id: str, **changes: Any) -> Callable[[ConsumerGroup], Consum
     """A change of one member's current assignment."""
 
     def change(group: ConsumerGroup) -> ConsumerGroup:
-        return replace(group, members=group.members.having(member(group, member_id, **changes)))
+        return replace(group, members=group.members.set(member(group, member_id, **changes)))
 
     return change
 
 
 def without_timers(group: ConsumerGroup) -> ConsumerGroup:
     """Nobody has a session any more."""
-    return replace(group, timers=NO_TIMERS)
+    return replace(group, timers=Deadlines())
 
 
 def with_rebalance_timer(group: ConsumerGroup) -> ConsumerGroup:
     """A settled member has a rebalance timer of its present epoch."""
-    return replace(group, timers=group.timers.armed(TimerKind.REBALANCE, "m1", Timer(9_999_999, 3)))
+    return replace(group, timers=group.timers.set((TimerKind.REBALANCE, "m1"), 9_999_999, 3))
 
 
 def overlapping_targets(group: ConsumerGroup) -> ConsumerGroup:
@@ -165,7 +165,7 @@ def test_what_held_before_is_not_looked_at_again() -> None:
     """Only where the step left another state: members, targets or epochs that are not the same."""
     scene = at_rest()
     group = scene.group
-    other = replace(group, members=group.members.having(member(group, "m1", assigned=((FOO_1, 3),))))
+    other = replace(group, members=group.members.set(member(group, "m1", assigned=((FOO_1, 3),))))
     assert broken(Moment(other, replace(other, timers=group.timers), scene.context), held_before=True) == []
     assert "1 a partition has one holder" in broken(Moment(other, other, scene.context))
     assert "1 a partition has one holder" in broken(Moment(group, other, scene.context), held_before=True)

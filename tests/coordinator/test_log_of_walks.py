@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from random import Random
 
 import pytest
+from classic_invariants import broken as broken_in_classic_group
 from classic_world import ClassicWorld
+from consumer_invariants import Moment, broken
 from consumer_scene import Scene
 from consumer_world import World
 from stored_state import at, batch_of_step, compacted_batches, settled
 
-from fsm.coordinator.classic.invariants import broken as broken_in_classic_group
-from fsm.coordinator.consumer.invariants import Moment, broken
 from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.model.consumer_group import ConsumerGroup
-from fsm.coordinator.storage.load import load, stored
+from fsm.coordinator.storage.load import keep_stored, load
 from fsm.coordinator.storage.replay import replay_segment
 from fsm.protocol.record_batches import Batch, write_batch
 
@@ -54,7 +54,7 @@ def takes_over(replayed: Coordinator, scene: Scene) -> None:
     assert (after.state.offsets, after.state.transactions) == (replayed.offsets, replayed.transactions)
     for group_id, group in after.state.groups.items():
         if isinstance(group, ConsumerGroup):
-            assert stored(after.state).groups[group_id] == stored(replayed).groups[group_id]
+            assert keep_stored(after.state).groups[group_id] == keep_stored(replayed).groups[group_id]
             # An incomplete assignment of a leader, which an upgrade made the target, leaves partitions to nobody.
             found = broken(Moment(None, group, scene.context))
             assert [promise for promise in found if not promise.startswith("10 ")] == []

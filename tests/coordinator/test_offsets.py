@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from consumer_scene import IDS, START_MS, Scene
 
-from fsm.coordinator.offsets.offsets import applied, of_topics
+from fsm.coordinator.offsets.offsets import apply_offsets, end_offsets_of_topics
 from fsm.protocol.assignment import NO_TOPIC_ID
 from fsm.protocol.records import OffsetCommit, OffsetKey
 
@@ -192,6 +192,6 @@ def test_offsets_end_with_their_topic() -> None:
     scene = Scene()
     scene.join("m1", "foo", "bar")
     commit(scene, "m1", 2, ("foo", 0), ("bar", 0))
-    gone = of_topics(scene.state.offsets, ["foo"])
+    gone = end_offsets_of_topics(scene.state.offsets, ["foo"])
     assert [(record.key[1:], record.value) for record in gone] == [(("g", "foo", 0), None)]
-    assert list(applied(scene.state.offsets, gone)["g"]) == [("bar", 0)]
+    assert list(apply_offsets(scene.state.offsets, gone)["g"]) == [("bar", 0)]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from recorded_walks import Recording, follow_step, follower_of, read
-from stored_state import at, compacted, settled
+from stored_state import at, compacted, content, settled
 
 from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.model.classic_group import ClassicGroup
@@ -19,7 +19,7 @@ from fsm.coordinator.model.consumer_group import ConsumerGroup, CurrentAssignmen
 from fsm.coordinator.model.context import BrokerConfig, Context
 from fsm.coordinator.model.dialect import Dialect, dialect
 from fsm.coordinator.model.timers import TimerKind
-from fsm.coordinator.storage.load import load, stored
+from fsm.coordinator.storage.load import keep_stored, load
 from fsm.coordinator.storage.replay import replay, replay_segment
 from fsm.protocol import records
 from fsm.protocol.record_batches import CONTROL, TRANSACTIONAL, Batch, LogRecord, batch_of, write_batch
@@ -78,7 +78,7 @@ def test_compaction_changes_nothing(name: str) -> None:
     chance = random.Random(name)  # noqa: S311  # cuts are to be repeated
     for _ in range(15):
         cleaned = compacted(log, chance)
-        assert stored(replay(cleaned, dialect(recording.release)).state) == stored(whole)
+        assert content(replay(cleaned, dialect(recording.release)).state) == content(whole)
 
 
 def member(member_id: str, *, session_ms: int | None = None) -> Record:
@@ -302,4 +302,4 @@ def test_a_classic_group_that_is_too_large_rebalances() -> None:
 def test_a_loaded_coordinator_goes_on() -> None:
     """What is stored of a loaded coordinator is what was replayed."""
     found = replay([member("a"), current("a", 0), offset(1, "other")], LATEST).state
-    assert stored(load(found, Context(1_000)).state) == stored(found)
+    assert keep_stored(load(found, Context(1_000)).state) == keep_stored(found)

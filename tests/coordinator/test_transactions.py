@@ -274,4 +274,4 @@ def test_a_log_cut_inside_a_transaction_says_so() -> None:
         rest = replay_segment(b"".join(map(write_batch, batches[cut:])), scene.context.dialect, found).state
         assert rest.offsets == seen[-1].offsets
     assert seen[-1].offsets["g"]["foo", 0].offset == 9
-    assert seen[3].transactions["g"][6, "foo", 0].commit is not None
+    assert seen[3].transactions["g"]["foo", 0][1].commit is not None

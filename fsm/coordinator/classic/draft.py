@@ -98,7 +98,7 @@ class ClassicGroupDraft(Draft[ClassicGroup], ClassicGroup, effects=Effect):
         if not self.members:
             self.protocol_type = self.asked.body.protocol_type
         self.members = self.members.set(member)
-        self.new_members = self.new_members.having(member.member_id)
+        self.new_members = self.new_members.add(member.member_id)
         self.leader = self.leader or member.member_id
         self.pending_join_members = self.pending_join_members.without(member.member_id)
 
@@ -135,7 +135,7 @@ class ClassicGroupDraft(Draft[ClassicGroup], ClassicGroup, effects=Effect):
         self.member_id = old.member_id
 
     def remember_id(self) -> None:
-        self.pending_join_members = self.pending_join_members.having(self.member_id)
+        self.pending_join_members = self.pending_join_members.add(self.member_id)
 
     def remove_id(self) -> None:
         self._remove((self.member_id,))
@@ -314,7 +314,7 @@ class ClassicGroupDraft(Draft[ClassicGroup], ClassicGroup, effects=Effect):
     def _arm_sessions(self, members: Iterable[ClassicGroupMember]) -> None:
         now_ms = self.context.now_ms
         deadlines_ms = {member.member_id: now_ms + member.session_timeout_ms for member in members}
-        self.heartbeat_deadlines_ms = self.heartbeat_deadlines_ms.armed(deadlines_ms)
+        self.heartbeat_deadlines_ms = self.heartbeat_deadlines_ms.set_all(deadlines_ms)
 
     def arm_new_member_timer(self) -> None:
         self._arm(self.member_id, NEW_MEMBER_JOIN_TIMEOUT_MS)

@@ -20,23 +20,17 @@ _SESSION = (Event.SESSION_EXPIRED, Event.SESSION_EXPIRED_ALL_JOINED, Event.SESSI
 _PENDING = (Event.PENDING_EXPIRED, Event.PENDING_EXPIRED_ALL_JOINED, Event.PENDING_EXPIRED_NOBODY_LEFT)
 
 
-def next_deadline_ms(group: ClassicGroup) -> int | None:
-    """When the next timer of the group runs out."""
-    phases = [phase.deadline_ms for phase in (group.join_phase, group.sync_phase) if phase]
-    first = group.heartbeat_deadlines_ms.earliest()
-    return min([*phases, first[1]] if first else phases, default=None)
-
-
 def expire(group: ClassicGroup, context: Context) -> Step[ClassicGroup]:
     """The group's earliest timer ran out; of equal deadlines, a member's before the group's own."""
-    deadline_ms = next_deadline_ms(group)
+    deadline_ms, sessions = group.next_deadline_ms, group.heartbeat_deadlines_ms
     if deadline_ms is None or deadline_ms > context.now_ms:
         return Step(group)
-    draft, first = ClassicGroupDraft(group, context), group.heartbeat_deadlines_ms.earliest()
-    if first is not None and first[1] == deadline_ms:
-        draft.member_id, draft.removed = first[0], (first[0],)
+    draft = ClassicGroupDraft(group, context)
+    if sessions.next_deadline_ms() == deadline_ms:
+        draft.member_id = sessions.earliest()
+        draft.removed = (draft.member_id,)
         draft.cancel_heartbeat_timers()
-        draft.take_row(_heartbeat_missing(group, first[0]))
+        draft.take_row(_heartbeat_missing(group, draft.member_id))
     elif group.join_phase and group.join_phase.deadline_ms == deadline_ms:
         draft.take_row(_join_phase_over(group, group.join_phase))
     else:

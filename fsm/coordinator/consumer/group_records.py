@@ -1,6 +1,6 @@
 """The records that a consumer group writes, one function for each.
 
-Source: sections 8.2 and 8.3 of the coordinator reference; `GroupCoordinatorRecordHelpers` of apache/kafka 4.4.
+Source: `GroupCoordinatorRecordHelpers` of apache/kafka 4.4.
 """
 
 from __future__ import annotations

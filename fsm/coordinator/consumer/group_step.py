@@ -8,17 +8,17 @@ the coordinator of consumer groups writes a record or touches a timer.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from enum import Enum
 
 from fsm.coordinator.consumer import group_records as write
-from fsm.coordinator.model.consumer_group import AWAY, ConsumerGroup, GroupMember, Resolution, state_of
+from fsm.coordinator.model.consumer_group import ConsumerGroup, GroupMember, Resolution, derive_state
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Choice
 from fsm.coordinator.model.hash_order import state_order, string_hash
 from fsm.coordinator.model.persistent import FrozenMap
 from fsm.coordinator.model.step import Answer, Happened, Step
 from fsm.coordinator.model.subscribed_metadata import SubscribedMetadata
-from fsm.coordinator.model.timers import Timer, TimerKind
+from fsm.coordinator.model.timers import TimerKind
 from fsm.errors import FsmError
 from fsm.protocol.assignment import TopicPartitions
 from fsm.protocol.records import Record, RecordType, ResolvedRegularExpression
@@ -33,6 +33,16 @@ GROUP_CELLS = consumer_group.TABLE.compiled
 MEMBER_CELLS = consumer_group_member.TABLE.compiled
 
 
+class RegexChange(Enum):
+    """What a request did to its member's regular expression."""
+
+    NONE = 0
+    UNRESOLVED = 1
+    """Another one, which matches nothing yet."""
+    RESOLVED = 2
+    """Another one that the group has resolved already, or none any more."""
+
+
 class ConsumerGroupDraft(Draft[ConsumerGroup], ConsumerGroup, effects=(GroupEffect, Effect)):
     """A group within one step, with a method for each effect of the group's table and of its members'.
 
@@ -42,7 +52,17 @@ class ConsumerGroupDraft(Draft[ConsumerGroup], ConsumerGroup, effects=(GroupEffe
     state: GroupState = GroupState.EMPTY
     """As the table has it so far; of a stored group it follows from epochs and members."""
 
+    is_loading: bool = False
+    """Whether a new coordinator loads the group: then a classic member gets the same timers as the others."""
+
     # What was decided, for the effects to carry out.
+    is_new: bool = False
+    """Whether the request's member joins the group and replaces nobody."""
+    names_changed: bool = False
+    """Whether the request changes its member's subscribed names."""
+    regex_change: RegexChange = RegexChange.NONE
+    elects_another: bool = False
+    """Whether the stored votes elect another assignor than the request's, in dialects where that counts."""
     unused_patterns: tuple[str, ...] = ()
     """Regular expressions that nobody subscribes to any more."""
     seen_metadata: SubscribedMetadata | None = None
@@ -60,32 +80,37 @@ class ConsumerGroupDraft(Draft[ConsumerGroup], ConsumerGroup, effects=(GroupEffe
         self.records: list[Record] = []
         self.happened: list[Happened] = []
 
-    def on_group(self, event: GroupEvent) -> None:
+    @property
+    def subscription_changed(self) -> bool:
+        """Whether the request changes names or regular expression."""
+        return self.names_changed or self.regex_change is not RegexChange.NONE
+
+    def take_group_row(self, event: GroupEvent) -> None:
         """Takes a row of the group's table."""
         cell = GROUP_CELLS.by_state[self.state][event]
         self.happened.append(Happened("", self.state, event, cell.target))
         self.perform(GROUP_CELLS, cell.effects)
         self.state = cell.target
 
-    def on_member(self, state: State, event: Event, member: GroupMember) -> None:
+    def take_member_row(self, state: State, event: Event, member: GroupMember) -> None:
         """Takes a row of a member's table; `member` is the member as it is afterwards, or as it goes."""
         cell = MEMBER_CELLS.by_state[state][event]
         self.happened.append(Happened(member.member_id, state, event, cell.target))
         self.perform(MEMBER_CELLS, cell.effects, member)
 
-    def keep(self, member: GroupMember) -> None:
+    def set_member(self, member: GroupMember) -> None:
         """The group has this member, new or changed."""
         if self.members.by_id.get(member.member_id) is not member:
-            drops = Choice.INSTANCE_CHANGE_DROPS_MAPPING in self.context.dialect
-            self.members = self.members.having(member, drops_old_instance=drops)
+            drops = Choice.INSTANCE_CHANGE_DROPS_MAPPING in self.context.dialect.choices
+            self.members = self.members.set(member, drops_old_instance=drops)
 
-    def remove_member_of(self, member_id: str) -> None:
+    def drop_member(self, member_id: str) -> None:
         """The group is without this member and its part of the target."""
         self.members, self.targets = self.members.without(member_id), self.targets.without(member_id)
 
-    def done(self, answers: tuple[Answer, ...] = ()) -> Step[ConsumerGroup]:
+    def finish(self, *answers: Answer) -> Step[ConsumerGroup]:
         """The step. Raises `FsmError` where epochs and members contradict the rows that were taken."""
-        follows = state_of(self.members, self.epoch, self.target_epoch)
+        follows = derive_state(self.members, self.epoch, self.target_epoch)
         if follows is not self.state:
             taken = ", ".join(happened.event.name for happened in self.happened)
             raise FsmError(f"{self.group_id} is {follows.name}, by the table {self.state.name}, after {taken}")
@@ -178,7 +203,7 @@ class ConsumerGroupDraft(Draft[ConsumerGroup], ConsumerGroup, effects=(GroupEffe
         self.records.append(write.current_record(self.group_id, member, self.context.dialect))
 
     def clear_pending(self, _member: GroupMember) -> None:
-        """Done by `away`, which gives the member without what was pending."""
+        """Done by whoever gives the member as it is away."""
 
     def remove_current_assignment(self, member: GroupMember) -> None:
         self._end_member(RecordType.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT, member)
@@ -193,41 +218,37 @@ class ConsumerGroupDraft(Draft[ConsumerGroup], ConsumerGroup, effects=(GroupEffe
         self.records.append(write.member_tombstone(kind, self.group_id, member.member_id))
 
     def arm_session_timer(self, member: GroupMember) -> None:
-        classic = member.metadata.classic_member_metadata
-        own = self.context.config.session_timeout_ms(self.group_id)
-        self._arm(TimerKind.SESSION, member, classic.session_timeout_ms if classic else own)
+        classic = None if self.is_loading else member.metadata.classic_member_metadata
+        own_ms = self.context.config.session_timeout_ms(self.group_id)
+        self._arm(TimerKind.SESSION, member, classic.session_timeout_ms if classic else own_ms)
 
     def arm_rebalance_timer(self, member: GroupMember) -> None:
-        if not member.is_classic:
+        if self.is_loading or not member.is_classic:
             self._arm(TimerKind.REBALANCE, member, member.metadata.rebalance_timeout_ms)
 
     def arm_join_timer(self, member: GroupMember) -> None:
-        if not self.timers.is_running(TimerKind.JOIN, member.member_id):
+        if (TimerKind.JOIN, member.member_id) not in self.timers:
             self._arm(TimerKind.JOIN, member, member.metadata.rebalance_timeout_ms)
 
     def arm_sync_timer(self, member: GroupMember) -> None:
         self._arm(TimerKind.SYNC, member, member.metadata.rebalance_timeout_ms)
 
     def _arm(self, kind: TimerKind, member: GroupMember, timeout_ms: int) -> None:
-        timer = Timer(self.context.now_ms + timeout_ms, member.epoch if kind is TimerKind.REBALANCE else 0)
-        self.timers = self.timers.armed(kind, member.member_id, timer)
+        epoch = member.epoch if kind is TimerKind.REBALANCE else 0
+        self.timers = self.timers.set((kind, member.member_id), self.context.now_ms + timeout_ms, epoch)
 
     def cancel_rebalance_timer(self, member: GroupMember) -> None:
         if not member.is_classic:
-            self.timers = self.timers.cancelled(member.member_id, TimerKind.REBALANCE)
+            self._cancel(member, TimerKind.REBALANCE)
 
     def cancel_join_timer(self, member: GroupMember) -> None:
-        self.timers = self.timers.cancelled(member.member_id, TimerKind.JOIN)
+        self._cancel(member, TimerKind.JOIN)
 
     def cancel_sync_timer(self, member: GroupMember) -> None:
-        self.timers = self.timers.cancelled(member.member_id, TimerKind.SYNC)
+        self._cancel(member, TimerKind.SYNC)
 
     def cancel_all_timers(self, member: GroupMember) -> None:
-        self.timers = self.timers.cancelled(member.member_id, *TimerKind)
+        self._cancel(member, *TimerKind)
 
-
-def away(member: GroupMember, dialect_keeps_epochs: bool) -> GroupMember:
-    """A static member that leaves for a while: nothing pending, what is assigned counts as assigned long ago."""
-    assigned = tuple((partition, 0) for partition, _ in member.current.assigned) if dialect_keeps_epochs else None
-    current = replace(member.current, epoch=AWAY, pending=(), assigned=assigned or member.current.assigned)
-    return replace(member, current=current)
+    def _cancel(self, member: GroupMember, *kinds: TimerKind) -> None:
+        self.timers = self.timers.without(*((kind, member.member_id) for kind in kinds))

@@ -1,130 +1,207 @@
-"""Consumer heartbeats to a consumer group: join, stay, leave; and members whose time is over.
+"""ConsumerGroupHeartbeat to a consumer group: join, stay, leave; and members whose time is over.
 
-Source: sections 3.4 to 3.10 and 4 of the coordinator reference; `GroupMetadataManager` of apache/kafka 4.4.
+Source: KIP-848; `GroupCoordinatorService.consumerGroupHeartbeat` and `GroupMetadataManager` of apache/kafka 4.4.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields
+from operator import attrgetter
 
-from fsm.coordinator.consumer.group_step import ConsumerGroupDraft, away
-from fsm.coordinator.consumer.heartbeat_request import JOINING, Heartbeat, answer, is_full
-from fsm.coordinator.consumer.member_update import change_of, progress
+from fsm.coordinator.consumer.group_step import ConsumerGroupDraft
+from fsm.coordinator.consumer.member_update import update_member
 from fsm.coordinator.consumer.membership import (
     check_epoch,
     check_released,
     check_size,
-    holder_of,
-    joining_member,
-    known_member,
+    find_holder,
+    find_member,
+    find_or_create_member,
+    find_static_member,
     replace_static,
-    static_member,
 )
-from fsm.coordinator.model.consumer_group import AWAY, ConsumerGroup, GroupMember
+from fsm.coordinator.model.consumer_group import (
+    JOIN_GROUP_MEMBER_EPOCH,
+    LEAVE_GROUP_MEMBER_EPOCH,
+    LEAVE_GROUP_STATIC_MEMBER_EPOCH,
+    ConsumerGroup,
+    CurrentAssignment,
+    GroupMember,
+)
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Choice
-from fsm.coordinator.model.step import Answer, Request, Step
+from fsm.coordinator.model.step import Answer, Refused, Request, Step
 from fsm.coordinator.model.subscribed_metadata import subscribed_metadata
-from fsm.coordinator.model.timers import Timer, TimerKind
+from fsm.coordinator.model.timers import TimerKind
 from fsm.protocol.assignment import TopicPartitions
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import ConsumerGroupHeartbeatRequest as Heartbeat
+from fsm.protocol.messages import ConsumerGroupHeartbeatResponse
+from fsm.protocol.records import Member
 from fsm.tables.consumer_group import Event as GroupEvent
 from fsm.tables.consumer_group_member import Event
 
+# The request as it was sent: what is checked before any group is looked at
+
+
+def check_heartbeat(request: Request[Heartbeat], context: Context) -> None:
+    """Every check that needs no group, in Kafka's order. Raises `Refused` for the first that fails."""
+    sent, config, choices = request.body, context.config, context.dialect.choices
+    epoch = sent.member_epoch
+    if "consumer" not in config.group_coordinator_rebalance_protocols:
+        raise Refused(ErrorCode.UNSUPPORTED_VERSION)
+    # Before 4.0 the coordinator makes the ids; later it still does for version 0 of the request.
+    client_makes_it = request.version >= 1 and Choice.CLIENT_MAKES_MEMBER_ID in choices
+    if client_makes_it or epoch > 0 or epoch == LEAVE_GROUP_MEMBER_EPOCH:
+        _must(sent.member_id.strip(), "MemberId must not be empty")
+    _must(sent.group_id.strip(), "GroupId must not be empty")
+    if sent.instance_id is not None:
+        _must(sent.instance_id.strip(), "InstanceId must not be empty")
+    if sent.rack_id is not None:
+        _must(sent.rack_id.strip(), "RackId must not be empty")
+    if sent.subscribed_topic_regex is not None:
+        known = Choice.REGEX_SUBSCRIPTIONS in choices
+        _must(known, "this release takes no subscription by regular expression")
+    if epoch <= 0:
+        if epoch == JOIN_GROUP_MEMBER_EPOCH:
+            _check_joining(sent, context)
+        is_static = sent.instance_id is not None
+        _must(epoch != LEAVE_GROUP_STATIC_MEMBER_EPOCH or is_static, "only a static member leaves for a while")
+        _must(epoch >= LEAVE_GROUP_STATIC_MEMBER_EPOCH, "no such member epoch")
+    if sent.server_assignor is not None and sent.server_assignor not in config.group_consumer_assignors:
+        raise Refused(ErrorCode.UNSUPPORTED_ASSIGNOR, f"no assignor {sent.server_assignor!r}")
+
+
+def _check_joining(sent: Heartbeat, context: Context) -> None:
+    """Who joins says everything."""
+    _must(sent.rebalance_timeout_ms != -1, "a joining member must give its rebalance timeout")
+    owned = sent.topic_partitions
+    _must(owned is not None and not any(numbers for _, numbers in owned), "a joining member must own nothing")
+    if Choice.CLIENT_MAKES_MEMBER_ID in context.dialect:
+        _must(_subscribes(sent), "a joining member must give its subscription")
+    else:
+        _must(sent.subscribed_topic_names, "a joining member must subscribe to topics")
+
+
+def _subscribes(sent: Heartbeat) -> bool:
+    return sent.subscribed_topic_names is not None or sent.subscribed_topic_regex is not None
+
+
+def _must(holds: object, message: str) -> None:
+    if not holds:
+        raise Refused(ErrorCode.INVALID_REQUEST, message)
+
+
+def refuse_heartbeat(code: ErrorCode, message: str) -> ConsumerGroupHeartbeatResponse:
+    """The body of an error answer."""
+    return ConsumerGroupHeartbeatResponse(error_code=code, error_message=message)
+
+
+# Joining and staying
+
 
 def heartbeat(
-    group: ConsumerGroup,
-    request: Request,
-    sent: Heartbeat,
-    context: Context,
-    *,
-    topics_added_version: int = 0,
+    group: ConsumerGroup, request: Request[Heartbeat], context: Context, *, topics_added_version: int = 0
 ) -> Step[ConsumerGroup]:
-    """A heartbeat that does not leave; the group is the stored one or, for a join, a fresh one.
+    """A heartbeat that does not leave; the group is the stored one or, for a join, a new one.
 
     Raises `Refused` where a check fails; the group is then as it was.
     """
+    sent = request.body
     check_size(group, sent.member_id, sent.instance_id, context)
     draft = ConsumerGroupDraft(group, context)
-    before = _member(draft, sent, sent.member_id or request.fresh_id)
-    is_new = before.member_id not in draft.members
-    change = change_of(draft, before, _updated(before, request, sent), is_new=is_new)
-    member = progress(draft, change, sent.topic_partitions, topics_added_version=topics_added_version)
-    draft.on_member(member.current.state, Event.HEARTBEAT_ACCEPTED, member)
-    return draft.done((_answer(request, sent, before, member, context),))
-
-
-def _member(draft: ConsumerGroupDraft, sent: Heartbeat, member_id: str) -> GroupMember:
-    """The member that speaks, as it was before: R4, R4' and R4'' of the reference."""
-    group, dialect = draft.stored, draft.context.dialect
-    joins = sent.member_epoch == JOINING
-    if sent.instance_id is None:
-        member = joining_member(draft, member_id) if joins else known_member(group, member_id)
-        if member_id in group.members:
-            check_epoch(member, sent.member_epoch, sent.topic_partitions, dialect)
-        return member
-    if not joins:
-        member = holder_of(group, member_id, sent.instance_id)
-        check_epoch(member, sent.member_epoch, sent.topic_partitions, dialect)
-        return member
-    holder = static_member(group, sent.instance_id)
-    if holder is None:
-        return joining_member(draft, member_id)
-    check_released(holder)
-    return replace_static(draft, holder, member_id)
-
-
-def _updated(member: GroupMember, request: Request, sent: Heartbeat) -> GroupMember:
-    """With what the request says; whoever sends consumer heartbeats speaks the consumer protocol."""
-    old = member.metadata
-    new = replace(
-        old,
-        instance_id=_said(sent.instance_id, old.instance_id),
-        rack_id=_said(sent.rack_id, old.rack_id),
-        client_id=request.client_id,
-        client_host=request.client_host,
-        subscribed_topic_names=_names(sent.subscribed_topic_names, old.subscribed_topic_names),
-        subscribed_topic_regex=_said(sent.subscribed_topic_regex, old.subscribed_topic_regex),
-        rebalance_timeout_ms=old.rebalance_timeout_ms if sent.rebalance_timeout_ms == -1 else sent.rebalance_timeout_ms,
-        server_assignor=_said(sent.server_assignor, old.server_assignor),
-        classic_member_metadata=None,
-    )
-    return member if new == old else replace(member, metadata=new)
-
-
-def _names(new: tuple[str, ...] | None, old: tuple[str, ...]) -> tuple[str, ...]:
-    return old if new is None or new == old else tuple(sorted(set(new)))
-
-
-def _said(new: str | None, old: str | None) -> str | None:
-    return old if new is None else new
-
-
-def _answer(request: Request, sent: Heartbeat, before: GroupMember, member: GroupMember, context: Context) -> Answer:
-    """With the whole assignment for a join, a full request, or where it changed."""
-    tells = sent.member_epoch == JOINING or is_full(sent) or before.current.assigned != member.current.assigned
+    before = _find_sender(draft, sent, sent.member_id or request.fresh_id)
+    after, owned = _update(before, request), sent.topic_partitions
+    member = update_member(draft, before, after, owned, topics_added_version=topics_added_version)
+    draft.take_member_row(member.current.state, Event.HEARTBEAT_ACCEPTED, member)
+    # The whole assignment for a join, where the sender may have missed an answer, and where it changed.
+    is_full = owned is not None and sent.rebalance_timeout_ms != -1 and _subscribes(sent)
+    joins = sent.member_epoch == JOIN_GROUP_MEMBER_EPOCH
+    is_told = joins or is_full or before.current.assigned != member.current.assigned
     interval_ms = context.config.heartbeat_interval_ms(sent.group_id)
-    assigned: TopicPartitions | None = member.assigned if tells else None
-    return answer(request, member.member_id, member.epoch, interval_ms, assigned)
+    assigned: TopicPartitions | None = member.assigned if is_told else None
+    body = ConsumerGroupHeartbeatResponse(member.current.epoch, interval_ms, assigned, member_id=member.member_id)
+    return draft.finish(Answer(request.token, body))
 
 
-def leaving_member(group: ConsumerGroup, sent: Heartbeat) -> GroupMember:
+def _find_sender(draft: ConsumerGroupDraft, sent: Heartbeat, member_id: str) -> GroupMember:
+    """The member that speaks, as it was before: stored, blank, or the copy of the static member that it replaces."""
+    group, dialect = draft.stored, draft.context.dialect
+    joins = sent.member_epoch == JOIN_GROUP_MEMBER_EPOCH
+    if sent.instance_id is not None and joins:
+        holder = find_static_member(group, sent.instance_id)
+        if holder is None:
+            return find_or_create_member(draft, member_id)
+        check_released(holder)
+        return replace_static(draft, holder, member_id)
+    if sent.instance_id is not None:
+        member = find_holder(group, member_id, sent.instance_id)
+    elif joins and member_id not in group.members.by_id:
+        return find_or_create_member(draft, member_id)
+    else:
+        member = find_member(group, member_id)
+    check_epoch(member, sent.member_epoch, sent.topic_partitions, dialect)
+    return member
+
+
+def _update(member: GroupMember, request: Request[Heartbeat]) -> GroupMember:
+    """With what the request says; itself where that is nothing new.
+
+    Whoever sends consumer heartbeats speaks the consumer protocol.
+    """
+    sent, old = request.body, member.metadata
+    names, timeout_ms = sent.subscribed_topic_names, sent.rebalance_timeout_ms
+    new = (
+        old.instance_id if sent.instance_id is None else sent.instance_id,
+        old.rack_id if sent.rack_id is None else sent.rack_id,
+        request.client_id,
+        request.client_host,
+        old.subscribed_topic_names if names in (None, old.subscribed_topic_names) else tuple(sorted(set(names))),
+        old.subscribed_topic_regex if sent.subscribed_topic_regex is None else sent.subscribed_topic_regex,
+        old.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+        old.server_assignor if sent.server_assignor is None else sent.server_assignor,
+        None,
+    )
+    if new == _said(old):
+        return member
+    return GroupMember(member.member_id, Member(*new), member.current)
+
+
+_said = attrgetter(*(field.name for field in fields(Member)))
+
+
+# Leaving
+
+
+def find_leaver(group: ConsumerGroup, sent: Heartbeat) -> GroupMember:
     """Who leaves. Raises `Refused` where there is no such member; epochs are not looked at."""
     if sent.instance_id is None:
-        return known_member(group, sent.member_id)
-    return holder_of(group, sent.member_id, sent.instance_id)
+        return find_member(group, sent.member_id)
+    return find_holder(group, sent.member_id, sent.instance_id)
+
+
+def answer_leave(request: Request[Heartbeat], member_id: str) -> Answer:
+    """The answer to a heartbeat that leaves: the epoch it came with."""
+    return Answer(request.token, ConsumerGroupHeartbeatResponse(request.body.member_epoch, member_id=member_id))
 
 
 def leave_for_a_while(
-    group: ConsumerGroup, member: GroupMember, request: Request, context: Context
+    group: ConsumerGroup, member: GroupMember, request: Request[Heartbeat], context: Context
 ) -> Step[ConsumerGroup]:
-    """A static member goes with epoch -2; its session goes on."""
-    draft = ConsumerGroupDraft(group, context)
-    gone = away(member, Choice.ASSIGNMENT_EPOCHS in context.dialect)
-    draft.keep(gone)
-    draft.on_member(member.current.state, Event.STATIC_LEFT, gone)
-    draft.on_group(GroupEvent.STATIC_MEMBER_LEFT)
-    return draft.done((answer(request, member.member_id, AWAY),))
+    """A static member goes with epoch -2; its session goes on.
+
+    Nothing is pending any more, and what is assigned counts as assigned long ago.
+    """
+    draft, now = ConsumerGroupDraft(group, context), member.current
+    keeps_epochs = Choice.ASSIGNMENT_EPOCHS in context.dialect
+    assigned = tuple((partition, 0) for partition, _ in now.assigned) if keeps_epochs else now.assigned
+    away = CurrentAssignment(now.state, LEAVE_GROUP_STATIC_MEMBER_EPOCH, now.previous_epoch, assigned)
+    gone = GroupMember(member.member_id, member.metadata, away)
+    draft.set_member(gone)
+    draft.take_member_row(now.state, Event.STATIC_LEFT, gone)
+    draft.take_group_row(GroupEvent.STATIC_MEMBER_LEFT)
+    return draft.finish(answer_leave(request, member.member_id))
 
 
 def remove(group: ConsumerGroup, member_ids: Sequence[str], event: Event, context: Context) -> Step[ConsumerGroup]:
@@ -134,14 +211,14 @@ def remove(group: ConsumerGroup, member_ids: Sequence[str], event: Event, contex
     draft = ConsumerGroupDraft(group, context)
     gone = [group.members[member_id] for member_id in member_ids]
     for member in gone:
-        draft.remove_member_of(member.member_id)
-        draft.on_member(member.current.state, event, member)
+        draft.drop_member(member.member_id)
+        draft.take_member_row(member.current.state, event, member)
     remaining = draft.members.patterns
     draft.unused_patterns = tuple(dict.fromkeys(m.pattern for m in gone if m.pattern and m.pattern not in remaining))
     draft.regexes = draft.regexes.without(*draft.unused_patterns)
     draft.seen_metadata = subscribed_metadata(draft.subscribed_names(), context)
-    draft.on_group(GroupEvent.MEMBERS_REMOVED if draft.members else GroupEvent.LAST_MEMBERS_REMOVED)
-    return draft.done()
+    draft.take_group_row(GroupEvent.MEMBERS_REMOVED if draft.members else GroupEvent.LAST_MEMBERS_REMOVED)
+    return draft.finish()
 
 
 EXPIRED: Mapping[TimerKind, Event] = {
@@ -152,7 +229,7 @@ EXPIRED: Mapping[TimerKind, Event] = {
 }
 
 
-def expires(group: ConsumerGroup, kind: TimerKind, member_id: str, timer: Timer) -> bool:
+def is_removed_by(group: ConsumerGroup, kind: TimerKind, member_id: str, epoch: int) -> bool:
     """Whether a timer that ran out removes its member: not one that is gone, or that went on from its epoch."""
     member = group.members.by_id.get(member_id)
-    return member is not None and not (kind is TimerKind.REBALANCE and member.epoch != timer.epoch)
+    return member is not None and not (kind is TimerKind.REBALANCE and member.epoch != epoch)

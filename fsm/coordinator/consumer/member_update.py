@@ -3,23 +3,25 @@
 Consumer heartbeats and classic JoinGroups share it. First everything is decided - the member's own record, its regular
 expression, the epoch, the target, its reconciliation - then the decisions are named as events and the tables obeyed.
 
-Source: sections 3.4 (R5 to R10), 3.8 and 8.4 of the coordinator reference; `GroupMetadataManager` of apache/kafka 4.4.
+Source: KIP-848; `GroupMetadataManager.consumerGroupHeartbeat` and `TargetAssignmentBuilder` of apache/kafka 4.4.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 
-from fsm.coordinator.consumer import subscriptions, targets
-from fsm.coordinator.consumer.group_step import ConsumerGroupDraft
+from fsm.coordinator.assignors import Assignments, GroupSpec, MemberSpec, PartitionAssignorError
+from fsm.coordinator.consumer import subscriptions
+from fsm.coordinator.consumer.group_step import ConsumerGroupDraft, RegexChange
 from fsm.coordinator.consumer.reconciliation import Decision, reconcile
-from fsm.coordinator.consumer.subscriptions import RegexChange
-from fsm.coordinator.model.consumer_group import ConsumerGroup, GroupMember, elected, state_of
+from fsm.coordinator.model.consumer_group import ConsumerGroup, GroupMember, derive_state, elected
+from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Choice
+from fsm.coordinator.model.hash_order import map_order, string_hash
 from fsm.coordinator.model.step import Refused
 from fsm.coordinator.model.subscribed_metadata import subscribed_metadata
-from fsm.protocol.assignment import TopicPartitions
+from fsm.protocol.assignment import TopicId, TopicPartitions
 from fsm.protocol.error_codes import ErrorCode
 from fsm.table import Symbol
 from fsm.tables.consumer_group import Event as GroupEvent
@@ -27,110 +29,148 @@ from fsm.tables.consumer_group import State as GroupState
 from fsm.tables.consumer_group_member import Event, State
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What a request changes about its member."""
-
-    before: GroupMember
-    """As stored, blank for a new one, or the copy that replaced a static member."""
-    after: GroupMember
-    """With the fields of the request."""
-    is_new: bool
-    """Whether it joins the group and replaces nobody."""
-    regex: RegexChange
-    assignor: str
-    """Elected with the request's vote."""
-    elects_another: bool
-    """Whether the stored votes elect another one, in dialects where that counts."""
-
-    @property
-    def names(self) -> bool:
-        """Whether the subscribed names differ."""
-        return self.before.metadata.subscribed_topic_names != self.after.metadata.subscribed_topic_names
-
-    @property
-    def subscription(self) -> bool:
-        """Whether names or regular expression differ."""
-        return self.names or self.regex is not RegexChange.NONE
-
-
-def change_of(draft: ConsumerGroupDraft, before: GroupMember, after: GroupMember, *, is_new: bool) -> Change:
-    """What is changed. Raises `Refused` for a regular expression that does not compile."""
-    default = draft.context.default_assignor
-    votes = draft.stored.stored_votes()
-    after_vote = after.metadata.server_assignor
-    assignor = elected(votes, before.metadata.server_assignor, after_vote) or default
-    counts = Choice.ELECTED_ASSIGNOR_BUMPS in draft.context.dialect
-    another = counts and not after.is_classic and assignor != draft.stored.preferred_assignor(default)
-    regex = subscriptions.regex_change(draft, before, after)
-    return Change(before, after, is_new, regex, assignor, another)
-
-
-def progress(
+def update_member(
     draft: ConsumerGroupDraft,
-    change: Change,
+    before: GroupMember,
+    after: GroupMember,
     owned: TopicPartitions | None,
     *,
     topics_added_version: int,
     ends_group: bool = False,
 ) -> GroupMember:
-    """The member afterwards, with the draft worked through up to it.
+    """The member when all is done, with the draft worked through up to it.
 
-    A request that `ends_group` as a consumer group computes no target, and leaves its member to the rebalance that
-    the classic group begins with, if it does.
+    `before` is the member as stored, a blank one, or the copy that replaced a static member; `after` has the fields of
+    the request. A request that `ends_group` as a consumer group computes no target, and leaves its member to the
+    rebalance that the classic group begins with, if it does.
 
-    Raises `Refused` where the assignor fails, or the member cannot be trusted with what it reports.
+    Raises `Refused` for a regular expression that does not compile, where the assignor fails, and where the member
+    cannot be trusted with what it reports.
     """
-    draft.keep(change.after)
-    starts_resolution = subscriptions.wants_resolution(draft, topics_added_version)
-    bumps = _bumps(draft, change)
+    stored, context = draft.stored, draft.context
+    draft.is_new = before.member_id not in draft.members.by_id
+    if after is not before:
+        draft.names_changed = before.metadata.subscribed_topic_names != after.metadata.subscribed_topic_names
+        draft.regex_change = subscriptions.compare_regexes(draft, before, after)
+    draft.elects_another = _elects_another(draft, before, after)
+    draft.set_member(after)
+    starts_resolution = subscriptions.is_resolution_due(draft, topics_added_version)
+    bumps = _bumps(draft, after)
+    if bumps or stored.metadata_due:
+        draft.seen_metadata = subscribed_metadata(draft.subscribed_names(), context)
+        bumps = bumps or draft.seen_metadata != stored.metadata
     group_epoch = draft.epoch + bumps
-    if not ends_group:
-        _compute_target(draft, change, group_epoch)
-    skips = ends_group and will_rebalance(draft, change, group_epoch)
-    decision = None if skips else _reconciled(draft, change, owned, group_epoch)
-    member = change.after
-    if decision is not None and decision.member is not member.current:
-        member = replace(member, current=decision.member)
-    draft.keep(member)
+    if not ends_group and is_target_due(draft, group_epoch, context):
+        _compute_target(draft, before, after)
+    decision, member = None, after
+    if not (ends_group and will_rebalance(draft, group_epoch)):
+        decision = _reconcile(draft, after, owned, group_epoch)
+        if decision.member is not member.current:
+            member = GroupMember(member.member_id, member.metadata, decision.member)
+            draft.set_member(member)
     if starts_resolution:
-        draft.new_resolution = subscriptions.resolution(draft, member.member_id)
-    _obey(draft, change, decision, member, bumps=bumps, starts_resolution=starts_resolution)
+        draft.new_resolution = subscriptions.resolve(draft, member.member_id)
+    # From here on the rows of the tables, in the order of their records.
+    state = before.current.state
+    if draft.is_new:
+        draft.take_member_row(State.ABSENT, Event.CREATED, after)
+    elif after is not before and after.metadata != before.metadata:
+        draft.take_member_row(state, Event.UPDATED, after)
+    _take_group_row(draft, bumps)
+    if decision is not None:
+        draft.take_member_row(state, decision.event, member)
+    if draft.seen_metadata is not None and not bumps:
+        draft.take_group_row(GroupEvent.METADATA_UNCHANGED)
+    if starts_resolution:
+        draft.take_group_row(GroupEvent.REGEX_RESOLUTION_DUE)
     return member
 
 
-def will_rebalance(draft: ConsumerGroupDraft, change: Change, group_epoch: int) -> bool:
+def _elects_another(draft: ConsumerGroupDraft, before: GroupMember, after: GroupMember) -> bool:
+    """Whether the stored votes elect another assignor than those with the request's (F13)."""
+    old, new, votes = before.metadata.server_assignor, after.metadata.server_assignor, draft.stored.members.votes
+    if (old == new and len(votes) < 2) or after.is_classic:
+        return False
+    if Choice.ELECTED_ASSIGNOR_BUMPS not in draft.context.dialect.choices:
+        return False
+    default = draft.context.default_assignor
+    return _elected(draft, before, after) != draft.stored.preferred_assignor(default)
+
+
+def _elected(draft: ConsumerGroupDraft, before: GroupMember, after: GroupMember) -> str:
+    votes = draft.stored.members.votes_in_order()
+    found = elected(votes, before.metadata.server_assignor, after.metadata.server_assignor)
+    return found or draft.context.default_assignor
+
+
+def will_rebalance(draft: ConsumerGroupDraft, group_epoch: int) -> bool:
     """Whether the classic group that a replacement makes of this group begins with a rebalance (F20)."""
     dialect = draft.context.dialect
     if Choice.REPLACEMENT_REBALANCES_IF_STALE in dialect:
         return draft.stored.target_epoch < group_epoch
-    return Choice.REPLACEMENT_REBALANCES_IF_BUMPED in dialect and change.subscription
+    return Choice.REPLACEMENT_REBALANCES_IF_BUMPED in dialect and draft.subscription_changed
 
 
-def _bumps(draft: ConsumerGroupDraft, change: Change) -> bool:
-    """Whether the group epoch moves; looks at the metadata where that is due."""
-    bumps = bumps_by_itself(draft, change, draft)
-    if bumps or draft.stored.metadata_due:
-        draft.seen_metadata = subscribed_metadata(draft.subscribed_names(), draft.context)
-        bumps = bumps or draft.seen_metadata != draft.stored.metadata
-    return bumps
-
-
-def bumps_by_itself(group: ConsumerGroup, change: Change, draft: ConsumerGroupDraft) -> bool:
-    """Whether the change moves the group epoch, whatever the metadata looks like."""
-    if change.names or change.regex is RegexChange.RESOLVED or change.elects_another:
+def _bumps(draft: ConsumerGroupDraft, after: GroupMember) -> bool:
+    """Whether the request moves the group epoch, whatever the metadata looks like."""
+    if draft.names_changed or draft.regex_change is RegexChange.RESOLVED or draft.elects_another:
         return True
-    is_fresh = group.epoch == 0 and Choice.EMPTY_SUBSCRIPTION_NOT_BUMPED not in draft.context.dialect
-    return is_fresh or (change.after.is_classic and change.regex is not RegexChange.NONE)
+    if draft.epoch == 0 and Choice.EMPTY_SUBSCRIPTION_NOT_BUMPED not in draft.context.dialect.choices:
+        return True
+    return draft.regex_change is not RegexChange.NONE and after.is_classic
 
 
-def _compute_target(draft: ConsumerGroupDraft, change: Change, group_epoch: int) -> None:
-    if not targets.is_due(draft, group_epoch, draft.context):
-        return
-    typed = draft if draft.seen_metadata is not None else draft.stored
-    order = targets.walked(draft.stored, draft)
-    target = targets.computed(draft, change.assignor, typed.is_homogeneous, order, draft.context)
-    draft.new_targets = targets.changed(_known_targets(draft, change.after), target, order)
+# Targets
+
+
+def is_target_due(group: ConsumerGroup, group_epoch: int, context: Context) -> bool:
+    """Whether a target for this group epoch is computed now."""
+    if group_epoch <= group.target_epoch:
+        return False
+    interval_ms = context.config.assignment_interval_ms(group.group_id)
+    if Choice.ASSIGNMENT_INTERVAL not in context.dialect or not group.target_time_ms or not interval_ms:
+        return True
+    return context.now_ms >= group.target_time_ms + interval_ms
+
+
+def _compute_target(draft: ConsumerGroupDraft, before: GroupMember, after: GroupMember) -> None:
+    """Notes the entries that differ; a member that the assignor left out has nothing."""
+    stored = draft.stored
+    typed = draft if draft.seen_metadata is not None else stored
+    known = [member_id for member_id in stored.members.in_order() if member_id in draft.members.by_id]
+    joined = [member_id for member_id in draft.members.by_id if member_id not in stored.members.by_id]
+    order = map_order([*known, *joined], string_hash)
+    target = _assign(draft, _elected(draft, before, after), typed.is_homogeneous, order, draft.context)
+    had = _known_targets(draft, after).targets
+    new = ((member_id, target.get(member_id, ())) for member_id in order)
+    draft.new_targets = {member_id: part for member_id, part in new if had.get(member_id) != part}
+
+
+def _assign(
+    group: ConsumerGroup, assignor: str, homogeneous: bool, order: Iterable[str], context: Context
+) -> Assignments:
+    """The whole target, for members in this order. Raises `Refused` where the assignor fails."""
+    topics = {topic.topic_id: topic.partitions for topic in context.image.topics.values()}
+    spec = GroupSpec(_specify_members(group, order, context), topics, homogeneous)
+    try:
+        found = context.assignors[assignor](spec)
+    except PartitionAssignorError as problem:
+        raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, str(problem)) from None
+    return context.adopt(assignor, spec, found) if context.adopt else found
+
+
+def _specify_members(group: ConsumerGroup, order: Iterable[str], context: Context) -> Mapping[str, MemberSpec]:
+    found, topics = {}, dict[tuple[tuple[str, ...], str], AbstractSet[TopicId]]()
+    for member_id in order:
+        member = group.members[member_id]
+        said = (member.metadata.subscribed_topic_names, member.pattern)
+        if said not in topics:  # whole fleets say the same
+            names, known = map_order(group.names_of(member), string_hash), context.image.topics
+            topics[said] = dict.fromkeys(known[name].topic_id for name in names if name in known).keys()
+        found[member_id] = MemberSpec(
+            topics[said], group.targets.get(member_id, ()), member.instance_id, member.metadata.rack_id
+        )
+    return found
 
 
 def _known_targets(draft: ConsumerGroupDraft, member: GroupMember) -> ConsumerGroup:
@@ -141,25 +181,28 @@ def _known_targets(draft: ConsumerGroupDraft, member: GroupMember) -> ConsumerGr
     return draft if counts_moved and not left_none else draft.stored
 
 
-def _reconciled(draft: ConsumerGroupDraft, change: Change, owned: TopicPartitions | None, group_epoch: int) -> Decision:
+def _reconcile(
+    draft: ConsumerGroupDraft, after: GroupMember, owned: TopicPartitions | None, group_epoch: int
+) -> Decision:
     """Towards the new target, or the stored one where none was computed."""
-    after = change.after
+    stored, current = draft.stored, after.current
+    epoch = stored.target_epoch if draft.new_targets is None else group_epoch
+    changed = draft.subscription_changed
+    if not changed and current.epoch == epoch and current.state is State.STABLE:
+        return Decision(Event.SAME, current)
     if draft.new_targets is None:
-        epoch, target = draft.stored.target_epoch, draft.stored.target_of(after.member_id, after.instance_id)
+        target = stored.target_of(after.member_id, after.instance_id)
     else:
-        known = draft.targets.get(after.member_id, ())
-        epoch, target = group_epoch, draft.new_targets.get(after.member_id, known)
-    if not change.subscription and after.is_reconciled_to(epoch):
-        return Decision(Event.SAME, after.current)
+        target = draft.new_targets.get(after.member_id, draft.targets.get(after.member_id, ()))
     decision = reconcile(
-        after.current,
+        current,
         target_epoch=epoch,
         target=target,
         owned=owned,
-        partition_epoch=draft.stored.members.partition_epoch,
-        subscribed=_subscribed(draft, after),
-        names_topics=bool(draft.stored.names_of(after)),
-        subscription_changed=change.subscription,
+        partition_epoch=stored.members.partition_epoch,
+        subscribed=stored.topics_of(after, draft.context.image),
+        names_topics=bool(stored.names_of(after)),
+        subscription_changed=changed,
         dialect=draft.context.dialect,
     )
     if decision.event is Event.UNKNOWN_STATE_FENCED:
@@ -167,43 +210,14 @@ def _reconciled(draft: ConsumerGroupDraft, change: Change, owned: TopicPartition
     return decision
 
 
-def _subscribed(draft: ConsumerGroupDraft, member: GroupMember) -> frozenset[str]:
-    """What the member subscribes to; regular expressions count as resolved before this request."""
-    return frozenset(draft.stored.topics_of(member, draft.context.image))
+# The group's row
 
 
-def _obey(
-    draft: ConsumerGroupDraft,
-    change: Change,
-    decision: Decision | None,
-    member: GroupMember,
-    *,
-    bumps: bool,
-    starts_resolution: bool,
-) -> None:
-    """The rows of the tables, in the order of their records."""
-    before = change.before.current.state
-    if change.is_new:
-        draft.on_member(State.ABSENT, Event.CREATED, change.after)
-    elif change.after.metadata != change.before.metadata:
-        draft.on_member(before, Event.UPDATED, change.after)
-    _tell_group(draft, change, bumps)
-    if decision is not None:
-        draft.on_member(before, decision.event, member)
-    if draft.seen_metadata is not None and not bumps:
-        draft.on_group(GroupEvent.METADATA_UNCHANGED)
-    if starts_resolution:
-        draft.on_group(GroupEvent.REGEX_RESOLUTION_DUE)
-
-
-_REASONS: Mapping[str, Mapping[Symbol, GroupEvent]] = {
+_EVENTS: Mapping[str, Mapping[Symbol, GroupEvent]] = {
     reason: {
-        state: GroupEvent[f"{reason}_{suffix}"]
-        for state, suffix in (
-            (GroupState.ASSIGNING, "TARGET_STALE"),
-            (GroupState.RECONCILING, "RECONCILING"),
-            (GroupState.STABLE, "ALL_STABLE"),
-        )
+        GroupState.ASSIGNING: GroupEvent[f"{reason}_TARGET_STALE"],
+        GroupState.RECONCILING: GroupEvent[f"{reason}_RECONCILING"],
+        GroupState.STABLE: GroupEvent[f"{reason}_ALL_STABLE"],
     }
     for reason in (
         "MEMBER_JOINED",
@@ -218,31 +232,23 @@ _REASONS: Mapping[str, Mapping[Symbol, GroupEvent]] = {
 """Events of the group's table by what happened and by the state that follows from it."""
 
 
-def _tell_group(draft: ConsumerGroupDraft, change: Change, bumps: bool) -> None:
-    leads_to = _leads_to(draft, bumps)
-    reason = _reason(change, bumps)
+def _take_group_row(draft: ConsumerGroupDraft, bumps: bool) -> None:
+    epoch = draft.epoch + bumps
+    leads_to = derive_state(draft.members, epoch, draft.target_epoch if draft.new_targets is None else epoch)
+    reason = _reason(draft, bumps)
     if draft.state is GroupState.EMPTY and not bumps and draft.new_targets is not None:
         # Emptied before 4.4, its target epoch is behind (F4): the row of a join that bumps nothing computes no target.
-        draft.on_group(GroupEvent.UNSUBSCRIBED_JOINED_TARGET_STALE)
+        draft.take_group_row(GroupEvent.UNSUBSCRIBED_JOINED_TARGET_STALE)
         reason = "HEARTBEAT"
-    draft.on_group(_REASONS[reason][leads_to])
+    draft.take_group_row(_EVENTS[reason][leads_to])
 
 
-def _leads_to(draft: ConsumerGroupDraft, bumps: bool) -> Symbol:
-    """The group's state with the new epochs."""
-    if not bumps and draft.new_targets is None:
-        return state_of(draft.members, draft.epoch, draft.target_epoch)
-    epoch = draft.epoch + bumps
-    target_epoch = draft.target_epoch if draft.new_targets is None else epoch
-    return state_of(draft.members, epoch, target_epoch)
-
-
-def _reason(change: Change, bumps: bool) -> str:
+def _reason(draft: ConsumerGroupDraft, bumps: bool) -> str:
     """Of several reasons the first one in the order of the table."""
-    if change.is_new:
+    if draft.is_new:
         return "MEMBER_JOINED" if bumps else "UNSUBSCRIBED_JOINED"
     if not bumps:
-        return "HEARTBEAT" if change.regex is RegexChange.NONE else "REGEX_UNRESOLVED"
-    if change.subscription:
+        return "HEARTBEAT" if draft.regex_change is RegexChange.NONE else "REGEX_UNRESOLVED"
+    if draft.subscription_changed:
         return "SUBSCRIPTION_CHANGED"
-    return "ASSIGNOR_CHANGED" if change.elects_another else "METADATA_CHANGED"
+    return "ASSIGNOR_CHANGED" if draft.elects_another else "METADATA_CHANGED"

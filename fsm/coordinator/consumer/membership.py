@@ -1,15 +1,20 @@
 """Who may speak: size limit, member ids, static members and the epoch check.
 
-Source: sections 3.4 (R2 to R4) and 3.5 of the coordinator reference; `GroupMetadataManager` of apache/kafka 4.4.
+Source: KIP-848; `throwIfConsumerGroupIsFull`, `throwIfConsumerGroupMemberEpochIsInvalid` and their neighbours in
+`GroupMetadataManager` of apache/kafka 4.4.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from fsm.coordinator.consumer.group_step import ConsumerGroupDraft
 from fsm.coordinator.consumer.reconciliation import flat
-from fsm.coordinator.model.consumer_group import AWAY, ConsumerGroup, GroupMember, blank
+from fsm.coordinator.model.consumer_group import (
+    LEAVE_GROUP_STATIC_MEMBER_EPOCH,
+    ConsumerGroup,
+    CurrentAssignment,
+    GroupMember,
+    new_member,
+)
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Choice, Dialect
 from fsm.coordinator.model.step import Refused
@@ -28,29 +33,31 @@ COPIED = {
 
 def check_size(group: ConsumerGroup, member_id: str, instance_id: str | None, context: Context) -> None:
     """Raises `Refused` where the group is full and the member is not in it."""
-    exempt = Choice.KNOWN_INSTANCE_EXEMPT_FROM_SIZE in context.dialect
-    if exempt and instance_id is not None and instance_id in group.members.static:
+    known = group.members.by_id
+    if len(known) < context.config.group_consumer_max_size or member_id in known:
         return
-    if len(group.members) >= context.config.group_consumer_max_size and member_id not in group.members:
+    exempt = Choice.KNOWN_INSTANCE_EXEMPT_FROM_SIZE in context.dialect
+    if not (exempt and instance_id is not None and instance_id in group.members.static):
         raise Refused(ErrorCode.GROUP_MAX_SIZE_REACHED, "the group is full")
 
 
-def known_member(group: ConsumerGroup, member_id: str) -> GroupMember:
+def find_member(group: ConsumerGroup, member_id: str) -> GroupMember:
     """The member of this id. Raises `Refused` where there is none."""
-    if member_id not in group.members:
+    found: GroupMember | None = group.members.by_id.get(member_id)
+    if found is None:
         raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is no member of {group.group_id}")
-    return group.members[member_id]
+    return found
 
 
-def static_member(group: ConsumerGroup, instance_id: str) -> GroupMember | None:
+def find_static_member(group: ConsumerGroup, instance_id: str) -> GroupMember | None:
     """Who has this instance id. Raises `Refused` where it leads to a member that is gone (before 4.4)."""
     member_id = group.members.static.get(instance_id)
-    return None if member_id is None else known_member(group, member_id)
+    return None if member_id is None else find_member(group, member_id)
 
 
-def holder_of(group: ConsumerGroup, member_id: str, instance_id: str) -> GroupMember:
+def find_holder(group: ConsumerGroup, member_id: str, instance_id: str) -> GroupMember:
     """The member of this instance id and member id. Raises `Refused` where they do not belong together."""
-    holder = static_member(group, instance_id)
+    holder = find_static_member(group, instance_id)
     if holder is None:
         raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"no member has the instance id {instance_id}")
     if holder.member_id != member_id:
@@ -60,11 +67,12 @@ def holder_of(group: ConsumerGroup, member_id: str, instance_id: str) -> GroupMe
 
 def check_epoch(member: GroupMember, received: int, owned: TopicPartitions | None, dialect: Dialect) -> None:
     """Raises `Refused` for an epoch that is neither the member's own nor the one before a lost answer."""
-    if received == member.epoch or (received == 0 and Choice.EPOCH_ZERO_ALWAYS_PASSES in dialect):
+    epoch = member.current.epoch
+    if received == epoch or (received == 0 and Choice.EPOCH_ZERO_ALWAYS_PASSES in dialect):
         return
-    is_previous = received < member.epoch and received == member.current.previous_epoch
+    is_previous = received < epoch and received == member.current.previous_epoch
     if not (is_previous and owned is not None and _owns_only(member, owned)):
-        raise Refused(ErrorCode.FENCED_MEMBER_EPOCH, f"epoch {received}, but {member.member_id} is at {member.epoch}")
+        raise Refused(ErrorCode.FENCED_MEMBER_EPOCH, f"epoch {received}, but {member.member_id} is at {epoch}")
 
 
 def _owns_only(member: GroupMember, owned: TopicPartitions) -> bool:
@@ -74,24 +82,24 @@ def _owns_only(member: GroupMember, owned: TopicPartitions) -> bool:
 
 def replace_static(draft: ConsumerGroupDraft, holder: GroupMember, member_id: str) -> GroupMember:
     """The copy that takes the holder's place under another id, at epoch 0."""
-    current = replace(holder.current, epoch=0, previous_epoch=0)
-    copy = replace(holder, member_id=member_id, current=current)
-    target = draft.targets.get(holder.member_id, ())
-    draft.remove_member_of(holder.member_id)
+    current, target = holder.current, draft.targets.get(holder.member_id, ())
+    restarted = CurrentAssignment(current.state, 0, 0, current.assigned, current.pending)
+    copy = GroupMember(member_id, holder.metadata, restarted)
+    draft.drop_member(holder.member_id)
     draft.targets = draft.targets.set(member_id, target)
-    draft.keep(copy)
-    draft.on_group(GroupEvent.MEMBER_REPLACED)
-    draft.on_member(holder.current.state, Event.REPLACED, holder)
-    draft.on_member(State.ABSENT, COPIED[holder.current.state], copy)
+    draft.set_member(copy)
+    draft.take_group_row(GroupEvent.MEMBER_REPLACED)
+    draft.take_member_row(current.state, Event.REPLACED, holder)
+    draft.take_member_row(State.ABSENT, COPIED[current.state], copy)
     return copy
 
 
-def joining_member(draft: ConsumerGroupDraft, member_id: str) -> GroupMember:
+def find_or_create_member(draft: ConsumerGroupDraft, member_id: str) -> GroupMember:
     """The member of this id, or a blank one."""
-    return draft.stored.members.by_id.get(member_id) or blank(member_id)
+    return draft.stored.members.by_id.get(member_id) or new_member(member_id)
 
 
 def check_released(holder: GroupMember) -> None:
     """Raises `Refused` where the holder of an instance id has not left."""
-    if not holder.is_classic and holder.epoch != AWAY:
+    if not holder.is_classic and holder.epoch != LEAVE_GROUP_STATIC_MEMBER_EPOCH:
         raise Refused(ErrorCode.UNRELEASED_INSTANCE_ID, f"{holder.member_id} has not left yet")

@@ -4,7 +4,7 @@ A pattern is read piece by piece and written again for Python: what RE2 does not
 the same. Topic names are letters, digits, dots, dashes and underscores of ASCII, so a Unicode class is written as
 those of them that belong to it.
 
-Source: section 7.3 of the coordinator reference; the syntax of RE2 (https://github.com/google/re2/wiki/Syntax).
+Source: KIP-848, "Regex based subscription"; the syntax of RE2 (https://github.com/google/re2/wiki/Syntax).
 """
 
 from __future__ import annotations

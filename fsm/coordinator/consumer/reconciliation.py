@@ -1,11 +1,12 @@
 """What becomes of one member of a consumer group in one request: the coordinator's side of reconciliation.
 
 A pure function over frozen values. `reconcile` names its decision, an event of the table `consumer-group-member`, and
-gives the member as it is afterwards; the caller writes a record where the decision's row orders one. Rows are named as
-in the reference: the entry row by the member's state (S, V, L, K), then the trim (U) or the computation (C).
+gives the member as it is afterwards; the caller writes a record where the decision's row orders one. The rules are
+named as in the `clause` of the table's rows: by the member's state (S, V, L, K), then the trim (U) or the computation
+(C).
 
-Source: section 2 of the coordinator reference; `CurrentAssignmentBuilder` of apache/kafka 4.4 (87943b2ff874). Who is
-in the group, which target is due and who may ask are not known here.
+Source: `CurrentAssignmentBuilder` of apache/kafka 4.4 (87943b2ff874). Who is in the group, which target is due and who
+may ask are not known here.
 """
 
 from __future__ import annotations

@@ -1,21 +1,20 @@
 """What a changed subscription does: regular expressions that come, go and are resolved, and the metadata of topics.
 
-Source: sections 3.4 (R6, R7), 7.2 and 7.3 of the coordinator reference; `GroupMetadataManager` of apache/kafka 4.4.
+Source: KIP-848; `maybeUpdateRegularExpressions`, `onMetadataUpdate` and their neighbours in `GroupMetadataManager` of
+apache/kafka 4.4.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from enum import Enum
 
 from fsm.coordinator.consumer import patterns
-from fsm.coordinator.consumer.group_step import ConsumerGroupDraft
+from fsm.coordinator.consumer.group_step import ConsumerGroupDraft, RegexChange
 from fsm.coordinator.model.consumer_group import ConsumerGroup, GroupMember, Resolution
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Choice
-from fsm.coordinator.model.hash_order import fitting_table, map_order, state_order, string_hash
-from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.hash_order import fitting_table, map_order, string_hash
 from fsm.coordinator.model.step import Step
 from fsm.coordinator.model.subscribed_metadata import subscribed_metadata
 from fsm.protocol.records import ResolvedRegularExpression
@@ -25,17 +24,7 @@ SHORTEST_REFRESH_MS = 10_000
 """A resolution is not repeated sooner."""
 
 
-class RegexChange(Enum):
-    """What a request did to its member's regular expression."""
-
-    NONE = 0
-    UNRESOLVED = 1
-    """Another one, which matches nothing yet."""
-    RESOLVED = 2
-    """Another one that the group has resolved already, or none any more."""
-
-
-def regex_change(draft: ConsumerGroupDraft, before: GroupMember, after: GroupMember) -> RegexChange:
+def compare_regexes(draft: ConsumerGroupDraft, before: GroupMember, after: GroupMember) -> RegexChange:
     """What became of the regular expression; notes the one that nobody subscribes to any more.
 
     Raises `Refused` for a new one that does not compile.
@@ -55,18 +44,20 @@ def regex_change(draft: ConsumerGroupDraft, before: GroupMember, after: GroupMem
     return RegexChange.RESOLVED if after.pattern in draft.stored.regexes else RegexChange.UNRESOLVED
 
 
-def wants_resolution(draft: ConsumerGroupDraft, topics_added_version: int) -> bool:
+def is_resolution_due(draft: ConsumerGroupDraft, topics_added_version: int) -> bool:
     """Whether the request starts a resolution of all the group's regular expressions.
 
     `topics_added_version` is the version of the last metadata image that brought new topics.
     """
     stored, now = draft.stored, draft.members.patterns
+    if not now or stored.resolution is not None:
+        return False
     is_new = any(pattern not in stored.members.patterns for pattern in now)
-    if not now or stored.resolution is not None or not (is_new or stored.members.patterns):
+    if not (is_new or stored.members.patterns):
         return False
     first = next(iter(stored.resolved_in_order()), None)
     if first is None:
-        return is_new or bool(now)
+        return True
     age_ms = draft.context.now_ms - first.timestamp
     if age_ms <= SHORTEST_REFRESH_MS:
         return False
@@ -87,23 +78,19 @@ def turns_ms(group: ConsumerGroup, context: Context) -> tuple[int, ...]:
     return tuple(first.timestamp + ms + 1 for ms in lasts_ms)
 
 
-def resolution(draft: ConsumerGroupDraft, requested_by: str) -> Resolution:
+def resolve(draft: ConsumerGroupDraft, requested_by: str) -> Resolution:
     """What the background task will find: every subscribed regular expression over the topics of this moment."""
-    image = draft.context.image
-    found = {
-        pattern: ResolvedRegularExpression(
-            patterns.matching(pattern, image.topics), image.version, draft.context.now_ms
-        )
-        for pattern in _walked(draft)
-    }
-    return Resolution(requested_by, FrozenMap(found))
+    image, now_ms = draft.context.image, draft.context.now_ms
+    found = ((p, patterns.matching(p, image.topics)) for p in _task_order(draft))
+    return Resolution(
+        requested_by,
+        tuple((p, ResolvedRegularExpression(topics, image.version, now_ms)) for p, topics in found),
+    )
 
 
-def _walked(draft: ConsumerGroupDraft) -> list[str]:
+def _task_order(draft: ConsumerGroupDraft) -> list[str]:
     """The group's regular expressions in the order of the task's maps: a copy of the stored ones, then two more."""
-    members = draft.stored.members
-    stored = state_order(members.patterns, string_hash, members.most_patterns)
-    now = draft.members.patterns
+    stored, now = draft.stored.members.patterns_in_order(), draft.members.patterns
     copied = [*(pattern for pattern in stored if pattern in now), *(p for p in now if p not in stored)]
     found = map_order(copied, string_hash, fitting_table(len(stored)))
     for _ in range(2):
@@ -111,20 +98,20 @@ def _walked(draft: ConsumerGroupDraft) -> list[str]:
     return found
 
 
-def resolved(group: ConsumerGroup, context: Context) -> Step[ConsumerGroup]:
+def finish_resolution(group: ConsumerGroup, context: Context) -> Step[ConsumerGroup]:
     """The background task is done: its result is a step of its own, and never computes a target."""
     draft = ConsumerGroupDraft(replace(group, resolution=None), context)
-    found = group.resolution.found if group.resolution else FrozenMap[str, ResolvedRegularExpression]()
-    draft.resolved = {pattern: one for pattern, one in found.items() if pattern in group.members.patterns}
+    found = group.resolution.found if group.resolution else ()
+    draft.resolved = {pattern: one for pattern, one in found if pattern in group.members.patterns}
     after = replace(group, regexes=group.regexes.merged(draft.resolved))
     draft.seen_metadata = subscribed_metadata(after.subscribed_names(), context)
     moved = any(_topics(group, pattern) != one.topics for pattern, one in draft.resolved.items())
     if moved or draft.seen_metadata != group.metadata:
-        draft.on_group(Event.REGEX_RESULT_CHANGED)
+        draft.take_group_row(Event.REGEX_RESULT_CHANGED)
         draft.metadata_due = False
     else:
-        draft.on_group(Event.REGEX_RESULT_SAME)
-    return draft.done()
+        draft.take_group_row(Event.REGEX_RESULT_SAME)
+    return draft.finish()
 
 
 def _topics(group: ConsumerGroup, pattern: str) -> tuple[str, ...]:
@@ -132,17 +119,17 @@ def _topics(group: ConsumerGroup, pattern: str) -> tuple[str, ...]:
     return known.topics if known else ()
 
 
-def resolution_failed(group: ConsumerGroup, context: Context) -> Step[ConsumerGroup]:
+def fail_resolution(group: ConsumerGroup, context: Context) -> Step[ConsumerGroup]:
     """The background task failed: the next request may start it again."""
     draft = ConsumerGroupDraft(replace(group, resolution=None), context)
-    draft.on_group(Event.REGEX_RESOLUTION_FAILED)
-    return draft.done()
+    draft.take_group_row(Event.REGEX_RESOLUTION_FAILED)
+    return draft.finish()
 
 
-def topics_changed(group: ConsumerGroup, names: Iterable[str], context: Context) -> ConsumerGroup:
+def note_changed_topics(group: ConsumerGroup, names: Iterable[str], context: Context) -> ConsumerGroup:
     """The group after a metadata update that touched these topics."""
     if group.is_empty or group.subscribed_names().isdisjoint(names):
         return group
     draft = ConsumerGroupDraft(group, context)
-    draft.on_group(Event.TOPICS_UPDATED)
-    return draft.done().state
+    draft.take_group_row(Event.TOPICS_UPDATED)
+    return draft.finish().state

@@ -18,22 +18,23 @@ from fsm.coordinator.classic import responses
 from fsm.coordinator.classic.join import MEMBER_ID_REQUIRED_SINCE, member_of
 from fsm.coordinator.classic.requests import identities
 from fsm.coordinator.consumer.group_step import ConsumerGroupDraft
-from fsm.coordinator.consumer.member_update import change_of, progress, will_rebalance
+from fsm.coordinator.consumer.member_update import update_member, will_rebalance
 from fsm.coordinator.consumer.membership import (
     check_size,
-    holder_of,
-    joining_member,
-    known_member,
+    find_holder,
+    find_member,
+    find_or_create_member,
+    find_static_member,
     replace_static,
-    static_member,
 )
 from fsm.coordinator.consumer.reconciliation import flat
 from fsm.coordinator.migration import conversion
-from fsm.coordinator.migration.conversion import Group, by_id, encoded
+from fsm.coordinator.migration.conversion import by_id, encode
 from fsm.coordinator.model.classic_group import ClassicGroupMember
 from fsm.coordinator.model.consumer_group import FREE, ConsumerGroup, GroupMember
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Choice, Dialect
+from fsm.coordinator.model.groups import Group
 from fsm.coordinator.model.step import Answer, Refused, Request, Step
 from fsm.coordinator.model.timers import TimerKind
 from fsm.errors import RemoteProtocolError
@@ -67,7 +68,7 @@ class Phase(Enum):
 
 def phase(group: ConsumerGroup, member: GroupMember, dialect: Dialect) -> Phase:
     """Whether its SyncGroup is awaited, its next Heartbeat tells it to rejoin, or neither."""
-    if group.timers.is_running(TimerKind.SYNC, member.member_id):
+    if (TimerKind.SYNC, member.member_id) in group.timers:
         return Phase.COMPLETING_REBALANCE
     return Phase.PREPARING_REBALANCE if must_rejoin(group, member, dialect) else Phase.STABLE
 
@@ -109,7 +110,7 @@ def sync(group: ConsumerGroup, request: Request[SyncGroupRequest], context: Cont
     if _is_behind(group, member, context.dialect) and not must_revoke:
         refusal = SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
         return _answer(group, member, Event.CLASSIC_SYNC_REFUSED, Answer(request.token, refusal), context)
-    assignment = encoded(member.assigned, protocol.metadata, context.image)
+    assignment = encode(member.assigned, protocol.metadata, context.image)
     response = SyncGroupResponse(assignment, protocol_type=body.protocol_type, protocol_name=body.protocol_name)
     return _answer(group, member, Event.CLASSIC_SYNCED, Answer(request.token, response), context)
 
@@ -126,7 +127,7 @@ def heartbeat(group: ConsumerGroup, request: Request[HeartbeatRequest], context:
 def _sender(group: ConsumerGroup, body: SyncGroupRequest | HeartbeatRequest) -> tuple[GroupMember, ClassicMember]:
     """The classic member that a SyncGroup or Heartbeat comes from, in its generation."""
     member_id, instance_id = body.member_id, body.group_instance_id
-    member = known_member(group, member_id) if instance_id is None else holder_of(group, member_id, instance_id)
+    member = find_member(group, member_id) if instance_id is None else find_holder(group, member_id, instance_id)
     classic = _classic(member)
     if body.generation_id != member.epoch:
         raise Refused(ErrorCode.ILLEGAL_GENERATION)
@@ -144,8 +145,8 @@ def _classic(member: GroupMember) -> ClassicMember:
 def _answer(group: ConsumerGroup, member: GroupMember, event: Event, answer: Answer, context: Context) -> Step[Group]:
     """The answer, with the timers that go with it."""
     draft = ConsumerGroupDraft(group, context)
-    draft.on_member(member.current.state, event, member)
-    return draft.done((answer,))
+    draft.take_member_row(member.current.state, event, member)
+    return draft.finish(answer)
 
 
 def leave(group: ConsumerGroup, request: Request[LeaveGroupRequest], context: Context) -> Step[Group]:
@@ -165,11 +166,11 @@ def leave(group: ConsumerGroup, request: Request[LeaveGroupRequest], context: Co
 def _leaver(group: ConsumerGroup, member_id: str, instance_id: str | None, dialect: Dialect) -> str:
     """An instance id without a member id is an administrator's removal of a static member."""
     if instance_id is None:
-        member = known_member(group, member_id)
+        member = find_member(group, member_id)
     elif member_id:
-        member = holder_of(group, member_id, instance_id)
+        member = find_holder(group, member_id, instance_id)
     else:
-        member = static_member(group, instance_id) or known_member(group, "")
+        member = find_static_member(group, instance_id) or find_member(group, "")
     if Choice.LEAVE_GROUP_REMOVES_ANY not in dialect:
         _classic(member)
     return member.member_id
@@ -206,19 +207,19 @@ def _join(
     replaced = _replaced(group, joiner, context)
     draft = ConsumerGroupDraft(group, context)
     before = _before(draft, body, joiner)
-    is_new = before.member_id not in draft.members
-    change = change_of(draft, before, _updated(before, joiner, subscription, context), is_new=is_new)
+    after = _update(before, joiner, subscription, context)
     ends = replaced is not None and not COMPUTE_NOTHING.isdisjoint(context.dialect.choices)
     owned = by_id(subscription.owned_partitions, context.image)
-    member = progress(draft, change, owned, topics_added_version=topics_added_version, ends_group=ends)
+    version = topics_added_version
+    member = update_member(draft, before, after, owned, topics_added_version=version, ends_group=ends)
     response = JoinGroupResponse(member.epoch, PROTOCOL_TYPE, joiner.protocols[0].name, member_id=member.member_id)
     answers = (Answer(request.token, response),)
     if replaced is None:
-        draft.on_member(member.current.state, Event.CLASSIC_JOIN_STORED, member)
-        return draft.done(answers)
-    stale = will_rebalance(draft, change, draft.epoch)
+        draft.take_member_row(member.current.state, Event.CLASSIC_JOIN_STORED, member)
+        return draft.finish(*answers)
+    stale = will_rebalance(draft, draft.epoch)
     event = ClassicEvent.DOWNGRADED_BY_REPLACEMENT_STALE if stale else ClassicEvent.DOWNGRADED_BY_REPLACEMENT
-    step = conversion.downgraded_by_replacement(draft, member, replaced, event)
+    step = conversion.downgrade_by_replacement(draft, member, replaced, event)
     return step._replace(answers=(*step.answers, *answers))
 
 
@@ -252,16 +253,16 @@ def _replaced(group: ConsumerGroup, joiner: ClassicGroupMember, context: Context
 def _before(draft: ConsumerGroupDraft, body: JoinGroupRequest, joiner: ClassicGroupMember) -> GroupMember:
     """The joiner as it was: stored, blank, or the copy of the static member whose place it takes."""
     if joiner.instance_id is None:
-        return joining_member(draft, joiner.member_id)
+        return find_or_create_member(draft, joiner.member_id)
     if body.member_id:
-        return holder_of(draft.stored, joiner.member_id, joiner.instance_id)
-    holder = static_member(draft.stored, joiner.instance_id)
+        return find_holder(draft.stored, joiner.member_id, joiner.instance_id)
+    holder = find_static_member(draft.stored, joiner.instance_id)
     if holder is None:
-        return joining_member(draft, joiner.member_id)
+        return find_or_create_member(draft, joiner.member_id)
     return replace_static(draft, holder, joiner.member_id)
 
 
-def _updated(
+def _update(
     before: GroupMember, joiner: ClassicGroupMember, subscription: Subscription, context: Context
 ) -> GroupMember:
     old, timeout_ms = before.metadata, joiner.rebalance_timeout_ms
@@ -277,4 +278,4 @@ def _updated(
         rebalance_timeout_ms=old.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
         classic_member_metadata=ClassicMember(joiner.session_timeout_ms, joiner.protocols),
     )
-    return replace(before, metadata=new)
+    return before if new == old else GroupMember(before.member_id, new, before.current)

@@ -17,11 +17,17 @@ from struct import pack, unpack_from
 from fsm.coordinator.classic.draft import ClassicGroupDraft
 from fsm.coordinator.consumer import heartbeat as consumer
 from fsm.coordinator.consumer.group_step import ConsumerGroupDraft
-from fsm.coordinator.consumer.heartbeat_request import Heartbeat, refusal
 from fsm.coordinator.model.classic_group import ClassicGroup, ClassicGroupMember, ClassicMembers, consumer_topics
-from fsm.coordinator.model.consumer_group import ConsumerGroup, CurrentAssignment, GroupMember, Members, fresh
+from fsm.coordinator.model.consumer_group import (
+    ConsumerGroup,
+    CurrentAssignment,
+    GroupMember,
+    Members,
+    new_group,
+)
 from fsm.coordinator.model.context import Context, Image
 from fsm.coordinator.model.dialect import Choice
+from fsm.coordinator.model.groups import Group
 from fsm.coordinator.model.hash_order import topic_order
 from fsm.coordinator.model.persistent import FrozenMap
 from fsm.coordinator.model.step import Refused, Request, Step
@@ -30,13 +36,12 @@ from fsm.errors import RemoteProtocolError
 from fsm.protocol.assignment import TopicPartition, TopicPartitions, topic_partitions
 from fsm.protocol.consumer_protocol import HIGHEST_VERSION, PROTOCOL_TYPE, decode_assignment, decode_subscription
 from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import ConsumerGroupHeartbeatRequest as Heartbeat
 from fsm.protocol.records import ClassicMember, Member, Record, RecordType
 from fsm.tables.classic_group import Event as ClassicEvent
 from fsm.tables.consumer_group import Event as GroupEvent
 from fsm.tables.consumer_group import State as GroupState
 from fsm.tables.consumer_group_member import Event, State
-
-Group = ConsumerGroup | ClassicGroup
 
 UPGRADES = frozenset({"upgrade", "bidirectional"})
 DOWNGRADES = frozenset({"downgrade", "bidirectional"})
@@ -77,8 +82,8 @@ def by_type(records: Collection[Record], order: Sequence[RecordType]) -> tuple[R
 # Upgrade
 
 
-def consumer_join(
-    group: ClassicGroup, request: Request[Heartbeat], sent: Heartbeat, context: Context, *, topics_added_version: int
+def join_consumer(
+    group: ClassicGroup, request: Request[Heartbeat], context: Context, *, topics_added_version: int
 ) -> Step[Group]:
     """The heartbeat of a member that joins a classic group with the consumer protocol.
 
@@ -87,15 +92,15 @@ def consumer_join(
     draft = ClassicGroupDraft(group, context, request)
 
     def joined(begun: ConsumerGroup) -> Step[ConsumerGroup]:
-        return consumer.heartbeat(begun, request, sent, context, topics_added_version=topics_added_version)
+        return consumer.heartbeat(begun, request, context, topics_added_version=topics_added_version)
 
     if group.is_empty:
         draft.take_row(ClassicEvent.CONSUMER_JOIN_TO_EMPTY)
-        return joined(fresh(group.group_id, context.dialect)).after(draft.step())
+        return joined(new_group(group.group_id, context.dialect)).after(draft.step())
     if not _may_upgrade(group, context):
         return _refused(draft, ErrorCode.GROUP_ID_NOT_FOUND, ClassicEvent.UPGRADE_REFUSED)
     try:
-        converted = converted_group(group, context)
+        converted = convert_to_consumer_group(group, context)
         upgraded = ClassicGroupDraft(group, context, request)
         upgraded.take_row(ClassicEvent.UPGRADED)
         begun = _with_conversion(upgraded.step(), converted, context)
@@ -116,7 +121,7 @@ def _refused(
     draft: ClassicGroupDraft, code: ErrorCode, event: ClassicEvent, message: str = "no consumer group"
 ) -> Step[Group]:
     """The classic group stays; whose requests were delayed may have been told to rejoin all the same."""
-    draft.response = refusal(code, message)
+    draft.response = consumer.refuse_heartbeat(code, message)
     draft.take_row(event)
     return draft.step()
 
@@ -126,7 +131,7 @@ def _may_upgrade(group: ClassicGroup, context: Context) -> bool:
     return policy(context) in UPGRADES and group.protocol_type == PROTOCOL_TYPE and is_small
 
 
-def converted_group(group: ClassicGroup, context: Context) -> ConsumerGroup:
+def convert_to_consumer_group(group: ClassicGroup, context: Context) -> ConsumerGroup:
     """The classic group as a consumer group: everybody holds what it was assigned, at the generation's epoch.
 
     Raises `Refused` where what the members said cannot be read, or where an assignor keeps state in assignments.
@@ -185,9 +190,9 @@ def _last_assignment(member: ClassicGroupMember, context: Context) -> TopicParti
 
 def _with_conversion(before: Step[ClassicGroup], group: ConsumerGroup, context: Context) -> Step[ConsumerGroup]:
     draft = ConsumerGroupDraft(group, context, GroupState.EMPTY)
-    draft.on_group(GroupEvent.CLASSIC_GROUP_CONVERTED)
+    draft.take_group_row(GroupEvent.CLASSIC_GROUP_CONVERTED)
     for member_id in group.members.in_order():
-        draft.on_member(State.ABSENT, Event.CONVERTED, group.members[member_id])
+        draft.take_member_row(State.ABSENT, Event.CONVERTED, group.members[member_id])
     # No `done`: where every member left during the first join phase, what the table calls STABLE has nobody in it.
     return Step(draft.close(), (), by_type(draft.records, UPGRADE_ORDER), tuple(draft.happened)).after(before)
 
@@ -200,9 +205,11 @@ def remove(group: ConsumerGroup, member_ids: Sequence[str], event: Event, contex
     gone = dict.fromkeys(member_ids)
     if not _may_downgrade_without(group, gone, context):
         return consumer.remove(group, tuple(gone), event, context)
-    ended = ended_group(ConsumerGroupDraft(group, context), GroupEvent.DOWNGRADED_BY_REMOVAL, group.members.in_order())
-    classic = classic_group(group, [m for m in group.members.in_order() if m not in gone], group.epoch, context.image)
-    return _begun(ended, classic, ClassicEvent.DOWNGRADED_BY_REMOVAL, context)
+    ended = end_group(ConsumerGroupDraft(group, context), GroupEvent.DOWNGRADED_BY_REMOVAL, group.members.in_order())
+    classic = convert_to_classic_group(
+        group, [m for m in group.members.in_order() if m not in gone], group.epoch, context.image
+    )
+    return _begin(ended, classic, ClassicEvent.DOWNGRADED_BY_REMOVAL, context)
 
 
 def _may_downgrade_without(group: ConsumerGroup, gone: Collection[str], context: Context) -> bool:
@@ -220,18 +227,20 @@ def may_downgrade(size: int, context: Context) -> bool:
     return policy(context) in DOWNGRADES and size <= context.config.group_max_size
 
 
-def ended_group(draft: ConsumerGroupDraft, event: GroupEvent, member_ids: Sequence[str]) -> Step[ConsumerGroup]:
+def end_group(draft: ConsumerGroupDraft, event: GroupEvent, member_ids: Sequence[str]) -> Step[ConsumerGroup]:
     """The consumer group's end: its tombstones, and those of these members."""
     written = len(draft.records)
     for member_id in member_ids:
         member = draft.stored.members.by_id.get(member_id) or draft.members[member_id]
-        draft.on_member(member.current.state, Event.GROUP_DOWNGRADED, member)
-    draft.on_group(event)
+        draft.take_member_row(member.current.state, Event.GROUP_DOWNGRADED, member)
+    draft.take_group_row(event)
     tombstones = by_type(draft.records[written:], DOWNGRADE_ORDER)
     return Step(draft.close(), (), (*draft.records[:written], *tombstones), tuple(draft.happened))
 
 
-def classic_group(group: ConsumerGroup, member_ids: Sequence[str], generation: int, image: Image) -> ClassicGroup:
+def convert_to_classic_group(
+    group: ConsumerGroup, member_ids: Sequence[str], generation: int, image: Image
+) -> ClassicGroup:
     """These members, all of them classic, as a classic group that holds their targets; the first one leads.
 
     Raises `Refused` where what they said when they joined cannot be read.
@@ -270,16 +279,16 @@ def _classic_member(member: GroupMember) -> ClassicGroupMember:
 
 def _as_assignment(group: ClassicGroup, member_id: str, target: TopicPartitions, image: Image) -> ClassicGroupMember:
     member = group.members[member_id]
-    return replace(member, assignment=encoded(target, member.metadata(group.protocol_name), image))
+    return replace(member, assignment=encode(target, member.metadata(group.protocol_name), image))
 
 
-def _begun(ended: Step[ConsumerGroup], group: ClassicGroup, event: ClassicEvent, context: Context) -> Step[Group]:
+def _begin(ended: Step[ConsumerGroup], group: ClassicGroup, event: ClassicEvent, context: Context) -> Step[Group]:
     draft = ClassicGroupDraft(group, context)
     draft.take_row(event)
     return draft.step().after(ended)
 
 
-def downgraded_by_replacement(
+def downgrade_by_replacement(
     draft: ConsumerGroupDraft, joiner: GroupMember, replaced_id: str, event: ClassicEvent
 ) -> Step[Group]:
     """The consumer group of this draft ends because a classic member took a static member's place.
@@ -289,21 +298,21 @@ def downgraded_by_replacement(
     stored = draft.stored
     members = [m for m in stored.members.in_order() if m != replaced_id]
     renamed = [joiner.member_id if m == replaced_id else m for m in stored.members.in_order()]
-    ended = ended_group(draft, GroupEvent.DOWNGRADED_BY_REPLACEMENT, renamed)
+    ended = end_group(draft, GroupEvent.DOWNGRADED_BY_REPLACEMENT, renamed)
     target = stored.targets.get(replaced_id, ())
     group = replace(
-        ended.state, members=draft.members.having(joiner), targets=stored.targets.set(joiner.member_id, target)
+        ended.state, members=draft.members.set(joiner), targets=stored.targets.set(joiner.member_id, target)
     )
-    classic = classic_group(group, [*members, joiner.member_id], stored.epoch, draft.context.image)
-    return _begun(ended, classic, event, draft.context)
+    classic = convert_to_classic_group(group, [*members, joiner.member_id], stored.epoch, draft.context.image)
+    return _begin(ended, classic, event, draft.context)
 
 
-def emptied(
+def end_empty_group(
     group: ConsumerGroup, context: Context, event: GroupEvent = GroupEvent.CLASSIC_JOIN_TO_EMPTY
 ) -> Step[ConsumerGroup]:
     """A consumer group without members ends: because a classic member wants its place, or it is deleted."""
     draft = ConsumerGroupDraft(group, context)
-    draft.on_group(event)
+    draft.take_group_row(event)
     return Step(draft.close(), (), by_type(draft.records, DOWNGRADE_ORDER), tuple(draft.happened))
 
 
@@ -326,7 +335,7 @@ def version_of(metadata: bytes) -> int:
     return min(int(unpack_from(">h", metadata)[0]), HIGHEST_VERSION)
 
 
-def encoded(assigned: TopicPartitions, metadata: bytes, image: Image) -> bytes:
+def encode(assigned: TopicPartitions, metadata: bytes, image: Image) -> bytes:
     """The assignment for a member that joined with this subscription; topics that do not exist are left out."""
     by_topic = dict(assigned)
     named = [(image.names[i], by_topic[i]) for i in topic_order(by_topic) if i in image.names]

@@ -13,12 +13,12 @@ Source: `ClassicGroup` and `ClassicGroupMember` of apache/kafka, branch 4.4.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 from fsm.coordinator.model.hash_order import map_order, string_hash
-from fsm.coordinator.model.persistent import ById, Counts, FrozenMap, FrozenSet, counted
+from fsm.coordinator.model.persistent import ById, Counts, FrozenMap, FrozenSet, count
 from fsm.coordinator.model.timers import Deadlines
 from fsm.errors import RemoteProtocolError
 from fsm.protocol.consumer_protocol import PROTOCOL_TYPE, decode_subscription
@@ -123,12 +123,11 @@ class ClassicMembers(ById[ClassicGroupMember]):
         """Of these members, of whom some were as `before` and are as `after`."""
         static, offers, timeouts_ms = self.static, self.offers, self.rebalance_timeouts_ms
         if any(member.instance_id is not None for member in (*before, *after)):
-            static = _renamed(static, before, after)
+            static = _rename_static(static, before, after)
         if len(before) != len(after) or any(a.protocols != b.protocols for a, b in zip(before, after, strict=True)):
-            offers = counted(offers, map(_offer, before), map(_offer, after))
-        timeouts_ms = counted(
-            timeouts_ms, [m.rebalance_timeout_ms for m in before], [m.rebalance_timeout_ms for m in after]
-        )
+            offers = count(offers, tuple(map(_offer, before)), tuple(map(_offer, after)))
+        had, have = (tuple(member.rebalance_timeout_ms for member in members) for members in (before, after))
+        timeouts_ms = count(timeouts_ms, had, have)
         return ClassicMembers(by_id, static, offers, timeouts_ms)
 
     def are_all_supporting(self, protocol: str | None) -> bool:
@@ -163,7 +162,7 @@ def _offer(member: ClassicGroupMember) -> Offer:
     return tuple(name for name, _ in member.protocols)
 
 
-def _renamed(static: FrozenMap[str, str], before: Members, after: Members) -> FrozenMap[str, str]:
+def _rename_static(static: FrozenMap[str, str], before: Members, after: Members) -> FrozenMap[str, str]:
     """Who has which instance id afterwards."""
     given = {member.instance_id: member.member_id for member in after if member.instance_id is not None}
     lost = [m.instance_id for m in before if m.instance_id is not None and static.get(m.instance_id) == m.member_id]
@@ -242,6 +241,16 @@ class ClassicGroup:
         return self.state is State.EMPTY
 
     @property
+    def next_deadline_ms(self) -> int | None:
+        """When its next timer is due; None where none runs."""
+        first_ms = self.heartbeat_deadlines_ms.next_deadline_ms()
+        if self.join_phase is not None and (first_ms is None or self.join_phase.deadline_ms < first_ms):
+            first_ms = self.join_phase.deadline_ms
+        if self.sync_phase is not None and (first_ms is None or self.sync_phase.deadline_ms < first_ms):
+            first_ms = self.sync_phase.deadline_ms
+        return first_ms
+
+    @property
     def is_simple(self) -> bool:
         """Whether it only holds offsets and never had a member."""
         return self.protocol_type is None and self.is_empty and not self.pending_join_members
@@ -283,37 +292,6 @@ class ClassicGroup:
         if self.state is State.EMPTY:
             return bool(protocol_type and names)
         return self.protocol_type == protocol_type and any(map(self.members.are_all_supporting, names))
-
-
-def renamed(group: ClassicGroup, ids: Mapping[str, str], tokens: Mapping[int, int], later_ms: int) -> ClassicGroup:
-    """The group under other member ids and tokens of requests, with every instant so much later.
-
-    A search compares states by it: two that differ only so go on alike. What is not named keeps its name.
-    """
-
-    def new(member_id: str) -> str:
-        return ids.get(member_id, member_id)
-
-    def delayed(requests: FrozenMap[str, DelayedRequest]) -> FrozenMap[str, DelayedRequest]:
-        found = {new(i): one._replace(token=tokens.get(one.token, one.token)) for i, one in requests.items()}
-        return FrozenMap(found)
-
-    join_phase, sync_phase = group.join_phase, group.sync_phase
-    deadlines_ms = {new(i): deadline_ms + later_ms for i, deadline_ms in group.heartbeat_deadlines_ms.in_order()}
-    return replace(
-        group,
-        state_since_ms=group.state_since_ms + later_ms if group.state_since_ms >= 0 else -1,
-        leader=None if group.leader is None else new(group.leader),
-        members=ClassicMembers.of(replace(m, member_id=new(m.member_id)) for m in group.members.values()),
-        new_members=FrozenSet(map(new, group.new_members)),
-        delayed_joins=delayed(group.delayed_joins),
-        delayed_syncs=delayed(group.delayed_syncs),
-        pending_join_members=FrozenSet(map(new, group.pending_join_members)),
-        pending_sync_members=FrozenSet(map(new, group.pending_sync_members)),
-        heartbeat_deadlines_ms=Deadlines(deadlines_ms),
-        join_phase=join_phase and join_phase._replace(deadline_ms=join_phase.deadline_ms + later_ms),
-        sync_phase=sync_phase and sync_phase._replace(deadline_ms=sync_phase.deadline_ms + later_ms),
-    )
 
 
 def consumer_topics(group: ClassicGroup) -> frozenset[str] | None:

@@ -10,27 +10,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import fields
 from typing import NamedTuple
 
 from fsm.coordinator.model.context import Image
 from fsm.coordinator.model.dialect import Choice, Dialect
-from fsm.coordinator.model.hash_order import state_order, string_hash
-from fsm.coordinator.model.persistent import ById, Counts, FrozenMap, counted
+from fsm.coordinator.model.hash_order import state_order, state_table, string_hash
+from fsm.coordinator.model.persistent import ById, Counts, FrozenMap, count
 from fsm.coordinator.model.subscribed_metadata import NOTHING, SubscribedMetadata
-from fsm.coordinator.model.timers import NO_TIMERS, Timers
+from fsm.coordinator.model.timers import Deadlines, Timers
 from fsm.protocol import records
 from fsm.protocol.assignment import TopicId, TopicPartitions, topic_partitions
 from fsm.protocol.records import ResolvedRegularExpression
-from fsm.step import frozen
+from fsm.step import frozen, value
 from fsm.tables.consumer_group import State
 from fsm.tables.consumer_group_member import State as MemberState
 
-AWAY = -2
-"""The epoch of a static member that left for a while."""
-LEFT = -1
-"""The epoch that says that a member leaves."""
-
+JOIN_GROUP_MEMBER_EPOCH = 0
+"""The epoch of a member that joins, or joins again."""
+LEAVE_GROUP_MEMBER_EPOCH = -1
+"""The epoch of a member that leaves."""
+LEAVE_GROUP_STATIC_MEMBER_EPOCH = -2
+"""The epoch of a static member that leaves for a while, and while it is away."""
 
 Partition = tuple[TopicId, int]
 
@@ -40,7 +41,7 @@ Held = tuple[tuple[Partition, int], ...]
 FREE = -1
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CurrentAssignment:
     """What a member was handed and must give up: the content of its current-assignment record (type 8)."""
 
@@ -61,7 +62,7 @@ class CurrentAssignment:
 NOTHING_YET = CurrentAssignment()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GroupMember:
     """A member: the content of its two records, under its id."""
 
@@ -99,10 +100,12 @@ class GroupMember:
         return self.current.state is MemberState.STABLE and self.current.epoch == target_epoch
 
 
-def blank(member_id: str) -> GroupMember:
+NOTHING_SAID = records.Member(None, None, "", "", (), "")
+
+
+def new_member(member_id: str) -> GroupMember:
     """A member that is just being created."""
-    metadata = records.Member(None, None, "", "", (), "")
-    return GroupMember(member_id, metadata)
+    return GroupMember(member_id, NOTHING_SAID)
 
 
 def by_topic(partitions: Iterable[Partition]) -> TopicPartitions:
@@ -113,27 +116,6 @@ def by_topic(partitions: Iterable[Partition]) -> TopicPartitions:
     return topic_partitions(found)
 
 
-def _vote(member: GroupMember | None) -> tuple[str, ...]:
-    return (member.metadata.server_assignor,) if member and member.metadata.server_assignor is not None else ()
-
-
-def _names(member: GroupMember | None) -> tuple[str, ...]:
-    return member.metadata.subscribed_topic_names if member else ()
-
-
-def _pattern(member: GroupMember | None) -> tuple[str, ...]:
-    return (member.pattern,) if member and member.pattern else ()
-
-
-def _protocols(member: GroupMember | None) -> tuple[str, ...]:
-    classic = member.metadata.classic_member_metadata if member else None
-    return tuple(protocol.name for protocol in classic.supported_protocols) if classic else ()
-
-
-def _settled(member: GroupMember | None) -> tuple[int, ...]:
-    return (member.epoch,) if member and member.current.state is MemberState.STABLE else ()
-
-
 NO_MEMBERS: FrozenMap[str, GroupMember] = FrozenMap()
 NO_STATIC: FrozenMap[str, str] = FrozenMap()
 NO_COUNTS: FrozenMap[str, int] = FrozenMap()
@@ -141,9 +123,12 @@ NO_EPOCHS: FrozenMap[int, int] = FrozenMap()
 NO_HOLDERS: FrozenMap[Partition, int] = FrozenMap()
 
 
-@dataclass(frozen=True, eq=False)
+@value
 class Members(ById[GroupMember]):
-    """Members by id. What is counted follows from the members and is no part of the value."""
+    """Members by id. What is counted follows from the members, and from who was there before.
+
+    Two are equal if they go on alike: the same members, walked in the same order.
+    """
 
     by_id: FrozenMap[str, GroupMember] = NO_MEMBERS
     static: FrozenMap[str, str] = NO_STATIC
@@ -172,38 +157,52 @@ class Members(ById[GroupMember]):
         """These members, in this order."""
         found = cls()
         for member in members:
-            found = found.having(member)
+            found = found.set(member)
         return found
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Members):
-            return False
-        return self is other or (self.by_id == other.by_id and self.static == other.static)
+        if self is other:
+            return True
+        return (
+            isinstance(other, Members)
+            and self.by_id == other.by_id
+            and self.static == other.static
+            and self._walks() == other._walks()
+        )
 
     def __hash__(self) -> int:
         return hash((self.by_id, self.static))
 
+    def _walks(self) -> tuple[object, ...]:
+        """In which order maps are walked, now and when they have grown."""
+        sizes = state_table(self.by_id, self.most), state_table(self.patterns, self.most_patterns)
+        return (*sizes, self.in_order(), self.patterns_in_order(), list(self.votes_in_order()))
+
     def in_order(self) -> list[str]:
         """Member ids as the coordinator walks its map of them."""
         return state_order(self.by_id, string_hash, self.most)
+
+    def patterns_in_order(self) -> list[str]:
+        """Regular expressions as the coordinator walks its map of them."""
+        return state_order(self.patterns, string_hash, self.most_patterns)
+
+    def votes_in_order(self) -> dict[str, int]:
+        """Votes by assignor, as the coordinator walks its map of them."""
+        return {assignor: self.votes[assignor] for assignor in state_order(self.votes, string_hash)}
 
     def partition_epoch(self, topic_id: TopicId, partition: int) -> int:
         """The member epoch of the partition's holder, -1 where nobody holds it."""
         epoch: int = self.holders.get((topic_id, partition), FREE)
         return epoch
 
-    def all_settled_at(self, epoch: int) -> bool:
-        """Whether every member is STABLE at this epoch."""
-        return bool(self.settled.get(epoch, 0) == len(self.by_id))
-
-    def having(self, member: GroupMember, *, drops_old_instance: bool = True) -> Members:
+    def set(self, member: GroupMember, *, drops_old_instance: bool = True) -> Members:
         """With this member, new or in place of the one with its id."""
         old = self.by_id.get(member.member_id)
-        static = self.static
-        if drops_old_instance and old is not None and old.instance_id not in (None, member.instance_id):
-            static = static.without(old.instance_id)
-        if member.instance_id is not None:
-            static = static.set(member.instance_id, member.member_id)
+        static, instance_id = self.static, member.metadata.instance_id
+        if drops_old_instance and old is not None and old.metadata.instance_id not in (None, instance_id):
+            static = static.without(old.metadata.instance_id)
+        if instance_id is not None:
+            static = static.set(instance_id, member.member_id)
         return self._recounted(old, member, self.by_id.set(member.member_id, member), static)
 
     def without(self, member_id: str) -> Members:
@@ -223,28 +222,40 @@ class Members(ById[GroupMember]):
         by_id: FrozenMap[str, GroupMember],
         static: FrozenMap[str, str],
     ) -> Members:
-        patterns = counted(self.patterns, _pattern(old), _pattern(new))
-        return Members(
-            by_id,
-            static,
-            votes=counted(self.votes, _vote(old), _vote(new)),
-            names=counted(self.names, _names(old), _names(new)),
-            patterns=patterns,
-            protocols=counted(self.protocols, _protocols(old), _protocols(new)),
-            classic=self.classic + bool(new and new.is_classic) - bool(old and old.is_classic),
-            settled=counted(self.settled, _settled(old), _settled(new)),
-            holders=_registered(self.holders, old, new),
-            most=max(self.most, len(by_id)),
-            most_patterns=max(self.most_patterns, len(patterns)),
-        )
+        votes, names, patterns, protocols = self.votes, self.names, self.patterns, self.protocols
+        classic, settled, holders = self.classic, self.settled, self.holders
+        if old is None or new is None or old.metadata is not new.metadata:
+            was, now = old or NOBODY_ELSE, new or NOBODY_ELSE
+            names = count(names, was.metadata.subscribed_topic_names, now.metadata.subscribed_topic_names)
+            votes = count(votes, _optional(was.metadata.server_assignor), _optional(now.metadata.server_assignor))
+            patterns = count(patterns, _optional(was.pattern or None), _optional(now.pattern or None))
+            if was.is_classic or now.is_classic:
+                protocols = count(protocols, _protocols(was), _protocols(now))
+                classic += now.is_classic - was.is_classic
+        if old is None or new is None or old.current is not new.current:
+            settled = count(settled, _settled(old), _settled(new))
+            holders = _registered(holders, old, new)
+        most, most_patterns = max(self.most, len(by_id)), max(self.most_patterns, len(patterns))
+        return Members(by_id, static, votes, names, patterns, protocols, classic, settled, holders, most, most_patterns)
+
+
+def _optional(said: str | None) -> tuple[str, ...]:
+    return () if said is None else (said,)
+
+
+def _protocols(member: GroupMember) -> tuple[str, ...]:
+    classic = member.metadata.classic_member_metadata
+    return tuple(protocol.name for protocol in classic.supported_protocols) if classic else ()
+
+
+def _settled(member: GroupMember | None) -> tuple[int, ...]:
+    return (member.current.epoch,) if member and member.current.state is MemberState.STABLE else ()
 
 
 def _registered(
     holders: FrozenMap[Partition, int], old: GroupMember | None, new: GroupMember | None
 ) -> FrozenMap[Partition, int]:
     """What the old member held is free, if it was registered at its epoch; what the new one holds is its own."""
-    if old and new and old.current == new.current:
-        return holders
     before = dict.fromkeys(old.current.held, old.epoch) if old else {}
     after = dict.fromkeys(new.current.held, new.epoch) if new else {}
     if before == after:
@@ -254,13 +265,8 @@ def _registered(
     return holders.without(*(partition for partition in before if partition in freed - gained.keys())).merged(gained)
 
 
+NOBODY_ELSE = new_member("")
 NOBODY = Members()
-
-
-def stored_votes(votes: Iterable[str | None]) -> dict[str, int]:
-    """The votes of a group's members, counted, in the order of the coordinator's state; None is no vote."""
-    given = [vote for vote in votes if vote is not None]
-    return {assignor: given.count(assignor) for assignor in state_order(given, string_hash)}
 
 
 def preferred(votes: Mapping[str, int]) -> str | None:
@@ -288,6 +294,7 @@ def elected(votes: Mapping[str, int], old_vote: str | None, new_vote: str | None
 
 NO_TARGETS: FrozenMap[str, TopicPartitions] = FrozenMap()
 NO_REGEXES: FrozenMap[str, ResolvedRegularExpression] = FrozenMap()
+NO_TIMERS: Timers = Deadlines()
 
 
 class Resolution(NamedTuple):
@@ -295,16 +302,18 @@ class Resolution(NamedTuple):
 
     requested_by: str
     """The member whose request started it."""
-    found: FrozenMap[str, ResolvedRegularExpression]
+    found: tuple[tuple[str, ResolvedRegularExpression], ...]
+    """In the order of their records."""
 
 
-def state_of(members: Members, epoch: int, target_epoch: int) -> State:
+def derive_state(members: Members, epoch: int, target_epoch: int) -> State:
     """The group's state, which follows from epochs and members."""
-    if not members:
+    size = len(members.by_id)
+    if not size:
         return State.EMPTY
     if epoch > target_epoch:
         return State.ASSIGNING
-    return State.STABLE if members.all_settled_at(target_epoch) else State.RECONCILING
+    return State.STABLE if members.settled.get(target_epoch, 0) == size else State.RECONCILING
 
 
 @frozen
@@ -327,15 +336,31 @@ class ConsumerGroup:
     """Whether the next heartbeat or classic JoinGroup checks the metadata."""
     resolution: Resolution | None = None
 
+    def __eq__(self, other: object) -> bool:
+        """Whether both go on alike: the same fields, and regular expressions that are walked in the same order."""
+        if self is other:
+            return True
+        if not isinstance(other, ConsumerGroup) or self.resolved_in_order() != other.resolved_in_order():
+            return False
+        return all(getattr(self, field.name) == getattr(other, field.name) for field in fields(self))
+
+    def __hash__(self) -> int:
+        return hash((self.group_id, self.epoch, self.target_epoch, self.members, self.targets, self.timers))
+
     @property
     def state(self) -> State:
         """Follows from epochs and members."""
-        return state_of(self.members, self.epoch, self.target_epoch)
+        return derive_state(self.members, self.epoch, self.target_epoch)
 
     @property
     def is_empty(self) -> bool:
         """Whether it has no members."""
-        return not self.members
+        return not self.members.by_id
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When its next timer is due; None where none runs."""
+        return self.timers.next_deadline_ms()
 
     def target_of(self, member_id: str, instance_id: str | None) -> TopicPartitions:
         """A member's part of the target; that of an instance id belongs to whoever has it."""
@@ -345,12 +370,7 @@ class ConsumerGroup:
 
     def preferred_assignor(self, default: str) -> str:
         """The assignor that the stored votes elect."""
-        return preferred(self.stored_votes()) or default
-
-    def stored_votes(self) -> dict[str, int]:
-        """Votes by assignor, as the coordinator walks its map of them."""
-        votes = self.members.votes
-        return {assignor: votes[assignor] for assignor in state_order(votes, string_hash)}
+        return preferred(self.members.votes_in_order()) or default
 
     def subscribed_names(self) -> AbstractSet[str]:
         """Topics that somebody names or whose regular expression is resolved to them."""
@@ -381,15 +401,6 @@ class ConsumerGroup:
         """What is resolved, as the coordinator walks its map of it."""
         return [self.regexes[pattern] for pattern in state_order(self.regexes, string_hash)]
 
-    def with_member(self, member: GroupMember, dialect: Dialect) -> ConsumerGroup:
-        """With this member, new or changed."""
-        drops = Choice.INSTANCE_CHANGE_DROPS_MAPPING in dialect
-        return replace(self, members=self.members.having(member, drops_old_instance=drops))
-
-    def without_member(self, member_id: str) -> ConsumerGroup:
-        """Without the member and its part of the target."""
-        return replace(self, members=self.members.without(member_id), targets=self.targets.without(member_id))
-
 
 def existing(names: Iterable[str], image: Image) -> AbstractSet[TopicId]:
     """Ids of the topics among these names that exist."""
@@ -397,7 +408,7 @@ def existing(names: Iterable[str], image: Image) -> AbstractSet[TopicId]:
     return frozenset(topics[name].topic_id for name in names if name in topics)
 
 
-def fresh(group_id: str, dialect: Dialect) -> ConsumerGroup:
+def new_group(group_id: str, dialect: Dialect) -> ConsumerGroup:
     """A group that is just being created."""
     epoch = 1 if Choice.FRESH_EPOCH_IS_ONE in dialect else 0
     return ConsumerGroup(group_id, epoch, epoch)

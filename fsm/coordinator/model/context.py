@@ -85,7 +85,7 @@ class BrokerConfig:
 
     def _of_group(self, group_id: str, name: str) -> int:
         """The group's own setting, within the broker's bounds; else the broker's."""
-        own = self.groups.get(group_id, NO_SETTINGS).get(f"consumer_{name}")
+        own = self.groups.get(group_id, NO_SETTINGS).get(f"consumer_{name}") if self.groups else None
         if own is None:
             return int(getattr(self, f"group_consumer_{name}"))
         lowest, highest = (int(getattr(self, f"group_consumer_{end}_{name}")) for end in ("min", "max"))

@@ -1,11 +1,11 @@
 """Dialects of the coordinator: the releases of Kafka as sets of named choices.
 
-A choice is one rule in which releases differ: its flag in the reference, the rule, what went before it, the releases
-that brought it to their branches, the ticket. Code asks `choice in dialect`; nothing else in the coordinator knows a
-version. The presets are not listed, they follow from `since`: a new release is an entry of `RELEASES`, a new
-difference a member of `Choice`.
+A choice is one rule in which releases differ: its flag (an entry of `diagrams/dialects.md`), the rule, what went before
+it, the releases that brought it to their branches, the ticket. Code asks `choice in dialect`; nothing else in the
+coordinator knows a version. The presets are not listed, they follow from `since`: a new release is an entry of
+`RELEASES`, a new difference a member of `Choice`.
 
-Two flags of the reference have three values. F20 is two choices, of which a dialect has one or, for "never", none.
+Two flags have three values. F20 is two choices, of which a dialect has one or, for "never", none.
 F2 is one: that its case cannot happen is F11's doing.
 
 Source: the group coordinator of each release of apache/kafka, compared with branch 4.4 at 87943b2ff874; `s24` is trunk
@@ -31,7 +31,7 @@ class Choice(Enum):
     """One rule that differs between releases; the values of a member are its attributes."""
 
     flag: str
-    """Its name in the reference."""
+    """Its name in `diagrams/dialects.md`."""
     since: tuple[str, ...]
     """The first release of each branch that has it; branches after the last one named have it from the start."""
     ticket: str
@@ -313,11 +313,11 @@ class Dialect:
     def __contains__(self, choice: Choice) -> bool:
         return choice in self.choices
 
-    def having(self, *choices: Choice) -> Dialect:
+    def with_choices(self, *choices: Choice) -> Dialect:
         """This dialect with the choices, too, to see what they change."""
         return Dialect(f"{self.name}{''.join(f'+{c.flag}' for c in choices)}", self.choices | set(choices))
 
-    def lacking(self, *choices: Choice) -> Dialect:
+    def without_choices(self, *choices: Choice) -> Dialect:
         """This dialect without the choices."""
         return Dialect(f"{self.name}{''.join(f'-{c.flag}' for c in choices)}", self.choices - set(choices))
 
@@ -340,7 +340,7 @@ def presets() -> tuple[Dialect, ...]:
 
 
 def differences(one: Dialect, other: Dialect) -> tuple[Choice, ...]:
-    """The choices that only one of the two has, in the order of the reference."""
+    """The choices that only one of the two has, in the order of their flags."""
     return _in_order(one.choices ^ other.choices)
 
 

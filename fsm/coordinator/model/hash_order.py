@@ -12,7 +12,7 @@ give the recorded target in all but 4 of some 4,000 computations in 416 recorded
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sized
 from functools import cache, lru_cache
 from typing import TypeVar
 
@@ -90,11 +90,16 @@ def state_order(keys: Iterable[Key], hash_code: Callable[[Key], int], most: int 
     larger table holds keys of one slot of the smaller one.
     """
     given = list(dict.fromkeys(keys))
-    entries, bits = max(most, len(given)), 1
+    given.reverse()
+    return given if len(given) < 2 else sorted(given, key=_slot(hash_code, state_table(given, most)))
+
+
+def state_table(keys: Sized, most: int = 0) -> int:
+    """How large the table of such a map is, as a power of 2."""
+    entries, bits = max(most, len(keys)), 1
     while 3 * entries > 4 << bits:
         bits += 1
-    given.reverse()
-    return given if len(given) < 2 else sorted(given, key=_slot(hash_code, bits))
+    return bits
 
 
 def _slot(hash_code: Callable[[Key], int], bits: int) -> Callable[[Key], int]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from math import isqrt
 from typing import Any, TypeVar
 
@@ -112,10 +111,10 @@ class FrozenMap(Mapping[K, V]):
     def set(self, key: K, value: V) -> FrozenMap[K, V]:
         """With this value for the key, which keeps its place if it has one; itself where that is so already.
 
-        Values are compared: `merged` is for those that are large and differ, as states of a machine do.
+        Values are compared by identity: they are large, and differ where they are not the same.
         """
         found = self.get(key, _ABSENT)
-        if found is value or (found is not _ABSENT and found == value):
+        if found is value:
             return self
         if not self._may_note(1):
             entries = self._whole().copy()
@@ -199,7 +198,7 @@ def _sharing(entries: dict[K, V], noted: dict[K, V] | None, moved: frozenset[K],
 class FrozenSet(AbstractSet[Element]):
     """An immutable set that keeps the order in which its elements came; a change costs what a `FrozenMap`'s does.
 
-    >>> FrozenSet("ab").having("c").without("a") == {"b", "c"}
+    >>> FrozenSet("ab").add("c").without("a") == {"b", "c"}
     True
     """
 
@@ -223,7 +222,7 @@ class FrozenSet(AbstractSet[Element]):
     def __repr__(self) -> str:
         return f"FrozenSet({list(self._elements)!r})"
 
-    def having(self, element: Element) -> FrozenSet[Element]:
+    def add(self, element: Element) -> FrozenSet[Element]:
         """With this element; itself where it is there already."""
         return self if element in self else self._of(self._elements.set(element, None))
 
@@ -243,9 +242,8 @@ Counts = FrozenMap[Element, int]
 """How many there are of each; never 0."""
 
 
-def counted(counts: Counts[Element], lost: Iterable[Element], gained: Iterable[Element]) -> Counts[Element]:
+def count(counts: Counts[Element], lost: tuple[Element, ...], gained: tuple[Element, ...]) -> Counts[Element]:
     """The counts with some fewer and some more; a name nobody has is left out, and comes back at the end."""
-    lost, gained = tuple(lost), tuple(gained)
     if lost == gained:
         return counts
     found = counts.copied()
@@ -258,31 +256,13 @@ def counted(counts: Counts[Element], lost: Iterable[Element], gained: Iterable[E
     return taken(found)
 
 
-def freeze(value: Any) -> Any:
-    """The immutable form of nested dicts and lists, as JSON gives them: frozen maps and tuples."""
-    if isinstance(value, Mapping):
-        return FrozenMap({key: freeze(part) for key, part in value.items()})
-    if isinstance(value, list | tuple):
-        return tuple(freeze(part) for part in value)
-    return value
-
-
-def thaw(value: Any) -> Any:
-    """The inverse of `freeze`: dicts and lists."""
-    if isinstance(value, Mapping):
-        return {key: thaw(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [thaw(part) for part in value]
-    return value
-
-
 M = TypeVar("M")
 
 
-@dataclass(frozen=True, eq=False)
 class ById(Mapping[str, M]):
     """Reads as its map does, and as fast: no view goes through `Mapping`'s own."""
 
+    __slots__ = ()
     by_id: FrozenMap[str, M]
 
     def __getitem__(self, member_id: str) -> M:

@@ -3,8 +3,7 @@
 A group goes with its offsets, and only while it has no members. Each group of a DeleteGroups, and each partition of an
 OffsetDelete, has an error of its own.
 
-Source: `GroupCoordinatorShard.deleteGroups`, `OffsetMetadataManager.deleteOffsets` of apache/kafka 4.4; section 8.4 of
-the coordinator reference for the order of records.
+Source: `GroupCoordinatorShard.deleteGroups`, `OffsetMetadataManager.deleteOffsets` of apache/kafka 4.4.
 """
 
 from __future__ import annotations
@@ -14,13 +13,14 @@ from typing import NamedTuple
 
 from fsm.coordinator.classic import timers as classic_group_timers
 from fsm.coordinator.classic.requests import refuse_deletion
-from fsm.coordinator.migration.conversion import Group, emptied
+from fsm.coordinator.migration.conversion import end_empty_group
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.consumer_group import ConsumerGroup
 from fsm.coordinator.model.context import Context
+from fsm.coordinator.model.groups import Group
 from fsm.coordinator.model.step import Refused, Request
 from fsm.coordinator.offsets.offsets import NONE_COMMITTED, Offsets, tombstones
-from fsm.coordinator.offsets.transactions import NO_TRANSACTIONS, NONE_OPEN, Transactions, pending_places
+from fsm.coordinator.offsets.transactions import NO_TRANSACTIONS, NONE_OPEN, Transactions, find_pending
 from fsm.protocol.assignment import TopicPartition
 from fsm.protocol.consumer_protocol import PROTOCOL_TYPE
 from fsm.protocol.error_codes import ErrorCode
@@ -61,7 +61,7 @@ def delete_groups(
         try:
             ended = _ended(groups.get(group_id), context)
             places = offsets.get(group_id, NONE_COMMITTED)
-            pending = [place for place in pending_places(open_ones.get(group_id, NONE_OPEN)) if place not in places]
+            pending = [place for place in find_pending(open_ones.get(group_id, NONE_OPEN)) if place not in places]
             records += (*tombstones(group_id, (*sorted(places), *pending)), *ended)
             gone.append(group_id)
         except Refused as refused:
@@ -84,7 +84,7 @@ def end_of_group(group: Group, context: Context) -> tuple[Record, ...]:
     """The tombstones of a group without members."""
     if isinstance(group, ClassicGroup):
         return classic_group_timers.delete(group, context).records
-    return emptied(group, context, Event.GROUP_DELETED).records
+    return end_empty_group(group, context, Event.GROUP_DELETED).records
 
 
 def delete_offsets(

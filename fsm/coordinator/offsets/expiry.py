@@ -1,7 +1,7 @@
 """Offsets that nobody uses expire with time, and a group without members goes with the last of them.
 
 Source: `OffsetMetadataManager.cleanupExpiredOffsets` and the expiration conditions of `ConsumerGroup` and
-`ClassicGroup` of apache/kafka 4.4; section 1.2 of the coordinator reference.
+`ClassicGroup` of apache/kafka 4.4.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.consumer_group import ConsumerGroup
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Choice
+from fsm.coordinator.model.groups import Group
 from fsm.coordinator.offsets.deletion import end_of_group, is_subscribed
-from fsm.coordinator.offsets.offsets import Group, OfGroup, tombstones
-from fsm.coordinator.offsets.transactions import NONE_OPEN, pending_places
+from fsm.coordinator.offsets.offsets import OfGroup, tombstones
+from fsm.coordinator.offsets.transactions import NONE_OPEN, find_pending
 from fsm.coordinator.offsets.transactions import OfGroup as OpenOnes
 from fsm.protocol.consumer_protocol import PROTOCOL_TYPE
 from fsm.protocol.records import OffsetCommit, Record
@@ -31,13 +32,13 @@ class Expired(NamedTuple):
     """Whether the group itself goes, too."""
 
 
-def expired(group: Group, committed: OfGroup, context: Context, open_ones: OpenOnes = NONE_OPEN) -> Expired:
+def expire_offsets(group: Group, committed: OfGroup, context: Context, open_ones: OpenOnes = NONE_OPEN) -> Expired:
     """The end of offsets that are too old, and with the last of them of a group without members.
 
     An offset stays while a transaction has another one pending for its partition, and a group while one is open; before
     4.0.1 not a group that has nothing but pending offsets (F26).
     """
-    pending = pending_places(open_ones)
+    pending = find_pending(open_ones)
     old = [place for place, commit in committed.items() if _is_expired(group, place[0], commit, context)]
     gone = [place for place in old if place not in pending]
     keeps = open_ones and (committed or Choice.PENDING_OFFSETS_KEEP_GROUP in context.dialect)

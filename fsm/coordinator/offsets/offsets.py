@@ -3,8 +3,7 @@
 Groups keep no offsets. They stand beside the groups, by group id; a commit by nobody's member makes a simple classic
 group to hang them on. What a commit inside a transaction becomes is told in `transactions.py`; who may is told here.
 
-Source: section 3.11 of the coordinator reference; `OffsetMetadataManager` of apache/kafka 4.4, and `KafkaApis` for the
-topics that do not exist.
+Source: `OffsetMetadataManager` of apache/kafka 4.4, and `KafkaApis` for the topics that do not exist.
 """
 
 from __future__ import annotations
@@ -13,14 +12,15 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from fsm.coordinator.classic import requests as classic_group_requests
-from fsm.coordinator.consumer.membership import known_member
+from fsm.coordinator.consumer.membership import find_member
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.consumer_group import ConsumerGroup, GroupMember, Partition
 from fsm.coordinator.model.context import Context, Image
 from fsm.coordinator.model.dialect import Choice
+from fsm.coordinator.model.groups import Group
 from fsm.coordinator.model.persistent import FrozenMap
 from fsm.coordinator.model.step import Refused, Request
-from fsm.coordinator.offsets.transactions import NO_TRANSACTIONS, NONE_OPEN, Transactions, pending_places
+from fsm.coordinator.offsets.transactions import NO_TRANSACTIONS, NONE_OPEN, Transactions, find_pending
 from fsm.protocol.assignment import NO_TOPIC_ID, TopicPartition
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
@@ -44,7 +44,6 @@ from fsm.protocol.messages import (
 )
 from fsm.protocol.records import OffsetCommit, OffsetKey, Record, RecordType
 
-Group = ConsumerGroup | ClassicGroup
 OfGroup = FrozenMap[TopicPartition, OffsetCommit]
 Offsets = FrozenMap[str, OfGroup]
 """Committed offsets by group id, then by topic name and partition."""
@@ -197,7 +196,7 @@ def _check_commit(
     """Raises `Refused` for a stranger, or for an epoch that one of the partitions was not assigned at."""
     if epoch < 0 and group.is_empty:
         return
-    member = known_member(group, member_id)
+    member = find_member(group, member_id)
     if too_old and not member.is_classic:
         raise Refused(ErrorCode.UNSUPPORTED_VERSION, "members of the consumer protocol need version 9")
     if epoch == member.epoch:
@@ -241,7 +240,7 @@ def _result(
     return OffsetCommitResponseTopic(topic.name, topic_id, tuple(partitions))
 
 
-def applied(offsets: Offsets, records: Iterable[Record]) -> Offsets:
+def apply_offsets(offsets: Offsets, records: Iterable[Record]) -> Offsets:
     """The offsets after these records; those that are none are passed over."""
     for key, value, _ in records:
         if not isinstance(key, OffsetKey):
@@ -265,7 +264,7 @@ def fetch(
     for one in request.body.groups:
         group = groups.get(one.group_id)
         waits = request.body.require_stable
-        unstable = pending_places(open_ones.get(one.group_id, NONE_OPEN)) if waits else ()
+        unstable = find_pending(open_ones.get(one.group_id, NONE_OPEN)) if waits else ()
         committed = NONE_COMMITTED if group is None else offsets.get(one.group_id, NONE_COMMITTED)
         try:
             _check_fetch(group, one)
@@ -283,7 +282,7 @@ def _check_fetch(group: Group | None, asked: OffsetFetchRequestGroup) -> None:
     """Raises `Refused` for a member of a consumer group that is a stranger or at another epoch."""
     if not isinstance(group, ConsumerGroup) or (asked.member_id is None and asked.member_epoch < 0):
         return
-    member = known_member(group, asked.member_id or "")
+    member = find_member(group, asked.member_id or "")
     if asked.member_epoch != member.epoch:
         raise _stale(member, asked.member_epoch)
 
@@ -320,7 +319,7 @@ def tombstones(group_id: str, places: Iterable[TopicPartition]) -> tuple[Record,
     return tuple(Record(OffsetKey(RecordType.OFFSET_COMMIT, group_id, *place), None) for place in places)
 
 
-def of_topics(offsets: Offsets, names: Iterable[str]) -> tuple[Record, ...]:
+def end_offsets_of_topics(offsets: Offsets, names: Iterable[str]) -> tuple[Record, ...]:
     """The end of every offset of topics that were deleted."""
     gone = set(names)
     return tuple(

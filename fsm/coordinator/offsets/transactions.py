@@ -1,10 +1,11 @@
 """Offsets committed inside transactions: pending until their producer's transaction ends, then committed or forgotten.
 
-They stand beside the groups, by group id, in the order in which they were written, which decides what counts: an offset
-that something written later has taken the place of stays as it is when the transaction commits. The end of a
-transaction is no request of a group's: a transaction coordinator writes a control record, `ended` says what follows.
+They stand beside the groups, by group id and partition. Those of one partition keep the order in which they were
+written, which decides what counts: an offset that something written later has taken the place of stays as it is when
+the transaction commits. The end of a transaction is no request of a group's: a transaction coordinator writes a control
+record, `end` says what follows.
 
-Source: section 8.7 of the coordinator reference; `OffsetMetadataManager` of apache/kafka 4.4, by reading.
+Source: `OffsetMetadataManager` of apache/kafka 4.4, by reading.
 """
 
 from __future__ import annotations
@@ -17,94 +18,82 @@ from fsm.protocol.assignment import TopicPartition
 from fsm.protocol.records import OffsetCommit, OffsetKey, Record, RecordType
 
 
-class Place(NamedTuple):
-    """Whose transaction, and which partition."""
-
-    producer_id: int
-    topic: str
-    partition: int
-
-
 class Pending(NamedTuple):
     """An offset that waits for the end of its transaction."""
 
+    producer_id: int
     commit: OffsetCommit | None
     """None where it was deleted meanwhile: only the transaction is still open."""
     is_passed: bool = False
     """Whether another offset was stored behind it, which stays."""
 
 
-OfGroup = FrozenMap[Place, Pending]
+OfGroup = FrozenMap[TopicPartition, tuple[Pending, ...]]
 Transactions = FrozenMap[str, OfGroup]
-"""Open transactions by group id; the offsets of each in the order in which they were written."""
+"""Open transactions by group id and partition."""
 
 NONE_OPEN: OfGroup = FrozenMap()
 NO_TRANSACTIONS: Transactions = FrozenMap()
 
 
-def written(open_ones: Transactions, records: Iterable[Record], producer_id: int) -> Transactions:
+def add_offsets(open_ones: Transactions, records: Iterable[Record], producer_id: int) -> Transactions:
     """With the offsets of these records pending in the producer's transaction, behind all others."""
     for key, value, _ in records:
         if isinstance(key, OffsetKey) and isinstance(value, OffsetCommit):
-            place = Place(producer_id, key.topic, key.partition)
-            of_group = open_ones.get(key.group, NONE_OPEN).without(place).merged({place: Pending(value)})
-            open_ones = open_ones.merged({key.group: of_group})
+            of_group, place = open_ones.get(key.group, NONE_OPEN), (key.topic, key.partition)
+            others = (one for one in of_group.get(place, ()) if one.producer_id != producer_id)
+            open_ones = open_ones.set(key.group, of_group.set(place, (*others, Pending(producer_id, value))))
     return open_ones
 
 
-def passed(open_ones: Transactions, records: Iterable[Record]) -> Transactions:
+def pass_offsets(open_ones: Transactions, records: Iterable[Record]) -> Transactions:
     """After records of no transaction: an offset passes what is pending for its partition, a tombstone ends it."""
     for key, value, _ in records if open_ones else ():
-        if not isinstance(key, OffsetKey) or key.group not in open_ones:
+        if not isinstance(key, OffsetKey):
             continue
-        of_group = open_ones[key.group]
-        for place in [place for place in of_group if place[1:] == key[2:]]:
-            left = Pending(None) if value is None else of_group[place]._replace(is_passed=True)
-            of_group = of_group.set(place, left)
-        open_ones = open_ones.set(key.group, of_group)
+        of_group, place = open_ones.get(key.group, NONE_OPEN), (key.topic, key.partition)
+        if place in of_group:
+            left = (Pending(p.producer_id, None) if value is None else _passed(p) for p in of_group[place])
+            open_ones = open_ones.set(key.group, of_group.set(place, tuple(left)))
     return open_ones
 
 
-def ended(open_ones: Transactions, producer_id: int, *, committed: bool) -> tuple[Transactions, tuple[Record, ...]]:
+def _passed(pending: Pending) -> Pending:
+    return pending._replace(is_passed=True)
+
+
+def end(open_ones: Transactions, producer_id: int, *, committed: bool) -> tuple[Transactions, tuple[Record, ...]]:
     """Without the producer's transaction, and the offsets that count from now on."""
-    found: list[Record] = []
-    for group_id in list(open_ones):
-        mine = [place for place in open_ones[group_id] if place.producer_id == producer_id]
-        if committed:
-            found += _counting(group_id, open_ones[group_id], mine)
-            open_ones = open_ones.set(group_id, _behind(open_ones[group_id], mine))
-        left = open_ones[group_id].without(*mine)
+    counting: list[Record] = []
+    for group_id, of_group in open_ones.items():
+        left = of_group
+        for place, pending in of_group.items():
+            at = next((i for i, one in enumerate(pending) if one.producer_id == producer_id), None)
+            if at is None:
+                continue
+            mine, earlier, others = pending[at], pending[:at], pending[at + 1 :]
+            if committed and mine.commit is not None and not mine.is_passed:
+                counting.append(Record(OffsetKey(RecordType.OFFSET_COMMIT, group_id, *place), mine.commit))
+                earlier = tuple(map(_passed, earlier))  # what others wrote before
+            others = (*earlier, *others)
+            left = left.set(place, others) if others else left.without(place)
         open_ones = open_ones.set(group_id, left) if left else open_ones.without(group_id)
-    return open_ones, tuple(found)
+    return open_ones, tuple(counting)
 
 
-def _counting(group_id: str, of_group: OfGroup, mine: Iterable[Place]) -> Iterator[Record]:
-    for place in mine:
-        pending = of_group[place]
-        if pending.commit is not None and not pending.is_passed:
-            yield Record(OffsetKey(RecordType.OFFSET_COMMIT, group_id, *place[1:]), pending.commit)
+def find_pending(of_group: OfGroup) -> list[TopicPartition]:
+    """Partitions with an offset that waits for the end of a transaction, sorted."""
+    return sorted(p for p, pending in of_group.items() if any(one.commit is not None for one in pending))
 
 
-def _behind(of_group: OfGroup, mine: Iterable[Place]) -> OfGroup:
-    """What other transactions wrote for the same partitions before these is passed by them."""
-    order = list(of_group)
-    for place in mine:
-        if of_group[place].commit is not None and not of_group[place].is_passed:
-            earlier = [p for p in order[: order.index(place)] if p[1:] == place[1:]]
-            of_group = of_group.merged({p: of_group[p]._replace(is_passed=True) for p in earlier})
-    return of_group
-
-
-def pending_places(of_group: OfGroup) -> list[TopicPartition]:
-    """Partitions with an offset that waits for the end of a transaction, each once."""
-    return list(dict.fromkeys((p.topic, p.partition) for p, pending in of_group.items() if pending.commit is not None))
-
-
-def of_topics(open_ones: Transactions, names: Iterable[str]) -> Iterator[tuple[str, TopicPartition]]:
+def find_pending_of_topics(open_ones: Transactions, names: Iterable[str]) -> Iterator[tuple[str, TopicPartition]]:
     """Group and partition of every pending offset of these topics, producer by producer."""
     gone = set(names)
-    entries = [(p, group_id, one) for group_id, of_group in open_ones.items() for p, one in of_group.items()]
-    for producer_id in dict.fromkeys(place.producer_id for place, _, _ in entries):
-        for place, group_id, pending in entries:
-            if place.producer_id == producer_id and place.topic in gone and pending.commit is not None:
-                yield group_id, (place.topic, place.partition)
+    found = (
+        (one.producer_id, group_id, place)
+        for group_id, of_group in open_ones.items()
+        for place, pending in of_group.items()
+        for one in pending
+        if place[0] in gone and one.commit is not None
+    )
+    return ((group_id, place) for _, group_id, place in sorted(found))

@@ -28,11 +28,11 @@ from fsm.coordinator.model.consumer_group import (
     CurrentAssignment,
     GroupMember,
     Held,
-    blank,
-    fresh,
+    new_group,
+    new_member,
 )
 from fsm.coordinator.model.dialect import Choice, Dialect
-from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.groups import NO_GROUPS
 from fsm.coordinator.model.subscribed_metadata import SubscribedMetadata
 from fsm.coordinator.offsets import transactions
 from fsm.protocol import records as stored
@@ -92,7 +92,7 @@ class _Replay:
 
     def outcome(self) -> Replayed:
         """What the records led to."""
-        return Replayed(replace(self.state, unstored=FrozenMap()), tuple(self.remarks))
+        return Replayed(replace(self.state, unstored=NO_GROUPS), tuple(self.remarks))
 
     def remark(self, text: str) -> None:
         """Notes that a record does not follow from those before."""
@@ -108,7 +108,7 @@ class _Replay:
             record = entry.decoded()
             if batch.is_transactional and isinstance(record.key, stored.OffsetKey):
                 self._hold_offsets(record.key.group)
-                pending = transactions.written(self.state.transactions, (record,), batch.producer_id)
+                pending = transactions.add_offsets(self.state.transactions, (record,), batch.producer_id)
                 self.state = replace(self.state, transactions=pending)
             else:
                 self.take(entry.offset, record)
@@ -122,7 +122,7 @@ class _Replay:
         if isinstance(key, stored.OffsetKey):
             if value is not None:
                 self._hold_offsets(key.group)
-            self.state = self.state.storing((record,))
+            self.state = self.state.with_offsets((record,))
         elif isinstance(key, stored.ClassicGroupKey):
             self._take_classic(key.group, value)
         else:
@@ -131,12 +131,12 @@ class _Replay:
     def _hold_offsets(self, group_id: str) -> None:
         """Offsets of a group that nobody knows make a classic group without members."""
         if group_id not in self.state.groups:
-            self.state = self.state.having(ClassicGroup(group_id))
+            self.state = self.state.with_group(ClassicGroup(group_id))
 
     def _take_classic(self, group_id: str, value: Any) -> None:
         """An empty consumer group may have been dropped before without a record: it makes way."""
         if value is not None:
-            self.state = self.state.having(_classic_group(group_id, value))
+            self.state = self.state.with_group(_classic_group(group_id, value))
         elif isinstance(self.state.groups.get(group_id), ClassicGroup):
             self.state = self.state.without(group_id)
 
@@ -148,9 +148,9 @@ class _Replay:
                 return
             if group is not None and not group.is_simple:
                 self.remark(f"a record of consumer group {key.group_id}, which is a classic group")
-            group = fresh(key.group_id, self.dialect)
+            group = new_group(key.group_id, self.dialect)
         changed = _TAKEN[key.type](self, group, key, value)
-        self.state = self.state.without(key.group_id) if changed is None else self.state.having(changed)
+        self.state = self.state.without(key.group_id) if changed is None else self.state.with_group(changed)
 
     # Records of a consumer group: what each makes of it; a value of None is a tombstone.
 
@@ -176,12 +176,14 @@ class _Replay:
         """Type 5. Its tombstone comes after those of types 8 and 7."""
         known = group.members.by_id.get(key.member_id)
         if value is not None:
-            return group.with_member(replace(known or blank(key.member_id), metadata=value), self.dialect)
+            return self._with_member(group, replace(known or new_member(key.member_id), metadata=value))
         if known is None:
             return group
         if known.epoch != GONE or key.member_id in group.targets:
             self.remark(f"the end of member {key.member_id}, of which something is left")
-        return group.without_member(key.member_id)
+        return replace(
+            group, members=group.members.without(key.member_id), targets=group.targets.without(key.member_id)
+        )
 
     def target_epoch(self, group: ConsumerGroup, _key: stored.GroupKey, value: Any) -> ConsumerGroup:
         """Type 6."""
@@ -203,7 +205,7 @@ class _Replay:
         known: GroupMember | None = group.members.by_id.get(key.member_id)
         if value is None and known is None:
             return group
-        before = known or blank(key.member_id)
+        before = known or new_member(key.member_id)
         if value is None:
             after = CurrentAssignment(before.current.state, GONE, GONE)
         else:
@@ -216,7 +218,11 @@ class _Replay:
                 _partitions(value.partitions_pending_revocation, value.member_epoch, keeps),
             )
         self._remark_mismatch(group, before, after)
-        return group.with_member(replace(before, current=after), self.dialect)
+        return self._with_member(group, replace(before, current=after))
+
+    def _with_member(self, group: ConsumerGroup, member: GroupMember) -> ConsumerGroup:
+        drops = Choice.INSTANCE_CHANGE_DROPS_MAPPING in self.dialect
+        return replace(group, members=group.members.set(member, drops_old_instance=drops))
 
     def _remark_mismatch(self, group: ConsumerGroup, before: GroupMember, after: CurrentAssignment) -> None:
         """Brokers without diagrams/dialects.md#f22 fail to load a release, or a taking, of what is held otherwise."""

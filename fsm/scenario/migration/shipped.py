@@ -95,7 +95,7 @@ class ShippedGroup:
             subscribed_topics=frozenset({self.topic}),
             heartbeat_deadlines_ms=Deadlines(dict.fromkeys(members, SESSION_MS)),
         )
-        self.host.state = Coordinator().having(group)
+        self.host.state = Coordinator().with_group(group)
 
     def _classic_member(self, name: str, numbers: Numbers) -> ClassicGroupMember:
         return ClassicGroupMember(
@@ -219,7 +219,7 @@ class ShippedGroup:
         assigned, revoking = (tuple(n for (_, n), _ in held) for held in (current.assigned, current.pending))
         wanted = _numbers(group.target_of(member.member_id, member.instance_id))
         waits = current.state is State.UNRELEASED_PARTITIONS
-        running = (word for kind, word in TIMERS.items() if group.timers.is_running(kind, member.member_id))
+        running = (word for kind, word in TIMERS.items() if (kind, member.member_id) in group.timers)
         return MemberView(
             member.is_classic,
             current.epoch,

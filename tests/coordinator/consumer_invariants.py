@@ -1,9 +1,9 @@
-"""What holds of a consumer group between steps and across one step: predicates with the numbers of the reference.
+"""What holds of a consumer group between steps and across one step: predicates with their numbers.
+
+The numbers are those of `diagrams/hazards.md`, "Invariants of a consumer group".
 
 Each takes a `Moment`, the group before and after one step with the request and its answer, and says whether it holds.
 `broken` names those that do not. A few have exceptions that Kafka has; they stand beside the predicate.
-
-Source: sections 10.1 and 10.2 of the coordinator reference.
 """
 
 from __future__ import annotations
@@ -12,14 +12,20 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from fsm.coordinator.consumer.heartbeat_request import JOINING, Heartbeat, leaves
 from fsm.coordinator.consumer.reconciliation import flat
-from fsm.coordinator.model.consumer_group import AWAY, ConsumerGroup, GroupMember, Partition
+from fsm.coordinator.model.consumer_group import (
+    JOIN_GROUP_MEMBER_EPOCH,
+    LEAVE_GROUP_STATIC_MEMBER_EPOCH,
+    ConsumerGroup,
+    GroupMember,
+    Partition,
+)
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Choice
 from fsm.coordinator.model.step import Answer
 from fsm.coordinator.model.timers import TimerKind
 from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import ConsumerGroupHeartbeatRequest
 from fsm.tables.consumer_group import State as GroupState
 from fsm.tables.consumer_group_member import State
 
@@ -32,7 +38,7 @@ class Moment:
     """None where the step made the group."""
     after: ConsumerGroup
     context: Context
-    sent: Heartbeat | None = None
+    sent: ConsumerGroupHeartbeatRequest | None = None
     """The consumer heartbeat that was handled; None for another kind of step."""
     answer: Answer | None = None
 
@@ -54,7 +60,7 @@ class Moment:
     @cached_property
     def speaker(self) -> GroupMember | None:
         """Whose request was accepted, as it is afterwards; None where it left."""
-        if self.answer is None or self.sent is None or self.error or leaves(self.sent):
+        if self.answer is None or self.sent is None or self.error or self.sent.member_epoch < 0:
             return None
         found: GroupMember | None = self.after.members.by_id.get(self.answer.body.member_id)
         return found
@@ -143,7 +149,7 @@ def _waiting_means_short(at: Moment) -> bool:
 
 
 def _derived_state(at: Moment) -> bool:
-    """As the reference derives it, by a walk over the members: the group itself counts those that have arrived."""
+    """By a walk over the members: the group itself counts those that have arrived."""
     members, group = at.members, at.after
     if not members:
         return group.state is GroupState.EMPTY
@@ -230,11 +236,11 @@ def _common_protocol(at: Moment) -> bool:
 
 def _timers(at: Moment) -> bool:
     timers = at.after.timers
-    if not all(timers.is_running(TimerKind.SESSION, m.member_id) for m in at.members):
+    if not all((TimerKind.SESSION, m.member_id) in timers for m in at.members):
         return False
-    for (kind, member_id), timer in timers.running.items():
+    for (kind, member_id), _, epoch in timers.in_order():
         member = at.after.members.by_id.get(member_id)
-        if kind is not TimerKind.REBALANCE or member is None or member.epoch != timer.epoch:
+        if kind is not TimerKind.REBALANCE or member is None or member.epoch != epoch:
             continue
         if member.current.state is not State.UNREVOKED_PARTITIONS:
             return False
@@ -244,7 +250,7 @@ def _timers(at: Moment) -> bool:
 def _revoking_has_a_deadline(at: Moment) -> bool:
     """A member that changed from the classic protocol while it was UNREVOKED may lack its rebalance timer."""
     revoking = (m for m in at.members if m.current.state is State.UNREVOKED_PARTITIONS and m.epoch >= 0)
-    return all(at.after.timers.is_running(TimerKind.REBALANCE, m.member_id) for m in revoking if not m.is_classic)
+    return all((TimerKind.REBALANCE, m.member_id) in at.after.timers for m in revoking if not m.is_classic)
 
 
 def _assignment_epochs(at: Moment) -> bool:
@@ -292,7 +298,7 @@ def _revoked_before_assigned(at: Moment) -> bool:
 def _gave_up(at: Moment, member: GroupMember, lost: Iterable[Partition]) -> bool:
     if at.sent is None or at.sent.member_id != member.member_id:
         return False
-    if at.sent.member_epoch == AWAY:
+    if at.sent.member_epoch == LEAVE_GROUP_STATIC_MEMBER_EPOCH:
         return set(lost) <= dict(member.current.pending).keys()
     return at.sent.topic_partitions is not None and set(lost).isdisjoint(flat(at.sent.topic_partitions))
 
@@ -333,7 +339,7 @@ def _answer_tells_the_epoch(at: Moment) -> bool:
 
 
 def _joiner_hears_everything(at: Moment) -> bool:
-    if at.speaker is None or at.answer is None or at.sent is None or at.sent.member_epoch != JOINING:
+    if at.speaker is None or at.answer is None or at.sent is None or at.sent.member_epoch != JOIN_GROUP_MEMBER_EPOCH:
         return True
     return bool(at.answer.body.assignment == at.speaker.assigned)
 
@@ -387,7 +393,7 @@ OF_STEPS: tuple[Invariant, ...] = (
 """Of a step, or of what passes with time."""
 
 INVARIANTS = (*OF_STATES, *OF_STEPS)
-"""By the numbers of the reference: 16 needs clients; 29 to 31 are about two types of group, 32 about offsets."""
+"""By number: 16 needs clients; 29 to 31 are about two types of group, 32 about offsets."""
 
 
 def broken(at: Moment, *, held_before: bool = False) -> list[str]:

@@ -1,0 +1,155 @@
+"""One form of states that differ by names and time only, for whoever searches them.
+
+    canonical(state, ids={"consumer-7f3a": "a"}, tokens={17: 0}, shift_ms=LATER_MS - context.now_ms)
+
+States are values: two that are equal go on alike, up to the order in which one batch has tombstones of several groups
+or partitions. What has no bearing on that is no part of them, like how many timers were ever set. What a state has of
+its own history are the ids that were made for its members, the tokens of requests that it will answer, and the instant.
+
+Maps are walked by the hash codes of ids. So the form goes on as a state under the new ids does: where their order
+decides - a tie of an assignor, the next leader - the state itself may go on otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from fsm.coordinator.coordinator import Coordinator
+from fsm.coordinator.model.classic_group import ClassicGroup, DelayedRequest
+from fsm.coordinator.model.consumer_group import ConsumerGroup
+from fsm.coordinator.model.groups import NO_GROUPS, Group, Groups
+from fsm.coordinator.model.persistent import FrozenMap, FrozenSet
+from fsm.coordinator.model.timers import Deadlines
+from fsm.coordinator.offsets.offsets import OfGroup
+from fsm.coordinator.offsets.transactions import OfGroup as OpenOnes
+from fsm.errors import InputError
+from fsm.protocol.records import OffsetCommit, ResolvedRegularExpression
+from fsm.tables.classic_group import State
+
+Value = TypeVar("Value")
+SAME_IDS: Mapping[str, str] = FrozenMap()
+SAME_TOKENS: Mapping[int, int] = FrozenMap()
+
+
+def canonical(
+    state: Coordinator,
+    *,
+    ids: Mapping[str, str] = SAME_IDS,
+    tokens: Mapping[int, int] = SAME_TOKENS,
+    shift_ms: int = 0,
+) -> Coordinator:
+    """The state under other member ids and tokens of requests, with every instant so much later.
+
+    What is not named keeps its name; no two ids may become one. Raises `InputError` where an instant would not stay
+    above 0, which stands for none.
+    """
+    return _Renaming(ids, tokens, shift_ms).rename(state)
+
+
+@dataclass(frozen=True)
+class _Renaming:
+    ids: Mapping[str, str]
+    tokens: Mapping[int, int]
+    shift_ms: int
+
+    def rename(self, state: Coordinator) -> Coordinator:
+        return replace(
+            state,
+            groups=self._groups(state.groups),
+            offsets=FrozenMap({group_id: self._offsets(found) for group_id, found in state.offsets.items()}),
+            transactions=FrozenMap({group_id: self._pending(found) for group_id, found in state.transactions.items()}),
+            unstored=self._groups(state.unstored),
+        )
+
+    def _offsets(self, offsets: OfGroup) -> OfGroup:
+        return FrozenMap({place: self._commit(commit) for place, commit in offsets.items()})
+
+    def _pending(self, open_ones: OpenOnes) -> OpenOnes:
+        return FrozenMap(
+            {
+                place: tuple(one._replace(commit=one.commit and self._commit(one.commit)) for one in pending)
+                for place, pending in open_ones.items()
+            }
+        )
+
+    def _groups(self, groups: Groups) -> Groups:
+        found = NO_GROUPS
+        for group in groups.values():
+            renamed: Group = self._consumer(group) if isinstance(group, ConsumerGroup) else self._classic(group)
+            found = found.set(renamed)
+        return found
+
+    def _consumer(self, group: ConsumerGroup) -> ConsumerGroup:
+        members, resolution = group.members, group.resolution
+        return replace(
+            group,
+            target_time_ms=group.target_time_ms and self._later(group.target_time_ms),
+            members=replace(
+                members,
+                by_id=FrozenMap({self._id(i): replace(m, member_id=self._id(i)) for i, m in members.items()}),
+                static=FrozenMap({instance_id: self._id(i) for instance_id, i in members.static.items()}),
+            ),
+            targets=self._keys(group.targets),
+            regexes=FrozenMap({pattern: self._resolved(found) for pattern, found in group.regexes.items()}),
+            timers=Deadlines(
+                ((kind, self._id(i)), self._later(ms), epoch) for (kind, i), ms, epoch in group.timers.in_order()
+            ),
+            resolution=resolution
+            and resolution._replace(
+                requested_by=self._id(resolution.requested_by),
+                found=tuple((pattern, self._resolved(found)) for pattern, found in resolution.found),
+            ),
+        )
+
+    def _classic(self, group: ClassicGroup) -> ClassicGroup:
+        members, join_phase, sync_phase = group.members, group.join_phase, group.sync_phase
+        is_preparing = group.state is State.PREPARING_REBALANCE
+        sessions = ((self._id(i), self._later(ms), epoch) for i, ms, epoch in group.heartbeat_deadlines_ms.in_order())
+        return replace(
+            group,
+            previous_state=group.previous_state if is_preparing else State.DEAD,  # nothing else asks for it
+            state_since_ms=self._later(group.state_since_ms) if group.state_since_ms >= 0 else -1,
+            leader=None if group.leader is None else self._id(group.leader),
+            members=replace(
+                members,
+                by_id=FrozenMap({self._id(i): replace(m, member_id=self._id(i)) for i, m in members.items()}),
+                static=FrozenMap({instance_id: self._id(i) for instance_id, i in members.static.items()}),
+            ),
+            new_members=FrozenSet(map(self._id, group.new_members)),
+            delayed_joins=self._delayed(group.delayed_joins),
+            delayed_syncs=self._delayed(group.delayed_syncs),
+            pending_join_members=FrozenSet(map(self._id, group.pending_join_members)),
+            pending_sync_members=FrozenSet(map(self._id, group.pending_sync_members)),
+            heartbeat_deadlines_ms=Deadlines(sessions),
+            join_phase=join_phase and join_phase._replace(deadline_ms=self._later(join_phase.deadline_ms)),
+            sync_phase=sync_phase and sync_phase._replace(deadline_ms=self._later(sync_phase.deadline_ms)),
+        )
+
+    def _id(self, member_id: str) -> str:
+        return self.ids.get(member_id, member_id)
+
+    def _later(self, at_ms: int) -> int:
+        if at_ms + self.shift_ms <= 0:
+            raise InputError(f"{at_ms} ms and {self.shift_ms} ms make no instant", "shift_ms")
+        return at_ms + self.shift_ms
+
+    def _keys(self, found: FrozenMap[str, Value]) -> FrozenMap[str, Value]:
+        return FrozenMap({self._id(member_id): value for member_id, value in found.items()})
+
+    def _delayed(self, requests: FrozenMap[str, DelayedRequest]) -> FrozenMap[str, DelayedRequest]:
+        return self._keys(
+            FrozenMap({i: one._replace(token=self.tokens.get(one.token, one.token)) for i, one in requests.items()})
+        )
+
+    def _resolved(self, found: ResolvedRegularExpression) -> ResolvedRegularExpression:
+        return replace(found, timestamp=self._later(found.timestamp))
+
+    def _commit(self, commit: OffsetCommit) -> OffsetCommit:
+        expires_ms = commit.expire_timestamp
+        return replace(
+            commit,
+            commit_timestamp=self._later(commit.commit_timestamp),
+            expire_timestamp=expires_ms if expires_ms < 0 else self._later(expires_ms),
+        )
