@@ -28,11 +28,11 @@ from fsm.cluster.client import CLASSIC, GROUP, Client, new_member
 from fsm.cluster.stale_uses import Change, StaleUses
 from fsm.cluster.story import COORDINATOR, Event, Story, version_of
 from fsm.coordinator.coordinator import Coordinator
-from fsm.coordinator.model.groups import Group
 from fsm.coordinator.host import Host
 from fsm.coordinator.model.consumer_group import JOIN_GROUP_MEMBER_EPOCH, ConsumerGroup
 from fsm.coordinator.model.context import BrokerConfig, Context, Image, Topic
 from fsm.coordinator.model.dialect import dialect as coordinator_dialect
+from fsm.coordinator.model.groups import Group
 from fsm.coordinator.model.persistent import FrozenMap
 from fsm.coordinator.model.step import Answer
 from fsm.member.runtime.background import Background

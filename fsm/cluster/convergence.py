@@ -14,12 +14,12 @@ from collections.abc import Collection, Iterator
 
 from fsm.cluster.client import Client
 from fsm.cluster.stale_uses import find_assigned
-from fsm.coordinator.model.groups import Group
 from fsm.coordinator.migration import conversion as migration
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.consumer_group import ConsumerGroup
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Choice
+from fsm.coordinator.model.groups import Group
 from fsm.protocol.assignment import Partitions, partitions
 
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from fsm.cluster.client import Client
-from fsm.coordinator.model.groups import Group
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.consumer_group import JOIN_GROUP_MEMBER_EPOCH, ConsumerGroup
 from fsm.coordinator.model.context import Image
+from fsm.coordinator.model.groups import Group
 from fsm.coordinator.model.timers import TimerKind
 from fsm.protocol.assignment import TopicPartition
 from fsm.protocol.consumer_protocol import decode_assignment, decode_subscription

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from fsm.coordinator.model.groups import Group
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.consumer_group import ConsumerGroup
+from fsm.coordinator.model.groups import Group
 from fsm.protocol.assignment import TopicId
 from fsm.protocol.codec import API_OF
 from fsm.protocol.json_form import to_recorded
