@@ -240,7 +240,7 @@ def test_a_fail_over_arms_sessions_and_revocations() -> None:
     state = replay([member("a"), current("a", 1), member("b", session_ms=6_000), current("b", 0)], LATEST).state
     group = load(state, Context(1_000)).state.groups["g"]
     assert isinstance(group, ConsumerGroup)
-    found = {key: timer.deadline_ms for key, timer in group.timers.running.items()}
+    found = dict(group.timers)
     assert found == {
         (TimerKind.SESSION, "a"): 46_000,
         (TimerKind.REBALANCE, "a"): 10_000,
