@@ -16,7 +16,6 @@ partition, that is a `Double` with its cause: a weak spot of the protocol, or No
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,7 +28,7 @@ from fsm.cluster.stale_uses import Change, StaleUses
 from fsm.cluster.story import COORDINATOR, Event, Story, version_of
 from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.host import Host
-from fsm.coordinator.model.consumer_group import JOIN_GROUP_MEMBER_EPOCH, ConsumerGroup
+from fsm.coordinator.model.consumer_group import ConsumerGroup
 from fsm.coordinator.model.context import BrokerConfig, Context, Image, Topic
 from fsm.coordinator.model.dialect import dialect as coordinator_dialect
 from fsm.coordinator.model.groups import Group
@@ -39,10 +38,7 @@ from fsm.member.runtime.background import Background
 from fsm.member.timers import NEVER
 from fsm.protocol.assignment import Partitions, TopicNames, TopicPartition
 from fsm.protocol.codec import API_OF
-from fsm.protocol.messages import ConsumerGroupHeartbeatRequest, OffsetCommitRequest
 
-WITHOUT_EPOCH = "without an epoch"
-"""A commit that a group without members takes from anybody; a member that has left sends it."""
 EVENTS_SHOWN = 60
 """So many events show how it came to an unexplained double ownership."""
 STARTED_MS = 1_700_000_000_000
@@ -93,8 +89,6 @@ class Cluster:
         self.story = Story(self.names)
         self.deaf: set[str] = set()
         """Clients that no answer reaches."""
-        self.late_commits: Counter[str | None] = Counter()
-        """Commits of partitions whose use was stale, and that were accepted all the same: by the cause of that."""
         self.on_step: Callable[[Change, Answers], None] = _ignore
         """Called after each step of the coordinator."""
         self.on_use: Callable[[Client, Partitions], None] = _ignore
@@ -102,7 +96,6 @@ class Cluster:
         self.steps = 0
         self._started_ms = STARTED_MS
         self._waiting: dict[int, tuple[str, Callable[[Any], None]]] = {}
-        self._joins: dict[str, Any] = {}
         self._shared: frozenset[TopicPartition] = frozenset()
 
     @property
@@ -158,16 +151,6 @@ class Cluster:
         for client in self.clients.values():
             client.member.learn(self.metadata(is_classic=client.is_classic), self.now_ms)
             client.background.next_turn_ms = self.now_ms
-
-    def repeat_join(self, name: str) -> None:
-        """A late duplicate of the request with which this client joined reaches the coordinator."""
-        self._receive(name, self._joins[name], lambda _: None, is_duplicate=True)
-        self._find_doubles()
-
-    def set_clock_back(self, by_ms: int) -> None:
-        """The coordinator's clock says what it said so long ago."""
-        self._started_ms -= by_ms
-        self._note(COORDINATOR, f"its clock goes back by {by_ms} ms")
 
     def calm(self) -> None:
         """From now on nothing is lost, nobody is frozen, every callback ends at once."""
@@ -229,8 +212,6 @@ class Cluster:
     def carry(self, name: str, request: Any, answered: Callable[[Any], None]) -> None:
         """A client's request goes on its way, and perhaps arrives, once or twice."""
         arrivals = [False]
-        if isinstance(request, ConsumerGroupHeartbeatRequest) and request.member_epoch == JOIN_GROUP_MEMBER_EPOCH:
-            self._joins[name] = request
 
         def arrive(_at_ms: int) -> None:
             is_duplicate, arrivals[0] = arrivals[0], True
@@ -251,10 +232,6 @@ class Cluster:
 
     def _note_step(self, change: Change, answers: Answers) -> None:
         self.on_step(change, answers)
-        if isinstance(change.request, OffsetCommitRequest):
-            epoch = change.request.generation_id_or_member_epoch
-            causes = self.stale_uses.find_committed(change.client, answers[0].body)
-            self.late_commits.update(cause if epoch >= 0 else WITHOUT_EPOCH for cause in causes)
         if change.before is not self.group:
             self.stale_uses.note_step(change, self.clients.values())
             if change.is_shown:

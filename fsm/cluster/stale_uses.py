@@ -22,13 +22,7 @@ from fsm.coordinator.model.groups import Group
 from fsm.coordinator.model.timers import TimerKind
 from fsm.protocol.assignment import TopicPartition
 from fsm.protocol.consumer_protocol import decode_assignment, decode_subscription
-from fsm.protocol.error_codes import ErrorCode
-from fsm.protocol.messages import (
-    ConsumerGroupHeartbeatRequest,
-    JoinGroupRequest,
-    LeaveGroupRequest,
-    OffsetCommitResponse,
-)
+from fsm.protocol.messages import ConsumerGroupHeartbeatRequest, JoinGroupRequest, LeaveGroupRequest
 from fsm.tables.classic_group import State
 
 CAUSES: Mapping[str, str] = {
@@ -151,15 +145,6 @@ class StaleUses:
             if not _counts(group, client.member_id, one, image):
                 waits = one in self.released.get(client.name, ()) and client.member_id not in self.removed
                 found[one] = "W1" if waits else self.removed.get(client.member_id)
-
-    def find_committed(self, name: str, answer: OffsetCommitResponse) -> Iterator[str | None]:
-        """The causes of those stale uses whose positions the coordinator took all the same."""
-        found = self.causes.get(name, {})
-        for topic in answer.topics:
-            for partition in topic.partitions:
-                one = topic.name, partition.partition_index
-                if one in found and partition.error_code is ErrorCode.NONE:
-                    yield found[one]
 
     def forget(self, name: str) -> None:
         """The client is no more."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from fsm.protocol.assignment import TopicPartitions, partitions
 from fsm.protocol.consumer_protocol import Assignment, encode_assignment
@@ -22,8 +22,6 @@ from fsm.protocol.messages import (
     SyncGroupResponse,
 )
 
-T = TypeVar("T")
-
 UNKNOWN_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAATQ"
 OUT, PENDING, REJOINING, IN = "out", "pending", "rejoining", "in"
 """Not in the group, with an id to join under, told to join again, in the group."""
@@ -33,22 +31,6 @@ ENDS_MEMBERSHIP = {
     ErrorCode.GROUP_ID_NOT_FOUND,
     ErrorCode.UNRELEASED_INSTANCE_ID,
 }
-
-
-class Chance(Protocol):
-    """What a seeded `random.Random` gives."""
-
-    def random(self) -> float:
-        """Between 0 and 1."""
-
-    def choice(self, given: Sequence[T], /) -> T:
-        """One of them."""
-
-    def randint(self, low: int, high: int, /) -> int:
-        """One of these, both ends included."""
-
-    def sample(self, given: Sequence[T], count: int, /) -> list[T]:
-        """So many of them, in any order."""
 
 
 @dataclass

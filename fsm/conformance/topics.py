@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from operator import attrgetter
-from typing import Any
 
 from fsm.conformance.steps import TopicChange
 from fsm.errors import InputError
@@ -85,9 +82,14 @@ class Topics:
         raise PeerError(f"{self.connection.peer}: topic {name} is not as wanted {READY_S:g} s after: {action}")
 
     def _ask(self, action: str, name: str, partitions: int) -> None:
-        request, results = _REQUESTS[action](name, partitions)
-        error = results(self.connection.call(request))[0].error_code
-        if error:
+        call = self.connection.call
+        if action == "create":
+            results = call(CreateTopicsRequest((CreatableTopic(name, partitions, 1),), TIMEOUT_MS)).topics
+        elif action == "grow":
+            results = call(CreatePartitionsRequest((CreatePartitionsTopic(name, partitions),), TIMEOUT_MS)).results
+        else:
+            results = call(DeleteTopicsRequest(topic_names=(name,), timeout_ms=TIMEOUT_MS)).responses
+        if error := results[0].error_code:
             raise PeerError(f"{self.connection.peer}: cannot {action} topic {name}: {error_name(error)}")
 
 
@@ -96,22 +98,3 @@ def metadata(connection: Connection, *names: str) -> MetadataResponse:
     topics = tuple(MetadataRequestTopic(name=name) for name in names) if names else None
     found: MetadataResponse = connection.call(MetadataRequest(topics, allow_auto_topic_creation=False))
     return found
-
-
-Call = tuple[Any, Callable[[Any], Any]]
-"""A request, and what gives the outcome for each topic of its response."""
-
-
-def _create(name: str, partitions: int) -> Call:
-    return CreateTopicsRequest((CreatableTopic(name, partitions, 1),), TIMEOUT_MS), attrgetter("topics")
-
-
-def _grow(name: str, partitions: int) -> Call:
-    return CreatePartitionsRequest((CreatePartitionsTopic(name, partitions),), TIMEOUT_MS), attrgetter("results")
-
-
-def _delete(name: str, _partitions: int) -> Call:
-    return DeleteTopicsRequest(topic_names=(name,), timeout_ms=TIMEOUT_MS), attrgetter("responses")
-
-
-_REQUESTS: Mapping[str, Callable[[str, int], Call]] = {"create": _create, "grow": _grow, "delete": _delete}

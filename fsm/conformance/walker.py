@@ -7,9 +7,10 @@ in twenty is malformed. Nothing here judges an answer.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from random import Random
 from typing import Any, NamedTuple
 
-from fsm.conformance.clients import IN, OUT, PENDING, REJOINING, UNKNOWN_TOPIC_ID, Chance, Client, assign
+from fsm.conformance.clients import IN, OUT, PENDING, REJOINING, UNKNOWN_TOPIC_ID, Client, assign
 from fsm.conformance.families import Family
 from fsm.conformance.steps import TopicChange, WalkRequest, WalkStep
 from fsm.protocol.codec import API_OF
@@ -55,7 +56,7 @@ Move = WalkRequest | Wait | Change
 class Walker:
     """One walk of one group."""
 
-    def __init__(self, chance: Chance, family: Family, group: str, topics: Mapping[str, TopicChange]) -> None:
+    def __init__(self, chance: Random, family: Family, group: str, topics: Mapping[str, TopicChange]) -> None:
         self.chance = chance
         self.family = family
         self.group = group

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import pytest
-from cluster_scene import cluster, without_callback
+from cluster_scene import WITHOUT_EPOCH, Watched, cluster, without_callback
 from cluster_watch import watch
 from disturbances import disturb, leave_to_the_classic, settle
 
 from fsm.cluster.client import BOTH, COOPERATIVE, EAGER
-from fsm.cluster.cluster import WITHOUT_EPOCH, Cluster
 from fsm.cluster.stale_uses import CAUSES
 from fsm.member.dialect.dialect import DOCUMENT, FIXED
 from fsm.protocol.releases import RELEASES
@@ -56,7 +55,7 @@ class Walked(NamedTuple):
     late_commits: Counter[str | None]
 
 
-def ran(kind: str, seed: int, until_ms: int = 40_000) -> tuple[Cluster, str | None]:
+def ran(kind: str, seed: int, until_ms: int = 40_000) -> tuple[Watched, str | None]:
     """One run: whatever may happen, then a quiet and fair time. Why it was stranded, if it was.
 
     The seed chooses the release, the policy, and whether the members of the consumer protocol go in the end.

@@ -8,11 +8,11 @@ arise from members at all; its test is there, and the reason here.
 from __future__ import annotations
 
 import pytest
-from cluster_scene import FOO, LATEST, causes, cluster, of, two, without_callback
+from cluster_scene import FOO, LATEST, WITHOUT_EPOCH, causes, cluster, of, two, without_callback
 from disturbances import settle
 
 from fsm.cluster.client import COOPERATIVE, EAGER
-from fsm.cluster.cluster import WITHOUT_EPOCH, Cluster
+from fsm.cluster.cluster import Cluster
 from fsm.cluster.story import Event
 from fsm.member.dialect.dialect import FIXED
 
