@@ -28,6 +28,19 @@ def backoff_ms(config: ConsumerConfig, choices: Container[Choice], attempts: int
     return max(0, min(int(term * (1 + spread * jitter)), cap))
 
 
+def count_of(first_ms: int, cap_ms: int, attempts: int) -> int:
+    """The least number of failures after which a backoff is as long as after that many."""
+    attempts = min(attempts, 62)
+    while attempts > 1 and min(first_ms << (attempts - 1), cap_ms) == min(first_ms << attempts, cap_ms):
+        attempts -= 1
+    return attempts
+
+
+def until_ms(instant_ms: int, now_ms: int) -> int:
+    """A deadline on a clock that begins now; one that has passed is 0, `NEVER` stays."""
+    return instant_ms if instant_ms >= NEVER else max(0, instant_ms - now_ms)
+
+
 class RequestState(NamedTuple):
     """Whether a request is under way, and when the next attempt may be made."""
 
@@ -35,8 +48,6 @@ class RequestState(NamedTuple):
     attempts: int = 0
     ready_ms: int = 0
     """No attempt before this instant."""
-    number: int = 0
-    """Which request it is, where several are told apart."""
 
     def sent(self) -> RequestState:
         """An attempt is made."""
@@ -44,7 +55,7 @@ class RequestState(NamedTuple):
 
     def succeeded(self, now_ms: int, initial_backoff_ms: int) -> RequestState:
         """A response came; even then the initial backoff applies."""
-        return RequestState(in_flight=False, attempts=0, ready_ms=now_ms + initial_backoff_ms, number=self.number)
+        return RequestState(in_flight=False, attempts=0, ready_ms=now_ms + initial_backoff_ms)
 
     def failed(self, now_ms: int, wait_ms: int) -> RequestState:
         """The attempt failed; the next one waits."""
@@ -54,9 +65,6 @@ class RequestState(NamedTuple):
         """Whether nothing is in flight and the backoff is over."""
         return not self.in_flight and now_ms >= self.ready_ms
 
-
-NUMBERS = 256
-"""More than a member can ever have outstanding at once: few, so that its states stay finite."""
 
 IDLE = RequestState()
 """Nothing in flight, nothing to wait for."""

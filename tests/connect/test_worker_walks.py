@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 from random import Random
@@ -19,11 +20,13 @@ from fsm.connect.worker.inputs import (
     Start,
     StartUnits,
     Stop,
+    Taken,
     UnitsStarted,
     UnitsStopped,
+    WorkerInput,
 )
-from fsm.connect.worker.state import new_worker
-from fsm.connect.worker.step import due_ms
+from fsm.connect.worker.state import canonical, new_worker
+from fsm.connect.worker.step import due_ms, step
 from fsm.member.inputs import CoordinatorFound, CoordinatorLost
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import DISCONNECTED, TIMED_OUT, HeartbeatResponse, JoinGroupResponse, SyncGroupResponse
@@ -195,3 +198,50 @@ def test_no_step_is_illegal_and_every_way_is_taken() -> None:
 def test_the_same_seed_takes_the_same_way() -> None:
     """A walk depends on its seed alone."""
     assert walked(7, 200) == walked(7, 200)
+
+
+LATER_MS = 7_000_000
+
+
+class TwinWalk(Walk):
+    """A walk beside which a twin goes on a later clock; each step is also taken from the canonical worker."""
+
+    def restart(self) -> None:
+        self.twin = new_worker(self.worker.config, self.worker.url)
+        super().restart()
+
+    def give(self, *inputs: WorkerInput) -> list[object]:
+        for given in inputs:
+            before = self.worker
+            effects = list(super().give(given))
+            self.twin = step(self.twin, given, self.now_ms + LATER_MS).worker
+            mine = canonical(self.worker, self.now_ms, {})
+            assert mine == canonical(self.twin, self.now_ms + LATER_MS, {})
+            done = step(canonical(before, self.now_ms, {}), given, 0)
+            assert canonical(done.worker, 0, {}) == mine
+            assert [e for e in done.effects if not isinstance(e, Taken)] == effects
+            others = {"m1": "one", "m2": "two"}
+            renamed = canonical(self.worker, self.now_ms, others)
+            assert not {"'m1'", "'m2'"} & {*re.findall("'[^']*'", repr(renamed))}
+            assert canonical(renamed, 0, {other: name for name, other in others.items()}) == mine
+        return self.effects
+
+
+def test_workers_that_differ_only_by_ids_and_instants_become_equal() -> None:
+    """And equal ones go on alike: the state is fit to be searched."""
+    for seed in range(16):
+        walk = TwinWalk(seed)
+        for _ in range(250):
+            walk.go()
+
+
+def test_numbers_of_requests_are_few() -> None:
+    """A number is free again when its answer came: no state counts what was sent."""
+    walk = Walk(3)
+    numbers = set()
+    for _ in range(2_000):
+        walk.go()
+        numbers.add(walk.worker.awaited)
+        for number in walk.worker.unanswered:
+            walk.give(Answered(number, TIMED_OUT))
+    assert max(numbers) <= 4

@@ -12,7 +12,7 @@ from fsm.connect.protocol import Assignment, decode_assignment, decode_metadata
 from fsm.connect.worker.config import VERSIONS, version_of
 from fsm.connect.worker.effects import WorkerDraft
 from fsm.connect.worker.inputs import Answered
-from fsm.connect.worker.state import Worker
+from fsm.connect.worker.state import NO_HEARTBEAT, Worker
 from fsm.errors import RemoteProtocolError
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import HeartbeatResponse, JoinGroupResponse, SyncGroupResponse, TransportFailure
@@ -46,6 +46,8 @@ def answered(draft: WorkerDraft, given: Answered) -> None:
     elif given.number == draft.awaited:
         draft.awaited = 0
         _join_or_sync(draft, given)
+    else:
+        draft.unanswered = tuple(number for number in draft.unanswered if number != given.number)
 
 
 def _join_or_sync(draft: WorkerDraft, given: Answered) -> None:
@@ -120,8 +122,8 @@ def synced_event(worker: Worker, incoming: Assignment) -> Event:
 
 def _heartbeat(draft: WorkerDraft, given: Answered) -> None:
     answer = given.answer
-    _, *spoken_of = draft.heartbeat_sent
-    draft.heartbeat_sent = (0, *draft.heartbeat_sent[1:])
+    _, *named_in_it = draft.heartbeat_sent
+    draft.heartbeat_sent = NO_HEARTBEAT
     if isinstance(answer, TransportFailure):
         _heartbeat_unanswered(draft, answer)
         return
@@ -130,7 +132,7 @@ def _heartbeat(draft: WorkerDraft, given: Answered) -> None:
     error = answer.error_code
     if error in {C.NONE, C.REBALANCE_IN_PROGRESS}:  # either way the coordinator knows the member
         draft.heartbeats = draft.heartbeats.answered(draft.config, draft.now_ms)
-    if error in MEMBERSHIP_LOST and spoken_of != [draft.generation, draft.member_id]:
+    if error in MEMBERSHIP_LOST and named_in_it != [draft.generation, draft.member_id]:
         draft.decide(E.HEARTBEAT_STALE)
     elif error in COORDINATOR_GONE or error in HEARTBEAT_ERRORS:
         _failed(draft, error, "Heartbeat", HEARTBEAT_ERRORS)

@@ -6,6 +6,7 @@ Source: `WorkerCoordinator` and `DistributedHerder` of apache/kafka at 1eb7644.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 
 from fsm.connect.assignor.incremental import Order
 from fsm.connect.assignor.leader import Election, perform
@@ -27,7 +28,7 @@ from fsm.connect.worker.inputs import (
     Taken,
     WorkerEffect,
 )
-from fsm.connect.worker.state import CATCH_UP_RETRIES, Worker
+from fsm.connect.worker.state import CATCH_UP_RETRIES, NO_HEARTBEAT, Worker
 from fsm.errors import FsmError
 from fsm.protocol.messages import (
     UNKNOWN_GENERATION_ID,
@@ -70,18 +71,23 @@ class WorkerDraft(Draft[Worker], Worker, effects=Effect):
         cell = CELLS.by_state[self.state][event]
         self.effects.append(Taken(self.state, event, cell.target))
         if cell.path:
-            self.timer_ms = 0  # it belongs to the state; what follows sets it anew
+            self.timer_ms = None  # it belongs to the state; what follows sets it anew
         self.perform(CELLS, cell.steps)
 
     def _tasks_of(self, connectors: tuple[str, ...]) -> Units:
         return tuple(u for u in self.holds if u.connector in connectors and not u.is_connector)
 
     def send(self, body: ClassicRequest) -> int:
-        """The request goes out, under the next number, which is returned."""
-        number = self.sent + 1
-        self.sent = number
+        """The request goes out, under the lowest number that no request under way has; gives that number."""
+        taken = {self.awaited, self.heartbeat_sent[0], *self.unanswered}
+        number = next(number for number in count(1) if number not in taken)
         self.effects.append(Send(number, body))
         return number
+
+    def abandon(self, number: int) -> None:
+        """The answer to the request of that number, if there is one, will change nothing."""
+        if number:
+            self.unanswered = (*self.unanswered, number)
 
     # Units
 
@@ -170,8 +176,9 @@ class WorkerDraft(Draft[Worker], Worker, effects=Effect):
     def mark_coordinator_unknown(self) -> None:
         """Requests under way come back as disconnected, which is known already."""
         self.coordinator_known = False
-        self.awaited = 0
-        self.heartbeat_sent = (0, *self.heartbeat_sent[1:])
+        self.abandon(self.awaited)
+        self.abandon(self.heartbeat_sent[0])
+        self.awaited, self.heartbeat_sent = 0, NO_HEARTBEAT
 
     def drop_leader_state(self) -> None:
         self.prepared = True
@@ -191,6 +198,7 @@ class WorkerDraft(Draft[Worker], Worker, effects=Effect):
             protocols=tuple(JoinGroupRequestProtocol(name, metadata) for name, metadata in advertised),
             reason="",
         )
+        self.abandon(self.awaited)
         self.awaited = self.send(body)
 
     def _reported(self) -> Assignment | None:
@@ -257,7 +265,7 @@ class WorkerDraft(Draft[Worker], Worker, effects=Effect):
 
     def leave_group(self) -> None:
         if self.coordinator_known and self.member_id:
-            self.send(LeaveGroupRequest(self.config.group_id, (MemberIdentity(self.member_id),)))
+            self.abandon(self.send(LeaveGroupRequest(self.config.group_id, (MemberIdentity(self.member_id),))))
 
     def wait_retry_backoff(self) -> None:
         self.timer_ms = self.now_ms + self.config.retry_backoff_ms

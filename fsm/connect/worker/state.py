@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from fsm.connect.assignor.incremental import Memory
 from fsm.connect.assignor.leader import ConfigSnapshot
 from fsm.connect.protocol import Assignment
@@ -9,6 +12,7 @@ from fsm.connect.units import Units
 from fsm.connect.worker.config import ConnectConfig, version_of
 from fsm.connect.worker.inputs import ConfigChange
 from fsm.member.classic.heartbeat import Heartbeats
+from fsm.member.timers import until_ms
 from fsm.protocol.messages import UNKNOWN_GENERATION_ID, UNKNOWN_MEMBER_ID
 from fsm.step import frozen
 from fsm.tables.connect_worker import BUSY, State
@@ -17,6 +21,8 @@ CATCH_UP_RETRIES = 5
 NOTHING_READ = ConfigSnapshot(-1)
 NOTHING_REMEMBERED = Memory()
 NO_HEARTBEATS = Heartbeats()
+NO_HEARTBEAT = (0, UNKNOWN_GENERATION_ID, UNKNOWN_MEMBER_ID)
+"""None is under way."""
 
 
 @frozen
@@ -63,15 +69,15 @@ class Worker:
     """Whether it left the group because it could not read the config topic."""
     retries: int = CATCH_UP_RETRIES
     heartbeats: Heartbeats = NO_HEARTBEATS
-    sent: int = 0
-    """How many requests were sent: the number of the last one."""
     awaited: int = 0
     """The number of the join or sync whose answer is awaited; 0 for none."""
-    heartbeat_sent: tuple[int, int, str] = (0, UNKNOWN_GENERATION_ID, UNKNOWN_MEMBER_ID)
-    """The heartbeat under way: its number, and the generation and member id it speaks of."""
+    heartbeat_sent: tuple[int, int, str] = NO_HEARTBEAT
+    """The heartbeat under way: its number, and the generation and member id that it names."""
+    unanswered: tuple[int, ...] = ()
+    """Numbers of the other requests under way, whose answers change nothing."""
     stale: bool = False
     """Whether the membership was reset while that answer was awaited."""
-    timer_ms: int = 0
+    timer_ms: int | None = None
     """Of the state: next join, end of the search, of the read, of the pause."""
 
     @property
@@ -108,3 +114,38 @@ class Worker:
 def new_worker(config: ConnectConfig, url: str) -> Worker:
     """A worker that was not started. A restarted process is a new one."""
     return Worker(config, url, protocol=config.mode.names[0])
+
+
+def canonical(worker: Worker, now_ms: int, ids: Mapping[str, str]) -> Worker:
+    """The worker as it would be if its clock began now, under other member ids.
+
+    Two workers that differ only by these become equal, and equal ones go on alike: instants that have passed make no
+    difference. `ids` maps member ids; what is not in it stays.
+    """
+
+    def named(member_id: str) -> str:
+        return ids.get(member_id, member_id)
+
+    def since_now(instant_ms: int | None) -> int | None:
+        return None if instant_ms is None else until_ms(instant_ms, now_ms)
+
+    def led(given: Assignment | None) -> Assignment | None:
+        return None if given is None else replace(given, leader=named(given.leader))
+
+    memory, (number, generation, member_id) = worker.memory, worker.heartbeat_sent
+    return replace(
+        worker,
+        member_id=named(worker.member_id),
+        held=led(worker.held),
+        incoming=led(worker.incoming),
+        deadline_ms=since_now(worker.deadline_ms),
+        memory=replace(
+            memory,
+            previous_members=frozenset(map(named, memory.previous_members)),
+            candidates=tuple(map(named, memory.candidates)),
+            deadline_ms=since_now(memory.deadline_ms),
+        ),
+        heartbeats=worker.heartbeats.canonical(worker.config, now_ms),
+        heartbeat_sent=(number, generation, named(member_id)),
+        timer_ms=since_now(worker.timer_ms),
+    )

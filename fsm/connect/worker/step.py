@@ -78,7 +78,7 @@ def due_ms(worker: Worker) -> int:
     if worker.state is S.DOWN:
         return NEVER
     timers = [worker.heartbeats.due_ms() if worker.coordinator_known else NEVER]
-    if worker.timer_ms:
+    if worker.timer_ms is not None:
         timers.append(worker.timer_ms)
     if worker.deadline_ms is not None and worker.state in {S.DELAYED, S.DISCONNECTED}:
         timers.append(worker.deadline_ms)
@@ -214,7 +214,7 @@ def _expire(draft: WorkerDraft) -> None:
 
 
 def _expire_state(draft: WorkerDraft) -> None:
-    if not draft.timer_ms or draft.now_ms < draft.timer_ms:
+    if draft.timer_ms is None or draft.now_ms < draft.timer_ms:
         return
     if draft.state is S.DISCONNECTED:
         _discovery_failed(draft)
@@ -299,7 +299,7 @@ def _join(draft: WorkerDraft) -> None:
     if not draft.coordinator_known:
         draft.decide(E.COORDINATOR_LOST)
         return
-    if draft.now_ms < draft.timer_ms:
+    if draft.timer_ms is not None and draft.now_ms < draft.timer_ms:
         return
     if draft.prepared:
         draft.decide(E.JOIN_DUE_AGAIN)

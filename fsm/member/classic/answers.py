@@ -25,7 +25,7 @@ from fsm.member.classic.decisions import (
     sync_event,
 )
 from fsm.member.classic.effects import Effects
-from fsm.member.classic.state import ClassicAnswered, Commit, Purpose, Stage
+from fsm.member.classic.state import ClassicAnswered, Commit, Generation, Purpose, Stage
 from fsm.member.effects import CallCompleted, Enqueued
 from fsm.member.events import ErrorEvent, KafkaError
 from fsm.protocol.consumer_protocol import decode_assignment
@@ -68,21 +68,16 @@ class Answers(Effects):
 
     def receive_join(self, given: ClassicAnswered) -> None:
         """Only a poll reads it, unless the request got no response at all."""
-        if isinstance(given.answer, JoinGroupResponse) and not self.polling:
-            self.unread = given
-        else:
-            self.end_join(given)
-
-    def read_join(self, given: ClassicAnswered) -> None:
-        """A poll reads the answer that waited for it."""
-        self.unread = None
-        self.end_join(given)
-
-    def end_join(self, given: ClassicAnswered) -> None:
-        """On success the sync follows at once; else the next poll joins again."""
         answer: Any = given.answer
-        self.join_out = False
-        event = join_event(self, given.request.generation, answer)
+        if isinstance(answer, JoinGroupResponse) and not self.polling:
+            self.unread = given.request.generation, answer
+        else:
+            self.end_join(given.request.generation, answer)
+
+    def end_join(self, sent: Generation, answer: JoinGroupResponse | TransportFailure) -> None:
+        """On success the sync follows at once; else the next poll joins again."""
+        self.unread, self.join_out = None, False
+        event = join_event(self, sent, answer)
         if isinstance(answer, JoinGroupResponse):
             self.joined = answer
         self._fails_with(answer, event)

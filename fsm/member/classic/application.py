@@ -64,7 +64,7 @@ class Application(Answers):
     def _one_move(self) -> bool:
         """False where there is nothing to do, or something to wait for."""
         if self.unread is not None:
-            self.read_join(self.unread)
+            self.end_join(*self.unread)
         elif self.completion is not None:
             self._complete_join(self.completion)
         elif self.join_out or self.now_ms < self.retry_due_ms or not self._rejoins():

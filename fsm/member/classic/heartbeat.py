@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from fsm.member.timers import NEVER
+from fsm.member.timers import NEVER, count_of, until_ms
 from fsm.step import value
 
 
@@ -89,6 +89,14 @@ class Heartbeats:
             return self
         session_due_ms = now_ms + given.session_timeout_ms
         return Heartbeats(True, self.heartbeat_due_ms, session_due_ms, self.poll_due_ms, self.attempts)
+
+    def canonical(self, given: Intervals, now_ms: int) -> Heartbeats:
+        """The same on a clock that begins now; failures beyond the longest backoff count as one less."""
+        attempts = count_of(given.retry_backoff_ms, given.retry_backoff_max_ms, self.attempts)
+        if not self.enabled:
+            return Heartbeats(attempts=attempts)
+        session_ms, poll_ms = until_ms(self.session_due_ms, now_ms), until_ms(self.poll_due_ms, now_ms)
+        return Heartbeats(True, until_ms(self.heartbeat_due_ms, now_ms), session_ms, poll_ms, attempts)
 
     def due_ms(self) -> int:
         """When one of the three runs out."""

@@ -6,7 +6,7 @@ Source: fields of `AbstractCoordinator`, `ConsumerCoordinator`, `GroupRebalanceC
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple
@@ -22,6 +22,7 @@ from fsm.member.events import (
     ListenerMethod,
 )
 from fsm.member.inputs import CoordinatorFound, CoordinatorLost, Tick
+from fsm.member.timers import until_ms
 from fsm.protocol.assignment import Partitions
 from fsm.protocol.config import INT_MAX, ConsumerConfig, check_bounds
 from fsm.protocol.messages import (
@@ -280,8 +281,8 @@ class ClassicMember:
     """JoinGroup or SyncGroup is out."""
     joined_topics: tuple[str, ...] | None = None
     """The subscription that the last join carried."""
-    unread: ClassicAnswered | None = None
-    """The answer to the join, which only a poll reads."""
+    unread: tuple[Generation, JoinGroupResponse] | None = None
+    """The answer to the join, which only a poll reads, and the generation that the join was sent in."""
     retry_due_ms: int = 0
     """No join before this instant."""
     assigned: Partitions = ()
@@ -314,6 +315,40 @@ class ClassicMember:
 def new_member(config: ClassicConfig) -> ClassicMember:
     """A member that is in no group and subscribed to nothing."""
     return ClassicMember(NO_HEARTBEATS, 0, config)
+
+
+def canonical(member: ClassicMember, now_ms: int, ids: Mapping[str, str]) -> ClassicMember:
+    """The member as it would be if its clock began now, under other ids, its waiting calls numbered 1 and 2.
+
+    Two members that differ only by these become equal, and equal ones go on alike: instants that have passed and
+    failures beyond the longest backoff make no difference. `ids` maps member ids; what is not in it stays.
+    """
+
+    def named(member_id: str) -> str:
+        return ids.get(member_id, member_id)
+
+    unread, commit, closing = member.unread, member.commit, member.closing
+    if unread is not None:
+        sent, answer = unread
+        members = tuple(m._replace(member_id=named(m.member_id)) for m in answer.members)
+        answer = replace(answer, leader=named(answer.leader), member_id=named(answer.member_id), members=members)
+        unread = sent._replace(member_id=named(sent.member_id)), answer
+    if commit is not None:
+        again_ms = None if commit.retry_due_ms is None else until_ms(commit.retry_due_ms, now_ms)
+        commit = Commit(until_ms(commit.due_ms, now_ms), again_ms, commit.done)
+    if closing is not None:
+        due_ms, again_ms = until_ms(closing.due_ms, now_ms), until_ms(closing.retry_due_ms, now_ms)
+        closing = replace(closing, call=2 if closing.call else 0, due_ms=due_ms, retry_due_ms=again_ms)
+    return replace(
+        member,
+        heartbeats=member.heartbeats.canonical(member.config, now_ms),
+        generation=member.generation._replace(member_id=named(member.generation.member_id)),
+        retry_due_ms=until_ms(member.retry_due_ms, now_ms),
+        unread=unread,
+        commit=commit,
+        unsubscribing=1 if member.unsubscribing else member.unsubscribing,
+        closing=closing,
+    )
 
 
 class ClassicStep(Draft[ClassicMember], ClassicMember):

@@ -9,21 +9,17 @@ ConsumerGroupHeartbeat.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 
 from fsm.member.consumer.membership import Membership
 from fsm.member.consumer.state import Forgets, Member, SentFields
 from fsm.member.consumer.subscription import Subscription, SubscriptionType
 from fsm.member.dialect.choices import Choice
 from fsm.member.effects import CoordinatorForgotten, HeartbeatFailed, Purpose, UnsentRequest
-from fsm.member.timers import NUMBERS, backoff_ms
-from fsm.protocol.assignment import NONE, LocalAssignment
+from fsm.member.timers import backoff_ms
+from fsm.protocol.assignment import NONE
 from fsm.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from fsm.tables.consumer_member import State
-
-
-def held(member: Member) -> LocalAssignment:
-    """The assignment that a heartbeat tells of: one who joins has none."""
-    return NONE if member.state is State.JOINING else member.current
 
 
 def heartbeat(member: Member) -> ConsumerGroupHeartbeatRequest:
@@ -41,7 +37,7 @@ def heartbeat(member: Member) -> ConsumerGroupHeartbeatRequest:
             subscription.topics,
             regex_of(subscription),
             config.group_remote_assignor,
-            held(member).partitions,
+            () if joining else member.current.partitions,
         )
     plain = ConsumerGroupHeartbeatRequest(config.group_id, member.member_id, member.epoch, config.group_instance_id)
     if sent.subscription is subscription and sent.assignment is member.current:
@@ -65,14 +61,16 @@ class Heartbeats(Membership):
     """The effects of this module."""
 
     def send_delta_heartbeat(self, purpose: Purpose = Purpose.HEARTBEAT) -> None:
-        request, assignment, sent = heartbeat(self), held(self), self.sent
+        number = 0
+        if Choice.ANSWERS_NUMBERED in self.settings.choices:
+            self.abandon_heartbeat()
+            number = self.heartbeat_number = self.free_number() if purpose is Purpose.HEARTBEAT else 0
+        self.effects.append(UnsentRequest(heartbeat(self), purpose, 0, number))
+        sent, assignment = self.sent, NONE if self.state is State.JOINING else self.current
         if sent is None or sent.subscription is not self.subscription or sent.assignment is not assignment:
             self.sent = SentFields(self.subscription, assignment)
         self.heartbeat_in_flight = True
-        if Choice.ANSWERS_NUMBERED in self.settings.choices:
-            self.heartbeat_number = self.heartbeat_number % NUMBERS + 1
         self.heartbeat_due_ms = self.now_ms + self.heartbeat_interval_ms
-        self.effects.append(UnsentRequest(request, purpose, 0, self.heartbeat_number))
 
     send_full_heartbeat = send_ack_heartbeat = send_leave_heartbeat = send_delta_heartbeat
 
@@ -81,11 +79,30 @@ class Heartbeats(Membership):
 
     send_leave_heartbeat_unwatched = send_heartbeat_unwatched
 
+    def free_number(self) -> int:
+        """The lowest number that no request in flight has."""
+        taken = {self.heartbeat_number, *self.unanswered}
+        if self.commit is not None:
+            taken.add(self.commit.number)
+        return next(number for number in count(1) if number not in taken)
+
+    def abandon_heartbeat(self) -> None:
+        """The answer to the heartbeat in flight, if there is one, will be passed over."""
+        if self.heartbeat_number:
+            self.unanswered = (*self.unanswered, self.heartbeat_number)
+            self.heartbeat_number = 0
+
+    def pass_over(self, number: int) -> None:
+        """An answer came that nobody waits for: its number is free again."""
+        if self.heartbeat_number == number:
+            self.heartbeat_number = 0
+        elif number in self.unanswered:
+            self.unanswered = tuple(n for n in self.unanswered if n != number)
+
     def end_request(self, response: ConsumerGroupHeartbeatResponse) -> None:
         """Before the event of a good response: its request ended well; a changed interval restarts the timer."""
-        initial = backoff_ms(self.settings.config, self.settings.choices, 0, self.jitter)
-        self.heartbeat_in_flight, self.heartbeat_attempts = False, 0
-        self.heartbeat_ready_ms = self.now_ms + initial
+        self.heartbeat_in_flight, self.heartbeat_number, self.heartbeat_attempts = False, 0, 0
+        self.heartbeat_ready_ms = self.now_ms + backoff_ms(self.settings.config, self.settings.choices, 0, self.jitter)
         if response.heartbeat_interval_ms != self.heartbeat_interval_ms:
             self.heartbeat_interval_ms = response.heartbeat_interval_ms
             self.heartbeat_due_ms = self.now_ms + response.heartbeat_interval_ms
@@ -95,12 +112,13 @@ class Heartbeats(Membership):
 
     def fail_request(self) -> None:
         wait = backoff_ms(self.settings.config, self.settings.choices, self.heartbeat_attempts, self.jitter)
-        self.heartbeat_in_flight, self.heartbeat_ready_ms = False, self.now_ms + wait
+        self.heartbeat_in_flight, self.heartbeat_number, self.heartbeat_ready_ms = False, 0, self.now_ms + wait
         self.heartbeat_attempts += 1
         self.heartbeat_due_ms = self.now_ms
         self.effects.append(HeartbeatFailed(self.failure.error))
 
     def reset_request(self) -> None:
+        self.abandon_heartbeat()
         self.heartbeat_in_flight, self.heartbeat_attempts, self.heartbeat_ready_ms = False, 0, 0
 
     def forget_coordinator(self) -> None:

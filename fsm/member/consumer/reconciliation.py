@@ -106,6 +106,8 @@ class Reconciliation(Heartbeats):
         if any(a.origin is Origin.RUN_REVOKED for a in self.awaited):
             self.give_up_revoked(self.run)
         self.awaited = tuple(replace(a, origin=Origin.CANCELLED) if a.origin in RUN_STEPS else a for a in self.awaited)
+        if self.commit is not None and self.commit.number and self.commit.request.in_flight:
+            self.unanswered = (*self.unanswered, self.commit.number)
         self.run = self.commit = None
         self.effects.append(RunEnded(None))
 
@@ -170,10 +172,9 @@ class Reconciliation(Heartbeats):
         offsets = self.offsets()
         if not offsets:
             return self._commit_ended(None)
-        # The number of the last heartbeat tells a run from those before it: at least a join lies between two lives.
-        request = IDLE.sent()._replace(number=self.heartbeat_number)
-        self.commit = Commit(self.now_ms + self.settings.config.max_poll_interval_ms, request)
-        self._send_commit(offsets, Purpose.RUN_COMMIT, number=request.number)
+        number = self.free_number() if Choice.ANSWERS_NUMBERED in self.settings.choices else 0
+        self.commit = Commit(self.now_ms + self.settings.config.max_poll_interval_ms, IDLE.sent(), number)
+        self._send_commit(offsets, Purpose.RUN_COMMIT, number=number)
         return None
 
     def _send_commit(self, offsets: Offsets, purpose: Purpose, call: int = 0, number: int = 0) -> None:
@@ -197,13 +198,14 @@ class Reconciliation(Heartbeats):
             return self._commit_ended(KafkaError("TimeoutException", "commit before the rebalance timed out"))
         if self.client.coordinator_known and commit.request.may_send(self.now_ms):
             self.commit = replace(commit, request=commit.request.sent())
-            self._send_commit(self.offsets(), Purpose.RUN_COMMIT, number=commit.request.number)
+            self._send_commit(self.offsets(), Purpose.RUN_COMMIT, number=commit.number)
         return None
 
     def run_commit_answered(self, number: int, answer: CommitAnswer) -> Event | None:
         """The end of the commit before a run's changes, unless it is tried again; late answers change nothing."""
         commit = self.commit
-        if commit is None or commit.request.number != number:
+        if commit is None or commit.number != number:
+            self.pass_over(number)
             return None
         error = error_of(answer)
         self._note_coordinator(answer)

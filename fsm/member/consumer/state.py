@@ -8,6 +8,7 @@ Source: fields of `AbstractMembershipManager`, `AbstractHeartbeatRequestManager`
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from enum import Enum
 from functools import lru_cache
@@ -17,7 +18,7 @@ from fsm.member.consumer.subscription import NOT_SUBSCRIBED, OWNS_NOTHING, Owner
 from fsm.member.dialect.dialect import Dialect
 from fsm.member.effects import MemberEffect, Transition
 from fsm.member.events import ApplyAssignmentEvent, GroupMembershipOperation, KafkaError
-from fsm.member.timers import IDLE, NEVER, RequestState
+from fsm.member.timers import IDLE, NEVER, RequestState, count_of, until_ms
 from fsm.protocol.assignment import NO_NAMES, NONE, LocalAssignment, Partitions, TopicNames
 from fsm.protocol.config import ConsumerConfig
 from fsm.protocol.messages import ConsumerGroupHeartbeatResponse, Offsets
@@ -93,6 +94,8 @@ class Commit:
 
     deadline_ms: int
     request: RequestState = IDLE
+    number: int = 0
+    """Of the request, where the dialect numbers them."""
 
 
 @frozen
@@ -200,7 +203,9 @@ class Member:
     heartbeat_interval_ms: int = 0
     """0 before the coordinator has named one."""
     heartbeat_number: int = 0
-    """Of the last attempt, where the dialect numbers them; it goes round, and never to 0."""
+    """Of the heartbeat in flight, where the dialect numbers them."""
+    unanswered: tuple[int, ...] = ()
+    """Numbers of requests in flight whose answers will be passed over."""
     state: State = State.UNSUBSCRIBED
     epoch: int = 0
     target: LocalAssignment = NONE
@@ -230,6 +235,35 @@ def new_member(config: ConsumerConfig, member_id: str, dialect: Dialect, now_ms:
         settings_of(config, dialect),
         member_id,
         AutoCommit(due_ms) if config.enable_auto_commit else NO_AUTO_COMMIT,
+    )
+
+
+def canonical(member: Member, now_ms: int, ids: Mapping[str, str]) -> Member:
+    """The member as it would be if its clock began now, under another id, its waiting calls numbered from 1 on.
+
+    Two members that differ only by these become equal, and equal ones go on alike: instants that have passed and
+    failures beyond the longest backoff make no difference. `ids` maps member ids; what is not in it stays.
+    """
+    config = member.settings.config
+    first_ms, cap_ms = config.retry_backoff_ms, config.retry_backoff_max_ms
+    commit, calls = member.commit, member.leaving.calls
+    if commit is not None:
+        request = commit.request
+        attempts = count_of(first_ms, cap_ms, request.attempts)
+        request = request._replace(attempts=attempts, ready_ms=until_ms(request.ready_ms, now_ms))
+        commit = replace(commit, deadline_ms=until_ms(commit.deadline_ms, now_ms), request=request)
+    if calls is not None:
+        calls = tuple(range(1, len(calls) + 1))
+    return replace(
+        member,
+        member_id=ids.get(member.member_id, member.member_id),
+        poll_due_ms=until_ms(member.poll_due_ms, now_ms),
+        auto_commit=replace(member.auto_commit, due_ms=until_ms(member.auto_commit.due_ms, now_ms)),
+        heartbeat_due_ms=until_ms(member.heartbeat_due_ms, now_ms),
+        heartbeat_ready_ms=until_ms(member.heartbeat_ready_ms, now_ms),
+        heartbeat_attempts=count_of(first_ms, cap_ms, member.heartbeat_attempts),
+        commit=commit,
+        leaving=replace(member.leaving, calls=calls),
     )
 
 

@@ -266,6 +266,8 @@ class MemberDraft(Reconciliation, effects=Effect):
         if purpose is Purpose.HEARTBEAT and not isinstance(answer, OffsetCommitResponse):
             if decide.is_awaited(self, given.request.number):
                 self._receive_heartbeat(answer)
+            else:
+                self.pass_over(given.request.number)
             return
         if purpose is Purpose.UNWATCHED:
             return
