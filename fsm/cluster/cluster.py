@@ -26,9 +26,7 @@ from fsm.cluster.channel import NONE, Chance, Channel, Faults
 from fsm.cluster.client import CLASSIC, GROUP, Client, new_member
 from fsm.cluster.stale_uses import Change, StaleUses
 from fsm.cluster.story import COORDINATOR, Event, Story, version_of
-from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.host import Host
-from fsm.coordinator.model.consumer_group import ConsumerGroup
 from fsm.coordinator.model.context import BrokerConfig, Context, Image, Topic
 from fsm.coordinator.model.dialect import dialect as coordinator_dialect
 from fsm.coordinator.model.groups import Group
@@ -99,11 +97,6 @@ class Cluster:
         self._shared: frozenset[TopicPartition] = frozenset()
 
     @property
-    def state(self) -> Coordinator:
-        """The coordinator as it is."""
-        return self.host.state
-
-    @property
     def context(self) -> Context:
         """What the coordinator was told last."""
         return self.host.context
@@ -111,15 +104,8 @@ class Cluster:
     @property
     def group(self) -> Group | None:
         """The group as its coordinator has it."""
-        found: Group | None = self.state.groups.get(GROUP)
+        found: Group | None = self.host.state.groups.get(GROUP)
         return found
-
-    @property
-    def consumer_group(self) -> ConsumerGroup:
-        """The same where it is a consumer group. Raises `TypeError` where it is none."""
-        if not isinstance(self.group, ConsumerGroup):
-            raise TypeError("there is no consumer group")
-        return self.group
 
     # What may happen from outside.
 

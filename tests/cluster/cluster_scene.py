@@ -12,6 +12,8 @@ from fsm.cluster.channel import NONE, Faults
 from fsm.cluster.cluster import SETTINGS, Answers, Cluster
 from fsm.cluster.stale_uses import Change
 from fsm.cluster.story import COORDINATOR
+from fsm.coordinator.coordinator import Coordinator
+from fsm.coordinator.model.consumer_group import ConsumerGroup
 from fsm.member.dialect.dialect import FIXED
 from fsm.protocol.assignment import Partitions
 from fsm.protocol.error_codes import ErrorCode
@@ -31,6 +33,17 @@ class Watched(Cluster):
         self.late_commits: Counter[str | None] = Counter()
         """Commits of partitions whose use was stale, and that were accepted all the same: by the cause of that."""
         self.joins: dict[str, Any] = {}
+
+    @property
+    def state(self) -> Coordinator:
+        """The coordinator as it is."""
+        return self.host.state
+
+    @property
+    def consumer_group(self) -> ConsumerGroup:
+        """The group as its coordinator has it."""
+        assert isinstance(self.group, ConsumerGroup)
+        return self.group
 
     def _note_step(self, change: Change, answers: Answers) -> None:
         if isinstance(change.request, OffsetCommitRequest):
@@ -70,7 +83,7 @@ def cluster(seed: int = 1, release: str = LATEST, faults: Faults = NONE, policy:
     return Watched(random.Random(seed), release, faults, config)  # noqa: S311  # runs are to be repeated
 
 
-def two(found: Cluster, first: str = FIXED, second: str = FIXED) -> None:
+def two(found: Watched, first: str = FIXED, second: str = FIXED) -> None:
     """Two settled consumers of one topic, two partitions each."""
     found.join("a", first, ("foo",))
     found.join("b", second, ("foo",))

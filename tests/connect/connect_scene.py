@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from fsm.connect.assignor.leader import ConfigSnapshot
 from fsm.connect.protocol import Assignment, WorkerMetadata, encode_assignment, encode_metadata
+from fsm.connect.simulation.cluster import Cluster
 from fsm.connect.units import Unit, Units
 from fsm.connect.worker.config import ConnectConfig
 from fsm.connect.worker.inputs import Answered, Send, Start, Taken, UnitsStarted, WorkerInput
@@ -26,6 +28,22 @@ from fsm.tables.connect_worker import Event, State
 A, A0, A1, B, B0 = Unit("A"), Unit("A", 0), Unit("A", 1), Unit("B"), Unit("B", 0)
 SNAPSHOT = ConfigSnapshot(5, (("A", 2), ("B", 1)))
 NAMES = {0: "default", 1: "compatible", 2: "sessioned"}
+
+
+def find_doubles(found: Cluster) -> set[Unit]:
+    """Units that run in two processes, zombies included."""
+    counts = Counter(unit for process in found.processes.values() for unit in process.running if process.alive)
+    return {unit for unit, count in counts.items() if count > 1}
+
+
+def find_outdated(found: Cluster) -> set[Unit]:
+    """Tasks that run with configs that are not the last ones."""
+    return {
+        unit
+        for process in found.processes.values()
+        for unit, start_ms in process.running.items()
+        if process.alive and not unit.is_connector and start_ms < found.connectors.written_ms.get(unit.connector, 0)
+    }
 
 
 class Scene:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from connect_scene import A0, A1, A, Scene
+from connect_scene import A0, A1, A, Scene, find_doubles, find_outdated
 
 from fsm.connect.assignor import incremental as assignor
 from fsm.connect.assignor.incremental import Derived, LostWork, Memory, Revocation, Round, assign
@@ -182,9 +182,9 @@ def test_kafka_9184_a_worker_cut_off_keeps_its_tasks(monkeypatch: pytest.MonkeyP
         return found
 
     right = cut_off()
-    assert (right.find_doubles(), right.broken) == (set(), [])
+    assert (find_doubles(right), right.broken) == (set(), [])
     monkeypatch.setattr(worker, "_discovery_failed", lambda _draft: None)
-    assert cut_off().find_doubles() != set()
+    assert find_doubles(cut_off()) != set()
 
 
 def test_kafka_9184_a_delay_is_kept_although_its_work_came_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,7 +234,7 @@ def test_kafka_8449_reconfigured_tasks_are_not_restarted(monkeypatch: pytest.Mon
         found = pair()
         found.reconfigure("A")
         assert found.settle()
-        return found.find_outdated()
+        return find_outdated(found)
 
     assert reconfigured() == set()
     monkeypatch.setitem(WorkerDraft.methods, Effect.STOP_RECONFIGURED_TASKS, lambda _draft: None)
@@ -251,11 +251,11 @@ def test_kafka_13719_a_restart_starts_tasks_of_others_too(monkeypatch: pytest.Mo
         return found
 
     right = restarted()
-    assert (right.find_doubles(), right.broken) == (set(), [])
+    assert (find_doubles(right), right.broken) == (set(), [])
     assert all(start_ms > 18_000 for p in right.processes.values() for start_ms in p.running.values())
     monkeypatch.setattr(worker, "_mine", lambda _draft, units: units)
     wrong = restarted()
-    assert wrong.find_doubles() == {A, A0, A1}
+    assert find_doubles(wrong) == {A, A0, A1}
     assert wrong.broken
 
 
@@ -269,7 +269,7 @@ def test_kafka_9849_a_worker_that_cannot_read_sleeps_with_its_tasks_running(monk
         seen: set[Unit] = set()
         for _ in range(40):
             found.run_for(10_000)
-            seen |= found.find_doubles()
+            seen |= find_doubles(found)
         return seen
 
     assert unreadable() == set()

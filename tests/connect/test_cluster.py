@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from connect_lives import G1_HELD, idles_with_deleted_units
-from connect_scene import A0, A1, B0, A, B
+from connect_scene import A0, A1, B0, A, B, find_doubles
 
 from fsm.connect.dialect import DOCUMENT, SHIPPED, Profile
 from fsm.connect.simulation.cluster import Cluster
@@ -299,7 +299,7 @@ def test_a_worker_whose_thread_died_goes_on_with_its_units() -> None:
     assert found.settle()
     assert found.processes["W2"].worker.state is State.DOWN
     assert set(found.processes["W2"].running) == {A1, B}
-    assert found.find_doubles() == {A1, B}
+    assert find_doubles(found) == {A1, B}
     assert found.broken == []  # W2 counts as a zombie
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from connect_lives import Fate, Misfortune
+from connect_scene import find_doubles, find_outdated
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -19,7 +20,7 @@ def test_misfortunes_are_overcome(seed: int) -> None:
     """Frozen processes, cut connections, broker outages, paused, stopped and restarted connectors: what runs twice
     meanwhile runs in zombies; at rest nothing does, and no task runs with old configs."""
     lived = Misfortune(seed).live(25)
-    assert (lived.broken, lived.find_problems(), lived.find_doubles(), lived.find_outdated()) == ([], [], set(), set())
+    assert (lived.broken, lived.find_problems(), find_doubles(lived), find_outdated(lived)) == ([], [], set(), set())
 
 
 def test_a_run_depends_on_its_seed_alone() -> None:
@@ -41,4 +42,4 @@ def test_long_lives_keep_the_invariants(seed: int) -> None:
 def test_long_misfortunes_are_overcome(seed: int) -> None:
     """Two hundred lives of eighty misfortunes each."""
     lived = Misfortune(seed).live(80)
-    assert (lived.broken, lived.find_problems(), lived.find_doubles(), lived.find_outdated()) == ([], [], set(), set())
+    assert (lived.broken, lived.find_problems(), find_doubles(lived), find_outdated(lived)) == ([], [], set(), set())

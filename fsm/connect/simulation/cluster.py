@@ -13,7 +13,6 @@ Everything is a function of the stimuli and their times: there is no chance in h
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -22,7 +21,7 @@ from fsm.connect.protocol import Assignment
 from fsm.connect.simulation.invariants import broken_at_rest
 from fsm.connect.simulation.process import Latencies, Process
 from fsm.connect.simulation.wiring import Wiring
-from fsm.connect.units import Unit, Units
+from fsm.connect.units import Units
 from fsm.connect.worker.config import ConnectConfig, version_of
 from fsm.connect.worker.inputs import RestartRequested, Start, Stop, ThreadFailed
 from fsm.connect.worker.state import new_worker
@@ -229,24 +228,6 @@ class Cluster:
     def holdings(self) -> dict[str, Units]:
         """What the workers hold, by name."""
         return {p.name: p.worker.holds for p in sorted(self._wiring.living(), key=lambda p: p.name)}
-
-    def running(self) -> dict[str, Units]:
-        """What really runs in each process that lives, by name."""
-        return {p.name: tuple(sorted(p.running)) for p in sorted(self._wiring.living(), key=lambda p: p.name)}
-
-    def find_doubles(self) -> set[Unit]:
-        """Units that run in two processes, zombies included."""
-        counts = Counter(unit for process in self._wiring.living() for unit in process.running)
-        return {unit for unit, count in counts.items() if count > 1}
-
-    def find_outdated(self) -> set[Unit]:
-        """Tasks that run with configs that are not the last ones."""
-        return {
-            unit
-            for process in self._wiring.living()
-            for unit, start_ms in process.running.items()
-            if not unit.is_connector and start_ms < self.connectors.written_ms.get(unit.connector, 0)
-        }
 
     def find_problems(self) -> list[str]:
         """What the settled cluster breaks."""
