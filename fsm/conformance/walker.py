@@ -62,13 +62,13 @@ class Walker:
         self.group = group
         self.topics = {name: topic.partitions for name, topic in topics.items()}
         self.own = self.topics if not family.changes_topics else {}
-        self.clients = [self._client(i) for i in range(family.clients)]
+        self.clients = [self._make_client(i) for i in range(family.clients)]
         self.outsider = Client("m0", group, is_classic=True)
         """Not of the group; sends for others."""
         self.requests: dict[int, tuple[Client, WalkRequest]] = {}
         self.created = 0
 
-    def _client(self, i: int) -> Client:
+    def _make_client(self, i: int) -> Client:
         client = Client(f"m{i + 1}", self.group)
         client.is_classic = self.family.classic and (not self.family.consumer or i % 2 == 1)
         if self.family.instances and self.chance.random() < 0.6:
@@ -78,20 +78,20 @@ class Walker:
     def next(self, n: int) -> Move:
         """What happens in step `n`."""
         if self.family.changes_topics and (not self.own or self.chance.random() < 0.05):
-            return self._change()
+            return self._change_topics()
         if self.family.waits and self.chance.random() < 0.12:
             return Wait(self.chance.choice(WAITS_MS))
         free = [client for client in self.clients if client.delayed is None]
-        active = self._active(free) or self.outsider
-        self.requests[n] = (active, self._request(active))
+        active = self._choose_client(free) or self.outsider
+        self.requests[n] = (active, self._make_request(active))
         return self.requests[n][1]
 
-    def _request(self, active: Client) -> WalkRequest:
+    def _make_request(self, active: Client) -> WalkRequest:
         if active is self.outsider:
-            return self._throws_out(self.chance.choice(self.clients))
-        return self._classic(active) if active.is_classic else self._consumer(active)
+            return self._throw_out(self.chance.choice(self.clients))
+        return self._act_as_classic(active) if active.is_classic else self._act_as_consumer(active)
 
-    def _active(self, free: list[Client]) -> Client | None:
+    def _choose_client(self, free: list[Client]) -> Client | None:
         """Somebody whose requests are all answered, sooner one of the group than one who has yet to come."""
         inside = [client for client in free if client.state != OUT]
         if inside and self.chance.random() < 0.9:
@@ -111,7 +111,7 @@ class Walker:
 
     # Topics.
 
-    def _change(self) -> Change:
+    def _change_topics(self) -> Change:
         if not self.own or (len(self.own) < 4 and self.chance.random() < 0.5):
             self.created += 1
             return Change("create", f"{self.group}-t{self.created}", self.chance.randint(1, 4))
@@ -126,30 +126,30 @@ class Walker:
         else:
             self.own[admin.topic] = admin.partitions
 
-    def _names(self) -> tuple[str, ...]:
+    def _choose_names(self) -> tuple[str, ...]:
         """Topics to subscribe to, in any order."""
         names = sorted(self.own)
         return tuple(self.chance.sample(names, self.chance.randint(1, len(names))))
 
     # The consumer protocol.
 
-    def _consumer(self, client: Client) -> WalkRequest:
+    def _act_as_consumer(self, client: Client) -> WalkRequest:
         if client.state == OUT:
-            return self._enters(client)
-        return self._weighed(client, (*CONSUMER, *self._extra()))
+            return self._enter(client)
+        return self._choose_act(client, (*CONSUMER, *self._find_extra_acts()))
 
-    def _extra(self) -> Acts:
+    def _find_extra_acts(self) -> Acts:
         """What only some families do."""
         found: Acts = ()
         if self.family.patterns:
-            found += ((10, Walker._pattern),)
+            found += ((10, Walker._subscribe_by_pattern),)
         if self.family.commits:
-            found += ((9, Walker._commits), (6, Walker._fetches))
+            found += ((9, Walker._commit), (6, Walker._fetch))
         if self.family.classic:
-            found += ((4, Walker._commits),)
+            found += ((4, Walker._commit),)
         return found
 
-    def _weighed(self, client: Client, options: Acts) -> WalkRequest:
+    def _choose_act(self, client: Client, options: Acts) -> WalkRequest:
         point = self.chance.random() * sum(weight for weight, _ in options)
         for weight, act in options:
             point -= weight
@@ -157,7 +157,7 @@ class Walker:
                 return act(self, client)
         return options[-1][1](self, client)
 
-    def _enters(self, client: Client) -> WalkRequest:
+    def _enter(self, client: Client) -> WalkRequest:
         """A client that is not in the group joins, perhaps with the other protocol, perhaps as somebody else."""
         if self.family.switches and self.chance.random() < self.family.switches:
             client.is_classic, client.member_id = not client.is_classic, ""
@@ -165,15 +165,15 @@ class Walker:
         client.session_ms = SHORT_SESSION_MS if self.family.waits else 45_000
         client.epoch, client.assigned = 0, ()
         if client.is_classic:
-            return self._joins(client)
+            return self._join_classic_group(client)
         if not client.member_id or self.chance.random() < 0.5:
             client.lives += 1
             client.member_id = f"{self.group}-{client.name}-{client.lives}"
         client.rack_id = self.chance.choice((None, "r1", "r2"))
-        return self._join_again(client, "join")
+        return self._join_consumer_group(client, "join")
 
-    def _join_again(self, client: Client, why: str = "join again") -> WalkRequest:
-        names: tuple[str, ...] | None = self._names()
+    def _join_consumer_group(self, client: Client, why: str = "join again") -> WalkRequest:
+        names: tuple[str, ...] | None = self._choose_names()
         regex = None
         if self.family.patterns and self.chance.random() < 0.4:
             regex = self.chance.choice(self.family.patterns)
@@ -182,48 +182,52 @@ class Walker:
         assignor = self.chance.choice((None, None, "uniform", "range"))
         return _send(client, client.full_heartbeat(member_epoch=0, topic_partitions=(), server_assignor=assignor), why)
 
-    def _acknowledges(self, client: Client) -> WalkRequest:
+    def _acknowledge(self, client: Client) -> WalkRequest:
         return _send(client, client.heartbeat(topic_partitions=client.assigned), "ack")
 
-    def _heartbeats(self, client: Client) -> WalkRequest:
+    def _beat(self, client: Client) -> WalkRequest:
         return _send(client, client.heartbeat(), "heartbeat")
 
-    def _part(self, client: Client) -> WalkRequest:
-        kept = [(topic_id, self._some(numbers)) for topic_id, numbers in client.assigned if self.chance.random() < 0.8]
+    def _report_part(self, client: Client) -> WalkRequest:
+        kept = [
+            (topic_id, self._choose_some(numbers))
+            for topic_id, numbers in client.assigned
+            if self.chance.random() < 0.8
+        ]
         owned = tuple((topic_id, numbers) for topic_id, numbers in kept if numbers)
         return _send(client, client.heartbeat(topic_partitions=owned), "partial")
 
-    def _some(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
+    def _choose_some(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(sorted(self.chance.sample(numbers, self.chance.randint(0, len(numbers)))))
 
-    def _full(self, client: Client) -> WalkRequest:
+    def _beat_in_full(self, client: Client) -> WalkRequest:
         return _send(client, client.full_heartbeat(), "full")
 
-    def _subscribes(self, client: Client) -> WalkRequest:
-        names = self._names() if self.chance.random() < 0.9 else ()
+    def _subscribe(self, client: Client) -> WalkRequest:
+        names = self._choose_names() if self.chance.random() < 0.9 else ()
         return _send(client, client.heartbeat(subscribed_topic_names=names), "subscribe")
 
-    def _votes(self, client: Client) -> WalkRequest:
+    def _vote(self, client: Client) -> WalkRequest:
         assignor = self.chance.choice(("uniform", "range", "", "nosuch"))
         return _send(client, client.heartbeat(server_assignor=assignor), "assignor")
 
-    def _pattern(self, client: Client) -> WalkRequest:
+    def _subscribe_by_pattern(self, client: Client) -> WalkRequest:
         regex = self.chance.choice((*self.family.patterns, ""))
         names = () if self.chance.random() < 0.5 else None
         heartbeat = client.heartbeat(subscribed_topic_regex=regex, subscribed_topic_names=names)
         return _send(client, heartbeat, "regex")
 
-    def _other_epoch(self, client: Client) -> WalkRequest:
+    def _claim_other_epoch(self, client: Client) -> WalkRequest:
         epoch = max(1, client.epoch + self.chance.choice((-2, -1, -1, 1, 2)))
         owned = self.chance.choice((None, (), client.assigned))
         return _send(client, client.heartbeat(member_epoch=epoch, topic_partitions=owned), "other epoch")
 
-    def _leaves(self, client: Client) -> WalkRequest:
+    def _leave(self, client: Client) -> WalkRequest:
         away = client.instance_id is not None and self.chance.random() < 0.7
         client.state = OUT
         return _send(client, client.heartbeat(member_epoch=-2 if away else -1), "leave")
 
-    def _malformed(self, client: Client) -> WalkRequest:
+    def _send_malformed(self, client: Client) -> WalkRequest:
         topic_id = client.assigned[0][0] if client.assigned else UNKNOWN_TOPIC_ID
         joining = {"member_id": f"{self.group}-x", "member_epoch": 0, "rebalance_timeout_ms": 5_000}
         named = {**joining, "subscribed_topic_names": ("foo",)}
@@ -246,14 +250,14 @@ class Walker:
 
     # Offsets.
 
-    def _commits(self, client: Client) -> WalkRequest:
+    def _commit(self, client: Client) -> WalkRequest:
         epoch = max(-1, client.epoch + self.chance.choice((0, 0, 0, -1, -2, 1)))
         topic, offset = self.chance.choice(sorted(self.topics)), self.chance.randint(0, 99)
         topics = (OffsetCommitRequestTopic(topic, partitions=(OffsetCommitRequestPartition(0, offset),)),)
         who = client.group, epoch, client.member_id, client.instance_id
         return _send(client, OffsetCommitRequest(*who, topics=topics), "commit")
 
-    def _fetches(self, client: Client) -> WalkRequest:
+    def _fetch(self, client: Client) -> WalkRequest:
         epoch = max(-1, client.epoch + self.chance.choice((0, 0, -1, 1)))
         stable = self.chance.random() < 0.5
         topic = OffsetFetchRequestTopics(self.chance.choice(sorted(self.topics)), partition_indexes=(0, 1, 2))
@@ -262,24 +266,24 @@ class Walker:
 
     # The classic protocol.
 
-    def _classic(self, client: Client) -> WalkRequest:
+    def _act_as_classic(self, client: Client) -> WalkRequest:
         if client.state == OUT:
-            return self._enters(client) if self.family.switches else self._joins(client)
+            return self._enter(client) if self.family.switches else self._join_classic_group(client)
         if client.state == PENDING:
-            return self._joins(client) if self.chance.random() < 0.95 else self._leaves_classic(client)
+            return self._join_classic_group(client) if self.chance.random() < 0.95 else self._leave_as_classic(client)
         if client.state == REJOINING and self.chance.random() < 0.8:
-            return self._joins(client)
+            return self._join_classic_group(client)
         if client.state == IN and not client.synced and self.chance.random() < 0.8:
-            return self._syncs(client)
-        return self._weighed(client, CLASSIC)
+            return self._sync(client)
+        return self._choose_act(client, CLASSIC)
 
-    def _joins(self, client: Client) -> WalkRequest:
+    def _join_classic_group(self, client: Client) -> WalkRequest:
         client.timeout_ms = self.chance.choice(SHORT_TIMEOUTS_MS) if self.family.waits else 60_000
         client.session_ms = SHORT_SESSION_MS if self.family.waits else 45_000
         if not client.member_id and self.family.instances and self.chance.random() < 0.2:
             client.instance_id = self.chance.choice((None, *self.family.instances))
         if client.names is None or self.chance.random() < 0.15:
-            client.names = self._names()
+            client.names = self._choose_names()
         return self._join_group(client, "join" if client.member_id else "first join")
 
     def _join_group(self, client: Client, why: str) -> WalkRequest:
@@ -290,33 +294,33 @@ class Walker:
         timeouts, who = (client.session_ms, client.timeout_ms), (client.member_id, client.instance_id)
         return _send(client, JoinGroupRequest(client.group, *timeouts, *who, "consumer", protocols, why), why)
 
-    def _joins_again(self, client: Client) -> WalkRequest:
+    def _rejoin(self, client: Client) -> WalkRequest:
         if self.chance.random() < 0.5:
-            client.names = self._names()
+            client.names = self._choose_names()
         return self._join_group(client, "join again")
 
-    def _syncs(self, client: Client) -> WalkRequest:
+    def _sync(self, client: Client) -> WalkRequest:
         leads = client.leads and client.others and self.chance.random() < 0.9
         assignments = assign(client.others, self.own or self.topics) if leads else ()
         request = SyncGroupRequest(*_identify(client), "consumer", client.protocol, assignments)
         return _send(client, request, "sync as leader" if leads else "sync")
 
-    def _classic_heartbeats(self, client: Client) -> WalkRequest:
+    def _beat_as_classic(self, client: Client) -> WalkRequest:
         return _send(client, HeartbeatRequest(*_identify(client)), "heartbeat")
 
-    def _old_generation(self, client: Client) -> WalkRequest:
+    def _claim_old_generation(self, client: Client) -> WalkRequest:
         request = HeartbeatRequest(client.group, client.epoch - 1, client.member_id, client.instance_id)
         return _send(client, request, "heartbeat")
 
-    def _stranger(self, client: Client) -> WalkRequest:
+    def _beat_as_stranger(self, client: Client) -> WalkRequest:
         request = HeartbeatRequest(client.group, client.epoch, "nobody", client.instance_id)
         return _send(client, request, "heartbeat of a stranger")
 
-    def _throws_out(self, victim: Client) -> WalkRequest:
+    def _throw_out(self, victim: Client) -> WalkRequest:
         """Everybody waits for an answer: somebody else takes one of them out of the group."""
         return _send(self.outsider, _leave_group(victim), "throw out")
 
-    def _leaves_classic(self, client: Client) -> WalkRequest:
+    def _leave_as_classic(self, client: Client) -> WalkRequest:
         others = (MemberIdentity("nobody"),) if self.chance.random() < 0.4 else ()
         request = _leave_group(client, others)
         client.state, client.member_id = OUT, ""
@@ -341,26 +345,26 @@ def _leave_group(client: Client, others: tuple[MemberIdentity, ...] = ()) -> Lea
 
 
 CONSUMER: Acts = (
-    (25, Walker._acknowledges),
-    (25, Walker._heartbeats),
-    (7, Walker._part),
-    (11, Walker._full),
-    (7, Walker._subscribes),
-    (6, Walker._votes),
-    (6, Walker._other_epoch),
-    (4, Walker._join_again),
-    (6, Walker._leaves),
-    (5, Walker._malformed),
+    (25, Walker._acknowledge),
+    (25, Walker._beat),
+    (7, Walker._report_part),
+    (11, Walker._beat_in_full),
+    (7, Walker._subscribe),
+    (6, Walker._vote),
+    (6, Walker._claim_other_epoch),
+    (4, Walker._join_consumer_group),
+    (6, Walker._leave),
+    (5, Walker._send_malformed),
 )
 """How often a member of the consumer protocol does what."""
 
 CLASSIC: Acts = (
-    (40, Walker._classic_heartbeats),
-    (4, Walker._old_generation),
-    (6, Walker._stranger),
-    (8, Walker._joins_again),
-    (8, Walker._syncs),
-    (8, Walker._commits),
-    (9, Walker._leaves_classic),
+    (40, Walker._beat_as_classic),
+    (4, Walker._claim_old_generation),
+    (6, Walker._beat_as_stranger),
+    (8, Walker._rejoin),
+    (8, Walker._sync),
+    (8, Walker._commit),
+    (9, Walker._leave_as_classic),
 )
 """How often a member of the classic protocol does what."""
