@@ -11,8 +11,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from test_classic_properties import CODES, CONFIGS, OFFSETS, PARTITIONS, USUAL, World
-from test_walk import Life
+from classic_lives import CODES, CONFIGS, OFFSETS, PARTITIONS, USUAL, World
+from member_lives import Life
 
 from fsm.member.classic import state as classic
 from fsm.member.classic import step as classic_step
