@@ -31,7 +31,7 @@ class Unit(NamedTuple):
 
 
 Units = tuple[Unit, ...]
-Holdings = Mapping[str, Units]
+UnitsByWorker = Mapping[str, Units]
 """What each worker holds, by its member id. Where order matters it is the order of the mapping and of the tuples."""
 
 

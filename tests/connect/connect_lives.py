@@ -17,7 +17,7 @@ Act = Callable[[], None]
 
 def idles_with_deleted_units(found: Cluster) -> bool:
     """G3's exception: the last round was its leader's first, and somebody holds what had been deleted before it."""
-    held = {unit for units in found.holdings().values() for unit in units}
+    held = {unit for units in found.assignments().values() for unit in units}
     first = len(found.rounds) > 1 and found.rounds[-1].leader != found.rounds[-2].leader
     return first and bool(held - found.topic.units)
 

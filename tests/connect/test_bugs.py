@@ -19,7 +19,7 @@ from fsm.connect.assignor.leader import ConfigSnapshot
 from fsm.connect.simulation.cluster import Cluster
 from fsm.connect.simulation.invariants import Computation, Group, broken_at_rest, broken_in_round
 from fsm.connect.simulation.process import Latencies
-from fsm.connect.units import Holdings, Unit, Units
+from fsm.connect.units import Unit, Units, UnitsByWorker
 from fsm.connect.worker import step as worker
 from fsm.connect.worker.config import ConnectConfig
 from fsm.connect.worker.effects import WorkerDraft
@@ -30,7 +30,7 @@ SNAPSHOT_COUNTS = (("A", 2), ("B", 1))
 TASKS = tuple(Unit("A", n) for n in range(6))
 
 
-def computed(memory: Memory, owned: Holdings, configured: Units, max_delay_ms: int = 300_000) -> Computation:
+def computed(memory: Memory, owned: UnitsByWorker, configured: Units, max_delay_ms: int = 300_000) -> Computation:
     """One round of the assignor as it stands now."""
     known = Round(1_000, 2, frozenset(configured), owned, last_completed_generation=memory.previous_generation)
     return Computation(memory, known, assign(memory, known, max_delay_ms), max_delay_ms)
@@ -53,7 +53,7 @@ def pair(max_delay_ms: int = 300_000, **latencies: int) -> Cluster:
     return found
 
 
-def settled(owned: Holdings, join: dict[int, str], max_delay_ms: int = 300_000) -> tuple[list[str], list[int]]:
+def settled(owned: UnitsByWorker, join: dict[int, str], max_delay_ms: int = 300_000) -> tuple[list[str], list[int]]:
     """What a group breaks when it has come to rest, and its delays: rounds follow at deadlines and after revocations.
 
     `join` says which worker joins before which round, counted from 1.
@@ -110,7 +110,7 @@ def test_kafka_10413_two_workers_join_and_one_stays_idle(monkeypatch: pytest.Mon
     owned, join = {"W1": TASKS, "W2": (), "W3": ()}, {1: "W2"}
     assert settled(owned, join)[0] == []
 
-    def at_most_average(total: int, held: Holdings, walk: list[str]) -> dict[str, int]:
+    def at_most_average(total: int, held: UnitsByWorker, walk: list[str]) -> dict[str, int]:
         if all(held.values()):
             return {}
         loaded = max(walk, key=lambda each: len(held[each]))
@@ -141,7 +141,7 @@ def test_kafka_12309_everybody_keeps_the_ceiling(monkeypatch: pytest.MonkeyPatch
     owned, join = {"W1": TASKS[:2], "W2": TASKS[2:4]}, {1: "W3"}
     assert settled(owned, join)[0] == []
 
-    def ceiling(total: int, held: Holdings, walk: list[str]) -> dict[str, int]:
+    def ceiling(total: int, held: UnitsByWorker, walk: list[str]) -> dict[str, int]:
         cap = -(-total // len(held))
         return {each: len(held[each]) - cap for each in walk if len(held[each]) > cap}
 

@@ -32,7 +32,7 @@ def cluster(holdings: Mapping[str, Units], profile: Profile = SHIPPED, protocol:
     for name, units in holdings.items():
         found.start(name, holding=units)
     assert found.settle()
-    assert found.holdings() == holdings
+    assert found.assignments() == holdings
     assert found.rounds[-1].leader == "W1"
     found.rounds.clear()
     return found
@@ -139,7 +139,7 @@ def test_the_documents_initial_state_arises_by_itself() -> None:
     found.run_for(10_000)
     found.create("B", tasks=1)
     assert found.settle()
-    assert {name: set(units) for name, units in found.holdings().items()} == {n: set(u) for n, u in INITIAL.items()}
+    assert {name: set(units) for name, units in found.assignments().items()} == {n: set(u) for n, u in INITIAL.items()}
     assert (found.find_problems(), found.broken) == ([], [])
 
 
@@ -172,7 +172,7 @@ def test_a_frozen_worker_is_a_zombie_until_its_units_are_revoked() -> None:
     found.settle()
     found.freeze("W2")
     found.run_for(30_000)
-    held = [u for name, units in found.holdings().items() if name != "W2" for u in units]
+    held = [u for name, units in found.assignments().items() if name != "W2" for u in units]
     assert set(held) == found.topic.units
     assert set(found.processes["W2"].running) & set(held)
     before = len(found.rounds)
@@ -219,7 +219,7 @@ def test_new_work_starts_without_waiting_for_a_delay(change: Callable[[Cluster],
     found.run_for(20_000)
     change(found)
     found.run_for(20_000)
-    assert asked <= {str(u) for units in found.holdings().values() for u in units}
+    assert asked <= {str(u) for units in found.assignments().values() for u in units}
     assert found.rounds[-1].delay_ms > 0
     assert found.settle()
     assert (found.find_problems(), found.broken) == ([], [])
@@ -230,7 +230,7 @@ def test_a_deleted_connector_is_stopped_everywhere() -> None:
     found = cluster(INITIAL)
     found.delete("A")
     assert found.settle()
-    assert {u.connector for units in found.holdings().values() for u in units} == {"B"}
+    assert {u.connector for units in found.assignments().values() for u in units} == {"B"}
     assert (found.find_problems(), found.broken) == ([], [])
 
 
@@ -239,7 +239,7 @@ def test_a_stopped_connector_keeps_its_instance() -> None:
     found = cluster(INITIAL)
     found.stop_connector("A")
     assert found.settle()
-    assert {str(u) for units in found.holdings().values() for u in units} == {"A", "B", "B-0"}
+    assert {str(u) for units in found.assignments().values() for u in units} == {"A", "B", "B-0"}
     assert (found.find_problems(), found.broken) == ([], [])
 
 
@@ -264,7 +264,7 @@ def test_pause_and_resume_take_no_round() -> None:
     found.resume("A")
     assert found.settle()
     assert found.rounds == []
-    assert found.holdings() == INITIAL
+    assert found.assignments() == INITIAL
 
 
 def test_another_config_for_a_connector_there_is_changes_the_number_of_its_tasks() -> None:
@@ -329,7 +329,7 @@ def test_a_new_leader_does_not_see_a_deletion() -> None:
     found.run_for(10_000)
     found.create("A", tasks=2)
     assert found.settle()
-    assert (found.rounds[-1].leader, found.holdings()["W2"]) == ("W1", (A1,))
+    assert (found.rounds[-1].leader, found.assignments()["W2"]) == ("W1", (A1,))
     found.crash("W1")
     found.delete("A")
     assert found.settle()
@@ -426,7 +426,7 @@ def test_a_restart_within_the_delay_moves_no_unit_to_another_worker(protocol: st
     for name in ("W2", "W3"):
         found.bounce(name, away_ms=20_000)
         assert found.settle()
-    assert {name: set(units) for name, units in found.holdings().items()} == {n: set(u) for n, u in INITIAL.items()}
+    assert {name: set(units) for name, units in found.assignments().items()} == {n: set(u) for n, u in INITIAL.items()}
     assert {(r.unit, r.worker) for r in found.ran} == {(u, name) for name, units in INITIAL.items() for u in units}
 
 

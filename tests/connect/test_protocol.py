@@ -55,7 +55,7 @@ def test_version_0_lacks_revocations_and_delay() -> None:
 
 
 def test_metadata_says_what_is_held_in_cooperative_versions_only() -> None:
-    """Holdings travel with versions 1 and 2; none, and version 0, read as none."""
+    """What is held travels with versions 1 and 2; none, and version 0, read as none."""
     said = WorkerMetadata("http://a:1/", 9, HELD)
     assert decode_metadata(encode_metadata(said, 0)) == WorkerMetadata("http://a:1/", 9)
     held = decode_metadata(encode_metadata(said, 2)).held

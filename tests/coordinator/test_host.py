@@ -97,6 +97,19 @@ def test_changed_topics_are_looked_at_with_the_next_heartbeat() -> None:
     assert host.state.offsets == FrozenMap()
 
 
+def test_a_metadata_image_may_reach_the_coordinator_later_than_another_one() -> None:
+    """`update` takes an image as it is, so that two hosts that get to know it at different times have the same."""
+    early, image = a_host(), Image(FrozenMap({"foo": Topic(FOO, 3)}), 7)
+    early.send("c", joining("m1"))
+    late = early.fork()
+    early.update(image)
+    heartbeat = ConsumerGroupHeartbeatRequest("g", "m1", described(late).group_epoch)
+    assert early.send("c", heartbeat).answers[0].body.member_epoch == heartbeat.member_epoch + 1
+    assert late.send("c", heartbeat).answers[0].body.member_epoch == heartbeat.member_epoch
+    late.update(image)
+    assert (late.context.image.version, late.context.image) == (7, early.context.image)
+
+
 def test_regular_expressions_are_resolved_at_once_or_when_asked() -> None:
     """The background task is a step of its own."""
     host = a_host()

@@ -20,7 +20,7 @@ from itertools import cycle, takewhile
 from typing import NamedTuple
 
 from fsm.connect.dialect import SHIPPED, Profile, Rule
-from fsm.connect.units import Holdings, Unit, Units, kinds, without
+from fsm.connect.units import Unit, Units, UnitsByWorker, kinds, without
 
 BACKOFF_BASE = 40
 """Not configurable in Kafka, and without jitter."""
@@ -67,7 +67,7 @@ class Order(NamedTuple):
 
 
 AS_GIVEN = Order(as_given, as_given)
-"""The workers' own order in the holdings, as a recording has it."""
+"""The order of the workers as they are given, as a recording has it."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Round:
     generation: int
     configured: frozenset[Unit]
     """What the config topic calls for."""
-    owned: Holdings
+    owned: UnitsByWorker
     """What each member said it holds when it joined."""
     last_completed_generation: int = -1
     """Of the leader's own worker: the generation of the last sync it completed."""
@@ -211,7 +211,7 @@ class LostWork(NamedTuple):
 
 
 def handle_lost(
-    memory: Memory, lost: Collection[Unit], loads: Holdings, *, now_ms: int, max_delay_ms: int, order: Order
+    memory: Memory, lost: Collection[Unit], loads: UnitsByWorker, *, now_ms: int, max_delay_ms: int, order: Order
 ) -> LostWork:
     """What happens to the lost units in this round, by the first row that applies.
 
@@ -233,7 +233,7 @@ def _settle(memory: Memory) -> Memory:
     return replace(memory, candidates=(), deadline_ms=None, delay_ms=0)
 
 
-def _delay(memory: Memory, loads: Holdings, now_ms: int, max_delay_ms: int, order: Order) -> Memory:
+def _delay(memory: Memory, loads: UnitsByWorker, now_ms: int, max_delay_ms: int, order: Order) -> Memory:
     """L4, a delay goes on; or L5, a member departed and one begins."""
     due_ms = memory.deadline_ms
     delay_ms = max_delay_ms if due_ms is None else min(due_ms - now_ms, max_delay_ms)
@@ -242,7 +242,7 @@ def _delay(memory: Memory, loads: Holdings, now_ms: int, max_delay_ms: int, orde
     return replace(memory, candidates=candidates, delay_ms=delay_ms, deadline_ms=now_ms + delay_ms)
 
 
-def _expire(memory: Memory, lost: Collection[Unit], loads: Holdings) -> LostWork:
+def _expire(memory: Memory, lost: Collection[Unit], loads: UnitsByWorker) -> LostWork:
     present = tuple(worker for worker in memory.candidates if worker in loads)
     settled = replace(_settle(memory), revoked_last=False)
     if not present:
@@ -250,7 +250,7 @@ def _expire(memory: Memory, lost: Collection[Unit], loads: Holdings) -> LostWork
     return LostWork(settled, _deal_in_turn(lost, loads, present), ())
 
 
-def _deal_in_turn(lost: Collection[Unit], loads: Holdings, candidates: tuple[str, ...]) -> Mapping[str, Units]:
+def _deal_in_turn(lost: Collection[Unit], loads: UnitsByWorker, candidates: tuple[str, ...]) -> Mapping[str, Units]:
     """Connectors in turn to the candidates, then tasks in turn from the first one again, whatever they hold."""
     given: dict[str, list[Unit]] = {worker: list(load) for worker, load in loads.items()}
     for units in kinds(sorted(lost)):
@@ -273,7 +273,7 @@ class Revocation(NamedTuple):
 def revoke_for_balance(
     memory: Memory,
     configured: Collection[Unit],
-    loads: Holdings,
+    loads: UnitsByWorker,
     *,
     now_ms: int,
     max_delay_ms: int,
@@ -307,7 +307,7 @@ def backoff_ms(attempt: int, max_delay_ms: int) -> int:
     return min(max_delay_ms, int(math.pow(BACKOFF_BASE, exponent)))
 
 
-def find_excess(configured: Collection[Unit], loads: Holdings, profile: Profile, order: Order) -> dict[str, Units]:
+def find_excess(configured: Collection[Unit], loads: UnitsByWorker, profile: Profile, order: Order) -> dict[str, Units]:
     """What each worker holds above its share of what is configured; workers that lose nothing are left out.
 
     The share counts units that are about to be placed in the same round.
@@ -323,7 +323,7 @@ def find_excess(configured: Collection[Unit], loads: Holdings, profile: Profile,
 
 
 def _split_by_kind(
-    configured: Collection[Unit], loads: Holdings, profile: Profile
+    configured: Collection[Unit], loads: UnitsByWorker, profile: Profile
 ) -> Sequence[tuple[int, Mapping[str, Units]]]:
     """What is balanced by itself: how many units there are, and who has them."""
     if Rule.TOTAL_BALANCE in profile:
@@ -353,7 +353,7 @@ def _count_excess(total: int, held: Mapping[str, Units], walk: Sequence[str]) ->
 # Placement: `assignConnectors` and `assignTasks`
 
 
-def place(loads: Holdings, units: Iterable[Unit], profile: Profile) -> dict[str, Units]:
+def place(loads: UnitsByWorker, units: Iterable[Unit], profile: Profile) -> dict[str, Units]:
     """The loads with every unit placed, each kind in the order given."""
     placed = {worker: list(load) for worker, load in loads.items()}
     connectors, tasks = kinds(units)

@@ -6,7 +6,7 @@ really runs in a process is kept apart from what its worker holds: a task may ou
 
     cluster = Cluster(ConnectConfig("g"))
     cluster.start("W1"); cluster.create("A", tasks=2); cluster.run_for(60_000)
-    cluster.rounds[-1].delay_ms, cluster.holdings()
+    cluster.rounds[-1].delay_ms, cluster.assignments()
 
 Everything is a function of the stimuli and their times: there is no chance in here.
 """
@@ -225,7 +225,7 @@ class Cluster:
         """Whether every worker whose herder runs is assigned, no delay runs, and no bounced one is still away."""
         return not self._away and all(p.worker.state is State.ASSIGNED for p in self._wiring.living() if p.herder)
 
-    def holdings(self) -> dict[str, Units]:
+    def assignments(self) -> dict[str, Units]:
         """What the workers hold, by name."""
         return {p.name: p.worker.holds for p in sorted(self._wiring.living(), key=lambda p: p.name)}
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from fsm.connect.assignor.incremental import Derived, Memory, Outcome, Round, derive, recall
 from fsm.connect.dialect import SHIPPED, Profile, Rule
 from fsm.connect.simulation.process import SeenRound
-from fsm.connect.units import Holdings, Unit, Units, kinds
+from fsm.connect.units import Unit, Units, UnitsByWorker, kinds
 from fsm.connect.worker.state import Worker
 from fsm.tables.connect_worker import State
 
@@ -64,12 +64,12 @@ class Computation:
         return self.before != Memory() and self.before.previous_generation == self.round_.last_completed_generation
 
 
-def _all(holdings: Holdings) -> frozenset[Unit]:
-    return frozenset(unit for units in holdings.values() for unit in units)
+def _all(given: UnitsByWorker) -> frozenset[Unit]:
+    return frozenset(unit for units in given.values() for unit in units)
 
 
-def _repeated(holdings: Holdings) -> set[Unit]:
-    counts = Counter(unit for units in holdings.values() for unit in units)
+def _repeated(given: UnitsByWorker) -> set[Unit]:
+    counts = Counter(unit for units in given.values() for unit in units)
     return {unit for unit, count in counts.items() if count > 1}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from fsm.connect.units import Holdings, Unit, Units
+from fsm.connect.units import Unit, Units, UnitsByWorker
 from fsm.connect.worker.inputs import Taken, WorkerInput
 from fsm.connect.worker.state import Worker
 from fsm.member.timers import NEVER
@@ -38,10 +38,10 @@ class SeenRound(NamedTuple):
     version: int
     delay_ms: int
     error: int
-    owned: Holdings
+    owned: UnitsByWorker
     """By worker, what it had when it joined."""
-    assigned: Holdings
-    revoked: Holdings
+    assigned: UnitsByWorker
+    revoked: UnitsByWorker
     leader_id: str = ""
     member_ids: frozenset[str] = frozenset()
 

@@ -16,7 +16,7 @@ from typing import Any
 from fsm.connect import dialect as dialects
 from fsm.connect.assignor.incremental import Memory, Outcome, Round, assign
 from fsm.connect.dialect import Profile
-from fsm.connect.units import Holdings, Unit, Units, configured, kinds, units_of
+from fsm.connect.units import Unit, Units, UnitsByWorker, configured, kinds, units_of
 from fsm.errors import InputError
 from fsm.nodes import Node, nearest
 from fsm.scenario.shape import EACH, Checked, Maybe, Only, read
@@ -258,7 +258,7 @@ def _show_stimulus(stimulus: Node) -> str:
     return ", ".join(f"{name}: {show_node(value)}" for name, (_, value) in stimulus.mapping().items() if name != "ms")
 
 
-def _find_broken(before: Holdings, outcome: Outcome) -> Iterator[str]:
+def _find_broken(before: UnitsByWorker, outcome: Outcome) -> Iterator[str]:
     """What holds of every round and does not of this one."""
     new = [u for held in outcome.assigned.values() for u in held]
     if len({*new}) < len(new):

@@ -121,7 +121,7 @@ def _start_workers(cluster: Cluster, node: Node) -> None:
     if holdings and not cluster.settle():
         raise InputError("these workers do not come to rest", node.where)
     for name, (_, value, units) in holdings.items():
-        kept = cluster.holdings()[name]
+        kept = cluster.assignments()[name]
         if set(kept) != set(units):
             raise InputError(f"{name} comes to hold {show_units(sorted(kept))}", value.where, "balance the workers")
 
