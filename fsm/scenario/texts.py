@@ -203,8 +203,8 @@ def show_assignment(data: bytes) -> str:
 def show_request(request: object) -> str:
     """A request on one line, without what goes without saying."""
     given = show_fields(request).items()
-    told = (f"{k}={v}" for k, v in given if k not in _SELF_EVIDENT and v not in _ABSENT and (k, v) != _UNCHANGED)
-    return f"{show_api(type(request))}({', '.join(told)})"
+    pairs = (f"{k}={v}" for k, v in given if k not in _SELF_EVIDENT and v not in _ABSENT and (k, v) != _UNCHANGED)
+    return f"{show_api(type(request))}({', '.join(pairs)})"
 
 
 def show_answer(answer: object) -> str:
@@ -212,8 +212,8 @@ def show_answer(answer: object) -> str:
     if isinstance(answer, TransportFailure):
         return answer.name
     given = show_fields(answer).items()
-    told = (f"{k}={v}" for k, v in given if k != "member_id" and v not in (*_ABSENT, "NONE", "0", "no"))
-    return f"{type(answer).__name__.removesuffix('Response')} answered({', '.join(told)})"
+    pairs = (f"{k}={v}" for k, v in given if k != "member_id" and v not in (*_ABSENT, "NONE", "0", "no"))
+    return f"{type(answer).__name__.removesuffix('Response')} answered({', '.join(pairs)})"
 
 
 def show_commits(requests: Iterable[object]) -> str:

@@ -64,16 +64,16 @@ def test_profiles_part_at_the_leader_without_memory() -> None:
     assert (first.step, first.field, first.expected, first.got) == (3, "W2 delay", "0 ms", "200000 ms")
 
 
-def told(text: str) -> list[tuple[str, str, str]]:
+def run_text(text: str) -> list[tuple[str, str, str]]:
     (run,) = replay_document(yaml_node(text, "rounds.yaml", "scenario"), "rounds.yaml")
     return [(d.field, d.expected, d.got) for d in run.differences()]
 
 
 def test_difference_names_worker_and_field() -> None:
     """What a worker was to get and got; a worker that the file does not know has no place in the group."""
-    assert told(SMALL) == []
-    assert told(SMALL.replace("revoked: [AT1]", "revoked: []")) == [("W1 revoked", "[]", "[AT1]")]
-    assert told(SMALL.replace("      W2: {delay: 0, assigned: [], revoked: []}\n", ""))[0][0] == "W2 delay"
+    assert run_text(SMALL) == []
+    assert run_text(SMALL.replace("revoked: [AT1]", "revoked: []")) == [("W1 revoked", "[]", "[AT1]")]
+    assert run_text(SMALL.replace("      W2: {delay: 0, assigned: [], revoked: []}\n", ""))[0][0] == "W2 delay"
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_other_shapes_are_refused_with_their_line(said: str, instead: str, refus
     """A document of this kind that lacks something or holds something else says where."""
     assert said in SMALL
     with pytest.raises(InputError) as refused:
-        told(SMALL.replace(said, instead, 1))
+        run_text(SMALL.replace(said, instead, 1))
     assert str(refused.value).startswith(refusal)
 
 
@@ -137,8 +137,8 @@ def test_case_is_told_round_by_round() -> None:
 
 def test_case_that_comes_out_otherwise_says_where() -> None:
     """Round, worker and field of a wrong expectation."""
-    assert told(CASE.replace("{w2: [c, c-0]}", "{w2: [c]}")) == [("w2 assigned", "[c]", "[c, c-0]")]
-    assert told(CASE.replace("delay_ms: 500", "delay_ms: 501")) == [("delay_ms", "501", "500")]
+    assert run_text(CASE.replace("{w2: [c, c-0]}", "{w2: [c]}")) == [("w2 assigned", "[c]", "[c, c-0]")]
+    assert run_text(CASE.replace("delay_ms: 500", "delay_ms: 501")) == [("delay_ms", "501", "500")]
 
 
 @pytest.mark.parametrize(
@@ -162,5 +162,5 @@ def test_case_of_another_shape_is_refused_with_its_line(said: str, instead: str,
     """What a case cannot mean is one line."""
     assert said in CASE
     with pytest.raises(InputError) as refused:
-        told(CASE.replace(said, instead, 1))
+        run_text(CASE.replace(said, instead, 1))
     assert str(refused.value).startswith(refusal)

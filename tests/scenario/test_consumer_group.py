@@ -16,7 +16,7 @@ from fsm.scenario.story import Replay
 HEAD = "consumers: x\ntopics: {foo: 4}\nsteps:\n"
 
 
-def told(text: str, dialect: str | None = None) -> Replay:
+def run_text(text: str, dialect: str | None = None) -> Replay:
     """The run of a text."""
     (run,) = replay_document(yaml_node(text, "group.yaml", ROLE), "group.yaml", dialect)
     return run
@@ -25,7 +25,7 @@ def told(text: str, dialect: str | None = None) -> Replay:
 def test_a_partition_moves_once_its_user_gave_it_up() -> None:
     """Until the slow callback of A has ended C uses nothing; no instant has two users."""
     steps = "- start: A\n- settle\n- slow_callback: {consumer: A, ms: 1000}\n- start: C\n- settle\n"
-    run = told(HEAD + steps)
+    run = run_text(HEAD + steps)
     assert run.differences() == ()
     assert run.timeline is not None
     bars = {bar for bar in run.timeline.bars if str(bar.unit) in {"foo-2", "foo-3"}}
@@ -40,7 +40,7 @@ def test_a_partition_moves_once_its_user_gave_it_up() -> None:
 def test_a_double_use_is_a_difference_and_names_its_cause() -> None:
     """A step that says nothing of doubles expects none: a frozen consumer shows as one, with the weak spot."""
     steps = "- start: A\n- settle\n- start: B\n- settle\n- freeze: {consumer: A, ms: 6000}\n- wait: 5000\n"
-    (difference,) = told(HEAD + steps).differences()
+    (difference,) = run_text(HEAD + steps).differences()
     assert (difference.step, difference.field, difference.expected) == (6, "doubles", "[]")
     assert difference.got.startswith("[foo-0: A and B (expired), ")
 
@@ -48,7 +48,7 @@ def test_a_double_use_is_a_difference_and_names_its_cause() -> None:
 def test_a_consumer_whose_answers_are_cut_off_loses_its_membership_and_comes_back() -> None:
     """`cut` and `heal`: without answers a consumer goes on sending, so its session lives and its epoch falls behind."""
     steps = "- start: A\n- settle\n- cut: A\n- start: B\n- wait: 2000\n- heal: A\n- settle\n"
-    run = told(HEAD + steps)
+    run = run_text(HEAD + steps)
     assert run.steps[-1].seen["unsettled"] == "[]"
     assert run.steps[-1].seen["group members"] == "[A, B]"
 
@@ -56,14 +56,14 @@ def test_a_consumer_whose_answers_are_cut_off_loses_its_membership_and_comes_bac
 def test_a_subscription_changes_who_uses_what() -> None:
     """Topics are subscribed to by name; what a consumer does not subscribe to goes to the other one."""
     steps = "- start: A\n- start: B\n- settle\n- subscribe: {consumer: A, topics: [bar]}\n- settle\n"
-    seen = told(HEAD.replace("{foo: 4}", "{foo: 2, bar: 2}") + steps).steps[-1].seen
+    seen = run_text(HEAD.replace("{foo: 4}", "{foo: 2, bar: 2}") + steps).steps[-1].seen
     assert (seen["A uses"], seen["B uses"]) == ("[bar-0, bar-1]", "[foo-0, foo-1]")
 
 
 def test_two_releases_are_compared_step_by_step() -> None:
     """The same story under an older coordinator is the same where the rules are: nothing differs but what must."""
     steps = "- start: A\n- settle\n- start: B\n- settle\n"
-    ours, theirs = told(HEAD + steps), told(HEAD + steps, "4.0")
+    ours, theirs = run_text(HEAD + steps), run_text(HEAD + steps, "4.0")
     fields = {difference.field for difference in ours.differences_from(theirs)}
     assert fields == {"group epoch", "A epoch", "B epoch"}  # a group begins at epoch 0 there, at 1 here
 
@@ -90,7 +90,7 @@ def test_two_releases_are_compared_step_by_step() -> None:
 def test_what_cannot_be_done_is_one_line_with_its_place(steps: str, said: str) -> None:
     """Unknown words and what makes no sense are refused in one line that names the line of the file."""
     with pytest.raises(InputError) as refused:
-        told(HEAD + steps)
+        run_text(HEAD + steps)
     assert str(refused.value).startswith(said)
 
 

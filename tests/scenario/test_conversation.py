@@ -24,14 +24,14 @@ steps:
 """
 
 
-def told(text: str, dialect: str | None = None) -> Replay:
+def run_text(text: str, dialect: str | None = None) -> Replay:
     (run,) = replay_document(yaml_node(text, "talk.yaml", "scenario"), "talk.yaml", dialect)
     return run
 
 
 def after(steps: str, head: str = HEAD) -> Step:
     """The last step of a talk with a member that has joined."""
-    return told(head + JOINED + steps).steps[-1]
+    return run_text(head + JOINED + steps).steps[-1]
 
 
 # What steps do
@@ -60,7 +60,7 @@ def test_commits_can_be_answered_by_hand() -> None:
 
 def test_call_that_waits_stays_open() -> None:
     """unsubscribe() returns when the leave is answered; before, no other call can be made."""
-    run = told(HEAD + JOINED + "- unsubscribe\n- poll\n- poll\n- answer\n")
+    run = run_text(HEAD + JOINED + "- unsubscribe\n- poll\n- poll\n- answer\n")
     leaves, refused, *_, answered = run.steps[5:]
     assert leaves.seen["callbacks"] == "[on_partitions_revoked [orders-0]]"
     assert leaves.seen["inside"] == "unsubscribe"
@@ -71,7 +71,7 @@ def test_call_that_waits_stays_open() -> None:
 
 def test_poll_with_a_timeout_waits_for_it() -> None:
     """poll(500) is open until something happens or its time is over."""
-    run = told(HEAD + JOINED + "- poll: {timeout_ms: 500}\n- wait: 499\n- wait: 1\n")
+    run = run_text(HEAD + JOINED + "- poll: {timeout_ms: 500}\n- wait: 499\n- wait: 1\n")
     assert [step.seen["inside"] for step in run.steps[-3:]] == ["poll", "poll", "none"]
 
 
@@ -79,7 +79,7 @@ def test_callback_can_be_held() -> None:
     """A held callback ends when the scenario says so, here with an exception that poll() throws."""
     head = HEAD + "listener: {on_partitions_assigned: {held: yes}}\n"
     steps = "steps:\n- subscribe: [orders]\n- poll\n- answer: {member_epoch: 1, assignment: [orders-0]}\n- poll\n"
-    run = told(head + steps + "- wait: 1000\n- callback_returns: {raises: no space}\n")
+    run = run_text(head + steps + "- wait: 1000\n- callback_returns: {raises: no space}\n")
     assert [step.seen["inside"] for step in run.steps[-3:]] == ["poll", "poll", "none"]
     assert run.steps[-1].seen["raised"] == "KafkaException: the rebalance listener raised: no space"
 
@@ -104,7 +104,7 @@ def test_request_can_fail() -> None:
 
 def test_without_a_listener_nobody_is_called() -> None:
     """`listener: no` subscribes without one."""
-    run = told(HEAD + "listener: no\n" + JOINED)
+    run = run_text(HEAD + "listener: no\n" + JOINED)
     assert all(step.seen["callbacks"] == "[]" for step in run.steps)
     assert run.steps[-1].seen["owned"] == "[orders-0]"
 
@@ -118,14 +118,14 @@ def test_without_a_listener_nobody_is_called() -> None:
 )
 def test_patterns_are_matched_by_client_or_coordinator(subscribe: str, field: str, value: str) -> None:
     """A pattern is matched by the client and sent as names; a regular expression goes to the coordinator."""
-    run = told(f"{HEAD}steps:\n- subscribe: {subscribe}\n- poll\n")
+    run = run_text(f"{HEAD}steps:\n- subscribe: {subscribe}\n- poll\n")
     assert run.steps[-1].seen[f"sent 1 {field}"] == value
 
 
 def test_classic_member_matches_patterns_itself() -> None:
     """A classic member takes a pattern, and none that a coordinator would have to match."""
     head = "conversation: x\nprotocol: classic\ntopics: {orders: 2, other: 1}\nsteps:\n"
-    run = told(head + "- subscribe: {pattern: or.*}\n- poll\n- subscribe: {regex: or.*}\n")
+    run = run_text(head + "- subscribe: {pattern: or.*}\n- poll\n- subscribe: {regex: or.*}\n")
     assert run.steps[1].seen["sent 1 topics"] == "[orders]"
     assert run.steps[2].seen["refused"] == "a pattern that the coordinator matches needs the consumer protocol"
 
@@ -140,7 +140,7 @@ def test_static_member_keeps_its_place() -> None:
 def test_dialect_of_the_command_goes_before_the_files() -> None:
     """The file's dialect is what it is run under unless another is asked for; 4.2 is its latest patch."""
     text = HEAD + "dialect: 4.1.0\n" + JOINED
-    assert (told(text).dialect, told(text, "4.2").dialect) == ("4.1.0", "4.2.1")
+    assert (run_text(text).dialect, run_text(text, "4.2").dialect) == ("4.1.0", "4.2.1")
 
 
 # What is no conversation
@@ -222,7 +222,7 @@ BAD = [
 def test_what_is_no_conversation_is_one_line_with_its_place(text: str, said: str) -> None:
     """Unknown words, wrong types and hostile documents are refused in one line that names the line of the file."""
     with pytest.raises(InputError) as refused:
-        told(text)
+        run_text(text)
     assert str(refused.value).startswith(said)
     assert "\n" not in str(refused.value)
 
@@ -233,4 +233,4 @@ def test_wait_that_never_ends_is_refused() -> None:
     config = "config: {enable_auto_commit: no, heartbeat_interval_ms: 1, session_timeout_ms: 30000}\n"
     talk = "- answer: {generation_id: 1, member_id: m-1}\n- poll\n- answer\n- poll\n- wait: 31536000000000\n"
     with pytest.raises(InputError, match=r"^talk\.yaml:12: 10000 turns by 10000 ms; wait for less"):
-        told(config + text + talk)
+        run_text(config + text + talk)

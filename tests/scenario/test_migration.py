@@ -42,7 +42,7 @@ def story(dialect: str) -> Replay:
     return run
 
 
-def told(text: str, dialect: str | None = None) -> Replay:
+def run_text(text: str, dialect: str | None = None) -> Replay:
     (run,) = replay_document(yaml_node(text, "story.yaml", "scenario"), "story.yaml", dialect)
     return run
 
@@ -129,7 +129,7 @@ def test_releases_do_not_part_in_this_story() -> None:
 def test_wrong_expectation_is_found(said: str, instead: str, dialect: str, field: str) -> None:
     """One changed value is the first difference."""
     assert said in TEXT
-    assert told(TEXT.replace(said, instead, 1), dialect).differences()[0].field == field
+    assert run_text(TEXT.replace(said, instead, 1), dialect).differences()[0].field == field
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_wrong_expectation_is_found(said: str, instead: str, dialect: str, field
 )
 def test_what_the_document_does_not_allow_is_a_difference(stimulus: str, refused: str) -> None:
     """A step that cannot be done says why, and the story goes on."""
-    first = told(START + step(stimulus)).differences()[0]
+    first = run_text(START + step(stimulus)).differences()[0]
     assert (first.field, first.expected, first.got) == ("refused", "none", refused)
 
 
@@ -154,7 +154,7 @@ def test_heartbeat_at_another_epoch_is_a_difference() -> None:
         + step("{event: leave_and_rejoin, actor: A}")
         + step("{event: heartbeat, protocol: consumer, actor: A, epoch: 3}")
     )
-    assert "A is at epoch 7 and sends 3" in [d.got for d in told(text).differences()]
+    assert "A is at epoch 7 and sends 3" in [d.got for d in run_text(text).differences()]
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_heartbeat_at_another_epoch_is_a_difference() -> None:
 def test_other_shapes_are_refused_with_their_line(text: str, dialect: str | None, said: str) -> None:
     """A document of this kind that lacks something or holds something else says where."""
     with pytest.raises(InputError) as refused:
-        told(text, dialect)
+        run_text(text, dialect)
     assert str(refused.value).startswith(said)
 
 
@@ -196,5 +196,5 @@ def test_what_would_not_be_compared_is_refused(old: str, new: str, dialect: str 
     assert old in TEXT
     line = TEXT.partition(old)[0].count("\n") + (2 if "groop" in new else 1)
     with pytest.raises(InputError) as refused:
-        told(TEXT.replace(old, new, 1), dialect)
+        run_text(TEXT.replace(old, new, 1), dialect)
     assert str(refused.value) == f"story.yaml:{line}: {said}"

@@ -16,14 +16,14 @@ HEAD = "requests: a talk\nconfig: {group_consumer_assignment_interval_ms: 0}\nto
 JOINS = "- {from: A, ConsumerGroupHeartbeat: {subscribed_topic_names: [foo]}}\n"
 
 
-def told(text: str, dialect: str | None = None) -> Replay:
+def run_text(text: str, dialect: str | None = None) -> Replay:
     (run,) = replay_document(yaml_node(text, "talk.yaml", "scenario"), "talk.yaml", dialect)
     return run
 
 
 def last(steps: str, dialect: str | None = None) -> dict[str, str]:
     """What is seen in the last step."""
-    return dict(told(HEAD + steps, dialect).steps[-1].seen)
+    return dict(run_text(HEAD + steps, dialect).steps[-1].seen)
 
 
 def test_member_sends_the_epoch_it_was_told_last() -> None:
@@ -79,7 +79,7 @@ def test_group_migrates_when_a_member_comes_with_the_other_protocol() -> None:
     joins = "- {from: B, JoinGroup: {protocols: {range: {topics: [foo]}}}}\n"
     steps = joins * 2 + "- {from: B, SyncGroup: {assignments: {B: [foo-0, foo-1, foo-2, foo-3]}}}\n" + JOINS
     head = HEAD.replace("config: {", "config: {group_initial_rebalance_delay_ms: 0, ")
-    seen = told(head + steps).steps[-1].seen
+    seen = run_text(head + steps).steps[-1].seen
     assert (seen["group type"], seen["B protocol"], seen["A protocol"]) == ("consumer", "classic", "consumer")
     assert (seen["B phase"], seen["B assigned"]) == ("PreparingRebalance", "[foo-0, foo-1, foo-2, foo-3]")
 
@@ -133,6 +133,6 @@ def test_releases_part_at_a_flag() -> None:
 def test_what_is_no_request_is_one_line_with_its_place(text: str, said: str) -> None:
     """Unknown words and wrong types are refused in one line that names the line of the file."""
     with pytest.raises(InputError) as refused:
-        told(text)
+        run_text(text)
     assert str(refused.value).startswith(said)
     assert "\n" not in str(refused.value)

@@ -14,7 +14,7 @@ FOLDER = Path(__file__).parents[1] / "scenarios"
 FILES = sorted(FOLDER.glob("*.yaml"))
 
 
-def told(text: str, dialect: str | None = None) -> Replay:
+def run_text(text: str, dialect: str | None = None) -> Replay:
     """The one scenario of a text."""
     (run,) = replay_document(yaml_node(text, "talk.yaml", "scenario"), "talk.yaml", dialect)
     return run
@@ -59,7 +59,7 @@ def test_wrong_expectation_is_found(file: str, said: str, instead: str, expected
     """One changed word is the first difference, with its line, what was expected and what came."""
     text = (FOLDER / f"{file}.yaml").read_text()
     assert said in text
-    first = told(text.replace(said, instead, 1)).differences()[0]
+    first = run_text(text.replace(said, instead, 1)).differences()[0]
     line = text[: text.index(said)].count("\n") + 1
     assert (first.expected, first.got) == (expected, got)
     assert int(first.where.removeprefix("talk.yaml:")) in (line, line - 1)

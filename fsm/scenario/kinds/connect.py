@@ -103,7 +103,10 @@ def _check_leaders(rounds: Iterable[Node]) -> None:
 
 
 class Rounds(Stage):
-    """The stage: the workers of one scenario between rounds."""
+    """The stage: the workers of one scenario between rounds.
+
+    Source: KIP-415, "Rebalance scenarios"; `tests/cases/seed_connect.yaml` has them as data.
+    """
 
     now_ms = 0
     """The instant of the last round."""

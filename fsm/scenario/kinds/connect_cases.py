@@ -156,7 +156,7 @@ class Group(Stage):
 
     def _stimulate(self, node: Node) -> None:
         for name, (key, value) in node.mapping().items():
-            if name == "ms":  # what `advance` comes to, said again
+            if name == "ms":  # what `advance` comes to
                 continue
             if name not in STIMULI:
                 raise InputError(f"unknown stimulus {name[:60]!r}", key.where, nearest(name, tuple(STIMULI)))

@@ -8,7 +8,8 @@
 Between those, a member goes the way of `fsm.coordinator.consumer.reconciliation`, with none of the later releases'
 choices.
 
-Source: section "Online Migration" of the design document; `cases/seed_migration.yaml` corrects its misprints.
+Source: the section "Online Migration" of the design document, which `tests/cases/seed_migration.yaml` has as data, its
+misprints corrected.
 """
 
 from __future__ import annotations
