@@ -26,26 +26,10 @@ workers. All of them are run by `story`.
 ((), '0')
 """
 
-from typing import TYPE_CHECKING
-
-from fsm.exports import on_demand
-
-if TYPE_CHECKING:
-    from fsm.scenario.files import Kind, compare, list_kinds, replay, replay_document
-    from fsm.scenario.pictures import draw
-    from fsm.scenario.printing import report
-    from fsm.scenario.story import (
-        Act,
-        Comparison,
-        Difference,
-        Expected,
-        Replay,
-        Seen,
-        Stage,
-        Step,
-        play,
-        read_steps,
-    )
+from fsm.scenario.files import Kind, compare, list_kinds, replay, replay_document
+from fsm.scenario.pictures import draw
+from fsm.scenario.printing import report
+from fsm.scenario.story import Act, Comparison, Difference, Expected, Replay, Seen, Stage, Step, play, read_steps
 
 __all__ = [
     "Act",
@@ -66,22 +50,3 @@ __all__ = [
     "replay_document",
     "report",
 ]
-
-_PLACES = {
-    "files": ("Kind", "compare", "list_kinds", "replay", "replay_document"),
-    "pictures": ("draw",),
-    "printing": ("report",),
-    "story": (
-        "Act",
-        "Comparison",
-        "Difference",
-        "Expected",
-        "Replay",
-        "Seen",
-        "Stage",
-        "Step",
-        "play",
-        "read_steps",
-    ),
-}
-__getattr__ = on_demand(__name__, {name: place for place, names in _PLACES.items() for name in names})

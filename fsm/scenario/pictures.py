@@ -12,21 +12,16 @@ from typing import TYPE_CHECKING
 from fsm.errors import InputError
 from fsm.nodes import yaml_node
 from fsm.render.sequence import Diagram, Part, mermaid, plantuml, svg
-from fsm.scenario.conversation.record import (
-    APPLICATION,
-    APPLICATION_QUEUE,
-    BACKGROUND,
-    BACKGROUND_QUEUE,
-    COORDINATOR,
-)
+from fsm.scenario.conversation import record
 from fsm.scenario.files import ROLE, replay_document
 from fsm.scenario.story import Replay
 
 if TYPE_CHECKING:
     from fsm.render.timeline.ownership import Picture
 
-LANES = (APPLICATION, APPLICATION_QUEUE, BACKGROUND, BACKGROUND_QUEUE, COORDINATOR)
-QUEUES = frozenset((APPLICATION_QUEUE, BACKGROUND_QUEUE))
+LANES = (record.APPLICATION, record.APPLICATION_QUEUE, record.BACKGROUND, record.BACKGROUND_QUEUE)
+"""Of a conversation, from left to right; the coordinator stands to the right of all."""
+QUEUES = frozenset((record.APPLICATION_QUEUE, record.BACKGROUND_QUEUE))
 FORMS = {".svg": svg, ".mmd": mermaid, ".puml": plantuml}
 """Suffix -> how it is drawn."""
 PICTURES = ("reconciliation-threads", "connect-bounced-worker")
@@ -61,8 +56,8 @@ def make_diagram(replay: Replay, *, noted: bool = False) -> Diagram:
     used = dict.fromkeys(lane for part in parts for arrow in part.arrows for lane in (arrow.source, arrow.target))
     if not used:
         raise InputError("nothing to draw", replay.file, "pictures are drawn of conversations and requests")
-    members = (lane for lane in used if lane != COORDINATOR)
-    lanes = tuple(lane for lane in dict.fromkeys((*LANES[:-1], *members, COORDINATOR)) if lane in used)
+    members = (lane for lane in used if lane != record.COORDINATOR)
+    lanes = tuple(lane for lane in dict.fromkeys((*LANES, *members, record.COORDINATOR)) if lane in used)
     return Diagram(replay.title, lanes, parts, QUEUES & used.keys())
 
 

@@ -18,7 +18,7 @@ from fsm.connect.dialect import DOCUMENT, Profile
 from fsm.connect.units import Unit, Units
 from fsm.errors import InputError
 from fsm.nodes import Node
-from fsm.scenario.shape import EACH, Checked, Only, read
+from fsm.scenario.reading import EACH, Checked, Only, read
 from fsm.scenario.story import Act, Expected, Replay, Seen, Stage, play
 from fsm.scenario.texts import show_list
 

@@ -19,7 +19,7 @@ from fsm.connect.dialect import Profile
 from fsm.connect.units import Unit, Units, UnitsByWorker, configured, kinds, units_of
 from fsm.errors import InputError
 from fsm.nodes import Node, nearest
-from fsm.scenario.shape import EACH, Checked, Maybe, Only, read
+from fsm.scenario.reading import EACH, Checked, Maybe, Only, read
 from fsm.scenario.story import Act, Expected, Replay, Seen, Stage, play
 from fsm.scenario.texts import NOTHING, read_texts, read_units, show_list, show_node
 

@@ -41,7 +41,7 @@ from fsm.connect.units import Unit, Units
 from fsm.connect.worker.config import ConnectConfig
 from fsm.errors import InputError
 from fsm.nodes import Node, nearest
-from fsm.scenario.settings import naming, place, read_dialect, with_key
+from fsm.scenario.reading import naming, place, read_dialect, with_key
 from fsm.scenario.story import Act, Expected, Replay, Seen, Stage, play, read_steps
 from fsm.scenario.texts import NOTHING, read_known, read_ms, read_texts, read_units, show_list, show_units
 from fsm.tables.connect_worker import State

@@ -44,7 +44,7 @@ from fsm.nodes import Node, nearest
 from fsm.protocol.assignment import Partitions, without
 from fsm.render.timeline.ownership import Bar, Mark, Partition, Picture, Stay
 from fsm.scenario.kinds.requests import make_topic_id
-from fsm.scenario.settings import read_broker_config, read_dialect, read_topics, with_key
+from fsm.scenario.reading import read_broker_config, read_dialect, read_topics, with_key
 from fsm.scenario.story import Act, Expected, Replay, Seen, Stage, play, read_steps
 from fsm.scenario.texts import NOTHING, read_ms, read_partitions, read_texts, show_list, show_partitions
 

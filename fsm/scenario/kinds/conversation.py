@@ -45,7 +45,7 @@ from fsm.scenario.conversation.classic import ClassicClient
 from fsm.scenario.conversation.client import Client, read_listener
 from fsm.scenario.conversation.consumer import ConsumerClient
 from fsm.scenario.conversation.script import choose_request, read_answer, read_expected, read_failure
-from fsm.scenario.settings import naming, read_dialect, read_topics, with_key
+from fsm.scenario.reading import naming, read_dialect, read_topics, with_key
 from fsm.scenario.story import REFUSED, Act, Expected, Replay, Seen, Stage, play, read_steps
 from fsm.scenario.texts import NOTHING, read_known, read_number, read_offsets, read_text, read_texts
 

@@ -20,7 +20,7 @@ from fsm.scenario.migration import document as rules
 from fsm.scenario.migration.document import DocumentGroup
 from fsm.scenario.migration.shipped import STRATEGIES, ShippedGroup
 from fsm.scenario.migration.view import Numbers, View, show_answer, show_fields, show_lines, show_value
-from fsm.scenario.shape import EACH, Maybe, Only, read
+from fsm.scenario.reading import EACH, Maybe, Only, read
 from fsm.scenario.story import REFUSED, STEPS_LIMIT, Act, Expected, Replay, Seen, Stage, Step, play
 from fsm.scenario.texts import NOTHING, show_list
 
