@@ -48,7 +48,6 @@ class Cluster:
         seen = self._wiring.observer
         self.rounds, self.steps, self.ran = seen.rounds, seen.steps, seen.ran
         self.stays, self.ends, self.broken = seen.stays, seen.ends, seen.broken
-        self._started = 0
         self._away = 0
         """Bounced workers that have not returned yet."""
 
@@ -64,8 +63,7 @@ class Cluster:
         if holding:
             held = Assignment(version_of(worker.protocol), "", "", self.topic.offset, holding)
             worker = replace(worker, held=held, running=holding)
-        self._started += 1
-        process = Process(name, self._started, worker)
+        process = Process(name, worker)
         self._wiring.observer.note_start(process, self.now_ms)
         for unit in holding:
             self._wiring.observer.start_unit(process, unit, self.now_ms)
@@ -107,8 +105,8 @@ class Cluster:
         process.frozen = False
         waiting, process.waiting = process.waiting, []
         self._wiring.deliver(process, Tick())
-        for _, given in waiting:
-            self._wiring.deliver(process, given)
+        for incoming in waiting:
+            self._wiring.deliver(process, incoming)
 
     def cut(self, name: str) -> None:
         """A process loses its connection to the broker."""

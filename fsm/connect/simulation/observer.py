@@ -19,7 +19,7 @@ from fsm.connect.simulation.invariants import (
     broken_in_round,
     broken_in_step,
 )
-from fsm.connect.simulation.process import Ended, Process, Ran, SeenRound, Stayed, Step
+from fsm.connect.simulation.process import Ended, Process, Ran, SeenRound, Stayed
 from fsm.connect.units import Unit, Units
 from fsm.connect.worker.inputs import Taken
 from fsm.connect.worker.state import Worker
@@ -32,8 +32,8 @@ class Observer:
     def __init__(self) -> None:
         self.rounds: list[SeenRound] = []
         """Every round that a leader sent, in their order."""
-        self.steps: list[Step] = []
-        """Every row of the worker's table that a worker took."""
+        self.steps: list[tuple[int, str, Taken]] = []
+        """Every row of the worker's table that was taken: when, and by which worker."""
         self.ran: list[Ran] = []
         """Where every unit ran, and when."""
         self.stays: list[Stayed] = []
@@ -63,7 +63,7 @@ class Observer:
 
     def note_step(self, process: Process, taken: Taken, now_ms: int) -> None:
         """A worker took a row of its table."""
-        self.steps.append(Step(now_ms, process.name, taken))
+        self.steps.append((now_ms, process.name, taken))
 
     def start_unit(self, process: Process, unit: Unit, now_ms: int) -> None:
         """A unit runs in a process from now on."""

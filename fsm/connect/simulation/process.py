@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from fsm.connect.units import Unit, Units, UnitsByWorker
-from fsm.connect.worker.inputs import Taken, WorkerInput
+from fsm.connect.worker.inputs import WorkerInput
 from fsm.connect.worker.state import Worker
 from fsm.member.timers import NEVER
 from fsm.tables.connect_worker import SETTLED
@@ -80,20 +80,11 @@ class Ended(NamedTuple):
     reason: str
 
 
-class Step(NamedTuple):
-    """A row of the worker's table that was taken."""
-
-    now_ms: int
-    worker: str
-    taken: Taken
-
-
 @dataclass
 class Process:
     """One worker process and what really runs in it."""
 
     name: str
-    number: int
     worker: Worker
     running: dict[Unit, int] = field(default_factory=dict)
     """Units that run, with the instant of their start."""
@@ -101,7 +92,7 @@ class Process:
     herder: bool = True
     frozen: bool = False
     cut: bool = False
-    waiting: list[tuple[int, WorkerInput]] = field(default_factory=list)
+    waiting: list[WorkerInput] = field(default_factory=list)
     """Inputs that a frozen process will see when it goes on."""
     tick_ms: int = NEVER
     zombie: bool = False
@@ -110,7 +101,7 @@ class Process:
     """The last generation it had joined then: to complete that one proves nothing."""
 
     def judge(self) -> None:
-        """Find out whether it has become a zombie, or is none any more."""
+        """Finds out whether it has become a zombie, or is none any more."""
         worker = self.worker
         if self.frozen or not self.herder or (self.running and not worker.is_member):
             self.zombie, self.zombie_since = True, max(worker.generation, worker.last_completed_generation)

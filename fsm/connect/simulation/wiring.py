@@ -95,7 +95,7 @@ class Wiring:
         if not process.alive or not process.herder:
             return
         if process.frozen:
-            process.waiting.append((self.agenda.now_ms, incoming))
+            process.waiting.append(incoming)
             return
         before = process.worker
         process.worker, effects = step(before, incoming, self.agenda.now_ms)
