@@ -4,7 +4,7 @@ Read are the lines of the herder, the group member, the worker that runs units, 
 configure a connector. Lines about units and requests name no worker: they belong to the only worker that writes to
 their file. A round's result is a `TARGET` whose `full` is all that the worker holds after it, with `leader`, `offset`,
 `error`, `version` and `delay_ms` as settings. What a leader computed from stands in its DEBUG lines, which
-`fsm.connect.assignor.recorded` reads.
+`tests/connect/recorded_rounds.py` reads.
 
 Units are (connector, task), the instance of a connector being task -1. Every record has the machine `connect-worker`.
 """
