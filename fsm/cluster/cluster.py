@@ -21,20 +21,23 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from fsm.cluster import convergence
 from fsm.cluster.channel import NONE, Chance, Channel, Faults
 from fsm.cluster.client import CLASSIC, GROUP, Client, new_member
-from fsm.cluster.stale_uses import Change, StaleUses
+from fsm.cluster.stale_uses import Change, StaleUses, find_assigned
 from fsm.cluster.story import COORDINATOR, Event, Story, version_of
 from fsm.coordinator.host import Host
+from fsm.coordinator.migration.conversion import may_downgrade
+from fsm.coordinator.model.classic_group import ClassicGroup
+from fsm.coordinator.model.consumer_group import ConsumerGroup
 from fsm.coordinator.model.context import BrokerConfig, Context, Image, Topic
+from fsm.coordinator.model.dialect import Choice
 from fsm.coordinator.model.dialect import dialect as coordinator_dialect
 from fsm.coordinator.model.groups import Group
 from fsm.coordinator.model.persistent import FrozenMap
 from fsm.coordinator.model.step import Answer
 from fsm.member.runtime.background import Background
 from fsm.member.timers import NEVER
-from fsm.protocol.assignment import Partitions, TopicNames, TopicPartition
+from fsm.protocol.assignment import Partitions, TopicNames, TopicPartition, partitions
 from fsm.protocol.codec import API_OF
 
 EVENTS_SHOWN = 60
@@ -130,10 +133,10 @@ class Cluster:
         self.on_use(ended, before)
         self.stale_uses.forget(name)
 
-    def resize(self, topic: str, partitions: int) -> None:
+    def resize(self, topic: str, count: int) -> None:
         """A topic gets more partitions. Coordinator and clients have it in their metadata from now on."""
         topics = self.context.image.topics
-        self.host.change_topics(topics.set(topic, replace(topics[topic], partitions=partitions)))
+        self.host.change_topics(topics.set(topic, replace(topics[topic], partitions=count)))
         for client in self.clients.values():
             client.member.learn(self.metadata(is_classic=client.is_classic), self.now_ms)
             client.background.next_turn_ms = self.now_ms
@@ -255,16 +258,50 @@ class Cluster:
             self.doubles.append(Double(self.now_ms, one, shared[one], cause, events))
         self._shared = frozenset(shared)
 
+    # Whether the group has converged: everybody is a member, and uses what its coordinator gave it, and all is used.
+
     @property
     def stranded(self) -> str | None:
-        """Why the group strands partitions until one of its members joins; None where it does not."""
-        return convergence.explain_stranding(self.group, self.context, self.stale_uses.swapped)
+        """Why the group stays as it is until one of its members joins, though some partition has no owner, if it does.
+
+        * W5: the classic members of a consumer group are left among themselves, it may not become a classic group, and
+          none of them is told to join, so nobody computes the next target.
+        * A static member of a classic group came back with another subscription, under the protocol that it had: its
+          group does not rebalance for that, whoever leads it.
+        """
+        group, context = self.group, self.context
+        if isinstance(group, ClassicGroup) and group.generation == self.stale_uses.swapped:
+            return "static swap"
+        # In dialects where classic members look at the target that nobody computes, not at the group's epoch.
+        if not {Choice.CLASSIC_REJOINS_BEHIND_TARGET, Choice.ASSIGNMENT_INTERVAL} <= context.dialect.choices:
+            return None
+        if not isinstance(group, ConsumerGroup) or group.members.classic != len(group.members):
+            return None
+        waits = group.epoch > group.target_epoch and not may_downgrade(len(group.members), context)
+        return "W5" if waits else None
 
     def unsettled(self) -> list[str]:
-        """What is not as it should be once everybody was heard for long enough; empty where it converged."""
-        is_stranded = self.stranded is not None
-        clients = self.clients.values()
-        return list(convergence.find_problems(self.group, clients, self.context, is_stranded=is_stranded))
+        """What is not as it should be once everybody was heard for long enough; empty where it converged.
+
+        Of a group that is stranded, its state and what is unowned are no news.
+        """
+        group, clients, is_stranded = self.group, self.clients.values(), self.stranded is not None
+        if not clients or group is None:
+            return ["there is no group"] if clients else []
+        found = []
+        if group.state.name != "STABLE" and not is_stranded:
+            found.append(f"the group is {group.state.name}")
+        for client in clients:
+            if client.member_id not in group.members:
+                found.append(f"{client.name} is no member")
+            elif client.member.owned != (assigned := find_assigned(group, client.member_id, self.context.image)):
+                found.append(f"{client.name} owns {client.member.owned}, and is assigned {assigned}")
+        if not is_stranded:
+            topics = self.context.image.topics
+            wanted = {(name, i) for one in clients for name in one.topics for i in range(topics[name].partitions)}
+            unowned = partitions(wanted - {one for client in clients for one in client.member.owned})
+            found += [f"nobody owns {one}" for one in unowned]
+        return found
 
 
 @dataclass

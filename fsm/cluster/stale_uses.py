@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 from fsm.cluster.client import Client
 from fsm.coordinator.model.classic_group import ClassicGroup
-from fsm.coordinator.model.consumer_group import JOIN_GROUP_MEMBER_EPOCH, ConsumerGroup
+from fsm.coordinator.model.consumer_group import JOIN_GROUP_MEMBER_EPOCH, ConsumerGroup, GroupMember
 from fsm.coordinator.model.context import Image
 from fsm.coordinator.model.groups import Group
 from fsm.coordinator.model.timers import TimerKind
-from fsm.protocol.assignment import TopicPartition
+from fsm.protocol.assignment import Partitions, TopicPartition, partitions
 from fsm.protocol.consumer_protocol import decode_assignment, decode_subscription
 from fsm.protocol.messages import ConsumerGroupHeartbeatRequest, JoinGroupRequest, LeaveGroupRequest
 from fsm.tables.classic_group import State
@@ -188,12 +188,14 @@ def _gives(group: Group | None, member_id: str, one: TopicPartition, image: Imag
     """Whether the coordinator says that it is the member's."""
     if not isinstance(group, ClassicGroup):
         return _counts(group, member_id, one, image)
-    return group.state is State.STABLE and one in find_assigned(group, member_id)
+    return group.state is State.STABLE and one in find_assigned(group, member_id, image)
 
 
-def find_assigned(group: ClassicGroup, member_id: str) -> tuple[TopicPartition, ...]:
-    """What a member of a classic group was assigned last."""
+def find_assigned(group: Group, member_id: str, image: Image) -> Partitions:
+    """What a member was assigned last, by topic name."""
     member = group.members.get(member_id)
+    if isinstance(member, GroupMember):
+        return partitions((image.names[topic_id], number) for (topic_id, number), _ in member.current.assigned)
     return decode_assignment(member.assignment).partitions if member and member.assignment else ()
 
 
@@ -202,7 +204,7 @@ def _loses(client: Client, one: TopicPartition, change: Change) -> bool:
     if not _counts(change.before, client.member_id, one, change.image):
         return False
     if isinstance(change.before, ConsumerGroup) and isinstance(change.after, ClassicGroup):
-        return one not in find_assigned(change.after, client.member_id)
+        return one not in find_assigned(change.after, client.member_id, change.image)
     return not _counts(change.after, client.member_id, one, change.image)
 
 
