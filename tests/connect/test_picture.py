@@ -15,7 +15,6 @@ from fsm.audit.connect.picture import shipped_pictures
 from fsm.audit.picture import of_files
 from fsm.cli import main
 from fsm.connect.simulation.cluster import Cluster
-from fsm.connect.simulation.picture import of_cluster
 from fsm.connect.units import Unit
 from fsm.connect.worker.config import ConnectConfig
 from fsm.render.timeline.ownership import Bar, Delay, Mark, Picture, Stay, delays, svg
@@ -36,7 +35,7 @@ def bounced() -> Picture:
     cluster.run_for(40_000 - cluster.now_ms)
     cluster.bounce("W2", away_ms=30_000)
     cluster.run_for(90_000)
-    return of_cluster(cluster, start_ms=30_000)
+    return cluster.picture(start_ms=30_000)
 
 
 def dark(picture: Picture, delay: Delay) -> set[object]:

@@ -27,6 +27,7 @@ from fsm.connect.worker.inputs import RestartRequested, Start, Stop, ThreadFaile
 from fsm.connect.worker.state import new_worker
 from fsm.errors import InputError
 from fsm.member.inputs import CoordinatorFound, CoordinatorLost, Tick
+from fsm.render.timeline.ownership import Bar, Mark, Picture, Stay, delays
 from fsm.tables.connect_worker import State
 
 UNHURRIED_MS = 1_000
@@ -230,6 +231,15 @@ class Cluster:
     def find_problems(self) -> list[str]:
         """What the settled cluster breaks."""
         return list(broken_at_rest(self._wiring.group(), self.config.profile))
+
+    def picture(self, start_ms: int = 0) -> Picture:
+        """The cluster over time from an instant on, to be drawn."""
+        now_ms = self.now_ms
+        bars = (Bar(r.unit, r.worker, r.start_ms, now_ms if r.end_ms is None else r.end_ms) for r in self.ran)
+        stays = (Stay(s.worker, s.start_ms, now_ms if s.end_ms is None else s.end_ms) for s in self.stays)
+        marks = tuple(Mark(r.now_ms, r.generation, r.leader, r.delay_ms) for r in self.rounds)
+        waits = delays(((r.now_ms, r.delay_ms) for r in self.rounds), now_ms)
+        return Picture(start_ms, now_ms, tuple(sorted(bars)), waits, marks, tuple(sorted(stays)))
 
     def _alive(self, name: str) -> Process:
         process = self.processes.get(name)

@@ -35,7 +35,6 @@ from typing import Any
 from fsm.connect import dialect as dialects
 from fsm.connect.dialect import Profile
 from fsm.connect.simulation.cluster import Cluster
-from fsm.connect.simulation.picture import of_cluster
 from fsm.connect.simulation.process import Ended, Latencies, Ran, SeenRound
 from fsm.connect.units import Unit, Units
 from fsm.connect.worker.config import ConnectConfig
@@ -66,7 +65,7 @@ def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
     profile = read_dialect(given, dialect, _find_profile)
     stage = ConnectCluster(_make_cluster(given, profile))
     steps = play(stage, read_steps(given["steps"], STEPS_LIMIT))
-    picture = of_cluster(stage.cluster, stage.started_ms)
+    picture = stage.cluster.picture(stage.started_ms)
     yield Replay(file, NAME, given["cluster"].text(), profile.name, steps, picture)
 
 
