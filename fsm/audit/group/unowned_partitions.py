@@ -23,8 +23,6 @@ Nothing depends on the order of the input. Gaps of several partitions are merged
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
-from typing import Any
 
 from fsm.audit.connect import missing_work
 from fsm.audit.findings import Cause, Finding, FindingKind, finding
@@ -33,6 +31,7 @@ from fsm.audit.intervals import FOREVER_MS, Gap, by_pair, length_ms, of_partitio
 from fsm.audit.limits import CONSUMER_HEARTBEAT_INTERVAL_MS, DEFAULT_SESSION_TIMEOUT_MS, SETTLED_MS, Limits
 from fsm.audit.rows import NOBODY, UNTOLD, Begun, Ended, GroupRows, Interval, Life, Subscription
 from fsm.audit.wording import names, seconds
+from fsm.protocol import topic_patterns
 
 LEAVING_MS = 15_000
 """What a member gives up within this time before the end of its closed life, it gives up because it leaves."""
@@ -159,28 +158,7 @@ def _subscribed(
 
 def matches(subscription: Subscription, topic: str) -> bool:
     pattern = subscription.pattern
-    return pattern_matches(pattern, topic) if pattern else subscription.topic == topic
-
-
-def pattern_matches(text: str, topic: str) -> bool:
-    pattern = _compile(text)
-    return pattern is not None and pattern.fullmatch(topic) is not None
-
-
-@cache
-def _compile(text: str) -> Any:
-    """The compiled pattern, None where RE2 does not read it (Java knows syntax that RE2 does not).
-
-    The pattern comes from a log, so it may be hostile: RE2 matches in linear time, `re` does not.
-    """
-    import re2  # noqa: PLC0415  only patterns need it
-
-    options = re2.Options()
-    options.log_errors = False
-    try:
-        return re2.compile(text, options)
-    except re2.error:
-        return None
+    return topic_patterns.matches(pattern, topic) if pattern else subscription.topic == topic
 
 
 _SINCE = {

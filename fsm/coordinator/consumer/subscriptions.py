@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from fsm.coordinator.consumer import patterns
 from fsm.coordinator.consumer.group_step import ConsumerGroupDraft, RegexChange
 from fsm.coordinator.model.consumer_group import ConsumerGroup, GroupMember, Resolution
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Choice
 from fsm.coordinator.model.hash_order import fitting_table, map_order, string_hash
-from fsm.coordinator.model.step import Step
+from fsm.coordinator.model.step import Refused, Step
 from fsm.coordinator.model.subscribed_metadata import subscribed_metadata
+from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.records import ResolvedRegularExpression
+from fsm.protocol.topic_patterns import find_problem, select
 from fsm.tables.consumer_group import Event
 
 SHORTEST_REFRESH_MS = 10_000
@@ -39,7 +40,8 @@ def compare_regexes(draft: ConsumerGroupDraft, before: GroupMember, after: Group
         bumps = Choice.CLEARED_REGEX_BUMPS in draft.context.dialect
         return RegexChange.RESOLVED if bumps else RegexChange.UNRESOLVED
     if after.pattern not in subscribers:
-        patterns.check(after.pattern)
+        if problem := find_problem(after.pattern):
+            raise Refused(ErrorCode.INVALID_REGULAR_EXPRESSION, f"{after.pattern!r}: {problem}")
         return RegexChange.UNRESOLVED
     return RegexChange.RESOLVED if after.pattern in draft.stored.regexes else RegexChange.UNRESOLVED
 
@@ -81,7 +83,7 @@ def turns_ms(group: ConsumerGroup, context: Context) -> tuple[int, ...]:
 def resolve(draft: ConsumerGroupDraft, requested_by: str) -> Resolution:
     """What the background task will find: every subscribed regular expression over the topics of this moment."""
     image, now_ms = draft.context.image, draft.context.now_ms
-    found = ((p, patterns.matching(p, image.topics)) for p in _task_order(draft))
+    found = ((p, select(p, image.topics)) for p in _task_order(draft))
     return Resolution(
         requested_by,
         tuple((p, ResolvedRegularExpression(topics, image.version, now_ms)) for p, topics in found),

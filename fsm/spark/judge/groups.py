@@ -25,6 +25,7 @@ from fsm.audit.group.rebalance import Rebalance, merge_rebalances, rebalance_sto
 from fsm.audit.intervals import Gap, Overlap, runs, union
 from fsm.audit.limits import Limits
 from fsm.audit.rows import NOWHERE, UNTOLD, Begun, Interval, Life, MemberRebalance, Subscription
+from fsm.protocol.topic_patterns import matches
 from fsm.spark.columns import only, reader, struct_of, walk_rows
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ def _matching(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
     for batch in given:
         pairs = zip(batch.column("pattern").to_pylist(), batch.column("topic").to_pylist(), strict=True)
-        keep = [unowned_partitions.pattern_matches(pattern, topic) for pattern, topic in pairs]
+        keep = [matches(pattern, topic) for pattern, topic in pairs]
         yield batch.filter(pa.array(keep, pa.bool_())).select(["group", "pattern", "topic"])
 
 

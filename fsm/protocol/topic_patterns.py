@@ -1,0 +1,47 @@
+"""Topic patterns of subscriptions (KIP-848): RE2 syntax, matched in full and in linear time, whoever wrote them.
+
+Kafka's coordinator uses RE2/J, which has the syntax of RE2 (https://github.com/google/re2/wiki/Syntax) and, other
+than RE2, refuses two groups of one name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
+import re2
+
+_OPTIONS = re2.Options()
+_OPTIONS.log_errors = False
+_NAMES = re.compile(r"\\Q.*?(?:\\E|$)|\\.|\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]])*\]|\(\?P?<(\w+)>", re.DOTALL)
+"""Finds names of groups: what is quoted, escaped or in brackets names none."""
+
+
+def find_problem(pattern: str) -> str | None:
+    """What is wrong with the pattern, in RE2's words; None for one that compiles."""
+    compiled = _compile(pattern)
+    return compiled if isinstance(compiled, str) else None
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Whether the pattern matches the whole name; False for one that does not compile."""
+    return bool(select(pattern, (name,)))
+
+
+def select(pattern: str, names: Iterable[str]) -> tuple[str, ...]:
+    """The names that the pattern matches in full, sorted; none for one that does not compile."""
+    compiled = _compile(pattern)
+    return () if isinstance(compiled, str) else tuple(sorted(name for name in names if compiled.fullmatch(name)))
+
+
+@lru_cache(maxsize=1024)
+def _compile(pattern: str) -> Any:
+    names = [name for name in _NAMES.findall(pattern) if name]
+    if len(names) > len(set(names)):
+        return f"two groups of one name: {', '.join(names)}"
+    try:
+        return re2.compile(pattern, _OPTIONS)
+    except (re2.error, UnicodeEncodeError) as problem:
+        return str(problem)
