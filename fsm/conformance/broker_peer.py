@@ -75,7 +75,7 @@ class Broker:
         self._control = self._coordinator = Connection(host, port, "conform", timeout_s)
         self.unsupported = self._find_unsupported()
         self._nodes = metadata(self._control).brokers
-        self.settings = {**self._configs(), **settings}
+        self.settings = {**self._read_configs(), **settings}
         self._topics = Topics(self._control)
         for name, partitions in TOPICS.items():
             self._topics.ensure(name, partitions)
@@ -93,21 +93,20 @@ class Broker:
             refusal = f"ApiVersions is refused: {error_name(answer.error_code)}"
             raise InputError(f"the broker cannot be walked: {refusal}", self._control.peer)
         ranges = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
-        found = {name: _lack(ranges.get(APIS[name].key), version) for name, version in VERSIONS.items()}
+        found = {name: _explain_lack(ranges.get(APIS[name].key), version) for name, version in VERSIONS.items()}
         lacks = {name: why for name, why in found.items() if why}
         for name in NEEDED:
             if name in lacks:
                 raise InputError(f"the broker cannot be walked: {name} {lacks[name]}", self._control.peer)
         return lacks
 
-    def _configs(self) -> dict[str, str]:
+    def _read_configs(self) -> dict[str, str]:
         if "DescribeConfigs" in self.unsupported:
             return {}
-        node = next((node for node in self._nodes if _place(node) == (self.host, self.port)), self._nodes[0])
-        self._turn_to(*_place(node))
-        found = self._coordinator.call(
-            DescribeConfigsRequest((DescribeConfigsResource(BROKER, str(node.node_id)),))
-        ).results
+        node = next((node for node in self._nodes if _address(node) == (self.host, self.port)), self._nodes[0])
+        self._turn_to(*_address(node))
+        request = DescribeConfigsRequest((DescribeConfigsResource(BROKER, str(node.node_id)),))
+        found = self._coordinator.call(request).results
         if not found or found[0].error_code:
             refusal = error_name(found[0].error_code) if found else "no answer"
             self.unsupported["DescribeConfigs"] = f"is refused: {refusal}"
@@ -149,7 +148,7 @@ class Broker:
         while time.monotonic() < until:
             found = self._control.call(FindCoordinatorRequest(coordinator_keys=(self.group,))).coordinators
             if found and not found[0].error_code:
-                self._turn_to(*_place(found[0]))
+                self._turn_to(*_address(found[0]))
                 if self._is_loaded():
                     return
             time.sleep(0.1)
@@ -160,15 +159,10 @@ class Broker:
         if len(self._nodes) == 1:
             host, port = self.host, self.port
         if self._coordinator.is_closed or (self._coordinator.host, self._coordinator.port) != (host, port):
-            self._let_go()
-            self._coordinator = (
-                self._control if (host, port) == (self.host, self.port) else self._connect(host, port, "c")
-            )
-
-    def _let_go(self) -> None:
-        """Of whoever coordinated the group before."""
-        if self._coordinator is not self._control:
-            self._coordinator.close()
+            if self._coordinator is not self._control:
+                self._coordinator.close()
+            is_control = (host, port) == (self.host, self.port)
+            self._coordinator = self._control if is_control else self._connect(host, port, "c")
 
     def _connect(self, host: str, port: int, client_id: str) -> Connection:
         return Connection(host, port, client_id, self.timeout_s)
@@ -179,11 +173,11 @@ class Broker:
         return self._describe_classic().error_code not in PASSING
 
     def ask(self, n: int, request: WalkRequest, expected: Expectation) -> Observed:
-        connection = self._client(request.client)
+        connection = self._choose_connection(request.client)
         connection.send(request.message, n, request.version)
         return self._observe(self._collect(n, expected.answered), expected.records)
 
-    def _client(self, name: str) -> Connection:
+    def _choose_connection(self, name: str) -> Connection:
         """The connection of a client; another one while an earlier request of it is delayed."""
         for suffix in range(len(self._clients) + 1):
             key = f"{name}/{suffix}"
@@ -204,22 +198,22 @@ class Broker:
             found += self._receive(0.001)
         is_answered = any(response.to == n for response in found)
         until = time.monotonic() + (MEANWHILE_S if is_answered else DELAYED_S)
-        while self._waiting() and time.monotonic() < until:
+        while self._find_waiting() and time.monotonic() < until:
             found += self._receive(0.001)
         return found
 
-    def _waiting(self) -> list[Connection]:
+    def _find_waiting(self) -> list[Connection]:
         return [client for client in self._clients.values() if client.is_waiting]
 
     def _receive(self, timeout_s: float) -> list[Response]:
-        arrived = receive_any(self._waiting(), timeout_s)
+        arrived = receive_any(self._find_waiting(), timeout_s)
         return [Response(one.tag, self.now_ms(), one.response) for one in arrived]
 
     def wait(self, wait_ms: int) -> Observed:
         until = time.monotonic() + wait_ms / 1000
         found: list[Response] = []
         while (left := until - time.monotonic()) > 0:
-            if self._waiting():
+            if self._find_waiting():
                 found += self._receive(min(left, 0.01))
             else:
                 time.sleep(left)
@@ -227,9 +221,9 @@ class Broker:
 
     def _observe(self, responses: list[Response], records: int) -> Observed:
         """What is written and described now; a timer that fires in between shows in both."""
-        read = self._read(records)
+        read = self._read_log(records)
         described = self._describe()
-        while more := self._read(0):
+        while more := self._read_log(0):
             read += more
             described = self._describe()
         return Observed(tuple(responses), read, described)
@@ -252,7 +246,7 @@ class Broker:
         found: DescribedGroup = self._coordinator.call(DescribeGroupsRequest((self.group,))).groups[0]
         return found
 
-    def _read(self, count: int) -> tuple[Mapping[str, Any], ...]:
+    def _read_log(self, count: int) -> tuple[Mapping[str, Any], ...]:
         """What was appended; records may come a little after the answer that goes with them."""
         if self._log is None:
             return ()
@@ -271,11 +265,11 @@ class Broker:
             connection.close()
 
 
-def _place(node: MetadataResponseBroker | Coordinator) -> tuple[str, int]:
+def _address(node: MetadataResponseBroker | Coordinator) -> tuple[str, int]:
     return node.host, node.port
 
 
-def _lack(versions: tuple[int, int] | None, version: int) -> str:
+def _explain_lack(versions: tuple[int, int] | None, version: int) -> str:
     if versions is None:
         return "is not spoken"
     low, high = versions
