@@ -98,25 +98,25 @@ class _Walk:
 
     def run(self, steps: int, progress: Progress) -> WalkResult:
         if self.lacks:
-            return self._result(None, None)
+            return self._finish(None, None)
         self.group = self.peer.begin(self.group)
-        follower, walker = self._follower(), self._walker()
+        follower, walker = self._make_follower(), self._make_walker()
         for n in range(1, steps + 1):
             difference = self._step(n, walker.next(n), follower)
             if difference:
-                return self._result(follower, difference)
+                return self._finish(follower, difference)
             walker.learn(self.steps[-1])
             progress(self.family, n)
-        return self._result(follower, None)
+        return self._finish(follower, None)
 
-    def _follower(self) -> Follower:
+    def _make_follower(self) -> Follower:
         """Our coordinator, set up as the peer is."""
         peer = self.peer
         describes = {"ConsumerGroupDescribe", "DescribeGroups"}.isdisjoint(peer.unsupported)
         ignored = (*(() if peer.keeps_log else ("records",)), *(() if describes else ("group",)))
         return Follower(self.group, peer.release, peer.settings, peer.topics, slack_ms=self.slack_ms, ignored=ignored)
 
-    def _walker(self) -> Walker:
+    def _make_walker(self) -> Walker:
         chance = random.Random(f"{self.family}/{self.seed}")  # noqa: S311  # a walk is to be repeated, not secret
         topics = {name: topic for name, topic in self.peer.topics.items() if name in TOPICS}
         return Walker(chance, FAMILIES[self.family], self.group, topics)
@@ -163,7 +163,7 @@ class _Walk:
         described = {} if observed.described is None else observed.described
         return WalkStep(n, t_ms, request, wait_ms, None, observed.responses, observed.records, described)
 
-    def _result(self, follower: Follower | None, difference: FirstDifference | None) -> WalkResult:
+    def _finish(self, follower: Follower | None, difference: FirstDifference | None) -> WalkResult:
         freedoms = follower.freedoms if follower else NO_FREEDOMS
         return WalkResult(self.family, self.group, self.counted, freedoms, difference, self.lacks)
 

@@ -281,7 +281,7 @@ def test_without_a_log_records_are_not_compared() -> None:
 def test_every_setting_of_the_peer_that_rules_a_group_counts() -> None:
     """Our coordinator is set up with those of groups, of offsets and of their retention; others are passed over."""
     told = {"group.max.size": "3", "offset.metadata.max.bytes": "9", "offsets.retention.minutes": "7", "node.id": "1"}
-    config = _Walk(OwnCoordinator("4.4.0", told), "plain", 1, SLACK_MS)._follower().host.context.config
+    config = _Walk(OwnCoordinator("4.4.0", told), "plain", 1, SLACK_MS)._make_follower().host.context.config
     assert (config.group_max_size, config.offset_metadata_max_bytes, config.offsets_retention_minutes) == (3, 9, 7)
 
 
