@@ -52,6 +52,20 @@ def test_a_member_commits_at_its_epoch() -> None:
     assert [p["committed_offset"] for p in answer["topics"][0]["partitions"]] == [-1, 7]
 
 
+@pytest.mark.parametrize(("version", "own_error"), [(7, True), (2, True), (1, False)])
+def test_a_fetch_of_one_group_is_answered_in_its_form(version: int, own_error: bool) -> None:
+    """Up to version 7 topics stand in the answer itself; version 1 has no error but those of partitions."""
+    scene = Scene()
+    scene.join("m1", "foo")
+    commit(scene, "m1", 2, ("foo", 1))
+    topics = [{"name": "foo", "partition_indexes": [0, 1]}]
+    answer = scene.send("OffsetFetch", version, {"group_id": "g", "topics": topics})
+    assert [p["committed_offset"] for p in answer["topics"][0]["partitions"]] == [-1, 7]
+    assert answer.get("error_code") is None
+    assert ("error_code" in answer) is own_error
+    assert "groups" not in answer
+
+
 @pytest.mark.parametrize(
     ("release", "version", "topic_id"),
     [("4.0.0", 3, NO_TOPIC_ID), ("4.1.1", 4, NO_TOPIC_ID), ("4.2.0", 4, NO_TOPIC_ID), ("4.3.1", 4, IDS["foo"])],

@@ -57,6 +57,8 @@ MEMBER_EPOCHS_SINCE = 9
 """Members of the consumer protocol must not use older versions of OffsetCommit."""
 TXN_ERRORS_AS_THEY_ARE_SINCE = 6
 """The version of TxnOffsetCommit that has errors of the consumer protocol, in releases that have it (F27)."""
+GROUPS_SINCE = 8
+"""From this version of OffsetFetch on it asks for several groups."""
 TOPIC_IDS_SINCE = 10
 """From this version of OffsetCommit and OffsetFetch on topics come by id."""
 
@@ -259,11 +261,16 @@ def fetch(
     context: Context,
     open_ones: Transactions = NO_TRANSACTIONS,
 ) -> OffsetFetchResponse:
-    """The answer to an OffsetFetch: group by group, each with an error of its own."""
-    found = []
-    for one in request.body.groups:
+    """The answer to an OffsetFetch: group by group, each with an error of its own.
+
+    Up to version 7 it is one group, whose topics stand in the messages themselves; nobody names a member there, so
+    that none is refused.
+    """
+    body, found = request.body, []
+    is_single = request.version < GROUPS_SINCE
+    for one in (OffsetFetchRequestGroup(body.group_id, topics=body.topics),) if is_single else body.groups:
         group = groups.get(one.group_id)
-        waits = request.body.require_stable
+        waits = body.require_stable
         unstable = find_pending(open_ones.get(one.group_id, NONE_OPEN)) if waits else ()
         committed = NONE_COMMITTED if group is None else offsets.get(one.group_id, NONE_COMMITTED)
         try:
@@ -275,7 +282,7 @@ def fetch(
         by_id = request.version >= TOPIC_IDS_SINCE and one.topics is not None
         read = tuple(_fetched(topic, committed, context.image, by_id, unstable) for topic in topics)
         found.append(OffsetFetchResponseGroup(one.group_id, read))
-    return OffsetFetchResponse(groups=tuple(found))
+    return OffsetFetchResponse(found[0].topics) if is_single else OffsetFetchResponse(groups=tuple(found))
 
 
 def _check_fetch(group: Group | None, asked: OffsetFetchRequestGroup) -> None:
