@@ -38,7 +38,7 @@ class Named(Protocol):
 D = TypeVar("D", bound=Named)
 
 
-def with_key(key: str) -> Callable[[Node], bool]:
+def has_key(key: str) -> Callable[[Node], bool]:
     """Whether a document has this key: how most kinds of scenario are told apart."""
     return lambda document: isinstance(document.value, dict) and key in document.value
 
@@ -67,7 +67,7 @@ def place(problem: InputError, where: str) -> InputError:
 
 
 @contextmanager
-def naming(setting: str) -> Iterator[None]:
+def name_setting(setting: str) -> Iterator[None]:
     """Lets an `InputError` about a value also say which setting has that value."""
     try:
         yield

@@ -40,7 +40,7 @@ from fsm.connect.units import Unit, Units
 from fsm.connect.worker.config import ConnectConfig
 from fsm.errors import InputError
 from fsm.nodes import Node, nearest
-from fsm.scenario.reading import naming, place, read_dialect, with_key
+from fsm.scenario.reading import has_key, name_setting, place, read_dialect
 from fsm.scenario.story import Act, Expected, Replay, Seen, Stage, play, read_steps
 from fsm.scenario.texts import NOTHING, read_known, read_ms, read_texts, read_units, show_list, show_units
 from fsm.tables.connect_worker import State
@@ -56,7 +56,7 @@ WORKERS_LIMIT = 50
 STATES = (*State.__members__, "GONE")
 """Of a worker, or of a process that has ended."""
 _ROUND = ("leader", "delay_ms", "version", "error")
-reads = with_key("cluster")
+reads = has_key("cluster")
 
 
 def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
@@ -90,7 +90,7 @@ def _read_config(node: Node | None, profile: Profile) -> ConnectConfig:
     given = node.fields(tuple(known)) if node is not None else {}
     values: dict[str, Any] = {}
     for name, value in given.items():
-        with naming(name):
+        with name_setting(name):
             values[name] = value.number() if known[name] == "int" else value.text()
     try:
         return ConnectConfig(_GROUP, profile=profile, **values)
@@ -101,7 +101,7 @@ def _read_config(node: Node | None, profile: Profile) -> ConnectConfig:
 def _read_latencies(node: Node | None) -> Latencies:
     given = node.fields(tuple(f.name for f in fields(Latencies))) if node is not None else {}
     for name, value in given.items():
-        with naming(name):
+        with name_setting(name):
             if value.number() < 1:
                 raise InputError("everything takes its time", value.where, "at least 1 ms")
     return Latencies(**{name: value.number() for name, value in given.items()})

@@ -44,7 +44,7 @@ from fsm.nodes import Node, nearest
 from fsm.protocol.assignment import Partitions, without
 from fsm.render.timeline.ownership import Bar, Mark, Partition, Picture, Stay
 from fsm.scenario.kinds.requests import make_topic_id
-from fsm.scenario.reading import read_broker_config, read_dialect, read_topics, with_key
+from fsm.scenario.reading import has_key, read_broker_config, read_dialect, read_topics
 from fsm.scenario.story import Act, Expected, Replay, Seen, Stage, play, read_steps
 from fsm.scenario.texts import NOTHING, read_ms, read_partitions, read_texts, show_list, show_partitions
 
@@ -59,7 +59,7 @@ _CONSUMER_FIELDS = ("state", "epoch", "generation", "owned", "uses")
 CONSUMERS_LIMIT, WAIT_LIMIT_MS, SETTLE_MS = 50, 3_600_000, 60_000
 QUIET_MS = 1_500
 """A group that does not change for three heartbeats of everybody has settled."""
-reads = with_key("consumers")
+reads = has_key("consumers")
 
 
 def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
@@ -76,19 +76,15 @@ class Steady:
     """A chance that decides nothing: nothing is lost or doubled, every message takes as long as it must."""
 
     def random(self) -> float:
-        """So that no fault happens."""
         return 1.0
 
     def choice(self, given: Any, /) -> Any:
-        """The first."""
         return given[0]
 
     def randint(self, low: int, _high: int, /) -> int:
-        """The lowest."""
         return low
 
     def sample(self, given: Any, count: int, /) -> Any:
-        """The first ones."""
         return list(given)[:count]
 
 

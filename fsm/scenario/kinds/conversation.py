@@ -45,7 +45,7 @@ from fsm.scenario.conversation.classic import ClassicClient
 from fsm.scenario.conversation.client import Client, read_listener
 from fsm.scenario.conversation.consumer import ConsumerClient
 from fsm.scenario.conversation.script import choose_request, read_answer, read_expected, read_failure
-from fsm.scenario.reading import naming, read_dialect, read_topics, with_key
+from fsm.scenario.reading import has_key, name_setting, read_dialect, read_topics
 from fsm.scenario.story import REFUSED, Act, Expected, Replay, Seen, Stage, play, read_steps
 from fsm.scenario.texts import NOTHING, read_known, read_number, read_offsets, read_text, read_texts
 
@@ -54,7 +54,7 @@ _KEYS = ("conversation", "dialect", "protocol", "config", "member_id", "listener
 PARTITIONS = 4
 """How many partitions a topic has that says nothing of it."""
 ASSIGNORS = {assignor.name: assignor for assignor in (RANGE, COOPERATIVE_STICKY)}
-reads = with_key(NAME)
+reads = has_key(NAME)
 
 
 def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
@@ -138,7 +138,7 @@ def _read_config(kind: Any, node: Node | None, where: str) -> Any:
 def _read_setting(name: str, kind: str, node: Node) -> Any:
     if kind.startswith("tuple"):
         return tuple(map(_read_assignor, node.items()))
-    with naming(name):
+    with name_setting(name):
         if kind == "int":
             return node.number()
         if kind == "bool":

@@ -160,10 +160,10 @@ class DocumentStory(_Story):
     """The stage of the design document."""
 
     def __init__(self, head: Head) -> None:
-        self.group = rules.initial(head.topic, head.generation, head.holds)
+        self.group = rules.begin(head.topic, head.generation, head.holds)
 
     def view(self) -> View:
-        return rules.view(self.group)
+        return rules.make_view(self.group)
 
     def parse(self, item: Node) -> Act:
         stated = read(item, _STEP)
@@ -225,7 +225,7 @@ def _heartbeat(group: DocumentGroup, stated: Mapping[str, Any]) -> Outcome:
     stimulus, name = stated["stimulus"], _actor(stated)
     owned = stimulus.get("owned")
     epoch = stimulus.get("epoch", group.members[name].current.epoch if name in group.members else 0)
-    return rules.heartbeat(group, name, epoch, None if owned is None else tuple(sorted(owned)))
+    return rules.send_heartbeat(group, name, epoch, None if owned is None else tuple(sorted(owned)))
 
 
 def _join_group(group: DocumentGroup, stated: Mapping[str, Any]) -> Outcome:
@@ -245,7 +245,7 @@ EVENTS: Mapping[tuple[str, str], Callable[[DocumentGroup, Mapping[str, Any]], Ou
     ("leave", ""): lambda group, stated: (rules.leave(group, _actor(stated)), NO_ANSWER),
     ("install_target", ""): _install_target,
     ("heartbeat", "consumer"): _heartbeat,
-    ("heartbeat", "classic"): lambda group, stated: (group, rules.classic_heartbeat(group, _actor(stated))),
+    ("heartbeat", "classic"): lambda group, stated: (group, rules.send_classic_heartbeat(group, _actor(stated))),
     ("join_group", ""): _join_group,
     ("sync_group", ""): lambda group, stated: rules.sync_group(group, _actor(stated)),
 }
@@ -312,7 +312,7 @@ class ShippedStory(_Story):
         self._refused = NOTHING
 
     def view(self) -> View:
-        return self.group.view()
+        return self.group.make_view()
 
     def parse(self, item: Node) -> Act:
         stated = read(item, _REQUEST)
@@ -366,16 +366,16 @@ def _owned(request: Mapping[str, Any]) -> Numbers | None:
     return None if owned is None else tuple(sorted(owned))
 
 
-def _consumer_heartbeat(group: ShippedGroup, request: Mapping[str, Any]) -> Answer:
+def _send_consumer_heartbeat(group: ShippedGroup, request: Mapping[str, Any]) -> Answer:
     epoch = request.get("member_epoch", 0)
     name = str(request["from"]) if epoch == 0 else _sender(group, request)
-    return group.consumer_heartbeat(name, epoch, () if epoch == 0 else _owned(request))
+    return group.send_consumer_heartbeat(name, epoch, () if epoch == 0 else _owned(request))
 
 
 APIS: Mapping[str, Callable[[ShippedGroup, Mapping[str, Any]], Answer]] = {
-    "ConsumerGroupHeartbeat": _consumer_heartbeat,
+    "ConsumerGroupHeartbeat": _send_consumer_heartbeat,
     "LeaveGroup": lambda group, request: group.leave_group(_sender(group, request)),
-    "Heartbeat": lambda group, request: group.heartbeat(_sender(group, request), request.get("generation", -1)),
+    "Heartbeat": lambda group, request: group.send_heartbeat(_sender(group, request), request.get("generation", -1)),
     "JoinGroup": lambda group, request: group.join_group(_sender(group, request), _owned(request) or ()),
     "SyncGroup": lambda group, request: group.sync_group(_sender(group, request), request.get("generation", -1)),
 }

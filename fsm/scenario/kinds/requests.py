@@ -46,7 +46,7 @@ from fsm.scenario.broker import (
     show_records,
 )
 from fsm.scenario.conversation.record import COORDINATOR
-from fsm.scenario.reading import read_broker_config, read_dialect, read_topics, with_key
+from fsm.scenario.reading import has_key, read_broker_config, read_dialect, read_topics
 from fsm.scenario.story import Act, Expected, Replay, Seen, Stage, play, read_steps
 from fsm.scenario.texts import NOTHING, read_partitions, read_text, read_texts, show_list, show_node, show_partitions
 
@@ -54,7 +54,7 @@ NAME = "requests"
 _KEYS = ("requests", "dialect", "config", "topics", "group", "steps")
 STARTED_MS = 1_700_000_000_000
 """When scenarios begin: instants of a broker are never near 0, which means unknown."""
-reads = with_key(NAME)
+reads = has_key(NAME)
 
 
 def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:

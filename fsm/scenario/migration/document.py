@@ -48,7 +48,7 @@ class DocumentGroup:
     target_epoch: int | None = None
     targets: Mapping[str, Numbers] | None = None
 
-    def having(self, name: str, member: DocumentMember) -> DocumentGroup:
+    def with_member(self, name: str, member: DocumentMember) -> DocumentGroup:
         """With this member, new or changed."""
         return replace(self, members={**self.members, name: member})
 
@@ -63,13 +63,15 @@ class DocumentGroup:
         return (self.targets or {}).get(name, ())
 
 
-def initial(topic: str, generation: int, holds: Mapping[str, Numbers]) -> DocumentGroup:
+def begin(topic: str, generation: int, holds: Mapping[str, Numbers]) -> DocumentGroup:
     """A classic group at rest."""
-    members = {name: DocumentMember(is_classic=True, current=_at(topic, generation, p)) for name, p in holds.items()}
+    members = {
+        name: DocumentMember(is_classic=True, current=_assign_at(topic, generation, p)) for name, p in holds.items()
+    }
     return DocumentGroup(topic, generation, members)
 
 
-def _at(topic: str, epoch: int, numbers: Numbers) -> CurrentAssignment:
+def _assign_at(topic: str, epoch: int, numbers: Numbers) -> CurrentAssignment:
     return CurrentAssignment(State.STABLE, epoch, epoch, tuple(((topic, n), 0) for n in sorted(numbers)))
 
 
@@ -80,10 +82,10 @@ def come_back(group: DocumentGroup, name: str) -> DocumentGroup:
     """
     upgraded = replace(group.member(name), is_classic=False, syncs=False)
     if not group.is_classic:
-        return group.having(name, upgraded)
+        return group.with_member(name, upgraded)
     targets = {each: _numbers(member.current.assigned) for each, member in group.members.items()}
     converted = replace(group, is_classic=False, target_epoch=group.epoch, targets=targets)
-    return converted.having(name, upgraded)
+    return converted.with_member(name, upgraded)
 
 
 def leave(group: DocumentGroup, name: str) -> DocumentGroup:
@@ -99,7 +101,7 @@ def install_target(group: DocumentGroup, targets: Mapping[str, Numbers]) -> Docu
     return replace(group, target_epoch=group.epoch, targets={n: tuple(sorted(p)) for n, p in targets.items()})
 
 
-def heartbeat(
+def send_heartbeat(
     group: DocumentGroup, name: str, epoch: int, owned: Numbers | None
 ) -> tuple[DocumentGroup, dict[str, object]]:
     """A heartbeat of the consumer protocol, and its answer; a stranger at epoch 0 joins.
@@ -110,20 +112,20 @@ def heartbeat(
         raise LocalProtocolError("the group is not converted")
     if name not in group.members and epoch == 0:
         joined = DocumentMember(is_classic=False, current=CurrentAssignment())
-        return replace(group, epoch=group.epoch + 1).having(name, joined), {"epoch": 0, "assignment": ()}
+        return replace(group, epoch=group.epoch + 1).with_member(name, joined), {"epoch": 0, "assignment": ()}
     before = group.member(name)
     if before.is_classic or before.current.epoch != epoch:
         raise LocalProtocolError(f"{name} is at epoch {before.current.epoch} and sends {epoch}")
-    after = _reconciled(group, name, owned)
+    after = _reconcile(group, name, owned)
     news = epoch == 0 or after.current.assigned != before.current.assigned
     answer: dict[str, object] = {
         "epoch": after.current.epoch,
         "assignment": _numbers(after.current.assigned) if news else None,
     }
-    return group.having(name, after), answer
+    return group.with_member(name, after), answer
 
 
-def classic_heartbeat(group: DocumentGroup, name: str) -> dict[str, object]:
+def send_classic_heartbeat(group: DocumentGroup, name: str) -> dict[str, object]:
     """The answer to a heartbeat of the classic protocol."""
     rejoins = not group.is_classic and _phase(group, name, group.member(name)) == "PreparingRebalance"
     return {"error": "REBALANCE_IN_PROGRESS" if rejoins else "NONE"}
@@ -131,17 +133,17 @@ def classic_heartbeat(group: DocumentGroup, name: str) -> dict[str, object]:
 
 def join_group(group: DocumentGroup, name: str, owned: Numbers) -> tuple[DocumentGroup, dict[str, object]]:
     """A classic member joins again, and says what it still owns; its generation is the epoch it gets to."""
-    after = replace(_reconciled(group, name, owned), syncs=True)
-    return group.having(name, after), {"generation": after.current.epoch}
+    after = replace(_reconcile(group, name, owned), syncs=True)
+    return group.with_member(name, after), {"generation": after.current.epoch}
 
 
 def sync_group(group: DocumentGroup, name: str) -> tuple[DocumentGroup, dict[str, object]]:
     """A classic member collects its assignment."""
     after = replace(group.member(name), syncs=False)
-    return group.having(name, after), {"assignment": _numbers(after.current.assigned)}
+    return group.with_member(name, after), {"assignment": _numbers(after.current.assigned)}
 
 
-def _reconciled(group: DocumentGroup, name: str, owned: Numbers | None) -> DocumentMember:
+def _reconcile(group: DocumentGroup, name: str, owned: Numbers | None) -> DocumentMember:
     member = group.member(name)
     holders = {p: m.current.epoch for m in group.members.values() for p in m.current.held}
     decision = reconcile(
@@ -169,7 +171,7 @@ def _numbers(held: tuple[tuple[tuple[str, int], int], ...]) -> Numbers:
 # How it looks
 
 
-def view(group: DocumentGroup) -> View:
+def make_view(group: DocumentGroup) -> View:
     """The group as the document prints it."""
     members = {name: _member_view(group, name, member) for name, member in group.members.items()}
     return View(group.topic, group.is_classic, group.epoch, members, group.target_epoch, group.targets or {})

@@ -115,8 +115,8 @@ class ShippedGroup:
 
     # Requests
 
-    def consumer_heartbeat(self, name: str, epoch: int, owned: Numbers | None) -> dict[str, object]:
-        """ConsumerGroupHeartbeat; at epoch 0 it is another member that comes under this name."""
+    def send_consumer_heartbeat(self, name: str, epoch: int, owned: Numbers | None) -> dict[str, object]:
+        """At epoch 0 it is another member that comes under this name."""
         joins = epoch == 0
         if joins:
             self.ids[name] = f"{name}-consumer"
@@ -133,16 +133,13 @@ class ShippedGroup:
         return {"error": answer.error_code.name, "member_epoch": answer.member_epoch, "assignment": assigned}
 
     def leave_group(self, name: str) -> dict[str, object]:
-        """LeaveGroup"""
         request = LeaveGroupRequest(GROUP, members=(MemberIdentity(self.ids[name]),))
         return {"error": self._send(name, request).error_code.name}
 
-    def heartbeat(self, name: str, generation: int) -> dict[str, object]:
-        """Heartbeat"""
+    def send_heartbeat(self, name: str, generation: int) -> dict[str, object]:
         return {"error": self._send(name, HeartbeatRequest(GROUP, generation, self.ids[name])).error_code.name}
 
     def join_group(self, name: str, owned: Numbers) -> dict[str, object]:
-        """JoinGroup"""
         protocol = JoinGroupRequestProtocol(self.strategy, self._subscription(owned, self._generation(name)))
         request = JoinGroupRequest(GROUP, SESSION_MS, REBALANCE_MS, self.ids[name], protocols=(protocol,))
         answer = self._send(name, request)
@@ -154,7 +151,6 @@ class ShippedGroup:
         }
 
     def sync_group(self, name: str, generation: int) -> dict[str, object]:
-        """SyncGroup"""
         request = SyncGroupRequest(GROUP, generation, self.ids[name], None, "consumer", self.strategy)
         answer = self._send(name, request)
         numbers = tuple(n for _, n in decode_assignment(answer.assignment).partitions) if answer.assignment else ()
@@ -186,7 +182,7 @@ class ShippedGroup:
 
     # How it looks
 
-    def view(self) -> View:
+    def make_view(self) -> View:
         """The group as it is now."""
         group = self.host.state.groups[GROUP]
         return self._classic_view(group) if isinstance(group, ClassicGroup) else self._consumer_view(group)
