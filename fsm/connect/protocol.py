@@ -11,15 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple, TypeVar, cast
 
 from fsm.connect.units import Unit, Units, kinds
 from fsm.connect.worker.config import Mode
 from fsm.errors import RemoteProtocolError
 from fsm.protocol.encoding import Unreadable, codec_of, encode_as
-from fsm.protocol.schema import Int16, Int64
+from fsm.protocol.schema import Int16, Int64, Wire
 
 PROTOCOL_TYPE = "connect"
+T = TypeVar("T")
 NO_ERROR = 0
 CONFIG_MISMATCH = 1
 """The leader lacks configs that a member has: nothing is assigned and everybody joins again."""
@@ -64,28 +65,27 @@ def protocols(mode: Mode, metadata: WorkerMetadata) -> tuple[tuple[str, bytes], 
 
 
 class ConnectorTasks(NamedTuple):
-    """Units of one connector; its instance is task -1."""
+    """Units of one connector as they are sent; its instance is task -1."""
 
     connector: str | None
     tasks: tuple[int, ...] | None
 
 
-class MetadataHead(NamedTuple):
-    """What metadata of every version begins with."""
+ALL = 2
+"""With every optional field; a version of the protocol has all of them or none."""
+
+
+class SentMetadata(NamedTuple):
+    """Metadata as it is sent."""
 
     version: Int16
     url: str | None
     offset: Int64
+    held: Annotated[bytes | None, Wire(since=1)] = None
 
 
-class Allocation(NamedTuple):
-    """What is held, since version 1."""
-
-    assignment: bytes | None
-
-
-class AssignmentHead(NamedTuple):
-    """What an assignment of every version begins with."""
+class SentAssignment(NamedTuple):
+    """An assignment as it is sent."""
 
     version: Int16
     error: Int16
@@ -93,71 +93,51 @@ class AssignmentHead(NamedTuple):
     leader_url: str | None
     offset: Int64
     assigned: tuple[ConnectorTasks, ...] | None
-
-
-class Revoked(NamedTuple):
-    """What is revoked, since version 1."""
-
-    revoked: tuple[ConnectorTasks, ...] | None
-
-
-class Delay(NamedTuple):
-    """The scheduled delay, since version 1."""
-
-    delay_ms: int
+    revoked: Annotated[tuple[ConnectorTasks, ...] | None, Wire(since=1)] = ()
+    delay_ms: Annotated[int, Wire(since=2)] = 0
 
 
 def encode_metadata(metadata: WorkerMetadata, version: int) -> bytes:
     """The bytes of one version; version 0 does not say what is held."""
-    head = encode_as(MetadataHead(version, metadata.url, metadata.offset), 0, False)
-    if version == 0:
-        return head
-    held = metadata.held
-    return encode_as(Allocation(None if held is None else encode_assignment(held, version)), 0, False, head)
+    held = None if metadata.held is None else encode_assignment(metadata.held, version)
+    return encode_as(SentMetadata(version, metadata.url, metadata.offset, held), ALL if version else 0, False)
 
 
 def decode_metadata(data: bytes) -> WorkerMetadata:
     """Raises `RemoteProtocolError` where the version is negative, or the bytes end early."""
-    head, rest = _read("metadata", data, MetadataHead, Allocation)
-    held = rest[0].assignment if rest else None
-    return WorkerMetadata(head.url or "", head.offset, decode_assignment(held) if held else None)
+    found = _read(SentMetadata, data, "metadata")
+    return WorkerMetadata(found.url or "", found.offset, decode_assignment(found.held) if found.held else None)
 
 
 def encode_assignment(assignment: Assignment, version: int) -> bytes:
     """The bytes of one version; version 0 has neither revocations nor a delay."""
     one = assignment
-    head = AssignmentHead(version, one.error, one.leader, one.leader_url, one.offset, _by_connector(one.assigned))
-    data = encode_as(head, 0, False)
-    if version == 0:
-        return data
-    return encode_as(Delay(one.delay_ms), 0, False, encode_as(Revoked(_by_connector(one.revoked)), 0, False, data))
+    assigned, revoked = _by_connector(one.assigned), _by_connector(one.revoked)
+    sent = SentAssignment(version, one.error, one.leader, one.leader_url, one.offset, assigned, revoked, one.delay_ms)
+    return encode_as(sent, ALL if version else 0, False)
 
 
 def decode_assignment(data: bytes) -> Assignment:
     """Raises `RemoteProtocolError` where the version is negative, or the bytes end early."""
-    head, rest = _read("assignment", data, AssignmentHead, Revoked, Delay)
-    revoked = _units(rest[0].revoked) if rest else ()
-    delay_ms = rest[1].delay_ms if rest[1:] else 0
-    leader, url = head.leader or "", head.leader_url or ""
-    return Assignment(head.version, leader, url, head.offset, _units(head.assigned), revoked, delay_ms, head.error)
+    one = _read(SentAssignment, data, "assignment")
+    assigned, revoked = _units(one.assigned), _units(one.revoked)
+    leader, url = one.leader or "", one.leader_url or ""
+    return Assignment(one.version, leader, url, one.offset, assigned, revoked, one.delay_ms, one.error)
 
 
-def _read(what: str, data: bytes, head: type[Any], *optional: type[Any]) -> tuple[Any, list[Any]]:
-    """The head, and of the structs that may follow as many as there are bytes for."""
-    place = f"{what} of a Connect worker cannot be read at byte"
-    if int.from_bytes(data[:2], "big", signed=True) < 0:
-        raise RemoteProtocolError(f"{place} 0: version {int.from_bytes(data[:2], 'big', signed=True)}")
-    found: list[Any] = []
-    at = 0
+def _read(cls: type[T], data: bytes, what: str) -> T:
+    """The struct with as many of its optional fields as there are bytes for, whatever its version."""
+    place, version = f"{what} of a Connect worker cannot be read at byte", int.from_bytes(data[:2], "big", signed=True)
+    if version < 0:
+        raise RemoteProtocolError(f"{place} 0: version {version}")
     try:
-        for cls in (head, *optional):
-            if found and at == len(data):
-                break
-            one, at = codec_of(cls, 0, False).read(data, at)
-            found.append(one)
+        for count in range(ALL):
+            found, end = codec_of(cls, count, False).read(data, 0)
+            if end == len(data):
+                return cast("T", found)
+        return cast("T", codec_of(cls, ALL, False).read(data, 0)[0])
     except Unreadable as problem:
         raise RemoteProtocolError(f"{place} {problem.at}: {problem}") from None
-    return found[0], found[1:]
 
 
 def _by_connector(units: Iterable[Unit]) -> tuple[ConnectorTasks, ...]:
