@@ -221,6 +221,6 @@ def _copiers(draft: type[Any], state: type[Any]) -> tuple[Callable[..., Any], Ca
 
 
 def _compiled(head: str, lines: list[str], names: dict[str, Any]) -> Callable[..., Any]:
-    exec("\n    ".join([f"def {head}:", *lines]), names)  # noqa: S102  # names of fields, which are identifiers
+    exec(compile("\n    ".join([f"def {head}:", *lines]), "<fsm>", "exec"), names)  # noqa: S102  # names of fields, which are identifiers
     made: Callable[..., Any] = names[head.partition("(")[0]]
     return made

@@ -9,17 +9,21 @@ that an embedding turns. A heartbeat is a poll, a tick that sends, and the answe
 does. `transitions` knows nothing of that; it is given the same table, as one machine with a model per member (its
 lightest way) and as `bind` with a machine per member (the way for one consumer), and takes the same events with nothing
 to do for them. Of its models fewer are made, and their time is multiplied. Steps are the median of the rounds, in which
-all take turns. Nobody passes or fails here: the figures are for reading.
+all take turns. What a heartbeat allocates is the peak of memory over it, and how many functions of `fsm` it passes is
+counted in the shell, from the application's poll in the queue to the answer taken in. Nobody passes or fails here: the
+figures are for reading.
 """
 
 import argparse
 import gc
 import logging
 import statistics
+import sys
 import time
 import tracemalloc
 from collections.abc import Callable
 from functools import partial
+from types import FrameType
 from typing import Any
 
 import structlog
@@ -79,6 +83,7 @@ def main() -> None:
     joined(0, 2), joined_classic(0, 2)
     making(options.members)
     beating(options.rounds)
+    print(f"\na heartbeat allocates {allocated(joined(0, 2)):,} bytes, and passes {len(passed())} functions")
 
 
 # Members
@@ -149,13 +154,13 @@ def joined_classic(number: int, partitions: int) -> ClassicMember:
     return member
 
 
-def heartbeats(member: Member) -> Callable[[], None]:
+def heartbeats(member: Member, count: int = BEATS) -> Callable[[], None]:
     """Many heartbeats of a member, a second apart; each is three steps."""
     box: list[Any] = [member, begun_ms(0)]
 
     def run() -> None:
         now, now_ms = box
-        for _ in range(BEATS):
+        for _ in range(count):
             now_ms += 1_000
             now, effects = step(step(now, POLL, now_ms).member, TICK, now_ms)
             now = step(now, Answered(effects[0], FINE), now_ms).member
@@ -307,6 +312,42 @@ def beating(rounds: int) -> None:
     for name, times in each.items():
         ratio = statistics.median(mine / ours for mine, ours in zip(times, reference, strict=True))
         print(f"{name:42} {1 / statistics.median(times):10,.0f} {statistics.median(times) * 1e6:9.2f} {ratio:6.2f}")
+
+
+def allocated(member: Member) -> int:
+    """The peak of memory that one heartbeat takes, in bytes."""
+    run = heartbeats(member, 1)
+    run()
+    gc.collect()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    tracemalloc.reset_peak()
+    run()
+    peak = tracemalloc.get_traced_memory()[1] - before
+    tracemalloc.stop()
+    return peak
+
+
+def passed() -> set[tuple[str, str]]:
+    """The functions of `fsm`, those that `fsm.step` writes included, through which an idle heartbeat goes."""
+    shell, seen = embedded(0), set()
+    shell.member = joined(0, 2)
+
+    def beat(now_ms: int) -> None:
+        shell.submit(POLL)
+        (request,) = shell.poll(now_ms).unsent_requests
+        shell.answered(request, FINE, 0.0, now_ms)
+
+    def note(frame: FrameType, event: str, _given: object) -> None:
+        code = frame.f_code
+        if event == "call" and ("/fsm/" in code.co_filename or code.co_filename == "<fsm>"):
+            seen.add((code.co_filename, code.co_qualname))
+
+    beat(begun_ms(0) + 1_000)
+    sys.setprofile(note)
+    beat(begun_ms(0) + 2_000)
+    sys.setprofile(None)
+    return seen
 
 
 if __name__ == "__main__":

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
+from pathlib import Path
+
 import pytest
 from member_values import changed
 
@@ -447,3 +450,14 @@ def test_two_members_of_one_kind_share_nothing() -> None:
     one.joined(0)
     assert (one.state, other.state) == (State.STABLE, State.UNSUBSCRIBED)
     assert hash(one.member.member) != hash(other.member.member)
+
+
+def test_an_idle_heartbeat_passes_few_functions() -> None:
+    """From the application's poll in the queue to the answer taken in: a reader can follow all of it."""
+    path = Path(__file__).parents[1] / "bench" / "member.py"
+    spec = importlib.util.spec_from_file_location("bench_member", path)
+    assert spec is not None
+    assert spec.loader is not None
+    bench = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(bench)
+    assert 20 < len(bench.passed()) <= 30

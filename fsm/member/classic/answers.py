@@ -48,6 +48,7 @@ from fsm.protocol.messages import (
 from fsm.tables.classic_member import Event, State
 
 JOINED = frozenset({Event.JOIN_OK_LEADER, Event.JOIN_OK_FOLLOWER})
+_HEARTBEAT_OK = Event.HEARTBEAT_OK  # in Python 3.11 a member of an enum costs ten times a global
 ALIVE = frozenset({Event.HEARTBEAT_OK, Event.HEARTBEAT_REBALANCE_IN_PROGRESS, Event.ANSWER_STALE})
 """What a heartbeat's answer means where it keeps the session alive."""
 
@@ -150,7 +151,7 @@ class Answers(Effects):
             self.heartbeats = self.heartbeats.failed(self.config, self.now_ms, given.jitter)
         if event is not None:
             self.throw = self._end_heartbeats
-            self.happen(event, _heartbeat_reason(event, answer))
+            self.happen(event, "" if event is _HEARTBEAT_OK else _heartbeat_reason(event, answer))
 
     def _end_heartbeats(self) -> None:
         """The next poll throws it; the one after begins anew."""

@@ -40,7 +40,8 @@ class Membership(MemberStep):
             self.effects.append(EpochUpdated(epoch if epoch > 0 else None))
 
     def adopt_epoch(self) -> None:
-        self.set_epoch(self.response.member_epoch)
+        if self.response.member_epoch != self.epoch:
+            self.set_epoch(self.response.member_epoch)
 
     def reset_epoch(self) -> None:
         self.set_epoch(0)

@@ -9,14 +9,14 @@ Source: fields of `AbstractMembershipManager`, `AbstractHeartbeatRequestManager`
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from enum import Enum
 from functools import lru_cache
 from typing import Any
 
 from fsm.member.consumer.subscription import NOT_SUBSCRIBED, OWNS_NOTHING, Ownership, Subscription
 from fsm.member.dialect.dialect import Dialect
-from fsm.member.effects import MemberEffect, Transition
+from fsm.member.effects import MemberEffect, Transition, UnsentRequest
 from fsm.member.events import ApplyAssignmentEvent, GroupMembershipOperation, KafkaError
 from fsm.member.timers import IDLE, NEVER, RequestState, count_of, until_ms
 from fsm.protocol.assignment import NO_NAMES, NONE, LocalAssignment, Partitions, TopicNames
@@ -166,6 +166,8 @@ class SentFields:
 
     subscription: Subscription
     assignment: LocalAssignment
+    repeat: UnsentRequest | None = field(default=None, compare=False, repr=False)
+    """The last heartbeat, if it had nothing new to say: the next one is the same as long as the epoch is."""
 
 
 class Forgets(Enum):
@@ -262,6 +264,7 @@ def canonical(member: Member, now_ms: int, ids: Mapping[str, str]) -> Member:
         heartbeat_due_ms=until_ms(member.heartbeat_due_ms, now_ms),
         heartbeat_ready_ms=until_ms(member.heartbeat_ready_ms, now_ms),
         heartbeat_attempts=count_of(first_ms, cap_ms, member.heartbeat_attempts),
+        sent=member.sent and SentFields(member.sent.subscription, member.sent.assignment),
         commit=commit,
         leaving=replace(member.leaving, calls=calls),
     )

@@ -75,6 +75,11 @@ class Step(NamedTuple):
     effects: tuple[MemberEffect, ...]
 
 
+# What every heartbeat asks for: in Python 3.11 a member of an enum costs ten times a global.
+_RECONCILING, _AUTO_PATTERN, _NO_ERROR = State.RECONCILING, SubscriptionType.AUTO_PATTERN, ErrorCode.NONE
+_HEARTBEAT, _NUMBERED = Purpose.HEARTBEAT, Choice.ANSWERS_NUMBERED
+
+
 class MemberDraft(Reconciliation, effects=Effect):
     """A member while something happens to it: one method for each input."""
 
@@ -100,18 +105,19 @@ class MemberDraft(Reconciliation, effects=Effect):
         config = self.settings.config
         if config.enable_auto_commit and asked.consumed != self.auto_commit.consumed:
             self.auto_commit = replace(self.auto_commit, consumed=asked.consumed)
-        if self.state is State.RECONCILING:
+        if self.state is _RECONCILING:
             self.reconcile_now(can_commit=True)
         if self.now_ms >= self.auto_commit.due_ms:
             self.commit_interval()
-        if self.client.metadata_moved:
+        if self.subscription.kind is _AUTO_PATTERN:
             self.update_pattern(asked)
         if self.updated:
             self.consume_flag()
         if self.now_ms >= self.poll_due_ms:
             self.poll_late()
         self.poll_due_ms = self.now_ms + config.max_poll_interval_ms
-        self.complete_call()
+        if self.call:
+            self.effects.append(CallCompleted(self.call))
 
     def poll_late(self) -> None:
         """The poll timer has run out before this poll."""
@@ -246,7 +252,7 @@ class MemberDraft(Reconciliation, effects=Effect):
             self.effects.append(Enqueued(ErrorEvent(error)))
             self.learn(coordinator_error=None)
         self.happen(event)
-        if self.state is State.RECONCILING:
+        if self.state is _RECONCILING:
             self.reconcile_now(can_commit=False)
 
     def reconcile_now(self, *, can_commit: bool) -> None:
@@ -263,11 +269,12 @@ class MemberDraft(Reconciliation, effects=Effect):
     def receive(self, given: Answered) -> None:
         """An answer means what its request was sent for."""
         answer, purpose = given.answer, given.request.purpose
-        if purpose is Purpose.HEARTBEAT and not isinstance(answer, OffsetCommitResponse):
-            if decide.is_awaited(self, given.request.number):
-                self._receive_heartbeat(answer)
-            else:
+        if purpose is _HEARTBEAT and not isinstance(answer, OffsetCommitResponse):
+            numbered = _NUMBERED in self.settings.choices
+            if numbered and not decide.is_awaited(self, given.request.number):
                 self.pass_over(given.request.number)
+            else:
+                self._receive_heartbeat(answer)
             return
         if purpose is Purpose.UNWATCHED:
             return
@@ -285,7 +292,7 @@ class MemberDraft(Reconciliation, effects=Effect):
         if isinstance(answer, TransportFailure):
             self.failure = decide.failure_of_transport(answer)
             self.happen(decide.decide_failure(self, answer))
-        elif answer.error_code is not ErrorCode.NONE:
+        elif answer.error_code is not _NO_ERROR:
             self.failure = decide.failure_of(answer.error_code, answer.error_message)
             self.happen(decide.decide_error(self, answer.error_code))
         else:
@@ -348,25 +355,27 @@ def step(member: Member, given: MemberInput, now_ms: int) -> Step:
     Raises `LocalProtocolError` where the application asked for what it may not, `RemoteProtocolError` where the
     coordinator answered so; the member is then as it was.
     """
-    event = decide.decide_tick(member, now_ms) if type(given) is Tick else None
-    if event in _IGNORED and _is_quiet(member):
-        return _made((member, ()))
-    draft = MemberDraft.of(member)
+    event = None
+    if type(given) is Tick:
+        event = decide.decide_tick(member, now_ms)
+        quiet = member.commit is None and member.client.coordinator_error is None
+        if event in _IGNORED and quiet and member.state is not State.RECONCILING:
+            return _made((member, ()))  # so are by far the most ticks of a life
+    draft: MemberDraft = MemberDraft.of(member)
     draft.now_ms, draft.effects = now_ms, []
     try:
-        if isinstance(given, ApplicationEvent):
-            draft.call = given.call
-            INPUTS[type(given)](draft, given)
-        elif isinstance(given, Answered):
-            draft.jitter = given.jitter
-            draft.receive(given)
-        elif isinstance(given, Tick):
+        if type(given) is Tick:
             draft.jitter = given.jitter
             draft.tick(event)
+        elif type(given) is Answered:
+            draft.jitter = given.jitter
+            draft.receive(given)
         else:
+            if isinstance(given, ApplicationEvent):
+                draft.call = given.call
             INPUTS[type(given)](draft, given)
     except IllegalTransition as illegal:
-        whose = RemoteProtocolError if isinstance(given, Answered) else LocalProtocolError
+        whose = RemoteProtocolError if type(given) is Answered else LocalProtocolError
         raise whose(str(illegal)) from illegal
     return _made((draft.close(), tuple(draft.effects)))
 
@@ -374,8 +383,3 @@ def step(member: Member, given: MemberInput, now_ms: int) -> Step:
 _made = partial(tuple.__new__, Step)
 """Makes a `Step`, at half the price."""
 _IGNORED: frozenset[Event | None] = frozenset({Event.HB_IDLE, Event.TICK_SKIP})
-
-
-def _is_quiet(member: Member) -> bool:
-    """Whether a tick does nothing beside its event: so are by far the most ticks of a life."""
-    return member.state is not State.RECONCILING and member.commit is None and member.client.coordinator_error is None

@@ -40,7 +40,7 @@ from fsm.member.events import (
     PartitionsAssignedEvent,
     PartitionsRemovedEvent,
 )
-from fsm.member.inputs import CoordinatorFound, CoordinatorLost
+from fsm.member.inputs import CoordinatorFound, CoordinatorLost, Tick
 from fsm.member.runtime.shell import MemberShell
 from fsm.member.runtime.trace import ClassicTrace, TraceTo
 from fsm.protocol.assignment import Partitions, TopicNames, without
@@ -206,5 +206,6 @@ class ClassicConsumerMember(MemberShell[UnsentClassicRequest, PartitionCounts]):
     def _next_ms(self, now_ms: int) -> int:  # noqa: ARG002  # its timers are instants
         return due_ms(self.member)
 
-    def _takes_metadata(self) -> bool:
-        return bool({*(self.member.topics or ())} - {topic for topic, _ in self.member.metadata})
+    def _turn(self, now_ms: int, tick: Tick) -> None:
+        super()._turn(now_ms, tick)
+        self._metadata_needed = not {*(self.member.topics or ())} <= {topic for topic, _ in self.member.metadata}

@@ -109,11 +109,9 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
         """The application's own record of what it was assigned."""
         self.generation = -1
         """The application's record of its last positive epoch; -1 where it never had one."""
-        self._unsubscribing: set[int] = set()
         self._closing: Iterator[int] | None = None
         self._awaiting = 0
         self._close_deadline_ms = NEVER
-        self._metadata_needed = False
         self.observe: Callable[[MemberInput, tuple[MemberEffect, ...]], None] | None = None
         """Called after each step of the member with what went in and what came of it; for traces and pictures."""
 
@@ -147,12 +145,6 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
         return backoff_ms(self.config, self.member.settings.choices, attempts, jitter)
 
     # What the application does
-
-    def submit(self, event: ApplicationEvent, deadline_ms: int = NEVER) -> int:
-        call = super().submit(event, deadline_ms)
-        if isinstance(event, UnsubscribeEvent):
-            self._unsubscribing.add(call)
-        return call
 
     def report(self, event: ApplicationEvent, now_ms: int) -> int:
         """Adds an event of a pass over background events; gives the number of an `ApplyAssignmentEvent`'s call.
@@ -298,7 +290,9 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
         match effect:
             case UnsentRequest():
                 self._requests.append(effect)
-            case CallCompleted():
+            case CallCompleted(call=call, error=error):
+                if error is None and call in self._waiting and self._waiting[call][0] == UnsubscribeEvent.__name__:
+                    self._end_unsubscribe()
                 self._complete(effect)
             case Enqueued(event=event):
                 if self._closing is None:  # close() does not look at what comes once it has begun
@@ -314,17 +308,10 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
         if isinstance(effect, Notice):
             self._notices.append(effect)
 
-    def _complete(self, done: CallCompleted) -> None:
-        if self._unsubscribing:
-            if done.call in self._unsubscribing and done.error is None:
-                self._note(None, Kind.UNSUBSCRIBED)
-                self.generation = -1  # as unsubscribe() does when it returns; it forgets nothing else (H20)
-            self._unsubscribing.discard(done.call)
-        super()._complete(done)
-
-    def _takes_metadata(self) -> bool:
-        needed, self._metadata_needed = self._metadata_needed, False
-        return needed
+    def _end_unsubscribe(self) -> None:
+        """unsubscribe() returns; of what the application remembers it forgets the generation alone (H20)."""
+        self.generation = -1
+        self._note(None, Kind.UNSUBSCRIBED)
 
     def _next_ms(self, now_ms: int) -> int:
         closing = self._close_deadline_ms if self._closing is not None and self._awaiting > 0 else NEVER

@@ -63,7 +63,7 @@ class MemberShell(ABC, Generic[Sent, Metadata]):
         self._completed: dict[int, CallCompleted] = {}
         self._requests: list[Sent] = []
         self._notices: list[Any] = []
-        self._coordinator_needed = False
+        self._coordinator_needed = self._metadata_needed = False
 
     # What a runtime has to know
 
@@ -176,8 +176,8 @@ class MemberShell(ABC, Generic[Sent, Metadata]):
         notices, self._notices = self._notices, []
         completed, self._completed = self._completed, {}
         coordinator_needed, self._coordinator_needed = self._coordinator_needed, False
+        metadata_needed, self._metadata_needed = self._metadata_needed, False
         wait_ms = 0 if self._application else max(0, min(next_ms, self._next_ms(now_ms)) - now_ms)
-        metadata_needed = self._takes_metadata()
         return PollResult(
             tuple(requests), wait_ms, tuple(completed.values()), coordinator_needed, metadata_needed, tuple(notices)
         )
@@ -195,10 +195,6 @@ class MemberShell(ABC, Generic[Sent, Metadata]):
     @abstractmethod
     def _next_ms(self, now_ms: int) -> int:
         """When the next turn does something by itself."""
-
-    @abstractmethod
-    def _takes_metadata(self) -> bool:
-        """Whether the metadata is to be updated."""
 
     def _note(self, now_ms: int | None, kind: Kind) -> None:
         """Writes what the application did into the trace."""
