@@ -54,6 +54,13 @@ def test_topic_with_fewer_partitions_is_another_topic() -> None:
     assert (seen["A target"], seen["A revoking"]) == ("[foo-0, foo-1]", "[foo-0, foo-1, foo-2, foo-3]")
 
 
+def test_a_topic_that_goes_takes_its_offsets_along() -> None:
+    """The step in which it goes writes their tombstones (`OffsetMetadataManager.onPartitionsDeleted`)."""
+    committed = JOINS + "- {from: A, OffsetCommit: {offsets: {foo-0: 17}}}\n"
+    assert last(committed + "- topics: {}\n")["records"] == "[-OFFSET_COMMIT]"
+    assert last(committed + "- topics: {foo: 6}\n")["records"] == "[]"
+
+
 def test_regular_expressions_are_resolved_at_once() -> None:
     """What a background task of the broker does is done when the request is over."""
     joins = "- {from: A, ConsumerGroupHeartbeat: {subscribed_topic_regex: 'fo+'}}\n"
