@@ -58,6 +58,18 @@ def test_commits_can_be_answered_by_hand() -> None:
     assert after(steps, head).seen["refused"] == "no such request waits for an answer"
 
 
+@pytest.mark.parametrize("given", ["{orders-0: 7}", "[{orders-0: 7}]"])
+def test_offsets_that_are_committed_can_be_expected(given: str) -> None:
+    """As one mapping, or as a list with one for each commit; another offset is the difference."""
+    head = HEAD.replace("enable_auto_commit: no", "enable_auto_commit: yes") + JOINED
+    steps = f"- wait: 5000\n- poll: {{consumed: {{orders-0: 7}}}}\n  expect: {{committed: {given}}}\n"
+    assert run_text(head + steps).differences() == ()
+    (found,) = run_text(
+        head + steps.replace(f"committed: {given}", f"committed: {given}".replace("7", "8"))
+    ).differences()
+    assert (found.field, found.expected, found.got) == ("committed", "[orders-0: 8]", "[orders-0: 7]")
+
+
 def test_call_that_waits_stays_open() -> None:
     """unsubscribe() returns when the leave is answered; before, no other call can be made."""
     run = run_text(HEAD + JOINED + "- unsubscribe\n- poll\n- poll\n- answer\n")
