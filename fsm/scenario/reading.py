@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, replace
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from fsm.coordinator.model.context import BrokerConfig
 from fsm.errors import InputError
@@ -27,15 +27,7 @@ PARTITIONS_LIMIT = 100_000
 """More of them in all topics are no scenario."""
 
 
-class Named(Protocol):
-    """A dialect of whatever part."""
-
-    @property
-    def name(self) -> str:
-        """Its full name."""
-
-
-D = TypeVar("D", bound=Named)
+D = TypeVar("D")
 
 
 def has_key(key: str) -> Callable[[Node], bool]:

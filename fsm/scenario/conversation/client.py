@@ -16,12 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from fsm.errors import FsmError, LocalProtocolError
-from fsm.member.classic.assignors import PartitionCounts
-from fsm.member.events import GroupMembershipOperation, ListenerMethod
+from fsm.member.events import ListenerMethod
 from fsm.member.runtime.queues import InvokeListener
 from fsm.member.timers import NEVER
 from fsm.nodes import Node
-from fsm.protocol.messages import Offsets
 from fsm.scenario.conversation.record import Record
 
 TURNS_AT_ONCE = 1_000
@@ -67,10 +65,12 @@ def _read_behaviour(node: Node) -> Behaviour:
 
 
 class Client(ABC):
-    """What a conversation does with a member of either protocol.
+    """What clients of either protocol have in common: their time, their open call, their callbacks, their requests.
 
-    A call of the application that has to wait stays open, and goes on when an answer, time or the end of a callback
-    lets it.
+    Each has subscribe(), poll(), unsubscribe() and close() as its application calls them; a poll() without a timeout
+    returns as soon as nothing more happens at the instant. A call that has to wait stays open, and goes on when an
+    answer, time or the end of a callback lets it. `show` gives the member as it is now; `change_topics` changes the
+    topics that the client's metadata names, with the numbers of their partitions.
     """
 
     def __init__(self, lane: str, listener: Listener | None) -> None:
@@ -95,26 +95,6 @@ class Client(ABC):
         """The name of the call that the application is in; None where it is in none."""
         return None if self._open is None else str(self._open.name)
 
-    @abstractmethod
-    def show(self) -> dict[str, str]:
-        """The member as it is now."""
-
-    @abstractmethod
-    def subscribe(self, to: Any) -> None:
-        """subscribe(), with the listener the scenario has now."""
-
-    @abstractmethod
-    def poll(self, timeout_ms: int | None, consumed: Offsets) -> None:
-        """poll(); without a timeout it returns as soon as nothing more happens at this instant."""
-
-    @abstractmethod
-    def unsubscribe(self) -> None:
-        """unsubscribe()"""
-
-    @abstractmethod
-    def close(self, timeout_ms: int, operation: GroupMembershipOperation) -> None:
-        """close()"""
-
     def end_callback(self, raises: str | None) -> None:
         """The callback that is held ends. Raises `LocalProtocolError` where none is."""
         if self._callback is None:
@@ -127,10 +107,6 @@ class Client(ABC):
         _, target = self.unanswered.pop(number)
         self._take_answer(target, response)
         self.settle()
-
-    @abstractmethod
-    def change_topics(self, topics: PartitionCounts) -> None:
-        """The client's metadata names these topics, with so many partitions, from now on."""
 
     # Time
 

@@ -42,7 +42,7 @@ from fsm.member.runtime.consumer_api import SubscriptionPattern
 from fsm.nodes import Node
 from fsm.protocol.config import ConsumerConfig
 from fsm.scenario.conversation.classic import ClassicClient
-from fsm.scenario.conversation.client import Client, read_listener
+from fsm.scenario.conversation.client import read_listener
 from fsm.scenario.conversation.consumer import ConsumerClient
 from fsm.scenario.conversation.script import choose_request, read_answer, read_expected, read_failure
 from fsm.scenario.reading import has_key, name_setting, read_dialect, read_topics
@@ -50,6 +50,7 @@ from fsm.scenario.story import REFUSED, Act, Expected, Replay, Seen, Stage, play
 from fsm.scenario.texts import NOTHING, read_known, read_number, read_offsets, read_text, read_texts
 
 NAME = "conversation"
+Client = ConsumerClient | ClassicClient
 _KEYS = ("conversation", "dialect", "protocol", "config", "member_id", "listener", "topics", "commits", "steps")
 PARTITIONS = 4
 """How many partitions a topic has that says nothing of it."""
