@@ -21,13 +21,11 @@ from fsm.errors import InputError
 from fsm.nodes import Node
 from fsm.scenario.texts import read_texts
 
-# The head of a scenario
-
+D = TypeVar("D")
 PARTITIONS_LIMIT = 100_000
 """More of them in all topics are no scenario."""
 
-
-D = TypeVar("D")
+# The head of a scenario
 
 
 def has_key(key: str) -> Callable[[Node], bool]:
