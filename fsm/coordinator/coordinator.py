@@ -90,6 +90,12 @@ class Coordinator:
         groups = self.groups.set(group)
         return Coordinator(groups, self.offsets, self.transactions, self.topics_added_version, self.unstored)
 
+    def take(self, step: Step[Group]) -> Step[Coordinator]:
+        """One group's step as the coordinator's."""
+        groups = self.groups.set(step.state)
+        after = Coordinator(groups, self.offsets, self.transactions, self.topics_added_version, self.unstored)
+        return Step(after, step.answers, step.records, step.happened)
+
     def with_offsets(self, records: tuple[Record, ...]) -> Coordinator:
         """With the offsets of these records, which belong to no transaction."""
         offsets = apply_offsets(self.offsets, records)
@@ -119,16 +125,15 @@ def handle(state: Coordinator, request: Request, context: Context) -> Step[Coord
         name = type(request.body).__name__
         raise InputError(f"no request of the group coordinator: {name}", remedy=f"one of {known}")
     try:
-        return _stored(api.handle(state, request, context))
+        step = api.handle(state, request, context)
     except Refused as refused:
         return Step(state, (Answer(request.token, api.refusal(request, refused.code, refused.message)),))
+    return _show_unstored(step) if step.records else step
 
 
-def _stored(step: Step[Coordinator]) -> Step[Coordinator]:
+def _show_unstored(step: Step[Coordinator]) -> Step[Coordinator]:
     """A step that writes makes whatever happened before it visible."""
-    if not step.records or not step.state.unstored:
-        return step
-    return step.leading_to(replace(step.state, unstored=NO_GROUPS))
+    return step.leading_to(replace(step.state, unstored=NO_GROUPS)) if step.state.unstored else step
 
 
 def _consumer_group_heartbeat(
@@ -148,7 +153,7 @@ def _consumer_group_heartbeat(
         step = consumer.heartbeat(group, request, context, topics_added_version=version)
     else:
         raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"no consumer group {sent.group_id}")
-    return step.leading_to(state.with_group(step.state))
+    return state.take(step)
 
 
 def _leave(group: ConsumerGroup, request: Request[ConsumerGroupHeartbeatRequest], context: Context) -> Step[Group]:
@@ -180,7 +185,7 @@ def _join_group(state: Coordinator, request: Request[JoinGroupRequest], context:
         return Step(state.without(body.group_id), (Answer(request.token, refusal),))
     else:
         step = classic_join.join(None, request, context).after(migration.end_empty_group(group, context))
-    return step.leading_to(state.with_group(step.state))
+    return state.take(step)
 
 
 def _sync_group(state: Coordinator, request: Request[SyncGroupRequest], context: Context) -> Step[Coordinator]:
@@ -309,8 +314,8 @@ def handle_timer(state: Coordinator, context: Context) -> Step[Coordinator]:
     done = Step(state)
     while (due := done.state.groups.next_due(context.now_ms)) is not None:
         step = _expire(due, context)
-        done = step.leading_to(done.state.with_group(step.state)).after(done)
-    return _stored(done)
+        done = done.state.take(step).after(done)
+    return _show_unstored(done) if done.records else done
 
 
 def _expire(group: Group, context: Context) -> Step[Group]:
@@ -361,7 +366,7 @@ def _end_resolution(
     if not isinstance(group, ConsumerGroup) or group.resolution is None:
         return Step(state)
     step = end(group, context)
-    return step.leading_to(state.with_group(step.state))
+    return state.take(step)
 
 
 def image_changed(state: Coordinator, before: Image, context: Context) -> Coordinator:

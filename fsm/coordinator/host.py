@@ -116,7 +116,11 @@ class Host:
             version = API_OF[type(message)].newest
         made = f"{self._tokens:032x}" if fresh_id is None else fresh_id
         request = Request(self._tokens, client_id, client_host, version, message, made)
-        return Sent(request.token, self._take(steps.handle(self.state, request, self.context)))
+        step = steps.handle(self.state, request, self.context)
+        self._note(step)
+        if self.resolves and self.state.groups.resolving:
+            self.resolve()
+        return Sent(request.token, step.answers)
 
     def advance(self, to_ms: int) -> tuple[Answer, ...]:
         """Time passes, and each timer that is due by then runs out at its own instant; the answers that this brings."""
@@ -129,7 +133,11 @@ class Host:
     def expire(self, now_ms: int) -> tuple[Answer, ...]:
         """Every timer that is due runs out now: what a broker does that was late."""
         self._set_clock(now_ms)
-        return self._take(steps.handle_timer(self.state, self.context))
+        step = steps.handle_timer(self.state, self.context)
+        self._note(step)
+        if self.resolves:
+            self.resolve()
+        return step.answers
 
     def next_deadline_ms(self) -> int | None:
         """When the next timer is due; None where none runs."""
@@ -176,13 +184,7 @@ class Host:
 
     def _set_clock(self, now_ms: int | None) -> None:
         if now_ms is not None and now_ms != self.context.now_ms:
-            self.context = replace(self.context, now_ms=now_ms)
-
-    def _take(self, step: Step[Coordinator]) -> tuple[Answer, ...]:
-        self._note(step)
-        if self.resolves and self.state.groups.resolving:
-            self.resolve()
-        return step.answers
+            self.context = self.context.at(now_ms)
 
     def _note(self, step: Step[Coordinator]) -> None:
         self.state = step.state

@@ -100,6 +100,6 @@ def test_the_earliest_deadline_comes_first() -> None:
     """Timers that are due are given in the order of their deadlines."""
     session, rebalance = (TimerKind.SESSION, "a"), (TimerKind.REBALANCE, "b")
     timers = Deadlines({session: 7}).set(rebalance, 5, 2)
-    assert (timers.next_deadline_ms(), timers.earliest(), timers.epoch(rebalance)) == (5, rebalance, 2)
+    assert (timers.next_deadline_ms, timers.earliest(), timers.epoch(rebalance)) == (5, rebalance, 2)
     assert timers.without(rebalance).earliest() == session
     assert timers.without((TimerKind.SESSION, "b")) is timers

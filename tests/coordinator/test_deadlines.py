@@ -13,7 +13,7 @@ from fsm.coordinator.model.timers import CHUNK, Deadlines
 
 def first(found: Deadlines[Any]) -> tuple[Any, int] | None:
     """Whose deadline comes first, and when."""
-    at_ms = found.next_deadline_ms()
+    at_ms = found.next_deadline_ms
     return None if at_ms is None else (found.earliest(), at_ms)
 
 

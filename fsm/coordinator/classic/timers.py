@@ -26,7 +26,7 @@ def expire(group: ClassicGroup, context: Context) -> Step[ClassicGroup]:
     if deadline_ms is None or deadline_ms > context.now_ms:
         return Step(group)
     draft = ClassicGroupDraft(group, context)
-    if sessions.next_deadline_ms() == deadline_ms:
+    if sessions.next_deadline_ms == deadline_ms:
         draft.member_id = sessions.earliest()
         draft.removed = (draft.member_id,)
         draft.cancel_heartbeat_timers()

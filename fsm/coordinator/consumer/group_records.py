@@ -54,6 +54,8 @@ def current_record(group_id: str, member: GroupMember, dialect: Dialect) -> Reco
 
 def held_topics(held: Held, with_epochs: bool) -> tuple[HeldTopic, ...]:
     """Held partitions topic by topic."""
+    if not held:
+        return ()
     found = []
     for topic_id, entries in groupby(held, key=lambda entry: entry[0][0]):
         numbers, epochs = zip(*((number, epoch) for (_, number), epoch in entries), strict=True)

@@ -74,9 +74,10 @@ class ConsumerGroupDraft(Draft[ConsumerGroup], ConsumerGroup, effects=(GroupEffe
     """Resolved regular expressions to be written."""
 
     def __init__(self, group: ConsumerGroup, context: Context, state: GroupState | None = None) -> None:
-        super().__init__(group)
+        self.stored = group
+        self._open(group)
         self.context = context
-        self.state = group.state if state is None else state
+        self.state = derive_state(group.members, group.epoch, group.target_epoch) if state is None else state
         self.records: list[Record] = []
         self.happened: list[Happened] = []
 
@@ -89,14 +90,16 @@ class ConsumerGroupDraft(Draft[ConsumerGroup], ConsumerGroup, effects=(GroupEffe
         """Takes a row of the group's table."""
         cell = GROUP_CELLS.by_state[self.state][event]
         self.happened.append(Happened("", self.state, event, cell.target))
-        self.perform(GROUP_CELLS, cell.effects)
+        if cell.effects:
+            self.perform(GROUP_CELLS, cell.effects)
         self.state = cell.target
 
     def take_member_row(self, state: State, event: Event, member: GroupMember) -> None:
         """Takes a row of a member's table; `member` is the member as it is afterwards, or as it goes."""
         cell = MEMBER_CELLS.by_state[state][event]
         self.happened.append(Happened(member.member_id, state, event, cell.target))
-        self.perform(MEMBER_CELLS, cell.effects, member)
+        if cell.effects:
+            self.perform(MEMBER_CELLS, cell.effects, member)
 
     def set_member(self, member: GroupMember) -> None:
         """The group has this member, new or changed."""
@@ -114,7 +117,7 @@ class ConsumerGroupDraft(Draft[ConsumerGroup], ConsumerGroup, effects=(GroupEffe
         if follows is not self.state:
             taken = ", ".join(happened.event.name for happened in self.happened)
             raise FsmError(f"{self.group_id} is {follows.name}, by the table {self.state.name}, after {taken}")
-        return Step(self.close(), answers, tuple(self.records), tuple(self.happened))
+        return Step(self._close(), answers, tuple(self.records), tuple(self.happened))
 
     # Effects of the group's table
 
@@ -220,7 +223,8 @@ class ConsumerGroupDraft(Draft[ConsumerGroup], ConsumerGroup, effects=(GroupEffe
     def arm_session_timer(self, member: GroupMember) -> None:
         classic = None if self.is_loading else member.metadata.classic_member_metadata
         own_ms = self.context.config.session_timeout_ms(self.group_id)
-        self._arm(TimerKind.SESSION, member, classic.session_timeout_ms if classic else own_ms)
+        deadline_ms = self.context.now_ms + (classic.session_timeout_ms if classic else own_ms)
+        self.timers = self.timers.set((TimerKind.SESSION, member.member_id), deadline_ms)
 
     def arm_rebalance_timer(self, member: GroupMember) -> None:
         if self.is_loading or not member.is_classic:
@@ -251,4 +255,6 @@ class ConsumerGroupDraft(Draft[ConsumerGroup], ConsumerGroup, effects=(GroupEffe
         self._cancel(member, *TimerKind)
 
     def _cancel(self, member: GroupMember, *kinds: TimerKind) -> None:
-        self.timers = self.timers.without(*((kind, member.member_id) for kind in kinds))
+        running = [(kind, member.member_id) for kind in kinds if (kind, member.member_id) in self.timers]
+        if running:
+            self.timers = self.timers.without(*running)

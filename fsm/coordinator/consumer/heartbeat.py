@@ -53,44 +53,42 @@ def check_heartbeat(request: Request[Heartbeat], context: Context) -> None:
         raise Refused(ErrorCode.UNSUPPORTED_VERSION)
     # Before 4.0 the coordinator makes the ids; later it still does for version 0 of the request.
     client_makes_it = request.version >= 1 and Choice.CLIENT_MAKES_MEMBER_ID in choices
-    if client_makes_it or epoch > 0 or epoch == LEAVE_GROUP_MEMBER_EPOCH:
-        _must(sent.member_id.strip(), "MemberId must not be empty")
-    _must(sent.group_id.strip(), "GroupId must not be empty")
-    if sent.instance_id is not None:
-        _must(sent.instance_id.strip(), "InstanceId must not be empty")
-    if sent.rack_id is not None:
-        _must(sent.rack_id.strip(), "RackId must not be empty")
-    if sent.subscribed_topic_regex is not None:
-        known = Choice.REGEX_SUBSCRIPTIONS in choices
-        _must(known, "this release takes no subscription by regular expression")
-    if epoch <= 0:
-        if epoch == JOIN_GROUP_MEMBER_EPOCH:
-            _check_joining(sent, context)
-        is_static = sent.instance_id is not None
-        _must(epoch != LEAVE_GROUP_STATIC_MEMBER_EPOCH or is_static, "only a static member leaves for a while")
-        _must(epoch >= LEAVE_GROUP_STATIC_MEMBER_EPOCH, "no such member epoch")
+    needs_id = client_makes_it or epoch > 0 or epoch == LEAVE_GROUP_MEMBER_EPOCH
+    ids = (sent.member_id if needs_id else None, sent.group_id, sent.instance_id, sent.rack_id)
+    for name, text in zip(("MemberId", "GroupId", "InstanceId", "RackId"), ids, strict=True):
+        if text is not None and not text.strip():
+            raise _invalid(f"{name} must not be empty")
+    if sent.subscribed_topic_regex is not None and Choice.REGEX_SUBSCRIPTIONS not in choices:
+        raise _invalid("this release takes no subscription by regular expression")
+    if epoch == JOIN_GROUP_MEMBER_EPOCH:
+        _check_joining(sent, context)
+    if epoch == LEAVE_GROUP_STATIC_MEMBER_EPOCH and sent.instance_id is None:
+        raise _invalid("only a static member leaves for a while")
+    if epoch < LEAVE_GROUP_STATIC_MEMBER_EPOCH:
+        raise _invalid("no such member epoch")
     if sent.server_assignor is not None and sent.server_assignor not in config.group_consumer_assignors:
         raise Refused(ErrorCode.UNSUPPORTED_ASSIGNOR, f"no assignor {sent.server_assignor!r}")
 
 
 def _check_joining(sent: Heartbeat, context: Context) -> None:
     """Who joins says everything."""
-    _must(sent.rebalance_timeout_ms != -1, "a joining member must give its rebalance timeout")
+    if sent.rebalance_timeout_ms == -1:
+        raise _invalid("a joining member must give its rebalance timeout")
     owned = sent.topic_partitions
-    _must(owned is not None and not any(numbers for _, numbers in owned), "a joining member must own nothing")
-    if Choice.CLIENT_MAKES_MEMBER_ID in context.dialect:
-        _must(_subscribes(sent), "a joining member must give its subscription")
-    else:
-        _must(sent.subscribed_topic_names, "a joining member must subscribe to topics")
+    if owned is None or any(numbers for _, numbers in owned):
+        raise _invalid("a joining member must own nothing")
+    if Choice.CLIENT_MAKES_MEMBER_ID not in context.dialect.choices and not sent.subscribed_topic_names:
+        raise _invalid("a joining member must subscribe to topics")
+    if not _subscribes(sent):
+        raise _invalid("a joining member must give its subscription")
 
 
 def _subscribes(sent: Heartbeat) -> bool:
     return sent.subscribed_topic_names is not None or sent.subscribed_topic_regex is not None
 
 
-def _must(holds: object, message: str) -> None:
-    if not holds:
-        raise Refused(ErrorCode.INVALID_REQUEST, message)
+def _invalid(message: str) -> Refused:
+    return Refused(ErrorCode.INVALID_REQUEST, message)
 
 
 def refuse_heartbeat(code: ErrorCode, message: str) -> ConsumerGroupHeartbeatResponse:
@@ -109,7 +107,8 @@ def heartbeat(
     Raises `Refused` where a check fails; the group is then as it was.
     """
     sent = request.body
-    check_size(group, sent.member_id, sent.instance_id, context)
+    if group.members.by_id.get(sent.member_id) is None:
+        check_size(group, sent.member_id, sent.instance_id, context)
     draft = ConsumerGroupDraft(group, context)
     before = _find_sender(draft, sent, sent.member_id or request.fresh_id)
     after, owned = _update(before, request), sent.topic_partitions
@@ -141,7 +140,8 @@ def _find_sender(draft: ConsumerGroupDraft, sent: Heartbeat, member_id: str) -> 
         return find_or_create_member(draft, member_id)
     else:
         member = find_member(group, member_id)
-    check_epoch(member, sent.member_epoch, sent.topic_partitions, dialect)
+    if sent.member_epoch != member.current.epoch:
+        check_epoch(member, sent.member_epoch, sent.topic_partitions, dialect)
     return member
 
 

@@ -47,7 +47,11 @@ def update_member(
     Raises `Refused` for a regular expression that does not compile, where the assignor fails, and where the member
     cannot be trusted with what it reports.
     """
-    stored, context = draft.stored, draft.context
+    stored = draft.stored
+    if after is before and _is_idle(stored, before):
+        draft.take_group_row(_EVENTS["HEARTBEAT"][draft.state])
+        draft.take_member_row(State.STABLE, Event.SAME, after)
+        return after
     draft.is_new = before.member_id not in draft.members.by_id
     if after is not before:
         draft.names_changed = before.metadata.subscribed_topic_names != after.metadata.subscribed_topic_names
@@ -56,11 +60,8 @@ def update_member(
     draft.set_member(after)
     starts_resolution = subscriptions.is_resolution_due(draft, topics_added_version)
     bumps = _bumps(draft, after)
-    if bumps or stored.metadata_due:
-        draft.seen_metadata = subscribed_metadata(draft.subscribed_names(), context)
-        bumps = bumps or draft.seen_metadata != stored.metadata
     group_epoch = draft.epoch + bumps
-    if not ends_group and is_target_due(draft, group_epoch, context):
+    if not ends_group and is_target_due(draft, group_epoch, draft.context):
         _compute_target(draft, before, after)
     decision, member = None, after
     if not (ends_group and will_rebalance(draft, group_epoch)):
@@ -76,7 +77,7 @@ def update_member(
         draft.take_member_row(State.ABSENT, Event.CREATED, after)
     elif after is not before and after.metadata != before.metadata:
         draft.take_member_row(state, Event.UPDATED, after)
-    _take_group_row(draft, bumps)
+    _take_group_rows(draft, bumps)
     if decision is not None:
         draft.take_member_row(state, decision.event, member)
     if draft.seen_metadata is not None and not bumps:
@@ -84,6 +85,18 @@ def update_member(
     if starts_resolution:
         draft.take_group_row(GroupEvent.REGEX_RESOLUTION_DUE)
     return member
+
+
+def _is_idle(group: ConsumerGroup, member: GroupMember) -> bool:
+    """Whether nothing can come of a request that changes nothing of its member's, as of nearly all heartbeats."""
+    members, current = group.members, member.current
+    return (
+        current.state is State.STABLE
+        and current.epoch == group.target_epoch == group.epoch
+        and not (group.metadata_due or members.patterns)
+        and len(members.votes) < 2
+        and members.by_id.get(member.member_id) is member
+    )
 
 
 def _elects_another(draft: ConsumerGroupDraft, before: GroupMember, after: GroupMember) -> bool:
@@ -112,12 +125,16 @@ def will_rebalance(draft: ConsumerGroupDraft, group_epoch: int) -> bool:
 
 
 def _bumps(draft: ConsumerGroupDraft, after: GroupMember) -> bool:
-    """Whether the request moves the group epoch, whatever the metadata looks like."""
-    if draft.names_changed or draft.regex_change is RegexChange.RESOLVED or draft.elects_another:
-        return True
+    """Whether the request moves the group epoch; looks at the metadata where that is due."""
+    bumps = draft.names_changed or draft.regex_change is RegexChange.RESOLVED or draft.elects_another
     if draft.epoch == 0 and Choice.EMPTY_SUBSCRIPTION_NOT_BUMPED not in draft.context.dialect.choices:
-        return True
-    return draft.regex_change is not RegexChange.NONE and after.is_classic
+        bumps = True
+    if draft.regex_change is not RegexChange.NONE and after.is_classic:
+        bumps = True
+    if bumps or draft.stored.metadata_due:
+        draft.seen_metadata = subscribed_metadata(draft.subscribed_names(), draft.context)
+        bumps = bumps or draft.seen_metadata != draft.stored.metadata
+    return bumps
 
 
 # Targets
@@ -232,7 +249,7 @@ _EVENTS: Mapping[str, Mapping[Symbol, GroupEvent]] = {
 """Events of the group's table by what happened and by the state that follows from it."""
 
 
-def _take_group_row(draft: ConsumerGroupDraft, bumps: bool) -> None:
+def _take_group_rows(draft: ConsumerGroupDraft, bumps: bool) -> None:
     epoch = draft.epoch + bumps
     leads_to = derive_state(draft.members, epoch, draft.target_epoch if draft.new_targets is None else epoch)
     reason = _reason(draft, bumps)

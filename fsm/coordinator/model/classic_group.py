@@ -243,7 +243,7 @@ class ClassicGroup:
     @property
     def next_deadline_ms(self) -> int | None:
         """When its next timer is due; None where none runs."""
-        first_ms = self.heartbeat_deadlines_ms.next_deadline_ms()
+        first_ms = self.heartbeat_deadlines_ms.next_deadline_ms
         if self.join_phase is not None and (first_ms is None or self.join_phase.deadline_ms < first_ms):
             first_ms = self.join_phase.deadline_ms
         if self.sync_phase is not None and (first_ms is None or self.sync_phase.deadline_ms < first_ms):

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import fields
+from functools import lru_cache
 from typing import NamedTuple
 
-from fsm.coordinator.model.context import Image
+from fsm.coordinator.model.context import Image, Topic
 from fsm.coordinator.model.dialect import Choice, Dialect
 from fsm.coordinator.model.hash_order import state_order, state_table, string_hash
 from fsm.coordinator.model.persistent import ById, Counts, FrozenMap, count
@@ -93,7 +94,10 @@ class GroupMember:
     @property
     def assigned(self) -> TopicPartitions:
         """What it was handed, without epochs."""
-        return by_topic(partition for partition, _ in self.current.assigned)
+        found: dict[TopicId, list[int]] = {}
+        for (topic_id, number), _ in self.current.assigned:
+            found.setdefault(topic_id, []).append(number)
+        return tuple((topic_id, tuple(numbers)) for topic_id, numbers in found.items())
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
         """Whether it has arrived there."""
@@ -234,7 +238,7 @@ class Members(ById[GroupMember]):
                 classic += now.is_classic - was.is_classic
         if old is None or new is None or old.current is not new.current:
             settled = count(settled, _settled(old), _settled(new))
-            holders = _registered(holders, old, new)
+            holders = _register(holders, old, new)
         most, most_patterns = max(self.most, len(by_id)), max(self.most_patterns, len(patterns))
         return Members(by_id, static, votes, names, patterns, protocols, classic, settled, holders, most, most_patterns)
 
@@ -252,19 +256,22 @@ def _settled(member: GroupMember | None) -> tuple[int, ...]:
     return (member.current.epoch,) if member and member.current.state is MemberState.STABLE else ()
 
 
-def _registered(
+def _register(
     holders: FrozenMap[Partition, int], old: GroupMember | None, new: GroupMember | None
 ) -> FrozenMap[Partition, int]:
     """What the old member held is free, if it was registered at its epoch; what the new one holds is its own."""
-    before = dict.fromkeys(old.current.held, old.epoch) if old else {}
-    after = dict.fromkeys(new.current.held, new.epoch) if new else {}
-    if before == after:
-        return holders
-    freed = {partition for partition, epoch in before.items() if holders.get(partition) == epoch}
-    gained = {p: epoch for p, epoch in after.items() if p in freed or holders.get(p, FREE) < epoch or p not in holders}
-    return holders.without(*(partition for partition in before if partition in freed - gained.keys())).merged(gained)
+    before, was = (old.current.held, old.current.epoch) if old else (HOLDS_NOTHING, FREE)
+    after, now = (new.current.held, new.current.epoch) if new else (HOLDS_NOTHING, FREE)
+    gained = {}
+    for partition in after:
+        held_at = holders.get(partition)
+        if held_at is None or held_at < now or (held_at == was != now and partition in before):
+            gained[partition] = now
+    lost = [partition for partition in before if partition not in after and holders.get(partition) == was]
+    return (holders.without(*lost) if lost else holders).merged(gained)
 
 
+HOLDS_NOTHING: frozenset[Partition] = frozenset()
 NOBODY_ELSE = new_member("")
 NOBODY = Members()
 
@@ -360,7 +367,7 @@ class ConsumerGroup:
     @property
     def next_deadline_ms(self) -> int | None:
         """When its next timer is due; None where none runs."""
-        return self.timers.next_deadline_ms()
+        return self.timers.next_deadline_ms
 
     def target_of(self, member_id: str, instance_id: str | None) -> TopicPartitions:
         """A member's part of the target; that of an instance id belongs to whoever has it."""
@@ -379,7 +386,7 @@ class ConsumerGroup:
             found.update(resolved.topics)
         return found
 
-    def names_of(self, member: GroupMember) -> Iterable[str]:
+    def names_of(self, member: GroupMember) -> tuple[str, ...]:
         """Topics that one member subscribes to, by name and by a resolved regular expression; some may come twice."""
         names = member.metadata.subscribed_topic_names
         resolved = self.regexes.get(member.pattern) if member.pattern else None
@@ -387,7 +394,7 @@ class ConsumerGroup:
 
     def topics_of(self, member: GroupMember, image: Image) -> AbstractSet[TopicId]:
         """The existing topics among them."""
-        return existing(self.names_of(member), image)
+        return _existing(self.names_of(member), image.topics)
 
     @property
     def is_homogeneous(self) -> bool:
@@ -402,9 +409,8 @@ class ConsumerGroup:
         return [self.regexes[pattern] for pattern in state_order(self.regexes, string_hash)]
 
 
-def existing(names: Iterable[str], image: Image) -> AbstractSet[TopicId]:
-    """Ids of the topics among these names that exist."""
-    topics = image.topics
+@lru_cache(maxsize=1024)
+def _existing(names: tuple[str, ...], topics: FrozenMap[str, Topic]) -> AbstractSet[TopicId]:
     return frozenset(topics[name].topic_id for name in names if name in topics)
 
 

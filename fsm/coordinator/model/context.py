@@ -16,6 +16,7 @@ from fsm.coordinator.model.hash_order import HASHED
 from fsm.coordinator.model.persistent import FrozenMap
 from fsm.errors import InputError
 from fsm.protocol.assignment import TopicId
+from fsm.step import value
 
 UNLIMITED = 2**31 - 1
 
@@ -73,10 +74,14 @@ class BrokerConfig:
 
     def session_timeout_ms(self, group_id: str) -> int:
         """Of consumer-protocol members of this group."""
+        if not self.groups:
+            return self.group_consumer_session_timeout_ms
         return self._of_group(group_id, "session_timeout_ms")
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
         """What members of this group are told."""
+        if not self.groups:
+            return self.group_consumer_heartbeat_interval_ms
         return self._of_group(group_id, "heartbeat_interval_ms")
 
     def assignment_interval_ms(self, group_id: str) -> int:
@@ -85,7 +90,7 @@ class BrokerConfig:
 
     def _of_group(self, group_id: str, name: str) -> int:
         """The group's own setting, within the broker's bounds; else the broker's."""
-        own = self.groups.get(group_id, NO_SETTINGS).get(f"consumer_{name}") if self.groups else None
+        own = self.groups.get(group_id, NO_SETTINGS).get(f"consumer_{name}")
         if own is None:
             return int(getattr(self, f"group_consumer_{name}"))
         lowest, highest = (int(getattr(self, f"group_consumer_{end}_{name}")) for end in ("min", "max"))
@@ -127,7 +132,7 @@ class Image:
         return {topic.topic_id: name for name, topic in self.topics.items()}
 
 
-@dataclass(frozen=True)
+@value
 class Context:
     """Everything around one step."""
 
@@ -143,7 +148,11 @@ class Context:
     For a recorded broker that broke a tie the other way. It answers for the target being one that the rules allow.
     """
 
-    @cached_property
+    def at(self, now_ms: int) -> Context:
+        """The same at another instant."""
+        return Context(now_ms, self.dialect, self.config, self.image, self.custom_assignors, self.adopt)
+
+    @property
     def assignors(self) -> Mapping[str, Assignor]:
         """Every assignor by name."""
         return {**built_in(self.dialect, HASHED), **self.custom_assignors}

@@ -116,11 +116,12 @@ class FrozenMap(Mapping[K, V]):
         found = self.get(key, _ABSENT)
         if found is value:
             return self
-        if not self._may_note(1):
-            entries = self._whole().copy()
+        noted, size = self._noted, self._size
+        if size < SMALL or (noted is not None and len(noted) >= 2 * isqrt(size)):
+            entries = self._entries.copy() if noted is None else self._whole().copy()
             entries[key] = value
-            return taken(entries)
-        noted, size = self._noted, self._size + (found is _ABSENT)
+            return _sharing(entries, None, _NONE_MOVED, len(entries))
+        size += found is _ABSENT
         if noted is None:
             return _sharing(self._entries, {key: value}, _NONE_MOVED, size)
         if found is _ABSENT and key in noted:
@@ -130,8 +131,8 @@ class FrozenMap(Mapping[K, V]):
 
     def merged(self, entries: Mapping[K, V]) -> FrozenMap[K, V]:
         """With all these entries; itself where there are none."""
-        if not entries:
-            return self
+        if len(entries) < 2:
+            return self.set(*next(iter(entries.items()))) if entries else self
         if not self._may_note(len(entries)):
             return taken({**self._whole(), **entries})
         noted, size = self._noted, self._size + sum(key not in self for key in entries)

@@ -17,6 +17,7 @@ from xxhash import xxh3_64_digest, xxh3_64_intdigest
 from fsm.coordinator.model.context import Context, Topic
 from fsm.coordinator.model.dialect import Choice
 from fsm.coordinator.model.hash_order import uuid_rank
+from fsm.coordinator.model.persistent import FrozenMap
 from fsm.protocol.records import TopicMetadata
 
 
@@ -34,8 +35,13 @@ NOTHING = SubscribedMetadata()
 
 def subscribed_metadata(names: Iterable[str], context: Context) -> SubscribedMetadata:
     """Of the topics among these names that exist."""
-    existing = [(name, context.image.topics[name]) for name in sorted(names) if name in context.image.topics]
-    if Choice.METADATA_HASH not in context.dialect:
+    return _look_at(frozenset(names), context.image.topics, Choice.METADATA_HASH in context.dialect.choices)
+
+
+@lru_cache(maxsize=1024)
+def _look_at(names: frozenset[str], topics: FrozenMap[str, Topic], hashes: bool) -> SubscribedMetadata:
+    existing = [(name, topics[name]) for name in sorted(names) if name in topics]
+    if not hashes:
         return SubscribedMetadata(topics=tuple(TopicMetadata(t.topic_id, name, t.partitions) for name, t in existing))
     if not existing:
         return NOTHING

@@ -35,7 +35,9 @@ class Deadlines(Mapping[Key, int]):
     Two are equal if they expire alike: the same deadlines, and those of one instant in the same order.
     """
 
-    __slots__ = ("_by_key", "_chunks", "_hash", "_number")
+    __slots__ = ("_by_key", "_chunks", "_hash", "_number", "next_deadline_ms")
+    next_deadline_ms: int | None
+    """The earliest deadline; None where there is none."""
 
     def __init__(self, deadlines_ms: Mapping[Key, int] | Iterable[tuple[Key, int, int]] = ()) -> None:
         """From deadlines by key, or from keys with deadlines and epochs; of one instant, the first comes first."""
@@ -44,6 +46,7 @@ class Deadlines(Mapping[Key, int]):
         self._by_key: FrozenMap[Key, Entry] = FrozenMap(entries)
         self._chunks: Chunks = _chunked(entries.values())
         self._number = len(entries)
+        self.next_deadline_ms = self._chunks[0][0][0] if entries else None
         self._hash: int | None = None
 
     def __getitem__(self, key: Key) -> int:
@@ -82,10 +85,6 @@ class Deadlines(Mapping[Key, int]):
         """What the deadline remembers: of a rebalance timer, the member epoch at which it was set."""
         return self._by_key[key][3]
 
-    def next_deadline_ms(self) -> int | None:
-        """The earliest deadline; None where there is none."""
-        return self._chunks[0][0][0] if self._chunks else None
-
     def earliest(self) -> Key:
         """Whose deadline comes first. Raises `IndexError` where there is none."""
         key: Key = self._chunks[0][0][2]
@@ -106,9 +105,8 @@ class Deadlines(Mapping[Key, int]):
     def set(self, key: Key, deadline_ms: int, epoch: int = 0) -> Deadlines[Key]:
         """With this deadline, in place of the one that its key had."""
         entry = (deadline_ms, self._number, key, epoch)
-        old = self._by_key.get(key)
-        chunks = self._chunks if old is None else remove(self._chunks, old)
-        return _deadlines(self._by_key.set(key, entry), insert(chunks, entry), self._number + 1)
+        chunks = move(self._chunks, self._by_key.get(key), entry)
+        return _deadlines(self._by_key.set(key, entry), chunks, self._number + 1)
 
     def without(self, *keys: Key) -> Deadlines[Key]:
         """Without these keys; itself where it has none of them."""
@@ -120,13 +118,14 @@ class Deadlines(Mapping[Key, int]):
             return _deadlines(left, _chunked(left.values()), self._number)
         for key in dict.fromkeys(keys):
             if key in by_key:
-                chunks = remove(chunks, by_key[key])
+                chunks = move(chunks, by_key[key])
         return _deadlines(left, chunks, self._number)
 
 
 def _deadlines(by_key: FrozenMap[Key, Entry], chunks: Chunks, number: int) -> Deadlines[Key]:
     made: Deadlines[Key] = Deadlines.__new__(Deadlines)
     made._by_key, made._chunks, made._number, made._hash = by_key, chunks, number, None
+    made.next_deadline_ms = chunks[0][0][0] if chunks else None
     return made
 
 
@@ -138,29 +137,27 @@ def _chunked(entries: Iterable[Entry]) -> Chunks:
 _last: Callable[[tuple[Any, ...]], Any] = itemgetter(-1)
 
 
-def insert(chunks: Chunks, entry: Any) -> Chunks:
-    """Sorted chunks with an entry more."""
-    if not chunks:
-        return ((entry,),)
-    at = len(chunks) - 1
-    if entry < chunks[at][0]:
-        at = bisect_left(chunks, entry, key=_last)
-    chunk = chunks[at]
-    i = bisect_left(chunk, entry)
-    grown = (*chunk[:i], entry, *chunk[i:])
-    halves = (grown,) if len(grown) <= 2 * CHUNK else (grown[:CHUNK], grown[CHUNK:])
-    return (*chunks[:at], *halves, *chunks[at + 1 :])
-
-
-def remove(chunks: Chunks, entry: Any) -> Chunks:
-    """Sorted chunks without one of their entries."""
-    at = 0 if entry <= chunks[0][-1] else bisect_left(chunks, entry, key=_last)
-    chunk = chunks[at]
-    i = bisect_left(chunk, entry)
-    left = chunk[:i] + chunk[i + 1 :]
-    if len(left) < CHUNK // 4 and at + 1 < len(chunks):  # else many small ones would be left in time
-        return (*chunks[:at], left + chunks[at + 1], *chunks[at + 2 :])
-    return (*chunks[:at], left, *chunks[at + 1 :]) if left else chunks[:at] + chunks[at + 1 :]
+def move(chunks: Chunks, old: Any = None, new: Any = None) -> Chunks:
+    """Sorted chunks without one of their entries, if that is given, and with another one, if that is."""
+    found = list(chunks)
+    if old is not None:
+        at = 0 if old <= found[0][-1] else bisect_left(found, old, key=_last)
+        chunk = found[at]
+        i = bisect_left(chunk, old)
+        left = chunk[:i] + chunk[i + 1 :]
+        if len(left) < CHUNK // 4 and at + 1 < len(found):  # else many small ones would be left in time
+            found[at : at + 2] = [left + found[at + 1]]
+        else:
+            found[at : at + 1] = [left] if left else []
+    if new is not None and not found:
+        return ((new,),)
+    if new is not None:
+        at = len(found) - 1 if new >= found[-1][0] else bisect_left(found, new, key=_last)
+        chunk = found[at]
+        i = bisect_left(chunk, new)
+        grown = (*chunk[:i], new, *chunk[i:])
+        found[at : at + 1] = [grown] if len(grown) <= 2 * CHUNK else [grown[:CHUNK], grown[CHUNK:]]
+    return tuple(found)
 
 
 class TimerKind(Enum):

@@ -47,7 +47,7 @@ def load(state: Coordinator, context: Context) -> Step[Coordinator]:
     step = Step(replace(keep_stored(state), groups=NO_GROUPS))
     for group in state.groups.values():
         loaded = _load_consumer(group, context) if isinstance(group, ConsumerGroup) else _load_classic(group, context)
-        step = loaded.leading_to(step.state.with_group(loaded.state)).after(step)
+        step = step.state.take(loaded).after(step)
     return step
 
 
