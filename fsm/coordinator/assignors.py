@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from fsm.coordinator.model.dialect import Choice, Dialect
 from fsm.errors import FsmError
@@ -34,8 +34,7 @@ class PartitionAssignorError(FsmError):
     """The assignor cannot assign: a member subscribes to a topic that does not exist. The target stays as it was."""
 
 
-@dataclass(frozen=True, slots=True)
-class MemberSpec:
+class MemberSpec(NamedTuple):
     """One member as an assignor sees it."""
 
     subscribed: Collection[TopicId]

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from fsm.coordinator.model.hash_order import member_order, state_order, string_hash, topic_order, uuid_hash, uuid_rank
+from fsm.coordinator.model.hash_order import (
+    copied_order,
+    state_order,
+    state_table,
+    string_hash,
+    topic_order,
+    uuid_hash,
+    uuid_rank,
+)
+
+
+def member_order(ids: list[str]) -> list[str]:
+    """Member ids as an assignor walks them: a map copied from the coordinator's state."""
+    return copied_order(ids, state_table(ids))
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,11 @@ Source: KIP-848; `GroupMetadataManager.consumerGroupHeartbeat` and `TargetAssign
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import cache, partial
+from itertools import compress, repeat
+from operator import is_not
 
 from fsm.coordinator.assignors import Assignments, GroupSpec, MemberSpec, PartitionAssignorError
 from fsm.coordinator.consumer import subscriptions
@@ -18,7 +21,7 @@ from fsm.coordinator.consumer.reconciliation import Decision, reconcile
 from fsm.coordinator.model.consumer_group import ConsumerGroup, GroupMember, derive_state, elected
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Choice
-from fsm.coordinator.model.hash_order import map_order, string_hash
+from fsm.coordinator.model.hash_order import copied_order, map_order, state_table, string_hash
 from fsm.coordinator.model.step import Refused
 from fsm.coordinator.model.subscribed_metadata import subscribed_metadata
 from fsm.protocol.assignment import TopicId, TopicPartitions
@@ -154,17 +157,20 @@ def _compute_target(draft: ConsumerGroupDraft, before: GroupMember, after: Group
     """Notes the entries that differ; a member that the assignor left out has nothing."""
     stored = draft.stored
     typed = draft if draft.seen_metadata is not None else stored
-    known = [member_id for member_id in stored.members.in_order() if member_id in draft.members.by_id]
-    joined = [member_id for member_id in draft.members.by_id if member_id not in stored.members.by_id]
-    order = map_order([*known, *joined], string_hash)
+    known, members = stored.members.by_id.entries(), draft.members.by_id.entries()
+    gone, new_ids = known.keys() - members.keys(), members.keys() - known.keys()
+    kept = [i for i in known if i not in gone] if gone else list(known)
+    joined = [i for i in members if i in new_ids] if len(new_ids) > 1 else list(new_ids)
+    order = copied_order(kept, state_table(known, stored.members.most), joined)
     target = _assign(draft, _elected(draft, before, after), typed.is_homogeneous, order, draft.context)
-    had = _known_targets(draft, after).targets
-    new = ((member_id, target.get(member_id, ())) for member_id in order)
-    draft.new_targets = {member_id: part for member_id, part in new if had.get(member_id) != part}
+    had = _known_targets(draft, after).targets.entries()
+    moved = compress(order, map(is_not, map(target.get, order, repeat(())), map(had.get, order)))
+    parts = ((member_id, target.get(member_id, ())) for member_id in moved)
+    draft.new_targets = {member_id: part for member_id, part in parts if part != had.get(member_id)}
 
 
 def _assign(
-    group: ConsumerGroup, assignor: str, homogeneous: bool, order: Iterable[str], context: Context
+    group: ConsumerGroup, assignor: str, homogeneous: bool, order: Sequence[str], context: Context
 ) -> Assignments:
     """The whole target, for members in this order. Raises `Refused` where the assignor fails."""
     topics = {topic.topic_id: topic.partitions for topic in context.image.topics.values()}
@@ -176,18 +182,31 @@ def _assign(
     return context.adopt(assignor, spec, found) if context.adopt else found
 
 
-def _specify_members(group: ConsumerGroup, order: Iterable[str], context: Context) -> Mapping[str, MemberSpec]:
-    found, topics = {}, dict[tuple[tuple[str, ...], str], AbstractSet[TopicId]]()
-    for member_id in order:
-        member = group.members[member_id]
-        said = (member.metadata.subscribed_topic_names, member.pattern)
-        if said not in topics:  # whole fleets say the same
-            names, known = map_order(group.names_of(member), string_hash), context.image.topics
-            topics[said] = dict.fromkeys(known[name].topic_id for name in names if name in known).keys()
-        found[member_id] = MemberSpec(
-            topics[said], group.targets.get(member_id, ()), member.instance_id, member.metadata.rack_id
-        )
-    return found
+def _specify_members(group: ConsumerGroup, order: Sequence[str], context: Context) -> Mapping[str, MemberSpec]:
+    """Groups may have ten thousand members, so nothing here calls Python for each of one that is homogeneous."""
+    members = group.members.by_id.entries()
+    said = [member.metadata for member in map(members.__getitem__, order)]
+    specs = zip(
+        _subscriptions(group, order, context),
+        map(group.targets.entries().get, order, repeat(())),
+        [one.instance_id for one in said],
+        [one.rack_id for one in said],
+        strict=False,
+    )
+    return dict(zip(order, map(partial(tuple.__new__, MemberSpec), specs), strict=True))
+
+
+def _subscriptions(group: ConsumerGroup, order: Sequence[str], context: Context) -> Iterable[AbstractSet[TopicId]]:
+    """Of each member, the ids of existing topics in the order of Kafka's set of names."""
+    topics = context.image.topics
+
+    @cache
+    def find(names: tuple[str, ...]) -> AbstractSet[TopicId]:
+        return dict.fromkeys(topics[n].topic_id for n in map_order(names, string_hash) if n in topics).keys()
+
+    if group.is_homogeneous:
+        return repeat(find(group.names_of(group.members[order[0]])))
+    return (find(group.names_of(group.members[member_id])) for member_id in order)
 
 
 def _known_targets(draft: ConsumerGroupDraft, member: GroupMember) -> ConsumerGroup:

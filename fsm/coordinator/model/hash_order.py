@@ -12,7 +12,8 @@ give the recorded target in all but 4 of some 4,000 computations in 416 recorded
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode
-from collections.abc import Callable, Iterable, Sized
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence, Sized
 from functools import cache, lru_cache
 from typing import TypeVar
 
@@ -119,9 +120,38 @@ def topic_order(topic_ids: Iterable[TopicId]) -> list[TopicId]:
     return map_order(topic_ids, uuid_hash)
 
 
-def member_order(member_ids: Iterable[str]) -> list[str]:
-    """Member ids as an assignor walks them: a map copied from the coordinator's state."""
-    return map_order(state_order(member_ids, string_hash), string_hash)
+class _Places(dict[str, int]):
+    """Where texts stand in a hash map and, in one bucket of it, in a map of the coordinator's state; once computed."""
+
+    def __init__(self, mask: int, bits: int) -> None:
+        self.mask, self.slot = mask, _slot(string_hash, bits)
+
+    def bucket(self, text: str) -> int:
+        code = string_hash(text)
+        return (code ^ code >> 16) & self.mask
+
+    def __missing__(self, text: str) -> int:
+        if len(self) > KNOWN_HASHES:
+            self.clear()
+        place = self[text] = self.bucket(text) << 32 | self.slot(text)
+        return place
+
+
+_places = lru_cache(maxsize=8)(_Places)
+
+
+def copied_order(kept: Sequence[str], bits: int, joined: Sequence[str] = ()) -> list[str]:
+    """Texts as a hash map walks them into which a map of the coordinator's state was copied, then some others.
+
+    `kept` are those of the state, whose table has so many `bits`; both are in the order of their insertion.
+    """
+    places = _places(_table_size(len(kept) + len(joined), SMALLEST_TABLE) - 1, bits)
+    found = list(kept)
+    found.reverse()
+    found.sort(key=places.__getitem__)
+    for text in joined:
+        found.insert(bisect_left(found, places.bucket(text) + 1 << 32, key=places.__getitem__), text)
+    return found
 
 
 HASHED = Order(topics=topic_order, previous=topic_order, rank=uuid_rank)

@@ -92,9 +92,9 @@ class FrozenMap(Mapping[K, V]):
     def __reduce__(self) -> tuple[Any, ...]:
         return FrozenMap, (self._whole(),)
 
-    def copied(self) -> dict[K, V]:
-        """A dict of one's own; faster than `dict` of any other mapping."""
-        return self._whole().copy()
+    def entries(self) -> Mapping[K, V]:
+        """The same as a plain dict, for who looks all of it up; nobody may change it."""
+        return self._whole()
 
     def items(self) -> ItemsView[K, V]:
         """Keys with their values."""
@@ -247,7 +247,7 @@ def count(counts: Counts[Element], lost: tuple[Element, ...], gained: tuple[Elem
     """The counts with some fewer and some more; a name nobody has is left out, and comes back at the end."""
     if lost == gained:
         return counts
-    found = counts.copied()
+    found = {**counts.entries()}
     for name in lost:
         found[name] -= 1
         if not found[name]:
