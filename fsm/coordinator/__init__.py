@@ -13,12 +13,14 @@ siblings are its single steps.
 * `resolutions`, `handle_resolution`, `handle_failed_resolution`: regular expressions resolved in the background;
 * `image_changed`, `topics_deleted`, `end_transaction`, `clean_up`: what else happens to a broker;
 * `describe`: what a group looks like from outside;
+* `canonical`: one form of states that differ by ids and time only, for a search;
 * `Assignor`, `GroupSpec`, `MemberSpec`, `Assignments`, `PartitionAssignorError`: how an assignor is written.
 """
 
 from __future__ import annotations
 
 from fsm.coordinator.assignors import Assignments, Assignor, GroupSpec, MemberSpec, PartitionAssignorError
+from fsm.coordinator.canonical import canonical
 from fsm.coordinator.coordinator import (
     Coordinator,
     clean_up,
@@ -60,6 +62,7 @@ __all__ = [
     "Sent",
     "Step",
     "Topic",
+    "canonical",
     "clean_up",
     "describe",
     "dialect",
