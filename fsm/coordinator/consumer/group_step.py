@@ -117,7 +117,7 @@ class ConsumerGroupDraft(Draft[ConsumerGroup], ConsumerGroup, effects=(GroupEffe
         if follows is not self.state:
             taken = ", ".join(happened.event.name for happened in self.happened)
             raise FsmError(f"{self.group_id} is {follows.name}, by the table {self.state.name}, after {taken}")
-        return Step(self._close(), answers, tuple(self.records), tuple(self.happened))
+        return Step(self.close(), answers, tuple(self.records), tuple(self.happened))
 
     # Effects of the group's table
 
