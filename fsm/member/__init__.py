@@ -4,7 +4,7 @@ application embeds.
     from fsm.member import Consumer, ConsumerConfig
 
 The cores read no clock, draw no random number, start no thread and open no socket: time and jitter are arguments,
-effects are returned, and the embedding carries them out. Threads and asyncio come in with the two runtimes alone, and
+effects are returned, and the runtime carries them out. Threads and asyncio come in with the two runtimes alone, and
 only when one is asked for: what this package names is loaded with its first use.
 
 * `Consumer`, `AsyncConsumer`: a consumer's membership on two threads, and on asyncio;

@@ -1,6 +1,6 @@
 """What a step orders from the code around the member, and what it tells about itself.
 
-The embedding carries out the first group. The second group is what Kafka's members write into their logs and report
+The runtime carries out the first group. The second group is what Kafka's members write into their logs and report
 to their listeners: nothing depends on it, every test and every trace reads it.
 """
 

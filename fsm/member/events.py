@@ -155,13 +155,13 @@ class ErrorEvent(BackgroundEvent):
 class PartitionsRemovedEvent(BackgroundEvent):
     """Run the revoked or the lost callback over `partitions`, then report the end.
 
-    Without `heard` there is nothing left to call back for: the end alone is to be reported, in its turn.
+    Without `call_back` there is nothing left to call back for: the end alone is to be reported, in its turn.
     """
 
     ticket: int
     method: ListenerMethod
     partitions: Partitions
-    heard: bool = True
+    call_back: bool = True
 
 
 @value

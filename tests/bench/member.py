@@ -336,7 +336,7 @@ def passed() -> set[tuple[str, str]]:
     def beat(now_ms: int) -> None:
         shell.submit(POLL)
         (request,) = shell.poll(now_ms).unsent_requests
-        shell.answered(request, FINE, 0.0, now_ms)
+        shell.receive_answer(request, FINE, 0.0, now_ms)
 
     def note(frame: FrameType, event: str, _given: object) -> None:
         code = frame.f_code

@@ -82,7 +82,7 @@ def stop_nothing(draft: WorkerDraft) -> None:
     draft.effects.append(StopUnits((), wait=True))
 
 
-RIGHT = answers.synced_event
+RIGHT = answers.decide_synced
 
 
 def careless(worker: Worker, incoming: Assignment) -> Event:
@@ -109,7 +109,7 @@ def without_deadline(worker: Worker) -> int:
         ),
         (lambda patch: patch.setattr(wiring, "due_ms", without_deadline), "W3 a delay is not waited for any longer"),
         (
-            lambda patch: patch.setattr(answers, "synced_event", careless),
+            lambda patch: patch.setattr(answers, "decide_synced", careless),
             "W4 nothing starts before the configs agree",
         ),
     ],

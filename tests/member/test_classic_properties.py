@@ -234,7 +234,7 @@ def test_a_poll_that_is_not_wanted_only_shows_that_the_application_is_alive() ->
             member = world.member
             if poll_wanted_ms(member) > world.now_ms and not member.closed:
                 polled = step(member, AsyncPollEvent(consumed=member.consumed), world.now_ms)
-                alive = member.heartbeats.polled(member.config, world.now_ms)
+                alive = member.heartbeats.poll(member.config, world.now_ms)
                 quiet = member.awaited is not None or member.closing is not None or member.topics is None
                 assert polled.member == (member if quiet else replace(member, heartbeats=alive))
                 assert polled.effects == ()
@@ -250,6 +250,6 @@ def test_a_tick_before_its_time_does_nothing() -> None:
             _random_step(world, random)
             if due_ms(world.member) > world.now_ms and not world.member.closed:
                 ticked = step(world.member, Tick(), world.now_ms)
-                stopped = world.member.heartbeats.stopped()
+                stopped = world.member.heartbeats.stop()
                 assert ticked.effects == ()
                 assert ticked.member in (world.member, replace(world.member, heartbeats=stopped))

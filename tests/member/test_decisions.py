@@ -225,25 +225,25 @@ def test_failure_of_the_transport() -> None:
 
 def test_what_a_failure_says_of_the_coordinator() -> None:
     """The wrong coordinator is forgotten, a lost connection too; one that loads is where it was."""
-    assert decide.failure_of(ErrorCode.NOT_COORDINATOR, None).forgets is Forgets.COORDINATOR
-    assert decide.failure_of(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, None).forgets is Forgets.NOTHING
-    assert decide.failure_of_transport(DISCONNECTED).forgets is Forgets.CONNECTION
-    assert decide.failure_of_transport(TIMED_OUT).forgets is Forgets.NOTHING
+    assert decide.read_error(ErrorCode.NOT_COORDINATOR, None).forgets is Forgets.COORDINATOR
+    assert decide.read_error(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, None).forgets is Forgets.NOTHING
+    assert decide.read_failure(DISCONNECTED).forgets is Forgets.CONNECTION
+    assert decide.read_failure(TIMED_OUT).forgets is Forgets.NOTHING
 
 
 def test_unknown_version_is_explained() -> None:
     """Whether the client or the coordinator finds out, the error says what to do; the coordinator's words go first."""
     for error in (
-        decide.failure_of_transport(UNSUPPORTED_VERSION).error,
-        decide.failure_of(ErrorCode.UNSUPPORTED_VERSION, None).error,
+        decide.read_failure(UNSUPPORTED_VERSION).error,
+        decide.read_error(ErrorCode.UNSUPPORTED_VERSION, None).error,
     ):
         assert error.message.endswith("a member of the classic protocol may join")
-    assert decide.failure_of(ErrorCode.UNSUPPORTED_VERSION, "too new").error.message == "too new"
+    assert decide.read_error(ErrorCode.UNSUPPORTED_VERSION, "too new").error.message == "too new"
 
 
 def test_invalid_pattern_is_explained() -> None:
     """The broker's words about a pattern follow a sentence on where it comes from."""
-    error = decide.failure_of(ErrorCode.INVALID_REGULAR_EXPRESSION, "missing )").error
+    error = decide.read_error(ErrorCode.INVALID_REGULAR_EXPRESSION, "missing )").error
     assert error.message.startswith("The coordinator cannot read the regular expression given to subscribe(). ")
     assert error.message.endswith("missing )")
 

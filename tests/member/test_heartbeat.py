@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fsm.member.consumer.heartbeat import heartbeat
+from fsm.member.consumer.heartbeat import build_heartbeat
 from fsm.member.consumer.state import Member, SentFields, new_member
 from fsm.member.consumer.subscription import Subscription, SubscriptionType
 from fsm.member.dialect.dialect import dialect
@@ -30,25 +30,25 @@ def member(state: State, release: str = "4.4.0", **fields: object) -> Member:
 
 def test_full_while_joining() -> None:
     """A joining heartbeat says everything, whatever was sent before, and owns nothing."""
-    request = heartbeat(member(State.JOINING, epoch=0))
+    request = build_heartbeat(member(State.JOINING, epoch=0))
     assert request == ConsumerGroupHeartbeatRequest("g", "M", 0, "i", "r1", 300_000, ("t",), None, "uniform", ())
 
 
 def test_rack_is_named_since_4_1() -> None:
     """4.0 does not name the rack; others do, and only while joining."""
-    assert heartbeat(member(State.JOINING, "4.0.2")).rack_id is None
-    assert heartbeat(member(State.JOINING, "4.1.0")).rack_id == "r1"
-    assert heartbeat(member(State.STABLE, **UNSAID)).rack_id is None
+    assert build_heartbeat(member(State.JOINING, "4.0.2")).rack_id is None
+    assert build_heartbeat(member(State.JOINING, "4.1.0")).rack_id == "r1"
+    assert build_heartbeat(member(State.STABLE, **UNSAID)).rack_id is None
 
 
 def test_plain_when_nothing_changed() -> None:
     """A member that has said everything sends what identifies it."""
-    assert heartbeat(member(State.STABLE)) == ConsumerGroupHeartbeatRequest("g", "M", 3, "i")
+    assert build_heartbeat(member(State.STABLE)) == ConsumerGroupHeartbeatRequest("g", "M", 3, "i")
 
 
 def test_everything_again_after_a_failure() -> None:
     """With nothing remembered as sent, every field is repeated, the owned partitions too."""
-    request = heartbeat(member(State.STABLE, **UNSAID))
+    request = build_heartbeat(member(State.STABLE, **UNSAID))
     assert request == ConsumerGroupHeartbeatRequest(
         "g", "M", 3, "i", None, 300_000, ("t",), None, "uniform", (("T", (0,)),)
     )
@@ -57,30 +57,30 @@ def test_everything_again_after_a_failure() -> None:
 def test_acknowledgement_carries_what_is_held() -> None:
     """A current assignment under another local epoch is said again, also where the partitions are the same."""
     again = HELD._replace(local_epoch=2)
-    assert heartbeat(member(State.ACKNOWLEDGING, current=again)).topic_partitions == (("T", (0,)),)
-    assert heartbeat(member(State.ACKNOWLEDGING, current=LocalAssignment(1, ()))).topic_partitions == ()
+    assert build_heartbeat(member(State.ACKNOWLEDGING, current=again)).topic_partitions == (("T", (0,)),)
+    assert build_heartbeat(member(State.ACKNOWLEDGING, current=LocalAssignment(1, ()))).topic_partitions == ()
 
 
 def test_leave_gives_everything_back() -> None:
     """A leave says that nothing is subscribed or owned any more, as far as it was said before."""
     leaving = member(State.LEAVING, epoch=-2, current=NONE, subscription=Subscription())
-    assert heartbeat(leaving) == ConsumerGroupHeartbeatRequest(
+    assert build_heartbeat(leaving) == ConsumerGroupHeartbeatRequest(
         "g", "M", -2, "i", subscribed_topic_names=(), topic_partitions=()
     )
     unsaid = replace(leaving, sent=SentFields(Subscription(), NONE))
-    assert heartbeat(unsaid) == ConsumerGroupHeartbeatRequest("g", "M", -2, "i")
+    assert build_heartbeat(unsaid) == ConsumerGroupHeartbeatRequest("g", "M", -2, "i")
 
 
 def test_pattern_is_said_and_taken_back() -> None:
     """The coordinator's pattern is said while joining and when it changes; an empty text takes it back."""
     pattern = Subscription(SubscriptionType.AUTO_PATTERN_RE2J, regex="t.*")
-    request = heartbeat(member(State.JOINING, subscription=pattern))
+    request = build_heartbeat(member(State.JOINING, subscription=pattern))
     assert (request.subscribed_topic_regex, request.subscribed_topic_names) == ("t.*", ())
     sent = SentFields(pattern, HELD)
-    assert heartbeat(member(State.STABLE, subscription=pattern, sent=sent)).subscribed_topic_regex is None
-    gone = pattern.emptied()
+    assert build_heartbeat(member(State.STABLE, subscription=pattern, sent=sent)).subscribed_topic_regex is None
+    gone = pattern.clear()
     assert gone.regex == "t.*"
-    assert heartbeat(member(State.LEAVING, subscription=gone, sent=sent)).subscribed_topic_regex == ""
+    assert build_heartbeat(member(State.LEAVING, subscription=gone, sent=sent)).subscribed_topic_regex == ""
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,8 @@ def test_backoff_before_4_2_is_nothing_or_the_cap() -> None:
 
 def test_request_waits_after_success_and_failure() -> None:
     """Nothing is sent while one is in flight, nor before the backoff is over."""
-    sent = IDLE.sent()
+    sent = IDLE.send()
     assert (IDLE.may_send(0), sent.may_send(9_999)) == (True, False)
-    failed = sent.failed(1_000, 200)
+    failed = sent.fail(1_000, 200)
     assert (failed.attempts, failed.may_send(1_199), failed.may_send(1_200)) == (1, False, True)
-    assert failed.sent().succeeded(2_000, 100) == IDLE._replace(ready_ms=2_100)
+    assert failed.send().succeed(2_000, 100) == IDLE._replace(ready_ms=2_100)

@@ -106,10 +106,10 @@ def _synced(draft: WorkerDraft, answer: SyncGroupResponse) -> None:
     draft.incoming = incoming
     draft.rejoin_wanted = False
     draft.prepared = False
-    draft.decide(synced_event(draft, incoming))
+    draft.decide(decide_synced(draft, incoming))
 
 
-def synced_event(worker: Worker, incoming: Assignment) -> Event:
+def decide_synced(worker: Worker, incoming: Assignment) -> Event:
     """Which end of a sync this is."""
     if version_of(worker.elected) > 0 and incoming.revoked:
         return E.SYNCED_REVOKING
@@ -131,13 +131,13 @@ def _heartbeat(draft: WorkerDraft, given: Answered) -> None:
         raise RemoteProtocolError(f"{type(answer).__name__} answers no heartbeat")
     error = answer.error_code
     if error in {C.NONE, C.REBALANCE_IN_PROGRESS}:  # either way the coordinator knows the member
-        draft.heartbeats = draft.heartbeats.answered(draft.config, draft.now_ms)
+        draft.heartbeats = draft.heartbeats.answer(draft.config, draft.now_ms)
     if error in MEMBERSHIP_LOST and named_in_it != [draft.generation, draft.member_id]:
         draft.decide(E.HEARTBEAT_STALE)
     elif error in COORDINATOR_GONE or error in HEARTBEAT_ERRORS:
         _failed(draft, error, "Heartbeat", HEARTBEAT_ERRORS)
     elif error is not C.NONE:
-        draft.heartbeats = draft.heartbeats.failed(draft.config, draft.now_ms, 0.0)
+        draft.heartbeats = draft.heartbeats.fail(draft.config, draft.now_ms, 0.0)
 
 
 def _heartbeat_unanswered(draft: WorkerDraft, failure: TransportFailure) -> None:
@@ -145,4 +145,4 @@ def _heartbeat_unanswered(draft: WorkerDraft, failure: TransportFailure) -> None
     if failure.disconnected:
         draft.decide(E.COORDINATOR_LOST)
     else:
-        draft.heartbeats = draft.heartbeats.failed(draft.config, draft.now_ms, 0.0)
+        draft.heartbeats = draft.heartbeats.fail(draft.config, draft.now_ms, 0.0)

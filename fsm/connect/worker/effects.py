@@ -1,4 +1,4 @@
-"""The effects of the worker's table, carried out: what each one changes in the worker and asks of its embedding.
+"""The effects of the worker's table, carried out: what each one changes in the worker and asks of its runtime.
 
 Source: `WorkerCoordinator` and `DistributedHerder` of apache/kafka at 1eb7644.
 """
@@ -185,7 +185,7 @@ class WorkerDraft(Draft[Worker], Worker, effects=Effect):
 
     def send_join(self) -> None:
         self.joined_with = self.store
-        self.heartbeats = self.heartbeats.stopped()
+        self.heartbeats = self.heartbeats.stop()
         self.stale = False
         config = self.config
         advertised = protocols(config.mode, WorkerMetadata(self.url, self.store.offset, self._reported()))
@@ -212,7 +212,7 @@ class WorkerDraft(Draft[Worker], Worker, effects=Effect):
         self.member_id = self.answered_member_id
 
     def enable_heartbeats(self) -> None:
-        self.heartbeats = self.heartbeats.started(self.config, self.now_ms)
+        self.heartbeats = self.heartbeats.start(self.config, self.now_ms)
 
     def set_generation(self) -> None:
         if self.election is not None:
@@ -257,7 +257,7 @@ class WorkerDraft(Draft[Worker], Worker, effects=Effect):
         self.generation = UNKNOWN_GENERATION_ID
         self.stale = self.awaited > 0
         self.prepared = False
-        self.heartbeats = self.heartbeats.stopped()
+        self.heartbeats = self.heartbeats.stop()
 
     def reset_membership(self) -> None:
         self.reset_generation()

@@ -1,6 +1,6 @@
 """What goes into a Connect worker and what comes out of it.
 
-The embedding carries out the effects in their order and gives back what comes of them: an answer for each request, the
+The runtime carries out the effects in their order and gives back what comes of them: an answer for each request, the
 end of stops and starts that the worker waits for, the config topic when it has been read.
 """
 

@@ -2,7 +2,7 @@
 
 `step(worker, given, now_ms)` is the whole of it: a frozen worker goes in, a frozen worker and effects come out. Its
 rows are those of the table `connect-worker`; what decides which row is here and in `answers`, what a row orders is in
-`effects`. Time passes by `Tick`, which the embedding gives at `due_ms`.
+`effects`. Time passes by `Tick`, which the runtime gives at `due_ms`.
 
 Five events of the table do not come from here: a delay that is over as soon as its sync has been dealt with (two of
 them; it takes a thread that dawdles), a failed assignment that the herder gets to see (two; never recorded), and an
@@ -106,7 +106,7 @@ def _thread_failed(draft: WorkerDraft, given: ThreadFailed) -> None:
 
 
 def _coordinator_found(draft: WorkerDraft, _: CoordinatorFound) -> None:
-    heartbeats = draft.heartbeats.coordinator_found(draft.config, draft.now_ms)
+    heartbeats = draft.heartbeats.find_coordinator(draft.config, draft.now_ms)
     draft.coordinator_known = True
     draft.heartbeats = heartbeats
     if draft.state is not S.DISCONNECTED:
@@ -257,7 +257,7 @@ def _advance(draft: WorkerDraft) -> None:
     if draft.state is S.UNJOINED:
         _join(draft)
     if not draft.is_busy:
-        draft.heartbeats = draft.heartbeats.polled(draft.config, draft.now_ms)
+        draft.heartbeats = draft.heartbeats.poll(draft.config, draft.now_ms)
     _heartbeat(draft)
 
 
@@ -316,8 +316,8 @@ def _heartbeat(draft: WorkerDraft) -> None:
     if not (beats.enabled and draft.coordinator_known and draft.is_member) or draft.now_ms < beats.heartbeat_due_ms:
         return
     if draft.heartbeat_sent[0]:
-        draft.heartbeats = beats.sent(draft.config, draft.now_ms)
+        draft.heartbeats = beats.send(draft.config, draft.now_ms)
         return
     number = draft.send(HeartbeatRequest(draft.config.group_id, draft.generation, draft.member_id))
     draft.heartbeat_sent = (number, draft.generation, draft.member_id)
-    draft.heartbeats = beats.sent(draft.config, draft.now_ms)
+    draft.heartbeats = beats.send(draft.config, draft.now_ms)

@@ -17,12 +17,12 @@ from fsm.errors import RemoteProtocolError
 from fsm.member.classic.decisions import (
     AT_ONCE,
     REBALANCING,
-    assigned_event,
-    commit_error,
-    commit_event,
-    heartbeat_event,
-    join_event,
-    sync_event,
+    decide_assigned,
+    decide_commit,
+    decide_heartbeat,
+    decide_join,
+    decide_sync,
+    find_commit_error,
 )
 from fsm.member.classic.effects import Effects
 from fsm.member.classic.state import ClassicAnswered, Commit, Generation, Purpose, Stage
@@ -78,7 +78,7 @@ class Answers(Effects):
     def end_join(self, sent: Generation, answer: JoinGroupResponse | TransportFailure) -> None:
         """On success the sync follows at once; else the next poll joins again."""
         self.unread, self.join_out = None, False
-        event = join_event(self, sent, answer)
+        event = decide_join(self, sent, answer)
         if isinstance(answer, JoinGroupResponse):
             self.joined = answer
         self._fails_with(answer, event)
@@ -100,7 +100,7 @@ class Answers(Effects):
         """On success the next poll applies the assignment; else the next poll joins again."""
         answer: Any = given.answer
         self.join_out = False
-        event = sync_event(self, given.request.generation, answer)
+        event = decide_sync(self, given.request.generation, answer)
         if event is Event.SYNC_OK and self.state is State.COMPLETING_REBALANCE:
             event = self._adopt_assignment(answer)
         self._fails_with(answer, event)
@@ -118,7 +118,7 @@ class Answers(Effects):
         except RemoteProtocolError:
             return Event.SYNC_FATAL
         self.rejoin_reason = self.callback_error = None
-        return assigned_event(self, self.assigned)
+        return decide_assigned(self, self.assigned)
 
     def _retry_later(self, event: Event) -> None:
         if event not in AT_ONCE:
@@ -144,11 +144,11 @@ class Answers(Effects):
     def receive_heartbeat(self, given: ClassicAnswered) -> None:
         """An answer keeps the session alive, also one that asks to join; after any other error a backoff begins."""
         answer: Any = given.answer
-        event = heartbeat_event(self, given.request.generation, answer)
+        event = decide_heartbeat(self, given.request.generation, answer)
         if event in ALIVE:
-            self.heartbeats = self.heartbeats.answered(self.config, self.now_ms)
+            self.heartbeats = self.heartbeats.answer(self.config, self.now_ms)
         else:
-            self.heartbeats = self.heartbeats.failed(self.config, self.now_ms, given.jitter)
+            self.heartbeats = self.heartbeats.fail(self.config, self.now_ms, given.jitter)
         if event is not None:
             self.throw = self._end_heartbeats
             self.happen(event, "" if event is _HEARTBEAT_OK else _heartbeat_reason(event, answer))
@@ -156,7 +156,7 @@ class Answers(Effects):
     def _end_heartbeats(self) -> None:
         """The next poll throws it; the one after begins anew."""
         self.failure = KafkaError(ErrorCode.FENCED_INSTANCE_ID.name)
-        self.heartbeats = self.heartbeats.stopped()
+        self.heartbeats = self.heartbeats.stop()
 
     def receive_leave(self, _: ClassicAnswered) -> None:
         """Nobody waits for it but close()."""
@@ -185,8 +185,8 @@ class Answers(Effects):
         """The errors that tell of the membership reset it; all of them end the commit."""
         answer: Any = given.answer
         sent = given.request
-        code = commit_error(answer)
-        event = commit_event(self, sent.generation, code)
+        code = find_commit_error(answer)
+        event = decide_commit(self, sent.generation, code)
         self.throw = _throw_nothing
         if event is not None:
             self.happen(event, _commit_reason(event, code))

@@ -1,7 +1,7 @@
 """What the application's thread does in a classic member: poll, callbacks, unsubscribe, close.
 
 `advance` goes as far as it gets without waiting; where Java's `poll` would block, it returns, and the next poll or
-answer goes on from there. Callbacks run in the embedding: the member asks for one, and goes on when it is reported.
+answer goes on from there. Callbacks run in the runtime: the member asks for one, and goes on when it is reported.
 
 Source: `ConsumerCoordinator.poll`, `joinGroupIfNeeded`, `onJoinPrepare`, `onJoinComplete`, `onLeavePrepare`, `close`.
 """
@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from fsm.errors import LocalProtocolError
 from fsm.member.classic.answers import Answers
-from fsm.member.classic.decisions import leave_event, matches_subscription, prepare_event, rejoin_cause
+from fsm.member.classic.decisions import decide_leave, decide_prepare, find_rejoin_cause, matches_subscription
 from fsm.member.classic.state import Close, Closing, Commit, OpenCallback, Purpose, Rest, Stage
 from fsm.member.effects import CallCompleted, Enqueued
 from fsm.member.events import (
@@ -50,7 +50,7 @@ class Application(Answers):
         if error is not None:
             self.effects.append(Enqueued(ErrorEvent(error)))
             return
-        self.heartbeats = self.heartbeats.polled(self.config, self.now_ms)
+        self.heartbeats = self.heartbeats.poll(self.config, self.now_ms)
         self.advance()
 
     def advance(self) -> None:
@@ -74,13 +74,13 @@ class Application(Answers):
             self.send_join_group()
         elif self._committed():
             self.prepare_needed = False
-            self.happen(prepare_event(self))
+            self.happen(decide_prepare(self))
         else:
             return False
         return True
 
     def _rejoins(self) -> bool:
-        cause = None if self.rejoin_needed else rejoin_cause(self)
+        cause = None if self.rejoin_needed else find_rejoin_cause(self)
         if cause is not None:
             self.happen(Event.REJOIN_REQUESTED, cause)
         return self.rejoin_needed
@@ -162,7 +162,7 @@ class Application(Answers):
         self._leave(GroupMembershipOperation.DEFAULT)
 
     def _leave(self, operation: GroupMembershipOperation) -> None:
-        self.happen(leave_event(self, operation), LEAVING)
+        self.happen(decide_leave(self, operation), LEAVING)
         if self.awaited is None:
             self._end_membership(None, None)
 
@@ -186,7 +186,7 @@ class Application(Answers):
         self.closing = Closing(given.call, self.now_ms + given.timeout_ms, given.operation, Stage.COMMITTING)
 
     def _go_past_callback(self, open_callback: OpenCallback) -> None:
-        """What an open callback is about changes hands as far as the application has heard of it; nothing follows it.
+        """What an open callback is about changes hands as far as the application has begun it; nothing follows it.
 
         A call of unsubscribe() that waits for it returns: close() leaves in its place.
         """
@@ -194,8 +194,8 @@ class Application(Answers):
         if awaited is None:
             return
         self.awaited = self.completion = None
-        assigned, heard = awaited.method is ListenerMethod.ASSIGNED, open_callback is OpenCallback.BEGUN
-        if assigned is not heard:
+        assigned, begun = awaited.method is ListenerMethod.ASSIGNED, open_callback is OpenCallback.BEGUN
+        if assigned is not begun:
             self.owned = without(self.owned, awaited.partitions)
         if self.unsubscribing is not None:
             self.effects.append(CallCompleted(self.unsubscribing))
@@ -220,7 +220,7 @@ class Application(Answers):
         return self.closing.stage if self.closing is not None else None
 
     def _close_membership(self, operation: GroupMembershipOperation) -> None:
-        self.heartbeats = self.heartbeats.stopped()
+        self.heartbeats = self.heartbeats.stop()
         if self.config.leave_group_on_close:
             self._leave(operation)
         else:

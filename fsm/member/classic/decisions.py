@@ -81,7 +81,7 @@ AT_ONCE = frozenset(
 REBALANCING = frozenset({State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE})
 
 
-def join_event(member: ClassicMember, sent: Generation, answer: JoinGroupResponse | TransportFailure) -> Event:
+def decide_join(member: ClassicMember, sent: Generation, answer: JoinGroupResponse | TransportFailure) -> Event:
     """What the answer to a join means; a member id is unknown only if it is still the one that was sent."""
     if isinstance(answer, TransportFailure):
         return Event.JOIN_COORDINATOR_LOST if answer.retriable else Event.JOIN_FATAL
@@ -95,7 +95,7 @@ def join_event(member: ClassicMember, sent: Generation, answer: JoinGroupRespons
     return event
 
 
-def sync_event(member: ClassicMember, sent: Generation, answer: SyncGroupResponse | TransportFailure) -> Event:
+def decide_sync(member: ClassicMember, sent: Generation, answer: SyncGroupResponse | TransportFailure) -> Event:
     """What the answer to a sync means, before the assignment in it is looked at."""
     if isinstance(answer, TransportFailure):
         return Event.SYNC_COORDINATOR_LOST if answer.retriable else Event.SYNC_FATAL
@@ -115,7 +115,7 @@ def _is_of_another_protocol(member: ClassicMember, answer: SyncGroupResponse) ->
     return answer.protocol_name not in (None, member.generation.protocol_name)
 
 
-def assigned_event(member: ClassicMember, assigned: Partitions) -> Event:
+def decide_assigned(member: ClassicMember, assigned: Partitions) -> Event:
     """SYNC_OK_REVOKING where a cooperative member has to give something up first."""
     if not matches_subscription(member, assigned) or not member.config.is_cooperative:
         return Event.SYNC_OK
@@ -130,12 +130,12 @@ def matches_subscription(member: ClassicMember, assigned: Partitions) -> bool:
     return topics <= {*(member.topics or ())}
 
 
-def matching(pattern: str, metadata: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
+def match_topics(pattern: str, metadata: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
     """The topics whose whole name the pattern matches."""
     return tuple(topic for topic, _ in metadata if re.fullmatch(pattern, topic))
 
 
-def heartbeat_event(
+def decide_heartbeat(
     member: ClassicMember, sent: Generation, answer: HeartbeatResponse | TransportFailure
 ) -> Event | None:
     """What the answer to a heartbeat means; None where it is only tried again."""
@@ -156,14 +156,14 @@ _RESETTING = frozenset(
 )
 
 
-def commit_error(answer: OffsetCommitResponse | TransportFailure) -> ErrorCode:
+def find_commit_error(answer: OffsetCommitResponse | TransportFailure) -> ErrorCode:
     """The first error of a commit, or NONE; a connection that broke reads as a coordinator that is gone."""
     if isinstance(answer, TransportFailure):
         return ErrorCode.COORDINATOR_NOT_AVAILABLE if answer.retriable else ErrorCode.UNSUPPORTED_VERSION
     return next((code for _, code in answer.errors), ErrorCode.NONE)
 
 
-def commit_event(member: ClassicMember, sent: Generation, code: ErrorCode) -> Event | None:
+def decide_commit(member: ClassicMember, sent: Generation, code: ErrorCode) -> Event | None:
     """What the error of a commit means for the membership; None where nothing.
 
     A member that has a new generation already, and is not about to join again, is reset all the same.
@@ -178,14 +178,14 @@ def commit_event(member: ClassicMember, sent: Generation, code: ErrorCode) -> Ev
     return event
 
 
-def prepare_event(member: ClassicMember) -> Event:
+def decide_prepare(member: ClassicMember) -> Event:
     """How a poll prepares a join: lost is what was owned under a generation that is gone."""
     if member.generation.is_reset:
         return Event.JOIN_PREPARED_LOST
     return Event.JOIN_PREPARED_COOPERATIVE if member.config.is_cooperative else Event.JOIN_PREPARED_EAGER
 
 
-def leave_event(member: ClassicMember, operation: GroupMembershipOperation) -> Event:
+def decide_leave(member: ClassicMember, operation: GroupMembershipOperation) -> Event:
     """Whether the coordinator is to be told: a static member keeps its place unless asked to leave."""
     if operation is GroupMembershipOperation.DEFAULT:
         return Event.LEAVE_CALLED_STATIC if member.config.is_static else Event.LEAVE_CALLED
@@ -193,20 +193,20 @@ def leave_event(member: ClassicMember, operation: GroupMembershipOperation) -> E
     return Event.LEAVE_CALLED if left else Event.LEAVE_CALLED_STATIC
 
 
-def poll_timeout_event(member: ClassicMember) -> Event:
+def decide_poll_timeout(member: ClassicMember) -> Event:
     """The application has not polled in time."""
     return Event.POLL_TIMEOUT_STATIC if member.config.is_static else Event.POLL_TIMEOUT
 
 
-def rejoin_cause(member: ClassicMember) -> str | None:
+def find_rejoin_cause(member: ClassicMember) -> str | None:
     """Why a member that is content would join again, if it would."""
-    if member.led_metadata is not None and member.led_metadata != watched(member):
+    if member.led_metadata is not None and member.led_metadata != list_watched(member):
         return "cached metadata has changed"
     if member.joined_topics is not None and member.joined_topics != member.topics:
         return "subscription has changed"
     return None
 
 
-def watched(member: ClassicMember) -> tuple[tuple[str, int], ...]:
+def list_watched(member: ClassicMember) -> tuple[tuple[str, int], ...]:
     """The metadata of the group's topics."""
     return tuple((topic, count) for topic, count in member.metadata if topic in member.group_topics)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fsm.member.classic.assignors import Candidate, ClientAssignor
-from fsm.member.classic.decisions import watched
+from fsm.member.classic.decisions import list_watched
 from fsm.member.classic.state import Awaited, ClassicStep, Generation, Reported
 from fsm.member.effects import CoordinatorForgotten, Enqueued
 from fsm.member.events import (
@@ -128,7 +128,7 @@ class Effects(ClassicStep):
                 for m in self.joined.members
             }
             self.group_topics = tuple(sorted({topic for wants in found.values() for topic in wants.topics}))
-            self.led_metadata = watched(self)
+            self.led_metadata = list_watched(self)
             if not self.joined.skip_assignment:
                 self.computed = self._assignments(found)
         except Exception as error:  # the assignor is the application's
@@ -190,10 +190,10 @@ class Effects(ClassicStep):
     # Heartbeats and coordinator
 
     def start_heartbeats(self, _: str) -> None:
-        self.heartbeats = self.heartbeats.started(self.config, self.now_ms)
+        self.heartbeats = self.heartbeats.start(self.config, self.now_ms)
 
     def stop_heartbeats(self, _: str) -> None:
-        self.heartbeats = self.heartbeats.stopped()
+        self.heartbeats = self.heartbeats.stop()
 
     def forget_coordinator(self, _: str) -> None:
         if self.coordinator_known:
@@ -202,7 +202,7 @@ class Effects(ClassicStep):
 
     def reset_session_timer(self, _: str) -> None:
         self.coordinator_known = True
-        self.heartbeats = self.heartbeats.coordinator_found(self.config, self.now_ms)
+        self.heartbeats = self.heartbeats.find_coordinator(self.config, self.now_ms)
 
     def raise_error(self, _: str) -> None:
         """Whoever took the row has said where the error goes."""

@@ -41,7 +41,7 @@ class Heartbeats:
     attempts: int = 0
     """Failures in a row; a generation that begins does not forget them."""
 
-    def started(self, given: Intervals, now_ms: int) -> Heartbeats:
+    def start(self, given: Intervals, now_ms: int) -> Heartbeats:
         """A generation begins: all three anew."""
         return Heartbeats(
             True,
@@ -51,31 +51,31 @@ class Heartbeats:
             self.attempts,
         )
 
-    def stopped(self) -> Heartbeats:
+    def stop(self) -> Heartbeats:
         """No heartbeats; the timers are begun anew before the next."""
         return Heartbeats(attempts=self.attempts) if self.attempts else NO_HEARTBEATS
 
-    def polled(self, given: Intervals, now_ms: int) -> Heartbeats:
+    def poll(self, given: Intervals, now_ms: int) -> Heartbeats:
         """The application polls."""
         if not self.enabled:
             return self
         poll_due_ms = now_ms + given.max_poll_interval_ms
         return Heartbeats(True, self.heartbeat_due_ms, self.session_due_ms, poll_due_ms, self.attempts)
 
-    def sent(self, given: Intervals, now_ms: int) -> Heartbeats:
+    def send(self, given: Intervals, now_ms: int) -> Heartbeats:
         """A heartbeat leaves; the next follows after the interval, answered or not."""
         if not self.enabled:
             return self
         heartbeat_due_ms = now_ms + given.heartbeat_interval_ms
         return Heartbeats(True, heartbeat_due_ms, self.session_due_ms, self.poll_due_ms, self.attempts)
 
-    def answered(self, given: Intervals, now_ms: int) -> Heartbeats:
+    def answer(self, given: Intervals, now_ms: int) -> Heartbeats:
         """The coordinator knows the member."""
         if not self.enabled:
             return NO_HEARTBEATS
         return Heartbeats(True, self.heartbeat_due_ms, now_ms + given.session_timeout_ms, self.poll_due_ms)
 
-    def failed(self, given: Intervals, now_ms: int, jitter: float) -> Heartbeats:
+    def fail(self, given: Intervals, now_ms: int, jitter: float) -> Heartbeats:
         """The heartbeat has to be tried again, after a backoff that doubles; `jitter` is from -1 to 1."""
         attempts = self.attempts + 1
         if not self.enabled:
@@ -83,7 +83,7 @@ class Heartbeats:
         due_ms = now_ms + backoff_ms(given, self.attempts, jitter)
         return Heartbeats(True, due_ms, self.session_due_ms, self.poll_due_ms, attempts)
 
-    def coordinator_found(self, given: Intervals, now_ms: int) -> Heartbeats:
+    def find_coordinator(self, given: Intervals, now_ms: int) -> Heartbeats:
         """The session is counted from here."""
         if not self.enabled:
             return self

@@ -3,7 +3,7 @@
 `step(member, given, now_ms)` is the whole of it: a frozen member goes in, a frozen member and effects come out. Its
 rows are those of `fsm.tables.classic_member`; `fsm.member.classic.decisions` says which row is taken.
 
-The embedding carries out the effects and gives back what comes of them: the answer to each request as
+The runtime carries out the effects and gives back what comes of them: the answer to each request as
 `ClassicAnswered`, the end of each callback as `ConsumerRebalanceListenerCallbackCompletedEvent`, a coordinator that
 was found or lost. It calls `step` with `Tick` at `due_ms`, and with `AsyncPollEvent` at `poll_wanted_ms` while the
 application is inside poll(). A commit is tried once: a commitSync() that may be repeated is repeated by its caller.
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from fsm.errors import LocalProtocolError
 from fsm.member.classic.application import LEAVING, Application
-from fsm.member.classic.decisions import matching, poll_timeout_event, rejoin_cause
+from fsm.member.classic.decisions import decide_poll_timeout, find_rejoin_cause, match_topics
 from fsm.member.classic.state import (
     ClassicAnswered,
     ClassicEffect,
@@ -63,13 +63,13 @@ class ClassicMemberDraft(Application, effects=Effect):
 
     def subscribe(self, given: TopicSubscriptionChangeEvent) -> None:
         """subscribe(topics)."""
-        self.topics, self.pattern = _shared(given.topics, tuple(sorted(set(given.topics)))), None
+        self.topics, self.pattern = _share(given.topics, tuple(sorted(set(given.topics)))), None
         self.effects.append(CallCompleted(given.call))
 
     def subscribe_pattern(self, given: TopicPatternSubscriptionChangeEvent) -> None:
         """subscribe(pattern)."""
         self.pattern = given.pattern
-        self.topics = matching(given.pattern, self.metadata)
+        self.topics = match_topics(given.pattern, self.metadata)
         self.effects.append(CallCompleted(given.call))
 
     def enforce_rebalance(self, given: EnforceRebalance) -> None:
@@ -83,9 +83,9 @@ class ClassicMemberDraft(Application, effects=Effect):
 
     def update_metadata(self, given: PartitionCountsUpdated) -> None:
         """The topics that a pattern matches may be others now."""
-        self.metadata = _shared(given.partitions, tuple(sorted(given.partitions)))
+        self.metadata = _share(given.partitions, tuple(sorted(given.partitions)))
         if self.pattern is not None:
-            self.topics = matching(self.pattern, self.metadata)
+            self.topics = match_topics(self.pattern, self.metadata)
 
     def find_coordinator(self, _: CoordinatorFound) -> None:
         """Requests may be sent."""
@@ -101,18 +101,18 @@ class ClassicMemberDraft(Application, effects=Effect):
         if not timers.enabled or not self.coordinator_known:
             return
         if self.state not in HEARTBEATING or self.failure is not None:
-            self.heartbeats = timers.stopped()
+            self.heartbeats = timers.stop()
         elif now_ms >= timers.session_due_ms:
             self.happen(Event.COORDINATOR_LOST)
         elif now_ms >= timers.poll_due_ms:
-            self.happen(poll_timeout_event(self), LEAVING)
+            self.happen(decide_poll_timeout(self), LEAVING)
         elif now_ms >= timers.heartbeat_due_ms:
-            self.heartbeats = timers.sent(self.config, now_ms)
+            self.heartbeats = timers.send(self.config, now_ms)
             place, config = self.generation, self.config
             self.send(HeartbeatRequest(config.group_id, place.generation_id, place.member_id, config.group_instance_id))
 
 
-def _shared(given: tuple[T, ...], ordered: tuple[T, ...]) -> tuple[T, ...]:
+def _share(given: tuple[T, ...], ordered: tuple[T, ...]) -> tuple[T, ...]:
     """What was given, if it is in order: members of one process that are told the same hold it once."""
     return given if given == ordered else ordered
 
@@ -216,7 +216,7 @@ def poll_wanted_ms(member: ClassicMember) -> int:
         return NEVER
     if member.unread is not None or member.completion is not None:
         return 0
-    if member.join_out or not (member.rejoin_needed or rejoin_cause(member)):
+    if member.join_out or not (member.rejoin_needed or find_rejoin_cause(member)):
         return NEVER
     if member.commit is not None and not member.commit.done:
         return min(member.commit.due_ms, NEVER if member.commit.retry_due_ms is None else member.commit.retry_due_ms)

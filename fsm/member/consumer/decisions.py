@@ -238,14 +238,14 @@ NO_PROTOCOL = "the coordinator does not speak the consumer protocol; a member of
 INVALID_PATTERN = "The coordinator cannot read the regular expression given to subscribe(). "
 
 
-def failure_of(code: ErrorCode, message: str | None) -> Failure:
+def read_error(code: ErrorCode, message: str | None) -> Failure:
     """What an error code means beside its event: the application's error, and what is known of the coordinator."""
     text = message or (NO_PROTOCOL if code is ErrorCode.UNSUPPORTED_VERSION else "")
     prefix = INVALID_PATTERN if code is ErrorCode.INVALID_REGULAR_EXPRESSION else ""
     return Failure(KafkaError(code.name, prefix + text), RETRIED.get(code, Forgets.NOTHING))
 
 
-def failure_of_transport(failure: TransportFailure) -> Failure:
+def read_failure(failure: TransportFailure) -> Failure:
     """The same for a request that got no response."""
     text = NO_PROTOCOL if failure.name == UNSUPPORTED_VERSION.name else ""
     return Failure(KafkaError(failure.name, text), Forgets.CONNECTION if failure.disconnected else Forgets.NOTHING)

@@ -25,7 +25,7 @@ from fsm.tables.consumer_member import State
 _JOINING, _NUMBERED = State.JOINING, Choice.ANSWERS_NUMBERED
 
 
-def heartbeat(member: Member) -> ConsumerGroupHeartbeatRequest:
+def build_heartbeat(member: Member) -> ConsumerGroupHeartbeatRequest:
     """The next heartbeat."""
     config, sent, subscription = member.settings.config, member.sent, member.subscription
     joining = member.state is State.JOINING
@@ -70,10 +70,10 @@ class Heartbeats(Membership):
             number = self.heartbeat_number = self.free_number() if purpose is Purpose.HEARTBEAT else 0
         sent, assignment = self.sent, NONE if self.state is _JOINING else self.current
         if sent is None or sent.subscription is not self.subscription or sent.assignment is not assignment:
-            request = UnsentRequest(heartbeat(self), purpose, 0, number)
+            request = UnsentRequest(build_heartbeat(self), purpose, 0, number)
             self.sent = SentFields(self.subscription, assignment)
         elif self.state is _JOINING:
-            request = UnsentRequest(heartbeat(self), purpose, 0, number)
+            request = UnsentRequest(build_heartbeat(self), purpose, 0, number)
         elif (
             sent.repeat is not None
             and sent.repeat.body.member_epoch == self.epoch  # type: ignore[union-attr]  # a heartbeat
@@ -82,7 +82,7 @@ class Heartbeats(Membership):
         ):
             request = sent.repeat
         else:
-            request = UnsentRequest(heartbeat(self), purpose, 0, number)
+            request = UnsentRequest(build_heartbeat(self), purpose, 0, number)
             self.sent = SentFields(sent.subscription, assignment, request)
         self.effects.append(request)
         self.heartbeat_in_flight = True

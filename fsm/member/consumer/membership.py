@@ -64,7 +64,7 @@ class Membership(MemberStep):
     def unsubscribe_all(self) -> None:
         self.ownership = OWNS_NOTHING
         if not (self.updated and Choice.LAST_SUBSCRIPTION_COUNTS in self.settings.choices):
-            self.subscription = self.subscription.emptied()
+            self.subscription = self.subscription.clear()
         if Choice.CLOSE_ASKS_MEMBER in self.settings.choices:
             self.notify_empty_assignment()
 
@@ -107,7 +107,7 @@ class Membership(MemberStep):
     def enqueue_removed(self, method: ListenerMethod, origin: Origin, removed: Partitions) -> None:
         """Asks for the revoked or the lost callback."""
         ticket = self.await_callback(origin)
-        self.effects.append(Enqueued(PartitionsRemovedEvent(ticket, method, removed, heard=bool(removed))))
+        self.effects.append(Enqueued(PartitionsRemovedEvent(ticket, method, removed, call_back=bool(removed))))
 
     def mark(self, revoked: Partitions) -> None:
         """Flags partitions as pending revocation; tells so even if there are none."""

@@ -173,7 +173,7 @@ class Reconciliation(Heartbeats):
         if not offsets:
             return self._commit_ended(None)
         number = self.free_number() if Choice.ANSWERS_NUMBERED in self.settings.choices else 0
-        self.commit = Commit(self.now_ms + self.settings.config.max_poll_interval_ms, IDLE.sent(), number)
+        self.commit = Commit(self.now_ms + self.settings.config.max_poll_interval_ms, IDLE.send(), number)
         self._send_commit(offsets, Purpose.RUN_COMMIT, number=number)
         return None
 
@@ -197,7 +197,7 @@ class Reconciliation(Heartbeats):
         if self.now_ms >= commit.deadline_ms:
             return self._commit_ended(KafkaError("TimeoutException", "commit before the rebalance timed out"))
         if self.client.coordinator_known and commit.request.may_send(self.now_ms):
-            self.commit = replace(commit, request=commit.request.sent())
+            self.commit = replace(commit, request=commit.request.send())
             self._send_commit(self.offsets(), Purpose.RUN_COMMIT, number=commit.number)
         return None
 
@@ -214,7 +214,7 @@ class Reconciliation(Heartbeats):
         if self.now_ms >= commit.deadline_ms:
             return self._commit_ended(KafkaError("TimeoutException", error.name))
         wait = backoff_ms(self.settings.config, self.settings.choices, commit.request.attempts, self.jitter)
-        self.commit = replace(commit, request=commit.request.failed(self.now_ms, wait))
+        self.commit = replace(commit, request=commit.request.fail(self.now_ms, wait))
         return None
 
     # Other commits

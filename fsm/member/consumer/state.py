@@ -155,7 +155,7 @@ KNOWS_NOTHING = Client()
 
 
 @lru_cache(maxsize=1_024)
-def shared_client(client: Client) -> Client:
+def share_client(client: Client) -> Client:
     """The first of equal ones: members of one process that know the same hold it once."""
     return client
 
@@ -305,7 +305,7 @@ class MemberStep(Draft[Member], Member):
 
     def learn(self, **changes: Any) -> None:
         """Something else is known of the cluster."""
-        self.client = shared_client(replace(self.client, **changes))
+        self.client = share_client(replace(self.client, **changes))
 
     def enter(self, state: Symbol) -> None:
         """Goes to a state; the log line shows the epoch of this moment."""

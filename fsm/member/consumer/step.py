@@ -2,7 +2,7 @@
 
 How a step goes. Something happened (an application event, a tick of the background loop, an answer). A function of
 `fsm.member.consumer.decisions` names it as an event of the table; the table's cell gives the states to go through and
-the effects to carry out, in order; each effect is the method of its name. What the embedding has to do is returned. The
+the effects to carry out, in order; each effect is the method of its name. What the runtime has to do is returned. The
 table is the one that is drawn, checked and audited: `fsm.tables.consumer_member`, or its edition of the dialect.
 
 A step is a function of its arguments. It raises `LocalProtocolError` or `RemoteProtocolError` for what the protocol
@@ -22,7 +22,7 @@ from fsm.errors import IllegalTransition, LocalProtocolError, RemoteProtocolErro
 from fsm.member.consumer import decisions as decide
 from fsm.member.consumer.reconciliation import Reconciliation
 from fsm.member.consumer.state import Awaited, Member, Origin
-from fsm.member.consumer.subscription import Subscribe, SubscriptionType, fits, matched, subscribed
+from fsm.member.consumer.subscription import Subscribe, SubscriptionType, fits, match_pattern, subscribe
 from fsm.member.dialect.choices import Choice
 from fsm.member.effects import (
     CallCompleted,
@@ -141,7 +141,7 @@ class MemberDraft(Reconciliation, effects=Effect):
             return  # only the application's own word ends it
         call, self.call = self.call, 0
         self.learn(metadata_moved=False)
-        self.subscription_asked = matched(self.subscription, self.client.metadata.values())
+        self.subscription_asked = match_pattern(self.subscription, self.client.metadata.values())
         self.happen(Event.SUBSCRIBE)
         self.call = call
 
@@ -149,7 +149,7 @@ class MemberDraft(Reconciliation, effects=Effect):
         """subscribe(); fails where partitions are got in another way already."""
         if not self._fits(asked):
             return
-        self.subscription_asked = subscribed(self.subscription, asked, self.client.metadata.values())
+        self.subscription_asked = subscribe(self.subscription, asked, self.client.metadata.values())
         choices, changed = self.settings.choices, self.subscription_asked != self.subscription
         if self.state is State.FATAL and not changed and Choice.SUBSCRIBE_ENDS_FATAL in choices:
             self.complete_call()
@@ -164,7 +164,7 @@ class MemberDraft(Reconciliation, effects=Effect):
         """assign(): no event of the membership; as in a poll, the automatic commit comes first."""
         self.commit_interval()
         if self._fits(asked):
-            self.subscription = subscribed(self.subscription, asked, ())
+            self.subscription = subscribe(self.subscription, asked, ())
             self.ownership = self.ownership.own(partitions(asked.partitions))
             self.complete_call()
 
@@ -290,10 +290,10 @@ class MemberDraft(Reconciliation, effects=Effect):
 
     def _receive_heartbeat(self, answer: ConsumerGroupHeartbeatResponse | TransportFailure) -> None:
         if isinstance(answer, TransportFailure):
-            self.failure = decide.failure_of_transport(answer)
+            self.failure = decide.read_failure(answer)
             self.happen(decide.decide_failure(self, answer))
         elif answer.error_code is not _NO_ERROR:
-            self.failure = decide.failure_of(answer.error_code, answer.error_message)
+            self.failure = decide.read_error(answer.error_code, answer.error_message)
             self.happen(decide.decide_error(self, answer.error_code))
         else:
             self.response = answer

@@ -52,9 +52,9 @@ class Subscription(NamedTuple):
     listener: bool = False
     """Whether a listener is registered; stays so after unsubscribe()."""
 
-    def emptied(self) -> Subscription:
+    def clear(self) -> Subscription:
         """After unsubscribe(): no topics; the listener and the coordinator's pattern stay registered."""
-        return shared(Subscription(regex=self.regex, listener=self.listener))
+        return share(Subscription(regex=self.regex, listener=self.listener))
 
 
 NOT_SUBSCRIBED = Subscription()
@@ -133,26 +133,26 @@ def fits(subscription: Subscription, event: Subscribe) -> bool:
     return subscription.kind in (SubscriptionType.NONE, KINDS[type(event)])
 
 
-def subscribed(subscription: Subscription, event: Subscribe, known_topics: Iterable[str]) -> Subscription:
+def subscribe(subscription: Subscription, event: Subscribe, known_topics: Iterable[str]) -> Subscription:
     """The subscription after subscribe() or assign(); the pattern of the client is matched against `known_topics`."""
     changed = subscription._replace(kind=KINDS[type(event)])
     match event:
         case TopicSubscriptionChangeEvent(topics=topics, listener=listener):
             changed = changed._replace(topics=tuple(sorted(set(topics))), listener=listener)
         case TopicPatternSubscriptionChangeEvent(pattern=pattern, listener=listener):
-            changed = matched(changed._replace(pattern=pattern, listener=listener), known_topics)
+            changed = match_pattern(changed._replace(pattern=pattern, listener=listener), known_topics)
         case TopicRe2JPatternSubscriptionChangeEvent(pattern=pattern, listener=listener):
             changed = changed._replace(regex=pattern, listener=listener)
-    return shared(changed)
+    return share(changed)
 
 
-def matched(subscription: Subscription, known_topics: Iterable[str]) -> Subscription:
+def match_pattern(subscription: Subscription, known_topics: Iterable[str]) -> Subscription:
     """The topics of the client's pattern anew: those whose whole name it matches."""
     pattern = re.compile(subscription.pattern or "")
-    return shared(subscription._replace(topics=tuple(sorted(t for t in set(known_topics) if pattern.fullmatch(t)))))
+    return share(subscription._replace(topics=tuple(sorted(t for t in set(known_topics) if pattern.fullmatch(t)))))
 
 
 @lru_cache(maxsize=1_024)
-def shared(subscription: Subscription) -> Subscription:
+def share(subscription: Subscription) -> Subscription:
     """The first of equal subscriptions: members of one process that ask for the same hold it once."""
     return subscription

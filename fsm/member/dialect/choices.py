@@ -3,8 +3,9 @@
 Which dialect has which is in `fsm.member.dialect.dialect`; the rows that some of them mean are in
 `fsm.member.dialect.amendments`.
 
-Source: the membership classes of each release, compared with branch 4.4 at 87943b2ff874; the hazards H1 to H20 of its
-analysis; A5 to A21 of real logs; the design notes of the consumer threading refactor.
+Source: the membership classes of each release, compared with branch 4.4 at 87943b2ff874; the design notes of the
+consumer threading refactor. `diagrams/dialects.md` lists the choices, `diagrams/hazards.md` the hazards H1 to H20 and
+what real logs show (A5 to A21).
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ class Background:
         wanted = self._wanted_lookups()
         for lookup in wanted:
             if self._lookups[lookup].may_send(now_ms):
-                self._lookups[lookup] = self._lookups[lookup].sent()
+                self._lookups[lookup] = self._lookups[lookup].send()
                 self._ask(lookup, self.member.config.request_timeout_ms, now_ms)
         due = [self._lookups[lookup].ready_ms for lookup in wanted if not self._lookups[lookup].in_flight]
         due += [flight.deadline_ms for flight in self._flights.values()]
@@ -202,14 +202,14 @@ class Background:
     def _take_in(self, order: Any, answer: object, now_ms: int) -> None:
         if not isinstance(order, Lookup):
             check_answer(order.body, answer, self._names)
-            self.member.answered(order, answer, self._jitter(), now_ms)
+            self.member.receive_answer(order, answer, self._jitter(), now_ms)
         elif isinstance(answer, TransportFailure):
             self._fail_lookup(order, answer, now_ms)
         elif order is Lookup.METADATA:
             self._learn(answer, now_ms)
         elif answer is None:
             self._lookups[order] = IDLE
-            self.member.found_coordinator(now_ms)
+            self.member.find_coordinator(now_ms)
         else:
             given = type(answer).__name__
             raise RemoteProtocolError(f"find_coordinator was answered with {given}; give None, or a TransportFailure")
@@ -222,18 +222,18 @@ class Background:
         if isinstance(metadata, TopicNames):
             self._names = metadata
         wait = self.member.config.retry_backoff_ms
-        self._lookups[Lookup.METADATA] = RequestState().succeeded(now_ms, wait)
+        self._lookups[Lookup.METADATA] = RequestState().succeed(now_ms, wait)
         self._metadata_wanted = False
         self.moves += self.member.learn(metadata, now_ms)
 
     def _fail_lookup(self, order: Lookup, failure: TransportFailure, now_ms: int) -> None:
         """Tried again after a backoff; what cannot be retried, the application sees."""
         state = self._lookups[order]
-        self._lookups[order] = state.failed(now_ms, self.member.backoff_ms(state.attempts, self._jitter()))
+        self._lookups[order] = state.fail(now_ms, self.member.backoff_ms(state.attempts, self._jitter()))
         if failure.retriable:
             return
         self.moves += 1
-        fail = self.member.lost_coordinator if order is Lookup.COORDINATOR else self.member.fail_metadata
+        fail = self.member.lose_coordinator if order is Lookup.COORDINATOR else self.member.fail_metadata
         fail(KafkaError(failure.name), now_ms)
 
 

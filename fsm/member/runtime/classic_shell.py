@@ -143,7 +143,7 @@ class ClassicConsumerMember(MemberShell[UnsentClassicRequest, PartitionCounts]):
 
     # What the background does
 
-    def answered(
+    def receive_answer(
         self,
         order: UnsentClassicRequest,
         answer: ClassicResponse | OffsetCommitResponse | TransportFailure,
@@ -152,10 +152,10 @@ class ClassicConsumerMember(MemberShell[UnsentClassicRequest, PartitionCounts]):
     ) -> None:
         self._step(ClassicAnswered(order, answer, jitter), now_ms)
 
-    def found_coordinator(self, now_ms: int) -> None:
+    def find_coordinator(self, now_ms: int) -> None:
         self._step(CoordinatorFound(), now_ms)
 
-    def lost_coordinator(self, error: KafkaError, now_ms: int) -> None:
+    def lose_coordinator(self, error: KafkaError, now_ms: int) -> None:
         self._step(CoordinatorLost(error), now_ms)
         self._background.append(ErrorEvent(error))
 

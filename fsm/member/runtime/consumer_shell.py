@@ -1,6 +1,6 @@
-"""`ConsumerMember`: one member, its two queues, and the loop that an embedding turns.
+"""`ConsumerMember`: one member, its two queues, and the loop that its runtime turns.
 
-The embedding owns threads, sockets and clocks. It submits application events, hands in what the network brought,
+The runtime owns threads, sockets and clocks. It submits application events, hands in what the network brought,
 calls `poll` when something happened or time is up, sends what it is given, and runs callbacks when it is asked to:
 
     member = ConsumerMember(ConsumerConfig("g"), member_id="...", now_ms=0)
@@ -240,7 +240,7 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
         """Hands in what the network brought. Raises `RemoteProtocolError` for an answer that answers nothing."""
         self._step(news, now_ms)
 
-    def answered(
+    def receive_answer(
         self,
         order: UnsentRequest,
         answer: ConsumerResponse | TransportFailure,
@@ -250,10 +250,10 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
         """The same as to `receive` what answers a request."""
         self.receive(Answered(order, answer, jitter), now_ms)
 
-    def found_coordinator(self, now_ms: int) -> None:
+    def find_coordinator(self, now_ms: int) -> None:
         self.receive(CoordinatorFound(), now_ms)
 
-    def lost_coordinator(self, error: KafkaError, now_ms: int) -> None:
+    def lose_coordinator(self, error: KafkaError, now_ms: int) -> None:
         self.receive(CoordinatorLost(error), now_ms)
 
     def learn(self, metadata: TopicNames, now_ms: int) -> bool:

@@ -102,7 +102,7 @@ def process(events: Iterable[BackgroundEvent], *, listener: bool, unsubscribing:
         match event:
             case ErrorEvent(error=error):
                 outcome = outcome.with_error(error)
-            case PartitionsRemovedEvent(ticket=ticket, heard=False):
+            case PartitionsRemovedEvent(ticket=ticket, call_back=False):
                 yield _completed(ticket, None)
             case PartitionsRemovedEvent(ticket=ticket, method=method, partitions=removed):
                 outcome = outcome.with_error((yield from _call_back(ticket, method, removed)))

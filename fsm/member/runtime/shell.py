@@ -146,15 +146,15 @@ class MemberShell(ABC, Generic[Sent, Metadata]):
     # What the background does
 
     @abstractmethod
-    def answered(self, order: Sent, answer: Any, jitter: float, now_ms: int) -> None:
+    def receive_answer(self, order: Sent, answer: Any, jitter: float, now_ms: int) -> None:
         """The answer to a request, or why there is none. Raises `RemoteProtocolError` where it answers nothing."""
 
     @abstractmethod
-    def found_coordinator(self, now_ms: int) -> None:
+    def find_coordinator(self, now_ms: int) -> None:
         """Requests may be sent."""
 
     @abstractmethod
-    def lost_coordinator(self, error: KafkaError, now_ms: int) -> None:
+    def lose_coordinator(self, error: KafkaError, now_ms: int) -> None:
         """The application is to see why the search failed."""
 
     @abstractmethod

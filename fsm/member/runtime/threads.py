@@ -77,7 +77,7 @@ def embed(
     return ClassicConsumerMember(config, trace=trace, trace_offset_ms=offset_ms, now_ms=now_ms)
 
 
-def spread() -> float:
+def draw_jitter() -> float:
     """Jitter for a backoff: from -1 to 1, evenly drawn."""
     return secrets.SystemRandom().uniform(-1.0, 1.0)
 
@@ -122,7 +122,7 @@ class ConsumerRuntime:
         *,
         member_id: str | None = None,
         dialect: Dialect | str = LATEST,
-        jitter: Callable[[], float] = spread,
+        jitter: Callable[[], float] = draw_jitter,
         trace: TraceTo | None = None,
     ) -> None:
         self._member = embed(config, member_id, dialect, trace)
