@@ -11,7 +11,6 @@ are named, not read.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Annotated, Any, NamedTuple
 
@@ -20,6 +19,7 @@ from fsm.protocol.assignment import NO_TOPIC_ID, TopicId
 from fsm.protocol.encoding import decode_all, encode_as
 from fsm.protocol.json_form import from_printed, to_printed
 from fsm.protocol.schema import Absent, Int8, Int64, Kind, Wire
+from fsm.step import value
 
 
 class RecordType(IntEnum):
@@ -92,7 +92,7 @@ class OtherKey(NamedTuple):
 Key = OffsetKey | ClassicGroupKey | GroupKey | MemberKey | RegularExpressionKey | OtherKey
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OffsetCommit:
     """Types 0 and 1: a committed offset."""
 
@@ -104,7 +104,7 @@ class OffsetCommit:
     topic_id: Annotated[TopicId, Wire(since=4, tag=0)] = NO_TOPIC_ID
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClassicGroupMember:
     """A member inside the record of its classic group."""
 
@@ -118,7 +118,7 @@ class ClassicGroupMember:
     assignment: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClassicGroup:
     """Type 2: a classic group, as of its last completed generation."""
 
@@ -130,7 +130,7 @@ class ClassicGroup:
     members: tuple[ClassicGroupMember, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GroupEpoch:
     """Type 3: the group epoch and what the subscribed topics looked like."""
 
@@ -154,7 +154,7 @@ class TopicMetadata(NamedTuple):
     partition_metadata: tuple[PartitionRacks, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SubscriptionMetadata:
     """Type 4: what the subscribed topics looked like, before 4.1."""
 
@@ -175,7 +175,7 @@ class ClassicMember(NamedTuple):
     supported_protocols: tuple[ClassicProtocol, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Member:
     """Type 5: who a member is and what it subscribes to."""
 
@@ -191,7 +191,7 @@ class Member:
     """Always written, also None: what its absence means is an empty struct."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TargetEpoch:
     """Type 6: the epoch of the target, and when it was computed (0: unknown)."""
 
@@ -206,7 +206,7 @@ class Topic(NamedTuple):
     partitions: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Target:
     """Type 7: a member's part of the target."""
 
@@ -222,7 +222,7 @@ class HeldTopic(NamedTuple):
     """None in records of releases before 4.3."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Current:
     """Type 8: what a member was handed and must give up."""
 
@@ -234,7 +234,7 @@ class Current:
     partitions_pending_revocation: tuple[HeldTopic, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ResolvedRegularExpression:
     """Type 16: the topics that a regular expression matched."""
 

@@ -44,4 +44,5 @@ def _compile(pattern: str) -> Any:
     try:
         return re2.compile(pattern, _OPTIONS)
     except (re2.error, UnicodeEncodeError) as problem:
-        return str(problem)
+        words = problem.args[0]
+        return words.decode() if isinstance(words, bytes) else str(problem)

@@ -5,11 +5,9 @@ Source: `GroupCoordinatorRecordHelpers` of apache/kafka 4.4.
 
 from __future__ import annotations
 
-from itertools import groupby
-
 from fsm.coordinator.model.consumer_group import ConsumerGroup, GroupMember, Held
 from fsm.coordinator.model.dialect import Choice, Dialect
-from fsm.protocol.assignment import TopicPartitions
+from fsm.protocol.assignment import TopicId, TopicPartitions
 from fsm.protocol.records import (
     Current,
     GroupEpoch,
@@ -54,13 +52,14 @@ def current_record(group_id: str, member: GroupMember, dialect: Dialect) -> Reco
 
 def held_topics(held: Held, with_epochs: bool) -> tuple[HeldTopic, ...]:
     """Held partitions topic by topic."""
-    if not held:
-        return ()
-    found = []
-    for topic_id, entries in groupby(held, key=lambda entry: entry[0][0]):
-        numbers, epochs = zip(*((number, epoch) for (_, number), epoch in entries), strict=True)
-        found.append(HeldTopic(topic_id, numbers, epochs if with_epochs else None))
-    return tuple(found)
+    topics: dict[TopicId, tuple[list[int], list[int]]] = {}
+    for (topic_id, number), epoch in held:
+        numbers, epochs = topics.setdefault(topic_id, ([], []))
+        numbers.append(number)
+        epochs.append(epoch)
+    return tuple(
+        HeldTopic(t, tuple(found), tuple(epochs) if with_epochs else None) for t, (found, epochs) in topics.items()
+    )
 
 
 def target_record(group_id: str, member_id: str, target: TopicPartitions) -> Record:

@@ -42,10 +42,8 @@ class Reconciliation(NamedTuple):
     """Whether this request changed names or regular expression."""
     dialect: Dialect
 
-    @property
-    def filters(self) -> bool:
-        """Whether the subscription counts."""
-        return Choice.SUBSCRIPTION_FILTERS_TARGET in self.dialect
+    filters: bool
+    """Whether the subscription counts."""
 
     @property
     def changed(self) -> bool:
@@ -91,8 +89,9 @@ def reconcile(
     >>> decision.event.name, decision.member.epoch, decision.member.assigned
     ('GRANTED_ALL', 2, ((('foo', 0), 2), (('foo', 1), 2)))
     """
+    filters = Choice.SUBSCRIPTION_FILTERS_TARGET in dialect.choices
     given = Reconciliation(
-        target_epoch, target, owned, partition_epoch, subscribed, names_topics, subscription_changed, dialect
+        target_epoch, target, owned, partition_epoch, subscribed, names_topics, subscription_changed, dialect, filters
     )
     return _ENTRIES[member.state](member, given)
 
@@ -162,20 +161,19 @@ def _untrimmed(member: CurrentAssignment, rewritten: CurrentAssignment, given: R
 def _compute(member: CurrentAssignment, given: Reconciliation, base: int) -> Decision:
     """C1 to C5: the next step towards the target; `base` is the epoch where partitions must be revoked first."""
     target = {(topic_id, p) for topic_id, numbers in given.target if given.keeps(topic_id) for p in numbers}
-    kept = {partition: epoch for partition, epoch in member.assigned if partition in target}
-    revoked = {partition: epoch for partition, epoch in member.assigned if partition not in target}
-    if revoked and given.owns_any(revoked):
-        revoking = CurrentAssignment(State.UNREVOKED_PARTITIONS, base, member.epoch, held(kept), held(revoked))
-        return Decision(Event.REVOKE_NEEDED, revoking)
-    wanted = target - kept.keys()
+    assigned = dict(member.assigned)
+    revoked = assigned.keys() - target
+    if revoked:
+        lost = {partition: assigned.pop(partition) for partition in revoked}
+        if given.owns_any(lost):
+            revoking = CurrentAssignment(State.UNREVOKED_PARTITIONS, base, member.epoch, held(assigned), held(lost))
+            return Decision(Event.REVOKE_NEEDED, revoking)
+    wanted = target - assigned.keys()
     blocked = _blocked(member, given, wanted)
-    granted = dict.fromkeys(wanted - blocked, _assignment_epoch(given))
-    settled = CurrentAssignment(
-        State.UNRELEASED_PARTITIONS if blocked else State.STABLE,
-        given.target_epoch,
-        member.epoch,
-        held({**kept, **granted}),
-    )
+    granted = wanted - blocked
+    assigned.update(dict.fromkeys(granted, _assignment_epoch(given)))
+    state = State.UNRELEASED_PARTITIONS if blocked else State.STABLE
+    settled = CurrentAssignment(state, given.target_epoch, member.epoch, held(assigned))
     if settled == member:
         return Decision(Event.STILL_BLOCKED, member)
     return Decision(_GRANTS[bool(granted), bool(blocked)], settled)
