@@ -111,7 +111,8 @@ class Host:
         Raises `InputError` for a message that is no request of a group coordinator's.
         """
         self._tokens = self._tokens + 1 if token is None else token
-        self._set_clock(now_ms)
+        if now_ms is not None:
+            self._set_clock(now_ms)
         if version is None:
             version = API_OF[type(message)].newest
         made = f"{self._tokens:032x}" if fresh_id is None else fresh_id

@@ -73,13 +73,9 @@ class ConsumerGroupDraft(Draft[ConsumerGroup], ConsumerGroup, effects=(GroupEffe
     resolved: Mapping[str, ResolvedRegularExpression] = FrozenMap()
     """Resolved regular expressions to be written."""
 
-    def __init__(self, group: ConsumerGroup, context: Context, state: GroupState | None = None) -> None:
-        self.stored = group
-        self._open(group)
-        self.context = context
-        self.state = derive_state(group.members, group.epoch, group.target_epoch) if state is None else state
-        self.records: list[Record] = []
-        self.happened: list[Happened] = []
+    context: Context
+    records: list[Record]
+    happened: list[Happened]
 
     @property
     def subscription_changed(self) -> bool:
@@ -258,3 +254,12 @@ class ConsumerGroupDraft(Draft[ConsumerGroup], ConsumerGroup, effects=(GroupEffe
         running = [(kind, member.member_id) for kind in kinds if (kind, member.member_id) in self.timers]
         if running:
             self.timers = self.timers.without(*running)
+
+
+def open_group(group: ConsumerGroup, context: Context, state: GroupState | None = None) -> ConsumerGroupDraft:
+    """The group for one step, in the state that follows from it or in another one."""
+    draft: ConsumerGroupDraft = ConsumerGroupDraft.of(group)
+    draft.context = context
+    draft.state = derive_state(group.members, group.epoch, group.target_epoch) if state is None else state
+    draft.records, draft.happened = [], []
+    return draft

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from operator import attrgetter
 
-from fsm.coordinator.consumer.group_step import ConsumerGroupDraft
+from fsm.coordinator.consumer.group_step import ConsumerGroupDraft, open_group
 from fsm.coordinator.consumer.member_update import update_member
 from fsm.coordinator.consumer.membership import (
     check_epoch,
@@ -28,6 +28,7 @@ from fsm.coordinator.model.consumer_group import (
     ConsumerGroup,
     CurrentAssignment,
     GroupMember,
+    new_member,
 )
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Choice
@@ -109,7 +110,7 @@ def heartbeat(
     sent = request.body
     if group.members.by_id.get(sent.member_id) is None:
         check_size(group, sent.member_id, sent.instance_id, context)
-    draft = ConsumerGroupDraft(group, context)
+    draft = open_group(group, context)
     before = _find_sender(draft, sent, sent.member_id or request.fresh_id)
     after, owned = _update(before, request), sent.topic_partitions
     member = update_member(draft, before, after, owned, topics_added_version=topics_added_version)
@@ -134,12 +135,11 @@ def _find_sender(draft: ConsumerGroupDraft, sent: Heartbeat, member_id: str) -> 
             return find_or_create_member(draft, member_id)
         check_released(holder)
         return replace_static(draft, holder, member_id)
+    member: GroupMember | None = group.members.by_id.get(member_id)
     if sent.instance_id is not None:
         member = find_holder(group, member_id, sent.instance_id)
-    elif joins and member_id not in group.members.by_id:
-        return find_or_create_member(draft, member_id)
-    else:
-        member = find_member(group, member_id)
+    elif member is None:
+        return new_member(member_id) if joins else find_member(group, member_id)
     if sent.member_epoch != member.current.epoch:
         check_epoch(member, sent.member_epoch, sent.topic_partitions, dialect)
     return member
@@ -193,7 +193,7 @@ def leave_for_a_while(
 
     Nothing is pending any more, and what is assigned counts as assigned long ago.
     """
-    draft, now = ConsumerGroupDraft(group, context), member.current
+    draft, now = open_group(group, context), member.current
     keeps_epochs = Choice.ASSIGNMENT_EPOCHS in context.dialect
     assigned = tuple((partition, 0) for partition, _ in now.assigned) if keeps_epochs else now.assigned
     away = CurrentAssignment(now.state, LEAVE_GROUP_STATIC_MEMBER_EPOCH, now.previous_epoch, assigned)
@@ -208,7 +208,7 @@ def remove(group: ConsumerGroup, member_ids: Sequence[str], event: Event, contex
     """These members are out, by one event for all: the group epoch moves once. Nobody at all is no step."""
     if not member_ids:
         return Step(group)
-    draft = ConsumerGroupDraft(group, context)
+    draft = open_group(group, context)
     gone = [group.members[member_id] for member_id in member_ids]
     for member in gone:
         draft.drop_member(member.member_id)

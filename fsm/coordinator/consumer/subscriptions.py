@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from fsm.coordinator.consumer.group_step import ConsumerGroupDraft, RegexChange
+from fsm.coordinator.consumer.group_step import ConsumerGroupDraft, RegexChange, open_group
 from fsm.coordinator.model.consumer_group import ConsumerGroup, GroupMember, Resolution
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Choice
@@ -102,7 +102,7 @@ def _task_order(draft: ConsumerGroupDraft) -> list[str]:
 
 def finish_resolution(group: ConsumerGroup, context: Context) -> Step[ConsumerGroup]:
     """The background task is done: its result is a step of its own, and never computes a target."""
-    draft = ConsumerGroupDraft(replace(group, resolution=None), context)
+    draft = open_group(replace(group, resolution=None), context)
     found = group.resolution.found if group.resolution else ()
     draft.resolved = {pattern: one for pattern, one in found if pattern in group.members.patterns}
     after = replace(group, regexes=group.regexes.merged(draft.resolved))
@@ -123,7 +123,7 @@ def _topics(group: ConsumerGroup, pattern: str) -> tuple[str, ...]:
 
 def fail_resolution(group: ConsumerGroup, context: Context) -> Step[ConsumerGroup]:
     """The background task failed: the next request may start it again."""
-    draft = ConsumerGroupDraft(replace(group, resolution=None), context)
+    draft = open_group(replace(group, resolution=None), context)
     draft.take_group_row(Event.REGEX_RESOLUTION_FAILED)
     return draft.finish()
 
@@ -132,6 +132,6 @@ def note_changed_topics(group: ConsumerGroup, names: Iterable[str], context: Con
     """The group after a metadata update that touched these topics."""
     if group.is_empty or group.subscribed_names().isdisjoint(names):
         return group
-    draft = ConsumerGroupDraft(group, context)
+    draft = open_group(group, context)
     draft.take_group_row(Event.TOPICS_UPDATED)
     return draft.finish().state

@@ -17,7 +17,7 @@ from enum import Enum
 from fsm.coordinator.classic import responses
 from fsm.coordinator.classic.join import MEMBER_ID_REQUIRED_SINCE, member_of
 from fsm.coordinator.classic.requests import identities
-from fsm.coordinator.consumer.group_step import ConsumerGroupDraft
+from fsm.coordinator.consumer.group_step import ConsumerGroupDraft, open_group
 from fsm.coordinator.consumer.member_update import update_member, will_rebalance
 from fsm.coordinator.consumer.membership import (
     check_size,
@@ -144,7 +144,7 @@ def _classic(member: GroupMember) -> ClassicMember:
 
 def _answer(group: ConsumerGroup, member: GroupMember, event: Event, answer: Answer, context: Context) -> Step[Group]:
     """The answer, with the timers that go with it."""
-    draft = ConsumerGroupDraft(group, context)
+    draft = open_group(group, context)
     draft.take_member_row(member.current.state, event, member)
     return draft.finish(answer)
 
@@ -205,7 +205,7 @@ def _join(
     joiner = member_of(request, member_id)
     subscription = _subscription(joiner, context)
     replaced = _replaced(group, joiner, context)
-    draft = ConsumerGroupDraft(group, context)
+    draft = open_group(group, context)
     before = _before(draft, body, joiner)
     after = _update(before, joiner, subscription, context)
     ends = replaced is not None and not COMPUTE_NOTHING.isdisjoint(context.dialect.choices)

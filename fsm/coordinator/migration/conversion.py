@@ -16,7 +16,7 @@ from struct import pack, unpack_from
 
 from fsm.coordinator.classic.draft import ClassicGroupDraft
 from fsm.coordinator.consumer import heartbeat as consumer
-from fsm.coordinator.consumer.group_step import ConsumerGroupDraft
+from fsm.coordinator.consumer.group_step import ConsumerGroupDraft, open_group
 from fsm.coordinator.model.classic_group import ClassicGroup, ClassicGroupMember, ClassicMembers, consumer_topics
 from fsm.coordinator.model.consumer_group import (
     ConsumerGroup,
@@ -189,7 +189,7 @@ def _last_assignment(member: ClassicGroupMember, context: Context) -> TopicParti
 
 
 def _with_conversion(before: Step[ClassicGroup], group: ConsumerGroup, context: Context) -> Step[ConsumerGroup]:
-    draft = ConsumerGroupDraft(group, context, GroupState.EMPTY)
+    draft = open_group(group, context, GroupState.EMPTY)
     draft.take_group_row(GroupEvent.CLASSIC_GROUP_CONVERTED)
     for member_id in group.members.in_order():
         draft.take_member_row(State.ABSENT, Event.CONVERTED, group.members[member_id])
@@ -205,7 +205,7 @@ def remove(group: ConsumerGroup, member_ids: Sequence[str], event: Event, contex
     gone = dict.fromkeys(member_ids)
     if not _may_downgrade_without(group, gone, context):
         return consumer.remove(group, tuple(gone), event, context)
-    ended = end_group(ConsumerGroupDraft(group, context), GroupEvent.DOWNGRADED_BY_REMOVAL, group.members.in_order())
+    ended = end_group(open_group(group, context), GroupEvent.DOWNGRADED_BY_REMOVAL, group.members.in_order())
     classic = convert_to_classic_group(
         group, [m for m in group.members.in_order() if m not in gone], group.epoch, context.image
     )
@@ -311,7 +311,7 @@ def end_empty_group(
     group: ConsumerGroup, context: Context, event: GroupEvent = GroupEvent.CLASSIC_JOIN_TO_EMPTY
 ) -> Step[ConsumerGroup]:
     """A consumer group without members ends: because a classic member wants its place, or it is deleted."""
-    draft = ConsumerGroupDraft(group, context)
+    draft = open_group(group, context)
     draft.take_group_row(event)
     return Step(draft.close(), (), by_type(draft.records, DOWNGRADE_ORDER), tuple(draft.happened))
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from fsm.coordinator.classic import timers as classic_group_timers
-from fsm.coordinator.consumer.group_step import ConsumerGroupDraft
+from fsm.coordinator.consumer.group_step import open_group
 from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.model.classic_group import ClassicGroup, ClassicMembers
 from fsm.coordinator.model.consumer_group import NO_TIMERS, ConsumerGroup
@@ -85,7 +85,7 @@ def _keep_stored(group: Group) -> Group:
 
 def _load_consumer(group: ConsumerGroup, context: Context) -> Step[ConsumerGroup]:
     """The tables' ways out of EMPTY and ABSENT: nothing is written, timers are armed, the metadata is to be checked."""
-    draft = ConsumerGroupDraft(replace(group, timers=NO_TIMERS, resolution=None), context, GroupState.EMPTY)
+    draft = open_group(replace(group, timers=NO_TIMERS, resolution=None), context, GroupState.EMPTY)
     draft.is_loading = True
     draft.take_group_row(GROUP_LOADED[group.state])
     for member_id in group.members.in_order():
