@@ -142,7 +142,7 @@ class Run(NamedTuple):
         run = self._replace(host=host, events=self.events + 1, **changes)
         for step in steps:
             run = run._replace(
-                answers=run.answers.merged(dict(step.answers)),
+                answers=run.answers.merge(dict(step.answers)),
                 log=(*run.log, *step.records),
                 happened=(*run.happened, *step.happened),
             )
@@ -269,7 +269,7 @@ class Follower:
         self, start: Candidate, run: Run, expected: Shown, until_ms: int
     ) -> tuple[Candidate, tuple[FieldDifference, ...]]:
         """What the coordinator is after the run, and what differs."""
-        given = start.in_flight.merged(
+        given = start.in_flight.merge(
             {to: InFlight(message, until_ms + self.slack_ms) for to, message in run.answers.items()}
         )
         may_come = {to: one for to, one in given.items() if to not in expected.answers and one.until_ms >= until_ms}

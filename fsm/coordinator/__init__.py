@@ -11,7 +11,7 @@ siblings are its single steps.
 * `Dialect`, `dialect`, `Choice`: the rules of a release;
 * `handle`, `handle_timer`, `next_deadline_ms`: a request, what is due, and when the next thing is;
 * `resolutions`, `handle_resolution`, `handle_failed_resolution`: regular expressions resolved in the background;
-* `image_changed`, `topics_deleted`, `end_transaction`, `clean_up`: what else happens to a broker;
+* `change_image`, `delete_topics`, `end_transaction`, `clean_up`: what else happens to a broker;
 * `describe`: what a group looks like from outside;
 * `canonical`: one form of states that differ by ids and time only, for a search;
 * `Assignor`, `GroupSpec`, `MemberSpec`, `Assignments`, `PartitionAssignorError`: how an assignor is written.
@@ -23,17 +23,17 @@ from fsm.coordinator.assignors import Assignments, Assignor, GroupSpec, MemberSp
 from fsm.coordinator.canonical import canonical
 from fsm.coordinator.coordinator import (
     Coordinator,
+    change_image,
     clean_up,
+    delete_topics,
     describe,
     end_transaction,
     handle,
     handle_failed_resolution,
     handle_resolution,
     handle_timer,
-    image_changed,
     next_deadline_ms,
     resolutions,
-    topics_deleted,
 )
 from fsm.coordinator.host import Appended, Host, Sent
 from fsm.coordinator.model.context import BrokerConfig, Context, Image, Topic
@@ -63,7 +63,9 @@ __all__ = [
     "Step",
     "Topic",
     "canonical",
+    "change_image",
     "clean_up",
+    "delete_topics",
     "describe",
     "dialect",
     "end_transaction",
@@ -71,8 +73,6 @@ __all__ = [
     "handle_failed_resolution",
     "handle_resolution",
     "handle_timer",
-    "image_changed",
     "next_deadline_ms",
     "resolutions",
-    "topics_deleted",
 ]

@@ -9,8 +9,8 @@ uses it for the groups whose members vote for its name, or for all where it is t
 `range_assignor` and `uniform_assignor` give what Kafka's give, partition by partition. Where Kafka leaves an order to
 its hash maps, an `Order` says it: the default sorts, `fsm.coordinator.model.hash_order` has the one of a broker.
 
-Source: section 11 of the coordinator reference; `RangeAssignor`, `UniformHomogeneousAssignmentBuilder` and
-`UniformHeterogeneousAssignmentBuilder` of apache/kafka 4.4. Racks are not read by any of them.
+Source: `RangeAssignor`, `UniformHomogeneousAssignmentBuilder` and `UniformHeterogeneousAssignmentBuilder` of
+apache/kafka 4.4. Racks are not read by any of them.
 """
 
 from __future__ import annotations

@@ -224,7 +224,7 @@ def _of_classic_member(
 
 
 def _classic_refusal(request: Request, code: ErrorCode, _message: str) -> ResponseBody:
-    return classic_group_responses.refusal(request, code)
+    return classic_group_responses.refuse(request, code)
 
 
 def _offset_commit(state: Coordinator, request: Request[OffsetCommitRequest], context: Context) -> Step[Coordinator]:
@@ -369,7 +369,7 @@ def _end_resolution(
     return state.take(step)
 
 
-def image_changed(state: Coordinator, before: Image, context: Context) -> Coordinator:
+def change_image(state: Coordinator, before: Image, context: Context) -> Coordinator:
     """After an update of the broker's metadata: groups check it at their next heartbeat where it touches them."""
     old, new = before.topics, context.image.topics
     names = {name for name in {*old, *new} if old.get(name) != new.get(name)}
@@ -382,7 +382,7 @@ def image_changed(state: Coordinator, before: Image, context: Context) -> Coordi
     return state
 
 
-def topics_deleted(state: Coordinator, names: Iterable[str]) -> Step[Coordinator]:
+def delete_topics(state: Coordinator, names: Iterable[str]) -> Step[Coordinator]:
     """After topics were deleted: their offsets go, in every group."""
     gone = tuple(names)
     pending = transactions.find_pending_of_topics(state.transactions, gone)

@@ -50,13 +50,13 @@ def _member(member: GroupMember, target: TopicPartitions, context: Context) -> D
         metadata.client_host,
         metadata.subscribed_topic_names,
         metadata.subscribed_topic_regex,
-        named(by_topic(member.current.held) if shows_pending else member.assigned, context.image),
-        named(target, context.image),
+        name_topics(by_topic(member.current.held) if shows_pending else member.assigned, context.image),
+        name_topics(target, context.image),
         CLASSIC if member.is_classic else CONSUMER,
     )
 
 
-def named(partitions: TopicPartitions, image: Image) -> tuple[DescribedTopicPartitions, ...]:
+def name_topics(partitions: TopicPartitions, image: Image) -> tuple[DescribedTopicPartitions, ...]:
     """Partitions with topic names; topics that are deleted are left out."""
     known = (DescribedTopicPartitions(t, image.names[t], numbers) for t, numbers in partitions if t in image.names)
     return tuple(sorted(known, key=lambda topic: topic.topic_name))

@@ -163,9 +163,9 @@ class Host:
         """Another metadata image reaches the coordinator; offsets of topics that are gone go too."""
         before = self.context.image
         self.context = replace(self.context, image=image)
-        self.state = steps.image_changed(self.state, before, self.context)
+        self.state = steps.change_image(self.state, before, self.context)
         if gone := [name for name in before.topics if name not in image.topics]:
-            self._note(steps.topics_deleted(self.state, gone))
+            self._note(steps.delete_topics(self.state, gone))
 
     def end_transaction(self, producer_id: int, *, commits: bool) -> None:
         """The producer's transaction ends, whether or not it has offsets in this coordinator."""

@@ -11,7 +11,7 @@ import pytest
 from case_file import each, listed
 from known_keys import ANY, Of, refuse_unknown
 
-from fsm.coordinator.consumer.reconciliation import Decision, flat, held, reconcile
+from fsm.coordinator.consumer.reconciliation import Decision, flatten, held, reconcile
 from fsm.coordinator.model.consumer_group import CurrentAssignment, Partition
 from fsm.coordinator.model.dialect import Choice, Dialect, dialect, presets
 from fsm.protocol.assignment import TopicPartitions, topic_partitions
@@ -80,7 +80,7 @@ class Case:
 def with_epochs(partitions: Mapping[str, list[int]], said: int | Document) -> dict[Partition, int]:
     """Partitions with the epochs a case states: one for all, or a default with exceptions."""
     if isinstance(said, int):
-        return dict.fromkeys(flat(topic_partitions(partitions)), said)
+        return dict.fromkeys(flatten(topic_partitions(partitions)), said)
     other = said.get("partitions", {})
     return {(t, p): other.get(t, {}).get(p, said["default"]) for t, numbers in partitions.items() for p in numbers}
 

@@ -13,7 +13,7 @@ from consumer_invariants import Moment, broken
 
 from fsm.cluster.cluster import Answers, Cluster
 from fsm.cluster.stale_uses import Change
-from fsm.coordinator.consumer.reconciliation import flat
+from fsm.coordinator.consumer.reconciliation import flatten
 from fsm.coordinator.migration.conversion import by_id, encode
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.consumer_group import ConsumerGroup, GroupMember, Partition
@@ -79,7 +79,9 @@ def owned(member: GroupMember, change: Change) -> set[Partition]:
     classic = member.metadata.classic_member_metadata
     if classic is None:
         return set()
-    return {*flat(by_id(decode_subscription(classic.supported_protocols[0].metadata).owned_partitions, change.image))}
+    return {
+        *flatten(by_id(decode_subscription(classic.supported_protocols[0].metadata).owned_partitions, change.image))
+    }
 
 
 def told(change: Change, answers: Answers, group: ConsumerGroup) -> Iterator[str]:

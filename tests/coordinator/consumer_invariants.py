@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from fsm.coordinator.consumer.reconciliation import flat
+from fsm.coordinator.consumer.reconciliation import flatten
 from fsm.coordinator.model.consumer_group import (
     JOIN_GROUP_MEMBER_EPOCH,
     LEAVE_GROUP_STATIC_MEMBER_EPOCH,
@@ -95,7 +95,7 @@ class Moment:
 
 def target_of(group: ConsumerGroup, member: GroupMember) -> set[Partition]:
     """A member's part of the target, one by one."""
-    return set(flat(group.targets.get(member.member_id, ())))
+    return set(flatten(group.targets.get(member.member_id, ())))
 
 
 def assigned(member: GroupMember) -> set[Partition]:
@@ -206,7 +206,7 @@ def _coverage(at: Moment) -> bool:
 
 
 def _targets_disjoint(at: Moment) -> bool:
-    given = [p for target in at.after.targets.values() for p in flat(target)]
+    given = [p for target in at.after.targets.values() for p in flatten(target)]
     return len(given) == len(set(given)) and at.after.targets.keys() <= at.after.members.keys()
 
 
@@ -300,7 +300,7 @@ def _gave_up(at: Moment, member: GroupMember, lost: Iterable[Partition]) -> bool
         return False
     if at.sent.member_epoch == LEAVE_GROUP_STATIC_MEMBER_EPOCH:
         return set(lost) <= dict(member.current.pending).keys()
-    return at.sent.topic_partitions is not None and set(lost).isdisjoint(flat(at.sent.topic_partitions))
+    return at.sent.topic_partitions is not None and set(lost).isdisjoint(flatten(at.sent.topic_partitions))
 
 
 def _came_free(at: Moment, member_id: str, held: frozenset[Partition]) -> bool:

@@ -16,7 +16,7 @@ from consumer_scene import IDS, Scene, message
 from offset_clients import OffsetClients
 from promises import broken as broken_promises
 
-from fsm.coordinator.model.consumer_group import ConsumerGroup, Partition, elected, preferred
+from fsm.coordinator.model.consumer_group import ConsumerGroup, Partition, elect, prefer
 from fsm.coordinator.model.context import Image, Topic
 from fsm.coordinator.model.dialect import Choice
 
@@ -249,4 +249,4 @@ class World:
             return False
         votes = group.members.votes_in_order()
         given = [member.metadata.server_assignor for member in group.members.values()]
-        return any(elected(votes, vote, vote) != preferred(votes) for vote in given if vote is not None)
+        return any(elect(votes, vote, vote) != prefer(votes) for vote in given if vote is not None)

@@ -11,7 +11,7 @@ from typing import Any
 
 from consumer_scene import Scene, message
 
-from fsm.coordinator.consumer.reconciliation import flat
+from fsm.coordinator.consumer.reconciliation import flatten
 from fsm.coordinator.coordinator import Coordinator, Group
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.consumer_group import ConsumerGroup, GroupMember
@@ -52,7 +52,7 @@ def upgrade(before: ClassicGroup, after: ConsumerGroup, context: Context) -> Ite
         became = after.members.by_id.get(member_id)
         if became is None or not became.is_classic:
             continue
-        if became.epoch != before.generation or set(flat(became.assigned)) != given(member.assignment, context):
+        if became.epoch != before.generation or set(flatten(became.assigned)) != given(member.assignment, context):
             yield f"29 {member} became {became}"
 
 
@@ -67,7 +67,7 @@ def downgrade(before: ConsumerGroup, after: ClassicGroup, context: Context) -> I
     if not newcomers and not (is_next and after.state is State.PREPARING_REBALANCE):
         yield f"30 epoch {before.epoch} became {after.state} in generation {after.generation}"
     for member_id in after.members.keys() - newcomers if not newcomers else ():
-        target = set(flat(before.targets.get(member_id, ())))
+        target = set(flatten(before.targets.get(member_id, ())))
         if given(after.members[member_id].assignment, context) != {p for p in target if p[0] in context.image.names}:
             yield f"30 {member_id} had the target {target}"
 

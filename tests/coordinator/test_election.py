@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fsm.coordinator.model.consumer_group import Members, elected, new_member, preferred
+from fsm.coordinator.model.consumer_group import Members, elect, new_member, prefer
 
 TIE = {"uniform": 1, "range": 1}
 
@@ -30,7 +30,7 @@ TIE = {"uniform": 1, "range": 1}
 )
 def test_most_votes_win(votes: dict[str, int], old_vote: str | None, new_vote: str | None, winner: str | None) -> None:
     """In a tie the assignor whose only vote is that of the request wins, else `uniform`."""
-    assert elected(dict(sorted(votes.items(), reverse=True)), old_vote, new_vote) == winner
+    assert elect(dict(sorted(votes.items(), reverse=True)), old_vote, new_vote) == winner
 
 
 def stored_votes(*votes: str | None) -> dict[str, int]:
@@ -44,11 +44,11 @@ def stored_votes(*votes: str | None) -> dict[str, int]:
 def test_a_tie_makes_every_request_of_one_member_elect_anew() -> None:
     """With a vote each, the voter of `range` elects another assignor than the stored votes do; 4.4 bumps each time."""
     votes = stored_votes("range", None, "uniform")
-    assert (list(votes), preferred(votes)) == (["uniform", "range"], "uniform")
-    assert elected(votes, "range", "range") != preferred(votes)
-    assert elected(votes, "uniform", "uniform") == preferred(votes)
+    assert (list(votes), prefer(votes)) == (["uniform", "range"], "uniform")
+    assert elect(votes, "range", "range") != prefer(votes)
+    assert elect(votes, "uniform", "uniform") == prefer(votes)
 
 
 def test_without_a_vote_the_first_configured_assignor_is_the_caller_s_choice() -> None:
     """Nobody voted: there is no preference."""
-    assert preferred(stored_votes(None, None)) is None
+    assert prefer(stored_votes(None, None)) is None

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fsm.coordinator.model.persistent import FrozenMap, FrozenSet, count, taken
+from fsm.coordinator.model.persistent import FrozenMap, FrozenSet, adopt_dict, count
 
 
 def test_a_change_is_another_map() -> None:
@@ -24,7 +24,7 @@ def test_no_change_is_the_same_map() -> None:
     one = FrozenMap({"a": 1})
     assert one.set("a", 1) is one
     assert one.without("z") is one
-    assert one.merged({}) is one
+    assert one.merge({}) is one
 
 
 def test_equal_content_is_an_equal_value() -> None:
@@ -45,7 +45,7 @@ def test_entries_are_the_map_s_own() -> None:
     """Read as one dict, also where the map is shared; a dict can be made a map without another copy."""
     one = FrozenMap(dict.fromkeys(range(100), 0)).set(3, 1).without(5)
     assert one.entries() == dict(one)
-    assert taken({**one.entries(), "b": 2}) == one.set("b", 2)
+    assert adopt_dict({**one.entries(), "b": 2}) == one.set("b", 2)
 
 
 def walk(seed: int) -> Iterator[tuple[FrozenMap[int, int], dict[int, int]]]:
@@ -57,7 +57,7 @@ def walk(seed: int) -> Iterator[tuple[FrozenMap[int, int], dict[int, int]]]:
         keys = [chance.randrange(330) for _ in range(chance.choice((1, 1, 1, 2, 50)))]
         roll = chance.random()
         if roll < 0.5:
-            kept.append((found.merged(dict.fromkeys(keys, number)), {**expected, **dict.fromkeys(keys, number)}))
+            kept.append((found.merge(dict.fromkeys(keys, number)), {**expected, **dict.fromkeys(keys, number)}))
         elif roll < 0.7:
             kept.append((found.set(keys[0], number), {**expected, keys[0]: number}))
         else:

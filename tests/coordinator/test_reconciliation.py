@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsm.coordinator.consumer.reconciliation import Decision, flat, held, reconcile
+from fsm.coordinator.consumer.reconciliation import Decision, flatten, held, reconcile
 from fsm.coordinator.model.consumer_group import CurrentAssignment, Partition
 from fsm.coordinator.model.dialect import Choice, Dialect, dialect, presets
 from fsm.protocol.assignment import TopicPartitions, topic_partitions
@@ -273,4 +273,4 @@ def test_unsubscribed_partitions_are_taken_back_at_once() -> None:
 
 def test_flat_and_held_are_each_other_s_form() -> None:
     """Partitions one by one come in the order of their topics."""
-    assert [*flat((("bar", (0,)), ("foo", (1, 2))))] == [("bar", 0), ("foo", 1), ("foo", 2)]
+    assert [*flatten((("bar", (0,)), ("foo", (1, 2))))] == [("bar", 0), ("foo", 1), ("foo", 2)]

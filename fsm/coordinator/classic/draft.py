@@ -114,7 +114,7 @@ class ClassicGroupDraft(Draft[ClassicGroup], ClassicGroup, effects=Effect):
         old = _known(self.replaced)
         self.old_leader = self.leader or ""
         if join := self.delayed_joins.get(old.member_id):
-            refusal = responses.join_refusal(ErrorCode.FENCED_INSTANCE_ID, old.member_id, join.version)
+            refusal = responses.refuse_join(ErrorCode.FENCED_INSTANCE_ID, old.member_id, join.version)
             self.answers.append(Answer(join.token, refusal))
         if sync := self.delayed_syncs.get(old.member_id):
             self.answers.append(Answer(sync.token, SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID)))
@@ -143,7 +143,7 @@ class ClassicGroupDraft(Draft[ClassicGroup], ClassicGroup, effects=Effect):
     def remove_members(self) -> None:
         for member_id in self.removed:
             if join := self.delayed_joins.get(member_id):
-                refusal = responses.join_refusal(ErrorCode.UNKNOWN_MEMBER_ID, "", join.version)
+                refusal = responses.refuse_join(ErrorCode.UNKNOWN_MEMBER_ID, "", join.version)
                 self.answers.append(Answer(join.token, refusal))
         self._remove(self.removed)
 
@@ -198,7 +198,7 @@ class ClassicGroupDraft(Draft[ClassicGroup], ClassicGroup, effects=Effect):
         self.assignments = {member_id: given.get(member_id, b"") for member_id in self.members}
 
     def answer_member_id_required(self) -> None:
-        self.answer(responses.join_refusal(ErrorCode.MEMBER_ID_REQUIRED, self.member_id, self.asked.version))
+        self.answer(responses.refuse_join(ErrorCode.MEMBER_ID_REQUIRED, self.member_id, self.asked.version))
 
     def answer_join(self) -> None:
         """A static member that came back is told to leave its assignment alone, if its version lets one say so."""
@@ -207,11 +207,11 @@ class ClassicGroupDraft(Draft[ClassicGroup], ClassicGroup, effects=Effect):
             leader = self.old_leader
         elif self.replaced is not None:
             skip = self.leader == self.member_id
-        self.answer(responses.joined(self, self.member_id, leader, skip=skip))
+        self.answer(responses.join_response(self, self.member_id, leader, skip=skip))
         self.delayed_joins = self.delayed_joins.without(self.member_id)
 
     def answer_joins(self) -> None:
-        self._answer_joins(lambda member_id, _: responses.joined(self, member_id, self.leader or ""))
+        self._answer_joins(lambda member_id, _: responses.join_response(self, member_id, self.leader or ""))
 
     def answer_joins_rebalance(self) -> None:
         self._refuse_joins(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -220,7 +220,7 @@ class ClassicGroupDraft(Draft[ClassicGroup], ClassicGroup, effects=Effect):
         self._refuse_joins(ErrorCode.NOT_COORDINATOR)
 
     def _refuse_joins(self, code: ErrorCode) -> None:
-        self._answer_joins(lambda member_id, version: responses.join_refusal(code, member_id, version))
+        self._answer_joins(lambda member_id, version: responses.refuse_join(code, member_id, version))
 
     def _answer_joins(self, body: Callable[[str, int], JoinGroupResponse]) -> None:
         for member_id in self._in_order(self.delayed_joins):
@@ -232,11 +232,11 @@ class ClassicGroupDraft(Draft[ClassicGroup], ClassicGroup, effects=Effect):
         return (member_id for member_id in self.members.order if member_id in delayed) if delayed else ()
 
     def answer_sync(self) -> None:
-        self.answer(responses.synced(self, self.members[self.member_id].assignment))
+        self.answer(responses.sync_response(self, self.members[self.member_id].assignment))
 
     def answer_syncs(self) -> None:
         self._assign(self.assignments or {})
-        self._answer_syncs(lambda member_id: responses.synced(self, self.members[member_id].assignment))
+        self._answer_syncs(lambda member_id: responses.sync_response(self, self.members[member_id].assignment))
 
     def answer_syncs_error(self) -> None:
         self._assign({})
@@ -262,7 +262,7 @@ class ClassicGroupDraft(Draft[ClassicGroup], ClassicGroup, effects=Effect):
         self.answer(self.response)
 
     def answer_rebalance_in_progress(self) -> None:
-        self.answer(responses.refusal(self.asked, ErrorCode.REBALANCE_IN_PROGRESS))
+        self.answer(responses.refuse(self.asked, ErrorCode.REBALANCE_IN_PROGRESS))
 
     def answer_error(self) -> None:
         self.answer(self.response)
@@ -276,7 +276,7 @@ class ClassicGroupDraft(Draft[ClassicGroup], ClassicGroup, effects=Effect):
         """Every member has its assignment of these, or an empty one."""
         pairs = ((member, assignments.get(i, b"")) for i, member in self.members.items())
         changed = {m.member_id: replace(m, assignment=given) for m, given in pairs if m.assignment != given}
-        self.members = self.members.merged(changed)
+        self.members = self.members.merge(changed)
 
     def bump_generation(self) -> None:
         self.generation += 1

@@ -59,7 +59,7 @@ def join(
 def _join(draft: ClassicGroupDraft, request: Request[JoinGroupRequest], stored: ErrorCode) -> None:
     draft.member_id = request.body.member_id
     if not _is_accepted(draft, draft.member_id, draft.context.config.group_max_size):
-        draft.response = responses.join_refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, "", request.version)
+        draft.response = responses.refuse_join(ErrorCode.GROUP_MAX_SIZE_REACHED, "", request.version)
         draft.take_row(Event.JOIN_REFUSED_FULL)
         return
     try:
@@ -69,7 +69,7 @@ def _join(draft: ClassicGroupDraft, request: Request[JoinGroupRequest], stored: 
         else:
             _join_without_id(draft, request, stored)
     except Refused as refused:
-        draft.response = responses.refusal(request, refused.code)
+        draft.response = responses.refuse(request, refused.code)
         draft.take_row(Event.JOIN_REFUSED)
 
 

@@ -88,13 +88,13 @@ def leave(
     """The outcome of a LeaveGroup: one for the batch, after every entry was looked at."""
     if group is None:
         unknown = [MemberResponse(m, i, ErrorCode.UNKNOWN_MEMBER_ID) for m, i, _ in identities(request)]
-        return Step(None, (Answer(request.token, responses.left(unknown, request.version)),))
+        return Step(None, (Answer(request.token, responses.leave_response(unknown, request.version)),))
     draft = ClassicGroupDraft(group, context, request)
     if group.state is State.DEAD:
-        draft.response = responses.refusal(request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        draft.response = responses.refuse(request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     else:
         draft.removed, entries = _leaving(group, identities(request))
-        draft.response = responses.left(entries, request.version)
+        draft.response = responses.leave_response(entries, request.version)
     draft.take_row(removal(group, draft.removed, _LEAVES) if draft.removed else Event.LEAVE_REFUSED)
     return draft.step()
 

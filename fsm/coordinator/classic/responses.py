@@ -45,13 +45,13 @@ PRINTED = {
 """States as DescribeGroups prints them."""
 
 
-def join_refusal(code: ErrorCode, member_id: str, version: int) -> JoinGroupResponse:
+def refuse_join(code: ErrorCode, member_id: str, version: int) -> JoinGroupResponse:
     """A JoinGroup that brought no membership."""
     protocol_name = None if version >= NULLABLE_PROTOCOL_SINCE else ""
     return JoinGroupResponse(error_code=code, protocol_name=protocol_name, member_id=member_id)
 
 
-def joined(group: ClassicGroup, member_id: str, leader: str, *, skip: bool = False) -> JoinGroupResponse:
+def join_response(group: ClassicGroup, member_id: str, leader: str, *, skip: bool = False) -> JoinGroupResponse:
     """The present generation, as its member is told; the members only for its leader."""
     told = group.members.in_order() if leader == member_id else ()
     members = ((m.member_id, m.instance_id, m.metadata(group.protocol_name)) for m in told)
@@ -66,23 +66,23 @@ def joined(group: ClassicGroup, member_id: str, leader: str, *, skip: bool = Fal
     )
 
 
-def synced(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
+def sync_response(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
     """The member's assignment."""
     return SyncGroupResponse(assignment, protocol_type=group.protocol_type, protocol_name=group.protocol_name)
 
 
-def left(entries: Sequence[MemberResponse], version: int) -> LeaveGroupResponse:
+def leave_response(entries: Sequence[MemberResponse], version: int) -> LeaveGroupResponse:
     """What became of each entry of a LeaveGroup; before version 3 it has one, whose error is the answer's."""
     if version < LEAVES_IN_BATCHES_SINCE:
         return LeaveGroupResponse(entries[0].error_code)
     return LeaveGroupResponse(members=tuple(entries))
 
 
-def refusal(request: Request, code: ErrorCode) -> ClassicResponse:
+def refuse(request: Request, code: ErrorCode) -> ClassicResponse:
     """The answer to a request of a classic member that failed a check."""
     body = request.body
     if isinstance(body, JoinGroupRequest):
-        return join_refusal(code, body.member_id, request.version)
+        return refuse_join(code, body.member_id, request.version)
     if isinstance(body, SyncGroupRequest):
         return SyncGroupResponse(error_code=code)
     return LeaveGroupResponse(code) if isinstance(body, LeaveGroupRequest) else HeartbeatResponse(code)

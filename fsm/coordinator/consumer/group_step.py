@@ -134,7 +134,7 @@ class ConsumerGroupDraft(Draft[ConsumerGroup], ConsumerGroup, effects=(GroupEffe
     def compute_target(self) -> None:
         found = self.new_targets or {}
         self.records += [write.target_record(self.group_id, i, target) for i, target in found.items()]
-        self.targets, self.target_epoch = self.targets.merged(found), self.epoch
+        self.targets, self.target_epoch = self.targets.merge(found), self.epoch
         timed = Choice.ASSIGNMENT_INTERVAL in self.context.dialect
         self.target_time_ms = self.context.now_ms if timed else 0
         self.records.append(write.target_epoch_record(self))
@@ -163,7 +163,7 @@ class ConsumerGroupDraft(Draft[ConsumerGroup], ConsumerGroup, effects=(GroupEffe
 
     def write_regexes(self) -> None:
         self.records += [write.regex_record(self.group_id, pattern, one) for pattern, one in self.resolved.items()]
-        self.regexes = self.regexes.merged(self.resolved)
+        self.regexes = self.regexes.merge(self.resolved)
 
     def write_converted_group(self) -> None:
         """Epochs of a group that was a classic one, and what its topics look like, in releases that fill that in."""

@@ -18,7 +18,7 @@ from fsm.coordinator.assignors import Assignments, GroupSpec, MemberSpec, Partit
 from fsm.coordinator.consumer import subscriptions
 from fsm.coordinator.consumer.group_step import ConsumerGroupDraft, RegexChange
 from fsm.coordinator.consumer.reconciliation import Decision, reconcile
-from fsm.coordinator.model.consumer_group import ConsumerGroup, GroupMember, derive_state, elected
+from fsm.coordinator.model.consumer_group import ConsumerGroup, GroupMember, derive_state, elect
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Choice
 from fsm.coordinator.model.hash_order import copied_order, map_order, state_table, string_hash
@@ -115,7 +115,7 @@ def _elects_another(draft: ConsumerGroupDraft, before: GroupMember, after: Group
 
 def _elected(draft: ConsumerGroupDraft, before: GroupMember, after: GroupMember) -> str:
     votes = draft.stored.members.votes_in_order()
-    found = elected(votes, before.metadata.server_assignor, after.metadata.server_assignor)
+    found = elect(votes, before.metadata.server_assignor, after.metadata.server_assignor)
     return found or draft.context.default_assignor
 
 

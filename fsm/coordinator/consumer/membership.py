@@ -7,7 +7,7 @@ Source: KIP-848; `throwIfConsumerGroupIsFull`, `throwIfConsumerGroupMemberEpochI
 from __future__ import annotations
 
 from fsm.coordinator.consumer.group_step import ConsumerGroupDraft
-from fsm.coordinator.consumer.reconciliation import flat
+from fsm.coordinator.consumer.reconciliation import flatten
 from fsm.coordinator.model.consumer_group import (
     LEAVE_GROUP_STATIC_MEMBER_EPOCH,
     ConsumerGroup,
@@ -77,7 +77,7 @@ def check_epoch(member: GroupMember, received: int, owned: TopicPartitions | Non
 
 def _owns_only(member: GroupMember, owned: TopicPartitions) -> bool:
     assigned = {partition for partition, _ in member.current.assigned}
-    return all(partition in assigned for partition in flat(owned))
+    return all(partition in assigned for partition in flatten(owned))
 
 
 def replace_static(draft: ConsumerGroupDraft, holder: GroupMember, member_id: str) -> GroupMember:

@@ -56,7 +56,7 @@ class Reconciliation(NamedTuple):
 
     def owns_any(self, partitions: Container[Partition]) -> bool:
         """Whether one of them is reported as owned, or nothing is reported at all."""
-        return self.owned is None or any(partition in partitions for partition in flat(self.owned))
+        return self.owned is None or any(partition in partitions for partition in flatten(self.owned))
 
 
 class Decision(NamedTuple):
@@ -198,7 +198,7 @@ def _assignment_epoch(given: Reconciliation) -> int:
     return given.target_epoch if Choice.ASSIGNMENT_EPOCHS in given.dialect else 0
 
 
-def flat(partitions: TopicPartitions) -> Iterable[Partition]:
+def flatten(partitions: TopicPartitions) -> Iterable[Partition]:
     """One by one."""
     return ((topic_id, p) for topic_id, numbers in partitions for p in numbers)
 

@@ -105,7 +105,7 @@ def finish_resolution(group: ConsumerGroup, context: Context) -> Step[ConsumerGr
     draft = open_group(replace(group, resolution=None), context)
     found = group.resolution.found if group.resolution else ()
     draft.resolved = {pattern: one for pattern, one in found if pattern in group.members.patterns}
-    after = replace(group, regexes=group.regexes.merged(draft.resolved))
+    after = replace(group, regexes=group.regexes.merge(draft.resolved))
     draft.seen_metadata = subscribed_metadata(after.subscribed_names(), context)
     moved = any(_topics(group, pattern) != one.topics for pattern, one in draft.resolved.items())
     if moved or draft.seen_metadata != group.metadata:

@@ -27,7 +27,7 @@ from fsm.coordinator.consumer.membership import (
     find_static_member,
     replace_static,
 )
-from fsm.coordinator.consumer.reconciliation import flat
+from fsm.coordinator.consumer.reconciliation import flatten
 from fsm.coordinator.migration import conversion
 from fsm.coordinator.migration.conversion import by_id, encode
 from fsm.coordinator.model.classic_group import ClassicGroupMember
@@ -89,7 +89,7 @@ def _is_behind(group: ConsumerGroup, member: GroupMember, dialect: Dialect) -> b
 def _is_target_free(group: ConsumerGroup, member: GroupMember) -> bool:
     """Whether nobody holds anything of what the member still lacks."""
     assigned = dict(member.current.assigned)
-    lacking = (partition for partition in flat(group.targets.get(member.member_id, ())) if partition not in assigned)
+    lacking = (partition for partition in flatten(group.targets.get(member.member_id, ())) if partition not in assigned)
     return all(group.members.partition_epoch(*partition) == FREE for partition in lacking)
 
 
@@ -160,7 +160,9 @@ def leave(group: ConsumerGroup, request: Request[LeaveGroupRequest], context: Co
         except Refused as refused:
             entries.append(MemberResponse(member_id, instance_id, refused.code))
     step = conversion.remove(group, gone, Event.LEFT, context)
-    return step._replace(answers=(*step.answers, Answer(request.token, responses.left(entries, request.version))))
+    return step._replace(
+        answers=(*step.answers, Answer(request.token, responses.leave_response(entries, request.version)))
+    )
 
 
 def _leaver(group: ConsumerGroup, member_id: str, instance_id: str | None, dialect: Dialect) -> str:
@@ -186,7 +188,7 @@ def join(
     try:
         return _join(group, request, context, topics_added_version)
     except Refused as refused:
-        return Step(group, (Answer(request.token, responses.join_refusal(refused.code, "", request.version)),))
+        return Step(group, (Answer(request.token, responses.refuse_join(refused.code, "", request.version)),))
 
 
 def _join(
@@ -200,11 +202,11 @@ def _join(
     check_size(group, member_id, body.group_instance_id, context)
     _refuse_strange_protocols(group, body)
     if not body.member_id and body.group_instance_id is None and request.version >= MEMBER_ID_REQUIRED_SINCE:
-        refusal = responses.join_refusal(ErrorCode.MEMBER_ID_REQUIRED, member_id, request.version)
+        refusal = responses.refuse_join(ErrorCode.MEMBER_ID_REQUIRED, member_id, request.version)
         return Step(group, (Answer(request.token, refusal),))
     joiner = member_of(request, member_id)
     subscription = _subscription(joiner, context)
-    replaced = _replaced(group, joiner, context)
+    replaced = _find_replaced(group, joiner, context)
     draft = open_group(group, context)
     before = _before(draft, body, joiner)
     after = _update(before, joiner, subscription, context)
@@ -241,7 +243,7 @@ def _subscription(joiner: ClassicGroupMember, context: Context) -> Subscription:
         raise Refused(code, str(problem)) from None
 
 
-def _replaced(group: ConsumerGroup, joiner: ClassicGroupMember, context: Context) -> str | None:
+def _find_replaced(group: ConsumerGroup, joiner: ClassicGroupMember, context: Context) -> str | None:
     """The static member whose going leaves the classic ones among themselves, if the group may become classic."""
     holder_id = None if joiner.instance_id is None else group.members.static.get(joiner.instance_id)
     holder = None if holder_id is None else group.members.by_id.get(holder_id)

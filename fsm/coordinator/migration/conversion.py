@@ -98,26 +98,26 @@ def join_consumer(
         draft.take_row(ClassicEvent.CONSUMER_JOIN_TO_EMPTY)
         return joined(new_group(group.group_id, context.dialect)).after(draft.step())
     if not _may_upgrade(group, context):
-        return _refused(draft, ErrorCode.GROUP_ID_NOT_FOUND, ClassicEvent.UPGRADE_REFUSED)
+        return _refuse(draft, ErrorCode.GROUP_ID_NOT_FOUND, ClassicEvent.UPGRADE_REFUSED)
     try:
         converted = convert_to_consumer_group(group, context)
         upgraded = ClassicGroupDraft(group, context, request)
         upgraded.take_row(ClassicEvent.UPGRADED)
         begun = _with_conversion(upgraded.step(), converted, context)
         step = joined(begun.state).after(begun)
-        return step.leading_to(_as_written(step.state, begun.state))
+        return step.leading_to(_order_as_written(step.state, begun.state))
     except Refused as refused:
-        return _refused(draft, refused.code, ClassicEvent.UPGRADE_REFUSED_LATE, refused.message)
+        return _refuse(draft, refused.code, ClassicEvent.UPGRADE_REFUSED_LATE, refused.message)
 
 
-def _as_written(group: ConsumerGroup, converted: ConsumerGroup) -> ConsumerGroup:
+def _order_as_written(group: ConsumerGroup, converted: ConsumerGroup) -> ConsumerGroup:
     """The broker makes the group anew from the records of the conversion: its map meets the members in their order."""
     known = [member_id for member_id in converted.members.in_order() if member_id in group.members]
     by_id = FrozenMap({member_id: group.members[member_id] for member_id in dict.fromkeys((*known, *group.members))})
     return replace(group, members=replace(group.members, by_id=by_id))
 
 
-def _refused(
+def _refuse(
     draft: ClassicGroupDraft, code: ErrorCode, event: ClassicEvent, message: str = "no consumer group"
 ) -> Step[Group]:
     """The classic group stays; whose requests were delayed may have been told to rejoin all the same."""
@@ -139,7 +139,7 @@ def convert_to_consumer_group(group: ClassicGroup, context: Context) -> Consumer
     if not all(member.supports(group.protocol_name) for member in group.members.values()):
         raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, "a member does not have the protocol of the last generation")
     try:
-        members = [_converted_member(group, member, context) for member in group.members.in_order()]
+        members = [_convert_member(group, member, context) for member in group.members.in_order()]
     except RemoteProtocolError as problem:
         raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, str(problem)) from None
     found = ConsumerGroup(
@@ -156,7 +156,7 @@ def convert_to_consumer_group(group: ClassicGroup, context: Context) -> Consumer
     return replace(found, metadata=metadata, has_metadata_record=stands_alone)
 
 
-def _converted_member(group: ClassicGroup, member: ClassicGroupMember, context: Context) -> GroupMember:
+def _convert_member(group: ClassicGroup, member: ClassicGroupMember, context: Context) -> GroupMember:
     subscription = decode_subscription(member.metadata(group.protocol_name))
     metadata = Member(
         member.instance_id,
@@ -258,7 +258,7 @@ def convert_to_classic_group(
         assigned = {m: _as_assignment(found, m, group.targets.get(m, ()), image) for m in members}
     except RemoteProtocolError as problem:
         raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, str(problem)) from None
-    found = replace(found, members=found.members.merged(assigned))
+    found = replace(found, members=found.members.merge(assigned))
     return replace(found, subscribed_topics=consumer_topics(found))
 
 

@@ -82,7 +82,7 @@ class ClassicMembers(ById[ClassicGroupMember]):
     @classmethod
     def of(cls, members: Iterable[ClassicGroupMember]) -> ClassicMembers:
         """These members, in this order."""
-        return cls().merged({member.member_id: member for member in members})
+        return cls().merge({member.member_id: member for member in members})
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -106,10 +106,10 @@ class ClassicMembers(ById[ClassicGroupMember]):
         old = self.by_id.get(member.member_id)
         return self._recounted(self.by_id.set(member.member_id, member), () if old is None else (old,), (member,))
 
-    def merged(self, members: Mapping[str, ClassicGroupMember]) -> ClassicMembers:
+    def merge(self, members: Mapping[str, ClassicGroupMember]) -> ClassicMembers:
         """With all these members, by their ids."""
         before = [self.by_id[member_id] for member_id in members if member_id in self.by_id]
-        return self._recounted(self.by_id.merged(members), before, tuple(members.values()))
+        return self._recounted(self.by_id.merge(members), before, tuple(members.values()))
 
     def without(self, *member_ids: str) -> ClassicMembers:
         """Without these members; itself where it has none of them."""
@@ -149,9 +149,9 @@ class ClassicMembers(ById[ClassicGroupMember]):
             raise ValueError("no protocol is supported by all members")
         most = max(votes.values())
         ties = [name for name, count in votes.items() if count == most]
-        return ties[0] if len(ties) == 1 else next(name for name in self._walked(votes) if name in ties)
+        return ties[0] if len(ties) == 1 else next(name for name in self._walk_votes(votes) if name in ties)
 
-    def _walked(self, votes: Iterable[str]) -> list[str]:
+    def _walk_votes(self, votes: Iterable[str]) -> list[str]:
         """Protocols that members vote for, as the coordinator walks its map of them: who votes first decides a tie."""
         known = set(votes)
         firsts = (next((name for name, _ in member.protocols if name in known), None) for member in self.in_order())
@@ -166,7 +166,7 @@ def _rename_static(static: FrozenMap[str, str], before: Members, after: Members)
     """Who has which instance id afterwards."""
     given = {member.instance_id: member.member_id for member in after if member.instance_id is not None}
     lost = [m.instance_id for m in before if m.instance_id is not None and static.get(m.instance_id) == m.member_id]
-    return static.without(*(instance_id for instance_id in lost if instance_id not in given)).merged(given)
+    return static.without(*(instance_id for instance_id in lost if instance_id not in given)).merge(given)
 
 
 NOBODY = ClassicMembers()

@@ -3,7 +3,7 @@
 `Members` is a value. What a coordinator asks of the whole group at every heartbeat - votes, subscriptions, who holds
 what, whether everybody has arrived - is counted as members come, change and go, so that no answer walks the group.
 
-Source: section 1 of the coordinator reference; `ConsumerGroup` and `ConsumerGroupMember` of apache/kafka 4.4.
+Source: KIP-848; `ConsumerGroup` and `ConsumerGroupMember` of apache/kafka 4.4.
 """
 
 from __future__ import annotations
@@ -268,7 +268,7 @@ def _register(
         if held_at is None or held_at < now or (held_at == was != now and partition in before):
             gained[partition] = now
     lost = [partition for partition in before if partition not in after and holders.get(partition) == was]
-    return (holders.without(*lost) if lost else holders).merged(gained)
+    return (holders.without(*lost) if lost else holders).merge(gained)
 
 
 HOLDS_NOTHING: frozenset[Partition] = frozenset()
@@ -276,15 +276,15 @@ NOBODY_ELSE = new_member("")
 NOBODY = Members()
 
 
-def preferred(votes: Mapping[str, int]) -> str | None:
+def prefer(votes: Mapping[str, int]) -> str | None:
     """The assignor with most votes; the first of them in a tie; None where nobody voted."""
     return max(votes, key=lambda assignor: votes[assignor], default=None)
 
 
-def elected(votes: Mapping[str, int], old_vote: str | None, new_vote: str | None) -> str | None:
+def elect(votes: Mapping[str, int], old_vote: str | None, new_vote: str | None) -> str | None:
     """The assignor that a request elects whose member had `old_vote` (None as well: a new member) and has `new_vote`.
 
-    >>> elected({"uniform": 1, "range": 1}, "range", "range"), elected({"uniform": 1, "range": 1}, None, None)
+    >>> elect({"uniform": 1, "range": 1}, "range", "range"), elect({"uniform": 1, "range": 1}, None, None)
     ('range', 'uniform')
     """
     counts = dict(votes)
@@ -293,10 +293,10 @@ def elected(votes: Mapping[str, int], old_vote: str | None, new_vote: str | None
         if not counts[old_vote]:
             del counts[old_vote]
     if new_vote is not None and new_vote not in counts:
-        return preferred({new_vote: 1, **counts})
+        return prefer({new_vote: 1, **counts})
     if new_vote is not None:
         counts[new_vote] += 1
-    return preferred(counts)
+    return prefer(counts)
 
 
 NO_TARGETS: FrozenMap[str, TopicPartitions] = FrozenMap()
@@ -377,7 +377,7 @@ class ConsumerGroup:
 
     def preferred_assignor(self, default: str) -> str:
         """The assignor that the stored votes elect."""
-        return preferred(self.members.votes_in_order()) or default
+        return prefer(self.members.votes_in_order()) or default
 
     def subscribed_names(self) -> AbstractSet[str]:
         """Topics that somebody names or whose regular expression is resolved to them."""
@@ -398,7 +398,7 @@ class ConsumerGroup:
 
     @property
     def is_homogeneous(self) -> bool:
-        """Whether all members subscribe to the same topics, as far as Kafka looks: section 3.9."""
+        """Whether all members subscribe to the same topics, as far as Kafka looks: `ConsumerGroup.subscriptionType`."""
         members = self.members
         if not members.patterns:
             return all(count == len(members) for count in members.names.values())

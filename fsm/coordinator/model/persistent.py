@@ -129,12 +129,12 @@ class FrozenMap(Mapping[K, V]):
             return _sharing(self._entries, {**noted, key: value}, self._moved | {key}, size)
         return _sharing(self._entries, {**noted, key: value}, self._moved, size)
 
-    def merged(self, entries: Mapping[K, V]) -> FrozenMap[K, V]:
+    def merge(self, entries: Mapping[K, V]) -> FrozenMap[K, V]:
         """With all these entries; itself where there are none."""
         if len(entries) < 2:
             return self.set(*next(iter(entries.items()))) if entries else self
         if not self._may_note(len(entries)):
-            return taken({**self._whole(), **entries})
+            return adopt_dict({**self._whole(), **entries})
         noted, size = self._noted, self._size + sum(key not in self for key in entries)
         if noted is None:
             return _sharing(self._entries, dict(entries), _NONE_MOVED, size)
@@ -151,7 +151,7 @@ class FrozenMap(Mapping[K, V]):
             left = self._whole().copy()
             for key in present:
                 left.pop(key, None)
-            return taken(left)
+            return adopt_dict(left)
         noted = {} if self._noted is None else self._noted.copy()
         moved = _NONE_MOVED if self._noted is None else self._moved
         for key in present:
@@ -184,7 +184,7 @@ class FrozenMap(Mapping[K, V]):
         return whole
 
 
-def taken(entries: dict[K, V]) -> FrozenMap[K, V]:
+def adopt_dict(entries: dict[K, V]) -> FrozenMap[K, V]:
     """A map of this dict itself, which nobody may change from now on; saves the copy."""
     return _sharing(entries, None, _NONE_MOVED, len(entries))
 
@@ -206,7 +206,7 @@ class FrozenSet(AbstractSet[Element]):
     __slots__ = ("_elements",)
 
     def __init__(self, elements: Iterable[Element] = ()) -> None:
-        self._elements: FrozenMap[Element, None] = taken(dict.fromkeys(elements))
+        self._elements: FrozenMap[Element, None] = adopt_dict(dict.fromkeys(elements))
 
     def __contains__(self, element: object) -> bool:
         return element in self._elements
@@ -254,7 +254,7 @@ def count(counts: Counts[Element], lost: tuple[Element, ...], gained: tuple[Elem
             del found[name]
     for name in gained:
         found[name] = found.get(name, 0) + 1
-    return taken(found)
+    return adopt_dict(found)
 
 
 M = TypeVar("M")

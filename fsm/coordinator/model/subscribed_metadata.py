@@ -3,7 +3,7 @@
 From 4.1 on it is a hash inside the group's record (F12), before that a record of its own with partition counts. The
 hash is the one that Kafka computes, to the bit.
 
-Source: section 7.2 of the coordinator reference; `Utils.computeGroupHash` and `computeTopicHash` of apache/kafka 4.4.
+Source: KAFKA-17747; `Utils.computeGroupHash` and `computeTopicHash` of apache/kafka 4.4.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ class Deadlines(Mapping[Key, int]):
             return made
         number = self._number
         found = {key: (deadline_ms, number + i, key, 0) for i, (key, deadline_ms) in enumerate(deadlines_ms.items())}
-        by_key = self._by_key.merged(found)
+        by_key = self._by_key.merge(found)
         return _deadlines(by_key, _chunked(by_key.values()), number + len(found))
 
     def set(self, key: Key, deadline_ms: int, epoch: int = 0) -> Deadlines[Key]:

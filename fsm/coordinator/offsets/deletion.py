@@ -59,7 +59,7 @@ def delete_groups(
     for group_id in dict.fromkeys(request.body.groups_names):
         code = ErrorCode.NONE
         try:
-            ended = _ended(groups.get(group_id), context)
+            ended = _end(groups.get(group_id), context)
             places = offsets.get(group_id, NONE_COMMITTED)
             pending = [place for place in find_pending(open_ones.get(group_id, NONE_OPEN)) if place not in places]
             records += (*tombstones(group_id, (*sorted(places), *pending)), *ended)
@@ -70,7 +70,7 @@ def delete_groups(
     return Deleted(tuple(gone), tuple(records), DeleteGroupsResponse(results=tuple(results)))
 
 
-def _ended(group: Group | None, context: Context) -> tuple[Record, ...]:
+def _end(group: Group | None, context: Context) -> tuple[Record, ...]:
     if group is None:
         raise Refused(ErrorCode.GROUP_ID_NOT_FOUND)
     if isinstance(group, ClassicGroup):

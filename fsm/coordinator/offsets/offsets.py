@@ -106,7 +106,7 @@ def commit_in_transaction(
         try:
             group = _accepting_transaction(group, request, sent, context)
         except Refused as refused:
-            raise Refused(_told_in_transaction(refused.code, request, context), refused.message) from None
+            raise Refused(_translate_error(refused.code, request, context), refused.message) from None
     records = tuple(_record(request.body.group_id, one, False, context) for one in sent)
     return group, records, TxnOffsetCommitResponse(topics=_results(request, codes, context.image))
 
@@ -152,7 +152,7 @@ def _accepting_transaction(
     return group
 
 
-def _told_in_transaction(code: ErrorCode, request: Request[TxnOffsetCommitRequest], context: Context) -> ErrorCode:
+def _translate_error(code: ErrorCode, request: Request[TxnOffsetCommitRequest], context: Context) -> ErrorCode:
     """Producers that do not know the consumer protocol are told of a generation."""
     knows = Choice.TXN_COMMIT_ERRORS in context.dialect and request.version >= TXN_ERRORS_AS_THEY_ARE_SINCE
     foreign = {ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.STALE_MEMBER_EPOCH}
@@ -280,7 +280,7 @@ def fetch(
             continue
         topics = _all_topics(committed, context.image) if one.topics is None else one.topics
         by_id = request.version >= TOPIC_IDS_SINCE and one.topics is not None
-        read = tuple(_fetched(topic, committed, context.image, by_id, unstable) for topic in topics)
+        read = tuple(_fetch_topic(topic, committed, context.image, by_id, unstable) for topic in topics)
         found.append(OffsetFetchResponseGroup(one.group_id, read))
     return OffsetFetchResponse(found[0].topics) if is_single else OffsetFetchResponse(groups=tuple(found))
 
@@ -302,7 +302,7 @@ def _all_topics(committed: OfGroup, image: Image) -> list[OffsetFetchRequestTopi
     return [OffsetFetchRequestTopics(name, ids[name], tuple(numbers)) for name, numbers in found.items()]
 
 
-def _fetched(
+def _fetch_topic(
     topic: OffsetFetchRequestTopics, committed: OfGroup, image: Image, by_id: bool, unstable: Collection[TopicPartition]
 ) -> OffsetFetchResponseTopics:
     name = image.names.get(topic.topic_id) if by_id else topic.name
