@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fsm.member.consumer.heartbeat import build_heartbeat
+from fsm.member.consumer.effects import build_heartbeat
 from fsm.member.consumer.state import Member, SentFields, new_member
 from fsm.member.consumer.subscription import Subscription, SubscriptionType
 from fsm.member.dialect.dialect import dialect

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from fsm.errors import IllegalTransition, LocalProtocolError, RemoteProtocolError
 from fsm.member.consumer import decisions as decide
-from fsm.member.consumer.reconciliation import Reconciliation
+from fsm.member.consumer.effects import Effects
 from fsm.member.consumer.state import Awaited, Member, Origin
 from fsm.member.consumer.subscription import Subscribe, SubscriptionType, fits, match_pattern, subscribe
 from fsm.member.dialect.choices import Choice
@@ -80,7 +80,7 @@ _RECONCILING, _AUTO_PATTERN, _NO_ERROR = State.RECONCILING, SubscriptionType.AUT
 _HEARTBEAT, _NUMBERED = Purpose.HEARTBEAT, Choice.ANSWERS_NUMBERED
 
 
-class MemberDraft(Reconciliation, effects=Effect):
+class MemberDraft(Effects, effects=Effect):
     """A member while something happens to it: one method for each input."""
 
     def enter(self, state: Symbol) -> None:
