@@ -41,151 +41,53 @@ class Amendment:
 S, E, F = State, Event, Effect
 _EVERYWHERE_BUT = {left_out: tuple(s for s in State if s is not left_out) for left_out in (S.STALE, S.FATAL)}
 
+# fmt: off
 AMENDMENTS: Mapping[Choice, Amendment] = {
-    Choice.FATAL_ENDS_LEAVE: Amendment(
-        {
-            "U7": (
-                row(
-                    S.UNSUBSCRIBED,
-                    E.ERR_FATAL,
-                    *(step for step in ENTER_FATAL_LEAVING if step is not F.COMPLETE_LEAVE),
-                    clause="U7",
-                    note="The leave stays open: unsubscribe() waits its full time (H19).",
-                ),
-            )
-        },
-        when=False,
-    ),
-    Choice.JOIN_AFTER_RELEASES: Amendment(
-        {
-            "U1": (
-                row(
-                    S.UNSUBSCRIBED,
-                    E.POLL_JOIN,
-                    F.COMPLETE_LEAVE,
-                    *BEGIN_JOIN,
-                    clause="U1",
-                    note="A leave whose answer never came is over, too.",
-                ),
-            ),
-            "P2": (
-                row(
-                    S.PREPARE_LEAVING,
-                    E.ERR_FENCE,
-                    *FAILED,
-                    F.RUN_FAILURE_HOOK,
-                    *GIVE_UP,
-                    *ENTER_LEAVING,
-                    S.UNSUBSCRIBED,
-                    F.RESET_REQUEST,
-                    clause="P2",
-                    note="Given up at once; the leave stays open until its callback is back.",
-                ),
-            ),
-            "U9": (row(S.UNSUBSCRIBED, E.LEAVE_CB_DONE, F.COMPLETE_LEAVE, clause="U9"),),
-        }
-    ),
-    Choice.LEAVE_AT_SHUTDOWN: Amendment(
-        {
-            "P8": (
-                row(
-                    S.PREPARE_LEAVING,
-                    E.CLOSE_FLUSH_LEAVE,
-                    *GIVE_UP,
-                    *ENTER_LEAVING,
-                    F.SEND_HEARTBEAT_UNWATCHED,
-                    S.UNSUBSCRIBED,
-                    clause="P8",
-                    note="The current epoch is that of a leave by then.",
-                ),
-            )
-        }
-    ),
-    Choice.LAST_SUBSCRIPTION_COUNTS: Amendment(
-        {
-            "Z5": (
-                row(S.STALE, E.UNSUBSCRIBE, F.CLEAR_ASSIGNMENT, S.UNSUBSCRIBED, *NOT_A_MEMBER, clause="Z5"),
-                row(
-                    S.STALE,
-                    E.CLOSE_LEAVE,
-                    F.STORE_OPERATION,
-                    F.CLEAR_ASSIGNMENT,
-                    S.UNSUBSCRIBED,
-                    *NOT_A_MEMBER,
-                    clause="Z5",
-                ),
-                row(
-                    _EVERYWHERE_BUT[S.STALE],
-                    (E.LOST_DONE_STALE, E.LOST_DONE_STALE_REJOIN),
-                    F.CLEAR_ASSIGNMENT,
-                    F.COMPLETE_STALE_RELEASE,
-                    clause="Z5/late",
-                    note="The release of one who left while it was stale.",
-                ),
-            )
-        }
-    ),
-    Choice.STABLE_WHEN_SENT: Amendment(
-        {
-            "J1": (
-                row(
-                    S.JOINING,
-                    E.HB_SENT,
-                    F.SEND_FULL_HEARTBEAT,
-                    S.STABLE,
-                    clause="J1",
-                    note="The answer finds the member STABLE, and with epoch 0.",
-                ),
-                # A run of the membership before may still be open then; elsewhere RECONCILING comes first, and waits.
-                row(
-                    S.STABLE,
-                    E.APPLY_ASSIGNMENT,
-                    F.SET_OWNED,
-                    F.MARK_ADDED,
-                    F.NOTIFY_ASSIGNMENT,
-                    clause="G4/STABLE",
-                ),
-                row(S.STABLE, E.APPLY_REJECTED, F.REJECT_ASSIGNMENT, clause="G5/STABLE"),
-                row(S.STABLE, (E.RUN_STEP_STALE, E.RUN_FAILED), F.END_RUN, clause="G6/STABLE"),
-            )
-        }
-    ),
-    Choice.SUBSCRIBE_ENDS_FATAL: Amendment(
-        {
-            "G1": (
-                row(
-                    tuple(s for s in State if s is not S.FATAL),
-                    E.SUBSCRIBE,
-                    F.STORE_SUBSCRIPTION,
-                    F.FLAG_SUBSCRIPTION,
-                    clause="G1",
-                ),
-                row(
-                    S.FATAL,
-                    E.SUBSCRIBE,
-                    F.STORE_SUBSCRIPTION,
-                    F.FLAG_SUBSCRIPTION,
-                    F.CLEAR_ASSIGNMENT,
-                    F.RESET_EPOCH,
-                    S.UNSUBSCRIBED,
-                    clause="G1/FATAL",
-                    note="The application may have mended what the error was about, an invalid pattern say.",
-                ),
-            ),
-            "X1": (
-                row(S.FATAL, E.LOST_DONE_FATAL, F.CLEAR_ASSIGNMENT, clause="X1"),
-                row(
-                    _EVERYWHERE_BUT[S.FATAL],
-                    E.LOST_DONE_FATAL,
-                    F.CLEAR_ASSIGNMENT,
-                    clause="X1/late",
-                    note="The release of one who has subscribed anew.",
-                ),
-            ),
-        },
-        ends_fatal=True,
-    ),
+    Choice.FATAL_ENDS_LEAVE: Amendment({
+        "U7": (row(S.UNSUBSCRIBED, E.ERR_FATAL, *(step for step in ENTER_FATAL_LEAVING if step is not F.COMPLETE_LEAVE),
+                   clause="U7", note="The leave stays open: unsubscribe() waits its full time (H19)."),),
+    }, when=False),
+    Choice.JOIN_AFTER_RELEASES: Amendment({
+        "U1": (row(S.UNSUBSCRIBED, E.POLL_JOIN, F.COMPLETE_LEAVE, *BEGIN_JOIN,
+                   clause="U1", note="A leave whose answer never came is over, too."),),
+        "P2": (row(S.PREPARE_LEAVING, E.ERR_FENCE, *FAILED, F.RUN_FAILURE_HOOK, *GIVE_UP, *ENTER_LEAVING,
+                   S.UNSUBSCRIBED, F.RESET_REQUEST,
+                   clause="P2", note="Given up at once; the leave stays open until its callback is back."),),
+        "U9": (row(S.UNSUBSCRIBED, E.LEAVE_CB_DONE, F.COMPLETE_LEAVE, clause="U9"),),
+    }),
+    Choice.LEAVE_AT_SHUTDOWN: Amendment({
+        "P8": (row(S.PREPARE_LEAVING, E.CLOSE_FLUSH_LEAVE, *GIVE_UP, *ENTER_LEAVING, F.SEND_HEARTBEAT_UNWATCHED,
+                   S.UNSUBSCRIBED,
+                   clause="P8", note="The current epoch is that of a leave by then."),),
+    }),
+    Choice.LAST_SUBSCRIPTION_COUNTS: Amendment({
+        "Z5": (row(S.STALE, E.UNSUBSCRIBE, F.CLEAR_ASSIGNMENT, S.UNSUBSCRIBED, *NOT_A_MEMBER, clause="Z5"),
+               row(S.STALE, E.CLOSE_LEAVE, F.STORE_OPERATION, F.CLEAR_ASSIGNMENT, S.UNSUBSCRIBED, *NOT_A_MEMBER,
+                   clause="Z5"),
+               row(_EVERYWHERE_BUT[S.STALE], (E.LOST_DONE_STALE, E.LOST_DONE_STALE_REJOIN),
+                   F.CLEAR_ASSIGNMENT, F.COMPLETE_STALE_RELEASE,
+                   clause="Z5/late", note="The release of one who left while it was stale.")),
+    }),
+    Choice.STABLE_WHEN_SENT: Amendment({
+        "J1": (row(S.JOINING, E.HB_SENT, F.SEND_FULL_HEARTBEAT, S.STABLE,
+                   clause="J1", note="The answer finds the member STABLE, and with epoch 0."),
+               # A run of the membership before may still be open then; elsewhere RECONCILING comes first, and waits.
+               row(S.STABLE, E.APPLY_ASSIGNMENT, F.SET_OWNED, F.MARK_ADDED, F.NOTIFY_ASSIGNMENT, clause="G4/STABLE"),
+               row(S.STABLE, E.APPLY_REJECTED, F.REJECT_ASSIGNMENT, clause="G5/STABLE"),
+               row(S.STABLE, (E.RUN_STEP_STALE, E.RUN_FAILED), F.END_RUN, clause="G6/STABLE")),
+    }),
+    Choice.SUBSCRIBE_ENDS_FATAL: Amendment({
+        "G1": (row(_EVERYWHERE_BUT[S.FATAL], E.SUBSCRIBE, F.STORE_SUBSCRIPTION, F.FLAG_SUBSCRIPTION, clause="G1"),
+               row(S.FATAL, E.SUBSCRIBE, F.STORE_SUBSCRIPTION, F.FLAG_SUBSCRIPTION, F.CLEAR_ASSIGNMENT, F.RESET_EPOCH,
+                   S.UNSUBSCRIBED,
+                   clause="G1/FATAL",
+                   note="The application may have mended what the error was about, an invalid pattern say.")),
+        "X1": (row(S.FATAL, E.LOST_DONE_FATAL, F.CLEAR_ASSIGNMENT, clause="X1"),
+               row(_EVERYWHERE_BUT[S.FATAL], E.LOST_DONE_FATAL, F.CLEAR_ASSIGNMENT,
+                   clause="X1/late", note="The release of one who has subscribed anew.")),
+    }, ends_fatal=True),
 }
+# fmt: on
 
 
 def amended(choices: frozenset[Choice]) -> Table:
