@@ -1,4 +1,4 @@
-"""What a type checker sees of the installed wheel: tables, bound models, and which enum is whose."""
+"""What a type checker sees of the installed wheel: tables, bound models, which enum is whose, transports."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ from fsm.cli import main
 ROOT = Path(__file__).parents[1]
 HEAD = """
 from fsm import Symbol, Table, bind, row
+from fsm.member import ClassicConfig, ClassicTransport, Consumer, ConsumerConfig, Transport
+from fsm.protocol.assignment import TopicNames
+from fsm.protocol.messages import TransportFailure
+from fsm.testing import ScriptedClassicCoordinator, ScriptedCoordinator
 from fsm.tables import consumer_member_notes as notes
 from fsm.tables.models import AsyncConsumerMemberNotesModel, ConsumerMemberNotesModel
 
@@ -41,6 +45,10 @@ class Waiting(AsyncConsumerMemberNotesModel):
 p, w = Prototype(), Waiting()
 machine = bind(notes.TABLE, p)
 async def main() -> bool: return await w.subscribed()
+
+transport: Transport = ScriptedCoordinator(["t"])
+classic: ClassicTransport = ScriptedClassicCoordinator({"t": 1})
+def names(learnt: TopicNames | TransportFailure) -> None: ...
 """
 RIGHT = (
     "target: State = TABLE.compiled[State.OUT, Event.JOINED].target",
@@ -51,6 +59,9 @@ RIGHT = (
     "state: notes.State = p.state",
     "p.trigger(notes.Event.SUBSCRIBED)",
     "machine.dispatch(notes.Event.SUBSCRIBED)",
+    "Consumer(ConsumerConfig('g'), transport, member_id='M', trace='run.jsonl')",
+    "Consumer(ClassicConfig('g'), classic)",
+    "transport.update_metadata(names)",
 )
 WRONG = (
     "TABLE.compiled[Event.JOINED, State.OUT]",
@@ -64,6 +75,11 @@ WRONG = (
     "p.trigger(Event.JOINED)",
     "machine.dispatch(Event.JOINED)",
     "bind(notes.TABLE, Prototype(), initial=State.OUT)",
+    "Consumer(ConsumerConfig('g'), classic)",
+    "Consumer(ClassicConfig('g'), classic, member_id='M')",
+    "Consumer(ConsumerConfig('g'), object())",
+    "transport.send('a heartbeat', print)",
+    "classic.update_metadata(names)",
 )
 
 

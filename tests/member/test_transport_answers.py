@@ -10,8 +10,21 @@ import pytest
 
 from fsm.errors import RemoteProtocolError
 from fsm.member import BackgroundFailed, Consumer, ConsumerConfig
+from fsm.member.runtime.background import check_answer
 from fsm.protocol.assignment import TopicNames
 from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import (
+    DISCONNECTED,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from fsm.protocol.messages import ConsumerGroupHeartbeatRequest as Request
 from fsm.protocol.messages import ConsumerGroupHeartbeatResponse as Response
 
 
@@ -68,3 +81,49 @@ def test_what_is_right_is_taken() -> None:
         while not consumer.assignment() and time.monotonic() < deadline_s:
             consumer.poll(timeout_ms=10)
         assert consumer.assignment() == (("orders", 0),)
+
+
+@pytest.mark.parametrize(
+    ("request_", "answer", "says"),
+    [
+        (JoinGroupRequest("g", 1), JoinGroupResponse("1"), "JoinGroupResponse.generation_id is '1'; give int"),
+        (JoinGroupRequest("g", 1), JoinGroupResponse(1, leader=None), "JoinGroupResponse.leader is None; give str"),
+        (SyncGroupRequest("g", 1, "M"), SyncGroupResponse("x"), "SyncGroupResponse.assignment is 'x'; give bytes"),
+        (HeartbeatRequest("g", 1, "M"), HeartbeatResponse(25), "error_code is 25; give an ErrorCode, as ErrorCode(25)"),
+        (HeartbeatRequest("g", 1, "M"), SyncGroupResponse(), "SyncGroupResponse does not answer HeartbeatRequest"),
+        (Request("g", "M", 0), Response(True, 5_000), "member_epoch is True; give int"),
+        (Request("g", "M", 0), Response(1, 5_000, error_message=7), "error_message is 7; give str or None"),
+        (Request("g", "M", 0), None, "NoneType does not answer ConsumerGroupHeartbeatRequest"),
+    ],
+)
+def test_every_field_of_an_answer_is_checked(request_: Any, answer: Any, says: str) -> None:
+    """Of either protocol: the error names the field, what was given, and what to give."""
+    with pytest.raises(RemoteProtocolError) as refused:
+        check_answer(request_, answer, {})
+    assert says in str(refused.value)
+
+
+def test_right_answers_and_failures_pass() -> None:
+    """What a transport should give is given on as it is."""
+    check_answer(Request("g", "M", 0), Response(1, 5_000, (("id-of-orders", (0, 1)),)), NAMES)
+    check_answer(Request("g", "M", 0), DISCONNECTED, NAMES)
+    check_answer(SyncGroupRequest("g", 1, "M"), SyncGroupResponse(b"", protocol_type="consumer"), {})
+    check_answer(OffsetCommitRequest("g"), OffsetCommitResponse(), {})
+
+
+def test_a_coordinator_that_is_found_is_told_with_none() -> None:
+    """Anything else is no answer to the search."""
+
+    class Addressed(Told):
+        def find_coordinator(self, found: Callable[[Any], None]) -> None:
+            found("localhost:9092")
+
+    consumer = Consumer(ConsumerConfig("g"), Addressed(Response(1, 5_000), NAMES), member_id="M")
+    with pytest.raises(BackgroundFailed, match="find_coordinator was answered with str; give None, or a TransportFail"):
+        subscribe_and_poll(consumer)
+
+
+def subscribe_and_poll(consumer: Consumer) -> None:
+    """Until the background has failed."""
+    consumer.subscribe(["orders"])
+    consumer.poll(timeout_ms=60_000)
