@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from fsm.coordinator.coordinator import Coordinator
-from fsm.coordinator.model.classic_group import ClassicGroup, DelayedRequest
-from fsm.coordinator.model.consumer_group import ConsumerGroup
+from fsm.coordinator.model.classic_group import ClassicGroup, ClassicMembers, DelayedRequest
+from fsm.coordinator.model.consumer_group import ConsumerGroup, Members
 from fsm.coordinator.model.groups import NO_GROUPS, Group, Groups
 from fsm.coordinator.model.persistent import FrozenMap, FrozenSet
 from fsm.coordinator.model.timers import Deadlines
@@ -29,6 +29,7 @@ from fsm.protocol.records import OffsetCommit, ResolvedRegularExpression
 from fsm.tables.classic_group import State
 
 Value = TypeVar("Value")
+AnyMembers = TypeVar("AnyMembers", Members, ClassicMembers)
 SAME_IDS: Mapping[str, str] = FrozenMap()
 SAME_TOKENS: Mapping[int, int] = FrozenMap()
 
@@ -82,15 +83,11 @@ class _Renaming:
         return found
 
     def _consumer(self, group: ConsumerGroup) -> ConsumerGroup:
-        members, resolution = group.members, group.resolution
+        resolution = group.resolution
         return replace(
             group,
             target_time_ms=group.target_time_ms and self._later(group.target_time_ms),
-            members=replace(
-                members,
-                by_id=FrozenMap({self._id(i): replace(m, member_id=self._id(i)) for i, m in members.items()}),
-                static=FrozenMap({instance_id: self._id(i) for instance_id, i in members.static.items()}),
-            ),
+            members=self._members(group.members),
             targets=self._keys(group.targets),
             regexes=FrozenMap({pattern: self._resolved(found) for pattern, found in group.regexes.items()}),
             timers=Deadlines(
@@ -104,7 +101,7 @@ class _Renaming:
         )
 
     def _classic(self, group: ClassicGroup) -> ClassicGroup:
-        members, join_phase, sync_phase = group.members, group.join_phase, group.sync_phase
+        join_phase, sync_phase = group.join_phase, group.sync_phase
         is_preparing = group.state is State.PREPARING_REBALANCE
         sessions = ((self._id(i), self._later(ms), epoch) for i, ms, epoch in group.heartbeat_deadlines_ms.in_order())
         return replace(
@@ -112,11 +109,7 @@ class _Renaming:
             previous_state=group.previous_state if is_preparing else State.DEAD,  # nothing else asks for it
             state_since_ms=self._later(group.state_since_ms) if group.state_since_ms >= 0 else -1,
             leader=None if group.leader is None else self._id(group.leader),
-            members=replace(
-                members,
-                by_id=FrozenMap({self._id(i): replace(m, member_id=self._id(i)) for i, m in members.items()}),
-                static=FrozenMap({instance_id: self._id(i) for instance_id, i in members.static.items()}),
-            ),
+            members=self._members(group.members),
             new_members=FrozenSet(map(self._id, group.new_members)),
             delayed_joins=self._delayed(group.delayed_joins),
             delayed_syncs=self._delayed(group.delayed_syncs),
@@ -125,6 +118,13 @@ class _Renaming:
             heartbeat_deadlines_ms=Deadlines(sessions),
             join_phase=join_phase and join_phase._replace(deadline_ms=self._later(join_phase.deadline_ms)),
             sync_phase=sync_phase and sync_phase._replace(deadline_ms=self._later(sync_phase.deadline_ms)),
+        )
+
+    def _members(self, members: AnyMembers) -> AnyMembers:
+        return replace(
+            members,
+            by_id=FrozenMap({self._id(i): replace(m, member_id=self._id(i)) for i, m in members.items()}),
+            static=FrozenMap({instance_id: self._id(i) for instance_id, i in members.static.items()}),
         )
 
     def _id(self, member_id: str) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from fsm.coordinator.classic import join as classic_join
 from fsm.coordinator.classic import requests as classic_requests
@@ -46,9 +46,7 @@ from fsm.errors import InputError
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
     ConsumerGroupHeartbeatRequest,
-    DeletableGroupResult,
     DeleteGroupsRequest,
-    DeleteGroupsResponse,
     DescribedConsumerGroup,
     DescribedGroup,
     HeartbeatRequest,
@@ -110,25 +108,34 @@ class Coordinator:
         return replace(self, groups=self.groups.without(group_id), unstored=unstored)
 
 
-class Api(NamedTuple):
-    """How one kind of request is handled, and how it is refused."""
-
-    handle: Callable[[Coordinator, Request, Context], Step[Coordinator]]
-    refusal: Callable[[Request, ErrorCode, str], ResponseBody]
-
-
 def handle(state: Coordinator, request: Request, context: Context) -> Step[Coordinator]:
     """One request. Raises `InputError` for a message that is no request of a group coordinator's."""
-    api = APIS.get(type(request.body))
-    if api is None:
-        known = ", ".join(message.__name__ for message in APIS)
+    act = HANDLERS.get(type(request.body))
+    if act is None:
+        known = ", ".join(message.__name__ for message in HANDLERS)
         name = type(request.body).__name__
         raise InputError(f"no request of the group coordinator: {name}", remedy=f"one of {known}")
     try:
-        step = api.handle(state, request, context)
+        step = act(state, request, context)
     except Refused as refused:
-        return Step(state, (Answer(request.token, api.refusal(request, refused.code, refused.message)),))
+        return Step(state, (Answer(request.token, _refuse(request, refused.code, refused.message)),))
     return _show_unstored(step) if step.records else step
+
+
+def _refuse(request: Request, code: ErrorCode, message: str) -> ResponseBody:
+    """The error answer of the request's API."""
+    body = request.body
+    if isinstance(body, ConsumerGroupHeartbeatRequest):
+        return consumer.refuse_heartbeat(code, message)
+    if isinstance(body, OffsetCommitRequest):
+        return OffsetCommitResponse(topics=committed.refuse_topics(body.topics, code))
+    if isinstance(body, TxnOffsetCommitRequest):
+        return TxnOffsetCommitResponse(topics=committed.refuse_topics(body.topics, code))
+    if isinstance(body, OffsetFetchRequest):
+        return OffsetFetchResponse(error_code=code)
+    if isinstance(body, OffsetDeleteRequest):
+        return OffsetDeleteResponse(code)
+    return classic_group_responses.refuse(request, code)
 
 
 def _show_unstored(step: Step[Coordinator]) -> Step[Coordinator]:
@@ -165,10 +172,6 @@ def _leave(group: ConsumerGroup, request: Request[ConsumerGroupHeartbeatRequest]
     return step._replace(answers=(*step.answers, consumer.answer_leave(request, member.member_id)))
 
 
-def _heartbeat_refusal(_request: Request, code: ErrorCode, message: str) -> ResponseBody:
-    return consumer.refuse_heartbeat(code, message)
-
-
 def _join_group(state: Coordinator, request: Request[JoinGroupRequest], context: Context) -> Step[Coordinator]:
     body = request.body
     if not body.group_id:
@@ -181,7 +184,7 @@ def _join_group(state: Coordinator, request: Request[JoinGroupRequest], context:
         version = state.topics_added_version
         step = classic_members.join(group, request, context, topics_added_version=version)
     elif body.member_id:  # Kafka refuses it, and drops the group from its memory all the same, not from its log
-        refusal = _classic_refusal(request, ErrorCode.UNKNOWN_MEMBER_ID, "")
+        refusal = classic_group_responses.refuse(request, ErrorCode.UNKNOWN_MEMBER_ID)
         return Step(state.without(body.group_id), (Answer(request.token, refusal),))
     else:
         step = classic_join.join(None, request, context).after(migration.end_empty_group(group, context))
@@ -223,18 +226,10 @@ def _of_classic_member(
     return step.leading_to(state if step.state is None else state.with_group(step.state))
 
 
-def _classic_refusal(request: Request, code: ErrorCode, _message: str) -> ResponseBody:
-    return classic_group_responses.refuse(request, code)
-
-
 def _offset_commit(state: Coordinator, request: Request[OffsetCommitRequest], context: Context) -> Step[Coordinator]:
     group, records, body = committed.commit(state.groups.get(request.body.group_id), request, context)
     after = state if group is None else state.with_group(group)
     return Step(after.with_offsets(records), (Answer(request.token, body),), records)
-
-
-def _commit_refusal(request: Request, code: ErrorCode, _message: str) -> ResponseBody:
-    return OffsetCommitResponse(topics=committed.commit_refusal(request, code))
 
 
 def _txn_offset_commit(
@@ -248,10 +243,6 @@ def _txn_offset_commit(
     return Step(replace(after, transactions=pending), answers, records, producer_id=producer_id if records else None)
 
 
-def _txn_commit_refusal(request: Request, code: ErrorCode, _message: str) -> ResponseBody:
-    return TxnOffsetCommitResponse(topics=committed.commit_refusal(request, code))
-
-
 def end_transaction(state: Coordinator, producer_id: int, *, committed: bool) -> Coordinator:
     """After the control record that ends the producer's transaction: its pending offsets count, or are forgotten."""
     left, records = transactions.end(state.transactions, producer_id, committed=committed)
@@ -263,19 +254,10 @@ def _offset_fetch(state: Coordinator, request: Request[OffsetFetchRequest], cont
     return Step(state, (Answer(request.token, body),))
 
 
-def _fetch_refusal(_request: Request, code: ErrorCode, _message: str) -> ResponseBody:
-    return OffsetFetchResponse(error_code=code)
-
-
 def _delete_groups(state: Coordinator, request: Request[DeleteGroupsRequest], context: Context) -> Step[Coordinator]:
     deleted = deletion.delete_groups(state.groups, state.offsets, request, context, state.transactions)
     after = replace(state, groups=state.groups.without(*deleted.group_ids)).with_offsets(deleted.records)
     return Step(after, (Answer(request.token, deleted.body),), deleted.records)
-
-
-def _delete_refusal(request: Request, code: ErrorCode, _message: str) -> ResponseBody:
-    results = (DeletableGroupResult(group_id, code) for group_id in request.body.groups_names)
-    return DeleteGroupsResponse(results=tuple(results))
 
 
 def _offset_delete(state: Coordinator, request: Request[OffsetDeleteRequest], context: Context) -> Step[Coordinator]:
@@ -286,21 +268,17 @@ def _offset_delete(state: Coordinator, request: Request[OffsetDeleteRequest], co
     return Step(state.with_offsets(records), (Answer(request.token, body),), records)
 
 
-def _offset_delete_refusal(_request: Request, code: ErrorCode, _message: str) -> ResponseBody:
-    return OffsetDeleteResponse(code)
-
-
-APIS: Mapping[type[Any], Api] = {
-    ConsumerGroupHeartbeatRequest: Api(_consumer_group_heartbeat, _heartbeat_refusal),
-    JoinGroupRequest: Api(_join_group, _classic_refusal),
-    SyncGroupRequest: Api(_sync_group, _classic_refusal),
-    HeartbeatRequest: Api(_heartbeat, _classic_refusal),
-    LeaveGroupRequest: Api(_leave_group, _classic_refusal),
-    OffsetCommitRequest: Api(_offset_commit, _commit_refusal),
-    TxnOffsetCommitRequest: Api(_txn_offset_commit, _txn_commit_refusal),
-    OffsetFetchRequest: Api(_offset_fetch, _fetch_refusal),
-    OffsetDeleteRequest: Api(_offset_delete, _offset_delete_refusal),
-    DeleteGroupsRequest: Api(_delete_groups, _delete_refusal),
+HANDLERS: Mapping[type[Any], Callable[[Coordinator, Request, Context], Step[Coordinator]]] = {
+    ConsumerGroupHeartbeatRequest: _consumer_group_heartbeat,
+    JoinGroupRequest: _join_group,
+    SyncGroupRequest: _sync_group,
+    HeartbeatRequest: _heartbeat,
+    LeaveGroupRequest: _leave_group,
+    OffsetCommitRequest: _offset_commit,
+    TxnOffsetCommitRequest: _txn_offset_commit,
+    OffsetFetchRequest: _offset_fetch,
+    OffsetDeleteRequest: _offset_delete,
+    DeleteGroupsRequest: _delete_groups,
 }
 
 

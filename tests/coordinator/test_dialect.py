@@ -1,4 +1,4 @@
-"""Dialects of the coordinator: the presets against the matrix of the reference (section 0.2)."""
+"""Dialects of the coordinator: the presets against a matrix that was made by hand."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from fsm.coordinator.model.dialect import Choice, dialect, differences, presets
+from fsm.coordinator.model.dialect import Choice, Dialect, dialect, presets
 from fsm.errors import InputError
 from fsm.protocol.releases import RELEASES
 
@@ -25,6 +25,11 @@ F16                     0 0 0 0 0 0 0 0 0 0 1 1
 F20                     0 0 0 b 0 b b b b 1 1 1
 F21b F25 F26            0 0 1 1 1 1 1 1 1 1 1 1
 """
+
+
+def differences(one: Dialect, other: Dialect) -> tuple[Choice, ...]:
+    """The choices that only one of the two has, in the order of their flags."""
+    return tuple(choice for choice in Choice if choice in one.choices ^ other.choices)
 
 
 def value(flag: str, name: str) -> str:

@@ -14,7 +14,6 @@ at 1eb7644349cb (October 2024, between 3.9 and 4.0).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
@@ -337,16 +336,6 @@ def dialect(name: str = LATEST) -> Dialect:
 def presets() -> tuple[Dialect, ...]:
     """Every preset, oldest first."""
     return tuple(dialect(name) for name in (SNAPSHOT, *RELEASES))
-
-
-def differences(one: Dialect, other: Dialect) -> tuple[Choice, ...]:
-    """The choices that only one of the two has, in the order of their flags."""
-    return _in_order(one.choices ^ other.choices)
-
-
-def _in_order(choices: Iterable[Choice]) -> tuple[Choice, ...]:
-    found = set(choices)
-    return tuple(choice for choice in Choice if choice in found)
 
 
 def _latest(branch: str) -> str:

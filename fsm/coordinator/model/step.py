@@ -10,25 +10,15 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
-    ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
-    DeleteGroupsRequest,
     DeleteGroupsResponse,
-    HeartbeatRequest,
     HeartbeatResponse,
-    JoinGroupRequest,
     JoinGroupResponse,
-    LeaveGroupRequest,
     LeaveGroupResponse,
-    OffsetCommitRequest,
     OffsetCommitResponse,
-    OffsetDeleteRequest,
     OffsetDeleteResponse,
-    OffsetFetchRequest,
     OffsetFetchResponse,
-    SyncGroupRequest,
     SyncGroupResponse,
-    TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
 from fsm.protocol.records import Record
@@ -43,19 +33,6 @@ if TYPE_CHECKING:  # `Request` alone is a request of any API
 else:
     Body = TypeVar("Body")
 
-RequestBody = (
-    ConsumerGroupHeartbeatRequest
-    | JoinGroupRequest
-    | SyncGroupRequest
-    | HeartbeatRequest
-    | LeaveGroupRequest
-    | OffsetCommitRequest
-    | TxnOffsetCommitRequest
-    | OffsetFetchRequest
-    | OffsetDeleteRequest
-    | DeleteGroupsRequest
-)
-"""What a group coordinator can be asked."""
 ResponseBody = (
     ConsumerGroupHeartbeatResponse
     | JoinGroupResponse

@@ -228,9 +228,11 @@ def _results(request: Request, codes: Codes, image: Image) -> tuple[OffsetCommit
     return tuple(found)
 
 
-def commit_refusal(request: Request, code: ErrorCode) -> tuple[OffsetCommitResponseTopic, ...]:
+def refuse_topics(
+    topics: Iterable[OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic], code: ErrorCode
+) -> tuple[OffsetCommitResponseTopic, ...]:
     """What is said of every partition of a commit of which nothing was accepted."""
-    return tuple(_result(topic, [code] * len(topic.partitions)) for topic in request.body.topics)
+    return tuple(_result(topic, [code] * len(topic.partitions)) for topic in topics)
 
 
 def _result(
