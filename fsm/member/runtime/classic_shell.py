@@ -10,7 +10,6 @@ Source: `ClassicKafkaConsumer`, `ConsumerCoordinator`, `AbstractCoordinator.Hear
 from __future__ import annotations
 
 from fsm.errors import LocalProtocolError
-from fsm.member.classic.application import LISTENER_RAISED
 from fsm.member.classic.assignors import PartitionCounts
 from fsm.member.classic.heartbeat import backoff_ms
 from fsm.member.classic.state import (
@@ -27,7 +26,7 @@ from fsm.member.classic.state import (
     UnsentClassicRequest,
     new_member,
 )
-from fsm.member.classic.step import due_ms, poll_wanted_ms, step
+from fsm.member.classic.step import LISTENER_RAISED, due_ms, poll_wanted_ms, step
 from fsm.member.effects import CallCompleted, CoordinatorForgotten, Enqueued
 from fsm.member.events import (
     ApplicationEvent,

@@ -15,8 +15,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from fsm.member.classic.application import LEAVING
 from fsm.member.classic.state import ClassicAnswered, ClassicMember, Reported, Taken, UnsentClassicRequest
+from fsm.member.classic.step import LEAVING
 from fsm.member.consumer.decisions import FENCING, IN_GROUP, RETRIED
 from fsm.member.consumer.effects import error_of
 from fsm.member.consumer.state import Member
