@@ -20,7 +20,6 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from fsm.errors import LocalProtocolError
-from fsm.member.classic.answers import Answers
 from fsm.member.classic.decisions import (
     decide_leave,
     decide_poll_timeout,
@@ -29,6 +28,7 @@ from fsm.member.classic.decisions import (
     match_topics,
     matches_subscription,
 )
+from fsm.member.classic.effects import Effects
 from fsm.member.classic.state import (
     ClassicAnswered,
     ClassicEffect,
@@ -78,7 +78,7 @@ class Step(NamedTuple):
     effects: tuple[ClassicEffect, ...]
 
 
-class ClassicMemberDraft(Answers, effects=Effect):
+class ClassicMemberDraft(Effects, effects=Effect):
     """A classic member while something happens to it: one method for each input.
 
     What the application's thread does goes as far as it gets without waiting; where Java's `poll` would block, it

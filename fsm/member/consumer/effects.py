@@ -138,8 +138,6 @@ def resolve(
 
 
 AT_ONCE_FATAL = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
-
-
 """Retriable elsewhere; here a deleted topic would hold up the rebalance."""
 
 
