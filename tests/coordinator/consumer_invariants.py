@@ -103,6 +103,11 @@ def assigned(member: GroupMember) -> set[Partition]:
     return {partition for partition, _ in member.current.assigned}
 
 
+def is_reconciled(member: GroupMember, target_epoch: int) -> bool:
+    """Whether the member has arrived there."""
+    return member.current.state is State.STABLE and member.epoch == target_epoch
+
+
 def _single_holder(at: Moment) -> bool:
     held = [partition for one in at.held.values() for partition in one]
     return len(held) == len(set(held))
@@ -139,7 +144,7 @@ def _pending_while_revoking(at: Moment) -> bool:
 
 
 def _settled(at: Moment) -> bool:
-    there = [m for m in at.members if m.is_reconciled_to(at.target_epoch)]
+    there = [m for m in at.members if is_reconciled(m, at.target_epoch)]
     return all(assigned(m) <= target_of(at.after, m) for m in there)
 
 
@@ -181,7 +186,7 @@ def _target_fits(at: Moment) -> bool:
 def _stable_has_its_target(at: Moment) -> bool:
     if at.after.state is not GroupState.STABLE:
         return True
-    if at.after.epoch != at.target_epoch or not all(m.is_reconciled_to(at.target_epoch) for m in at.members):
+    if at.after.epoch != at.target_epoch or not all(is_reconciled(m, at.target_epoch) for m in at.members):
         return False
     return not _is_at_rest(at) or all(assigned(m) == target_of(at.after, m) for m in at.members)
 

@@ -57,7 +57,7 @@ class CurrentAssignment:
     @property
     def held(self) -> frozenset[Partition]:
         """Assigned and pending: what nobody else may have."""
-        return frozenset(partition for partition, _ in (*self.assigned, *self.pending))
+        return frozenset([partition for partition, _ in (*self.assigned, *self.pending)])
 
 
 NOTHING_YET = CurrentAssignment()
@@ -98,10 +98,6 @@ class GroupMember:
         for (topic_id, number), _ in self.current.assigned:
             found.setdefault(topic_id, []).append(number)
         return tuple((topic_id, tuple(numbers)) for topic_id, numbers in found.items())
-
-    def is_reconciled_to(self, target_epoch: int) -> bool:
-        """Whether it has arrived there."""
-        return self.current.state is MemberState.STABLE and self.current.epoch == target_epoch
 
 
 NOTHING_SAID = records.Member(None, None, "", "", (), "")

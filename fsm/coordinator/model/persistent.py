@@ -113,7 +113,7 @@ class FrozenMap(Mapping[K, V]):
 
         Values are compared by identity: they are large, and differ where they are not the same.
         """
-        found = self.get(key, _ABSENT)
+        found = self._entries.get(key, _ABSENT) if self._noted is None else self.get(key, _ABSENT)
         if found is value:
             return self
         noted, size = self._noted, self._size
