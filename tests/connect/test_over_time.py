@@ -16,7 +16,7 @@ from fsm.connect.simulation.cluster import Cluster
 from fsm.connect.simulation.invariants import broken_between
 from fsm.connect.simulation.process import SeenRound
 from fsm.connect.units import Unit, Units, configured
-from fsm.connect.worker import answers
+from fsm.connect.worker import step as worker_step
 from fsm.connect.worker.config import ConnectConfig
 from fsm.connect.worker.effects import WorkerDraft
 from fsm.connect.worker.inputs import StopUnits
@@ -82,7 +82,7 @@ def stop_nothing(draft: WorkerDraft) -> None:
     draft.effects.append(StopUnits((), wait=True))
 
 
-RIGHT = answers.decide_synced
+RIGHT = worker_step.decide_synced
 
 
 def careless(worker: Worker, incoming: Assignment) -> Event:
@@ -109,7 +109,7 @@ def without_deadline(worker: Worker) -> int:
         ),
         (lambda patch: patch.setattr(wiring, "due_ms", without_deadline), "W3 a delay is not waited for any longer"),
         (
-            lambda patch: patch.setattr(answers, "decide_synced", careless),
+            lambda patch: patch.setattr(worker_step, "decide_synced", careless),
             "W4 nothing starts before the configs agree",
         ),
     ],

@@ -1,8 +1,8 @@
 """A Connect worker without IO: what it does on each input, and when it wants to be asked again.
 
 `step(worker, given, now_ms)` is the whole of it: a frozen worker goes in, a frozen worker and effects come out. Its
-rows are those of the table `connect-worker`; what decides which row is here and in `answers`, what a row orders is in
-`effects`. Time passes by `Tick`, which the runtime gives at `due_ms`.
+rows are those of the table `connect-worker`; what decides which row is here, what a row orders is in `effects`. Time
+passes by `Tick`, which the runtime gives at `due_ms`.
 
 Five events of the table do not come from here: a delay that is over as soon as its sync has been dealt with (two of
 them; it takes a thread that dawdles), a failed assignment that the herder gets to see (two; never recorded), and an
@@ -16,10 +16,13 @@ of recorded 4.3.1 workers.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
+from fsm.connect.assignor.leader import Election
+from fsm.connect.protocol import Assignment, decode_assignment, decode_metadata
 from fsm.connect.units import Units
-from fsm.connect.worker.answers import answered
+from fsm.connect.worker.config import VERSIONS, version_of
 from fsm.connect.worker.effects import WorkerDraft
 from fsm.connect.worker.inputs import (
     Answered,
@@ -36,14 +39,39 @@ from fsm.connect.worker.inputs import (
     WorkerEffect,
     WorkerInput,
 )
-from fsm.connect.worker.state import Worker
-from fsm.errors import LocalProtocolError
+from fsm.connect.worker.state import NO_HEARTBEAT, Worker
+from fsm.errors import LocalProtocolError, RemoteProtocolError
 from fsm.member.inputs import CoordinatorFound, CoordinatorLost, Tick
 from fsm.member.timers import NEVER
-from fsm.protocol.messages import HeartbeatRequest
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupResponse,
+    SyncGroupResponse,
+    TransportFailure,
+)
 from fsm.tables.connect_worker import SETTLED, Event, State
 
-S, E = State, Event
+S, E, C = State, Event, ErrorCode
+MEMBERSHIP_LOST = frozenset({C.ILLEGAL_GENERATION, C.UNKNOWN_MEMBER_ID})
+COORDINATOR_GONE = frozenset({C.COORDINATOR_NOT_AVAILABLE, C.NOT_COORDINATOR})
+JOIN_ERRORS = {
+    C.MEMBER_ID_REQUIRED: E.JOIN_NEEDS_MEMBER_ID,
+    C.UNKNOWN_MEMBER_ID: E.JOIN_UNKNOWN_MEMBER,
+    C.REBALANCE_IN_PROGRESS: E.JOIN_REBALANCE_IN_PROGRESS,
+    C.COORDINATOR_LOAD_IN_PROGRESS: E.JOIN_LOADING,
+}
+SYNC_ERRORS = {
+    C.REBALANCE_IN_PROGRESS: E.SYNC_REBALANCE_IN_PROGRESS,
+    C.ILLEGAL_GENERATION: E.SYNC_ILLEGAL_GENERATION,
+    C.UNKNOWN_MEMBER_ID: E.SYNC_UNKNOWN_MEMBER,
+}
+HEARTBEAT_ERRORS = {
+    C.REBALANCE_IN_PROGRESS: E.HEARTBEAT_REBALANCE,
+    C.ILLEGAL_GENERATION: E.HEARTBEAT_ILLEGAL_GENERATION,
+    C.UNKNOWN_MEMBER_ID: E.HEARTBEAT_UNKNOWN_MEMBER,
+}
 
 
 class Step(NamedTuple):
@@ -100,12 +128,12 @@ def _stop(draft: WorkerDraft, _: Stop) -> None:
     draft.decide(E.STOP)
 
 
-def _thread_failed(draft: WorkerDraft, given: ThreadFailed) -> None:
+def _fail_thread(draft: WorkerDraft, given: ThreadFailed) -> None:
     draft.reason = given.reason
     draft.decide(E.FATAL_ERROR)
 
 
-def _coordinator_found(draft: WorkerDraft, _: CoordinatorFound) -> None:
+def _find_coordinator(draft: WorkerDraft, _: CoordinatorFound) -> None:
     heartbeats = draft.heartbeats.find_coordinator(draft.config, draft.now_ms)
     draft.coordinator_known = True
     draft.heartbeats = heartbeats
@@ -119,18 +147,18 @@ def _coordinator_found(draft: WorkerDraft, _: CoordinatorFound) -> None:
         draft.decide(E.COORDINATOR_FOUND_STILL_ASSIGNED)
 
 
-def _coordinator_lost(draft: WorkerDraft, _: CoordinatorLost) -> None:
+def _lose_coordinator(draft: WorkerDraft, _: CoordinatorLost) -> None:
     draft.decide(E.COORDINATOR_LOST)
 
 
-def _units_stopped(draft: WorkerDraft, _: UnitsStopped) -> None:
+def _end_stops(draft: WorkerDraft, _: UnitsStopped) -> None:
     if draft.state is not S.REVOKING or draft.incoming is None:
         raise LocalProtocolError(f"no stop is waited for in {draft.state.name}")
     here, theirs = draft.configs.offset, draft.incoming.offset
     draft.decide(E.REVOKED_READY if here == theirs else E.REVOKED_BEHIND if here < theirs else E.REVOKED_AHEAD)
 
 
-def _units_started(draft: WorkerDraft, _: UnitsStarted) -> None:
+def _end_starts(draft: WorkerDraft, _: UnitsStarted) -> None:
     if draft.state is not S.STARTING:
         raise LocalProtocolError(f"no start is waited for in {draft.state.name}")
     if not draft.coordinator_known:
@@ -143,7 +171,7 @@ def _units_started(draft: WorkerDraft, _: UnitsStarted) -> None:
         draft.decide(E.STARTED if draft.deadline_ms is None else E.STARTED_DELAYED)
 
 
-def _config_advanced(draft: WorkerDraft, given: ConfigTopicAdvanced) -> None:
+def _advance_config(draft: WorkerDraft, given: ConfigTopicAdvanced) -> None:
     draft.store = given.snapshot
     draft.changes = (*draft.changes, *given.changes)
 
@@ -169,7 +197,7 @@ def _read_to_end(draft: WorkerDraft, given: ReadToEnd) -> None:
         draft.decide(E.CAUGHT_UP_MISMATCH)
 
 
-def _restart_requested(draft: WorkerDraft, given: RestartRequested) -> None:
+def _restart(draft: WorkerDraft, given: RestartRequested) -> None:
     """No step of the table: only what is held here is restarted here, and only while nothing else is under way."""
     units = _mine(draft, given.units)
     if units and draft.state in SETTLED:
@@ -184,18 +212,130 @@ def _tick(draft: WorkerDraft, _: Tick) -> None:
     """Nothing but that time has passed."""
 
 
+# Answers of the coordinator, each named as an event of the table
+
+
+def _receive_answer(draft: WorkerDraft, given: Answered) -> None:
+    """An answer, whatever it answers. One that nobody waits for any more, or to a leave, changes nothing."""
+    if given.number == draft.heartbeat_sent[0]:
+        _end_heartbeat(draft, given)
+    elif given.number == draft.awaited:
+        draft.awaited = 0
+        _end_join_or_sync(draft, given)
+    else:
+        draft.unanswered = tuple(number for number in draft.unanswered if number != given.number)
+
+
+def _end_join_or_sync(draft: WorkerDraft, given: Answered) -> None:
+    answer = given.answer
+    if isinstance(answer, TransportFailure):
+        draft.decide(E.COORDINATOR_LOST)
+    elif draft.stale:
+        draft.stale = False
+        draft.decide(E.ANSWER_STALE)
+    elif draft.state is State.JOINING and isinstance(answer, JoinGroupResponse):
+        _end_join(draft, answer)
+    elif draft.state is State.SYNCING and isinstance(answer, SyncGroupResponse):
+        _end_sync(draft, answer)
+    else:
+        raise RemoteProtocolError(f"{type(answer).__name__} answers no request of a worker in {draft.state.name}")
+
+
+def _fail(draft: WorkerDraft, error: ErrorCode, what: str, known: dict[ErrorCode, Event]) -> None:
+    """An error by its name in the table; one that has none ends the worker's thread."""
+    if error in COORDINATOR_GONE:
+        draft.decide(E.COORDINATOR_LOST)
+        return
+    draft.reason = f"{what} answered {error.name}"
+    draft.decide(known.get(error, E.FATAL_ERROR))
+
+
+def _end_join(draft: WorkerDraft, answer: JoinGroupResponse) -> None:
+    draft.answered_member_id = answer.member_id
+    if answer.error_code is not C.NONE:
+        _fail(draft, answer.error_code, "JoinGroup", JOIN_ERRORS)
+        return
+    protocol = answer.protocol_name or ""
+    if protocol not in VERSIONS:
+        draft.reason = f"the group elected {protocol!r}, which is none of Connect's"
+        draft.decide(E.FATAL_ERROR)
+        return
+    members = {member.member_id: decode_metadata(member.metadata) for member in answer.members}
+    draft.election = Election(answer.leader, protocol, answer.generation_id, members)
+    if answer.leader == answer.member_id:
+        draft.decide(E.JOINED_LEADER)
+        draft.decide(E.ASSIGNOR_DONE)
+    else:
+        draft.decide(E.JOINED_FOLLOWER)
+
+
+def _end_sync(draft: WorkerDraft, answer: SyncGroupResponse) -> None:
+    if answer.error_code is not C.NONE:
+        _fail(draft, answer.error_code, "SyncGroup", SYNC_ERRORS)
+        return
+    if answer.protocol_name not in {None, draft.elected}:
+        draft.reason = f"SyncGroup speaks of protocol {answer.protocol_name!r}, the join of {draft.elected!r}"
+        draft.decide(E.FATAL_ERROR)
+        return
+    incoming = decode_assignment(answer.assignment)
+    incoming = replace(incoming, version=version_of(draft.elected))
+    draft.incoming = incoming
+    draft.rejoin_wanted = False
+    draft.prepared = False
+    draft.decide(decide_synced(draft, incoming))
+
+
+def decide_synced(worker: Worker, incoming: Assignment) -> Event:
+    """Which end of a sync this is."""
+    if version_of(worker.elected) > 0 and incoming.revoked:
+        return E.SYNCED_REVOKING
+    if incoming.failed:
+        return E.SYNCED_FAILED
+    if worker.configs.offset == incoming.offset:
+        return E.SYNCED_READY
+    return E.SYNCED_BEHIND if worker.configs.offset < incoming.offset else E.SYNCED_AHEAD
+
+
+def _end_heartbeat(draft: WorkerDraft, given: Answered) -> None:
+    answer = given.answer
+    _, *named_in_it = draft.heartbeat_sent
+    draft.heartbeat_sent = NO_HEARTBEAT
+    if isinstance(answer, TransportFailure):
+        _fail_heartbeat(draft, answer)
+        return
+    if not isinstance(answer, HeartbeatResponse):
+        raise RemoteProtocolError(f"{type(answer).__name__} answers no heartbeat")
+    error = answer.error_code
+    if error in {C.NONE, C.REBALANCE_IN_PROGRESS}:  # either way the coordinator knows the member
+        draft.heartbeats = draft.heartbeats.answer(draft.config, draft.now_ms)
+    if error in MEMBERSHIP_LOST and named_in_it != [draft.generation, draft.member_id]:
+        draft.decide(E.HEARTBEAT_STALE)
+    elif error in COORDINATOR_GONE or error in HEARTBEAT_ERRORS:
+        _fail(draft, error, "Heartbeat", HEARTBEAT_ERRORS)
+    elif error is not C.NONE:
+        draft.heartbeats = draft.heartbeats.fail(draft.config, draft.now_ms, 0.0)
+
+
+def _fail_heartbeat(draft: WorkerDraft, failure: TransportFailure) -> None:
+    """A connection that is gone is a coordinator that is lost; any other failure is tried again."""
+    if failure.disconnected:
+        draft.decide(E.COORDINATOR_LOST)
+    else:
+        draft.heartbeats = draft.heartbeats.fail(draft.config, draft.now_ms, 0.0)
+
+
 HANDLERS: Mapping[type[Any], Callable[[WorkerDraft, Any], None]] = {
     Start: _start,
     Stop: _stop,
-    ThreadFailed: _thread_failed,
-    Answered: answered,
-    UnitsStopped: _units_stopped,
-    UnitsStarted: _units_started,
-    ConfigTopicAdvanced: _config_advanced,
+    ThreadFailed: _fail_thread,
+    Answered: _receive_answer,
+    UnitsStopped: _end_stops,
+    UnitsStarted: _end_starts,
+    ConfigTopicAdvanced: _advance_config,
     ReadToEnd: _read_to_end,
-    RestartRequested: _restart_requested,
-    CoordinatorFound: _coordinator_found,
-    CoordinatorLost: _coordinator_lost,
+    RestartRequested: _restart,
+    CoordinatorFound: _find_coordinator,
+    CoordinatorLost: _lose_coordinator,
     Tick: _tick,
 }
 
@@ -217,15 +357,15 @@ def _expire_state(draft: WorkerDraft) -> None:
     if draft.timer_ms is None or draft.now_ms < draft.timer_ms:
         return
     if draft.state is S.DISCONNECTED:
-        _discovery_failed(draft)
+        _fail_discovery(draft)
         draft.timer_ms = draft.now_ms + draft.config.heartbeat_interval_ms
     elif draft.state is S.CATCHING_UP:
-        _catch_up_timed_out(draft)
+        _time_out_catch_up(draft)
     elif draft.state is S.BACKING_OFF:
         draft.decide(E.BACKOFF_ELAPSED)
 
 
-def _discovery_failed(draft: WorkerDraft) -> None:
+def _fail_discovery(draft: WorkerDraft) -> None:
     held = draft.held
     if held is None or held.failed:
         draft.decide(E.DISCOVERY_FAILED_EMPTY_HANDED)
@@ -235,7 +375,7 @@ def _discovery_failed(draft: WorkerDraft) -> None:
         draft.decide(E.DISCOVERY_FAILED_UNFINISHED)
 
 
-def _catch_up_timed_out(draft: WorkerDraft) -> None:
+def _time_out_catch_up(draft: WorkerDraft) -> None:
     was_outside, draft.outside = draft.outside, True
     if not was_outside:
         draft.decide(E.CATCH_UP_TIMED_OUT_RETRY if draft.is_cooperative else E.CATCH_UP_TIMED_OUT_EAGER)
@@ -251,23 +391,23 @@ def _catch_up_timed_out(draft: WorkerDraft) -> None:
 
 
 def _advance(draft: WorkerDraft) -> None:
-    _delay(draft)
+    _end_delay(draft)
     if draft.state in {*SETTLED, S.DISCONNECTED} and draft.changes:
-        _config_changes(draft)
+        _change_configs(draft)
     if draft.state is S.UNJOINED:
         _join(draft)
     if not draft.is_busy:
         draft.heartbeats = draft.heartbeats.poll(draft.config, draft.now_ms)
-    _heartbeat(draft)
+    _send_heartbeat(draft)
 
 
-def _delay(draft: WorkerDraft) -> None:
+def _end_delay(draft: WorkerDraft) -> None:
     due = draft.deadline_ms is not None and draft.now_ms >= draft.deadline_ms
     if due and draft.state in {S.DELAYED, S.DISCONNECTED}:
         draft.decide(E.DELAY_REACHED)
 
 
-def _config_changes(draft: WorkerDraft) -> None:
+def _change_configs(draft: WorkerDraft) -> None:
     """All that came, in one go: what needs no round first, then at most one request for a round."""
     changes, known = draft.changes, {name for name, _ in draft.configs.task_counts}
     draft.changes = ()
@@ -276,21 +416,21 @@ def _config_changes(draft: WorkerDraft) -> None:
     new = tuple(name for name in by_kind[Change.CONFIG] if name not in known)
     for name in by_kind[Change.CONFIG]:
         if name in known:
-            _about(draft, E.CONNECTOR_CONFIG_CHANGED, (name,))
+            _decide_about(draft, E.CONNECTOR_CONFIG_CHANGED, (name,))
     tasks, stopped = by_kind[Change.TASKS], by_kind[Change.STOPPED]
     targets = (*by_kind[Change.PAUSED_OR_RESUMED], *(stopped if tasks else ()))
     if targets:
-        _about(draft, E.TARGET_STATE_CHANGED, targets)
+        _decide_about(draft, E.TARGET_STATE_CHANGED, targets)
     if tasks:
         cooperative = draft.is_cooperative
-        _about(draft, E.TASKS_RECONFIGURED_COOPERATIVE if cooperative else E.TASKS_RECONFIGURED_EAGER, tasks)
+        _decide_about(draft, E.TASKS_RECONFIGURED_COOPERATIVE if cooperative else E.TASKS_RECONFIGURED_EAGER, tasks)
     elif stopped:
-        _about(draft, E.CONNECTOR_STOPPED, stopped)
+        _decide_about(draft, E.CONNECTOR_STOPPED, stopped)
     elif new or by_kind[Change.REMOVED]:
-        _about(draft, E.CONNECTORS_CHANGED, (*new, *by_kind[Change.REMOVED]))
+        _decide_about(draft, E.CONNECTORS_CHANGED, (*new, *by_kind[Change.REMOVED]))
 
 
-def _about(draft: WorkerDraft, event: Event, connectors: tuple[str, ...]) -> None:
+def _decide_about(draft: WorkerDraft, event: Event, connectors: tuple[str, ...]) -> None:
     draft.connectors = connectors
     draft.decide(event)
 
@@ -311,7 +451,7 @@ def _join(draft: WorkerDraft) -> None:
         draft.decide(E.JOIN_DUE_EAGER_EMPTY_HANDED)
 
 
-def _heartbeat(draft: WorkerDraft) -> None:
+def _send_heartbeat(draft: WorkerDraft) -> None:
     beats = draft.heartbeats
     if not (beats.enabled and draft.coordinator_known and draft.is_member) or draft.now_ms < beats.heartbeat_due_ms:
         return
