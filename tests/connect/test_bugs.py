@@ -183,7 +183,7 @@ def test_kafka_9184_a_worker_cut_off_keeps_its_tasks(monkeypatch: pytest.MonkeyP
 
     right = cut_off()
     assert (find_doubles(right), right.broken) == (set(), [])
-    monkeypatch.setattr(worker, "_discovery_failed", lambda _draft: None)
+    monkeypatch.setattr(worker, "_fail_discovery", lambda _draft: None)
     assert find_doubles(cut_off()) != set()
 
 
@@ -278,7 +278,7 @@ def test_kafka_9849_a_worker_that_cannot_read_sleeps_with_its_tasks_running(monk
         again, draft.outside = draft.outside, True
         draft.decide(Event.CATCH_UP_TIMED_OUT_AGAIN_EAGER if again else Event.CATCH_UP_TIMED_OUT_EAGER)
 
-    monkeypatch.setattr(worker, "_catch_up_timed_out", sleeps)
+    monkeypatch.setattr(worker, "_time_out_catch_up", sleeps)
     assert unreadable() != set()
 
 
