@@ -31,7 +31,7 @@ Assignments = Mapping[str, TopicPartitions]
 
 
 class PartitionAssignorError(FsmError):
-    """The assignor cannot assign: a member subscribes to a topic that does not exist. The target stays as it was."""
+    """The assignor cannot assign: a topic or partition does not exist. The target stays as it was."""
 
 
 class MemberSpec(NamedTuple):
@@ -254,13 +254,16 @@ class _Heterogeneous:
         return self._assignments()
 
     def _keep(self) -> None:
-        """Partitions of topics that are still subscribed stay where they were."""
+        """Partitions of topics that are still subscribed stay where they were. Kafka fails where one does not exist."""
         for i, member in enumerate(self.group.members.values()):
             for topic_id, numbers in member.previous:
                 if topic_id in member.subscribed:
+                    owners = self.owners[topic_id]
+                    if numbers[-1] >= len(owners):
+                        raise PartitionAssignorError(f"{topic_id} has no partition {numbers[-1]}")
                     self.sizes[i] += len(numbers)
                     for p in numbers:
-                        self.owners[topic_id][p] = i
+                        owners[p] = i
 
     def _fill(self, topic_id: TopicId) -> None:
         """What nobody has goes to the subscribers that have least."""

@@ -199,3 +199,10 @@ def test_an_assignor_that_nobody_lists_is_not_used() -> None:
     scene.context = replace(scene.context, custom_assignors=FrozenMap({"last": last_takes_all}))
     assert scene.join("a", "foo", server_assignor="last")["error_code"] == "unsupported_assignor"
     assert list(scene.context.assignors) == ["uniform", "range", "last"]
+
+
+def test_a_partition_that_does_not_exist_fails() -> None:
+    """As in Kafka: a leader of the classic protocol may have assigned it, before its group was upgraded."""
+    members = {"a": MemberSpec({"foo", "bar"}, (("foo", (0, 7)),)), "b": MemberSpec({"bar"})}
+    with pytest.raises(PartitionAssignorError, match="foo has no partition 7"):
+        uniform_assignor(GroupSpec(members, {"foo": 2, "bar": 2}, homogeneous=False))
