@@ -230,7 +230,6 @@ class ClassicMemberDraft(Effects, effects=Effect):
         self.unsubscribing = None
 
     def begin_close(self, given: Close) -> None:
-        """close() begins."""
         self._go_past_callback(given.open_callback)
         if self.config.enable_auto_commit:
             self.consumed = given.consumed or self.consumed
@@ -285,23 +284,19 @@ class ClassicMemberDraft(Effects, effects=Effect):
     # The other inputs
 
     def subscribe(self, given: TopicSubscriptionChangeEvent) -> None:
-        """subscribe(topics)."""
         self.topics, self.pattern = _share(given.topics, tuple(sorted(set(given.topics)))), None
         self.effects.append(CallCompleted(given.call))
 
     def subscribe_pattern(self, given: TopicPatternSubscriptionChangeEvent) -> None:
-        """subscribe(pattern)."""
         self.pattern = given.pattern
         self.topics = match_topics(given.pattern, self.metadata)
         self.effects.append(CallCompleted(given.call))
 
     def enforce_rebalance(self, given: EnforceRebalance) -> None:
-        """enforceRebalance()."""
         self.happen(Event.REJOIN_REQUESTED, given.reason)
         self.effects.append(CallCompleted(given.call))
 
     def commit_sync(self, given: SyncCommitEvent) -> None:
-        """commitSync()."""
         self.start_commit(given.offsets, Purpose.CALL, given.call)
 
     def update_metadata(self, given: PartitionCountsUpdated) -> None:
@@ -311,11 +306,9 @@ class ClassicMemberDraft(Effects, effects=Effect):
             self.topics = match_topics(self.pattern, self.metadata)
 
     def find_coordinator(self, _: CoordinatorFound) -> None:
-        """Requests may be sent."""
         self.happen(Event.COORDINATOR_FOUND)
 
     def lose_coordinator(self, _: CoordinatorLost) -> None:
-        """Requests may not be sent."""
         self.happen(Event.COORDINATOR_LOST)
 
     def tick(self, _: Tick) -> None:

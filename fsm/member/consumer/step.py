@@ -176,7 +176,6 @@ class MemberDraft(Effects, effects=Effect):
         return False
 
     def unsubscribe(self, _: UnsubscribeEvent) -> None:
-        """unsubscribe()."""
         self.take_back()
         if Choice.COMMIT_ON_UNSUBSCRIBE in self.settings.choices:
             self.commit_before_leave()
@@ -233,11 +232,9 @@ class MemberDraft(Effects, effects=Effect):
         self.effects.append(CoordinatorSearchStopped())
 
     def commit_on_close(self, _: CommitOnCloseEvent) -> None:
-        """No automatic commit any more."""
         self.leaving = replace(self.leaving, closing=True)
 
     def sync_commit(self, asked: SyncCommitEvent) -> None:
-        """commitSync()."""
         self.commit_called(asked.offsets)
 
     # Background loop
@@ -303,7 +300,6 @@ class MemberDraft(Effects, effects=Effect):
     # What the client learns of its cluster
 
     def find_coordinator(self, _: CoordinatorFound) -> None:
-        """Requests may be sent."""
         self.learn(coordinator_known=True)
 
     def lose_coordinator(self, given: CoordinatorLost) -> None:
@@ -316,7 +312,6 @@ class MemberDraft(Effects, effects=Effect):
         self.learn(metadata=given.names, metadata_moved=True)
 
     def fail_metadata(self, given: MetadataFailed) -> None:
-        """The next poll fails."""
         self.learn(metadata_error=given.error)
 
 
