@@ -1,4 +1,4 @@
-"""`diagrams/dialects.md` and `diagrams/hazards.md`: every number that code and tests cite has an entry with a test."""
+"""`diagrams/dialects.md`, `hazards.md` and `clauses.md`: every number that code, tests and tables cite has an entry."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from functools import cache
 from pathlib import Path
 
 from fsm.coordinator.model.dialect import Choice
-from fsm.reference import SECTIONS, pages, parts
+from fsm.reference import CLAUSES, SECTIONS, pages, parts
 from fsm.reference.entries import HAZARDS
+from fsm.tables import ALL
 
 ROOT = Path(__file__).parents[1]
 NUMBER = re.compile(r"\b[FHIAGW]\d{1,2}[a-d]?\b")
@@ -97,3 +98,16 @@ def test_numbers_known_to_others_have_their_anchors() -> None:
     page = pages()["hazards.md"].decode()
     for anchor in ("h17", "h2b", "w3", "i12", "g2", "a5", "group-16", "connect-i4", "connect-w6"):
         assert f'<a id="{anchor}"></a>' in page
+
+
+def test_every_clause_of_the_coordinators_tables_is_explained() -> None:
+    """A clause names several rules; the later ones may leave out the section of the one before."""
+    for table in (t for t in ALL if "group" in t.name):
+        known = {n for c in CLAUSES if table.name in c.tables for e in c.entries for n in e.number.split(", ")}
+        for clause in {line.clause for _, line in table.lines()}:
+            before = ""
+            for rule in re.split("[,;/] ?", clause):
+                number = rule.partition(" ")[0]
+                forms = (rule, number, f"{before} {rule}", f"{before}-{rule}")
+                assert rule == "EMPTY" or any(form in known for form in forms), (table.name, clause, rule)
+                before = number.partition("-")[0] if number[0].isdigit() else before

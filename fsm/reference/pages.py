@@ -1,4 +1,4 @@
-"""`dialects.md` and `hazards.md`: every number that code and tests cite, as an anchor on a page."""
+"""`dialects.md`, `hazards.md`, `clauses.md`: what the numbers in code, tests and tables mean."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 
+from fsm.reference.clauses import CLAUSES, Clauses
 from fsm.reference.dialects import Part, parts
 from fsm.reference.entries import SECTIONS, Section
 from fsm.render.tables.markdown import escape, grid
 
-DIALECTS, HAZARDS = "dialects.md", "hazards.md"
+DIALECTS, HAZARDS, RULES = "dialects.md", "hazards.md", "clauses.md"
 
 
 def pages() -> dict[str, bytes]:
@@ -29,6 +30,12 @@ def pages() -> dict[str, bytes]:
             "What the numbers in code and tests mean. `to 4.4.0, open` means that the latest release has it. "
             "Numbers F1 to F28 are in [dialects.md](dialects.md).",
             hazards,
+        ),
+        RULES: _page(
+            "Clauses",
+            "What the clauses of the coordinator's tables mean, and where Kafka has the rule. Words after a number, as "
+            "in `5.3 Leave`, name a part of the rule. A method without a class is one of `GroupMetadataManager`.",
+            [line for clauses in CLAUSES for line in _clauses(clauses)],
         ),
     }
 
@@ -73,6 +80,12 @@ def _section(section: Section) -> Iterator[str]:
         for entry in section.entries
     )
     yield from (*grid(heads, rows), "")
+
+
+def _clauses(clauses: Clauses) -> Iterator[str]:
+    yield from (f"## Of {', '.join(f'[{table}]({table}.md)' for table in clauses.tables)}", "")
+    rows = ((clause.number, escape(clause.rule), clause.source) for clause in clauses.entries)
+    yield from (*grid(("Clause", "Rule", "In Kafka"), rows), "")
 
 
 @cache

@@ -27,6 +27,8 @@ comment of Kafka's enumeration says that nothing leaves DEAD, its relation allow
 
 Flags: a join to a consumer group is another table's (F16); an unreadable subscription is refused with
 INCONSISTENT_GROUP_PROTOCOL from 4.4 on, before with UNKNOWN_SERVER_ERROR (F17), which is data here as well.
+
+The clauses are explained in `diagrams/clauses.md`.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ of `classic-group` without DEAD and without a group that is built STABLE.
 Which member becomes leader when the old one is gone is nobody's rule: any joined member. A worker that restarts is a
 new member, whose predecessor is waited for until the rebalance timeout. The name on the state is that of the classic
 group.
+
+The clauses are explained in `diagrams/clauses.md`.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Source: KIP-415 and `DistributedHerder`, `WorkerCoordinator`, `AbstractCoordinator` of apache/kafka at 1eb7644, held
 against recordings of 4.3.1 workers; unchanged in 4.4. Clauses "row n" number the transitions that a reading of these
-classes gave (`tests/tables/test_connect_worker.py` lists them), "1.4" are the errors of the group's requests, "logs n"
-corrections by the recordings, "code" is what only the sources tell.
+classes gave (`tests/tables/test_connect_worker.py` lists them), "1.4" are the errors of the group's requests
+(`diagrams/clauses.md`), "logs n" corrections by the recordings, "code" is what only the sources tell.
 
 Guards are names here: whether a round revokes, how the config offset compares, which protocol rules, how many retries
 remain. What is data of an effect is not: ADOPT_ASSIGNMENT replaces or merges as the elected protocol says, and

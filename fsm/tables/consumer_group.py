@@ -25,6 +25,8 @@ where a group stands before its first member, a fresh one (epochs 1) and one tha
 The rows are those of Kafka 4.4; a note names the flag where an older release differs. Two rows exist for groups that
 an older coordinator left behind: up to 4.3 the last removal leaves the target epoch behind the group epoch (flag F4),
 so the next join into EMPTY may compute a target, or wait for the interval, without bumping anything.
+
+The clauses are explained in `diagrams/clauses.md`.
 """
 
 from __future__ import annotations

@@ -15,6 +15,8 @@ from the state, so entry row and decision together are one cell; the clause name
     C1          something must be revoked first, and free partitions are withheld until it is
     C2 to C5    at the target epoch: some free and some blocked; all free; all blocked; nothing to add
 
+The other clauses are explained in `diagrams/clauses.md`.
+
 A request is at most three events: what becomes of the member's own record (CREATED, COPIED_*, UPDATED or none), the
 decision, and what was accepted (HEARTBEAT_ACCEPTED, CLASSIC_JOIN_STORED). The group's own records (types 16, 3, 7
 of other members, 6; table `consumer-group`) are written before the decision's.

@@ -213,18 +213,19 @@ class LostWork(NamedTuple):
 def handle_lost(
     memory: Memory, lost: Collection[Unit], loads: UnitsByWorker, *, now_ms: int, max_delay_ms: int, order: Order
 ) -> LostWork:
-    """What happens to the lost units in this round, by the first row that applies.
+    """What happens to the lost units in this round, by the first rule that applies: `handleLostAssignments` of Kafka.
 
-    `loads` has an entry for every present member. The rows also apply with nothing lost where the last round revoked.
+    `loads` has an entry for every present member. The rules L0 to L5 also apply with nothing lost where the last round
+    revoked.
     """
     running = memory.deadline_ms is not None
-    if not lost and not memory.revoked_last:  # L0
+    if not lost and not memory.revoked_last:  # L0: nothing to wait for
         return LostWork(_settle(memory), loads, ())
-    if not running and memory.previous_members <= loads.keys():  # L1: nobody departed
+    if not running and memory.previous_members <= loads.keys():  # L1: nobody departed, so place at once
         return LostWork(memory, loads, tuple(sorted(lost)))
-    if max_delay_ms == 0:  # L2
+    if max_delay_ms == 0:  # L2: no delay is configured
         return LostWork(memory, loads, tuple(sorted(lost)))
-    if memory.deadline_ms is not None and now_ms >= memory.deadline_ms:  # L3
+    if memory.deadline_ms is not None and now_ms >= memory.deadline_ms:  # L3: the delay is over
         return _expire(memory, lost, loads)
     return LostWork(_delay(memory, loads, now_ms, max_delay_ms, order), loads, ())
 
@@ -234,7 +235,7 @@ def _settle(memory: Memory) -> Memory:
 
 
 def _delay(memory: Memory, loads: UnitsByWorker, now_ms: int, max_delay_ms: int, order: Order) -> Memory:
-    """L4, a delay goes on; or L5, a member departed and one begins."""
+    """L4: a running delay goes on. L5: a member departed, and a delay begins."""
     due_ms = memory.deadline_ms
     delay_ms = max_delay_ms if due_ms is None else min(due_ms - now_ms, max_delay_ms)
     fresh = order.candidates(w for w, load in loads.items() if not load and w not in memory.candidates)

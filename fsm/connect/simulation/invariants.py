@@ -186,7 +186,7 @@ def _never_twice_in_a_row(c: Computation) -> bool:
 
 
 def _nothing_to_wait_for(c: Computation) -> bool:
-    """Row L0: without lost work a delay ends, unless it is the pause after a revoking round."""
+    """Rule L0 of `handle_lost`: without lost work a delay ends, unless it is the pause after a revoking round."""
     return bool(c.derived.lost) or c.recalled.revoked_last or c.outcome.delay_ms == 0
 
 
