@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -209,3 +210,15 @@ def test_a_folder_of_logs_is_drawn_as_its_files_are(tmp_path: Path, capsys: pyte
 def test_delays_of_rounds() -> None:
     """A delay lasts from the first round that announces it to the first that does not; the last one may not be over."""
     assert delays([(0, 0), (10, 60), (30, 40), (70, 0), (80, 5)], end_ms=90) == (Delay(10, 70), Delay(80, 90))
+
+
+@pytest.mark.parametrize("lasts_ms", [5, 60, 250, 400, 1_500, 9_000, 120_000])
+def test_no_two_ticks_have_one_label(lasts_ms: int) -> None:
+    """However short the run, the labels of the axis tell its ticks apart, and say their times."""
+    labels = re.findall(
+        r'<text class="mid"[^>]*>([\d.]+) s<', svg(Picture(0, lasts_ms, (Bar(B, "W1", 0, lasts_ms),)), "short")
+    )
+    assert len(labels) >= 4
+    assert len(set(labels)) == len(labels)
+    first, second, third = (round(float(label) * 1000) for label in labels[:3])
+    assert second - first == third - second

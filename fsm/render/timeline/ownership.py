@@ -161,9 +161,10 @@ def delays(rounds: Iterable[tuple[int, int]], end_ms: int) -> tuple[Delay, ...]:
     return (*found, *([] if begun is None else [Delay(begun, end_ms)]))
 
 
-def seconds(ms: int) -> str:
-    """A length of time as a picture shows it."""
-    return f"{ms / 1000:.1f} s".replace(".0 s", " s")
+def seconds(ms: int, step_ms: int = 100) -> str:
+    """A length of time as a picture shows it, with the decimals that tell times `step_ms` apart."""
+    digits = 1 if step_ms >= 100 else 2 if step_ms >= 10 else 3
+    return f"{ms / 1000:.{digits}f} s".replace(".0 s", " s")
 
 
 def svg(picture: Picture, title: str) -> str:
@@ -376,4 +377,4 @@ def _axis(sheet: _Sheet) -> Iterator[str]:
     for tick in sheet.axis.ticks():
         x = sheet.left + tick.x
         yield f'<path class="tick" d="M{x:.1f},{sheet.bottom}v5"/>'
-        yield f'<text class="mid" x="{x:.1f}" y="{sheet.bottom + 16}">{seconds(tick.ts_ms)}</text>'
+        yield f'<text class="mid" x="{x:.1f}" y="{sheet.bottom + 16}">{seconds(tick.ts_ms, tick.step_ms)}</text>'

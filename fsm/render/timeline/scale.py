@@ -47,8 +47,13 @@ class Tick(NamedTuple):
 
     ts_ms: int
     x: float
-    exact: bool
-    """True where milliseconds matter between ticks."""
+    step_ms: int
+    """To the next tick."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether milliseconds matter between ticks."""
+        return self.step_ms < SECOND
 
 
 class Scale:
@@ -83,7 +88,7 @@ class Scale:
             for ts_ms in range(first, piece.end_ms + 1, step):
                 x = self.x(ts_ms)
                 if x - last >= _TICK_PX * 0.8 and piece.left + _HALF_PX <= x <= piece.right - _HALF_PX:
-                    yield Tick(ts_ms, x, step < SECOND)
+                    yield Tick(ts_ms, x, step)
                     last = x
 
 
