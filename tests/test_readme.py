@@ -1,8 +1,13 @@
-"""The Python of every README runs, and what they link to is there."""
+"""The Python of every README runs, its commands print what stands below them, and what it links to is there."""
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +24,26 @@ PYTHON = [
     for name, text in DOCUMENTS.items()
     for number, block in enumerate(re.findall(r"```python\n(.*?)```", text, re.DOTALL), 1)
 ]
+CONSOLES = [
+    pytest.param(block, id=f"{name}-{number}")
+    for name, text in DOCUMENTS.items()
+    for number, block in enumerate(re.findall(r"```console\n(.*?)```", text, re.DOTALL), 1)
+]
+NOT_RUN = {
+    "make": "each target sets up an environment, and the tests are one of them",
+    "pip": "installs",
+    "python": "benches take minutes",
+    "fsm audit": "starts Spark",
+    "fsm conform --broker": "needs a broker",
+}
+"""Commands of documents that no test runs, by how they begin, each with its reason."""
+
+
+def commands(block: str) -> Iterator[tuple[str, str]]:
+    """(command, what is shown below it) of a console block, without the commands that are not run."""
+    for command, shown in re.findall(r"^\$ ([^\n]*)\n(.*?)(?=^\$ |\Z)", block, re.DOTALL | re.MULTILINE):
+        if not any(f"{command} ".startswith(f"{begin} ") for begin in NOT_RUN):
+            yield command, shown
 
 
 def test_the_readme_has_its_examples() -> None:
@@ -32,6 +57,27 @@ def test_the_readme_has_its_examples() -> None:
 def test_python_block_runs(source: str) -> None:
     """Each block runs by itself, its assertions included."""
     exec(compile(source, "README.md", "exec"), {"__name__": "readme"})  # noqa: S102  the documents are ours
+
+
+@pytest.mark.parametrize("block", CONSOLES)
+def test_console_block_prints_what_is_shown(block: str, tmp_path: Path) -> None:
+    """Line by line, in a folder that has those of this repository; a line of three dots stands for any lines."""
+    for folder in ("fsm", "tests", "diagrams"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
+    script = tmp_path / "bin" / "fsm"
+    script.parent.mkdir()
+    script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m fsm "$@"\n')
+    script.chmod(0o755)
+    environment = os.environ | {"PATH": f"{script.parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    for command, shown in commands(block):
+        ran = subprocess.run(
+            ["sh", "-c", command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert (ran.returncode in (0, 1), ran.stderr) == (True, ""), command
+        lines = [".*" if line == "..." else re.escape(line) for line in shown.splitlines() if line]
+        printed = "\n".join(line for line in ran.stdout.splitlines() if line)
+        if lines and not re.fullmatch("\n".join(lines), printed, re.DOTALL):
+            pytest.fail(f"{command} prints\n{printed}", pytrace=False)
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
