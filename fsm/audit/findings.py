@@ -129,7 +129,7 @@ class Finding:
     summary: str
     evidence: tuple[Evidence, ...] = ()
 
-    def lowered(self) -> Finding:
+    def lower_severity(self) -> Finding:
         """The same one step less severe: what it rests on is not certain."""
         lower = Severity.WARNING if self.severity is Severity.ERROR else Severity.INFO
         return replace(self, severity=lower)

@@ -21,7 +21,7 @@ from fsm.audit.coordinator import evidence
 from fsm.audit.coordinator.assignments import Assignment, CoordinatorRecord, assignments, topic_names, with_names
 from fsm.audit.findings import Evidence, Finding, in_order
 from fsm.audit.group import Rebalance, judge, rebalances
-from fsm.audit.group.coverage import Coverage, coverage
+from fsm.audit.group.coverage import Coverage, find_coverage
 from fsm.audit.limits import Limits
 from fsm.audit.member.fold import Row, fold
 from fsm.audit.rows import GroupRows, Interval, Life, MemberRebalance, ObservedTransition, Place, Seen, Subscription
@@ -93,7 +93,7 @@ def audit_records(read: Read, limits: Limits) -> Audit:
         findings=list(dict.fromkeys(_add_text(f, read.lines) for f in in_order(findings))),
         rows=grouped,
         transitions=transitions,
-        coverage=[c for own in grouped.values() for c in coverage(own.lives, own.intervals)],
+        coverage=[c for own in grouped.values() for c in find_coverage(own.lives, own.intervals)],
         rebalances=[r for group, own in grouped.items() for r in rebalances(group, own)],
         members=keys,
         read=read,

@@ -4,7 +4,7 @@
     cluster.join("a", "4.4.0", ("foo",))
     cluster.join("b", "cooperative-sticky", ("foo",))    # a classic member
     cluster.run(10_000)
-    cluster.calm()                       # no faults any more: everybody polls and is heard
+    cluster.stop_faults()                # no faults any more: every member polls and every request arrives
     cluster.run(cluster.now_ms + 60_000)
     cluster.unsettled()                  # why it has not converged; empty if it has
     cluster.doubles                      # when two applications used one partition, and why
@@ -141,7 +141,7 @@ class Cluster:
             client.member.learn(self.metadata(is_classic=client.is_classic), self.now_ms)
             client.background.next_turn_ms = self.now_ms
 
-    def calm(self) -> None:
+    def stop_faults(self) -> None:
         """From now on nothing is lost, nobody is frozen, every callback ends at once."""
         self.channel.faults = NONE
         self.deaf.clear()

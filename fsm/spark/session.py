@@ -149,11 +149,11 @@ def _started(master: str, settings: dict[str, str]) -> SparkSession:
     builder = SparkSession.builder.master(master).appName("fsm audit")
     for key, value in settings.items():
         builder = builder.config(key, value)
-    with _output_kept() as said:
+    with _keep_output() as read_output:
         try:
             return builder.getOrCreate()
         except Exception as problem:  # pyspark raises several types here, all meaning that the JVM is not there
-            raise InputError(f"Spark did not start: {reason(problem)}; it said: {said()}") from None
+            raise InputError(f"Spark did not start: {reason(problem)}; it said: {read_output()}") from None
 
 
 def _require(*modules: str) -> None:
@@ -197,7 +197,7 @@ def _settings(input_bytes: int, scratch: Path | None, *, local: bool) -> dict[st
 
 
 @contextmanager
-def _output_kept() -> Iterator[Callable[[], str]]:
+def _keep_output() -> Iterator[Callable[[], str]]:
     """Catches what the JVM prints while it starts, where the reason of a failure stands, and all that it prints later.
 
     The JVM inherits the files that stand for stdout and stderr here, and so do the workers that it starts.
@@ -209,12 +209,12 @@ def _output_kept() -> Iterator[Callable[[], str]]:
         os.dup2(kept.fileno(), 1)
         os.dup2(kept.fileno(), 2)
 
-        def said() -> str:
+        def read_output() -> str:
             kept.seek(0)
             return " ".join(kept.read().decode(errors="replace").split())[-500:]
 
         try:
-            yield said
+            yield read_output
         finally:
             for number, copy in enumerate(saved, 1):
                 os.dup2(copy, number)

@@ -39,13 +39,13 @@ Due = list[tuple[Answer, Any]]
 
 
 @dataclass(slots=True)
-class _Seat:
+class _Member:
     """A member, as the coordinator knows it."""
 
     join: JoinGroupRequest
-    joined: Answer | None = None
+    awaiting_join: Answer | None = None
     """Waits for the others to join."""
-    synced: Answer | None = None
+    awaiting_sync: Answer | None = None
     """Waits for the leader's assignment."""
     assignment: bytes = b""
 
@@ -59,7 +59,7 @@ class ScriptedClassicCoordinator:
         self.committed: dict[TopicPartition, int] = {}
         self.generation_id = 0
         self._counts = tuple(sorted(partitions.items()))
-        self._seats: dict[str, _Seat] = {}
+        self._members: dict[str, _Member] = {}
         self._leader = ""
         self._rebalancing = False
         self._assigned = False
@@ -75,20 +75,20 @@ class ScriptedClassicCoordinator:
 
     def expire(self, member_id: str) -> None:
         """A session runs out: the member is thrown out, and the others rebalance."""
-        self._answered(lambda due: self._remove(member_id, due))
+        self._serve(lambda due: self._remove(member_id, due))
 
     def held(self) -> dict[str, Partitions]:
         """What each member was given last, by member id; empty while a rebalance is under way."""
         with self._lock:
             if self._rebalancing or not self._assigned:
                 return {}
-            given = {m: seat.assignment for m, seat in sorted(self._seats.items())}
+            given = {m: member.assignment for m, member in sorted(self._members.items())}
             return {m: decode_assignment(bytes_).partitions for m, bytes_ in given.items()}
 
     # The transport
 
     def find_coordinator(self, found: Callable[[TransportFailure | None], None]) -> None:
-        """Here."""
+        """This transport is the coordinator: it is found at once."""
         found(None)
 
     def update_metadata(self, learnt: Callable[[tuple[tuple[str, int], ...]], None]) -> None:
@@ -98,9 +98,9 @@ class ScriptedClassicCoordinator:
     def send(self, request: Any, answered: Answer) -> None:
         """Answers at once what waits for nobody else; a join or a sync when the others have come as far."""
         self.requests.append(request)
-        self._answered(lambda due: self._take(request, answered, due))
+        self._serve(lambda due: self._take(request, answered, due))
 
-    def _answered(self, work: Callable[[Due], None]) -> None:
+    def _serve(self, work: Callable[[Due], None]) -> None:
         due: Due = []
         with self._lock:
             work(due)
@@ -114,7 +114,7 @@ class ScriptedClassicCoordinator:
             case SyncGroupRequest():
                 self._sync(request, answered, due)
             case HeartbeatRequest():
-                due.append((answered, HeartbeatResponse(self._standing(request.member_id, request.generation_id))))
+                due.append((answered, HeartbeatResponse(self._check(request.member_id, request.generation_id))))
             case LeaveGroupRequest(members=members):
                 for identity in members:
                     self._remove(identity.member_id, due)
@@ -122,15 +122,15 @@ class ScriptedClassicCoordinator:
             case OffsetCommitRequest():
                 due.append((answered, self._commit(request)))
 
-    def _standing(self, member_id: str, generation_id: int) -> ErrorCode:
-        if member_id not in self._seats:
+    def _check(self, member_id: str, generation_id: int) -> ErrorCode:
+        if member_id not in self._members:
             return ErrorCode.UNKNOWN_MEMBER_ID
         if generation_id != self.generation_id:
             return ErrorCode.ILLEGAL_GENERATION
         return ErrorCode.REBALANCE_IN_PROGRESS if self._rebalancing else ErrorCode.NONE
 
     def _commit(self, request: OffsetCommitRequest) -> OffsetCommitResponse:
-        error = self._standing(request.member_id, request.generation_id_or_member_epoch)
+        error = self._check(request.member_id, request.generation_id_or_member_epoch)
         if error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
             self.committed.update(request.offsets)
             error = ErrorCode.NONE
@@ -143,31 +143,31 @@ class ScriptedClassicCoordinator:
             named = JoinGroupResponse(member_id=f"member-{next(self._names)}", error_code=ErrorCode.MEMBER_ID_REQUIRED)
             due.append((answered, named))
             return
-        seat = self._seats.setdefault(request.member_id, _Seat(request))
-        seat.join, seat.joined = request, answered
+        member = self._members.setdefault(request.member_id, _Member(request))
+        member.join, member.awaiting_join = request, answered
         self._rebalancing = True
         self._complete_join(due)
 
     def _complete_join(self, due: Due) -> None:
         """The generation begins when everybody has joined; those who waited for the last one join anew."""
-        for seat in self._seats.values():
-            if seat.synced is not None:
-                due.append((seat.synced, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)))
-                seat.synced = None
-        if not self._seats or any(seat.joined is None for seat in self._seats.values()):
+        for member in self._members.values():
+            if member.awaiting_sync is not None:
+                due.append((member.awaiting_sync, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)))
+                member.awaiting_sync = None
+        if not self._members or any(member.awaiting_join is None for member in self._members.values()):
             return
         self.generation_id += 1
         self._rebalancing = self._assigned = False
-        self._leader = self._leader if self._leader in self._seats else min(self._seats)
-        for member_id, seat in self._seats.items():
-            due.append((seat.joined or _nobody, self._joined(member_id)))
-            seat.joined, seat.assignment = None, b""
+        self._leader = self._leader if self._leader in self._members else min(self._members)
+        for member_id, member in self._members.items():
+            due.append((member.awaiting_join or _nobody, self._join_response(member_id)))
+            member.awaiting_join, member.assignment = None, b""
 
-    def _joined(self, member_id: str) -> JoinGroupResponse:
-        protocol = self._seats[self._leader].join.protocols[0].name
+    def _join_response(self, member_id: str) -> JoinGroupResponse:
+        protocol = self._members[self._leader].join.protocols[0].name
         members = tuple(
-            JoinGroupResponseMember(m, metadata=next(p.metadata for p in seat.join.protocols if p.name == protocol))
-            for m, seat in sorted(self._seats.items())
+            JoinGroupResponseMember(m, metadata=next(p.metadata for p in member.join.protocols if p.name == protocol))
+            for m, member in sorted(self._members.items())
         )
         return JoinGroupResponse(
             self.generation_id,
@@ -179,34 +179,34 @@ class ScriptedClassicCoordinator:
         )
 
     def _sync(self, request: SyncGroupRequest, answered: Answer, due: Due) -> None:
-        error = self._standing(request.member_id, request.generation_id)
+        error = self._check(request.member_id, request.generation_id)
         if error is not ErrorCode.NONE:
             due.append((answered, SyncGroupResponse(error_code=error)))
             return
-        self._seats[request.member_id].synced = answered
+        self._members[request.member_id].awaiting_sync = answered
         if request.member_id == self._leader:
             given = {a.member_id: a.assignment for a in request.assignments}
-            for member_id, seat in self._seats.items():
-                seat.assignment = given.get(member_id, b"")
+            for member_id, member in self._members.items():
+                member.assignment = given.get(member_id, b"")
             self._assigned = True
         if self._assigned:
             self._complete_sync(due)
 
     def _complete_sync(self, due: Due) -> None:
-        for seat in self._seats.values():
-            if seat.synced is not None:
-                due.append((seat.synced, SyncGroupResponse(seat.assignment, protocol_type="consumer")))
-                seat.synced = None
+        for member in self._members.values():
+            if member.awaiting_sync is not None:
+                due.append((member.awaiting_sync, SyncGroupResponse(member.assignment, protocol_type="consumer")))
+                member.awaiting_sync = None
 
     def _remove(self, member_id: str, due: Due) -> None:
-        seat = self._seats.pop(member_id, None)
-        if seat is None:
+        member = self._members.pop(member_id, None)
+        if member is None:
             return
-        if seat.joined is not None:
-            due.append((seat.joined, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)))
-        if seat.synced is not None:
-            due.append((seat.synced, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)))
-        self._rebalancing = bool(self._seats)
+        if member.awaiting_join is not None:
+            due.append((member.awaiting_join, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)))
+        if member.awaiting_sync is not None:
+            due.append((member.awaiting_sync, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)))
+        self._rebalancing = bool(self._members)
         self._complete_join(due)
 
 

@@ -27,13 +27,13 @@ from fsm.protocol.messages import (
 
 
 @dataclass(slots=True)
-class _Seat:
+class _Member:
     """A member, as the coordinator knows it."""
 
     epoch: int = 0
     held: set[TopicPartition] = field(default_factory=set)
     """What it may own: told to have, or not reported as given up."""
-    told: Partitions | None = None
+    sent: Partitions | None = None
     """The assignment it was sent last."""
 
 
@@ -49,7 +49,7 @@ class ScriptedCoordinator:
         self._ids = {name: topic_id for topic_id, name in self.names.items()}
         self._group_epoch = 1
         self._target: dict[str, Partitions] = {}
-        self._seats: dict[str, _Seat] = {}
+        self._members: dict[str, _Member] = {}
         self._lock = RLock()  # members call from their own threads
 
     # The script
@@ -61,19 +61,19 @@ class ScriptedCoordinator:
             self._group_epoch += 1
 
     def fence(self, member_id: str) -> None:
-        """Throws a member out; it hears of it at its next heartbeat, and may join again."""
+        """Throws a member out; it learns of it at its next heartbeat, and may join again."""
         with self._lock:
-            self._seats.pop(member_id, None)
+            self._members.pop(member_id, None)
 
     def held(self) -> dict[str, Partitions]:
         """What each member may own at this moment; no partition is there twice."""
         with self._lock:
-            return {member_id: partitions(seat.held) for member_id, seat in sorted(self._seats.items())}
+            return {member_id: partitions(member.held) for member_id, member in sorted(self._members.items())}
 
     # The transport
 
     def find_coordinator(self, found: Callable[[TransportFailure | None], None]) -> None:
-        """Here."""
+        """This transport is the coordinator: it is found at once."""
         found(None)
 
     def update_metadata(self, learnt: Callable[[TopicNames | TransportFailure], None]) -> None:
@@ -95,30 +95,30 @@ class ScriptedCoordinator:
 
     def _heartbeat(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
         if request.member_epoch < 0:
-            self._seats.pop(request.member_id, None)
+            self._members.pop(request.member_id, None)
             return ConsumerGroupHeartbeatResponse(request.member_epoch)
         if request.member_epoch == 0:
-            self._seats[request.member_id] = _Seat()
-        seat = self._seats.get(request.member_id)
-        if seat is None:
+            self._members[request.member_id] = _Member()
+        member = self._members.get(request.member_id)
+        if member is None:
             return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
-        if request.member_epoch != seat.epoch:
+        if request.member_epoch != member.epoch:
             return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.FENCED_MEMBER_EPOCH)
-        return self._reconcile(seat, request)
+        return self._reconcile(member, request)
 
-    def _reconcile(self, seat: _Seat, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
+    def _reconcile(self, member: _Member, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
         if request.topic_partitions is not None:
-            seat.held = set(self.names.named(request.topic_partitions))
+            member.held = set(self.names.named(request.topic_partitions))
         target = self._target.get(request.member_id, ())
-        taken = {p for other in self._seats.values() if other is not seat for p in other.held}
+        taken = {p for other in self._members.values() if other is not member for p in other.held}
         assigned = tuple(p for p in target if p not in taken)
-        if seat.held <= set(target) or not seat.epoch:  # a member keeps its epoch until it has revoked
-            seat.epoch = self._group_epoch
-        seat.held |= set(assigned)
-        news = assigned if assigned != seat.told else None
-        seat.told = assigned
+        if member.held <= set(target) or not member.epoch:  # a member keeps its epoch until it has revoked
+            member.epoch = self._group_epoch
+        member.held |= set(assigned)
+        news = assigned if assigned != member.sent else None
+        member.sent = assigned
         return ConsumerGroupHeartbeatResponse(
-            seat.epoch, self.heartbeat_interval_ms, None if news is None else self._by_id(news)
+            member.epoch, self.heartbeat_interval_ms, None if news is None else self._by_id(news)
         )
 
     def _by_id(self, given: Partitions) -> tuple[tuple[str, tuple[int, ...]], ...]:

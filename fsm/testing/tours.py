@@ -288,7 +288,7 @@ def _shortest_visit(table: Table, restart_cost: int) -> list[tuple[Move, ...]]:
     while True:
         spent, _, at = heappop(heap)
         if at[1] == (1 << len(bit)) - 1:
-            return _told(came, at)
+            return _trace_back(came, at)
         if spent > cost[at]:
             continue
         for there, move in _onward(table, bit, at):
@@ -305,7 +305,7 @@ def _onward(table: Table, bit: Mapping[Symbol, int], at: Visit) -> Iterator[tupl
     yield (table.compiled.initial, seen), None
 
 
-def _told(came: Mapping[Visit, tuple[Visit, Move | None]], at: Visit) -> list[tuple[Move, ...]]:
+def _trace_back(came: Mapping[Visit, tuple[Visit, Move | None]], at: Visit) -> list[tuple[Move, ...]]:
     cases: list[list[Move]] = [[]]
     while at in came:
         at, move = came[at]

@@ -147,7 +147,7 @@ class Trial:
         stays = got.state in (None, self.state.name)
         if not isinstance(got.raised, kinds) or not stays:
             names = " or ".join(kind.__name__ for kind in kinds)
-            raise self._mismatch(f"{what}: {names} raised, state {self.state.name} as before", _told(got))
+            raise self._mismatch(f"{what}: {names} raised, state {self.state.name} as before", _describe(got))
 
     def _observe(self, event: Symbol) -> Observed:
         try:
@@ -167,7 +167,7 @@ class Trial:
         same_state = got.state is None or got.state == expected.state
         same_effects = got.effects is None or expected.effects is None or got.effects == expected.effects
         if got.raised is not None or not (same_state and same_effects):
-            raise self._mismatch(_told(expected), _told(got)) from got.raised
+            raise self._mismatch(_describe(expected), _describe(got)) from got.raised
 
     def _mismatch(self, expected: str, got: str) -> Mismatch:
         return Mismatch(self.table, tuple(self.actions), expected, got)
@@ -282,14 +282,14 @@ def _name(member: Any) -> str:
     return member.name if isinstance(member, Enum) else str(member).upper()
 
 
-def _told(seen: Observed) -> str:
+def _describe(seen: Observed) -> str:
     if seen.raised is not None:
         where = "" if seen.state is None else f", state {seen.state}"
         return f"{type(seen.raised).__name__}: {seen.raised}{where}"
-    told = [] if seen.state is None else [f"state {seen.state}"]
+    parts = [] if seen.state is None else [f"state {seen.state}"]
     if seen.effects is not None:
-        told.append("effects " + (", ".join(seen.effects) or "none"))
-    return "; ".join(told) or "nothing that can be seen"
+        parts.append("effects " + (", ".join(seen.effects) or "none"))
+    return "; ".join(parts) or "nothing that can be seen"
 
 
 def _story(table: Table, actions: Sequence[Action], expected: str, got: str) -> str:

@@ -52,7 +52,10 @@ def test_every_kind_has_a_severity():
 def test_lowered_is_one_step(kind, once, twice):
     """Nothing is lower than info."""
     found = finding(kind, "g", "m", 0, 0, summary="")
-    assert (found.lowered().severity, found.lowered().lowered().severity) == (Severity(once), Severity(twice))
+    assert (found.lower_severity().severity, found.lower_severity().lower_severity().severity) == (
+        Severity(once),
+        Severity(twice),
+    )
 
 
 def test_order_is_by_group_then_time():

@@ -19,7 +19,7 @@ INSTANCES = (None, None, None, "i-1", "i-2")
 
 def leave_to_the_classic(cluster: Cluster) -> None:
     """The last that happens: members of the consumer protocol go, and the classic ones stay among themselves."""
-    cluster.calm()
+    cluster.stop_faults()
     _are_left_to_the_classic(cluster, ())
 
 
@@ -44,7 +44,7 @@ def settle(cluster: Cluster) -> Settled:
 
     A stranded group is left as it is for that time; then one of its members joins, and there is another such time.
     """
-    cluster.calm()
+    cluster.stop_faults()
     cluster.run(cluster.now_ms + SETTLES_MS)
     problems, stranded = cluster.unsettled(), cluster.stranded
     if problems or stranded is None or not cluster.clients:

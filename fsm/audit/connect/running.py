@@ -183,7 +183,7 @@ class RunningUnits:
                 f"{name} closed its clients when told to stop, but its thread had not ended "
                 f"{seconds(now[0] - stop[0])} later; it does no work any more"
             )
-            yield self._zombie(unit, stop, now, what).lowered()
+            yield self._zombie(unit, stop, now, what).lower_severity()
 
     def _zombie(self, unit: Partition, stop: At, now: At, what: str) -> Finding:
         return finding(

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from fsm.audit.findings import Finding, Severity, in_order
 from fsm.audit.group.clocks import clocks_apart
-from fsm.audit.group.double_ownership import doubly_owned
+from fsm.audit.group.double_ownership import find_doubly_owned
 from fsm.audit.group.rebalance import Rebalance, rebalance_storms, rebalances
-from fsm.audit.group.unowned_partitions import unowned
+from fsm.audit.group.unowned_partitions import find_unowned
 from fsm.audit.limits import Limits
 from fsm.audit.rows import GroupRows
 
@@ -28,7 +28,7 @@ def judge(group: str, rows: GroupRows, limits: Limits = _DEFAULTS) -> list[Findi
     """
     by_epoch = sorted(rows.rebalances, key=lambda one: (one.epoch or 0, one.member, one.start_ms))
     apart = list(clocks_apart(group, by_epoch))
-    owners = [*doubly_owned(group, rows, limits), *unowned(group, rows, limits)]
+    owners = [*find_doubly_owned(group, rows, limits), *find_unowned(group, rows, limits)]
     if apart:
         owners = [replace(found, severity=Severity.INFO) for found in owners]
     return in_order([*apart, *owners, *rebalance_storms(group, rows.rebalances, limits)])

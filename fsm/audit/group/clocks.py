@@ -127,4 +127,4 @@ def _finding(group: str, pairs: Sequence[tuple[_Arrival, _Arrival]], apart: Sequ
         f"alone; --clock-skew-ms {abs(apart_ms)} allows for a clock that is wrong",
         places=[one.place, other.place],
     )
-    return found.lowered()
+    return found.lower_severity()

@@ -38,17 +38,17 @@ class Coverage:
     """Since when its lines may be another process's."""
 
 
-def coverage(lives: Iterable[Life], intervals: Iterable[Interval]) -> list[Coverage]:
+def find_coverage(lives: Iterable[Life], intervals: Iterable[Interval]) -> list[Coverage]:
     own = sorted(lives, key=lambda life: (life.member, life.number))
     last_number = {life.member: life.number for life in own}
     taken = _taken_over(intervals)
     return [
-        covered(life, succeeded=last_number[life.member] > life.number or (life.member, life.number) in taken)
+        cover_life(life, succeeded=last_number[life.member] > life.number or (life.member, life.number) in taken)
         for life in own
     ]
 
 
-def covered(life: Life, *, succeeded: bool) -> Coverage:
+def cover_life(life: Life, *, succeeded: bool) -> Coverage:
     """The coverage of one life; `succeeded` where somebody came after it."""
     return Coverage(
         life.group,

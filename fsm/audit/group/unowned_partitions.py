@@ -26,7 +26,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from fsm.audit.connect import missing_work
 from fsm.audit.findings import Cause, Finding, FindingKind, finding
-from fsm.audit.group.coverage import coverage, dark_ms
+from fsm.audit.group.coverage import dark_ms, find_coverage
 from fsm.audit.intervals import FOREVER_MS, Gap, by_pair, length_ms, of_partitions, runs, union
 from fsm.audit.limits import CONSUMER_HEARTBEAT_INTERVAL_MS, DEFAULT_SESSION_TIMEOUT_MS, SETTLED_MS, Limits
 from fsm.audit.rows import NOBODY, UNTOLD, Begun, Ended, GroupRows, Interval, Life, Subscription
@@ -39,8 +39,8 @@ Lives = Mapping[tuple[str, int], Life]
 """By member and number."""
 
 
-def unowned(group: str, rows: GroupRows, limits: Limits) -> Iterator[Finding]:
-    dark = dark_ms(coverage(rows.lives, rows.intervals))
+def find_unowned(group: str, rows: GroupRows, limits: Limits) -> Iterator[Finding]:
+    dark = dark_ms(find_coverage(rows.lives, rows.intervals))
     lives = {(life.member, life.number): life for life in rows.lives}
     partitions = of_partitions(rows.intervals).values()
     found = [gap for own in partitions for gap in gaps(own, rows.subscriptions, lives, dark, limits)]
@@ -191,7 +191,7 @@ def finding_of(group: str, merged: Sequence[Gap]) -> Finding:
         places=first.places,
     )
     by_design = first.cause in (Cause.STATIC_MEMBER_AWAY, Cause.SCHEDULED_DELAY, Cause.HEARTBEAT_INTERVAL)
-    return found if all(g.sure for g in merged) and not by_design else found.lowered()
+    return found if all(g.sure for g in merged) and not by_design else found.lower_severity()
 
 
 def _sentence(gap: Gap, what: str, lasted: str) -> str:

@@ -156,7 +156,7 @@ class MembershipTracker:
             [place],
             cause=Cause.FATAL_ERROR,
         )
-        yield found if certain else found.lowered()
+        yield found if certain else found.lower_severity()
 
     # -- leaves and heartbeats --------------------------------------------------------------------------
 

@@ -32,14 +32,14 @@ class Named(NamedTuple):
     file: str
     group: str
     member: str
-    mixed: bool
+    shared: bool
     """Several consumers share the client id."""
     rank: int
     """Position of the file among the member's files, oldest first."""
 
 
 def assign_members(records: DataFrame) -> DataFrame:
-    """Every record with the `group` and `member` it belongs to, both empty where it has none, `mixed` and `rank`."""
+    """Every record with the `group` and `member` it belongs to, both empty where it has none, `shared` and `rank`."""
     named = _with_nameless(_named(records)).withColumnsRenamed({"printed_group": "as_printed", "group": "of_group"})
     same = (
         (F.col("r.group") == F.col("n.as_printed"))
@@ -54,7 +54,7 @@ def assign_members(records: DataFrame) -> DataFrame:
         .select(
             *columns,
             F.coalesce("n.member", F.lit("")).alias("member"),
-            F.coalesce("n.mixed", F.lit(False)).alias("mixed"),
+            F.coalesce("n.shared", F.lit(False)).alias("shared"),
             F.coalesce("n.rank", F.lit(0).cast("long")).alias("rank"),
         )
     )
@@ -80,7 +80,7 @@ def _named(records: DataFrame) -> DataFrame:
 
 def _with_nameless(named: DataFrame) -> DataFrame:
     """And the member of the records that name no client: the only one that writes to their file."""
-    key = F.struct("group", "member", "mixed", "rank")
+    key = F.struct("group", "member", "shared", "rank")
     host = F.when(~F.col("client_id").rlike(EMBEDDED), key)
     alone = (
         named.groupBy("file")
@@ -135,7 +135,7 @@ Fold = Callable[[str, str, Iterable[Seen]], Iterator[Any]]
 
 def fold_members(records: DataFrame, fold: Fold) -> DataFrame:
     """Rows of every member, from what `assign_members` gives."""
-    columns = [*TraceRecord.__dataclass_fields__, "seq", "file", "offset", "member", "mixed", "rank"]
+    columns = [*TraceRecord.__dataclass_fields__, "seq", "file", "offset", "member", "shared", "rank"]
     owned = records.where(F.col("member") != "").select(*columns)
     in_order = owned.repartition("group", "member").sortWithinPartitions(
         "group", "member", "ts_ms", "rank", "offset", "seq"
@@ -143,9 +143,9 @@ def fold_members(records: DataFrame, fold: Fold) -> DataFrame:
     record = reader(TraceRecord)
 
     def walk(rows: Iterable[dict[str, Any]]) -> Iterator[Any]:
-        for (group, member, mixed), mine in groupby(rows, key=itemgetter("group", "member", "mixed")):
+        for (group, member, shared), mine in groupby(rows, key=itemgetter("group", "member", "shared")):
             seen = (Seen(record(row), Place(row["file"], row["offset"])) for row in mine)
-            yield from _fold_shared(group, member, seen, fold) if mixed else fold(group, member, seen)
+            yield from _fold_shared(group, member, seen, fold) if shared else fold(group, member, seen)
 
     return walk_rows(in_order, walk, **ROWS)
 

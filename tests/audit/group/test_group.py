@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fsm.audit.findings import Cause, FindingKind, Severity
 from fsm.audit.group import judge, rebalances
-from fsm.audit.group.coverage import coverage
+from fsm.audit.group.coverage import find_coverage
 from fsm.audit.limits import Limits
 from fsm.audit.rows import Begun, Ended, GroupRows, MemberRebalance, Place
 
@@ -162,7 +162,7 @@ def test_a_gap_after_a_kill_is_less_certain(interval, want, life):
     rows = GroupRows([killed, interval("b", 9000, 19_000)], [want("b", 0, 19_000)], lives)
     found = one(rows)
     assert (found.cause, found.severity, found.start_ms) == (Cause.KILLED, Severity.INFO, 1000)
-    assert [c.end for c in coverage(rows.lives, rows.intervals)] == ["killed", "closed"]
+    assert [c.end for c in find_coverage(rows.lives, rows.intervals)] == ["killed", "closed"]
 
 
 def test_a_session_bounds_the_gap_after_a_kill(interval, want, life):
@@ -182,7 +182,7 @@ def test_a_silent_owner_may_live(interval, want, life):
     silent = interval("a", 0, 1000, ended=Ended.LOG_ENDED, end_exact=False)
     rows = GroupRows([silent], [want("b", 0, 90_000)], [life("a", 0, 1000, ended=Ended.LOG_ENDED)])
     assert judge("g", rows) == []
-    assert [c.end for c in coverage(rows.lives, rows.intervals)] == ["unknown"]
+    assert [c.end for c in find_coverage(rows.lives, rows.intervals)] == ["unknown"]
 
 
 def test_a_static_member_that_left_is_awaited(interval, want, life):

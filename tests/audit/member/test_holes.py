@@ -9,7 +9,7 @@ import recordings
 from fsm.audit.attribution.rotation import is_hole, missing
 from fsm.audit.findings import Finding, FindingKind, Severity
 from fsm.audit.group import judge
-from fsm.audit.group.coverage import coverage
+from fsm.audit.group.coverage import find_coverage
 from fsm.audit.rows import Begun, Ended, GroupRows, Interval, Life
 from fsm.trace import Kind
 
@@ -74,7 +74,7 @@ def test_coverage_is_unknown_from_a_hole_on(rotated):
     """The first life ends without a word, the second is the same process in mid-life."""
     first, second = rotated.rows(Life, GONE)
     assert (first.ended, first.whole_start, second.whole_start) == (Ended.HOLE, True, False)
-    assert coverage([first, second], [])[0].end == "unknown"
+    assert find_coverage([first, second], [])[0].end == "unknown"
 
 
 def test_another_owner_during_a_hole_is_no_double_ownership(rotated, interval):
