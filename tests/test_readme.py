@@ -53,6 +53,19 @@ def test_the_readme_has_its_examples() -> None:
     assert len(text.splitlines()) <= 300
 
 
+def test_the_readme_names_every_package() -> None:
+    """Each package and module directly below `fsm` stands in the map."""
+    names = {path.stem for path in (ROOT / "fsm").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    shown = set(re.findall(r"\[`(\w+)`\]\(fsm/", DOCUMENTS["README.md"]))
+    assert shown == names - {"__init__", "__main__"}
+
+
+def test_no_example_stands_in_two_documents() -> None:
+    """A block of Python is shown once; other documents link to it."""
+    blocks = [block.values[0] for block in PYTHON]
+    assert len(set(blocks)) == len(blocks)
+
+
 @pytest.mark.parametrize("source", PYTHON)
 def test_python_block_runs(source: str) -> None:
     """Each block runs by itself, its assertions included."""
