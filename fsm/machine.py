@@ -85,6 +85,7 @@ def bind(
     `group` and `member_id`.
 
     One machine may run many models: `machine.add_model(other, member=...)` costs a small part of another `bind`.
+    Pictures come from the table: instead of `machine.get_graph()`, `fsm.render.get_graph(table, lit=model.state)`.
 
     Raises `FsmError` if the model does not obey an effect, if a name it has already is that of an event, if it takes no
     attributes (slots, a frozen dataclass), and for an initial state that the table does not have. Warns of a method

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import doctest
 import sys
+from typing import Any
 
 import pytest
 
 import fsm.render
 from fsm.errors import InputError
+from fsm.machine import bind
 from fsm.render import Graph, get_graph
 from fsm.render.tables.graph import lines, picture
 from fsm.render.tables.view import View
@@ -74,6 +76,20 @@ def test_a_lit_state_and_its_ways_out_are_marked(door: Table) -> None:
     assert 'fillcolor="#ffe08a"' in graph.render("dot").decode()
     assert "class WIDE litState" in graph.render("mermaid").decode()
     assert 'state "WIDE" as WIDE #FFE08A' in graph.render("plantuml").decode()
+
+
+def test_the_state_of_a_bound_model_is_lit(door: Table) -> None:
+    """The way to a picture that the docstring of `bind` names in place of the library's `machine.get_graph()`."""
+
+    class Model:
+        state: Any
+
+        def on_effect(self, effect: object) -> None: ...
+
+    model = Model()
+    bind(door, model).dispatch("pushed")
+    assert "get_graph(table, lit=model.state)" in (bind.__doc__ or "")
+    assert "class AJAR litState" in get_graph(door, lit=model.state).render("mermaid").decode()
 
 
 @pytest.mark.parametrize(
