@@ -290,7 +290,7 @@ class HierarchicalTableMachine(TableMachine, HierarchicalMachine):
 
 
 class LockedHierarchicalTableMachine(TableMachine, LockedHierarchicalMachine):  # type: ignore[misc]
-    """Both."""
+    """A machine that is locked, with nested states."""
 
     state_cls = _State
 

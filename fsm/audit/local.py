@@ -34,7 +34,7 @@ from fsm.logs.pieces import WHOLE, Piece, is_gzip, reader_of
 @dataclass(frozen=True, slots=True)
 class Options:
     zone: tzinfo = UTC
-    """Of time stamps that carry none."""
+    """The time zone of time stamps that carry none."""
     limits: Limits = field(default_factory=Limits)
     formats: tuple[Format, ...] = ()
     """Formats to expect; none means all."""

@@ -62,7 +62,7 @@ class Client:
 
     name: str
     dialect: str
-    """Of KIP-848, or a key of `CLASSIC`."""
+    """A dialect of the consumer member, or a key of `CLASSIC`."""
     member: MemberShell[Any, Any]
     background: Background
     using: Partitions = ()

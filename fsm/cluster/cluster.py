@@ -193,7 +193,7 @@ class Cluster:
     # Messages.
 
     def metadata(self, *, is_classic: bool) -> Any:
-        """Of all topics: their sizes for classic members, their names by id for the others."""
+        """All topics: their sizes for classic members, their names by id for the others."""
         if not is_classic:
             return self.names
         return tuple(sorted((name, topic.partitions) for name, topic in self.context.image.topics.items()))

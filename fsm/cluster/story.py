@@ -46,7 +46,7 @@ class Story:
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=KEPT))
 
     def add(self, event: Event) -> None:
-        """Something happens."""
+        """Adds what happened last."""
         self.events.append(event)
 
     def last(self, count: int, concerned: Collection[str] = ()) -> list[Event]:

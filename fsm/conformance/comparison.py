@@ -22,7 +22,7 @@ from fsm.protocol.records import RecordType
 ABSENT = "(absent)"
 NOT_COMPARED = frozenset({"error_message", "commitTimestamp", "expireTimestamp", "currentStateTimestamp"})
 INSTANTS = frozenset({"assignmentTimestamp"})
-"""Of these only counts whether they are known."""
+"""Fields of which only counts whether they are known."""
 
 SETS = {"topic_partitions": "topic_id", "topicPartitions": "topicId", "assignedPartitions": "topicId"}
 SETS |= {"partitionsPendingRevocation": "topicId"}

@@ -218,7 +218,7 @@ class Follower:
         """What the last step appended."""
         self._extra_slot_stays = Choice.EXTRA_SLOT_STAYS in context.dialect
         self._versions: dict[int, int] = {}
-        """Of each request, by its step."""
+        """The API version of each request, by its step."""
 
     @property
     def host(self) -> Host:

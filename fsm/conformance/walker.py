@@ -37,7 +37,7 @@ WAITS_MS = (150, 300, 700, 1_200)
 
 
 class Wait(NamedTuple):
-    """Time passes."""
+    """A step of the walk in which only time passes."""
 
     wait_ms: int
 

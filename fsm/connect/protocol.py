@@ -32,10 +32,10 @@ class Assignment:
 
     version: int
     leader: str
-    """Member id."""
+    """The member id of the leader."""
     leader_url: str
     offset: int
-    """Of the config topic, as the leader read it."""
+    """The offset of the config topic up to which the leader has read."""
     assigned: Units = ()
     """In a sync of version 1 or 2, what is new."""
     revoked: Units = ()

@@ -39,7 +39,7 @@ class Run(NamedTuple):
     offset: int
     """Where the first line starts in its file, in bytes."""
     number: int
-    """Of the first line, counted from 1 at the reader's first line."""
+    """The number of the first line, counted from 1 at the reader's first line."""
     lines: Sequence[bytes]
     """Without line feeds; a carriage return may stand at their ends."""
     cut: bool = False

@@ -240,7 +240,7 @@ class ResolvedRegularExpression:
 
     topics: tuple[str, ...]
     version: Int64
-    """Of the metadata image that was searched."""
+    """The version of the metadata image that was searched."""
     timestamp: Int64
 
 
@@ -264,7 +264,7 @@ class Record(NamedTuple):
     value: Value | bytes | None
     """None: a tombstone. Bytes: the value of a type that is not read here."""
     version: int = 0
-    """Of the value."""
+    """The version of the value's schema."""
 
 
 class Format(NamedTuple):

@@ -84,7 +84,7 @@ class Type(NamedTuple):
     kind: Kind
     is_nullable: bool = False
     element: Type | None = None
-    """Of an array."""
+    """The type of an array's items."""
     struct: Struct | None = None
 
 
@@ -97,7 +97,7 @@ class Field(NamedTuple):
     default: Any
     """What a version without the field, or a message without the tag, means."""
     is_required: bool
-    """It is never left out of a new value."""
+    """A new value must give it."""
 
     def is_in(self, version: int) -> bool:
         """Whether the version has it."""

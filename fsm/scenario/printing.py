@@ -10,7 +10,7 @@ from textwrap import wrap
 from fsm.scenario.story import Comparison, Difference, Step, pair
 
 WIDTH = 58
-"""Of one of two columns."""
+"""The width of one of two columns."""
 INDENT = " " * 16
 
 

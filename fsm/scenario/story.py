@@ -87,7 +87,7 @@ class Replay:
     dialect: str
     steps: tuple[Step, ...]
     timeline: Picture | None = None
-    """Of a group or a cluster: who was there and who used or ran what, when."""
+    """The timeline of a group or a cluster: who was there and who used or ran what, when."""
 
     @property
     def expectations(self) -> int:

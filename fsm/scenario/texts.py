@@ -160,7 +160,7 @@ def show_api(kind: type) -> str:
 
 
 _LAST = ("protocol_type", "protocol_name", "group_instance_id", "reason")
-"""Of a join and a sync: what they are about, and who joins, is read first."""
+"""Fields of a join and a sync that are printed last: what they are about, and who joins, is read first."""
 
 
 def show_fields(message: object) -> dict[str, str]:

@@ -211,4 +211,4 @@ class ScriptedClassicCoordinator:
 
 
 def _nobody(_answer: Any) -> None:
-    """Hears nothing."""
+    """Takes an answer that nobody waits for."""

@@ -77,7 +77,7 @@ class ScriptedCoordinator:
         found(None)
 
     def update_metadata(self, learnt: Callable[[TopicNames | TransportFailure], None]) -> None:
-        """All topics."""
+        """Gives the names of all topics at once."""
         learnt(self.names)
 
     def send(self, request: ConsumerRequest, answered: Callable[[ConsumerResponse | TransportFailure], None]) -> None:

@@ -52,7 +52,7 @@ class PeerError(FsmError):
 
 
 class Arrived(NamedTuple):
-    """An answer."""
+    """A response that has arrived."""
 
     tag: int
     """What the request was sent with."""
@@ -130,7 +130,7 @@ class Connection:
         return self._socket.fileno() < 0
 
     def fileno(self) -> int:
-        """Of the socket, for a selector."""
+        """The file descriptor of the socket, for a selector."""
         return self._socket.fileno()
 
     def _read(self, timeout_s: float) -> bool:

@@ -135,7 +135,7 @@ class Rounds:
             del lag.places[LAGS - 1 : -1]
 
     def catch_up(self) -> Rows:
-        """It starts its work, or its log ends."""
+        """The worker starts its work, or its log ends."""
         lag, self.lag = self.lag, _Lag()
         if len(lag.places) >= LAGS or lag.timed_out:
             why = (

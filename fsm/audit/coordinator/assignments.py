@@ -58,7 +58,7 @@ class Assignment:
     member_id: str
     which: AssignmentKind
     machine: str
-    """Of the state: `consumer-group-member`, or `classic-group`; empty for a target."""
+    """The table that `state` belongs to: `consumer-group-member` or `classic-group`; empty for a target."""
     state: str
     role: str
     """`leader` where a classic group names it so."""

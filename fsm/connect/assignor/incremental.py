@@ -81,7 +81,7 @@ class Round:
     owned: UnitsByWorker
     """What each member said it holds when it joined."""
     last_completed_generation: int = -1
-    """Of the leader's own worker: the generation of the last sync it completed."""
+    """The generation of the last sync that the leader's own worker completed."""
     remaining_delay_ms: int = 0
     """What the members say is left of a running delay; only the document's profile asks."""
 

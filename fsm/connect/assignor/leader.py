@@ -50,7 +50,7 @@ class Performed(NamedTuple):
     round_: Round | None = None
     """A cooperative round that was computed."""
     outcome: Outcome | None = None
-    """Of it."""
+    """What the round gives to and takes from each worker."""
 
 
 def perform(

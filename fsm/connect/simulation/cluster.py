@@ -99,7 +99,7 @@ class Cluster:
         process.judge()
 
     def thaw(self, name: str) -> None:
-        """It goes on, and gets all that came meanwhile."""
+        """The process goes on, and gets all that came meanwhile."""
         process = self._alive(name)
         if not process.frozen:
             raise InputError(f"{name} is not frozen", remedy="freeze it first")

@@ -51,7 +51,7 @@ class Observer:
         self.stays.append(Stayed(process.name, now_ms, None))
 
     def note_end(self, process: Process, now_ms: int) -> None:
-        """It has ended."""
+        """The process has ended."""
         self.stays[:] = [
             stay._replace(end_ms=now_ms) if (stay.worker, stay.end_ms) == (process.name, None) else stay
             for stay in self.stays
@@ -72,7 +72,7 @@ class Observer:
         self.ran.append(Ran(unit, process.name, now_ms, None))
 
     def stop_unit(self, process: Process, unit: Unit, now_ms: int) -> None:
-        """It does not run there any more."""
+        """The unit does not run there any more."""
         self.moved = True
         start_ms = process.running.pop(unit)
         open_ = Ran(unit, process.name, start_ms, None)

@@ -31,7 +31,7 @@ class Mode(Enum):
     SESSIONED = (("sessioned", 2), ("compatible", 1), ("default", 0))
     """Since 2.4 (KIP-507). The same rounds as version 1; requests between workers are signed."""
     COOPERATIVE = (("sessioned", 2), ("compatible", 1))
-    """Of the document alone: it cannot be in a group with an eager worker."""
+    """Only KIP-415 has it: such a worker cannot be in a group with an eager worker."""
 
     __hash__ = object.__hash__
 

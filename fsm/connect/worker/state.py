@@ -58,9 +58,9 @@ class Worker:
     configs: ConfigSnapshot = NOTHING_READ
     """The config topic as the worker's thread knows it: what an assignment is compared with."""
     changes: tuple[ConfigChange, ...] = ()
-    """Of the config topic, until the worker is settled."""
+    """Changes of the config topic that wait until the worker is settled."""
     memory: Memory = NOTHING_REMEMBERED
-    """Of the assignor, should this worker lead."""
+    """What the assignor remembers between rounds, should this worker lead."""
     coordinator_known: bool = False
     rejoin_wanted: bool = False
     prepared: bool = False
@@ -78,7 +78,7 @@ class Worker:
     stale: bool = False
     """Whether the membership was reset while that answer was awaited."""
     timer_ms: int | None = None
-    """Of the state: next join, end of the search, of the read, of the pause."""
+    """When the wait of the present state ends: for the next join, the search, the read or the pause."""
 
     @property
     def is_leader(self) -> bool:

@@ -115,7 +115,7 @@ class HeartbeatResponse:
 
 
 class MemberIdentity(NamedTuple):
-    """Who leaves, and why."""
+    """A member that leaves, and why."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -142,7 +142,7 @@ class MemberResponse(NamedTuple):
 
 @value
 class LeaveGroupResponse:
-    """Who left."""
+    """What became of each member that was to leave, or why the whole request was refused."""
 
     throttle_time_ms: Annotated[int, Wire(since=1)] = field(default=0, kw_only=True)
     error_code: ErrorCode = ErrorCode.NONE

@@ -73,7 +73,7 @@ class FindCoordinatorRequest:
 
 
 class Coordinator(NamedTuple):
-    """Who coordinates one of the keys."""
+    """The coordinator of one of the keys."""
 
     key: str
     node_id: int

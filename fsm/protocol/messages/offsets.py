@@ -116,7 +116,7 @@ class OffsetFetchRequestTopics(NamedTuple):
 
 
 class OffsetFetchRequestGroup(NamedTuple):
-    """Whose offsets are wanted, and by which member."""
+    """A group whose offsets are wanted, and the member that asks."""
 
     group_id: str
     member_id: Annotated[str | None, Wire(since=9)] = None
@@ -172,7 +172,7 @@ class OffsetFetchResponse:
 
 
 class OffsetDeleteRequestPartition(NamedTuple):
-    """One partition."""
+    """A partition whose committed offset is to be deleted."""
 
     partition_index: int
 

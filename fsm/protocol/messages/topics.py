@@ -178,7 +178,7 @@ class DescribeConfigsSynonym(NamedTuple):
 
 
 class DescribeConfigsResourceResult(NamedTuple):
-    """One setting."""
+    """One setting of a group or a topic, and where its value comes from."""
 
     name: str
     value: str | None
@@ -273,7 +273,7 @@ class EpochEndOffset(NamedTuple):
 
 
 class LeaderIdAndEpoch(NamedTuple):
-    """Who leads the partition."""
+    """The leader of the partition, and its epoch."""
 
     leader_id: int = -1
     leader_epoch: int = -1

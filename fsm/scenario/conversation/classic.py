@@ -58,7 +58,7 @@ class _Open:
     name: str
     call: int
     until_ms: int
-    """Of poll(): when it returns; the others return when the member says so."""
+    """When poll() returns; other calls return when the member says so."""
     consumed: Offsets = ()
 
 
@@ -69,7 +69,7 @@ class ClassicClient(Client):
         super().__init__(APPLICATION, listener)
         self._member = new_member(config)
         self._ticket = 0
-        """Of the callback that is under way."""
+        """The ticket of the callback that is under way."""
         self._completed: dict[int, KafkaError | None] = {}
         self._thrown: list[KafkaError] = []
         self._answers: deque[ClassicAnswered] = deque()

@@ -118,7 +118,7 @@ class Rounds(Stage):
         self.holds: dict[str, Units] = {worker: _read_units(held) for worker, held in scenario["initial"].items()}
         memory = Memory(previous=self.configured, previous_members=frozenset(self.holds), previous_generation=0)
         self.memories = {scenario["initial_leader"]: memory}
-        """Of the workers that are there; a worker that returns is a new process."""
+        """The memory of each present worker; a worker that returns is a new process."""
         self.deadline_ms: int | None = None
         self.delays: list[int] = []
         """What was left of the running delay, round after round."""

@@ -54,7 +54,7 @@ WAIT_LIMIT_MS = 3_600_000
 UNITS_LIMIT = 10_000
 WORKERS_LIMIT = 50
 STATES = (*State.__members__, "GONE")
-"""Of a worker, or of a process that has ended."""
+"""The states of a worker, and that of a process that has ended."""
 _ROUND = ("leader", "delay_ms", "version", "error")
 reads = has_key("cluster")
 

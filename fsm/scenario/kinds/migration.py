@@ -96,7 +96,7 @@ class Head(NamedTuple):
     topic: str
     partitions: int
     rebalance_protocol: str
-    """Of its classic members."""
+    """The rebalance protocol of its classic members."""
     generation: int
     holds: Mapping[str, Numbers]
 

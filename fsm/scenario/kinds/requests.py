@@ -83,7 +83,7 @@ class Requests(Stage):
         self.group_id = group_id
         self.host = Host(Context(STARTED_MS, dialect, config))
         self.topic_names: dict[str, str] = {}
-        """Of every topic there ever was, by its id."""
+        """The name of every topic there ever was, by its id."""
         self.ids: dict[str, str] = {}
         """The present member id of each name."""
         self.epochs: dict[str, int] = {}

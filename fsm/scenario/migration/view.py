@@ -23,7 +23,7 @@ class MemberView(NamedTuple):
     waiting: Numbers = ()
     """In its target, and held by somebody else."""
     phase: str = ""
-    """Of a classic member: PreparingRebalance, CompletingRebalance, Stable."""
+    """The phase of a classic member: PreparingRebalance, CompletingRebalance or Stable."""
     state: str = ""
     previous_epoch: int | None = None
     timers: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class View(NamedTuple):
     topic: str
     is_classic: bool
     epoch: int
-    """Of a classic group its generation."""
+    """The group epoch, or the generation of a classic group."""
     members: Mapping[str, MemberView]
     target_epoch: int | None = None
     target: Mapping[str, Numbers] = {}
