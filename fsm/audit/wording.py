@@ -38,10 +38,10 @@ def _units(given: Iterable[Partition]) -> str:
     printed = [(n, f"{topic}-{n}" if n >= 0 else topic) for topic, n in map(unit, given)]
     connectors = [text for n, text in printed if n < 0]
     tasks = [text for n, text in printed if n >= 0]
-    return ", ".join(_counted(*each) for each in (("connector", connectors), ("task", tasks)) if each[1])
+    return ", ".join(_list_shown(*each) for each in (("connector", connectors), ("task", tasks)) if each[1])
 
 
-def _counted(word: str, listed: list[str]) -> str:
+def _list_shown(word: str, listed: list[str]) -> str:
     more = len(listed) - _SHOWN
     return f"{word}{'s' if len(listed) > 1 else ''} {', '.join(listed[:_SHOWN])}" + (
         f" and {more} more" if more > 0 else ""

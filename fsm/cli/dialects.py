@@ -68,7 +68,7 @@ def _flag(flag: Flag) -> Iterator[str]:
     origin = ", ".join(text for text in (_when(flag), flag.ticket) if text)
     yield f"  {flag.name}" + (f"  ({origin})" if origin else "")
     older = (f"; without it, {flag.older}",) if flag.older else ()
-    yield from _wrapped((flag.rule, *older))
+    yield from _wrap_texts((flag.rule, *older))
 
 
 def _when(flag: Flag) -> str:
@@ -78,7 +78,7 @@ def _when(flag: Flag) -> str:
     return f"{since}, until {flag.until}" if flag.until else since
 
 
-def _wrapped(texts: Sequence[str]) -> list[str]:
+def _wrap_texts(texts: Sequence[str]) -> list[str]:
     from textwrap import wrap
 
     return wrap("".join(texts), WIDTH, initial_indent="      ", subsequent_indent="      ")

@@ -94,13 +94,13 @@ def _draw(tables: tuple[Table, ...], args: argparse.Namespace, view: View) -> in
     from fsm.render.tables.diagrams import drawings, index
 
     further, names = _beside(args)
-    drawn = [file for table in tables for file in drawings([table], args.format, view=_resolved(view, table))]
+    drawn = [file for table in tables for file in drawings([table], args.format, view=_resolve(view, table))]
     if not args.names:
         drawn += [*index(tables, args.format, **names), *further.items()]
     return _written({args.folder / file: content for file, content in drawn}, args)
 
 
-def _resolved(view: View, table: Table) -> View:
+def _resolve(view: View, table: Table) -> View:
     """The view with the table's own normal course for the path `happy`."""
     if view.path != ("happy",):
         return view

@@ -86,7 +86,7 @@ def _story(result: WalkResult, found: FirstDifference, seed: int, release: str) 
         errors = [_outcome(step, response) for response in step.responses]
         yield f"  before        {step}: {', '.join(errors) or 'no answer yet' if step.request else 'done'}"
     if found.group:
-        yield f"  group before  {_described(found.group)}"
+        yield f"  group before  {_describe_group(found.group)}"
     if request := found.step.request:
         yield f"  request       {request.api} v{request.version}"
         body = to_recorded(request.message, request.version)
@@ -107,7 +107,7 @@ def _outcome(step: WalkStep, response: Response) -> str:
     return f"{'' if response.to == step.n else f'{response.to} '}{error or 'ok'}"
 
 
-def _described(group: Mapping[str, Any]) -> str:
+def _describe_group(group: Mapping[str, Any]) -> str:
     epochs = f", epoch {group['epoch']}, target {group['assignment_epoch']}" if "epoch" in group else ""
     members = [f"{i}@{member['epoch']}" if "epoch" in member else i for i, member in group["members"].items()]
     return f"{group['type']} {group['state']}{epochs}; {', '.join(members) or 'no members'}"

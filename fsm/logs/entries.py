@@ -114,7 +114,7 @@ def assemble(runs: Iterable[Run], formats: Sequence[Format]) -> Iterator[Entry]:
             else:
                 if owners:
                     yield Entry(
-                        head, head_number, owners, _joined(first, more) if more else first.removesuffix(b"\r"), cut
+                        head, head_number, owners, _join_lines(first, more) if more else first.removesuffix(b"\r"), cut
                     )
                 if not found:
                     yield Entry(offset, number, (), line.removesuffix(b"\r"), was_cut)
@@ -124,7 +124,7 @@ def assemble(runs: Iterable[Run], formats: Sequence[Format]) -> Iterator[Entry]:
             offset += len(line) + 1
             number += 1
     if owners:
-        yield Entry(head, head_number, owners, _joined(first, more), cut)
+        yield Entry(head, head_number, owners, _join_lines(first, more), cut)
 
 
 _Headers = tuple[tuple[Callable[[bytes], object], tuple[Format, ...]], ...]
@@ -142,5 +142,5 @@ def _headers(formats: Sequence[Format]) -> _Headers:
     return tuple((header.match, its) for header, its in shared.items())
 
 
-def _joined(first: bytes, more: Sequence[bytes]) -> bytes:
+def _join_lines(first: bytes, more: Sequence[bytes]) -> bytes:
     return b"\n".join((first, *more)).replace(b"\r\n", b"\n").removesuffix(b"\r")

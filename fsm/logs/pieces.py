@@ -79,7 +79,7 @@ class PieceReader:
         Raises one of `READ_ERRORS` where the file cannot be read any further; what came before stands.
         """
         start, end = self.piece.start, self.piece.end
-        with _opened(self.piece) as opened:
+        with _open_piece(self.piece) as opened:
             handle = _UntilBroken(opened)
             for entry in assemble(self.runs(handle), self.formats):
                 if entry.offset >= end:
@@ -94,7 +94,7 @@ class PieceReader:
         start, end = self.piece.start, self.piece.end
         stop = end + ENTRY_LIMIT
         raw = _without_mark(_raw_runs(handle, max(0, start - ENTRY_LIMIT), stop))
-        for offset, lines, was_cut in (part for run in raw for part in _parted(run, (start, end, stop))):
+        for offset, lines, was_cut in (part for run in raw for part in _split_run(run, (start, end, stop))):
             if offset >= stop:
                 return
             number = self.lines + 1
@@ -133,7 +133,7 @@ class _UntilBroken:
         return self.handle.seek(offset)
 
 
-def _opened(piece: Piece) -> gzip.GzipFile | BinaryIO:
+def _open_piece(piece: Piece) -> gzip.GzipFile | BinaryIO:
     return gzip.open(piece.file, "rb") if piece.gzipped else Path(piece.file).open("rb", buffering=0)
 
 
@@ -171,7 +171,7 @@ def _raw_runs(handle: Readable, begin: int, stop: int) -> Iterator[_RawRun]:
         yield offset, [rest], bool(skipped)
 
 
-def _parted(run: _RawRun, borders: Sequence[int]) -> Iterator[_RawRun]:
+def _split_run(run: _RawRun, borders: Sequence[int]) -> Iterator[_RawRun]:
     """The run in parts that do not cross the borders, which rise: each line belongs where it starts."""
     offset, lines, was_cut = run
     for border in borders:

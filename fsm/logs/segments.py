@@ -56,7 +56,7 @@ class SegmentReader:
         for record in self._records():
             self.lines += 1
             if self.formats:
-                yield Entry(record.offset, self.lines, self.formats, _printed(record, partition), False)
+                yield Entry(record.offset, self.lines, self.formats, _print_record(record, partition), False)
 
     def _records(self) -> Iterator[LogRecord]:
         with Path(self.file).open("rb") as handle:
@@ -74,7 +74,7 @@ def _partition(file: str) -> int:
     return int(found[1]) if found else 0
 
 
-def _printed(record: LogRecord, partition: int) -> bytes:
+def _print_record(record: LogRecord, partition: int) -> bytes:
     """The record in the layout `json`; one that cannot be decoded has neither key nor value."""
     line: dict[str, Any] = {"partition": partition, "offset": record.offset, "timestamp": record.timestamp_ms}
     try:

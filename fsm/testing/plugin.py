@@ -93,7 +93,7 @@ class TransitionCoverage:
         """Prints the report."""
         from fsm.testing.coverage import report  # noqa: PLC0415
 
-        reported = self._reported()
+        reported = self._choose_reported()
         terminalreporter.write_sep("=", "transitions taken")
         for line in report(reported):
             terminalreporter.write_line(line)
@@ -104,7 +104,7 @@ class TransitionCoverage:
         for line in self._too_low():
             terminalreporter.write_line(f"FAILED: {line}", red=True)
 
-    def _reported(self) -> Coverage:
+    def _choose_reported(self) -> Coverage:
         """Tables that were named, or all that were met."""
         if not self._only:
             return self._found
@@ -115,7 +115,7 @@ class TransitionCoverage:
 
         if self._least is None:
             return []
-        reported = self._reported()
+        reported = self._choose_reported()
         if not reported:
             return ["a share of transitions is asked for, and no table was stepped or bound"]
         shares = {shape.name: percent(shape, taken) for shape, taken in reported.items()}
@@ -129,7 +129,7 @@ def _table(name: str) -> Table:
     from fsm.tables import find  # noqa: PLC0415
 
     if ":" in name:
-        return _imported(name)
+        return _import_table(name)
     try:
         return find(name)
     except InputError as unknown:
@@ -137,7 +137,7 @@ def _table(name: str) -> Table:
         raise pytest.UsageError(f"--fsm-coverage: {unknown} ({hint})") from None
 
 
-def _imported(name: str) -> Table:
+def _import_table(name: str) -> Table:
     from importlib import import_module  # noqa: PLC0415
 
     from fsm.table import Table  # noqa: PLC0415

@@ -96,7 +96,7 @@ class Trial:
         self.adapter = adapter()
         self._open = True
         try:
-            self._judge(self._expected(), Observed(self._state(), None))
+            self._judge(self._expect(), Observed(self._state(), None))
         except BaseException:
             self.close()
             raise
@@ -112,11 +112,11 @@ class Trial:
         cell = self.table.compiled.get((self.state, action.event))
         self.actions.append(action)
         if cell is None:
-            self._refused(action)
+            self._check_refused(action)
         elif action.failing:
             self._failing(action)
         else:
-            self._judge(self._expected(cell), self._observe(action.event))
+            self._judge(self._expect(cell), self._observe(action.event))
             self.state = self.table.compiled[self.state, action.event].target
 
     def may(self, action: Action, state: Symbol | None = None) -> bool:
@@ -127,7 +127,7 @@ class Trial:
         can, fallible = self.adapter.injects, self.adapter.fallible
         return not action.failing or bool(can and any(fallible is None or e in fallible for e in cell.effects))
 
-    def _refused(self, action: Action) -> None:
+    def _check_refused(self, action: Action) -> None:
         kinds = self.adapter.refuses
         if not kinds:
             where = f"{self.table.name}: {action.event.name} is illegal in {self.state.name}"
@@ -157,7 +157,7 @@ class Trial:
             return Observed(self._state(), None, raised)
         return Observed(self._state(), seen)
 
-    def _expected(self, cell: Cell | None = None) -> Observed:
+    def _expect(self, cell: Cell | None = None) -> Observed:
         if cell is None:
             return Observed(self.state.name, None)
         return Observed(cell.target.name, tuple(effect.name for effect in self._seen(cell.effects)))
@@ -303,11 +303,11 @@ def _story(table: Table, actions: Sequence[Action], expected: str, got: str) -> 
         for number, (state, action) in enumerate(zip(states, actions, strict=False), 1):
             failing = " (its first effect fails)" if action.failing else ""
             lines.append(f"  {number:>3}  in {state.name:{wide}}  {action.event.name}{failing}")
-        lines.append(f"  table     {_cited(table, states[len(actions) - 1], actions[-1].event)}")
+        lines.append(f"  table     {_cite(table, states[len(actions) - 1], actions[-1].event)}")
     return "\n".join([*lines, f"  expected  {expected}", f"  got       {got}"])
 
 
-def _cited(table: Table, state: Symbol, event: Symbol) -> str:
+def _cite(table: Table, state: Symbol, event: Symbol) -> str:
     """The line of the table with its clause."""
     cell = table.compiled.get((state, event))
     if cell is None:

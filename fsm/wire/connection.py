@@ -95,7 +95,7 @@ class Connection:
             self._socket.settimeout(self.timeout_s)
             self._socket.sendall(len(frame).to_bytes(LENGTH, "big") + frame)
         except OSError as problem:
-            raise self._failed(f"cannot send {api.name}: {problem}") from None
+            raise self._fail(f"cannot send {api.name}: {problem}") from None
         self._waiting.append(_Waiting(tag, self._correlation, api, version))
 
     @property
@@ -117,7 +117,7 @@ class Connection:
         self.send(request)
         arrived = self.receive(self.timeout_s)
         if arrived is None:
-            raise self._failed(f"no answer to {API_OF[type(request)].name} within {self.timeout_s:g} s")
+            raise self._fail(f"no answer to {API_OF[type(request)].name} within {self.timeout_s:g} s")
         return arrived.response
 
     def close(self) -> None:
@@ -142,9 +142,9 @@ class Connection:
         try:
             data = self._socket.recv(1 << 16)
         except OSError as problem:
-            raise self._failed(f"cannot read: {problem}") from None
+            raise self._fail(f"cannot read: {problem}") from None
         if not data:
-            raise self._failed("the peer closed the connection")
+            raise self._fail("the peer closed the connection")
         self._bytes += data
         return True
 
@@ -152,32 +152,32 @@ class Connection:
         if len(self._bytes) < LENGTH:
             return None
         size = int.from_bytes(self._bytes[:LENGTH], "big")
-        allowed = self._allowed()
+        allowed = self._largest_size()
         if size > allowed:
-            raise self._failed(_too_large(bytes(self._bytes[:LENGTH]), size, allowed))
+            raise self._fail(_too_large(bytes(self._bytes[:LENGTH]), size, allowed))
         if len(self._bytes) < LENGTH + size:
             return None
         frame = bytes(self._bytes[LENGTH : LENGTH + size])
         del self._bytes[: LENGTH + size]
         return frame
 
-    def _allowed(self) -> int:
+    def _largest_size(self) -> int:
         greets = self._waiting and self._waiting[0].api.request is ApiVersionsRequest
         return LARGEST_GREETING if greets else LARGEST_FRAME
 
     def _answer(self, frame: bytes) -> Arrived:
         if not self._waiting:
-            raise self._failed("an answer to no request")
+            raise self._fail("an answer to no request")
         tag, correlation, api, version = self._waiting.popleft()
         answered = int.from_bytes(frame[:4], "big", signed=True)
         if len(frame) >= LENGTH and answered != correlation:
-            raise self._failed(f"no answer to {api.name}: it answers request {answered}, not {correlation}")
+            raise self._fail(f"no answer to {api.name}: it answers request {answered}, not {correlation}")
         try:
             return Arrived(tag, decode_response(api.response, frame, version)[1], version)
         except InputError as problem:
-            raise self._failed(f"no answer to {api.name}: {problem}") from None
+            raise self._fail(f"no answer to {api.name}: {problem}") from None
 
-    def _failed(self, why: str) -> PeerError:
+    def _fail(self, why: str) -> PeerError:
         self._socket.close()
         return PeerError(f"{self.peer}: {why}")
 

@@ -130,20 +130,20 @@ def members(group: str, client_id: str, facts: Sequence[Facts]) -> dict[str, Key
     for fact in facts:
         holds[fact.file] |= {fact.member_id} - {""}
     shared = {file for file in files if _at_once(holds[file], ids)}
-    joined = _joined(files, holds)
+    joined = _join_files(files, holds)
     apart = len(joined) > 1 and (shared or _overlap(joined, files))
     started_once = sum(f.starts for f in facts) == 1 and not _at_once(set(ids), ids)
     if not apart or started_once:
-        return _ranked({file: Key(group, client_id, shared=bool(shared)) for file in files}, files)
+        return _rank_files({file: Key(group, client_id, shared=bool(shared)) for file in files}, files)
     keys = {}
     for own in joined:
         label = _label(own[0], [other[0] for other in joined])
         for file in own:
             keys[file] = Key(group, f"{client_id} ({label})", shared=not shared.isdisjoint(own))
-    return _ranked(keys, files)
+    return _rank_files(keys, files)
 
 
-def _ranked(keys: Mapping[str, Key], files: Mapping[str, _Span]) -> dict[str, Key]:
+def _rank_files(keys: Mapping[str, Key], files: Mapping[str, _Span]) -> dict[str, Key]:
     ranks: dict[str, int] = {}
     out = {}
     for file in sorted(keys, key=lambda name: (files[name], name)):
@@ -176,7 +176,7 @@ def _overlap(joined: Sequence[Sequence[str]], files: Mapping[str, _Span]) -> boo
     return _at_once(set(spans), spans)
 
 
-def _joined(files: Mapping[str, _Span], holds: Mapping[str, set[str]]) -> list[list[str]]:
+def _join_files(files: Mapping[str, _Span], holds: Mapping[str, set[str]]) -> list[list[str]]:
     """The files in sets that are one process each, or share a client id."""
     leader = {file: file for file in files}
 

@@ -65,7 +65,7 @@ TIMED_OUT = frozenset(event for event in Event if event.name.startswith("CATCH_U
 
 
 @cache
-def _reached(states: States) -> States:
+def _follow_hidden(states: States) -> States:
     found, todo = set(states), list(states)
     while todo:
         cells = TABLE.compiled.by_state.get(todo.pop(), {})
@@ -81,7 +81,10 @@ def _after(states: States, events: frozenset[Event]) -> States:
     """The states after one of the events, from wherever hidden steps may have led."""
     cells = TABLE.compiled.by_state
     return frozenset(
-        cells[state][event].target for state in _reached(states) for event in events if event in cells.get(state, {})
+        cells[state][event].target
+        for state in _follow_hidden(states)
+        for event in events
+        if event in cells.get(state, {})
     )
 
 
@@ -91,7 +94,7 @@ def follow(states: States, record: TraceRecord) -> States:
         case Kind.STARTED:
             return frozenset({S.DOWN})
         case Kind.TRANSITION:
-            return _stepped(states, record)
+            return _take_step(states, record)
         case Kind.JOINING if record.event:
             return _after(states, JOIN_DUE | {E.JOIN_UNKNOWN_MEMBER})
         case Kind.JOINED:
@@ -114,7 +117,7 @@ def follow(states: States, record: TraceRecord) -> States:
     return states
 
 
-def _stepped(states: States, record: TraceRecord) -> States:
+def _take_step(states: States, record: TraceRecord) -> States:
     match record.event, record.next_state:
         case "START", _:
             return _after(frozenset({S.DOWN}), frozenset({E.START}))
@@ -130,7 +133,7 @@ def _stepped(states: States, record: TraceRecord) -> States:
             return _after(states, frozenset({E.DISCOVERY_FAILED_HOLDING}))
         case _, "STARTING":
             # While a delay runs the herder goes through its starts again and again, having nothing to start.
-            again = {S.STARTING} if S.DELAYED in _reached(states) else set()
+            again = {S.STARTING} if S.DELAYED in _follow_hidden(states) else set()
             return _same(states | _after(states, CAUGHT_UP), frozenset({S.STARTING})) | again
         case _, "CATCHING_UP":
             return _same(states, frozenset({S.CATCHING_UP}))
@@ -140,7 +143,7 @@ def _stepped(states: States, record: TraceRecord) -> States:
 
 def _same(states: States, allowed: States) -> States:
     """Those of the states, hidden steps included, in which the line can be printed."""
-    return _reached(states) & allowed
+    return _follow_hidden(states) & allowed
 
 
 class TablePath:

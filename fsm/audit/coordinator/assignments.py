@@ -120,11 +120,11 @@ def label(partitions: Iterable[Partition]) -> str:
     by_topic: dict[str, list[int]] = {}
     for topic, number in by_partition(partitions):
         by_topic.setdefault(topic, []).append(number)
-    text = ", ".join(f"{_shortened(topic)}-[{numbers(own)}]" for topic, own in islice(by_topic.items(), _TOPICS_SHOWN))
+    text = ", ".join(f"{_shorten(topic)}-[{numbers(own)}]" for topic, own in islice(by_topic.items(), _TOPICS_SHOWN))
     return text if len(text) < LABEL and len(by_topic) <= _TOPICS_SHOWN else text[: LABEL - 1] + "…"
 
 
-def _shortened(topic: str) -> str:
+def _shorten(topic: str) -> str:
     return topic[: len(ID) + _ID_SHOWN] + "…" if topic.startswith(ID) else topic
 
 

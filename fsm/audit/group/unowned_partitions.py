@@ -66,7 +66,7 @@ def gaps(
         return
     dark_until_ms, dark_from_ms = dark
     for old, start_ms, end_ms, new in holes(own, lives):
-        wanted = union(_subscribed(subscriptions, old.topic, start_ms, end_ms))
+        wanted = union(_find_subscribed(subscriptions, old.topic, start_ms, end_ms))
         wanted_ms = length_ms(wanted)
         if wanted_ms > limits.unowned_ms:
             yield Gap(
@@ -148,7 +148,7 @@ def _cause(old: Interval, new: Interval | None, lasted_ms: int, lives: Lives) ->
     return Cause.REVOKED
 
 
-def _subscribed(
+def _find_subscribed(
     subscriptions: Iterable[Subscription], topic: str, start_ms: int, end_ms: int
 ) -> Iterator[tuple[int, int]]:
     for one in subscriptions:

@@ -68,13 +68,13 @@ def _all(given: UnitsByWorker) -> frozenset[Unit]:
     return frozenset(unit for units in given.values() for unit in units)
 
 
-def _repeated(given: UnitsByWorker) -> set[Unit]:
+def _find_repeated(given: UnitsByWorker) -> set[Unit]:
     counts = Counter(unit for units in given.values() for unit in units)
     return {unit for unit, count in counts.items() if count > 1}
 
 
 def _one_owner_of_what_is_new(c: Computation) -> bool:
-    return not _repeated(c.outcome.assigned)
+    return not _find_repeated(c.outcome.assigned)
 
 
 def _revoked_before_assigned(c: Computation) -> bool:
@@ -86,7 +86,7 @@ def _not_given_and_taken(c: Computation) -> bool:
 
 
 def _one_owner(c: Computation) -> bool:
-    return not _repeated(c.outcome.after) and not c.derived.duplicated & _all(c.outcome.after)
+    return not _find_repeated(c.outcome.after) and not c.derived.duplicated & _all(c.outcome.after)
 
 
 def _stops_what_is_held(c: Computation) -> bool:

@@ -134,7 +134,7 @@ class ConnectConfig:
         verifying = self.inter_worker_verification_algorithms
         if not verifying:
             raise InputError(
-                "must name one at least", "inter.worker.verification.algorithms", f"one of {_listed(HMACS)}"
+                "must name one at least", "inter.worker.verification.algorithms", f"one of {_join_names(HMACS)}"
             )
         named = {
             "inter_worker_key_generation_algorithm": (self.inter_worker_key_generation_algorithm,),
@@ -144,12 +144,12 @@ class ConnectConfig:
         for setting, algorithms in named.items():
             unknown = next((each for each in algorithms if each not in HMACS), None)
             if unknown is not None:
-                raise InputError(f"cannot be {unknown!r}", key(setting), f"choose from {_listed(HMACS)}")
+                raise InputError(f"cannot be {unknown!r}", key(setting), f"choose from {_join_names(HMACS)}")
         if self.inter_worker_signature_algorithm not in verifying:
             raise InputError(
                 f"cannot be {self.inter_worker_signature_algorithm!r}",
                 "inter.worker.signature.algorithm",
-                f"it must be among inter.worker.verification.algorithms, {_listed(verifying)}",
+                f"it must be among inter.worker.verification.algorithms, {_join_names(verifying)}",
             )
         if self.inter_worker_key_size is not None and self.inter_worker_key_size < 1:
             raise InputError(f"cannot be {self.inter_worker_key_size}", "inter.worker.key.size", "it is above 0")
@@ -197,5 +197,5 @@ def _read(name: str, value: Any) -> Any:
         raise InputError(f"{value!r} is no number", key(name), f"give {unit}") from None
 
 
-def _listed(names: Iterable[str]) -> str:
+def _join_names(names: Iterable[str]) -> str:
     return ", ".join(names)

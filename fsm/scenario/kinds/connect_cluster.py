@@ -334,28 +334,28 @@ def _settle(cluster: Cluster, node: Node) -> None:
         raise InputError("the cluster does not come to rest", node.where, "wait instead, or say most_ms: more")
 
 
-def _named(do: Callable[[Cluster, str], None]) -> Callable[[Cluster, Node], None]:
+def _with_name(do: Callable[[Cluster, str], None]) -> Callable[[Cluster, Node], None]:
     return lambda cluster, node: do(cluster, node.text())
 
 
 STIMULI: Mapping[str, Callable[[Cluster, Node], None]] = {
     "start": _start,
-    "stop": _named(Cluster.stop),
-    "crash": _named(Cluster.crash),
-    "fail": _named(Cluster.fail),
+    "stop": _with_name(Cluster.stop),
+    "crash": _with_name(Cluster.crash),
+    "fail": _with_name(Cluster.fail),
     "bounce": _bounce,
-    "freeze": _named(Cluster.freeze),
-    "thaw": _named(Cluster.thaw),
-    "cut": _named(Cluster.cut),
-    "heal": _named(Cluster.heal),
+    "freeze": _with_name(Cluster.freeze),
+    "thaw": _with_name(Cluster.thaw),
+    "cut": _with_name(Cluster.cut),
+    "heal": _with_name(Cluster.heal),
     "create": _create,
     "scale": _scale,
-    "delete": _named(Cluster.delete),
-    "stop_connector": _named(Cluster.stop_connector),
-    "pause": _named(Cluster.pause),
-    "resume": _named(Cluster.resume),
-    "reconfigure": _named(Cluster.reconfigure),
-    "restart": _named(Cluster.restart),
+    "delete": _with_name(Cluster.delete),
+    "stop_connector": _with_name(Cluster.stop_connector),
+    "pause": _with_name(Cluster.pause),
+    "resume": _with_name(Cluster.resume),
+    "reconfigure": _with_name(Cluster.reconfigure),
+    "restart": _with_name(Cluster.restart),
     "broker": _broker,
     "wait": _wait,
     "settle": _settle,

@@ -40,7 +40,9 @@ class Named(NamedTuple):
 
 def assign_members(records: DataFrame) -> DataFrame:
     """Every record with the `group` and `member` it belongs to, both empty where it has none, `shared` and `rank`."""
-    named = _with_nameless(_named(records)).withColumnsRenamed({"printed_group": "as_printed", "group": "of_group"})
+    named = _with_nameless(_name_members(records)).withColumnsRenamed(
+        {"printed_group": "as_printed", "group": "of_group"}
+    )
     same = (
         (F.col("r.group") == F.col("n.as_printed"))
         & (F.col("r.client_id") == F.col("n.client_id"))
@@ -60,7 +62,7 @@ def assign_members(records: DataFrame) -> DataFrame:
     )
 
 
-def _named(records: DataFrame) -> DataFrame:
+def _name_members(records: DataFrame) -> DataFrame:
     facts = (
         records.where(F.col("client_id") != "")
         .groupBy("group", "client_id", "file", "member_id")

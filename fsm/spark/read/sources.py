@@ -81,7 +81,7 @@ def find(paths: Sequence[Path], *, by_folder: bool = False, leave_out: Path | No
                 status = path.stat()
                 if _identity(status) in known:
                     continue
-                reason = _refused(path, status)
+                reason = _explain_refusal(path, status)
             except OSError as problem:
                 _refuse(unreadable, path, f"cannot be read: {problem.strerror}")
                 continue
@@ -139,7 +139,7 @@ def _files(root: Path, leave_out: Path | None, unreadable: dict[str, Unreadable]
             yield Path(folder) / name
 
 
-def _refused(path: Path, status: os.stat_result) -> str:
+def _explain_refusal(path: Path, status: os.stat_result) -> str:
     """Why the file is no log, judged by its name and its first bytes; empty where it may be one."""
     if not stat.S_ISREG(status.st_mode):
         return "not a regular file"

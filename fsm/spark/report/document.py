@@ -75,7 +75,7 @@ def inputs(stages: Written, given: Inputs, summed: dict[str, Any]) -> dict[str, 
     seen, refused = stages.read("files"), given.unreadable
     known = dict(summed)
     damaged = known.pop("damaged_files")
-    unreadable = [[u.file, u.reason] for u in refused] + (_damaged(seen) if damaged else [])
+    unreadable = [[u.file, u.reason] for u in refused] + (_list_damaged(seen) if damaged else [])
     return {
         "files": len(given.sources),
         "bytes": given.size,
@@ -87,7 +87,7 @@ def inputs(stages: Written, given: Inputs, summed: dict[str, Any]) -> dict[str, 
     }
 
 
-def _damaged(seen: DataFrame) -> list[list[str]]:
+def _list_damaged(seen: DataFrame) -> list[list[str]]:
     found = seen.groupBy("file").agg(F.max("error").alias("error")).where(F.col("error") != "").orderBy("file")
     return [[row["file"], row["error"]] for row in found.limit(MOST).collect()]
 
