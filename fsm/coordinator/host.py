@@ -27,6 +27,8 @@ from fsm.coordinator.model.persistent import FrozenMap
 from fsm.coordinator.model.step import Answer, Request, Step
 from fsm.coordinator.storage.load import load
 from fsm.coordinator.storage.replay import Replayed, replay_segment
+from fsm.errors import InputError
+from fsm.protocol.check import find_fault, quick_check
 from fsm.protocol.codec import API_OF
 from fsm.protocol.messages import DescribedConsumerGroup, DescribedGroup
 from fsm.protocol.record_batches import CONTROL, TRANSACTIONAL, Batch, LogRecord, batch_of, write_batch
@@ -108,13 +110,21 @@ class Host:
         """A client's request, by default in the newest version of its API and at the instant of the last step.
 
         `fresh_id` is the random part of a member id that the broker makes; by default it follows from the token.
-        Raises `InputError` for a message that is no request of a group coordinator's.
+        Raises `InputError`, and nothing has happened, for a message that is no request of a group coordinator's, has a
+        field of another type, or a version that is none.
         """
+        is_good = _QUICK_CHECKS.get(type(message))
+        if (
+            is_good is None
+            or not is_good(message)
+            or (version is not None and (type(version) is not int or version < 0))
+        ):
+            _refuse(message, version)
+        if version is None:
+            version = API_OF[type(message)].newest
         self._tokens = self._tokens + 1 if token is None else token
         if now_ms is not None:
             self._set_clock(now_ms)
-        if version is None:
-            version = API_OF[type(message)].newest
         made = f"{self._tokens:032x}" if fresh_id is None else fresh_id
         request = Request(self._tokens, client_id, client_host, version, message, made)
         step = steps.handle(self.state, request, self.context)
@@ -156,7 +166,10 @@ class Host:
             self._note(steps.handle_failed_resolution(self.state, group_id, self.context))
 
     def change_topics(self, topics: Mapping[str, Topic]) -> None:
-        """There are exactly these topics from now on; offsets of those that are gone go too."""
+        """There are exactly these topics from now on; offsets of those that are gone go too. Raises `InputError`."""
+        for name, topic in topics.items():
+            if not isinstance(name, str) or not isinstance(topic, Topic):
+                raise InputError(f"{name!r} is {topic!r}", "topics", "give a Topic for each name")
         self.update(Image(FrozenMap(topics), self.context.image.version + 1))
 
     def update(self, image: Image) -> None:
@@ -234,3 +247,17 @@ def _batch(offset: int, one: Appended) -> Batch:
         return batch_of(offset, one.records, one.at_ms, producer_id=one.producer_id, attributes=TRANSACTIONAL)
     marker = LogRecord(offset, one.at_ms, b"\0\0" + int(one.commits).to_bytes(2, "big"), b"\0\0\0\0\0\0")
     return Batch(offset, (marker,), attributes=TRANSACTIONAL | CONTROL, producer_id=one.producer_id)
+
+
+def _refuse(message: Any, version: int | None) -> None:
+    """Raises `InputError` for what is no request; gives nothing for one that only had to be looked at closely."""
+    if type(message) not in steps.HANDLERS:
+        known = ", ".join(request.__name__ for request in steps.HANDLERS)
+        raise InputError(f"no request of the group coordinator: {message!r}", remedy=f"send one of {known}")
+    if fault := find_fault(message):
+        raise InputError(f"{type(message).__name__}{fault}")
+    if version is not None and (type(version) is not int or version < 0):
+        raise InputError(f"{version!r} is no version", "version", "give a whole number from 0 on")
+
+
+_QUICK_CHECKS = {request: quick_check(request) for request in steps.HANDLERS}

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 import fsm.coordinator
 from fsm.coordinator import BrokerConfig, Context, FrozenMap, Host, Image, Step, Topic, dialect
+from fsm.errors import InputError
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
     ConsumerGroupHeartbeatRequest,
@@ -167,3 +170,34 @@ def test_what_is_public_is_there() -> None:
     """Each name of `__all__`, sorted."""
     assert sorted(fsm.coordinator.__all__) == fsm.coordinator.__all__
     assert all(hasattr(fsm.coordinator, name) for name in fsm.coordinator.__all__)
+
+
+WRONG_NAMES = ConsumerGroupHeartbeatRequest("g", "m", 0, subscribed_topic_names="orders")  # type: ignore[arg-type]
+WRONG_EPOCH = ConsumerGroupHeartbeatRequest("g", "m", "0")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("message", "version", "said"),
+    [
+        ({"group": 1}, None, "no request of the group coordinator: {'group': 1}; send one of ConsumerGroupHeartbeat"),
+        (ConsumerGroupHeartbeatRequest, None, "no request of the group coordinator: <class"),
+        (WRONG_NAMES, None, "subscribed_topic_names is 'orders'; give a tuple"),
+        (WRONG_EPOCH, None, "Request.member_epoch is '0'; give a whole number"),
+        (ConsumerGroupHeartbeatRequest("g", "m", 0), -1, "version: -1 is no version"),
+    ],
+)  # fmt: skip
+def test_what_is_no_request_is_refused_and_nothing_happens(message: object, version: int | None, said: str) -> None:
+    """One clear line; the host goes on as if nothing had been sent."""
+    host = Host()
+    with pytest.raises(InputError) as refused:
+        host.send("app", message, version, now_ms=7)
+    assert said in str(refused.value)
+    assert (host.now_ms, host.send("app", ConsumerGroupHeartbeatRequest("g", "m", 0)).token) == (0, 1)
+
+
+def test_topics_that_are_none_are_refused_and_nothing_happens() -> None:
+    """The image stays what it was."""
+    host = Host()
+    with pytest.raises(InputError, match="topics: 'x' is 3; give a Topic for each name"):
+        host.change_topics({"x": 3})  # type: ignore[dict-item]
+    assert not host.context.image.topics

@@ -25,7 +25,7 @@ def test_the_recordings_can_be_cut(command: Command) -> None:
 
 @pytest.mark.usefixtures("many_tasks")
 def test_neither_pieces_nor_tasks_change_a_byte(command: Command, tmp_path: Path) -> None:
-    """Files cut every 64 KiB, seven tasks a shuffle, adaptive plans, compiled queries and sorted joins: findings with
+    """Files cut every 64 KiB, three tasks a shuffle, adaptive plans, compiled queries and sorted joins: findings with
     their line numbers, groups, every count and the whole report are those of uncut files."""
     run(command.logs, tmp_path / "out", split_bytes=65536)
     for name in (MARK, "report.html"):
@@ -36,7 +36,7 @@ def test_neither_pieces_nor_tasks_change_a_byte(command: Command, tmp_path: Path
 def many_tasks(spark: SparkSession) -> Iterator[None]:
     """Other settings of the session, for one test."""
     changed = {
-        "spark.sql.shuffle.partitions": "7",
+        "spark.sql.shuffle.partitions": "3",
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.adaptive.coalescePartitions.enabled": "false",
         "spark.sql.autoBroadcastJoinThreshold": "-1",
