@@ -35,7 +35,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from difflib import get_close_matches
 from functools import partial
-from inspect import getmembers_static, iscoroutinefunction, isfunction
+from inspect import getmembers_static, iscoroutine, iscoroutinefunction, isfunction
 from itertools import pairwise
 from typing import Any, Generic
 
@@ -363,9 +363,12 @@ class EventQueue:
         events.put(Event.CALLBACK_DONE, error=None) # within an effect: waits for its turn
 
     The models of a machine that is locked or asynchronous are not for it: another thread or task is its own sender.
+    Raises `FsmError` for a model that is not bound; `send` and `run` do so for one of an asynchronous machine.
     """
 
     def __init__(self, model: Any) -> None:
+        if not callable(getattr(model, "trigger", None)):
+            raise FsmError(f"{type(model).__name__} is not bound; call bind(TABLE, model) first")
         self._model = model
         self._waiting: deque[tuple[Symbol | str, tuple[Any, ...], dict[str, Any]]] = deque()
         self._is_running = False
@@ -394,7 +397,13 @@ class EventQueue:
         try:
             while self._waiting:
                 event, args, kwargs = self._waiting.popleft()
-                self._model.trigger(event, *args, **kwargs)
+                taken = self._model.trigger(event, *args, **kwargs)
+                if iscoroutine(taken):
+                    taken.close()
+                    name = type(self._model).__name__
+                    raise FsmError(
+                        f"{name} is bound with asynchronous=True, which EventQueue is not for; await its events"
+                    )
         finally:
             self._is_running = False
 

@@ -723,6 +723,17 @@ def test_a_queue_takes_events_that_effects_raise_after_the_step():
     assert (model.state, model.seen, len(events)) == (state, effects, 0)
 
 
+def test_a_queue_is_for_bound_models_that_are_not_asynchronous():
+    """Otherwise no event would ever be taken."""
+    with pytest.raises(FsmError, match="Model is not bound"):
+        EventQueue(Model())
+    model = Model()
+    bind(FLAT, model, asynchronous=True, logger=QUIET)
+    with pytest.raises(FsmError, match="Model is bound with asynchronous=True"):
+        EventQueue(model).send(E.JOIN)
+    assert model.state is S.OUT
+
+
 def test_a_queue_whose_event_fails_keeps_the_others():
     """The error reaches the sender; what waited behind the event is taken by the next run."""
     model = Model()
