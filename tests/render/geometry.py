@@ -1,4 +1,4 @@
-"""What is wrong with a drawing, by its SVG: lines through texts, and arrows that end where others begin."""
+"""What is wrong with a drawing, by its SVG: lines through texts and over arrows, ends in one place."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Line(NamedTuple):
         """The end without the arrow."""
         if self.tip is None:
             return self.points[0]
-        return max((self.points[0], self.points[-1]), key=lambda p: hypot(p[0] - self.tip[0], p[1] - self.tip[1]))
+        return max((self.points[0], self.points[-1]), key=lambda p: distance(p, self.tip))
 
 
 def defects(svg: str) -> Iterator[str]:
@@ -44,8 +44,33 @@ def defects(svg: str) -> Iterator[str]:
                 yield f"{drawn.name} runs through {text!r}"
     for one in lines:
         for other in lines:
-            if one.tip and one is not other and hypot(one.tip[0] - other.start[0], one.tip[1] - other.start[1]) < 7:
+            if one.tip is None or one is other:
+                continue
+            shared = other.tip is not None and distance(one.tip, other.tip) < 3
+            if distance(one.tip, other.start) < 7:
                 yield f"the arrow of {one.name} ends where {other.name} begins"
+            elif not shared and min(distance(one.tip, point) for point in other.points) < 7:
+                yield f"{other.name} runs over the arrow of {one.name}"
+    yield from loops_into_one_place(lines)
+
+
+def loops_into_one_place(lines: list[Line]) -> Iterator[str]:
+    """The two lines of an edge meet its label, a node of its own, in two places."""
+    at: dict[str, list[Line]] = {}
+    for drawn in lines:
+        for end in drawn.name.split("->"):
+            name = end.partition(":")[0]
+            if "." in name:  # of a label
+                at.setdefault(name, []).append(drawn)
+    for name, legs in at.items():
+        ends = [(leg.points[0], leg.points[-1]) for leg in legs]
+        if len(ends) == 2 and min(distance(a, b) for a in ends[0] for b in ends[1]) < 4:
+            yield f"both lines of {name} meet its label in one place"
+
+
+def distance(a: Point, b: Point) -> float:
+    """Points between two places."""
+    return hypot(a[0] - b[0], a[1] - b[1])
 
 
 def box(text: ET.Element) -> tuple[float, float, float, float, str]:
@@ -65,7 +90,7 @@ def line(group: ET.Element) -> Line:
     points = [knots[0]]
     for i in range(0, len(knots) - 3, 3):
         a, b, c, d = knots[i : i + 4]
-        length = sum(hypot(q[0] - p[0], q[1] - p[1]) for p, q in pairwise((a, b, c, d)))
+        length = sum(distance(p, q) for p, q in pairwise((a, b, c, d)))
         steps = 4 + int(length / 2)
         points += [bezier(a, b, c, d, step / steps) for step in range(1, steps + 1)]
     arrow = next(group.iter(f"{SVG}polygon"), None)

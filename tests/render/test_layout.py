@@ -26,15 +26,21 @@ def test_no_line_runs_through_a_text_and_no_arrow_ends_where_another_begins(tabl
 
 
 def test_a_drawing_of_the_old_kind_has_such_defects() -> None:
-    """A loop whose label another line crosses, and an arrow into the beginning of another, are seen."""
+    """A crossed label, an arrow into the beginning of another, a crossed arrow and a loop of one place are seen."""
     drawing = """<svg xmlns="http://www.w3.org/2000/svg">
     <g class="edge"><title>A-&gt;A</title><path d="M0,0C10,0 10,0 20,0"/></g>
     <text x="25" y="4" font-size="10">GO_ON</text>
     <g class="edge"><title>B-&gt;A</title><path d="M60,1C40,1 30,1 4,1"/><polygon points="4,-2 0,1 4,4 4,-2"/></g>
+    <g class="edge"><title>C-&gt;t.C.C</title><path d="M100,0C100,20 100,20 100,40"/></g>
+    <g class="edge"><title>C:se-&gt;t.C.C</title><path d="M110,0C110,20 103,30 102,40"/></g>
+    <g class="edge"><title>D-&gt;C</title><path d="M60,15C70,15 80,15 90,15"/>
+    <polygon points="90,12 95,15 90,18 90,12"/></g>
     </svg>"""
     assert list(defects(drawing)) == [
         "B->A runs through 'GO_ON'",
         "the arrow of B->A ends where A->A begins",
+        "C->t.C.C runs over the arrow of D->C",
+        "both lines of t.C.C meet its label in one place",
     ]
 
 

@@ -1,7 +1,8 @@
 """DOT from a picture; the same table gives the same bytes, with nothing installed.
 
 The drawing is read from top to bottom. An edge leaves a state in the middle of its lower side and arrives in the
-middle of the upper side; an edge that goes back runs along the right corners. So no arrow ends where another begins.
+middle of the upper side; an edge that goes back leaves in the middle of the right side and arrives at the lower right
+corner. So no arrow ends where another begins. A loop leads to its label on the left and away from it on the right.
 The label of an edge, and the title of a frame, is a node of its own: `dot` leads no line through a node.
 
 Every node and edge has an `id` made of the table's name and its states, so that `fsm.render.tables.svg` finds it again.
@@ -223,7 +224,7 @@ class _Drawing:
         states = sorted((state for state, _ in edge.pairs), key=self.picture.states.index)
         source, target = self.words[states[0 if edge.goes_back else -1]], self.words[edge.target]
         arrow, line = {"id": name, **style}, {"id": f"{name}.from", "arrowhead": "none", **style}
-        port = {False: ":s", True: ":ne"}[edge.goes_back and edge.source != edge.target]
+        port = {False: ":s", True: ":e"}[edge.goes_back and edge.source != edge.target]
         if edge.source in self.members:  # the line is cut where it meets the frame
             port = ""
             line["lhead" if edge.goes_back else "ltail"] = f"cluster_{self.words[edge.source]}"
@@ -231,8 +232,8 @@ class _Drawing:
             self._add(f'{source}{port} -> "{name}"', line)
             self._add(f'"{name}" -> {target}:n', arrow)
         elif edge.source == edge.target:
-            self._add(f'{source}{port} -> "{name}"', line)
-            self._add(f'{target}:se -> "{name}"', {**arrow, "dir": "back"})
+            self._add(f'{source}{port} -> "{name}":w', line)
+            self._add(f'{target}:se -> "{name}":e', {**arrow, "dir": "back"})
         else:
             self._add(f'{target}:se -> "{name}"', {**arrow, "dir": "back"})
             self._add(f'"{name}" -> {source}{port}', line)
