@@ -143,7 +143,7 @@ class Client:
 
     def _turn(self, now_ms: int) -> None:
         self.background.turn(now_ms)
-        self.background.take_off()
+        self.background.send_outbox()
 
     def _poll(self, now_ms: int) -> None:
         self.next_poll_ms = now_ms + POLL_MS

@@ -198,21 +198,21 @@ class Cluster:
             return self.names
         return tuple(sorted((name, topic.partitions) for name, topic in self.context.image.topics.items()))
 
-    def carry(self, name: str, request: Any, answered: Callable[[Any], None]) -> None:
+    def carry(self, name: str, request: Any, on_response: Callable[[Any], None]) -> None:
         """A client's request goes on its way, and perhaps arrives, once or twice."""
         arrivals = [False]
 
         def arrive(_at_ms: int) -> None:
             is_duplicate, arrivals[0] = arrivals[0], True
-            self._receive(name, request, answered, is_duplicate=is_duplicate)
+            self._receive(name, request, on_response, is_duplicate=is_duplicate)
 
         under_way = self.channel.send(self.now_ms, arrive)
         self.story.add(Event(self.now_ms, name, COORDINATOR, API_OF[type(request)].name, request, lost=not under_way))
 
-    def _receive(self, name: str, request: Any, answered: Callable[[Any], None], *, is_duplicate: bool) -> None:
+    def _receive(self, name: str, request: Any, on_response: Callable[[Any], None], *, is_duplicate: bool) -> None:
         before = self.group
         token, answers = self.host.send(name, request, version_of(request), self._started_ms + self.now_ms)
-        self._waiting[token] = name, answered
+        self._waiting[token] = name, on_response
         change = self._change(before)._replace(client=name, token=token, request=request, is_duplicate=is_duplicate)
         self._note_step(change, answers)
 
@@ -226,14 +226,14 @@ class Cluster:
             if change.is_shown:
                 self.story.add(Event(self.now_ms, COORDINATOR, COORDINATOR, "has", self.group))
         for token, body in answers:
-            name, answered = self._waiting.pop(token)
-            arrive = partial(self._arrive, name, token, answered, body)
+            name, on_response = self._waiting.pop(token)
+            arrive = partial(self._arrive, name, token, on_response, body)
             lost = name in self.deaf or not self.channel.send(self.now_ms, arrive)
             self.story.add(Event(self.now_ms, COORDINATOR, name, "answers", body, lost))
 
-    def _arrive(self, name: str, token: int, answered: Callable[[Any], None], body: Any, _at_ms: int) -> None:
+    def _arrive(self, name: str, token: int, on_response: Callable[[Any], None], body: Any, _at_ms: int) -> None:
         self.stale_uses.note_answer(name, token)
-        answered(body)
+        on_response(body)
 
     def _note(self, name: str, what: str) -> None:
         self.story.add(Event(self.now_ms, name, name, what))
@@ -312,15 +312,15 @@ class _Network:
     name: str
     is_classic: bool
 
-    def find_coordinator(self, found: Callable[[Any], None]) -> None:
-        self.cluster.channel.at(self.cluster.now_ms + 1, lambda _: found(None))
+    def find_coordinator(self, on_coordinator_found: Callable[[Any], None]) -> None:
+        self.cluster.channel.at(self.cluster.now_ms + 1, lambda _: on_coordinator_found(None))
 
-    def update_metadata(self, learnt: Callable[[Any], None]) -> None:
+    def update_metadata(self, on_metadata: Callable[[Any], None]) -> None:
         learn = partial(self.cluster.metadata, is_classic=self.is_classic)
-        self.cluster.channel.at(self.cluster.now_ms + 1, lambda _: learnt(learn()))
+        self.cluster.channel.at(self.cluster.now_ms + 1, lambda _: on_metadata(learn()))
 
-    def send(self, request: Any, answered: Callable[[Any], None]) -> None:
-        self.cluster.carry(self.name, request, answered)
+    def send(self, request: Any, on_response: Callable[[Any], None]) -> None:
+        self.cluster.carry(self.name, request, on_response)
 
 
 def _ignore(*_: Any) -> None: ...

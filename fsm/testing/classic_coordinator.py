@@ -87,40 +87,40 @@ class ScriptedClassicCoordinator:
 
     # The transport
 
-    def find_coordinator(self, found: Callable[[TransportFailure | None], None]) -> None:
+    def find_coordinator(self, on_coordinator_found: Callable[[TransportFailure | None], None]) -> None:
         """This transport is the coordinator: it is found at once."""
-        found(None)
+        on_coordinator_found(None)
 
-    def update_metadata(self, learnt: Callable[[tuple[tuple[str, int], ...]], None]) -> None:
+    def update_metadata(self, on_metadata: Callable[[tuple[tuple[str, int], ...]], None]) -> None:
         """All topics, with their partitions."""
-        learnt(self._counts)
+        on_metadata(self._counts)
 
-    def send(self, request: Any, answered: Answer) -> None:
+    def send(self, request: Any, on_response: Answer) -> None:
         """Answers at once what waits for nobody else; a join or a sync when the others have come as far."""
         self.requests.append(request)
-        self._serve(lambda due: self._take(request, answered, due))
+        self._serve(lambda due: self._take(request, on_response, due))
 
     def _serve(self, work: Callable[[Due], None]) -> None:
         due: Due = []
         with self._lock:
             work(due)
-        for answered, answer in due:  # never under the lock: a member may send in answer to it
-            answered(answer)
+        for on_response, answer in due:  # never under the lock: a member may send in answer to it
+            on_response(answer)
 
-    def _take(self, request: Any, answered: Answer, due: Due) -> None:
+    def _take(self, request: Any, on_response: Answer, due: Due) -> None:
         match request:
             case JoinGroupRequest():
-                self._join(request, answered, due)
+                self._join(request, on_response, due)
             case SyncGroupRequest():
-                self._sync(request, answered, due)
+                self._sync(request, on_response, due)
             case HeartbeatRequest():
-                due.append((answered, HeartbeatResponse(self._check(request.member_id, request.generation_id))))
+                due.append((on_response, HeartbeatResponse(self._check(request.member_id, request.generation_id))))
             case LeaveGroupRequest(members=members):
                 for identity in members:
                     self._remove(identity.member_id, due)
-                due.append((answered, LeaveGroupResponse()))
+                due.append((on_response, LeaveGroupResponse()))
             case OffsetCommitRequest():
-                due.append((answered, self._commit(request)))
+                due.append((on_response, self._commit(request)))
 
     def _check(self, member_id: str, generation_id: int) -> ErrorCode:
         if member_id not in self._members:
@@ -138,13 +138,13 @@ class ScriptedClassicCoordinator:
 
     # Joining
 
-    def _join(self, request: JoinGroupRequest, answered: Answer, due: Due) -> None:
+    def _join(self, request: JoinGroupRequest, on_response: Answer, due: Due) -> None:
         if not request.member_id:
             named = JoinGroupResponse(member_id=f"member-{next(self._names)}", error_code=ErrorCode.MEMBER_ID_REQUIRED)
-            due.append((answered, named))
+            due.append((on_response, named))
             return
         member = self._members.setdefault(request.member_id, _Member(request))
-        member.join, member.awaiting_join = request, answered
+        member.join, member.awaiting_join = request, on_response
         self._rebalancing = True
         self._complete_join(due)
 
@@ -178,12 +178,12 @@ class ScriptedClassicCoordinator:
             members if member_id == self._leader else (),
         )
 
-    def _sync(self, request: SyncGroupRequest, answered: Answer, due: Due) -> None:
+    def _sync(self, request: SyncGroupRequest, on_response: Answer, due: Due) -> None:
         error = self._check(request.member_id, request.generation_id)
         if error is not ErrorCode.NONE:
-            due.append((answered, SyncGroupResponse(error_code=error)))
+            due.append((on_response, SyncGroupResponse(error_code=error)))
             return
-        self._members[request.member_id].awaiting_sync = answered
+        self._members[request.member_id].awaiting_sync = on_response
         if request.member_id == self._leader:
             given = {a.member_id: a.assignment for a in request.assignments}
             for member_id, member in self._members.items():

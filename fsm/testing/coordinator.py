@@ -72,20 +72,22 @@ class ScriptedCoordinator:
 
     # The transport
 
-    def find_coordinator(self, found: Callable[[TransportFailure | None], None]) -> None:
+    def find_coordinator(self, on_coordinator_found: Callable[[TransportFailure | None], None]) -> None:
         """This transport is the coordinator: it is found at once."""
-        found(None)
+        on_coordinator_found(None)
 
-    def update_metadata(self, learnt: Callable[[TopicNames | TransportFailure], None]) -> None:
+    def update_metadata(self, on_metadata: Callable[[TopicNames | TransportFailure], None]) -> None:
         """Gives the names of all topics at once."""
-        learnt(self.names)
+        on_metadata(self.names)
 
-    def send(self, request: ConsumerRequest, answered: Callable[[ConsumerResponse | TransportFailure], None]) -> None:
+    def send(
+        self, request: ConsumerRequest, on_response: Callable[[ConsumerResponse | TransportFailure], None]
+    ) -> None:
         """Answers before it returns."""
         with self._lock:
             self.requests.append(request)
             answer = self._answer(request)
-        answered(answer)
+        on_response(answer)
 
     def _answer(self, request: ConsumerRequest) -> ConsumerResponse:
         if isinstance(request, OffsetCommitRequest):

@@ -60,11 +60,11 @@ class Watched(Cluster):
                 if one in stale and partition.error_code is ErrorCode.NONE:
                     yield stale[one]
 
-    def carry(self, name: str, request: Any, answered: Callable[[Any], None]) -> None:
+    def carry(self, name: str, request: Any, on_response: Callable[[Any], None]) -> None:
         """The request with which a client joins is kept."""
         if isinstance(request, ConsumerGroupHeartbeatRequest) and request.member_epoch == 0:
             self.joins[name] = request
-        super().carry(name, request, answered)
+        super().carry(name, request, on_response)
 
     def repeat_join(self, name: str) -> None:
         """A late duplicate of the request with which this client joined reaches the coordinator."""

@@ -232,8 +232,8 @@ def test_a_bug_of_the_transport_ends_the_consumer_loudly() -> None:
     """The call that waits raises it, so does each later one, and close() once."""
 
     class Buggy(ScriptedCoordinator):
-        def send(self, request: Any, answered: Any) -> None:
-            raise ZeroDivisionError("bug", request, answered)
+        def send(self, request: Any, on_response: Any) -> None:
+            raise ZeroDivisionError("bug", request, on_response)
 
     async def story() -> None:
         consumer = embedded(Buggy(["t"]))
@@ -267,8 +267,8 @@ def test_answers_from_other_threads() -> None:
     """A transport may have threads: 200 rebalances whose every answer comes from another one."""
 
     class Later(ScriptedCoordinator):
-        def send(self, request: Any, answered: Any) -> None:
-            threading.Thread(target=super().send, args=(request, answered)).start()
+        def send(self, request: Any, on_response: Any) -> None:
+            threading.Thread(target=super().send, args=(request, on_response)).start()
 
     async def story() -> None:
         group, listener = Later(["t"], heartbeat_interval_ms=1), Awaiting()
@@ -288,8 +288,8 @@ def test_an_answer_from_another_thread_wakes_a_loop_that_sleeps() -> None:
     """With nothing else to wake the event loop for an hour, each answer does."""
 
     class Later(ScriptedCoordinator):
-        def send(self, request: Any, answered: Any) -> None:
-            threading.Timer(0.02, super().send, args=(request, answered)).start()
+        def send(self, request: Any, on_response: Any) -> None:
+            threading.Timer(0.02, super().send, args=(request, on_response)).start()
 
     async def story() -> None:
         group, listener = Later(["t"], heartbeat_interval_ms=FOR_EVER_MS), Awaiting()
@@ -325,9 +325,9 @@ def test_other_tasks_run_while_a_transport_answers_at_once() -> None:
     """A member that is busy joining, again and again, leaves the event loop to others between two turns."""
 
     class Fencing(ScriptedCoordinator):
-        def send(self, request: Any, answered: Any) -> None:
+        def send(self, request: Any, on_response: Any) -> None:
             self.fence("M")
-            super().send(request, answered)
+            super().send(request, on_response)
 
     async def story() -> None:
         group = Fencing(["t"], heartbeat_interval_ms=0)

@@ -70,7 +70,7 @@ class OneThread:
         if not self.busy:
             self.woken = False
             self.background.turn(self.now_ms)
-            self.background.take_off()
+            self.background.send_outbox()
 
 
 class Silent:
@@ -200,9 +200,9 @@ def test_close_waits_for_the_commit_until_its_deadline() -> None:
     """A commit that is never answered costs close() its timeout; then it leaves all the same."""
 
     class NoCommits(ScriptedCoordinator):
-        def send(self, request: Any, answered: Any) -> None:
+        def send(self, request: Any, on_response: Any) -> None:
             if not isinstance(request, OffsetCommitRequest):
-                super().send(request, answered)
+                super().send(request, on_response)
 
     group = NoCommits(["t"])
     app = joined(group)
@@ -215,7 +215,7 @@ def test_close_waits_for_the_commit_until_its_deadline() -> None:
         return False
 
     app.run(app.calls.close(2_000, GroupMembershipOperation.DEFAULT, None), interrupt_at=end)
-    app.background.take_off()
+    app.background.send_outbox()
     assert (app.now_ms - begun_ms, group.held()) == (2_000, {})
 
 
@@ -227,9 +227,9 @@ def test_late_and_second_answers_are_passed_over() -> None:
             super().__init__(["t"])
             self.answers: list[Any] = []
 
-        def send(self, request: Any, answered: Any) -> None:
+        def send(self, request: Any, on_response: Any) -> None:
             self.requests.append(request)
-            self.answers.append(answered)
+            self.answers.append(on_response)
 
     group = Slow()
     app = OneThread(group, request_timeout_ms=1_000)

@@ -121,9 +121,9 @@ def test_close_while_its_join_is_unanswered() -> None:
     """A coordinator that never answers the join holds up close() for its timeout and no longer."""
 
     class Silent(ScriptedClassicCoordinator):
-        def send(self, request: Any, answered: Any) -> None:
+        def send(self, request: Any, on_response: Any) -> None:
             if not (isinstance(request, JoinGroupRequest) and request.member_id):
-                super().send(request, answered)
+                super().send(request, on_response)
 
     async def story() -> None:
         consumer = await subscribed(Silent({"t": 2}))
@@ -220,11 +220,11 @@ def test_a_connection_that_breaks_is_tried_again() -> None:
     """Every third request fails on the way; the member gets in all the same."""
 
     class Breaking(ScriptedClassicCoordinator):
-        def send(self, request: Any, answered: Any) -> None:
+        def send(self, request: Any, on_response: Any) -> None:
             if len(self.requests) % 3 == 1:
                 self.requests.append(None)
                 raise ConnectionError("reset by peer")
-            super().send(request, answered)
+            super().send(request, on_response)
 
     async def story() -> None:
         group = Breaking({"t": 2})

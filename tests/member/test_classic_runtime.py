@@ -314,11 +314,11 @@ def test_close_while_the_group_rebalances() -> None:
     group, listener = coordinator(), Noted()
     send, held_back = group.send, threading.Event()
 
-    def hold_back(request: Any, answered: Any) -> None:
+    def hold_back(request: Any, on_response: Any) -> None:
         if isinstance(request, JoinGroupRequest) and group.generation_id == 1:
             held_back.set()
         else:
-            send(request, answered)
+            send(request, on_response)
 
     group.send = hold_back  # type: ignore[method-assign]
     with embedded(group, listener, assignors=(COOPERATIVE_STICKY,)) as consumer:
@@ -337,10 +337,10 @@ def test_a_connection_that_breaks_is_tried_again() -> None:
     group, listener = coordinator(), Noted()
     send, sent = group.send, iter(range(1_000_000))
 
-    def break_down(request: Any, answered: Any) -> None:
+    def break_down(request: Any, on_response: Any) -> None:
         if next(sent) % 3 == 1:
             raise ConnectionError("reset by peer")
-        send(request, answered)
+        send(request, on_response)
 
     group.send = break_down  # type: ignore[method-assign]
     with embedded(group, listener, retry_backoff_max_ms=2) as consumer:
@@ -370,11 +370,11 @@ def test_an_error_that_ends_a_rebalance_comes_out_of_poll() -> None:
     group = coordinator()
     send, refused = group.send, [True]
 
-    def refuse(request: Any, answered: Any) -> None:
+    def refuse(request: Any, on_response: Any) -> None:
         if isinstance(request, JoinGroupRequest) and refused and refused.pop():
-            answered(JoinGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
+            on_response(JoinGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
         else:
-            send(request, answered)
+            send(request, on_response)
 
     group.send = refuse  # type: ignore[method-assign]
     with embedded(group) as consumer:

@@ -497,17 +497,17 @@ class Broken(ScriptedCoordinator):
         self.breaks = breaks
         self.give({"M": (A,)})
 
-    def find_coordinator(self, found: Any) -> None:
+    def find_coordinator(self, on_coordinator_found: Any) -> None:
         self.breaks("find")
-        super().find_coordinator(found)
+        super().find_coordinator(on_coordinator_found)
 
-    def update_metadata(self, learnt: Any) -> None:
+    def update_metadata(self, on_metadata: Any) -> None:
         self.breaks("metadata")
-        super().update_metadata(learnt)
+        super().update_metadata(on_metadata)
 
-    def send(self, request: Any, answered: Any) -> None:
+    def send(self, request: Any, on_response: Any) -> None:
         self.breaks("send")
-        super().send(request, answered)
+        super().send(request, on_response)
 
 
 @pytest.mark.parametrize("where", ["find", "metadata", "send"])
@@ -608,11 +608,11 @@ class Silent(ScriptedCoordinator):
         self.kept: list[Callable[[], None]] = []
         self.give({"M": (A,)})
 
-    def send(self, request: Any, answered: Any) -> None:
+    def send(self, request: Any, on_response: Any) -> None:
         if len(self.kept) < self.keeps:
-            self.kept.append(lambda: answered(ConsumerGroupHeartbeatResponse(77, 1, ())))
+            self.kept.append(lambda: on_response(ConsumerGroupHeartbeatResponse(77, 1, ())))
         else:
-            super().send(request, answered)
+            super().send(request, on_response)
 
 
 def test_an_answer_that_never_comes() -> None:
@@ -632,8 +632,8 @@ def test_an_answer_from_another_thread() -> None:
     """A transport may answer whenever and wherever it likes."""
 
     class Later(ScriptedCoordinator):
-        def send(self, request: Any, answered: Any) -> None:
-            threading.Thread(target=super().send, args=(request, answered)).start()
+        def send(self, request: Any, on_response: Any) -> None:
+            threading.Thread(target=super().send, args=(request, on_response)).start()
 
     group = Later(["t"], heartbeat_interval_ms=2)
     group.give({"M": (A,)})
@@ -646,8 +646,8 @@ def test_an_answer_that_answers_something_else() -> None:
     """It ends the consumer: the transport mixes up its requests."""
 
     class Mixed(ScriptedCoordinator):
-        def send(self, request: Any, answered: Any) -> None:
-            answered(OffsetCommitResponse() if not isinstance(request, OffsetCommitRequest) else TIMED_OUT)
+        def send(self, request: Any, on_response: Any) -> None:
+            on_response(OffsetCommitResponse() if not isinstance(request, OffsetCommitRequest) else TIMED_OUT)
 
     with embedded(Mixed(["t"])) as consumer:
         with pytest.raises(BackgroundFailed) as thrown:
@@ -670,13 +670,13 @@ def test_errors_that_cannot_be_retried_come_out_of_poll() -> None:
             once, self.lookup = self.lookup == lookup, "" if self.lookup == lookup else self.lookup
             return once
 
-        def find_coordinator(self, found: Any) -> None:
+        def find_coordinator(self, on_coordinator_found: Any) -> None:
             no = TransportFailure("GroupAuthorizationException", retriable=False)
-            found(no if self.refused("find") else None)
+            on_coordinator_found(no if self.refused("find") else None)
 
-        def update_metadata(self, learnt: Any) -> None:
+        def update_metadata(self, on_metadata: Any) -> None:
             no = TransportFailure("TopicAuthorizationException", retriable=False)
-            learnt(no if self.refused("metadata") else self.names)
+            on_metadata(no if self.refused("metadata") else self.names)
 
     for lookup, name in (("find", "GroupAuthorizationException"), ("metadata", "TopicAuthorizationException")):
         with embedded(Forbidden(lookup), retry_backoff_ms=1, retry_backoff_max_ms=2) as consumer:
@@ -692,9 +692,9 @@ def test_names_that_come_late() -> None:
     class Nameless(ScriptedCoordinator):
         asked = 0
 
-        def update_metadata(self, learnt: Any) -> None:
+        def update_metadata(self, on_metadata: Any) -> None:
             self.asked += 1
-            learnt(self.names if self.asked > 3 else TopicNames())
+            on_metadata(self.names if self.asked > 3 else TopicNames())
             if self.asked > 3:
                 late.set()
 
@@ -712,9 +712,9 @@ def test_a_transport_that_hangs_holds_up_nobody_else() -> None:
     group = coordinator(A)
     group_send = group.send
 
-    def send(request: Any, answered: Any) -> None:
+    def send(request: Any, on_response: Any) -> None:
         hangs.wait(LIMIT_S)
-        group_send(request, answered)
+        group_send(request, on_response)
 
     group.send = send  # type: ignore[method-assign]
     listener = Noted()
@@ -741,10 +741,10 @@ def test_a_transport_that_hangs_holds_up_nobody_else() -> None:
 class Mute(ScriptedCoordinator):
     """Never answers: only wake-ups of the application can move the background thread."""
 
-    def find_coordinator(self, found: Any) -> None:
+    def find_coordinator(self, on_coordinator_found: Any) -> None:
         pass
 
-    def update_metadata(self, learnt: Any) -> None:
+    def update_metadata(self, on_metadata: Any) -> None:
         pass
 
 

@@ -34,14 +34,14 @@ class Told:
     def __init__(self, answer: object, metadata: object) -> None:
         self.answer, self.metadata = answer, metadata
 
-    def find_coordinator(self, found: Callable[[None], None]) -> None:
-        found(None)
+    def find_coordinator(self, on_coordinator_found: Callable[[None], None]) -> None:
+        on_coordinator_found(None)
 
-    def update_metadata(self, learnt: Callable[[Any], None]) -> None:
-        learnt(self.metadata)
+    def update_metadata(self, on_metadata: Callable[[Any], None]) -> None:
+        on_metadata(self.metadata)
 
-    def send(self, _request: Any, answered: Callable[[Any], None]) -> None:
-        answered(self.answer)
+    def send(self, _request: Any, on_response: Callable[[Any], None]) -> None:
+        on_response(self.answer)
 
 
 NAMES = TopicNames({"id-of-orders": "orders"})
@@ -115,8 +115,8 @@ def test_a_coordinator_that_is_found_is_told_with_none() -> None:
     """Anything else is no answer to the search."""
 
     class Addressed(Told):
-        def find_coordinator(self, found: Callable[[Any], None]) -> None:
-            found("localhost:9092")
+        def find_coordinator(self, on_coordinator_found: Callable[[Any], None]) -> None:
+            on_coordinator_found("localhost:9092")
 
     consumer = Consumer(ConsumerConfig("g"), Addressed(Response(1, 5_000), NAMES), member_id="M")
     with pytest.raises(BackgroundFailed, match="find_coordinator was answered with str; give None, or a TransportFail"):

@@ -181,7 +181,7 @@ class AsyncConsumer(ConsumerRuntime):
         self._background.turn(clock_ms())
         goes_on = not self._background.member.closed
         self._changed.set()
-        self._background.take_off()
+        self._background.send_outbox()
         return goes_on
 
 

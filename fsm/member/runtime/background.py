@@ -54,13 +54,13 @@ class Network(Protocol[Request_contra, Response_co, Metadata_co]):
     another type, with a `RemoteProtocolError` that says what to give.
     """
 
-    def find_coordinator(self, found: Callable[[TransportFailure | None], None]) -> None:
+    def find_coordinator(self, on_coordinator_found: Callable[[TransportFailure | None], None]) -> None:
         """Finds the group's coordinator: None once requests can be sent to it, or what went wrong."""
 
-    def update_metadata(self, learnt: Callable[[Metadata_co | TransportFailure], None]) -> None:
+    def update_metadata(self, on_metadata: Callable[[Metadata_co | TransportFailure], None]) -> None:
         """Learns which topics there are: those a subscription may mean. May call again whenever that changes."""
 
-    def send(self, request: Request_contra, answered: Callable[[Response_co | TransportFailure], None]) -> None:
+    def send(self, request: Request_contra, on_response: Callable[[Response_co | TransportFailure], None]) -> None:
         """Sends a request to the coordinator; the answer, or the `TransportFailure` for which there is none."""
 
 
@@ -83,7 +83,7 @@ class Lookup(Enum):
     __hash__ = object.__hash__
 
 
-class Flight(NamedTuple):
+class TransportRequest(NamedTuple):
     """Something asked of the transport."""
 
     number: int
@@ -93,9 +93,9 @@ class Flight(NamedTuple):
 
 
 class Background:
-    """The loop. Everything but `land` is called by one thread at a time, under the lock of the runtime if it has one.
+    """The loop. One thread at a time calls it, under the lock of the runtime if it has one; any may call `receive`.
 
-    What `turn` wants sent waits in `outbox`; `take_off` starts it, without that lock, since a transport may be slow.
+    What `turn` wants sent waits in `outbox`; `send_outbox` starts it, without that lock, since a transport may be slow.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Background:
         wake: Callable[[], None],
     ) -> None:
         self.member = member
-        self.outbox: deque[Flight] = deque()
+        self.outbox: deque[TransportRequest] = deque()
         self.completed: dict[int, CallCompleted] = {}
         """Calls that came to their end, until their caller looks."""
         self.awaited: set[int] = set()
@@ -123,9 +123,9 @@ class Background:
         self._jitter = jitter
         self._wake = wake
         self._arrivals: deque[tuple[int, object]] = deque()
-        """Answers by the number of their flight."""
-        self._flights: dict[int, Flight] = {}
-        self._last_flight = 0
+        """Answers by the number of their request."""
+        self._in_flight: dict[int, TransportRequest] = {}
+        self._last_number = 0
         self._lookups = {Lookup.COORDINATOR: IDLE, Lookup.METADATA: IDLE}
         self._metadata_wanted = True
         self._names: Mapping[str, str] = {}
@@ -133,7 +133,7 @@ class Background:
 
     # Called from anywhere
 
-    def land(self, number: int, answer: object) -> None:
+    def receive(self, number: int, answer: object) -> None:
         """An answer; one that comes twice, or too late, is passed over when the loop comes to it."""
         self._arrivals.append((number, answer))  # a deque's append is atomic
         self._wake()
@@ -147,14 +147,14 @@ class Background:
         """
         for _ in range(len(self._arrivals)):
             number, answer = self._arrivals.popleft()
-            flight = self._flights.pop(number, None)
-            if flight is not None:
-                self._take_in(flight.order, answer, now_ms)
+            sent = self._in_flight.pop(number, None)
+            if sent is not None:
+                self._take_in(sent.order, answer, now_ms)
             elif isinstance(answer, TopicNames | tuple):  # metadata that a transport gives unasked
                 self._learn(answer, now_ms)
-        for flight in [f for f in self._flights.values() if now_ms >= f.deadline_ms]:
-            del self._flights[flight.number]
-            self._take_in(flight.order, TIMED_OUT, now_ms)
+        for sent in [f for f in self._in_flight.values() if now_ms >= f.deadline_ms]:
+            del self._in_flight[sent.number]
+            self._take_in(sent.order, TIMED_OUT, now_ms)
         result = self.member.poll(now_ms, self._jitter())
         self.moves += len(result.notices)
         self.completed.update((done.call, done) for done in result.completed_calls if done.call in self.awaited)
@@ -167,23 +167,23 @@ class Background:
                 self._lookups[lookup] = self._lookups[lookup].send()
                 self._ask(lookup, self.member.config.request_timeout_ms, now_ms)
         due = [self._lookups[lookup].ready_ms for lookup in wanted if not self._lookups[lookup].in_flight]
-        due += [flight.deadline_ms for flight in self._flights.values()]
+        due += [sent.deadline_ms for sent in self._in_flight.values()]
         self.next_turn_ms = min(now_ms + result.time_until_next_poll_ms, NEVER, *due)
 
-    def take_off(self) -> None:
+    def send_outbox(self) -> None:
         """Starts what waits in the outbox."""
         while self.outbox:
             number, order, _ = self.outbox.popleft()
-            answered = partial(self.land, number)
+            answer = partial(self.receive, number)
             try:
                 if order is Lookup.COORDINATOR:
-                    self._transport.find_coordinator(answered)
+                    self._transport.find_coordinator(answer)
                 elif order is Lookup.METADATA:
-                    self._transport.update_metadata(answered)
+                    self._transport.update_metadata(answer)
                 else:
-                    self._transport.send(order.body, answered)
+                    self._transport.send(order.body, answer)
             except OSError:
-                self.land(number, DISCONNECTED)
+                self.receive(number, DISCONNECTED)
 
     def _wanted_lookups(self) -> list[Lookup]:
         if self.member.closed:
@@ -192,10 +192,10 @@ class Background:
         return [lookup for lookup, is_wanted in wanted.items() if is_wanted]
 
     def _ask(self, order: Any, patience_ms: int, now_ms: int) -> None:
-        self._last_flight += 1
-        flight = Flight(self._last_flight, order, now_ms + patience_ms)
-        self._flights[flight.number] = flight
-        self.outbox.append(flight)
+        self._last_number += 1
+        sent = TransportRequest(self._last_number, order, now_ms + patience_ms)
+        self._in_flight[sent.number] = sent
+        self.outbox.append(sent)
 
     # Answers
 

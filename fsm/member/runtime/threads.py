@@ -300,7 +300,7 @@ class Consumer(ConsumerRuntime):
             self._background.turn(clock_ms())
             goes_on = not self._background.member.closed
             self._changed.notify_all()
-        self._background.take_off()
+        self._background.send_outbox()
         return goes_on
 
 

@@ -160,22 +160,22 @@ class ConsumerClient(Client):
 
     # The network, as `Transport` has it
 
-    def find_coordinator(self, found: Callable[[Any], None]) -> None:
+    def find_coordinator(self, on_coordinator_found: Callable[[Any], None]) -> None:
         """Found at once, or not."""
-        found(None if self.reachable else DISCONNECTED)
+        on_coordinator_found(None if self.reachable else DISCONNECTED)
 
-    def update_metadata(self, learnt: Callable[[Any], None]) -> None:
+    def update_metadata(self, on_metadata: Callable[[Any], None]) -> None:
         """The topics that the scenario names."""
-        self._learn = learnt
-        learnt(self._names())
+        self._learn = on_metadata
+        on_metadata(self._names())
 
-    def send(self, request: ConsumerRequest, answered: Callable[[Any], None]) -> None:
+    def send(self, request: ConsumerRequest, on_response: Callable[[Any], None]) -> None:
         """Left for the scenario to answer; a commit is answered at once unless it wants to do that, too."""
         number = self._outgoing.popleft()
         if isinstance(request, OffsetCommitRequest) and self.commits_answered:
-            answered(OffsetCommitResponse())
+            on_response(OffsetCommitResponse())
         else:
-            self.unanswered[number] = (request, answered)
+            self.unanswered[number] = (request, on_response)
 
     def _take_answer(self, target: Any, response: Any) -> None:
         target(response)
@@ -214,7 +214,7 @@ class ConsumerClient(Client):
         if not self._background.ended:
             self._background.turn(self.now_ms)
             self._background.ended = self._member.closed
-            self._background.take_off()
+            self._background.send_outbox()
         if self._callback is None:
             self._resume(None)
         else:
