@@ -212,7 +212,7 @@ def _free(count: int, taken: set[int]) -> Iterable[int]:
 
 
 def _with(kept: TopicPartitions, taken: Iterable[Partition]) -> TopicPartitions:
-    """Both together, topics and partitions sorted."""
+    """What is kept and what is taken, with topics and partitions sorted."""
     found: dict[TopicId, list[int]] = {topic_id: [*numbers] for topic_id, numbers in kept}
     for topic_id, partition in taken:
         found.setdefault(topic_id, []).append(partition)

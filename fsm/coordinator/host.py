@@ -52,7 +52,7 @@ class Appended(NamedTuple):
     at_ms: int
     records: tuple[Record, ...] = ()
     producer_id: int | None = None
-    """Whose transaction it is; None for no transaction."""
+    """The producer of the transaction; None outside a transaction."""
     commits: bool | None = None
     """How the transaction ends; None where it does not."""
 

@@ -1,4 +1,6 @@
-"""Promises of section 10 that a group's state alone does not show: sizes, conversions, Heartbeats, commits.
+"""Promises of the coordinator that a group's state alone does not show: sizes, conversions, Heartbeats, commits.
+
+They are among those that `diagrams/hazards.md` numbers from `group-1` on.
 
 Questions are put to the coordinator as it stands, and what they would change is forgotten: the walk goes on unchanged.
 """

@@ -290,7 +290,7 @@ def test_a_static_member_is_replaced_whatever_protocol_it_speaks() -> None:
     assert ("s1" in scene.group.members, scene.group.members["s2"].instance_id) == (False, "i1")
 
 
-# Weak spots of section 10.4
+# Weak spots: diagrams/hazards.md#w2
 
 
 def test_weak_spot_2_a_member_that_was_removed_is_made_anew_without_a_word() -> None:

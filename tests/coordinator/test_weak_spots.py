@@ -2,7 +2,7 @@
 
 W2, W5 and W7 are those of classic members (`test_mixed.py`); W6 needs a member that still uses what it must give up.
 All but W3 arise from what real members do, too: `tests/cluster/test_weak_spots.py`. W3 needs a client that does not say
-what it owns after each assignment, against 10.3; members of all dialects do. Section 10.4 of the coordinator reference.
+what it owns after each assignment; members of all dialects do. Numbers: `diagrams/hazards.md`.
 """
 
 from __future__ import annotations

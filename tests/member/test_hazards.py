@@ -1,6 +1,6 @@
 """The places where Kafka's consumer does what its authors hardly meant: a story each, in every dialect.
 
-Numbers are those of the analysis of the Java client (H1 to H20). The mark names the first and the last release that
+Numbers are those of `diagrams/hazards.md` (H1 to H20). The mark names the first and the last release that
 has the hazard; the dialects outside, `fixed` and `document` among them, are shown to be without it.
 """
 

@@ -49,9 +49,9 @@ class ClassicGroupDraft(Draft[ClassicGroup], ClassicGroup, effects=Effect):
     replaced: ClassicGroupMember | None = None
     """The static member whose place is taken, as it was."""
     old_leader: str = ""
-    """Who led before that."""
+    """The member id of the leader before that."""
     removed: Collection[str] = ()
-    """Who leaves: members, or ids that were only given out."""
+    """The ids that leave: of members, or ids that were only given out."""
     response: ResponseBody = HeartbeatResponse()
     """What ANSWER_OK and ANSWER_ERROR answer."""
     assignments: Mapping[str, bytes] | None = None
@@ -79,7 +79,7 @@ class ClassicGroupDraft(Draft[ClassicGroup], ClassicGroup, effects=Effect):
         self.state_since_ms = self.context.now_ms
 
     def step(self) -> Step[ClassicGroup]:
-        """The outcome."""
+        """The outcome of the whole step."""
         return Step(self.close(), tuple(self.answers), tuple(self.records), tuple(self.happened))
 
     @property

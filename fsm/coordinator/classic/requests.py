@@ -100,7 +100,7 @@ def leave(
 
 
 def identities(request: Request[LeaveGroupRequest]) -> Sequence[MemberIdentity]:
-    """Who leaves; before version 3 that is one, and it is dynamic."""
+    """The members that leave; before version 3 that is one, and it is dynamic."""
     body = request.body
     return body.members if request.version >= responses.LEAVES_IN_BATCHES_SINCE else (MemberIdentity(body.member_id),)
 

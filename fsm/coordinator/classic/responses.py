@@ -29,7 +29,7 @@ from fsm.protocol.messages import (
 from fsm.tables.classic_group import State
 
 WRITTEN_VERSION = 3
-"""Of the group's record, in every release with consumer groups."""
+"""The version of the group's record, in every release with consumer groups."""
 NULLABLE_PROTOCOL_SINCE = 7
 """The version of JoinGroup from which on no protocol is null instead of empty."""
 LEAVES_IN_BATCHES_SINCE = 3

@@ -50,7 +50,7 @@ class ConsumerGroupDraft(Draft[ConsumerGroup], ConsumerGroup, effects=(GroupEffe
     """
 
     state: GroupState = GroupState.EMPTY
-    """As the table has it so far; of a stored group it follows from epochs and members."""
+    """The state by the rows taken so far; of a stored group it follows from epochs and members."""
 
     is_loading: bool = False
     """Whether a new coordinator loads the group: then a classic member gets the same timers as the others."""

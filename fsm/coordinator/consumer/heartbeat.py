@@ -72,7 +72,7 @@ def check_heartbeat(request: Request[Heartbeat], context: Context) -> None:
 
 
 def _check_joining(sent: Heartbeat, context: Context) -> None:
-    """Who joins says everything."""
+    """Raises `Refused` unless a joining member sends every field that a join needs."""
     if sent.rebalance_timeout_ms == -1:
         raise _invalid("a joining member must give its rebalance timeout")
     owned = sent.topic_partitions

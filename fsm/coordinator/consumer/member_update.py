@@ -197,7 +197,7 @@ def _specify_members(group: ConsumerGroup, order: Sequence[str], context: Contex
 
 
 def _subscriptions(group: ConsumerGroup, order: Sequence[str], context: Context) -> Iterable[AbstractSet[TopicId]]:
-    """Of each member, the ids of existing topics in the order of Kafka's set of names."""
+    """The ids of the existing topics of each member, in the order of Kafka's set of names."""
     topics = context.image.topics
 
     @cache
@@ -280,7 +280,7 @@ def _take_group_rows(draft: ConsumerGroupDraft, bumps: bool) -> None:
 
 
 def _reason(draft: ConsumerGroupDraft, bumps: bool) -> str:
-    """Of several reasons the first one in the order of the table."""
+    """Why the request changes the group; of several reasons the first one in the order of the table."""
     if draft.is_new:
         return "MEMBER_JOINED" if bumps else "UNSUBSCRIBED_JOINED"
     if not bumps:

@@ -97,14 +97,14 @@ def reconcile(
 
 
 def _stable(member: CurrentAssignment, given: Reconciliation) -> Decision:
-    """S1, S1c, S2."""
+    """A STABLE member goes on to a newer target; at its epoch only a changed subscription takes something from it."""
     if member.epoch != given.target_epoch:
         return _compute(member, given, member.epoch)
     return _trim(member, given) if given.changed else Decision(Event.SAME, member)
 
 
 def _unrevoked(member: CurrentAssignment, given: Reconciliation) -> Decision:
-    """V1, V1c, V2, V2c, V3."""
+    """An UNREVOKED_PARTITIONS member goes on once it reports no partition that it must revoke."""
     if given.owns_any(dict(member.pending)):
         if given.changed:
             return _trim(member, given)
@@ -114,12 +114,12 @@ def _unrevoked(member: CurrentAssignment, given: Reconciliation) -> Decision:
 
 
 def _unreleased(member: CurrentAssignment, given: Reconciliation) -> Decision:
-    """L1."""
+    """An UNRELEASED_PARTITIONS member tries again to get what others had."""
     return _compute(member, given, member.epoch)
 
 
 def _unknown(member: CurrentAssignment, given: Reconciliation) -> Decision:
-    """K1, K2: only a member that says that it owns nothing can be trusted."""
+    """An UNKNOWN member is fenced unless it reports that it owns nothing."""
     if given.owned is None or given.owned:
         return Decision(Event.UNKNOWN_STATE_FENCED, member)
     return _compute(member, given, given.target_epoch)
@@ -134,7 +134,7 @@ _ENTRIES: Mapping[State, Callable[[CurrentAssignment, Reconciliation], Decision]
 
 
 def _trim(member: CurrentAssignment, given: Reconciliation) -> Decision:
-    """U0, U1, U2: the subscription changed, and nothing new may be granted yet."""
+    """Takes back what is no longer subscribed, where nothing new may be granted yet."""
     drop = {partition: epoch for partition, epoch in member.assigned if not given.keeps(partition[0])}
     pending = {**dict(member.pending), **drop}
     moves = Choice.TRIM_MOVES_PREVIOUS_EPOCH in given.dialect
@@ -152,14 +152,14 @@ def _trim(member: CurrentAssignment, given: Reconciliation) -> Decision:
 
 
 def _untrimmed(member: CurrentAssignment, rewritten: CurrentAssignment, given: Reconciliation) -> Decision:
-    """U0. Kafka builds a new member where no topic is named and nothing assigned or pending, though nothing moves."""
+    """Nothing to take back. Kafka writes a member all the same that names no topic and has nothing."""
     if given.names_topics or member.held or rewritten == member:
         return Decision(Event.TRIM_NOTHING, member)
     return Decision(Event.TRIM_NOTHING_REWRITTEN, rewritten)
 
 
 def _compute(member: CurrentAssignment, given: Reconciliation, base: int) -> Decision:
-    """C1 to C5: the next step towards the target; `base` is the epoch where partitions must be revoked first."""
+    """The next step towards the target; `base` is the epoch where partitions must be revoked first."""
     target = {(topic_id, p) for topic_id, numbers in given.target if given.keeps(topic_id) for p in numbers}
     assigned = dict(member.assigned)
     revoked = assigned.keys() - target

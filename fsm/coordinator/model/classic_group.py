@@ -120,7 +120,7 @@ class ClassicMembers(ById[ClassicGroupMember]):
         return self._recounted(left, gone, ())
 
     def _recounted(self, by_id: FrozenMap[str, ClassicGroupMember], before: Members, after: Members) -> ClassicMembers:
-        """Of these members, of whom some were as `before` and are as `after`."""
+        """The members `by_id`, with counts brought up to date where some were as `before` and are as `after`."""
         static, offers, timeouts_ms = self.static, self.offers, self.rebalance_timeouts_ms
         if any(member.instance_id is not None for member in (*before, *after)):
             static = _rename_static(static, before, after)
@@ -163,7 +163,7 @@ def _offer(member: ClassicGroupMember) -> Offer:
 
 
 def _rename_static(static: FrozenMap[str, str], before: Members, after: Members) -> FrozenMap[str, str]:
-    """Who has which instance id afterwards."""
+    """The member id of each instance id after the change."""
     given = {member.instance_id: member.member_id for member in after if member.instance_id is not None}
     lost = [m.instance_id for m in before if m.instance_id is not None and static.get(m.instance_id) == m.member_id]
     return static.without(*(instance_id for instance_id in lost if instance_id not in given)).merge(given)
@@ -227,7 +227,7 @@ class ClassicGroup:
     pending_sync_members: FrozenSet[str] = NO_IDS
     """Ids whose sync is still missing; one that was replaced meanwhile stays among them."""
     subscribed_topics: frozenset[str] | None = None
-    """Of consumers, as of the present generation; None where the coordinator cannot know."""
+    """The topics that consumers subscribe to in the present generation; None where the coordinator cannot know."""
     new_member_added: bool = False
     """Whether a member came since the initial delay began."""
     heartbeat_deadlines_ms: Deadlines[str] = NO_DEADLINES

@@ -73,7 +73,7 @@ class BrokerConfig:
         return {f.name.replace("_", "."): f for f in fields(cls) if f.name != "groups"}
 
     def session_timeout_ms(self, group_id: str) -> int:
-        """Of consumer-protocol members of this group."""
+        """The session timeout of consumer-protocol members of this group."""
         if not self.groups:
             return self.group_consumer_session_timeout_ms
         return self._of_group(group_id, "session_timeout_ms")
@@ -115,7 +115,7 @@ class Topic:
     topic_id: TopicId
     partitions: int
     racks: tuple[tuple[str, ...], ...] = ()
-    """Of each partition's replicas; empty where no broker has a rack."""
+    """The racks of each partition's replicas; empty where no broker has a rack."""
 
 
 @dataclass(frozen=True)

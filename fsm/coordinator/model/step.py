@@ -54,9 +54,9 @@ class Request(NamedTuple, Generic[Body]):
     """Names the request in answers: it may be answered in a later step."""
     client_id: str
     client_host: str
-    """As Kafka prints an address: `/127.0.0.1`."""
+    """The address of the client, as Kafka prints it: `/127.0.0.1`."""
     version: int
-    """Of its API: a few answers depend on it."""
+    """The version of the API, on which a few answers depend."""
     body: Body
     fresh_id: str = ""
     """The random part of a member id that the broker would make: used only where one is needed."""
@@ -83,7 +83,7 @@ class Happened(NamedTuple):
     """One step of a table that the coordinator took."""
 
     member_id: str
-    """Whose table it is; empty for the group's own."""
+    """The member that took the row; empty for a row of the group's own table."""
     state: Symbol
     event: Symbol
     target: Symbol

@@ -34,7 +34,7 @@ NOTHING = SubscribedMetadata()
 
 
 def subscribed_metadata(names: Iterable[str], context: Context) -> SubscribedMetadata:
-    """Of the topics among these names that exist."""
+    """The metadata of those topics among these names that exist."""
     return _look_at(frozenset(names), context.image.topics, Choice.METADATA_HASH in context.dialect.choices)
 
 
@@ -49,7 +49,7 @@ def _look_at(names: frozenset[str], topics: FrozenMap[str, Topic], hashes: bool)
 
 
 def _digest(data: bytes) -> int:
-    """As Java has it: a signed number."""
+    """The hash as a signed number, as in Java."""
     found = xxh3_64_intdigest(data)
     return found - (found >> 63 << 64)
 

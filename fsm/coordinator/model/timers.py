@@ -86,7 +86,7 @@ class Deadlines(Mapping[Key, int]):
         return self._by_key[key][3]
 
     def earliest(self) -> Key:
-        """Whose deadline comes first. Raises `IndexError` where there is none."""
+        """The key whose deadline comes first. Raises `IndexError` where there is none."""
         key: Key = self._chunks[0][0][2]
         return key
 

@@ -265,7 +265,7 @@ def _partitions(topics: tuple[stored.HeldTopic, ...], member_epoch: int, keeps: 
 
 
 def _classic_group(group_id: str, value: stored.ClassicGroup) -> ClassicGroup:
-    """As its record has it: STABLE, or EMPTY without members."""
+    """The group of a record: STABLE, or EMPTY without members."""
     members = (
         ClassicGroupMember(
             member.member_id,

@@ -110,9 +110,9 @@ class UnsentClassicRequest:
 
     body: ClassicRequest | OffsetCommitRequest
     generation: Generation
-    """The member's when it sent the request: the answer is judged by it."""
+    """The generation when the request was sent; the answer is judged by it."""
     purpose: Purpose | None = None
-    """Of a commit."""
+    """Why a commit was sent; None for other requests."""
     call: int = 0
 
 
@@ -235,7 +235,7 @@ class Closing:
     stage: Stage
     retry_due_ms: int = 0
     error: KafkaError | None = None
-    """Of the last callback."""
+    """The error that the last callback ended with."""
 
 
 @value

@@ -95,7 +95,7 @@ class Commit:
     deadline_ms: int
     request: RequestState = IDLE
     number: int = 0
-    """Of the request, where the dialect numbers them."""
+    """The number of the request, where the dialect numbers requests."""
 
 
 @frozen
@@ -109,7 +109,7 @@ class AutoCommit:
 
 
 NO_AUTO_COMMIT = AutoCommit()
-"""Of a member whose application commits by itself."""
+"""The auto-commit of a member whose application commits by itself."""
 
 
 class StaleRelease(Enum):
@@ -205,15 +205,15 @@ class Member:
     heartbeat_interval_ms: int = 0
     """0 before the coordinator has named one."""
     heartbeat_number: int = 0
-    """Of the heartbeat in flight, where the dialect numbers them."""
+    """The number of the heartbeat in flight, where the dialect numbers heartbeats."""
     unanswered: tuple[int, ...] = ()
     """Numbers of requests in flight whose answers will be passed over."""
     state: State = State.UNSUBSCRIBED
     epoch: int = 0
     target: LocalAssignment = NONE
-    """Last received."""
+    """The target assignment received last."""
     current: LocalAssignment = NONE
-    """Last reconciled."""
+    """The assignment reconciled last."""
     names: TopicNames = NO_NAMES
     """Names learnt of topics of the target."""
     sent: SentFields | None = None

@@ -65,12 +65,12 @@ class ClassicConsumerMember(MemberShell[UnsentClassicRequest, PartitionCounts]):
 
     @property
     def member_id(self) -> str:
-        """As the coordinator named the member; empty before and after."""
+        """The id that the coordinator gave; empty before and after."""
         return self.member.generation.member_id
 
     @property
     def seeks_coordinator(self) -> bool:
-        """As long as none is known and close() has not begun."""
+        """Whether no coordinator is known and close() has not begun."""
         return not self.member.coordinator_known and self.member.closing is None and not self.closed
 
     @property

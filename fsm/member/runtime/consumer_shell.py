@@ -124,7 +124,7 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
 
     @property
     def seeks_coordinator(self) -> bool:
-        """As long as none is known and close() has not begun."""
+        """Whether no coordinator is known and close() has not begun."""
         return not self.closed and not self.member.client.coordinator_known and not self.member.leaving.closing
 
     @property

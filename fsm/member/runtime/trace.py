@@ -69,7 +69,7 @@ from fsm.trace import DETAIL_LIMIT, Kind, TraceRecord
 
 TraceTo = str | os.PathLike[str] | Callable[[TraceRecord], None]
 """Where a trace goes: a file that lines are added to, or a function that takes each record."""
-Told = Iterator[tuple[Kind, dict[str, Any]]]
+Partial = Iterator[tuple[Kind, dict[str, Any]]]
 """Records without what they all have: a time and who is meant."""
 
 _NUMBERS = count(1)
@@ -165,10 +165,10 @@ class MemberTrace(ABC):
             self.write(now_ms, kind, **fields)
 
     @abstractmethod
-    def _of_step(self, before: Any, given: object, effects: tuple[Any, ...], after: Any) -> Told: ...
+    def _of_step(self, before: Any, given: object, effects: tuple[Any, ...], after: Any) -> Partial: ...
 
 
-def _of_input(given: object) -> Told:
+def _of_input(given: object) -> Partial:
     """What either protocol's member learns and is told."""
     match given:
         case CoordinatorFound():
@@ -184,7 +184,7 @@ def _of_input(given: object) -> Told:
                     yield Kind.COMMIT_FAILED, {"detail": error.name}
 
 
-def _subscribed(given: object, topics: tuple[str, ...]) -> Told:
+def _subscribed(given: object, topics: tuple[str, ...]) -> Partial:
     match given:
         case TopicSubscriptionChangeEvent():
             yield Kind.SUBSCRIBED, {"topics": topics, **_APP}
@@ -192,14 +192,14 @@ def _subscribed(given: object, topics: tuple[str, ...]) -> Told:
             yield Kind.SUBSCRIBED, {"detail": p, **_APP}
 
 
-def _owned(before: Partitions, after: Partitions, *, listener: bool) -> Told:
+def _owned(before: Partitions, after: Partitions, *, listener: bool) -> Partial:
     """Without a listener no callback tells what the application owns."""
     if not listener and before != after:
         yield Kind.OWNED, {"full": after, **_APP}
 
 
 class ConsumerTrace(MemberTrace):
-    """Of a member of KIP-848."""
+    """The trace of a consumer-protocol member (KIP-848)."""
 
     protocol = "consumer"
 
@@ -211,7 +211,7 @@ class ConsumerTrace(MemberTrace):
         self._machine = CONSUMER_TABLE.name if same_rows else f"{CONSUMER_TABLE.name}/{dialect.name}"
         """A table with other rows has another name: nobody is to judge its steps by those of the release."""
 
-    def _of_step(self, before: Member, given: object, effects: tuple[Any, ...], after: Member) -> Told:
+    def _of_step(self, before: Member, given: object, effects: tuple[Any, ...], after: Member) -> Partial:
         if isinstance(given, Answered):
             yield from self._of_answer(before.state, given, effects)
         for effect in effects:
@@ -222,7 +222,7 @@ class ConsumerTrace(MemberTrace):
             yield from _subscribed(given, after.subscription.topics)
         yield from _owned(before.ownership.owned, after.ownership.owned, listener=after.subscription.listener)
 
-    def _of_answer(self, state: State, given: Answered, effects: tuple[Any, ...]) -> Told:
+    def _of_answer(self, state: State, given: Answered, effects: tuple[Any, ...]) -> Partial:
         """An answer to a heartbeat, unless a member that leaves passes over it."""
         answer = given.answer
         if given.request.purpose not in (Purpose.HEARTBEAT, Purpose.UNWATCHED):
@@ -241,7 +241,7 @@ class ConsumerTrace(MemberTrace):
             elif code not in RETRIED:
                 yield (Kind.FATAL if fatal else Kind.ERROR), {"detail": code.name, **_BACKGROUND}
 
-    def _of_effect(self, effect: object, after: Member) -> Told:
+    def _of_effect(self, effect: object, after: Member) -> Partial:
         match effect:
             case Transition():
                 yield from self._of_transition(effect)
@@ -263,7 +263,7 @@ class ConsumerTrace(MemberTrace):
             case PolledLate():
                 yield Kind.POLL_LATE, _BACKGROUND
 
-    def _of_transition(self, made: Transition) -> Told:
+    def _of_transition(self, made: Transition) -> Partial:
         """The transition, and what it proves by itself."""
         source, target, epoch = made.source, made.target, {"epoch": made.epoch, **_BACKGROUND}
         hop = {"machine": self._machine, "state": source.name, "next_state": target.name}
@@ -287,7 +287,7 @@ def _named(member: Member, assignment: LocalAssignment) -> Partitions | None:
 
 
 class ClassicTrace(MemberTrace):
-    """Of a member of a classic group."""
+    """The trace of a classic member."""
 
     protocol = "classic"
 
@@ -300,7 +300,7 @@ class ClassicTrace(MemberTrace):
         }
         super().__init__(to, config, offset_ms, now_ms, **intervals)
 
-    def _of_step(self, before: ClassicMember, given: object, effects: tuple[Any, ...], after: ClassicMember) -> Told:
+    def _of_step(self, before: ClassicMember, given: object, effects: tuple[Any, ...], after: ClassicMember) -> Partial:
         if isinstance(given, ClassicAnswered):
             yield from self._of_answer(given)
         if after.generation.member_id and after.generation.member_id != self._member_id:
@@ -318,7 +318,7 @@ class ClassicTrace(MemberTrace):
             yield Kind.UNSUBSCRIBED, _APP
         yield from _owned(before.owned, after.owned, listener=self._listens)
 
-    def _of_answer(self, given: ClassicAnswered) -> Told:
+    def _of_answer(self, given: ClassicAnswered) -> Partial:
         """An answer to anything but a commit."""
         match given.answer:
             case HeartbeatResponse(error_code=ErrorCode.NONE):
@@ -332,7 +332,7 @@ class ClassicTrace(MemberTrace):
             ) if code not in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
                 yield (Kind.FENCED if code in LOST_MEMBERSHIP else Kind.ERROR), {"detail": code.name, **_BACKGROUND}
 
-    def _of_rows(self, state: ClassicState, rows: list[Taken], after: ClassicMember) -> Told:
+    def _of_rows(self, state: ClassicState, rows: list[Taken], after: ClassicMember) -> Partial:
         """The changes of state; a row that waits for a callback has its change when that is back."""
         taken = {row.source: row for row in rows}
         for reached in (*(row.source for row in rows), after.state):
@@ -348,7 +348,7 @@ class ClassicTrace(MemberTrace):
                     yield Kind.SYNCED, place
             state = reached
 
-    def _of_effect(self, effect: object) -> Told:
+    def _of_effect(self, effect: object) -> Partial:
         match effect:
             case Taken(event=ClassicEvent.POLL_TIMEOUT | ClassicEvent.POLL_TIMEOUT_STATIC):
                 yield Kind.POLL_EXPIRED, _BACKGROUND
@@ -363,6 +363,6 @@ class ClassicTrace(MemberTrace):
             case UnsentClassicRequest(body=HeartbeatRequest(generation_id=generation)):
                 yield Kind.HEARTBEAT_SENT, {"epoch": generation, **_BACKGROUND}
             case UnsentClassicRequest(body=LeaveGroupRequest(members=(leaving,))):
-                told = {"member_id": leaving.member_id, "detail": leaving.reason or ""}
-                yield Kind.LEAVE_BEGIN, told
-                yield Kind.LEAVE_SENT, told
+                leave = {"member_id": leaving.member_id, "detail": leaving.reason or ""}
+                yield Kind.LEAVE_BEGIN, leave
+                yield Kind.LEAVE_SENT, leave
