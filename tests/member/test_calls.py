@@ -15,6 +15,7 @@ from fsm.member.runtime.consumer_api import ApiCall, ConsumerApi, Wait, check_li
 from fsm.member.runtime.consumer_shell import ConsumerMember
 from fsm.member.runtime.queues import ConsumerRebalanceListener, KafkaException
 from fsm.member.runtime.threads import Consumer
+from fsm.member.runtime.trace import warn
 from fsm.protocol.config import ConsumerConfig
 from fsm.protocol.messages import (
     ConsumerGroupHeartbeatRequest,
@@ -245,6 +246,33 @@ def test_late_and_second_answers_are_passed_over() -> None:
     assert app.background.member.member.epoch == 6
 
 
+def test_arguments_are_looked_at_when_they_are_given(capsys: pytest.CaptureFixture[str]) -> None:
+    """What would do nothing, or fail later somewhere else, is refused in one line; a closed call goes to `logging`."""
+
+    class Waiting(ConsumerRebalanceListener):
+        async def on_partitions_assigned(self, partitions: Any) -> None: ...
+
+        def on_partitions_revoked(self, partitions: Any) -> None: ...
+
+    given: Any
+    with pytest.raises(LocalProtocolError, match="the config is 'shop'; give a ConsumerConfig or a ClassicConfig"):
+        Consumer("shop", ScriptedCoordinator(["t"]))  # type: ignore[call-overload]
+    with pytest.raises(LocalProtocolError, match="the transport object has no find_coordinator, update_metadata, send"):
+        Consumer(ConsumerConfig("g"), object())  # type: ignore[call-overload]
+    with Consumer(ConsumerConfig("g"), ScriptedCoordinator(["t"])) as consumer:
+        with pytest.raises(LocalProtocolError, match="Waiting has coroutines: on_partitions_assigned; only"):
+            consumer.subscribe(["t"], Waiting())
+        for given in ("t", None, [1], [""]):
+            with pytest.raises(LocalProtocolError, match="subscribe to a list of topic names, not to"):
+                consumer.subscribe(given)
+        consumer.subscribe(["t"])
+        for given in ({("t", 0): 3}, [1], (("t", 0),)):
+            with pytest.raises(LocalProtocolError, match=r"give a tuple of \(\(topic, partition\), offset\)"):
+                consumer.poll(0, consumed=given)
+    warn("it goes on", error="X")
+    assert capsys.readouterr().out == ""
+
+
 def test_a_listener_is_looked_at_when_it_is_given() -> None:
     """One that lacks a callback, or misspells it, is refused by subscribe(), not when the callback is due."""
 
@@ -269,5 +297,5 @@ def test_a_listener_is_looked_at_when_it_is_given() -> None:
     with pytest.raises(
         LocalProtocolError, match="has no on_partitions_revoked and no on_partitions_assigned and no on"
     ):
-        check_listener(object())
-    check_listener(None)
+        check_listener(object(), may_await=True)
+    check_listener(None, may_await=False)

@@ -54,6 +54,7 @@ NAMES = TopicNames({"id-of-orders": "orders"})
         (Response(1, 5_000, (("orders", (0,)),)), NAMES, "names topic 'orders'; give its id, 'id-of-orders'"),
         (Response(1, 5_000, {"id-of-orders": [0]}), NAMES, "assignment is {'id-of-orders': [0]}; give topic ids, as "),
         (Response(1, 5_000, (("id-of-orders", [0]),)), NAMES, "give topic ids, as ((topic_id, (0, 1)),)"),
+        (Response(1, 5_000, (("id-of-orders", (-1,)),)), NAMES, "give topic ids, as ((topic_id, (0, 1)),)"),
         (Response(1, 5_000), {"id": "orders"}, "update_metadata was answered with dict; give TopicNames, or "),
         ({"member_epoch": 1}, NAMES, "dict does not answer ConsumerGroupHeartbeatRequest"),
     ],

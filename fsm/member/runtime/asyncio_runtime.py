@@ -76,7 +76,7 @@ class AsyncConsumer(ConsumerRuntime):
         listener: AsyncConsumerRebalanceListener | ConsumerRebalanceListener | None = None,
     ) -> None:
         """Subscribes to topics by name, by a pattern (`re.compile`), or by one that the coordinator matches."""
-        check_listener(listener)
+        check_listener(listener, may_await=True)
         await self._drive(self._api.subscribe(to, listener))
 
     async def poll(self, timeout_ms: int, consumed: Offsets = ()) -> Partitions:

@@ -18,7 +18,7 @@ from functools import cache, partial
 from types import NoneType, UnionType
 from typing import Any, NamedTuple, Protocol, TypeVar, get_args, get_origin, get_type_hints
 
-from fsm.errors import RemoteProtocolError
+from fsm.errors import LocalProtocolError, RemoteProtocolError
 from fsm.member.classic.assignors import PartitionCounts
 from fsm.member.effects import CallCompleted
 from fsm.member.events import KafkaError
@@ -64,6 +64,9 @@ class Network(Protocol[Request_contra, Response_co, Metadata_co]):
         """Sends a request to the coordinator; the answer, or the `TransportFailure` for which there is none."""
 
 
+_METHODS = ("find_coordinator", "update_metadata", "send")
+
+
 class Transport(Network[ConsumerRequest, ConsumerResponse, TopicNames], Protocol):
     """The network of a member of KIP-848; its metadata are the names of topics by their ids."""
 
@@ -106,6 +109,9 @@ class Background:
         jitter: Callable[[], float],
         wake: Callable[[], None],
     ) -> None:
+        lacking = [name for name in _METHODS if not callable(getattr(transport, name, None))]
+        if lacking:
+            raise LocalProtocolError(f"the transport {type(transport).__name__} has no {', '.join(lacking)}")
         self.member = member
         self.outbox: deque[TransportRequest] = deque()
         self.completed: dict[int, CallCompleted] = {}
@@ -284,7 +290,7 @@ def _is_topic(given: Any) -> bool:
     """Whether it is a topic id with its partitions."""
     match given:
         case (str(), tuple(numbers)):
-            return isinstance(given, tuple) and all(isinstance(number, int) for number in numbers)
+            return isinstance(given, tuple) and all(isinstance(number, int) and number >= 0 for number in numbers)
     return False
 
 

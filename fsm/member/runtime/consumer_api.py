@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
+from inspect import iscoroutinefunction
 from typing import Any, NamedTuple, TypeVar
 
 from fsm.errors import FsmError, LocalProtocolError
@@ -32,6 +33,7 @@ from fsm.member.events import (
 )
 from fsm.member.runtime.background import Background
 from fsm.member.runtime.queues import InvokeListener, KafkaException, Outcome, callback_error, process
+from fsm.member.runtime.trace import warn
 from fsm.member.timers import NEVER
 from fsm.protocol.assignment import Partitions
 from fsm.protocol.messages import Offsets
@@ -145,7 +147,7 @@ class ConsumerApi:
         if not self._member.is_subscribed:
             raise LocalProtocolError("nothing is subscribed to; call subscribe() before poll()")
         until_ms = self._clock() + not_negative(timeout_ms)
-        self._consumed = consumed
+        self._consumed = check_positions(consumed)
         while True:
             self._throw_wakeup()
             self._inspect_poll()
@@ -188,7 +190,7 @@ class ConsumerApi:
         self.closing = True
         now_ms = self._clock()
         deadline_ms = now_ms if self._background.ended else now_ms + given_ms
-        positions = self._consumed if consumed is None else consumed
+        positions = self._consumed if consumed is None else check_positions(consumed)
         self._member.close(now_ms, operation=operation, timeout_ms=deadline_ms - now_ms, consumed=positions)
         self._wake()
         ran = yield from self._close_out(deadline_ms)
@@ -366,14 +368,17 @@ def subscription_to(to: Iterable[str] | re.Pattern[str] | SubscriptionPattern, *
         if re.compile(to.pattern).flags != to.flags:
             raise LocalProtocolError(f"write the flags of {to.pattern!r} into the pattern, as (?i)")
         return TopicPatternSubscriptionChangeEvent(to.pattern, listener)
-    topics = tuple(to)
-    if isinstance(to, str) or not all(topics):
+    topics = tuple(to) if isinstance(to, Iterable) and not isinstance(to, str) else None
+    if topics is None or not all(topic and isinstance(topic, str) for topic in topics):
         raise LocalProtocolError(f"subscribe to a list of topic names, not to {to!r}")
     return TopicSubscriptionChangeEvent(topics, listener)
 
 
-def check_listener(listener: Any) -> None:
-    """Raises `LocalProtocolError` naming the callbacks that a listener lacks: the lost one would be missed late."""
+def check_listener(listener: Any, *, may_await: bool) -> None:
+    """Raises `LocalProtocolError` naming the callbacks that a listener lacks, or that nobody would await.
+
+    The lost one would be missed late, and a coroutine that is not awaited does nothing.
+    """
     names = [method.value for method in ListenerMethod]
     missing = [name for name in names if not callable(getattr(listener, name, None))]
     if listener is not None and missing:
@@ -381,6 +386,24 @@ def check_listener(listener: Any) -> None:
         raise LocalProtocolError(
             f"{text}; inherit from ConsumerRebalanceListener, whose lost callback is the revoked one"
         )
+    coroutines = [name for name in names if iscoroutinefunction(getattr(listener, name, None))]
+    if coroutines and not may_await:
+        text = f"the listener {type(listener).__name__} has coroutines: {', '.join(coroutines)}"
+        raise LocalProtocolError(f"{text}; only AsyncConsumer awaits them")
+
+
+def check_positions(consumed: Offsets) -> Offsets:
+    """The positions. Raises `LocalProtocolError` for what is none."""
+    if not isinstance(consumed, tuple) or not all(map(_is_position, consumed)):
+        raise LocalProtocolError(f"consumed is {consumed!r}; give a tuple of ((topic, partition), offset)")
+    return consumed
+
+
+def _is_position(given: object) -> bool:
+    match given:
+        case ((str(), int()), int()):
+            return True
+    return False
 
 
 def not_negative(timeout_ms: int) -> int:
@@ -391,6 +414,4 @@ def not_negative(timeout_ms: int) -> int:
 
 
 def _log(what: str, error: KafkaError) -> None:
-    import structlog  # noqa: PLC0415
-
-    structlog.get_logger().warning(what, error=error.name, reason=error.message)
+    warn(what, error=error.name, reason=error.message)

@@ -63,8 +63,11 @@ def embed(
 ) -> MemberShell[Any, Any]:
     """The member of these settings: `ConsumerConfig` means KIP-848, `ClassicConfig` the classic protocol.
 
-    Raises `LocalProtocolError` for a classic member that comes with a name, which its coordinator has to give it.
+    Raises `LocalProtocolError` for other settings, and for a classic member that comes with a name, which its
+    coordinator has to give it.
     """
+    if not isinstance(config, ConsumerConfig):
+        raise LocalProtocolError(f"the config is {config!r}; give a ConsumerConfig or a ClassicConfig")
     now_ms = clock_ms()
     offset_ms = time.time_ns() // 1_000_000 - now_ms
     if not isinstance(config, ClassicConfig):
@@ -173,7 +176,7 @@ class Consumer(ConsumerRuntime):
 
         The next `poll` joins. A later call replaces subscription and listener. No topics: `unsubscribe`.
         """
-        check_listener(listener)
+        check_listener(listener, may_await=False)
         self._drive(self._api.subscribe(to, listener))
 
     def poll(self, timeout_ms: int, consumed: Offsets = ()) -> Partitions:

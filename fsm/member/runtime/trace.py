@@ -8,6 +8,7 @@ Source: the log lines that `fsm.logs.java_consumer_member`, `java_classic_member
 
 from __future__ import annotations
 
+import logging
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -89,6 +90,17 @@ def client_id_of(config: ConsumerConfig) -> str:
     return named if config.client_id or config.group_instance_id else f"{named}{next(_NUMBERS)}"
 
 
+def warn(what: str, **fields: str) -> None:
+    """Logs a warning: through structlog where it is configured, else as any library does."""
+    import structlog  # noqa: PLC0415
+
+    if structlog.is_configured():
+        structlog.get_logger().warning(what, **fields)
+    else:
+        said = ", ".join(f"{name}: {value}" for name, value in fields.items())
+        logging.getLogger("fsm.member").warning("%s (%s)", what, said)
+
+
 class MemberTrace(ABC):
     """Writes what a member and its application do, one record a line, each line in one piece.
 
@@ -141,9 +153,7 @@ class MemberTrace(ABC):
         if record.kind is Kind.CLOSE_END or not whole:
             self._file.close()
         if not whole:
-            import structlog  # noqa: PLC0415
-
-            structlog.get_logger().warning("the trace could not be written and ends here", path=str(self._file.name))
+            warn("the trace could not be written and ends here", path=str(self._file.name))
 
     def begin_callback(self, asked: InvokeListener, now_ms: int) -> None:
         """The listener is about to be called."""
