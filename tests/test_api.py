@@ -29,7 +29,7 @@ PACKAGES = (
 
 def documented(text: str) -> list[str]:
     """Names at the head of the bullets of a docstring: "* `Table`, `row`: how a table is written"."""
-    heads = re.findall(r"^\* ((?:`\w+`(?:, | and )?\s*)+):", text, re.MULTILINE)
+    heads = re.findall(r"^\* ((?:`\w+`(?:,| and)?\s*)+):", text, re.MULTILINE)
     return [name for head in heads for name in re.findall(r"`(\w+)`", head)]
 
 

@@ -7,6 +7,9 @@ siblings are its single steps.
 * `Host`, `Sent`, `Appended`: drives one coordinator; what a request came to, and a record in its log;
 * `Coordinator`, `Step`, `Happened`: the state, what a step gives, and a row of a table that it took;
 * `Request`, `Answer`: messages with whom they are from and for;
+* `ConsumerGroupHeartbeatRequest`, `JoinGroupRequest`, `SyncGroupRequest`, `HeartbeatRequest`, `LeaveGroupRequest`,
+  `OffsetCommitRequest`, `TxnOffsetCommitRequest`, `OffsetFetchRequest`, `OffsetDeleteRequest`,
+  `DeleteGroupsRequest`: what can be sent; their structs are in `fsm.protocol.messages`;
 * `Context`, `BrokerConfig`, `Image`, `Topic`, `FrozenMap`: what a step is told: time, settings, topics;
 * `Dialect`, `dialect`, `Choice`: the rules of a release;
 * `handle`, `handle_timer`, `next_deadline_ms`: a request, what is due, and when the next thing is;
@@ -40,6 +43,18 @@ from fsm.coordinator.model.context import BrokerConfig, Context, Image, Topic
 from fsm.coordinator.model.dialect import Choice, Dialect, dialect
 from fsm.coordinator.model.persistent import FrozenMap
 from fsm.coordinator.model.step import Answer, Happened, Request, Step
+from fsm.protocol.messages import (
+    ConsumerGroupHeartbeatRequest,
+    DeleteGroupsRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    SyncGroupRequest,
+    TxnOffsetCommitRequest,
+)
 
 __all__ = [
     "Answer",
@@ -48,20 +63,30 @@ __all__ = [
     "Assignor",
     "BrokerConfig",
     "Choice",
+    "ConsumerGroupHeartbeatRequest",
     "Context",
     "Coordinator",
+    "DeleteGroupsRequest",
     "Dialect",
     "FrozenMap",
     "GroupSpec",
     "Happened",
+    "HeartbeatRequest",
     "Host",
     "Image",
+    "JoinGroupRequest",
+    "LeaveGroupRequest",
     "MemberSpec",
+    "OffsetCommitRequest",
+    "OffsetDeleteRequest",
+    "OffsetFetchRequest",
     "PartitionAssignorError",
     "Request",
     "Sent",
     "Step",
+    "SyncGroupRequest",
     "Topic",
+    "TxnOffsetCommitRequest",
     "canonical",
     "change_image",
     "clean_up",
