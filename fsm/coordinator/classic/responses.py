@@ -53,8 +53,8 @@ def refuse_join(code: ErrorCode, member_id: str, version: int) -> JoinGroupRespo
 
 def join_response(group: ClassicGroup, member_id: str, leader: str, *, skip: bool = False) -> JoinGroupResponse:
     """The present generation, as its member is told; the members only for its leader."""
-    told = group.members.in_order() if leader == member_id else ()
-    members = ((m.member_id, m.instance_id, m.metadata(group.protocol_name)) for m in told)
+    shown = group.members.in_order() if leader == member_id else ()
+    members = ((m.member_id, m.instance_id, m.metadata(group.protocol_name)) for m in shown)
     return JoinGroupResponse(
         group.generation,
         group.protocol_type,

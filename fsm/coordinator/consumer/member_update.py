@@ -110,10 +110,10 @@ def _elects_another(draft: ConsumerGroupDraft, before: GroupMember, after: Group
     if Choice.ELECTED_ASSIGNOR_BUMPS not in draft.context.dialect.choices:
         return False
     default = draft.context.default_assignor
-    return _elected(draft, before, after) != draft.stored.preferred_assignor(default)
+    return _elect(draft, before, after) != draft.stored.preferred_assignor(default)
 
 
-def _elected(draft: ConsumerGroupDraft, before: GroupMember, after: GroupMember) -> str:
+def _elect(draft: ConsumerGroupDraft, before: GroupMember, after: GroupMember) -> str:
     votes = draft.stored.members.votes_in_order()
     found = elect(votes, before.metadata.server_assignor, after.metadata.server_assignor)
     return found or draft.context.default_assignor
@@ -162,7 +162,7 @@ def _compute_target(draft: ConsumerGroupDraft, before: GroupMember, after: Group
     kept = [i for i in known if i not in gone] if gone else list(known)
     joined = [i for i in members if i in new_ids] if len(new_ids) > 1 else list(new_ids)
     order = copied_order(kept, state_table(known, stored.members.most), joined)
-    target = _assign(draft, _elected(draft, before, after), typed.is_homogeneous, order, draft.context)
+    target = _assign(draft, _elect(draft, before, after), typed.is_homogeneous, order, draft.context)
     had = _known_targets(draft, after).targets.entries()
     moved = compress(order, map(is_not, map(target.get, order, repeat(())), map(had.get, order)))
     parts = ((member_id, target.get(member_id, ())) for member_id in moved)

@@ -93,17 +93,17 @@ def reconcile(
     given = Reconciliation(
         target_epoch, target, owned, partition_epoch, subscribed, names_topics, subscription_changed, dialect, filters
     )
-    return _ENTRIES[member.state](member, given)
+    return _BY_STATE[member.state](member, given)
 
 
-def _stable(member: CurrentAssignment, given: Reconciliation) -> Decision:
+def _reconcile_stable(member: CurrentAssignment, given: Reconciliation) -> Decision:
     """A STABLE member goes on to a newer target; at its epoch only a changed subscription takes something from it."""
     if member.epoch != given.target_epoch:
         return _compute(member, given, member.epoch)
     return _trim(member, given) if given.changed else Decision(Event.SAME, member)
 
 
-def _unrevoked(member: CurrentAssignment, given: Reconciliation) -> Decision:
+def _reconcile_unrevoked(member: CurrentAssignment, given: Reconciliation) -> Decision:
     """An UNREVOKED_PARTITIONS member goes on once it reports no partition that it must revoke."""
     if given.owns_any(dict(member.pending)):
         if given.changed:
@@ -113,23 +113,23 @@ def _unrevoked(member: CurrentAssignment, given: Reconciliation) -> Decision:
     return _compute(member, given, member.epoch if stays else member.epoch + 1)
 
 
-def _unreleased(member: CurrentAssignment, given: Reconciliation) -> Decision:
+def _reconcile_unreleased(member: CurrentAssignment, given: Reconciliation) -> Decision:
     """An UNRELEASED_PARTITIONS member tries again to get what others had."""
     return _compute(member, given, member.epoch)
 
 
-def _unknown(member: CurrentAssignment, given: Reconciliation) -> Decision:
+def _reconcile_unknown(member: CurrentAssignment, given: Reconciliation) -> Decision:
     """An UNKNOWN member is fenced unless it reports that it owns nothing."""
     if given.owned is None or given.owned:
         return Decision(Event.UNKNOWN_STATE_FENCED, member)
     return _compute(member, given, given.target_epoch)
 
 
-_ENTRIES: Mapping[State, Callable[[CurrentAssignment, Reconciliation], Decision]] = {
-    State.STABLE: _stable,
-    State.UNREVOKED_PARTITIONS: _unrevoked,
-    State.UNRELEASED_PARTITIONS: _unreleased,
-    State.UNKNOWN: _unknown,
+_BY_STATE: Mapping[State, Callable[[CurrentAssignment, Reconciliation], Decision]] = {
+    State.STABLE: _reconcile_stable,
+    State.UNREVOKED_PARTITIONS: _reconcile_unrevoked,
+    State.UNRELEASED_PARTITIONS: _reconcile_unreleased,
+    State.UNKNOWN: _reconcile_unknown,
 }
 
 
@@ -144,14 +144,14 @@ def _trim(member: CurrentAssignment, given: Reconciliation) -> Decision:
         assigned=tuple(entry for entry in member.assigned if entry[0] not in drop),
     )
     if not drop:
-        return _untrimmed(member, trimmed, given)
+        return _keep_all(member, trimmed, given)
     if given.owns_any(pending):
         revoking = replace(trimmed, state=State.UNREVOKED_PARTITIONS, pending=held(pending))
         return Decision(Event.TRIM_REVOKE_NEEDED, revoking)
     return Decision(Event.TRIM_RELEASED, trimmed)
 
 
-def _untrimmed(member: CurrentAssignment, rewritten: CurrentAssignment, given: Reconciliation) -> Decision:
+def _keep_all(member: CurrentAssignment, rewritten: CurrentAssignment, given: Reconciliation) -> Decision:
     """Nothing to take back. Kafka writes a member all the same that names no topic and has nothing."""
     if given.names_topics or member.held or rewritten == member:
         return Decision(Event.TRIM_NOTHING, member)
@@ -169,7 +169,7 @@ def _compute(member: CurrentAssignment, given: Reconciliation, base: int) -> Dec
             revoking = CurrentAssignment(State.UNREVOKED_PARTITIONS, base, member.epoch, held(assigned), held(lost))
             return Decision(Event.REVOKE_NEEDED, revoking)
     wanted = target - assigned.keys()
-    blocked = _blocked(member, given, wanted)
+    blocked = _find_blocked(member, given, wanted)
     granted = wanted - blocked
     assigned.update(dict.fromkeys(granted, _assignment_epoch(given)))
     state = State.UNRELEASED_PARTITIONS if blocked else State.STABLE
@@ -188,7 +188,7 @@ _GRANTS: Mapping[tuple[bool, bool], Event] = {
 """C2 to C5, by whether partitions are granted and whether others are blocked."""
 
 
-def _blocked(member: CurrentAssignment, given: Reconciliation, wanted: Iterable[Partition]) -> set[Partition]:
+def _find_blocked(member: CurrentAssignment, given: Reconciliation, wanted: Iterable[Partition]) -> set[Partition]:
     """Those that somebody holds. The member's own pending ones are on their way out and do not count."""
     own = dict(member.pending) if Choice.OWN_PENDING_NEVER_BLOCKS in given.dialect else {}
     return {partition for partition in wanted if given.partition_epoch(*partition) != FREE and partition not in own}

@@ -91,12 +91,12 @@ def join_consumer(
     """
     draft = ClassicGroupDraft(group, context, request)
 
-    def joined(begun: ConsumerGroup) -> Step[ConsumerGroup]:
+    def join_as_consumer(begun: ConsumerGroup) -> Step[ConsumerGroup]:
         return consumer.heartbeat(begun, request, context, topics_added_version=topics_added_version)
 
     if group.is_empty:
         draft.take_row(ClassicEvent.CONSUMER_JOIN_TO_EMPTY)
-        return joined(new_group(group.group_id, context.dialect)).after(draft.step())
+        return join_as_consumer(new_group(group.group_id, context.dialect)).after(draft.step())
     if not _may_upgrade(group, context):
         return _refuse(draft, ErrorCode.GROUP_ID_NOT_FOUND, ClassicEvent.UPGRADE_REFUSED)
     try:
@@ -104,7 +104,7 @@ def join_consumer(
         upgraded = ClassicGroupDraft(group, context, request)
         upgraded.take_row(ClassicEvent.UPGRADED)
         begun = _with_conversion(upgraded.step(), converted, context)
-        step = joined(begun.state).after(begun)
+        step = join_as_consumer(begun.state).after(begun)
         return step.leading_to(_order_as_written(step.state, begun.state))
     except Refused as refused:
         return _refuse(draft, refused.code, ClassicEvent.UPGRADE_REFUSED_LATE, refused.message)

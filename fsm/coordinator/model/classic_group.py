@@ -104,12 +104,12 @@ class ClassicMembers(ById[ClassicGroupMember]):
     def set(self, member: ClassicGroupMember) -> ClassicMembers:
         """With this member, new or in place of the one with its id."""
         old = self.by_id.get(member.member_id)
-        return self._recounted(self.by_id.set(member.member_id, member), () if old is None else (old,), (member,))
+        return self._recount(self.by_id.set(member.member_id, member), () if old is None else (old,), (member,))
 
     def merge(self, members: Mapping[str, ClassicGroupMember]) -> ClassicMembers:
         """With all these members, by their ids."""
         before = [self.by_id[member_id] for member_id in members if member_id in self.by_id]
-        return self._recounted(self.by_id.merge(members), before, tuple(members.values()))
+        return self._recount(self.by_id.merge(members), before, tuple(members.values()))
 
     def without(self, *member_ids: str) -> ClassicMembers:
         """Without these members; itself where it has none of them."""
@@ -117,9 +117,9 @@ class ClassicMembers(ById[ClassicGroupMember]):
         if left is self.by_id:
             return self
         gone = [self.by_id[member_id] for member_id in dict.fromkeys(member_ids) if member_id in self.by_id]
-        return self._recounted(left, gone, ())
+        return self._recount(left, gone, ())
 
-    def _recounted(self, by_id: FrozenMap[str, ClassicGroupMember], before: Members, after: Members) -> ClassicMembers:
+    def _recount(self, by_id: FrozenMap[str, ClassicGroupMember], before: Members, after: Members) -> ClassicMembers:
         """The members `by_id`, with counts brought up to date where some were as `before` and are as `after`."""
         static, offers, timeouts_ms = self.static, self.offers, self.rebalance_timeouts_ms
         if any(member.instance_id is not None for member in (*before, *after)):

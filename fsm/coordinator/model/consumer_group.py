@@ -203,7 +203,7 @@ class Members(ById[GroupMember]):
             static = static.without(old.metadata.instance_id)
         if instance_id is not None:
             static = static.set(instance_id, member.member_id)
-        return self._recounted(old, member, self.by_id.set(member.member_id, member), static)
+        return self._recount(old, member, self.by_id.set(member.member_id, member), static)
 
     def without(self, member_id: str) -> Members:
         """Without the member of this id, if there is one."""
@@ -213,9 +213,9 @@ class Members(ById[GroupMember]):
         static = self.static
         if old.instance_id is not None and static.get(old.instance_id) == member_id:
             static = static.without(old.instance_id)
-        return self._recounted(old, None, self.by_id.without(member_id), static)
+        return self._recount(old, None, self.by_id.without(member_id), static)
 
-    def _recounted(
+    def _recount(
         self,
         old: GroupMember | None,
         new: GroupMember | None,
@@ -233,7 +233,7 @@ class Members(ById[GroupMember]):
                 protocols = count(protocols, _protocols(was), _protocols(now))
                 classic += now.is_classic - was.is_classic
         if old is None or new is None or old.current is not new.current:
-            settled = count(settled, _settled(old), _settled(new))
+            settled = count(settled, _stable_epoch(old), _stable_epoch(new))
             holders = _register(holders, old, new)
         most, most_patterns = max(self.most, len(by_id)), max(self.most_patterns, len(patterns))
         return Members(by_id, static, votes, names, patterns, protocols, classic, settled, holders, most, most_patterns)
@@ -248,7 +248,7 @@ def _protocols(member: GroupMember) -> tuple[str, ...]:
     return tuple(protocol.name for protocol in classic.supported_protocols) if classic else ()
 
 
-def _settled(member: GroupMember | None) -> tuple[int, ...]:
+def _stable_epoch(member: GroupMember | None) -> tuple[int, ...]:
     return (member.current.epoch,) if member and member.current.state is MemberState.STABLE else ()
 
 

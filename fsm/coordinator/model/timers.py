@@ -44,7 +44,7 @@ class Deadlines(Mapping[Key, int]):
         given = [(*one, 0) for one in deadlines_ms.items()] if isinstance(deadlines_ms, Mapping) else deadlines_ms
         entries = {key: (deadline_ms, i, key, epoch) for i, (key, deadline_ms, epoch) in enumerate(given)}
         self._by_key: FrozenMap[Key, Entry] = FrozenMap(entries)
-        self._chunks: Chunks = _chunked(entries.values())
+        self._chunks: Chunks = _chunk(entries.values())
         self._number = len(entries)
         self.next_deadline_ms = self._chunks[0][0][0] if entries else None
         self._hash: int | None = None
@@ -100,7 +100,7 @@ class Deadlines(Mapping[Key, int]):
         number = self._number
         found = {key: (deadline_ms, number + i, key, 0) for i, (key, deadline_ms) in enumerate(deadlines_ms.items())}
         by_key = self._by_key.merge(found)
-        return _deadlines(by_key, _chunked(by_key.values()), number + len(found))
+        return _deadlines(by_key, _chunk(by_key.values()), number + len(found))
 
     def set(self, key: Key, deadline_ms: int, epoch: int = 0) -> Deadlines[Key]:
         """With this deadline, in place of the one that its key had."""
@@ -115,7 +115,7 @@ class Deadlines(Mapping[Key, int]):
         if left is by_key:
             return self
         if len(by_key) - len(left) > FEW:
-            return _deadlines(left, _chunked(left.values()), self._number)
+            return _deadlines(left, _chunk(left.values()), self._number)
         for key in dict.fromkeys(keys):
             if key in by_key:
                 chunks = move(chunks, by_key[key])
@@ -129,7 +129,7 @@ def _deadlines(by_key: FrozenMap[Key, Entry], chunks: Chunks, number: int) -> De
     return made
 
 
-def _chunked(entries: Iterable[Entry]) -> Chunks:
+def _chunk(entries: Iterable[Entry]) -> Chunks:
     in_order = sorted(entries)
     return tuple(tuple(in_order[i : i + CHUNK]) for i in range(0, len(in_order), CHUNK))
 

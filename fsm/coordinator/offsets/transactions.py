@@ -53,12 +53,12 @@ def pass_offsets(open_ones: Transactions, records: Iterable[Record]) -> Transact
             continue
         of_group, place = open_ones.get(key.group, NONE_OPEN), (key.topic, key.partition)
         if place in of_group:
-            left = (Pending(p.producer_id, None) if value is None else _passed(p) for p in of_group[place])
+            left = (Pending(p.producer_id, None) if value is None else _mark_passed(p) for p in of_group[place])
             open_ones = open_ones.set(key.group, of_group.set(place, tuple(left)))
     return open_ones
 
 
-def _passed(pending: Pending) -> Pending:
+def _mark_passed(pending: Pending) -> Pending:
     return pending._replace(is_passed=True)
 
 
@@ -74,7 +74,7 @@ def end(open_ones: Transactions, producer_id: int, *, committed: bool) -> tuple[
             mine, earlier, others = pending[at], pending[:at], pending[at + 1 :]
             if committed and mine.commit is not None and not mine.is_passed:
                 counting.append(Record(OffsetKey(RecordType.OFFSET_COMMIT, group_id, *place), mine.commit))
-                earlier = tuple(map(_passed, earlier))  # what others wrote before
+                earlier = tuple(map(_mark_passed, earlier))  # what others wrote before
             others = (*earlier, *others)
             left = left.set(place, others) if others else left.without(place)
         open_ones = open_ones.set(group_id, left) if left else open_ones.without(group_id)

@@ -69,7 +69,7 @@ def assign_cooperative_sticky(
     for p, claimants in claims.items():
         if len(claimants) == 1:
             held[claimants[0]].append(p)
-    wanted = _balanced(members, held, claims)
+    wanted = _balance(members, held, claims)
     return {
         candidate.member_id: partitions(p for p in mine if claims[p] in ([], [candidate]))
         for candidate, mine in wanted.items()
@@ -104,7 +104,7 @@ def _generation(subscription: Subscription) -> int:
     return int(struct.unpack(">i", subscription.user_data[:4])[0])
 
 
-def _balanced(
+def _balance(
     members: Mapping[Candidate, Subscription],
     given: dict[Candidate, list[TopicPartition]],
     existing: Iterable[TopicPartition],

@@ -123,7 +123,7 @@ class ClassicMemberDraft(Effects, effects=Effect):
         elif not self.prepare_needed:
             self.happen(Event.JOIN_SENT)
             self.send_join_group()
-        elif self._committed():
+        elif self._commit_is_over():
             self.prepare_needed = False
             self.happen(decide_prepare(self))
         else:
@@ -136,7 +136,7 @@ class ClassicMemberDraft(Effects, effects=Effect):
             self.happen(Event.REJOIN_REQUESTED, cause)
         return self.rejoin_needed
 
-    def _committed(self) -> bool:
+    def _commit_is_over(self) -> bool:
         """Whether the commit before the join is over: done, failed for good, or out of time."""
         if not self.config.enable_auto_commit:
             return True

@@ -172,9 +172,9 @@ class ConsumerApi:
             while call not in self._background.completed and not self.closing:
                 ran = yield from self._pass(unsubscribing=True)
                 ran.throw(unsubscribing=True)
-                if not ran.count and not self._ended(call):
+                if not ran.count and not self._has_ended(call):
                     yield from self._give_way(deadline_ms)
-            error = self._taken(call)
+            error = self._error_of(call)
         finally:
             self._forget(call)
         if error is not None and error.name != "TimeoutException":
@@ -295,9 +295,9 @@ class ConsumerApi:
     def _await(self, call: int, deadline_ms: int = NEVER) -> ApiCall[KafkaError | None]:
         """The end of a call: its error, or None."""
         try:
-            while not self._ended(call):
+            while not self._has_ended(call):
                 yield from self._give_way(deadline_ms)
-            return self._taken(call)
+            return self._error_of(call)
         finally:
             self._forget(call)
 
@@ -310,10 +310,10 @@ class ConsumerApi:
         else:
             self._background.turn(self._clock())
 
-    def _ended(self, call: int) -> bool:
+    def _has_ended(self, call: int) -> bool:
         return call in self._background.completed or self._member.closed
 
-    def _taken(self, call: int) -> KafkaError | None:
+    def _error_of(self, call: int) -> KafkaError | None:
         done: CallCompleted | None = self._background.completed.get(call)
         return None if done is None else done.error
 
@@ -331,9 +331,9 @@ class ConsumerApi:
 
     def _inspect_poll(self) -> None:
         """Ends the poll event that is complete. Raises what it failed with."""
-        if not self._poll or not self._ended(self._poll):
+        if not self._poll or not self._has_ended(self._poll):
             return
-        error = self._taken(self._poll)
+        error = self._error_of(self._poll)
         self._forget(self._poll)
         self._poll = 0
         if error is not None:

@@ -174,9 +174,9 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
 
     def next_background_event(self) -> BackgroundEvent | None:
         event = super().next_background_event()
-        return None if event is None else self._taken(event)
+        return None if event is None else self._take_note(event)
 
-    def _taken(self, event: BackgroundEvent) -> BackgroundEvent:
+    def _take_note(self, event: BackgroundEvent) -> BackgroundEvent:
         """Takes note that the application is called back now for what it loses."""
         if isinstance(event, PartitionsRemovedEvent) and Choice.CLOSE_ASKS_MEMBER in self.member.settings.choices:
             self.assignment = without(self.assignment, event.partitions)
@@ -191,7 +191,7 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
         the caller to log. An interrupt out of a callback comes out once the end of that callback is reported; what is
         still in the queue waits for the next pass.
         """
-        taken = (self._taken(self._background.popleft()) for _ in range(len(self._background)))
+        taken = (self._take_note(self._background.popleft()) for _ in range(len(self._background)))
         running = process(taken, listener=listener is not None, unsubscribing=unsubscribing)
         answer: KafkaError | None = None
         interrupt: BaseException | None = None

@@ -103,11 +103,11 @@ def process(events: Iterable[BackgroundEvent], *, listener: bool, unsubscribing:
             case ErrorEvent(error=error):
                 outcome = outcome.with_error(error)
             case PartitionsRemovedEvent(ticket=ticket, call_back=False):
-                yield _completed(ticket, None)
+                yield _complete(ticket, None)
             case PartitionsRemovedEvent(ticket=ticket, method=method, partitions=removed):
                 outcome = outcome.with_error((yield from _call_back(ticket, method, removed)))
             case PartitionsAssignedEvent() if unsubscribing and event.apply:
-                yield _completed(event.ticket, SKIPPED)
+                yield _complete(event.ticket, SKIPPED)
             case PartitionsAssignedEvent():
                 outcome = outcome.with_error((yield from _assign(event, listener=listener)))
     return outcome
@@ -120,14 +120,14 @@ def _assign(
     if event.apply:
         failed = yield ApplyAssignmentEvent(event.ticket, event.full, event.added)
         if failed == OUTDATED:
-            yield _completed(event.ticket, None)
+            yield _complete(event.ticket, None)
             return None
         if failed is not None:
-            yield _completed(event.ticket, failed.message or failed.name)
+            yield _complete(event.ticket, failed.message or failed.name)
             return failed
     if listener:
         return (yield from _call_back(event.ticket, ListenerMethod.ASSIGNED, event.added))
-    yield _completed(event.ticket, None)
+    yield _complete(event.ticket, None)
     return None
 
 
@@ -135,11 +135,11 @@ def _call_back(
     ticket: int, method: ListenerMethod, over: Partitions
 ) -> Generator[Asked, KafkaError | None, KafkaError | None]:
     raised = yield InvokeListener(method, over)
-    yield _completed(ticket, None if raised is None else raised.message or raised.name)
+    yield _complete(ticket, None if raised is None else raised.message or raised.name)
     return raised
 
 
-def _completed(ticket: int, error: str | None) -> ConsumerRebalanceListenerCallbackCompletedEvent:
+def _complete(ticket: int, error: str | None) -> ConsumerRebalanceListenerCallbackCompletedEvent:
     return ConsumerRebalanceListenerCallbackCompletedEvent(ticket, error)
 
 

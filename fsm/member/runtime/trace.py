@@ -171,14 +171,14 @@ class MemberTrace(ABC):
 
     def step(self, before: Any, given: object, effects: tuple[Any, ...], after: Any, now_ms: int) -> None:
         """Writes what a step of the member shows."""
-        for kind, fields in (*_of_input(given), *self._of_step(before, given, effects, after)):
+        for kind, fields in (*_trace_input(given), *self._trace_step(before, given, effects, after)):
             self.write(now_ms, kind, **fields)
 
     @abstractmethod
-    def _of_step(self, before: Any, given: object, effects: tuple[Any, ...], after: Any) -> Partial: ...
+    def _trace_step(self, before: Any, given: object, effects: tuple[Any, ...], after: Any) -> Partial: ...
 
 
-def _of_input(given: object) -> Partial:
+def _trace_input(given: object) -> Partial:
     """What either protocol's member learns and is told."""
     match given:
         case CoordinatorFound():
@@ -194,7 +194,7 @@ def _of_input(given: object) -> Partial:
                     yield Kind.COMMIT_FAILED, {"detail": error.name}
 
 
-def _subscribed(given: object, topics: tuple[str, ...]) -> Partial:
+def _trace_subscription(given: object, topics: tuple[str, ...]) -> Partial:
     match given:
         case TopicSubscriptionChangeEvent():
             yield Kind.SUBSCRIBED, {"topics": topics, **_APP}
@@ -202,7 +202,7 @@ def _subscribed(given: object, topics: tuple[str, ...]) -> Partial:
             yield Kind.SUBSCRIBED, {"detail": p, **_APP}
 
 
-def _owned(before: Partitions, after: Partitions, *, listener: bool) -> Partial:
+def _trace_owned(before: Partitions, after: Partitions, *, listener: bool) -> Partial:
     """Without a listener no callback tells what the application owns."""
     if not listener and before != after:
         yield Kind.OWNED, {"full": after, **_APP}
@@ -221,18 +221,18 @@ class ConsumerTrace(MemberTrace):
         self._machine = CONSUMER_TABLE.name if same_rows else f"{CONSUMER_TABLE.name}/{dialect.name}"
         """A table with other rows has another name: nobody is to judge its steps by those of the release."""
 
-    def _of_step(self, before: Member, given: object, effects: tuple[Any, ...], after: Member) -> Partial:
+    def _trace_step(self, before: Member, given: object, effects: tuple[Any, ...], after: Member) -> Partial:
         if isinstance(given, Answered):
-            yield from self._of_answer(before.state, given, effects)
+            yield from self._trace_answer(before.state, given, effects)
         for effect in effects:
-            yield from self._of_effect(effect, after)
+            yield from self._trace_effect(effect, after)
             if isinstance(effect, CommitEnded) and effect.error is not None and not isinstance(given, Answered):
                 yield Kind.COMMIT_FAILED, {"detail": effect.error.name}
         if before.subscription != after.subscription:
-            yield from _subscribed(given, after.subscription.topics)
-        yield from _owned(before.ownership.owned, after.ownership.owned, listener=after.subscription.listener)
+            yield from _trace_subscription(given, after.subscription.topics)
+        yield from _trace_owned(before.ownership.owned, after.ownership.owned, listener=after.subscription.listener)
 
-    def _of_answer(self, state: State, given: Answered, effects: tuple[Any, ...]) -> Partial:
+    def _trace_answer(self, state: State, given: Answered, effects: tuple[Any, ...]) -> Partial:
         """An answer to a heartbeat, unless a member that leaves passes over it."""
         answer = given.answer
         if given.request.purpose not in (Purpose.HEARTBEAT, Purpose.UNWATCHED):
@@ -251,16 +251,16 @@ class ConsumerTrace(MemberTrace):
             elif code not in RETRIED:
                 yield (Kind.FATAL if fatal else Kind.ERROR), {"detail": code.name, **_BACKGROUND}
 
-    def _of_effect(self, effect: object, after: Member) -> Partial:
+    def _trace_effect(self, effect: object, after: Member) -> Partial:
         match effect:
             case Transition():
-                yield from self._of_transition(effect)
+                yield from self._trace_transition(effect)
             case UnsentRequest(body=ConsumerGroupHeartbeatRequest(member_epoch=epoch)):
                 yield (Kind.LEAVE_SENT if epoch < 0 else Kind.HEARTBEAT_SENT), {"epoch": epoch, **_BACKGROUND}
             case TargetUpdated(target=target):
-                yield Kind.TARGET, {"full": _named(after, target), **_BACKGROUND}
+                yield Kind.TARGET, {"full": _name_partitions(after, target), **_BACKGROUND}
             case RunStarted(resolved=resolved, added=added, revoked=revoked):
-                full = _named(after, resolved)
+                full = _name_partitions(after, resolved)
                 yield Kind.RECONCILING, {"full": full, "partitions": added, "revoked": revoked, **_BACKGROUND}
             case RunEnded(error=error):
                 yield Kind.ERROR, {"detail": f"reconciliation ended early: {error or 'it is of the past'}"}
@@ -273,7 +273,7 @@ class ConsumerTrace(MemberTrace):
             case PolledLate():
                 yield Kind.POLL_LATE, _BACKGROUND
 
-    def _of_transition(self, made: Transition) -> Partial:
+    def _trace_transition(self, made: Transition) -> Partial:
         """The transition, and what it proves by itself."""
         source, target, epoch = made.source, made.target, {"epoch": made.epoch, **_BACKGROUND}
         hop = {"machine": self._machine, "state": source.name, "next_state": target.name}
@@ -288,7 +288,7 @@ class ConsumerTrace(MemberTrace):
             yield Kind.LEFT, epoch
 
 
-def _named(member: Member, assignment: LocalAssignment) -> Partitions | None:
+def _name_partitions(member: Member, assignment: LocalAssignment) -> Partitions | None:
     """An assignment by topic names; None where one is not known."""
     names = TopicNames({**member.client.metadata, **member.names})
     if any(topic_id not in names for topic_id, _ in assignment.partitions):
@@ -310,25 +310,27 @@ class ClassicTrace(MemberTrace):
         }
         super().__init__(to, config, offset_ms, now_ms, **intervals)
 
-    def _of_step(self, before: ClassicMember, given: object, effects: tuple[Any, ...], after: ClassicMember) -> Partial:
+    def _trace_step(
+        self, before: ClassicMember, given: object, effects: tuple[Any, ...], after: ClassicMember
+    ) -> Partial:
         if isinstance(given, ClassicAnswered):
-            yield from self._of_answer(given)
+            yield from self._trace_answer(given)
         if after.generation.member_id and after.generation.member_id != self._member_id:
             self._member_id = after.generation.member_id
             yield Kind.MEMBER_ID, {}
-        yield from self._of_rows(before.state, [e for e in effects if isinstance(e, Taken)], after)
+        yield from self._trace_rows(before.state, [e for e in effects if isinstance(e, Taken)], after)
         if after.assigned is not before.assigned:
             yield Kind.TARGET, {"full": after.assigned, **_BACKGROUND}
         for effect in effects:
-            yield from self._of_effect(effect)
+            yield from self._trace_effect(effect)
         if isinstance(given, TopicSubscriptionChangeEvent | TopicPatternSubscriptionChangeEvent):
             self._listens = given.listener
-            yield from _subscribed(given, after.topics or ())
+            yield from _trace_subscription(given, after.topics or ())
         if before.topics is not None and after.topics is None:
             yield Kind.UNSUBSCRIBED, _APP
-        yield from _owned(before.owned, after.owned, listener=self._listens)
+        yield from _trace_owned(before.owned, after.owned, listener=self._listens)
 
-    def _of_answer(self, given: ClassicAnswered) -> Partial:
+    def _trace_answer(self, given: ClassicAnswered) -> Partial:
         """An answer to anything but a commit."""
         match given.answer:
             case HeartbeatResponse(error_code=ErrorCode.NONE):
@@ -342,7 +344,7 @@ class ClassicTrace(MemberTrace):
             ) if code not in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
                 yield (Kind.FENCED if code in LOST_MEMBERSHIP else Kind.ERROR), {"detail": code.name, **_BACKGROUND}
 
-    def _of_rows(self, state: ClassicState, rows: list[Taken], after: ClassicMember) -> Partial:
+    def _trace_rows(self, state: ClassicState, rows: list[Taken], after: ClassicMember) -> Partial:
         """The changes of state; a row that waits for a callback has its change when that is back."""
         taken = {row.source: row for row in rows}
         for reached in (*(row.source for row in rows), after.state):
@@ -358,7 +360,7 @@ class ClassicTrace(MemberTrace):
                     yield Kind.SYNCED, place
             state = reached
 
-    def _of_effect(self, effect: object) -> Partial:
+    def _trace_effect(self, effect: object) -> Partial:
         match effect:
             case Taken(event=ClassicEvent.POLL_TIMEOUT | ClassicEvent.POLL_TIMEOUT_STATIC):
                 yield Kind.POLL_EXPIRED, _BACKGROUND
