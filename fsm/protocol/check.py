@@ -60,7 +60,14 @@ def _check_of(declared: Type) -> Check:
         check = _check_of_struct(declared.struct)
     else:
         check = _check_of_value(declared.kind)
-    return (lambda value: None if value is None else check(value)) if declared.is_nullable else check
+    if not declared.is_nullable:
+        return check
+
+    def check_nullable(value: Any) -> Fault | None:
+        fault = None if value is None else check(value)
+        return fault._replace(expected=f"{fault.expected} or None") if fault and not fault.field else fault
+
+    return check_nullable
 
 
 def _check_of_array(check_element: Check) -> Check:
@@ -87,13 +94,15 @@ def _check_of_value(kind: Kind) -> Check:
         def check_number(value: Any) -> Fault | None:
             if type(value) is int and -end <= value < end:
                 return None
-            return Fault("", value, f"a whole number of {_BITS[kind] + 1} bits")
+            return Fault("", value, f"int of {_BITS[kind] + 1} bits" if type(value) is int else "int")
 
         return check_number
     cls = _TYPES[kind]
 
     def check(value: Any) -> Fault | None:
-        return None if isinstance(value, cls) else Fault("", value, cls.__name__)
+        if isinstance(value, cls):
+            return None
+        return Fault("", value, f"an ErrorCode, as ErrorCode({value!r})" if cls is ErrorCode else cls.__name__)
 
     return check
 

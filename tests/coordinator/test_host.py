@@ -181,8 +181,8 @@ WRONG_EPOCH = ConsumerGroupHeartbeatRequest("g", "m", "0")  # type: ignore[arg-t
     [
         ({"group": 1}, None, "no request of the group coordinator: {'group': 1}; send one of ConsumerGroupHeartbeat"),
         (ConsumerGroupHeartbeatRequest, None, "no request of the group coordinator: <class"),
-        (WRONG_NAMES, None, "subscribed_topic_names is 'orders'; give a tuple"),
-        (WRONG_EPOCH, None, "Request.member_epoch is '0'; give a whole number"),
+        (WRONG_NAMES, None, "subscribed_topic_names is 'orders'; give a tuple or None"),
+        (WRONG_EPOCH, None, "Request.member_epoch is '0'; give int"),
         (ConsumerGroupHeartbeatRequest("g", "m", 0), -1, "version: -1 is no version"),
     ],
 )  # fmt: skip

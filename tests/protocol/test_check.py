@@ -43,15 +43,15 @@ def test_a_good_message_has_no_fault(message: Any) -> None:
     ("message", "fault"),
     [
         (beat(group_id=None), ".group_id is None; give str"),
-        (beat(member_epoch="0"), ".member_epoch is '0'; give a whole number of 32 bits"),
-        (beat(member_epoch=True), ".member_epoch is True; give a whole number of 32 bits"),
-        (beat(member_epoch=1 << 31), ".member_epoch is 2147483648; give a whole number of 32 bits"),
-        (beat(subscribed_topic_names="orders"), ".subscribed_topic_names is 'orders'; give a tuple"),
-        (beat(subscribed_topic_names=["orders"]), ".subscribed_topic_names is ['orders']; give a tuple"),
+        (beat(member_epoch="0"), ".member_epoch is '0'; give int"),
+        (beat(member_epoch=True), ".member_epoch is True; give int"),
+        (beat(member_epoch=1 << 31), ".member_epoch is 2147483648; give int of 32 bits"),
+        (beat(subscribed_topic_names="orders"), ".subscribed_topic_names is 'orders'; give a tuple or None"),
+        (beat(subscribed_topic_names=["orders"]), ".subscribed_topic_names is ['orders']; give a tuple or None"),
         (beat(topic_partitions=((ID, "0"),)), ".topic_partitions[0].partitions is '0'; give a tuple"),
         (beat(topic_partitions=((ID,),)), f".topic_partitions[0] is ('{ID}',); give (topic_id, partitions)"),
         (OffsetCommitRequest("g", topics=((),)), ".topics[0] is (); give OffsetCommitRequestTopic"),  # type: ignore[arg-type]
-        (ConsumerGroupHeartbeatResponse(error_code=25), ".error_code is 25; give ErrorCode"),  # type: ignore[arg-type]
+        (ConsumerGroupHeartbeatResponse(error_code=25), ".error_code is 25; give an ErrorCode, as ErrorCode(25)"),  # type: ignore[arg-type]
     ],
 )  # fmt: skip
 def test_the_first_fault_says_where_what_and_what_to_give(message: Any, fault: str) -> None:

@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from enum import Enum
-from functools import cache, partial
-from types import NoneType, UnionType
-from typing import Any, NamedTuple, Protocol, TypeVar, get_args, get_origin, get_type_hints
+from functools import partial
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from fsm.errors import LocalProtocolError, RemoteProtocolError
 from fsm.member.classic.assignors import PartitionCounts
@@ -25,8 +24,8 @@ from fsm.member.events import KafkaError
 from fsm.member.runtime.shell import MemberShell
 from fsm.member.timers import IDLE, NEVER, RequestState
 from fsm.protocol.assignment import TopicNames
+from fsm.protocol.check import find_fault
 from fsm.protocol.codec import API_OF
-from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
     DISCONNECTED,
     TIMED_OUT,
@@ -253,27 +252,10 @@ def check_answer(request: object, answer: object, names: Mapping[str, str]) -> N
     what = type(answer).__name__
     if not isinstance(answer, API_OF[type(request)].response):
         raise RemoteProtocolError(f"{what} does not answer {type(request).__name__}")
-    for name, kinds in _kinds_of(answer.__class__).items():
-        given = getattr(answer, name)
-        if isinstance(given, kinds) and not (type(given) is bool and bool not in kinds):
-            continue
-        if ErrorCode in kinds:
-            raise RemoteProtocolError(f"{what}.{name} is {given!r}; give an ErrorCode, as ErrorCode({given!r})")
-        if not isinstance(answer, ConsumerGroupHeartbeatResponse) or name != "assignment":
-            expected = " or ".join("None" if kind is NoneType else kind.__name__ for kind in kinds)
-            raise RemoteProtocolError(f"{what}.{name} is {given!r}; give {expected}")
     if isinstance(answer, ConsumerGroupHeartbeatResponse) and answer.assignment is not None:
         _check_assignment(answer.assignment, names)
-
-
-@cache
-def _kinds_of(response: type[object]) -> Mapping[str, tuple[type, ...]]:
-    """The types that the fields of a response may have, by name."""
-    found = {}
-    for name, hint in get_type_hints(response).items():
-        options = get_args(hint) if get_origin(hint) is UnionType else (hint,)
-        found[name] = tuple(get_origin(option) or option for option in options)
-    return found
+    if fault := find_fault(answer):
+        raise RemoteProtocolError(f"{what}{fault}")
 
 
 def _check_assignment(given: Any, names: Mapping[str, str]) -> None:
