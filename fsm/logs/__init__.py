@@ -1,9 +1,12 @@
 """Log formats: what real Kafka clients print, read into `TraceRecord`s.
 
-A format is one module of this package with a `FORMATS` tuple of `Format`s; a new module is found by itself.
-Parsing is pure and knows one entry at a time: an entry (a log line with its continuation lines) carries all a
-format may use, so a file can be read in pieces and in any order.
+A client is one module of this package with `CLIENT = Client(...)`: what its messages mean, in whatever layout they
+stand. A module may also have a `FORMATS` tuple of `Format`s, the layouts that are known without looking. Modules are
+found by themselves. Parsing is pure and knows one entry at a time: an entry (a log line with its continuation lines)
+carries all that may be used, so a file can be read in pieces and in any order.
 
+* `Message`: what one entry says, whatever wrote it down.
+* `Client`, `clients`: how a client's messages are known and what they mean, and all clients that there are.
 * `Format`, `formats`: one layout of one kind of log, and all that there are.
 """
 
@@ -16,10 +19,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from functools import cache
+from types import ModuleType
 
+from fsm.logs.message import Message
 from fsm.trace import TraceRecord
 
-__all__ = ["Format", "formats"]
+__all__ = ["Client", "Format", "Message", "clients", "formats"]
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """What the messages of one client mean."""
+
+    name: str
+    """What `--format` calls it."""
+    marks: tuple[bytes, ...]
+    """Every line with a bearing contains one of these. A search for them runs at the speed of memory, so they should
+    be rare in the lines of others. JSON must not escape them: no quotes, no backslash, no slash, ASCII."""
+    understand: Callable[[Message], Sequence[TraceRecord] | None]
+    """The records of a message, `()` where it has no bearing, None where it should have been understood and was
+    not. The message may be any program's; logger and thread may be missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +58,39 @@ class Format:
     parse: Callable[[str, tzinfo], Sequence[TraceRecord] | None]
     """The records of one entry (head and continuation lines joined by newlines), `()` where it has no bearing,
     None where it is a candidate that was not understood. The zone is for time stamps that carry none."""
+    client: Client | None = None
+    """Whose messages are looked for in layouts that are learned from the file itself; `first` is empty then, and this
+    format stands for those that the reader makes."""
+
+
+LEARNED = "learned"
+"""What `Format.layout` says where the layout is learned."""
+
+
+@cache
+def _modules() -> tuple[ModuleType, ...]:
+    """The modules of this package, in the order of their names."""
+    names = sorted(m.name for m in pkgutil.iter_modules(__path__))
+    return tuple(importlib.import_module(f"{__name__}.{name}") for name in names)
+
+
+@cache
+def clients() -> tuple[Client, ...]:
+    """The `CLIENT` of each module that has one, in the order of module names."""
+    return tuple(module.CLIENT for module in _modules() if hasattr(module, "CLIENT"))
 
 
 @cache
 def formats() -> tuple[Format, ...]:
-    """Every format of this package, in the order of module names and, inside, as the module lists them."""
-    found: list[Format] = []
-    for module in sorted(m.name for m in pkgutil.iter_modules(__path__)):
-        found.extend(getattr(importlib.import_module(f"{__name__}.{module}"), "FORMATS", ()))
-    return tuple(found)
+    """Every layout that is known, in the order of module names and, inside, as the module lists them; then one format
+    for each client that stands for the layouts that are learned."""
+    known = [one for module in _modules() for one in getattr(module, "FORMATS", ())]
+    return (*known, *map(_learned, clients()))
+
+
+def _learned(client: Client) -> Format:
+    marks = re.compile(b"|".join(map(re.escape, client.marks)))
+    return Format(client.name, LEARNED, b"", _NEVER, marks, lambda _entry, _zone: (), client)
+
+
+_NEVER = re.compile(rb"(?!)")

@@ -11,11 +11,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import tzinfo
 
-from fsm.logs import Format
-from fsm.logs.java_layouts import KAFKA_HEADER, Message, kafka
-from fsm.logs.java_messages import EPOCH, Build, Records, Rule, emit, first_word, named_groups, no_records, record
+from fsm.logs import Client, Format, Message
+from fsm.logs.java_layouts import KAFKA_HEADER, kafka, reading
+from fsm.logs.java_messages import (
+    EPOCH,
+    Build,
+    JavaMessage,
+    Records,
+    Rule,
+    emit,
+    first_word,
+    named_groups,
+    no_records,
+    record,
+    take_apart,
+)
 from fsm.trace import Kind, Partition, by_partition
 
 THREAD = "coordinator"
@@ -60,7 +71,7 @@ def _fenced(detail: str) -> Build:
     return emit(Kind.FENCED, detail=detail)
 
 
-def _member_state(message: Message, match: re.Match[str]) -> Records | None:
+def _member_state(message: JavaMessage, match: re.Match[str]) -> Records | None:
     """Assignment and pending revocation of a member, by topic id: the broker prints no names."""
     full, revoked = _by_id(match["full"]), _by_id(match["revoked"])
     if full is None or revoked is None:
@@ -74,7 +85,7 @@ def _by_id(listing: str) -> tuple[Partition, ...] | None:
     return None if None in matches else by_partition((m[1], int(m[2])) for m in matches if m)
 
 
-def _targets(message: Message, match: re.Match[str]) -> Records:
+def _targets(message: JavaMessage, match: re.Match[str]) -> Records:
     """The new target's epoch; and that of each member, where the broker prints the map of them (at DEBUG)."""
     epoch = int(match["epoch"])
     records = [record(message, Kind.TARGET_COMPUTED, epoch=epoch, detail=match["detail"])]
@@ -85,11 +96,11 @@ def _targets(message: Message, match: re.Match[str]) -> Records:
     return tuple(records)
 
 
-def _topic_names(message: Message, match: re.Match[str]) -> Records:
+def _topic_names(message: JavaMessage, match: re.Match[str]) -> Records:
     return (record(message, Kind.TOPIC_NAMES, settings=dict(_TOPIC_METADATA.findall(match["topics"]))),)
 
 
-def _subscribed(message: Message, match: re.Match[str]) -> Records:
+def _subscribed(message: JavaMessage, match: re.Match[str]) -> Records:
     topics = tuple(sorted(match["topics"].split(", "))) if match["topics"] else ()
     return (record(message, Kind.SUBSCRIBED, member_id=match["member_id"], topics=topics),)
 
@@ -232,24 +243,27 @@ _COMMITTED = re.compile(
 _OTHER_GROUPS = re.compile(r"\b(?:share|streams|topology|[Ss]hareGroup|[Ss]treamsGroup)\b|initializing share")
 
 
-def _understand(message: Message) -> Records | None:
+def understand(told: Message) -> Records | None:
+    """The records of a message, `()` where it has no bearing, None where it should have been understood and was not."""
+    message = take_apart(told)
     prefix = _PREFIX.match(message.text)
-    if prefix is None or message.logger not in (*_STRICT, _OFFSETS):
+    if prefix is None or ((message.logger or told.cut) and message.logger not in (*_STRICT, _OFFSETS)):
         return ()
     text = message.text[prefix.end() :]
     head = _GROUP.match(text)
     group = head["group"] if head else ""
     text = text[head.end() :] if head else text
     message = message._replace(group=group, client_id="", instance_id="", thread=THREAD)
-    if message.logger == _OFFSETS:
-        found = _COMMITTED.match(text) if head else None
+    found = _COMMITTED.match(text) if head and message.logger not in _STRICT else None
+    if found or message.logger == _OFFSETS:
         return (record(message, Kind.TOPIC_NAMES, settings={found["id"]: found["topic"]}),) if found else ()
     if head and head["other"]:
         return ()  # `[GroupId g][MemberId m]`: streams groups
-    return _apply(_RULES_IN_GROUP if head else _RULES_WITHOUT_PREFIX, message, text.rstrip())
+    records = _apply(_RULES_IN_GROUP if head else _RULES_WITHOUT_PREFIX, message, text.rstrip())
+    return () if records is None and not message.logger else records
 
 
-def _apply(rules: Mapping[str, tuple[Rule, ...]], message: Message, text: str) -> Records | None:
+def _apply(rules: Mapping[str, tuple[Rule, ...]], message: JavaMessage, text: str) -> Records | None:
     for rule in (*rules.get(first_word(text), ()), *rules.get("", ())):
         match = rule.pattern.fullmatch(text)
         if match is not None:
@@ -257,12 +271,7 @@ def _apply(rules: Mapping[str, tuple[Rule, ...]], message: Message, text: str) -
     return () if _OTHER_GROUPS.search(text) else None
 
 
-def _parse(entry: str, zone: tzinfo) -> Records | None:
-    """The records of an entry, `()` where it is ignored, None where it should have been understood and was not."""
-    message = kafka(entry, zone)
-    return None if message is None else _understand(message)
-
-
+CLIENT = Client("broker", (b"[GroupCoordinator id=",), understand)
 FORMATS = (
     Format(
         name="broker",
@@ -270,6 +279,6 @@ FORMATS = (
         first=b"[",
         header=KAFKA_HEADER,
         candidate=re.compile(rb" \[GroupCoordinator id=\d"),
-        parse=_parse,
+        parse=reading(kafka, CLIENT),
     ),
 )

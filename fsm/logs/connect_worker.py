@@ -12,14 +12,13 @@ Units are (connector, task), the instance of a connector being task -1. Every re
 from __future__ import annotations
 
 import re
-from datetime import tzinfo
 from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
-from fsm.logs import Format
-from fsm.logs.java_layouts import KAFKA_HEADER, Message, kafka
-from fsm.logs.java_messages import Build, Records, Rule, emit, record, rule
+from fsm.logs import Client, Format, Message
+from fsm.logs.java_layouts import KAFKA_HEADER, kafka, reading
+from fsm.logs.java_messages import Build, JavaMessage, Records, Rule, emit, record, rule, take_apart
 from fsm.trace import Kind, Partition
 
 MACHINE = "connect-worker"
@@ -47,7 +46,7 @@ def partitions(connectors: str, tasks: str) -> tuple[Partition, ...]:
     return tuple(found)
 
 
-def _record(message: Message, kind: Kind, **fields: Any) -> Records:
+def _record(message: JavaMessage, kind: Kind, **fields: Any) -> Records:
     return (record(message, kind, machine=MACHINE, **fields),)
 
 
@@ -62,7 +61,7 @@ def _step(event: str, state: str = "", next_state: str = "") -> Build:
 def _unit(kind: Kind, **fields: Any) -> Build:
     """A record about the unit that the pattern names as `connector` or as `task`."""
 
-    def build(message: Message, match: re.Match[str]) -> Records | None:
+    def build(message: JavaMessage, match: re.Match[str]) -> Records | None:
         groups = match.groupdict()
         found = partitions(groups.get("connector") or "", groups.get("task") or "")
         detail = {"detail": message.error} if message.error else {}
@@ -71,7 +70,7 @@ def _unit(kind: Kind, **fields: Any) -> Build:
     return build
 
 
-def _round(message: Message, match: re.Match[str]) -> Records:
+def _round(message: JavaMessage, match: re.Match[str]) -> Records:
     """What the worker holds after a round; the units it lost to others come as revoked."""
     return _record(
         message,
@@ -83,7 +82,7 @@ def _round(message: Message, match: re.Match[str]) -> Records:
     )
 
 
-def _joined(message: Message, match: re.Match[str]) -> Records:
+def _joined(message: JavaMessage, match: re.Match[str]) -> Records:
     epoch, protocol = int(match["epoch"]), {"protocol": match["protocol"]}
     return _record(message, Kind.JOINED, epoch=epoch, member_id=match["member_id"], settings=protocol)
 
@@ -91,7 +90,7 @@ def _joined(message: Message, match: re.Match[str]) -> Records:
 def _config(event: str) -> Build:
     """What a record of the config topic says."""
 
-    def build(message: Message, match: re.Match[str]) -> Records:
+    def build(message: JavaMessage, match: re.Match[str]) -> Records:
         groups = match.groupdict()
         tasks = partitions("", groups.get("tasks") or "")
         connectors = {name for name, _ in tasks} | ({groups["connector"]} if "connector" in groups else set())
@@ -100,14 +99,14 @@ def _config(event: str) -> Build:
     return build
 
 
-def _answered(message: Message, match: re.Match[str]) -> Records:
+def _answered(message: JavaMessage, match: re.Match[str]) -> Records:
     """A request that configures a connector was granted; a new one may be named in its body alone."""
     topics = (unquote(match["connector"]),) if match["connector"] else ()
     settings = {"took_ms": match["took_ms"]}
     return _record(message, Kind.CONFIG_TOPIC, event="answered", topics=topics, settings=settings)
 
 
-def _producer_closes(message: Message, _match: re.Match[str]) -> Records:
+def _producer_closes(message: JavaMessage, _match: re.Match[str]) -> Records:
     """A source task's thread closes its producer, whose client id is the only name in the line."""
     prefix = "connector-producer-"
     task = partitions("", message.client_id.removeprefix(prefix)) if message.client_id.startswith(prefix) else ()
@@ -115,12 +114,12 @@ def _producer_closes(message: Message, _match: re.Match[str]) -> Records:
     return _record(of_worker, Kind.UNITS_STOPPED, event="producer", partitions=task) if task else ()
 
 
-def _settings(message: Message, _match: re.Match[str]) -> Records:
+def _settings(message: JavaMessage, _match: re.Match[str]) -> Records:
     found = dict(_SETTING.findall(message.text))
     return _record(message, Kind.SETTINGS, settings={name: found[name] for name in found if name in SETTINGS})
 
 
-def _connector_settings(message: Message, _match: re.Match[str]) -> Records:
+def _connector_settings(message: JavaMessage, _match: re.Match[str]) -> Records:
     """How many tasks a connector may have, as its worker prints it before the connector starts."""
     found = dict(_SETTING.findall(message.text))
     if "name" not in found or "tasks.max" not in found:
@@ -129,7 +128,7 @@ def _connector_settings(message: Message, _match: re.Match[str]) -> Records:
     return _record(message, Kind.SETTINGS, topics=(found["name"],), settings=settings)
 
 
-def _not_understood(_message: Message, _match: re.Match[str]) -> None:
+def _not_understood(_message: JavaMessage, _match: re.Match[str]) -> None:
     return None
 
 
@@ -275,17 +274,45 @@ _CANDIDATE = re.compile(  # begins with a literal: the search runs over every li
 )
 
 
-def parse(entry: str, zone: tzinfo) -> Records | None:
-    """The records of an entry: none where the line is ignored, None where it was not understood."""
-    message = kafka(entry, zone)
-    if message is None:
-        return None
+def understand(told: Message) -> Records | None:
+    """The records of a message: none where it is ignored, None where it was not understood."""
+    message = take_apart(told)
     text = _CONTEXT.sub("", message.text, count=1) if message.text.startswith("[") else message.text
-    for one in RULES.get(message.logger, ()):
+    unknown = not message.logger and not message.cut  # the layout has no loggers
+    for one in _BY_PREFIX.get(message.client, ()) if unknown else RULES.get(message.logger, ()):
         match = one.pattern.match(text)
         if match:
             return one.build(message, match)
     return ()
 
 
-FORMATS = (Format("connect", "kafka", b"[", KAFKA_HEADER, _CANDIDATE, parse),)
+_PREFIXES = {"WorkerCoordinator": "Worker", "DistributedHerder": "Worker", "KafkaProducer": "Producer"}
+"""What the prefix of a class's messages calls itself; the others have none."""
+_BY_PREFIX = {
+    prefix: tuple(one for name, rules in RULES.items() if _PREFIXES.get(name, "") == prefix for one in rules)
+    for prefix in ("Worker", "Producer", "")
+}
+
+CLIENT = Client(
+    "connect",
+    (
+        b"App info kafka.",
+        b"ConnectorConfig values:",
+        b"Couldn't instantiate connector ",
+        b"DistributedConfig values:",
+        b"Failed to start connector ",
+        b"Finished creating connector ",
+        b"Graceful stop of task ",
+        b"Kafka Connect worker initializing",
+        b"Producer clientId=connector-producer-",
+        b"Stopping connector ",
+        b"Stopping task ",
+        b"Task{id=",
+        b"Worker clientId=",
+        b"WorkerConnector{id=",
+        b"connectors",
+    ),
+    understand,
+)
+
+FORMATS = (Format("connect", "kafka", b"[", KAFKA_HEADER, _CANDIDATE, reading(kafka, CLIENT)),)

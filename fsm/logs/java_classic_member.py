@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 
 from fsm.logs.java_consumer_member import reconciling
-from fsm.logs.java_layouts import Message
 from fsm.logs.java_messages import (
     EPOCH,
     ID,
     Build,
+    JavaMessage,
     Records,
     RuleSet,
     emit,
@@ -34,24 +34,24 @@ LOST_MEMBERSHIP = frozenset({"UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "FENCED_
 """Answers after which the coordinator no longer knows the member or its generation."""
 
 
-def _to(message: Message, next_state: str, **fields: object) -> TraceRecord:
+def _to(message: JavaMessage, next_state: str, **fields: object) -> TraceRecord:
     return record(message, Kind.TRANSITION, machine=MACHINE, next_state=next_state, **fields)
 
 
-def _joining(message: Message, _match: re.Match[str]) -> Records:
+def _joining(message: JavaMessage, _match: re.Match[str]) -> Records:
     return _to(message, "PREPARING_REBALANCE"), record(message, Kind.JOINING)
 
 
 def _arrives(kind: Kind, next_state: str) -> Build:
     """A generation was joined, or agreed on."""
 
-    def build(message: Message, match: re.Match[str]) -> Records:
+    def build(message: JavaMessage, match: re.Match[str]) -> Records:
         return _to(message, next_state, **named_groups(match)), record(message, kind, **named_groups(match))
 
     return build
 
 
-def _reset(message: Message, match: re.Match[str]) -> Records:
+def _reset(message: JavaMessage, match: re.Match[str]) -> Records:
     """Gives up the generation. The answer to a commit has no other line that says the member is no longer known."""
     reset = (_to(message, "UNJOINED"), record(message, Kind.GENERATION_RESET, detail=match["reason"]))
     error = error_name(match["reason"])
@@ -60,14 +60,14 @@ def _reset(message: Message, match: re.Match[str]) -> Records:
     return reset
 
 
-def _refused(message: Message, match: re.Match[str]) -> Records:
+def _refused(message: JavaMessage, match: re.Match[str]) -> Records:
     """A join, sync or heartbeat was refused: fenced, or an error after which the client tries again by itself."""
     error = error_name(match["detail"])
     kind = Kind.FENCED if error in LOST_MEMBERSHIP else Kind.ERROR
     return (record(message, kind, detail=error),)
 
 
-def _rejoin_asked(message: Message, match: re.Match[str]) -> Records:
+def _rejoin_asked(message: JavaMessage, match: re.Match[str]) -> Records:
     """A leaving client asks itself to rejoin, too, which it then does only if it lives on."""
     reason = match["reason"]
     if "pro-actively leaving" in reason:
@@ -80,14 +80,14 @@ def _rejoin_asked(message: Message, match: re.Match[str]) -> Records:
 _GIVEN_ID = re.compile(r"with the given member-id: (\S{1,300})", re.ASCII)
 
 
-def _leave(message: Message, match: re.Match[str]) -> Records:
+def _leave(message: JavaMessage, match: re.Match[str]) -> Records:
     """Begins and sends the leave at once; a static member closes without it."""
     fields = {"member_id": match["member_id"], "detail": match["reason"]}
     left = (record(message, Kind.LEAVE_BEGIN, **fields), record(message, Kind.LEAVE_SENT, **fields))
     return (record(message, Kind.CLOSE_BEGIN), *left) if match["reason"] == CLOSED else left
 
 
-def _target(message: Message, match: re.Match[str]) -> Records | None:
+def _target(message: JavaMessage, match: re.Match[str]) -> Records | None:
     listing = match["full"]
     full = partitions(listing) if listing else None
     if full is None and not message.cut:
@@ -95,7 +95,7 @@ def _target(message: Message, match: re.Match[str]) -> Records | None:
     return (record(message, Kind.TARGET, full=full),)
 
 
-def _commit_refused(message: Message, match: re.Match[str]) -> Records | None:
+def _commit_refused(message: JavaMessage, match: re.Match[str]) -> Records | None:
     found = partitions(match["partition"])
     if not found:
         return None

@@ -9,16 +9,17 @@ and of the streams protocol keep other state machines: what their membership man
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from datetime import tzinfo
+from collections.abc import Iterator
 
-from fsm.logs import Format
+from fsm.logs import Client, Format, Message
 from fsm.logs.java_classic_member import COORDINATOR
 from fsm.logs.java_consumer_member import CALLBACKS, HEARTBEATS, MEMBERSHIP, REQUESTS
-from fsm.logs.java_layouts import ECS_HEADER, KAFKA_HEADER, SPRING_HEADER, Layout, Message, ecs, kafka, spring
+from fsm.logs.java_layouts import ECS_HEADER, KAFKA_HEADER, SPRING_HEADER, ecs, kafka, reading, spring
 from fsm.logs.java_messages import (
     Build,
+    JavaMessage,
     Records,
+    Rule,
     RuleSet,
     emit,
     emit_error,
@@ -28,6 +29,7 @@ from fsm.logs.java_messages import (
     partitions,
     record,
     rule,
+    take_apart,
 )
 from fsm.trace import Kind
 
@@ -68,14 +70,14 @@ THREADS = {
 def _callback(kind: Kind) -> Build:
     """The listener is about to be called; on close the line stands there without a listener, too."""
 
-    def build(message: Message, match: re.Match[str]) -> Records | None:
+    def build(message: JavaMessage, match: re.Match[str]) -> Records | None:
         found = partitions(match["partitions"], message.cut)
         return None if found is None else (record(message, kind, partitions=found),)
 
     return build
 
 
-def _listener_failed(message: Message, match: re.Match[str]) -> Records | None:
+def _listener_failed(message: JavaMessage, match: re.Match[str]) -> Records | None:
     found = partitions(match["partitions"], message.cut)
     if found is None:
         return None
@@ -100,7 +102,7 @@ INVOKER = RuleSet(
 )
 
 
-def _subscribed(message: Message, match: re.Match[str]) -> Records:
+def _subscribed(message: JavaMessage, match: re.Match[str]) -> Records:
     topics = tuple(name for name in match["topics"].strip().split(", ") if name)
     return (record(message, Kind.SUBSCRIBED, topics=topics[:-1] if message.cut else topics),)
 
@@ -118,7 +120,7 @@ _APPLICATION = (
 )
 
 
-def _left_on_close(message: Message, _match: re.Match[str]) -> Records:
+def _left_on_close(message: JavaMessage, _match: re.Match[str]) -> Records:
     """Only close() says this, and at INFO it is the first line that tells a close from other revocations."""
     return record(message, Kind.CLOSE_BEGIN), record(message, Kind.LEFT)
 
@@ -149,7 +151,7 @@ BACKGROUND = RuleSet(
 )
 
 
-def _started(message: Message, _match: re.Match[str]) -> Records:
+def _started(message: JavaMessage, _match: re.Match[str]) -> Records:
     """A consumer without a group is no member of one."""
     found = dict(_SETTING.findall(message.text))
     kept = {name: found[name] for name in SETTINGS & found.keys() if found[name] not in {"null", ""}}
@@ -166,11 +168,11 @@ def _started(message: Message, _match: re.Match[str]) -> Records:
 _SETTING = re.compile(r"\n\t([a-z.]{1,80}) = (.*)")
 
 
-def _version(message: Message, match: re.Match[str]) -> Records:
+def _version(message: JavaMessage, match: re.Match[str]) -> Records:
     return (record(message, Kind.VERSION, settings=_with_pid(message, {"version": match["version"]})),)
 
 
-def _with_pid(message: Message, settings: dict[str, str]) -> dict[str, str]:
+def _with_pid(message: JavaMessage, settings: dict[str, str]) -> dict[str, str]:
     return {**settings, "pid": message.pid} if message.pid else settings
 
 
@@ -228,29 +230,37 @@ _OPENINGS = {
 """Classes behind the messages that can outgrow any limit, for lines that were cut before their logger."""
 
 
-def understood(message: Message) -> Records | None:
+def understand(told: Message) -> Records | None:
     """The records of a message, `()` where it has no bearing, None where it should have been understood and was not."""
+    message = take_apart(told)
     word = first_word(message.text)
-    logger = message.logger or _OPENINGS.get(word, "")
+    logger = message.logger or (_OPENINGS.get(word, "") if message.cut else "")
     if message.client not in {"", "Consumer"}:
         return None if logger in STRICT else ()
     if logger == "AsyncKafkaConsumer" and _STREAMS_CLIENT.search(message.client_id):
         return ()
-    thread = THREADS.get(logger, message.thread)
-    told = message if thread == message.thread else message._replace(thread=thread)
-    for one in RULES.get(logger, {}).get(word, ()):
+    rules = ((logger, one) for one in RULES.get(logger, {}).get(word, ())) if logger else _of_any_class(message, word)
+    for owner, one in rules:
         match = one.pattern.match(message.text)
         if match:
-            return one.build(told, match)
+            thread = THREADS.get(owner, message.thread)
+            return one.build(message if thread == message.thread else message._replace(thread=thread), match)
     return None if logger in STRICT else ()
 
 
-def _parser(layout: Layout) -> Callable[[str, tzinfo], Records | None]:
-    def parse(entry: str, zone: tzinfo) -> Records | None:
-        message = layout(entry, zone)
-        return None if message is None else understood(message)
+def _of_any_class(message: JavaMessage, word: str) -> Iterator[tuple[str, Rule]]:
+    """The rules that may fit where the layout prints no logger. Without the client's prefix it may be anybody's line,
+    but for those of a process that starts."""
+    for logger in sorted(RULES):
+        if bool(message.client) != (logger in PROCESS.loggers):
+            yield from ((logger, one) for one in RULES[logger].get(word, ()))
 
-    return parse
+
+CLIENT = Client(
+    "java",
+    (b"Consumer clientId=", b"Consumer instanceId=", b"ConsumerConfig values:", b"Kafka version: ", b"App info kafka."),
+    understand,
+)
 
 
 _INTERNALS = (
@@ -278,7 +288,7 @@ _SPRING_CANDIDATE = re.compile(
 _ECS_CANDIDATE = re.compile(rf'logger" ?: ?"[\w.$]{{1,200}}\.(?:{_INTERNALS}|{_OTHERS}|NetworkClient)"'.encode())
 
 FORMATS = (
-    Format("java", "kafka", b"[", KAFKA_HEADER, _KAFKA_CANDIDATE, _parser(kafka)),
-    Format("java", "spring", b"12", SPRING_HEADER, _SPRING_CANDIDATE, _parser(spring)),
-    Format("java", "json", b"{", ECS_HEADER, _ECS_CANDIDATE, _parser(ecs)),
+    Format("java", "kafka", b"[", KAFKA_HEADER, _KAFKA_CANDIDATE, reading(kafka, CLIENT)),
+    Format("java", "spring", b"12", SPRING_HEADER, _SPRING_CANDIDATE, reading(spring, CLIENT)),
+    Format("java", "json", b"{", ECS_HEADER, _ECS_CANDIDATE, reading(ecs, CLIENT)),
 )

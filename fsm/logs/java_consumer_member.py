@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 
-from fsm.logs.java_layouts import Message
 from fsm.logs.java_messages import (
     EPOCH,
     ID,
     Build,
+    JavaMessage,
     Records,
     RuleSet,
     emit,
@@ -37,7 +37,7 @@ CALLBACKS = {
 }
 
 
-def _step(message: Message, match: re.Match[str]) -> Records:
+def _step(message: JavaMessage, match: re.Match[str]) -> Records:
     """The transition, and what it proves by itself."""
     state, next_state = match["state"], match["next"]
     member = {"member_id": match["member_id"], "epoch": int(match["epoch"])}
@@ -53,7 +53,7 @@ def _step(message: Message, match: re.Match[str]) -> Records:
     return (step,)
 
 
-def reconciling(message: Message, _match: re.Match[str]) -> Records | None:
+def reconciling(message: JavaMessage, _match: re.Match[str]) -> Records | None:
     """The assignment block of both protocols. Of a block that was cut only the complete lists are kept."""
     lists: dict[str, tuple[Partition, ...]] = {}
     for line in message.text.split("\n")[1:]:
@@ -78,12 +78,12 @@ _LISTS = {
 _MEMBER_LINE = re.compile(rf"\n\tMember: {{0,60}}({ID})", re.ASCII)
 
 
-def _revoke_decided(message: Message, match: re.Match[str]) -> Records | None:
+def _revoke_decided(message: JavaMessage, match: re.Match[str]) -> Records | None:
     found = partitions(match[1], message.cut)
     return None if found is None else (record(message, Kind.REVOKE_DECIDED, partitions=found),)
 
 
-def _callback_done(message: Message, match: re.Match[str]) -> Records:
+def _callback_done(message: JavaMessage, match: re.Match[str]) -> Records:
     """4.3 and later say nothing about an assigned callback where there is no listener."""
     name, _, end = CALLBACKS[match["callback"]]
     if match["error"] is None:
@@ -91,12 +91,12 @@ def _callback_done(message: Message, match: re.Match[str]) -> Records:
     return (record(message, Kind.CALLBACK_FAILED, event=name, detail=message.error or match["error"]),)
 
 
-def _interval(message: Message, match: re.Match[str]) -> Records:
+def _interval(message: JavaMessage, match: re.Match[str]) -> Records:
     """The coordinator's answer to a leave carries the interval 0, which is no configuration (4.4)."""
     return (record(message, Kind.LEFT, member_id=match["member_id"]),) if match["interval"] == "0" else ()
 
 
-def _leave_answered(message: Message, _match: re.Match[str]) -> Records:
+def _leave_answered(message: JavaMessage, _match: re.Match[str]) -> Records:
     """Printed for the leave after an expired poll timer and for the last heartbeat of a close."""
     answer = _ANSWER.search(message.text)
     if answer is None or int(answer["epoch"]) >= 0:
@@ -110,13 +110,13 @@ _ANSWER = re.compile(rf"memberId='(?P<member_id>[^']{{0,300}})', memberEpoch=(?P
 def _fatal(detail: str) -> Build:
     """An answer that the client takes as the end of its membership."""
 
-    def build(message: Message, match: re.Match[str]) -> Records:
+    def build(message: JavaMessage, match: re.Match[str]) -> Records:
         return (record(message, Kind.FATAL, detail=detail or error_name(match["detail"])),)
 
     return build
 
 
-def _request(message: Message, match: re.Match[str]) -> Records | None:
+def _request(message: JavaMessage, match: re.Match[str]) -> Records | None:
     """Requests and answers on the wire: DEBUG of NetworkClient."""
     answer = _ANSWER.search(message.text)
     if answer is None:
@@ -129,16 +129,16 @@ def _request(message: Message, match: re.Match[str]) -> Records | None:
     return ()
 
 
-def _commit_failed(message: Message, _match: re.Match[str]) -> Records:
+def _commit_failed(message: JavaMessage, _match: re.Match[str]) -> Records:
     return (record(message, Kind.COMMIT_FAILED, detail=error_name(_cause(message))),)
 
 
-def _reconciliation_failed(message: Message, match: re.Match[str]) -> Records:
+def _reconciliation_failed(message: JavaMessage, match: re.Match[str]) -> Records:
     """Also printed for a close in the middle of a reconciliation, where it is harmless."""
     return (record(message, Kind.ERROR, detail=_cause(message) or match[0]),)
 
 
-def _cause(message: Message) -> str:
+def _cause(message: JavaMessage) -> str:
     """The exception behind a failure, without its wrapper."""
     return message.error.removeprefix("java.util.concurrent.CompletionException: ")
 

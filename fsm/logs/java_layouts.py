@@ -1,4 +1,4 @@
-"""The layouts in which Java clients print, taken apart: when, by which class and thread, about which client, what.
+"""The layouts in which Java clients print unless told otherwise: when, by which class and thread, what.
 
 Three are read: Kafka's own log4j pattern `[%d] %p %m (%c)%n`, Spring Boot's console line, and JSON with the field names
 of the Elastic Common Schema. What the message means is not known here. Nothing raises, whatever the bytes were.
@@ -8,48 +8,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
+from fsm.logs import Client, Message
 from fsm.logs.entries import LINE_LIMIT
+from fsm.trace import TraceRecord
 
 LEVELS = r"(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)"
-BACKGROUND_THREADS = ("consumer_background_thread", "kafka-coordinator-heartbeat-thread | ")
-"""Names of the threads that the client starts itself; the second one is followed by the group."""
-
-
-class Message(NamedTuple):
-    """One log event of one class."""
-
-    ts_ms: int
-    logger: str
-    """Class name without package; empty where the line was cut before it."""
-    text: str
-    """Without the client's prefix, the logger and the stack trace."""
-    error: str = ""
-    """First line of the stack trace: exception and its text."""
-    thread: str = ""
-    """`app` or `background`, where the layout prints the thread."""
-    pid: str = ""
-    client: str = ""
-    """What the prefix calls itself: `Consumer`, `ShareConsumer`, ...; empty where there is none."""
-    group: str = ""
-    client_id: str = ""
-    instance_id: str = ""
-    cut: bool = False
-    """The end of the line is missing."""
-
-
-class Prefix(NamedTuple):
-    """`[Consumer instanceId=.., clientId=.., groupId=..] ` and what follows it."""
-
-    client: str
-    group: str
-    client_id: str
-    instance_id: str
-    rest: str
 
 
 def kafka(entry: str, zone: tzinfo) -> Message | None:
@@ -60,10 +28,11 @@ def kafka(entry: str, zone: tzinfo) -> Message | None:
         return None
     logger = _KAFKA_LOGGER.search(entry, head.end())
     ts_ms = start + int(head[2]) * 1000 + int(head[3])
-    prefix = _prefix(entry[head.end() : logger.start() if logger else len(entry)])
+    level = head[4]
     if logger is None:
-        return _message(ts_ms, "", prefix, cut=True)
-    return _message(ts_ms, logger[1], prefix, error=_first_line(entry[logger.end() :]))
+        return Message(ts_ms, entry[head.end() :], level, cut=True)
+    text = entry[head.end() : logger.start()]
+    return Message(ts_ms, text, level, logger[1], error=_first_line(entry[logger.end() :]))
 
 
 def spring(entry: str, zone: tzinfo) -> Message | None:
@@ -74,7 +43,7 @@ def spring(entry: str, zone: tzinfo) -> Message | None:
         return None
     text, error = _without_trace(entry[head.end() :])
     cut = len(entry) > LINE_LIMIT // 4 and len(entry.encode("utf-8", "replace")) >= LINE_LIMIT
-    return _message(ts_ms, head[3], _prefix(text), error=error, thread=head[2].strip(), pid=head[1], cut=cut)
+    return Message(ts_ms, text, head[1], head[4], head[3].strip(), error, head[2], cut=cut)
 
 
 def ecs(entry: str, zone: tzinfo) -> Message | None:
@@ -85,41 +54,23 @@ def ecs(entry: str, zone: tzinfo) -> Message | None:
     if ts_ms is None or not logger:
         return None
     error = _first_line(_text(fields, "error.stack_trace")) or _text(fields, "error.type")
-    thread = _text(fields, "process.thread.name")
-    return _message(ts_ms, logger, _prefix(text), error=error, thread=thread, pid=_text(fields, "process.pid"))
-
-
-def _message(
-    ts_ms: int, logger: str, prefix: Prefix, *, error: str = "", thread: str = "", pid: str = "", cut: bool = False
-) -> Message:
-    return Message(
-        ts_ms,
-        logger.rpartition(".")[2],
-        prefix.rest,
-        error,
-        _thread(thread, prefix.group),
-        pid,
-        prefix.client,
-        prefix.group,
-        prefix.client_id,
-        prefix.instance_id,
-        cut,
-    )
+    level, thread, pid = (_text(fields, name) for name in ("log.level", "process.thread.name", "process.pid"))
+    return Message(ts_ms, text, level, logger, thread, error, pid, fields)
 
 
 _KAFKA_TIME = r"\[(\d{4}-\d\d-\d\d \d\d:\d\d):([0-5]\d),(\d{3})\]"
-_KAFKA_HEAD = re.compile(_KAFKA_TIME + f" {LEVELS} {{1,2}}", re.ASCII)
+_KAFKA_HEAD = re.compile(_KAFKA_TIME + rf" ({LEVELS}) {{1,2}}", re.ASCII)
 _KAFKA_LOGGER = re.compile(r" \((org\.apache\.kafka\.[\w.$]{1,200})(?::\d{1,6})?\)(?=\n|\Z)", re.ASCII)
 _ISO = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d):([0-5]\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?(?![\d:])", re.ASCII)
 _SPRING_TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:[0-5]\d[.,]\d{3}(?:Z|[+-]\d\d:?\d\d)?"
 _SPRING_HEAD = re.compile(
-    _SPRING_TIME + rf" {{1,3}}{LEVELS} (\d{{1,10}}) --- "
+    _SPRING_TIME + rf" {{1,3}}({LEVELS}) (\d{{1,10}}) --- "
     r"(?:\[[^\]\n]{0,120}\] ?){0,2}\[([^\]\n]{0,120})\] (\S{1,120}) {0,60}: ",
     re.ASCII,
 )
 _TRACE = re.compile(r"\n([A-Za-z_][\w.$]{0,200}(?:Exception|Error|Throwable|Failure)(?:: [^\n]*)?)(?=\n|\Z)", re.ASCII)
 
-KAFKA_HEADER = re.compile(_KAFKA_HEAD.pattern.encode())
+KAFKA_HEADER = re.compile((_KAFKA_TIME + f" {LEVELS} {{1,2}}").encode())
 SPRING_HEADER = re.compile((_SPRING_TIME + rf" {{1,3}}{LEVELS} \d{{1,10}} --- \[").encode())
 ECS_HEADER = re.compile(rb'\{ ?"@timestamp" ?: ?"')
 
@@ -151,41 +102,6 @@ def _iso_ms(text: str, zone: tzinfo) -> int | None:
     if found is None or start is None:
         return None
     return start + int(found[3]) * 1000 + int(((found[4] or "") + "000")[:3])
-
-
-MOST_CONTEXTS = 3
-
-
-def _prefix(text: str) -> Prefix:
-    """The client's prefix, behind what other programs put before it, such as Connect's `[connector|task-0] `."""
-    found, rest = _client(text), text
-    for _ in range(MOST_CONTEXTS):
-        _, closed, rest = rest.partition("] ")
-        if found.client or not closed or not rest.startswith("["):
-            break
-        found = _client(rest)
-    return found if found.client else Prefix("", "", "", "", text)
-
-
-def _client(text: str) -> Prefix:
-    """The prefix that the text begins with. Ids may hold anything but `] ` and the next field's name."""
-    inner, closed, rest = text[1:].partition("] ") if text.startswith("[") else ("", "", "")
-    client, _, fields = inner.partition(" ")
-    if not closed or "clientId=" not in fields:
-        return Prefix("", "", "", "", text)
-    before, _, ids = fields.partition("clientId=")
-    client_id, _, group = ids.partition(", groupId=")
-    instance_id = before.removeprefix("instanceId=").removesuffix(", ")
-    return Prefix(client, "" if group == "null" else group, client_id, instance_id, rest)
-
-
-def _thread(name: str, group: str) -> str:
-    """Spring keeps only the last 15 characters of a thread's name."""
-    if not name:
-        return ""
-    if len(name) >= 10 and any((known + group).endswith(name) for known in BACKGROUND_THREADS):
-        return "background"
-    return "background" if name.startswith(BACKGROUND_THREADS) else "app"
 
 
 def _without_trace(text: str) -> tuple[str, str]:
@@ -224,3 +140,13 @@ def _writable(text: str) -> str:
 
 Layout = Callable[[str, tzinfo], Message | None]
 """What `kafka`, `spring` and `ecs` are."""
+
+
+def reading(layout: Layout, client: Client) -> Callable[[str, tzinfo], Sequence[TraceRecord] | None]:
+    """`Format.parse` of a client in a layout."""
+
+    def parse(entry: str, zone: tzinfo) -> Sequence[TraceRecord] | None:
+        message = layout(entry, zone)
+        return None if message is None else client.understand(message)
+
+    return parse

@@ -10,11 +10,96 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fsm.logs.java_layouts import Message
+from fsm.logs.message import Message
 from fsm.trace import DETAIL_LIMIT, Kind, Partition, TraceRecord, by_partition
 
+BACKGROUND_THREADS = ("consumer_background_thread", "kafka-coordinator-heartbeat-thread | ")
+"""Names of the threads that the client starts itself; the second one is followed by the group."""
+MOST_CONTEXTS = 3
+"""Brackets of other programs before the client's own prefix."""
+
+
+class JavaMessage(NamedTuple):
+    """A message whose prefix, logger and thread are taken apart as Kafka's Java programs write them."""
+
+    ts_ms: int
+    logger: str
+    """Class name without package; empty where the layout has none or the line was cut before it."""
+    text: str
+    """Without the client's prefix."""
+    error: str = ""
+    """First line of the stack trace: exception and its text."""
+    thread: str = ""
+    """`app` or `background`, where the layout prints the thread."""
+    pid: str = ""
+    client: str = ""
+    """What the prefix calls itself: `Consumer`, `ShareConsumer`, ...; empty where there is none."""
+    group: str = ""
+    client_id: str = ""
+    instance_id: str = ""
+    cut: bool = False
+    """The end of the line is missing."""
+
+
+class Prefix(NamedTuple):
+    """`[Consumer instanceId=.., clientId=.., groupId=..] ` and what follows it."""
+
+    client: str
+    group: str
+    client_id: str
+    instance_id: str
+    rest: str
+
+
+def take_apart(message: Message) -> JavaMessage:
+    """The message with the client's prefix read, behind what others put before it (Connect: `[connector|task-0] `)."""
+    text = message.text
+    found, rest = _prefix(text), text
+    for _ in range(MOST_CONTEXTS):
+        _, closed, rest = rest.partition("] ")
+        if found.client or not closed or not rest.startswith("["):
+            break
+        found = _prefix(rest)
+    if not found.client:
+        found = Prefix("", "", "", "", text)
+    return JavaMessage(
+        message.ts_ms,
+        message.logger.rpartition(".")[2],
+        found.rest,
+        message.error,
+        _thread(message.thread, found.group),
+        message.pid,
+        found.client,
+        found.group,
+        found.client_id,
+        found.instance_id,
+        message.cut,
+    )
+
+
+def _prefix(text: str) -> Prefix:
+    """The prefix that the text begins with. Ids may hold anything but `] ` and the next field's name."""
+    inner, closed, rest = text[1:].partition("] ") if text.startswith("[") else ("", "", "")
+    client, _, fields = inner.partition(" ")
+    if not closed or "clientId=" not in fields:
+        return Prefix("", "", "", "", text)
+    before, _, ids = fields.partition("clientId=")
+    client_id, _, group = ids.partition(", groupId=")
+    instance_id = before.removeprefix("instanceId=").removesuffix(", ")
+    return Prefix(client, "" if group == "null" else group, client_id, instance_id, rest)
+
+
+def _thread(name: str, group: str) -> str:
+    """Spring keeps only the last 15 characters of a thread's name."""
+    if not name:
+        return ""
+    if len(name) >= 10 and any((known + group).endswith(name) for known in BACKGROUND_THREADS):
+        return "background"
+    return "background" if name.startswith(BACKGROUND_THREADS) else "app"
+
+
 Records = Sequence[TraceRecord]
-Build = Callable[[Message, "re.Match[str]"], "Records | None"]
+Build = Callable[[JavaMessage, "re.Match[str]"], "Records | None"]
 """Records of a message; None where it turned out not to be understood."""
 
 ID = r"\S{0,300}"
@@ -39,7 +124,7 @@ def rule(pattern: str, build: Build) -> Rule:
     return Rule(re.compile(pattern, re.ASCII), build)
 
 
-def no_records(_message: Message, _match: re.Match[str]) -> Records:
+def no_records(_message: JavaMessage, _match: re.Match[str]) -> Records:
     return ()
 
 
@@ -67,7 +152,7 @@ _GROUP = re.compile(r"\A\(\?P<\w+>")
 """A pattern may begin with a named group around its first words."""
 
 
-def record(message: Message, kind: Kind, **fields: Any) -> TraceRecord:
+def record(message: JavaMessage, kind: Kind, **fields: Any) -> TraceRecord:
     """A record with the time and the identity of the message."""
     values = {
         "group": message.group,
@@ -84,7 +169,7 @@ def record(message: Message, kind: Kind, **fields: Any) -> TraceRecord:
 def emit(kind: Kind, **fields: Any) -> Build:
     """One record; named groups of the pattern fill its fields."""
 
-    def build(message: Message, match: re.Match[str]) -> Records:
+    def build(message: JavaMessage, match: re.Match[str]) -> Records:
         return (record(message, kind, **{**named_groups(match), **fields}),)
 
     return build
@@ -93,7 +178,7 @@ def emit(kind: Kind, **fields: Any) -> Build:
 def emit_error(kind: Kind) -> Build:
     """One record whose detail is the error's name, or its text where it has none."""
 
-    def build(message: Message, match: re.Match[str]) -> Records:
+    def build(message: JavaMessage, match: re.Match[str]) -> Records:
         values = named_groups(match)
         values["detail"] = error_name(match["detail"] or message.error)
         return (record(message, kind, **values),)

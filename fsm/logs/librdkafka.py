@@ -26,12 +26,12 @@ What the records mean:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import tzinfo
 from functools import partial
 from typing import Any, NamedTuple
 
-from fsm.logs import Format
+from fsm.logs import Client, Format, Message
 from fsm.trace import DETAIL_LIMIT, Kind, Partition, TraceRecord, by_partition
 
 JOIN_STATE_MACHINE = "rdkafka-join-state"
@@ -443,12 +443,52 @@ def _parse(layout: re.Pattern[str], entry: str, _zone: tzinfo) -> Sequence[Trace
     seconds, milliseconds, facility, name, thread, text = match.groups()
     if facility not in _RULES or "#consumer-" not in name:
         return ()  # producers print some of the same facilities
-    for shape, reader in _RULES[facility]:
+    head = _Head(int(seconds) * 1000 + int(milliseconds), name, _thread(thread))
+    return _apply(_RULES[facility], head, text)
+
+
+def _apply(rules: Iterable[tuple[re.Pattern[str], _Reader]], head: _Head, text: str) -> _Records | None:
+    for shape, reader in rules:
         found = shape.fullmatch(text)
         if found is not None:
-            head = _Head(int(seconds) * 1000 + int(milliseconds), name, _thread(thread))
             return reader(head, found.groupdict())
     return None
+
+
+def understand(message: Message) -> Sequence[TraceRecord] | None:
+    """The records of a message, whatever has wrapped librdkafka's words `[thrd:NAME]: TEXT`.
+
+    Facility and instance stand before them, or in fields of their own (or in the logger's name), or nowhere: then the
+    text alone is looked at, and what no rule knows may be anybody's.
+    """
+    core = _CORE.search(message.text)
+    if core is None:
+        return ()
+    around = [message.text[: core.start()], message.logger, *_texts(message.fields)]
+    name = next((found[0] for one in around if (found := _INSTANCE.search(one))), "")
+    if name and "#consumer-" not in name:
+        return ()
+    head = _Head(message.ts_ms, name, _thread(core[1]))
+    facility = next((word for one in around for word in _FACILITY.findall(one)), "")
+    return _apply(_RULES[facility], head, core[2]) if facility else _apply(_ANY_FACILITY, head, core[2]) or ()
+
+
+def _texts(fields: Mapping[str, Any]) -> list[str]:
+    """The short texts among the fields, one level deep."""
+    inner = [one for value in fields.values() if isinstance(value, Mapping) for one in value.values()]
+    return [one for one in (*fields.values(), *inner) if isinstance(one, str) and len(one) <= _SHORT]
+
+
+_SHORT = 400
+_CORE = re.compile(r"\[thrd:([^\n]{0,400}?)\]: ([^\n]*)")
+_INSTANCE = re.compile(r"[^\s|\[\]\"'=,]{1,300}#(?:consumer|producer)-\d{1,9}", re.ASCII)
+_FACILITY = re.compile(
+    rf"(?<![\w.#-])(?:{'|'.join(sorted(_RULES.keys() - {'FATAL'}))})(?![\w#.-])",  # FATAL is a level of loggers, too
+    re.ASCII,
+)
+_ANY_FACILITY = tuple(one for facility in sorted(_RULES) for one in _RULES[facility])
+
+CLIENT = Client("librdkafka", (b"[thrd:",), understand)
 
 
 def _thread(name: str | None) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fsm.logs import formats
-from fsm.logs.connect_worker import parse, partitions
+from fsm.logs.connect_worker import FORMATS, partitions
 from fsm.logs.entries import Entry, records_of
 from fsm.trace import Kind, to_dict
 
@@ -140,15 +140,18 @@ def test_settings_are_kept_from_the_dump() -> None:
         f"{STAMP} INFO DistributedConfig values: \n\tgroup.id = g\n\tsession.timeout.ms = 6000\n\tplugin.path = [x]\n "
         "(org.apache.kafka.common.config.AbstractConfig:384)"
     )
-    (record,) = parse(entry, UTC) or ()
+    (record,) = FORMATS[0].parse(entry, UTC) or ()
     assert (record.kind, dict(record.settings)) == (Kind.SETTINGS, {"group.id": "g", "session.timeout.ms": "6000"})
 
 
 def test_other_lines_have_no_bearing_and_broken_rounds_are_not_understood() -> None:
     """A line of the same class that says nothing of the group, and a result that was cut."""
     assert said(CTX + "Ensuring group membership is still active", HERDER, "DEBUG") == []
-    assert parse(f"{STAMP} INFO {CTX}Joined group at generation 7 with protocol version 2 and ({HERDER})", UTC) is None
-    assert parse("no time stamp at all", UTC) is None
+    assert (
+        FORMATS[0].parse(f"{STAMP} INFO {CTX}Joined group at generation 7 with protocol version 2 and ({HERDER})", UTC)
+        is None
+    )
+    assert FORMATS[0].parse("no time stamp at all", UTC) is None
 
 
 def test_units_of_two_printed_lists() -> None:

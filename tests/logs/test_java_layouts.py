@@ -64,9 +64,9 @@ def only(text: str, zone: tzinfo = UTC) -> TraceRecord:
     return record
 
 
-def test_the_three_layouts_are_found_by_name() -> None:
-    """The registry finds the Java formats without being told."""
-    assert [f.layout for f in formats() if f.name == "java"] == ["kafka", "spring", "json"]
+def test_the_layouts_are_found_by_name() -> None:
+    """The registry finds the Java formats without being told, and the one that stands for learned layouts."""
+    assert [f.layout for f in formats() if f.name == "java"] == ["kafka", "spring", "json", "learned"]
 
 
 @pytest.mark.parametrize(
