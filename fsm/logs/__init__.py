@@ -7,6 +7,7 @@ carries all that may be used, so a file can be read in pieces and in any order.
 
 * `Message`: what one entry says, whatever wrote it down.
 * `Client`, `clients`: how a client's messages are known and what they mean, and all clients that there are.
+* `ClientFacts`, `facts_of`: what an audit has to know of a client beside its words.
 * `Format`, `formats`: one layout of one kind of log, and all that there are.
 """
 
@@ -18,13 +19,14 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
-from functools import cache
+from functools import cache, lru_cache
 from types import ModuleType
 
+from fsm.logs.client_facts import JAVA, ClientFacts
 from fsm.logs.message import Message
 from fsm.trace import TraceRecord
 
-__all__ = ["Client", "Format", "Message", "clients", "formats"]
+__all__ = ["Client", "ClientFacts", "Format", "Message", "clients", "facts_of", "formats"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class Client:
     understand: Callable[[Message], Sequence[TraceRecord] | None]
     """The records of a message, `()` where it has no bearing, None where it should have been understood and was
     not. The message may be any program's; logger and thread may be missing."""
+    facts: ClientFacts | None = None
+    """How it tells what happens; None where it has no consumers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,20 @@ def _modules() -> tuple[ModuleType, ...]:
 def clients() -> tuple[Client, ...]:
     """The `CLIENT` of each module that has one, in the order of module names."""
     return tuple(module.CLIENT for module in _modules() if hasattr(module, "CLIENT"))
+
+
+@lru_cache(maxsize=1024)
+def facts_of(client_id: str) -> ClientFacts:
+    """The facts of the client that has consumers of this client id; Java's where nothing tells.
+
+    >>> facts_of("orders#consumer-1").name
+    'librdkafka'
+    """
+    known = [client.facts for client in clients() if client.facts is not None]
+    for facts in known:
+        if client_id == facts.name or (facts.mark and facts.mark in client_id):
+            return facts
+    return next(facts for facts in known if facts.name == JAVA)
 
 
 @cache

@@ -12,8 +12,11 @@ import re
 from collections.abc import Iterator
 
 from fsm.logs import Client, Format, Message
+from fsm.logs.client_facts import JAVA, ClientFacts
 from fsm.logs.java_classic_member import COORDINATOR
+from fsm.logs.java_classic_member import MACHINE as CLASSIC
 from fsm.logs.java_consumer_member import CALLBACKS, HEARTBEATS, MEMBERSHIP, REQUESTS
+from fsm.logs.java_consumer_member import MACHINE as CONSUMER
 from fsm.logs.java_layouts import ECS_HEADER, KAFKA_HEADER, SPRING_HEADER, ecs, kafka, reading, spring
 from fsm.logs.java_messages import (
     Build,
@@ -32,6 +35,19 @@ from fsm.logs.java_messages import (
     take_apart,
 )
 from fsm.trace import Kind
+
+FACTS = ClientFacts(
+    name=JAVA,
+    protocols={CONSUMER: "consumer", CLASSIC: "classic"},
+    begins_in={
+        (CLASSIC, Kind.TARGET): ("STABLE",),
+        (CLASSIC, Kind.RECONCILING): ("STABLE",),
+        (CLASSIC, Kind.ASSIGN_BEGIN): ("STABLE",),
+        (CONSUMER, Kind.RECONCILING): ("RECONCILING",),
+        (CONSUMER, Kind.ASSIGN_BEGIN): ("RECONCILING",),
+    },
+    chosen_id_length=22,  # a UUID in base64 (KIP-848)
+)
 
 SETTINGS = frozenset(
     {
@@ -260,6 +276,7 @@ CLIENT = Client(
     "java",
     (b"Consumer clientId=", b"Consumer instanceId=", b"ConsumerConfig values:", b"Kafka version: ", b"App info kafka."),
     understand,
+    FACTS,
 )
 
 

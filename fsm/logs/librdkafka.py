@@ -32,10 +32,29 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from fsm.logs import Client, Format, Message
+from fsm.logs.client_facts import ClientFacts
 from fsm.trace import DETAIL_LIMIT, Kind, Partition, TraceRecord, by_partition
 
 JOIN_STATE_MACHINE = "rdkafka-join-state"
 """`machine` of the records that CGRPJOINSTATE lines give."""
+FACTS = ClientFacts(
+    name="librdkafka",
+    mark="#consumer-",  # appended to the client id, with a number
+    # One machine for both protocols.
+    protocols={Kind.OWNED: "consumer", Kind.TARGET: "consumer", Kind.SYNCED: "classic"},
+    begins_in={
+        (JOIN_STATE_MACHINE, Kind.RECONCILING): ("INIT", "STEADY"),
+        (JOIN_STATE_MACHINE, Kind.ASSIGN_BEGIN): ("WAIT_ASSIGN_CALL",),
+        (JOIN_STATE_MACHINE, Kind.REVOKE_BEGIN): ("WAIT_UNASSIGN_CALL",),
+        (JOIN_STATE_MACHINE, Kind.LOST_BEGIN): ("WAIT_UNASSIGN_CALL",),
+    },
+    id_names_instance=True,
+    names_each_partition=True,
+    one_thread=True,
+    leaves_at_poll=True,
+    epoch_before_assignment=True,
+    pattern_matches_beginning=True,
+)
 
 
 class _Head(NamedTuple):
@@ -441,7 +460,7 @@ def _parse(layout: re.Pattern[str], entry: str, _zone: tzinfo) -> Sequence[Trace
     if match is None:
         return None
     seconds, milliseconds, facility, name, thread, text = match.groups()
-    if facility not in _RULES or "#consumer-" not in name:
+    if facility not in _RULES or FACTS.mark not in name:
         return ()  # producers print some of the same facilities
     head = _Head(int(seconds) * 1000 + int(milliseconds), name, _thread(thread))
     return _apply(_RULES[facility], head, text)
@@ -466,9 +485,9 @@ def understand(message: Message) -> Sequence[TraceRecord] | None:
         return ()
     around = [message.text[: core.start()], message.logger, *_texts(message.fields)]
     name = next((found[0] for one in around if (found := _INSTANCE.search(one))), "")
-    if name and "#consumer-" not in name:
+    if name and FACTS.mark not in name:
         return ()
-    head = _Head(message.ts_ms, name, _thread(core[1]))
+    head = _Head(message.ts_ms, name or FACTS.name, _thread(core[1]))
     facility = next((word for one in around for word in _FACILITY.findall(one)), "")
     return _apply(_RULES[facility], head, core[2]) if facility else _apply(_ANY_FACILITY, head, core[2]) or ()
 
@@ -488,7 +507,7 @@ _FACILITY = re.compile(
 )
 _ANY_FACILITY = tuple(one for facility in sorted(_RULES) for one in _RULES[facility])
 
-CLIENT = Client("librdkafka", (b"[thrd:",), understand)
+CLIENT = Client("librdkafka", (b"[thrd:",), understand, FACTS)
 
 
 def _thread(name: str | None) -> str:

@@ -24,19 +24,14 @@ from fsm.audit.limits import (
     REORDER_MS,
 )
 from fsm.audit.rows import DOUBT, NOWHERE, Ended, Life, Place, Seen
+from fsm.logs import ClientFacts, facts_of
 from fsm.trace import Kind, Partition, TraceRecord
 
-LIBRDKAFKA = "librdkafka"
-_INSTANCE = "#consumer-"
-"""librdkafka appends this and a number to the client id."""
 LEAVES_ON_CLOSE = "internal.leave.group.on.close"
 """Kafka Streams sets it to false: its classic consumers close without leaving, and without a callback."""
 _SETTINGS = ("group.protocol", "session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms", LEAVES_ON_CLOSE)
 CONSUMER = "consumer"
 """The protocol of KIP-848."""
-_PROTOCOL_OF_MACHINE = {"consumer-member": CONSUMER, "classic-member": "classic"}
-_PROTOCOL_OF_KIND = {Kind.OWNED: CONSUMER, Kind.TARGET: CONSUMER, Kind.SYNCED: "classic"}
-"""librdkafka has one machine for both protocols; these records tell which one it uses."""
 
 
 @dataclass(slots=True)
@@ -73,8 +68,8 @@ class ConsumerInstance:
     """Since when the application has been closing the consumer."""
     closed_ms: int | None = None
     in_group: bool = False
-    client: str = ""
-    """`librdkafka`, or empty for Java."""
+    facts: ClientFacts = field(default_factory=lambda: facts_of(""))
+    """How its client tells what happens."""
     doubtful_ms: int | None = None
     """Since when its lines may include those of another process."""
     settings: dict[str, str] = field(default_factory=dict)
@@ -92,20 +87,18 @@ class ConsumerInstance:
         if place.file != self.last.file:
             self._change_file(record.ts_ms, place.file)
         self.last_ms, self.last = max(self.last_ms, record.ts_ms), place
-        if _INSTANCE in record.client_id:
-            self.client = LIBRDKAFKA
-        elif record.detail == DOUBT:
+        if record.detail == DOUBT:
             self.doubtful_ms = self.doubtful_ms or record.ts_ms
-        self.client_id = record.client_id or self.client_id
+        if record.client_id not in ("", self.client_id):
+            self.client_id, self.facts = record.client_id, facts_of(record.client_id)
         self.instance_id = record.instance_id or self.instance_id
         if record.member_id:
             self.member_id = record.member_id
             self.id_files.add(place.file)
         self.version = record.settings.get("version", self.version)
         self.settings.update({name: record.settings[name] for name in _SETTINGS if name in record.settings})
-        protocol = _PROTOCOL_OF_MACHINE.get(record.machine, "")
-        if self.client == LIBRDKAFKA:
-            protocol = _PROTOCOL_OF_KIND.get(record.kind, "")
+        protocols = self.facts.protocols
+        protocol = protocols.get(record.machine) or protocols.get(record.kind)
         self.protocol = protocol or self.protocol or self.settings.get("group.protocol", "")
 
     def _change_file(self, ts_ms: int, file: str) -> None:
@@ -216,8 +209,6 @@ def not_started(group: str, member: str) -> ConsumerInstance:
 
 # -- another instance in its place --------------------------------------------------------------------------
 
-CHOSEN_ID_LENGTH = 22
-"""Characters of a member id that the client itself has chosen: a UUID in base64 (KIP-848)."""
 _EARLY_LIMIT = 64
 """Lines between a subscription and the id that are held; an instance that prints more is not new."""
 _GIVES_UP_ID = frozenset(
@@ -269,9 +260,9 @@ class SuccessorDetector:
     def is_successor(self, seen: Seen, consumer: ConsumerInstance) -> bool:
         """Whether another instance printed the line."""
         old, record = consumer.member_id, seen.record
-        if not old or record.member_id in ("", old) or consumer.scattered or consumer.client == LIBRDKAFKA:
+        if not old or record.member_id in ("", old) or consumer.scattered or consumer.facts.id_names_instance:
             return False
-        if len(record.member_id) == CHOSEN_ID_LENGTH:
+        if len(record.member_id) == consumer.facts.chosen_id_length:
             return bool(record.state) and record.state == initial(record.machine)
         joins = record.kind in _GETS_ID or record.next_state == "COMPLETING_REBALANCE"
         return joins and not self.gave_up_id

@@ -21,11 +21,10 @@ from dataclasses import replace
 from fsm.audit.conformance import initial
 from fsm.audit.findings import Finding, FindingKind, Severity
 from fsm.audit.limits import REORDER_MS, SETTLED_MS
-from fsm.audit.member.consumer_instance import LIBRDKAFKA, ConsumerInstance
+from fsm.audit.member.consumer_instance import ConsumerInstance
 from fsm.audit.rows import Place, Seen
 from fsm.tables.classic_member import TABLE as CLASSIC
 from fsm.tables.consumer_member import TABLE as CONSUMER
-from fsm.tables.rdkafka_join_state import TABLE as RDKAFKA
 from fsm.trace import Kind, TraceRecord
 
 Findings = Iterator[Finding]
@@ -89,8 +88,8 @@ class EpochTracker:
         yield from self._check_epoch(seen, 0)
 
     def _check_heartbeat(self, seen: Seen) -> Findings:
-        """In Java another thread than that which joins may print it."""
-        yield from self._check_epoch(seen, 0 if self.consumer.client == LIBRDKAFKA else REORDER_MS)
+        """Another thread than that which joins may print it."""
+        yield from self._check_epoch(seen, 0 if self.consumer.facts.one_thread else REORDER_MS)
 
     def _check_epoch(self, seen: Seen, slack_ms: int) -> Findings:
         record, place = seen
@@ -288,7 +287,7 @@ class ContradictionTracker:
         if self.consumer.interleaved:
             return
         for machine, (state, since_ms, since) in self.at.items():
-            allowed = _BEGINS_IN.get((machine, record.kind))
+            allowed = self.consumer.facts.begins_in.get((machine, record.kind))
             # Java calls back on another thread than that of its transitions.
             reordered = record.kind is Kind.ASSIGN_BEGIN and record.ts_ms - since_ms < REORDER_MS
             if allowed is None or state in allowed or reordered or not self.consumer.unbroken(since.file, place.file):
@@ -300,7 +299,7 @@ class ContradictionTracker:
 
     def _expires(self, seen: Seen) -> None:
         away = not self.consumer.in_group or self.consumer.closing_ms is not None
-        leaves_later = self.consumer.client == LIBRDKAFKA and self.epochs.joined is None
+        leaves_later = self.consumer.facts.leaves_at_poll and self.epochs.joined is None
         if self.prints_steps and not away and not leaves_later:
             self.expired = (seen.record.ts_ms, seen.place)
 
@@ -316,18 +315,6 @@ class ContradictionTracker:
             yield _contradiction(self.consumer, ts_ms, seen.record.ts_ms, summary, [place, seen.place])
 
 
-_BEGINS_IN: dict[tuple[str, Kind], tuple[str, ...]] = {
-    (CLASSIC.name, Kind.TARGET): ("STABLE",),
-    (CLASSIC.name, Kind.RECONCILING): ("STABLE",),
-    (CLASSIC.name, Kind.ASSIGN_BEGIN): ("STABLE",),
-    (CONSUMER.name, Kind.RECONCILING): ("RECONCILING",),
-    (CONSUMER.name, Kind.ASSIGN_BEGIN): ("RECONCILING",),
-    (RDKAFKA.name, Kind.RECONCILING): ("INIT", "STEADY"),
-    (RDKAFKA.name, Kind.ASSIGN_BEGIN): ("WAIT_ASSIGN_CALL",),
-    (RDKAFKA.name, Kind.REVOKE_BEGIN): ("WAIT_UNASSIGN_CALL",),
-    (RDKAFKA.name, Kind.LOST_BEGIN): ("WAIT_UNASSIGN_CALL",),
-}
-"""The only states of its machine in which a client does something."""
 _WHAT = {
     Kind.TARGET: "got an assignment",
     Kind.RECONCILING: "got an assignment",

@@ -19,7 +19,7 @@ from fsm.audit.attribution.rotation import Missing, is_hole
 from fsm.audit.connect.worker import MACHINE, ConnectFold
 from fsm.audit.findings import Finding, FindingKind, Severity
 from fsm.audit.limits import SETTLED_MS, Limits
-from fsm.audit.member.consumer_instance import CHOSEN_ID_LENGTH, ConsumerInstance, SuccessorDetector, not_started
+from fsm.audit.member.consumer_instance import ConsumerInstance, SuccessorDetector, not_started
 from fsm.audit.member.contradictions import ContradictionTracker
 from fsm.audit.member.membership import MembershipTracker
 from fsm.audit.member.ownership import Ownership
@@ -184,7 +184,7 @@ class _ConsumerFold:
         Only where the client chooses its id, which it then keeps: a classic member gets a new one when it rejoins.
         """
         old, new = self.consumer.member_id, seen.record.member_id
-        chosen = len(old) == len(new) == CHOSEN_ID_LENGTH and old != new
+        chosen = len(old) == len(new) == self.consumer.facts.chosen_id_length and old != new
         return chosen and seen.place.file not in self.consumer.id_files
 
     def _is_behind_hole(self, seen: Seen) -> bool:
@@ -206,8 +206,8 @@ class _ConsumerFold:
         """The same process, of which nobody knows what it did in the meantime."""
         before = self.consumer
         self._start(seen, whole=False)
-        self.consumer.client, self.consumer.protocol, self.consumer.version = (
-            before.client, before.protocol, before.version,
+        self.consumer.facts, self.consumer.protocol, self.consumer.version = (
+            before.facts, before.protocol, before.version,
         )  # fmt: skip
         self.consumer.settings = before.settings
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from fsm.audit.findings import FindingKind
 from fsm.audit.limits import SETTLED_MS
-from fsm.audit.member.consumer_instance import LIBRDKAFKA, ConsumerInstance
+from fsm.audit.member.consumer_instance import ConsumerInstance
 from fsm.audit.member.librdkafka_ownership import LibrdkafkaOwnership
 from fsm.audit.member.owned_partitions import OwnedPartitions, Rows
 from fsm.audit.rows import NOWHERE, Ended, Place, Seen
@@ -51,7 +51,7 @@ class Ownership:
         """The last callback has failed; clients print that more than once."""
 
     def see(self, seen: Seen) -> Rows:
-        if self.consumer.client == LIBRDKAFKA:
+        if self.consumer.facts.names_each_partition:
             yield from self.librdkafka.see(seen)
         elif step := _STEPS.get(seen.record.kind):
             yield from step(self, seen) or ()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from fsm.audit.limits import REORDER_MS
-from fsm.audit.member.consumer_instance import LIBRDKAFKA, ConsumerInstance
+from fsm.audit.member.consumer_instance import ConsumerInstance
 from fsm.audit.member.librdkafka_ownership import partition_count
 from fsm.audit.rows import MemberRebalance, Place, Seen, Subscription
 from fsm.trace import Kind
@@ -48,9 +48,8 @@ class SubscriptionTracker:
         self.known = True
         new: list[_Subscribed] = [(topic, "") for topic in record.topics]
         if record.detail:
-            # librdkafka looks for a match at the beginning of a name, Java for one of the whole name.
-            librdkafka = self.consumer.client == LIBRDKAFKA
-            new.append(("", f"(?:{record.detail}).*" if librdkafka else record.detail))
+            beginning = self.consumer.facts.pattern_matches_beginning
+            new.append(("", f"(?:{record.detail}).*" if beginning else record.detail))
         if not new:
             return  # topics follow, on lines of their own
         for subscribed in [old for old in self.open if old not in new]:
@@ -170,7 +169,7 @@ class RebalanceTracker:
 
     def _reconcile(self, seen: Seen) -> None:
         rebalance = self._begin(seen, "")
-        if self.consumer.client == LIBRDKAFKA:  # it prints the epoch with the answer that brought the assignment
+        if self.consumer.facts.epoch_before_assignment:
             rebalance.epoch = self.answered_epoch
 
     def _answer(self, seen: Seen) -> None:

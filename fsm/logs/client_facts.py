@@ -1,0 +1,45 @@
+"""What an audit has to know of a client beside its words: which of its callbacks it tells, and how they end.
+
+Facts are data, and part of a `Client`; the defaults are those of the Java client. An audit knows the client by the
+client id of its records: where the lines of a client name no client id, its records have its name there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from fsm.trace import Kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientFacts:
+    """How one client tells what happens to its consumers."""
+
+    name: str
+    """The client id of its records where its lines name none."""
+    mark: str = ""
+    """What its client ids contain where they tell the client; empty where nothing does."""
+    protocols: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """`consumer` or `classic`, by the machine or the kind of a record that only a member of that protocol has."""
+    begins_in: Mapping[tuple[str, Kind], tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    """By machine and kind of a record: the only states of the machine in which the client prints it."""
+    chosen_id_length: int = 0
+    """Characters of a member id that a consumer chooses when it is created and then keeps; 0 where none does."""
+    id_names_instance: bool = False
+    """Each consumer has a client id of its own."""
+    names_each_partition: bool = False
+    """It prints each partition that it adds and drops, and its callbacks count partitions without naming them."""
+    one_thread: bool = False
+    """Lines of joins and heartbeats are in order."""
+    leaves_at_poll: bool = False
+    """A member of the consumer protocol whose poll timeout expired leaves when the application polls again."""
+    epoch_before_assignment: bool = False
+    """An assignment is printed without its epoch, which the answer before it has."""
+    pattern_matches_beginning: bool = False
+    """A subscribed pattern need only match the beginning of a topic's name."""
+
+
+JAVA = "java"
+"""The client whose client ids tell nothing."""
