@@ -171,10 +171,11 @@ def finding(
 
 def in_order(findings: Iterable[Finding]) -> list[Finding]:
     """By group, begin, kind, member, partitions, end and summary."""
-    return sorted(findings, key=_rank)
+    return sorted(findings, key=rank)
 
 
-def _rank(found: Finding) -> tuple[object, ...]:
+def rank(found: Finding) -> tuple[Any, ...]:
+    """The key of that order."""
     return (
         found.group,
         found.start_ms,

@@ -6,29 +6,27 @@ This is the baseline the pipeline is held against, and what small inputs need. R
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
 
-from fsm.audit.attribution.identity import Key, Source, facts_of, identify
+from fsm.audit.attribution.identity import Facts, Key, facts_of, homes
 from fsm.audit.attribution.rotation import missing
-from fsm.audit.attribution.shared_client_id import separate
-from fsm.audit.conformance import illegal_transitions
-from fsm.audit.coordinator import evidence
-from fsm.audit.coordinator.assignments import Assignment, CoordinatorRecord, assignments, topic_names, with_names
-from fsm.audit.findings import Evidence, Finding, in_order
-from fsm.audit.group import Rebalance, judge, rebalances
-from fsm.audit.group.coverage import Coverage, find_coverage
+from fsm.audit.coordinator.assignments import add_topic_names
+from fsm.audit.findings import Finding
+from fsm.audit.group import Rebalance
+from fsm.audit.group.coverage import Coverage
+from fsm.audit.group_audit import audit_group
 from fsm.audit.limits import Limits
-from fsm.audit.member.fold import Row, fold
-from fsm.audit.rows import GroupRows, Interval, Life, MemberRebalance, ObservedTransition, Place, Seen, Subscription
+from fsm.audit.records import GroupRecords, Line, Row, Source, pack, spool, to_row
+from fsm.audit.rows import GroupRows, ObservedTransition, Place, Seen
 from fsm.logs import Format, formats
 from fsm.logs.broker import THREAD
 from fsm.logs.entries import first_line, records_of
 from fsm.logs.pieces import WHOLE, Piece, is_gzip, reader_of
+from fsm.trace import Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +36,6 @@ class Options:
     limits: Limits = field(default_factory=Limits)
     formats: tuple[Format, ...] = ()
     """Formats to expect; none means all."""
-
-
-class Line(NamedTuple):
-    number: int
-    text: str
 
 
 @dataclass(slots=True)
@@ -74,73 +67,58 @@ def audit_files(paths: Iterable[Path], options: Options | None = None) -> Audit:
 
 
 def audit_records(read: Read, limits: Limits) -> Audit:
-    keys = identify(facts_of((s.record, s.place.file) for s in read.seen))
-    findings: list[Finding] = []
-    rows: dict[str, list[Row]] = {}
+    """The audit of what was read: of each group by itself."""
+    rows: dict[tuple[str, bool], dict[tuple[str, str], list[Row]]] = {}
+    names: dict[str, str] = {}
+    for place, entry in groupby(read.seen, key=lambda seen: seen.place):
+        line = read.lines.get(place, Line(0, ""))
+        for seq, (record, _) in enumerate(entry):
+            if record.thread == THREAD and record.kind is Kind.TOPIC_NAMES:
+                add_topic_names(names, record.settings)
+            row = to_row(record, record.group, (place.offset, seq), line)
+            source = record.group, record.client_id
+            rows.setdefault((place.file, record.thread == THREAD), {}).setdefault(source, []).append(row)
+    groups: dict[str, tuple[list[Facts], GroupRecords]] = {}
+    held = spool()
+    for (file, coordinator), sources in sorted(rows.items()):
+        facts = [] if coordinator else facts_of(sources, file)
+        where = homes(facts)
+        for (group, client_id), own in sorted(sources.items()):
+            home = group if coordinator else where.get((group, client_id, file), ("", ""))[0]
+            if home:
+                known, records = groups.setdefault(home, ([], GroupRecords(held)))
+                known += [one for one in facts if (one.group, one.client_id) == (group, client_id)]
+                for chunk in pack(group, client_id, file, 0, own):
+                    records.add(chunk, coordinator=coordinator)
     gone = missing(read.files)
-    for key, own in _by_member(read.seen, keys):
-        for row in fold(key.group, key.member, own, limits, gone):
-            rows.setdefault(key.group, []).append(row)
-    grouped = {group: _group_rows(own) for group, own in sorted(rows.items())}
-    transitions = [row for own in rows.values() for row in own if isinstance(row, ObservedTransition)]
-    for group, its in grouped.items():
-        findings += [row for row in rows[group] if isinstance(row, Finding)]
-        findings += judge(group, its, limits)
-    findings += illegal_transitions(transitions)
-    findings = _add_coordinator(findings, read.seen, keys, limits)
+    transitions = _Transitions()
+    audits = []
+    for group, (known, records) in sorted(groups.items()):
+        audits.append(audit_group(group, known, records, limits, gone=gone, names=names, observer=transitions))
+    held.close()
+    audits = [one for one in audits if one.members]
     return Audit(
-        # Two machines of one member may be stuck at once in states of one name: that is said once.
-        findings=list(dict.fromkeys(_add_text(f, read.lines) for f in in_order(findings))),
-        rows=grouped,
-        transitions=transitions,
-        coverage=[c for own in grouped.values() for c in find_coverage(own.lives, own.intervals)],
-        rebalances=[r for group, own in grouped.items() for r in rebalances(group, own)],
-        members=keys,
+        findings=[found for one in audits for found in one.findings],
+        rows={one.group: one.rows for one in audits},
+        transitions=transitions.seen,
+        coverage=[life for one in audits for life in one.coverage],
+        rebalances=[rebalance for one in audits for rebalance in one.rebalances],
+        members={source: key for one in audits for source, key in one.members.items()},
         read=read,
     )
 
 
-def _add_coordinator(
-    findings: list[Finding], seen: Sequence[Seen], keys: Mapping[Source, Key], limits: Limits
-) -> list[Finding]:
-    """The findings with what the coordinator's records add to them."""
-    coordinators = [s for s in seen if s.record.thread == THREAD]
-    if not coordinators:
-        return findings
-    skew_ms = limits.clock_skew_ms
-    members = _member_ids(seen, keys)
-    statements = evidence.statements(coordinators, members)
-    findings = [evidence.add_statements(f, statements.get((f.group, f.member), ()), skew_ms) for f in findings]
-    given = {group: list(own) for group, own in _assignments(coordinators, members)}
-    return [
-        evidence.add_handover(f, evidence.assigned_spans(given.get(f.group, ()), f, skew_ms), skew_ms) for f in findings
-    ]
+class _Transitions:
+    """Keeps every transition."""
 
+    def __init__(self) -> None:
+        self.seen: list[ObservedTransition] = []
 
-def _assignments(
-    coordinators: Sequence[Seen], members: Mapping[evidence.Member, str]
-) -> Iterator[tuple[str, Iterator[Assignment]]]:
-    """Each group with its assignments; records without a time are left out."""
-    names = topic_names(coordinators)
-    records = [
-        CoordinatorRecord(with_names(record, names), members.get((record.group, record.member_id), ""), place)
-        for record, place in coordinators
-        if record.ts_ms > 0
-    ]
-    records.sort(key=lambda s: (s.record.group, s.record.ts_ms, s.place))
-    for group, own in groupby(records, key=lambda s: s.record.group):
-        yield group, assignments(group, own)
+    def see(self, member: str, seen: Seen) -> None:
+        pass
 
-
-def _member_ids(seen: Iterable[Seen], keys: Mapping[Source, Key]) -> dict[evidence.Member, str]:
-    """The member of each (group, member id) that some client's log names."""
-    named: dict[evidence.Member, str] = {}
-    for record, place in seen:
-        key = keys.get((record.group, record.client_id, place.file))
-        if key is not None and record.member_id:
-            whose = (key.group, record.member_id)
-            named[whose] = min(key.member, named.get(whose, key.member))
-    return named
+    def see_transition(self, transition: ObservedTransition) -> None:
+        self.seen.append(transition)
 
 
 def read_files(paths: Iterable[Path], options: Options) -> Read:
@@ -160,39 +138,3 @@ def read_files(paths: Iterable[Path], options: Options) -> Read:
                 read.seen.extend(Seen(record, place) for record in found)
                 read.lines[place] = Line(entry.number, first_line(entry.data))
     return read
-
-
-def _by_member(seen: Iterable[Seen], keys: dict[Source, Key]) -> Iterator[tuple[Key, Iterable[Seen]]]:
-    owned: dict[Key, list[tuple[int, Seen]]] = {}
-    for one in seen:
-        key = keys.get((one.record.group, one.record.client_id, one.place.file))
-        if key is not None:
-            owned.setdefault(key._replace(rank=0), []).append((key.rank, one))
-    for key, ranked in sorted(owned.items()):
-        ranked.sort(key=lambda r: (r[1].record.ts_ms, r[0], r[1].place.offset))
-        own = [one for _, one in ranked]
-        if not key.shared:
-            yield key, own
-            continue
-        told_apart: dict[str, list[Seen]] = {}
-        for member, one in separate(key.member, own):
-            told_apart.setdefault(member, []).append(one)
-        for member, its in sorted(told_apart.items()):
-            yield Key(key.group, member), its
-
-
-def _group_rows(rows: Sequence[Row]) -> GroupRows:
-    return GroupRows(
-        intervals=[r for r in rows if isinstance(r, Interval)],
-        subscriptions=[r for r in rows if isinstance(r, Subscription)],
-        lives=[r for r in rows if isinstance(r, Life)],
-        rebalances=[r for r in rows if isinstance(r, MemberRebalance)],
-    )
-
-
-def _add_text(found: Finding, lines: dict[Place, Line]) -> Finding:
-    shown = []
-    for one in found.evidence:
-        line = lines.get(Place(one.file, one.offset), Line(0, ""))
-        shown.append(Evidence(one.file, one.offset, line.number, line.text))
-    return replace(found, evidence=tuple(shown))

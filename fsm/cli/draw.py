@@ -145,7 +145,7 @@ def _logs(paths: list[Path]) -> list[Path]:
 
     Raises `InputError` for a path that is not there, for a file given by its name that is no log, and for none at all.
     """
-    from fsm.spark.read.sources import find
+    from fsm.spark.sources import find
 
     inputs = find(paths)
     named = set(map(str, paths))

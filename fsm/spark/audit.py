@@ -23,9 +23,18 @@ from fsm.spark.options import Options
 
 if TYPE_CHECKING:
     from fsm.render.timeline.views import FindingView
+    from fsm.spark.pipeline import Plan
+    from fsm.spark.sources import Inputs, Job
+    from fsm.spark.totals import Totals
 
 SHOWN = 5
 """Findings that the command prints; the report holds the rest."""
+MOST = 40
+"""Unreadable files and older results that the document names; it counts the rest."""
+IN_PROCESS = "none"
+"""The master that stands for this process."""
+LAST_PART = 99_999
+"""The part of a table that the driver writes."""
 MARK = "audit.json"
 """A folder that holds this file is a result of ours and may be replaced."""
 
@@ -113,23 +122,90 @@ def audit_logs(paths: Sequence[Path], out: Path, options: Options, *, progress: 
     Raises `InputError` where nothing can be read or `out` holds something else, and `FsmError` where Spark fails; `out`
     is then as it was.
     """
-    from fsm.spark import session
-    from fsm.spark.read import sources
+    from fsm.spark import session, sources
 
     out = out.resolve()
     _check_target(out)
     inputs = sources.find(paths, by_folder=options.by_folder, leave_out=out)
     say = _Progress(progress)
     with _workplace(out) as work:
-        with session.session(options.master, input_bytes=inputs.size, scratch=work / "scratch") as spark:
-            from fsm.spark.stages import Stages
+        if options.master == IN_PROCESS:
+            from fsm.spark import pipeline
 
-            with session.plainly(lambda: say.text):
-                known, shown = Stages(spark, inputs, options, work, say).run(work / "report.html", work / MARK)
-        shutil.rmtree(work / "scratch", ignore_errors=True)
+            bins = sources.bins(inputs, options.split_bytes, 1)
+            totals = pipeline.in_process(bins, _plan(inputs, bins, options, work), say)
+        else:
+            with session.session(options.master, input_bytes=inputs.size, scratch=work / "scratch") as spark:
+                from fsm.spark import pipeline
+
+                bins = sources.bins(inputs, options.split_bytes, spark.sparkContext.defaultParallelism)
+                plan = _plan(inputs, bins, options, work)
+                with session.plainly(lambda: say.text):
+                    totals = pipeline.on_spark(spark, bins, plan, inputs.size, say)
+            shutil.rmtree(work / "scratch", ignore_errors=True)
+        say("writing the report")
+        result = _write_up(work, inputs, totals, options)
         _replace(work, out)
     say.done()
-    return Result(known["inputs"], known["metrics"], shown.findings)
+    return result
+
+
+def _plan(inputs: Inputs, bins: Sequence[Sequence[Job]], options: Options, work: Path) -> Plan:
+    from fsm.audit.attribution.rotation import missing
+    from fsm.spark.pipeline import Plan
+
+    gone = missing(str(source.path) for source in inputs.sources)
+    cut = sum(map(len, bins)) > len(inputs.sources)
+    return Plan(str(work), options.format, options.timezone, options.limits, gone, cut)
+
+
+def _write_up(work: Path, inputs: Inputs, totals: Totals, options: Options) -> Result:
+    """The document, the report and the tables that are not written yet. Raises `InputError` where nothing was read."""
+    from fsm.audit import unparsed
+    from fsm.audit.findings import in_order
+    from fsm.audit.report import report
+    from fsm.render.report.page import render
+    from fsm.spark import document, pipeline, tables
+
+    if not totals.sums["records"]:
+        raise _nothing(inputs, totals, options)
+    refused = in_order(map(unparsed.refused, inputs.unreadable))
+    totals.add_findings(refused)
+    driver = tables.Tables(work, LAST_PART)
+    driver.add("findings", refused)
+    driver.close()
+    tables.write_whole(work, "dwell", totals.dwell_times())
+    coordinators = totals.sums["coordinators"] > 0
+    tables.complete(work, coordinators=coordinators)
+    unreadable = sorted([[u.file, u.reason] for u in inputs.unreadable] + [list(one) for one in totals.damaged])
+    read = {
+        "files": len(inputs.sources),
+        "bytes": inputs.size,
+        **totals.inputs(),
+        "unreadable": unreadable[:MOST],
+        "unreadable_files": len(inputs.unreadable) + totals.sums["damaged_files"],
+        "older_results": list(inputs.results[:MOST]),
+    }
+    metrics = totals.metrics()
+    told = pipeline.overviews(work), pipeline.findings(work)
+    document.write(work / MARK, read, metrics, *told, coordinators=coordinators)
+    hidden, unknown_ends = totals.sums["groups"] - len(totals.groups), totals.sums["end_unknown"]
+    groups = [view for _, view in totals.groups]
+    shown = report(read, metrics, totals.worst, groups, groups_hidden=hidden, unknown_ends=unknown_ends)
+    (work / "report.html").write_text(render(shown), encoding="utf-8")
+    shutil.rmtree(work / "names", ignore_errors=True)
+    return Result(read, metrics, shown.findings)
+
+
+def _nothing(inputs: Inputs, totals: Totals, options: Options) -> InputError:
+    wrote = "no known client" if options.format == "auto" else f"no {options.format} log"
+    if totals.damaged:
+        file, error = totals.damaged[0]
+        return InputError(f"cannot be read: {error}", file, "nor does any other file help")
+    return InputError(
+        f"{wrote} wrote any of the {len(inputs.sources)} files (the first is {inputs.first})",
+        remedy="see `fsm audit --help` for what can be read",
+    )
 
 
 class _Progress:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from fsm.spark.read.sources import Job
+    from fsm.spark.sources import Job
 
 EDGE = (
     r"(?:%\d\|\d+\.\d{3}\|CGRPJOINSTATE\|([^|]*)\||\d+\.\d{3}\|[A-Z]+\|CGRPJOINSTATE \[([^\]]*)\])"

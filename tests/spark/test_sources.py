@@ -13,7 +13,7 @@ from fsm.logs import formats
 from fsm.logs.pieces import WHOLE, Piece
 from fsm.spark.columns import batches
 from fsm.spark.read.parse import PARSED, rows_of
-from fsm.spark.read.sources import BIN_BYTES, PIECE_BYTES, bins, find
+from fsm.spark.sources import BIN_BYTES, PIECE_BYTES, bins, find
 
 
 def files(root: Path, *names: str) -> None:

@@ -28,10 +28,8 @@ from typing import NamedTuple
 
 from fsm.audit.attribution.rotation import stem
 from fsm.audit.limits import REORDER_MS
-from fsm.trace import Kind, TraceRecord
-
-Source = tuple[str, str, str]
-"""(group, client id, file) as a record and its place have them; the group may be empty."""
+from fsm.audit.records import KIND, MEMBER_ID, TIME, Row, Source
+from fsm.trace import Kind
 
 
 class Facts(NamedTuple):
@@ -68,15 +66,45 @@ class _Span(NamedTuple):
         return min(self.last_ms, other.last_ms) - max(self.first_ms, other.first_ms) > REORDER_MS
 
 
-def facts_of(records: Iterable[tuple[TraceRecord, str]]) -> list[Facts]:
-    """The facts of records with the files they come from, in a fixed order."""
+def facts_of(sources: Mapping[tuple[str, str], Iterable[Row]], file: str) -> list[Facts]:
+    """The facts of the rows of one file, which come by group and client id, in a fixed order."""
     found: dict[tuple[str, str, str, str], tuple[int, int, int]] = {}
-    for record, file in records:
-        key = (record.group, record.client_id, file, record.member_id)
-        first_ms, last_ms, starts = found.get(key, (record.ts_ms, record.ts_ms, 0))
-        starts += record.kind is Kind.STARTED
-        found[key] = (min(first_ms, record.ts_ms), max(last_ms, record.ts_ms), starts)
+    for (group, client_id), rows in sources.items():
+        for row in rows:
+            key, ts_ms = (group, client_id, file, row[MEMBER_ID]), row[TIME]
+            first_ms, last_ms, starts = found.get(key, (ts_ms, ts_ms, 0))
+            found[key] = (min(first_ms, ts_ms), max(last_ms, ts_ms), starts + (row[KIND] == Kind.STARTED.value))
     return [Facts(*key, *aggregates) for key, aggregates in sorted(found.items())]
+
+
+def merge(facts: Iterable[Facts]) -> list[Facts]:
+    """One for each key, in a fixed order: what several pieces of a file say of one member id."""
+    found: dict[tuple[str, str, str, str], Facts] = {}
+    for one in facts:
+        known = found.get(one[:4], one)
+        first_ms, last_ms = min(known.first_ms, one.first_ms), max(known.last_ms, one.last_ms)
+        starts = one.starts + (known.starts if known is not one else 0)
+        found[one[:4]] = Facts(*one[:4], first_ms, last_ms, starts)
+    return sorted(found.values())
+
+
+def homes(facts: Sequence[Facts]) -> dict[Source, tuple[str, str]]:
+    """The group and client id that the records of each source of one file belong to; nobody's sources are missing.
+
+    Records without a group belong to the group that their client id has in the file, those without a client id to the
+    only client that writes there.
+    """
+    by_client = _homes(facts)
+    found: dict[Source, tuple[str, str]] = {}
+    for one in facts:
+        group = one.group or by_client.get((one.client_id, one.file), "")
+        if group and one.client_id:
+            found[one.group, one.client_id, one.file] = group, one.client_id
+    hosts = {home for home in found.values() if not _EMBEDDED.search(home[1])}
+    chosen = hosts or set(found.values())
+    if facts and len(chosen) == 1:
+        found["", "", facts[0].file] = next(iter(chosen))
+    return found
 
 
 def identify(facts: Iterable[Facts]) -> dict[Source, Key]:
@@ -95,9 +123,8 @@ def identify(facts: Iterable[Facts]) -> dict[Source, Key]:
     return keys | _nameless(keys)
 
 
-EMBEDDED = r"^connector-(?:consumer|adminclient)-|-(?:configs|offsets|statuses)$"
+_EMBEDDED = re.compile(r"^connector-(?:consumer|adminclient)-|-(?:configs|offsets|statuses)$")
 """Client ids of the clients inside a Connect worker: where others write to a file, its nameless records are theirs."""
-_EMBEDDED = re.compile(EMBEDDED)
 ASSIGNS_ITSELF = re.compile(r"-(?:configs|offsets|statuses)$")
 """Those that read Connect's own topics: they print its group and are no members."""
 

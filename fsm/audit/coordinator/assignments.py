@@ -16,7 +16,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
-from fsm.audit.rows import NOWHERE, Place, Seen
+from fsm.audit.rows import NOWHERE, Place
 from fsm.logs.broker import CLASSIC, CONSUMER
 from fsm.render.wording import numbers
 from fsm.trace import Kind, Partition, TraceRecord, by_partition
@@ -87,16 +87,14 @@ class CoordinatorRecord(NamedTuple):
     record: TraceRecord
     member: str
     place: Place
+    seq: int = 0
+    """Its position among the records of its line."""
 
 
-def topic_names(seen: Iterable[Seen]) -> dict[str, str]:
-    """Names of topics by their ids, as coordinators tell them."""
-    found: dict[str, str] = {}
-    for record, _ in seen:
-        if record.kind is Kind.TOPIC_NAMES:
-            for topic_id, name in record.settings.items():
-                found[topic_id] = min(name, found.get(topic_id, name))
-    return found
+def add_topic_names(known: dict[str, str], told: Mapping[str, str]) -> None:
+    """Adds names of topics by their ids; of two names of one id the first in order counts."""
+    for topic_id, name in told.items():
+        known[topic_id] = min(name, known.get(topic_id, name))
 
 
 def with_names(record: TraceRecord, known: Mapping[str, str]) -> TraceRecord:

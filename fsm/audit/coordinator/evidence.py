@@ -15,13 +15,13 @@ What the clients' applications saw stays as it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from fsm.audit.coordinator.assignments import Assignment, AssignmentKind, EndReason
+from fsm.audit.coordinator.assignments import Assignment, AssignmentKind, CoordinatorRecord, EndReason
 from fsm.audit.findings import Cause, Evidence, Finding, FindingKind, Severity
-from fsm.audit.rows import Place, Seen
+from fsm.audit.rows import Place
 from fsm.audit.wording import names
 from fsm.render.wording import lasting
 from fsm.trace import Kind, Partition
@@ -63,17 +63,12 @@ class Statement(NamedTuple):
     place: Place
 
 
-Member = tuple[str, str]
-"""Group and name."""
-
-
-def statements(coordinators: Iterable[Seen], members: Mapping[Member, str]) -> dict[Member, list[Statement]]:
-    found: dict[Member, list[Statement]] = {}
-    for record, place in coordinators:
-        member = members.get((record.group, record.member_id))
-        if member is not None and record.kind in STATEMENTS:
-            statement = Statement(record.ts_ms, record.kind, record.detail, place)
-            found.setdefault((record.group, member), []).append(statement)
+def statements(told: Iterable[CoordinatorRecord]) -> dict[str, list[Statement]]:
+    """What is said of each member of a group whose log was read, in order."""
+    found: dict[str, list[Statement]] = {}
+    for record, member, place, _ in told:
+        if member and record.kind in STATEMENTS:
+            found.setdefault(member, []).append(Statement(record.ts_ms, record.kind, record.detail, place))
     return {member: sorted(own) for member, own in sorted(found.items())}
 
 

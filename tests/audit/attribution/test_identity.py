@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fsm.audit.attribution.identity import Facts, facts_of, identify
+from fsm.audit.records import Line, to_row
 from fsm.audit.attribution.rotation import stem
 from fsm.trace import Kind, TraceRecord
 
@@ -87,7 +88,8 @@ def test_facts_are_spans_and_starts_of_each_id():
         TraceRecord(9, Kind.SUBSCRIBED, "g", "c"),
         TraceRecord(7, Kind.JOINED, "g", "c", "x"),
     ]
-    assert facts_of((r, "f") for r in records) == [
+    rows = [to_row(record, "g", (0, 0), Line(1, "")) for record in records]
+    assert facts_of({("g", "c"): rows}, "f") == [
         Facts("g", "c", "f", "", 5, 9, 1),
         Facts("g", "c", "f", "x", 7, 7, 0),
     ]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fsm.audit.coordinator.assignments import HELD, CoordinatorRecord, assignments, label, topic_names, with_names
+from fsm.audit.coordinator.assignments import HELD, CoordinatorRecord, add_topic_names, assignments, label, with_names
 from fsm.audit.rows import Place, Seen
 from fsm.trace import Kind, TraceRecord
 
@@ -179,7 +179,11 @@ def test_a_hostile_number_of_members_is_bounded(monkeypatch: pytest.MonkeyPatch)
 
 def test_topics_have_names_where_anything_tells_them() -> None:
     """Else their ids, marked as such; classic groups print names, which may look like ids."""
-    names = topic_names([Seen(said(1, Kind.TOPIC_NAMES, settings={FOO: "foo"}).record, Place("b", 1))])
+    names: dict[str, str] = {}
+    for name in ("foo", "another"):
+        add_topic_names(names, {FOO: name})
+    assert names == {FOO: "another"}
+    names = {FOO: "foo"}
     record = TraceRecord(2, Kind.TARGET, full=((FOO, 1), ("unknown-22-character-id", 0)), revoked=((FOO, 2),))
     shown = with_names(record, names)
     assert (shown.full, shown.revoked) == ((("foo", 1), ("id:unknown-22-character-id", 0)), (("foo", 2),))

@@ -1,4 +1,4 @@
-"""Pieces of files in, records and a summary of each piece out. Runs in Python workers, piece by piece."""
+"""From a piece of a file to the records of its groups, and a summary of what was read."""
 
 from __future__ import annotations
 
@@ -6,22 +6,16 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, tzinfo
-from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo
+from datetime import tzinfo
 
-from pyspark.sql.types import StructField, StructType
-
-from fsm.logs import Format, formats
+from fsm.audit.attribution.identity import Facts, facts_of
+from fsm.audit.coordinator.assignments import add_topic_names
+from fsm.audit.records import Chunk, Line, Row, pack, to_row
+from fsm.logs import Format
+from fsm.logs.broker import THREAD
 from fsm.logs.entries import Entry, first_line, parse_entry
 from fsm.logs.pieces import READ_ERRORS, Piece, reader_of
-from fsm.spark.columns import batches, converter, rows_in, struct_of
-from fsm.spark.read.sources import Job
-from fsm.trace import TraceRecord
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+from fsm.trace import Kind, TraceRecord
 
 SHAPES_A_PIECE = 40
 SHAPE_LENGTH = 100
@@ -32,7 +26,7 @@ _LEVEL = re.compile(rb"\b(TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b")
 
 @dataclass(slots=True)
 class PieceSummary:
-    """What one task saw of one piece."""
+    """What was seen of one piece."""
 
     file: str
     piece: int
@@ -94,51 +88,59 @@ def _count(counts: Mapping[str, int], key: str) -> None:
     counts[key] += 1  # type: ignore[index]
 
 
-RECORD = (
-    StructType(list(struct_of(TraceRecord)))
-    .add("seq", "integer", nullable=False)  # several records of one entry, in their order
-    .add("file", "string", nullable=False)
-    .add("piece", "long", nullable=False)  # where the piece starts, in bytes
-    .add("line", "long", nullable=False)  # counted from 1 in the piece
-    .add("offset", "long", nullable=False)  # in bytes
-    .add("text", "string", nullable=False)  # the entry's first line, cut
-)
-"""A record and the place of its entry."""
-PARSED = StructType([StructField("record", RECORD), StructField("seen", struct_of(PieceSummary))])
-"""A record, or the summary of a piece."""
-_RECORD, _SUMMARY = converter(TraceRecord), converter(PieceSummary)
+@dataclass(frozen=True, slots=True)
+class PieceRecords:
+    """What one piece holds."""
+
+    summary: PieceSummary
+    facts: Sequence[Facts]
+    """Of members; coordinators have none."""
+    members: Sequence[Chunk]
+    coordinators: Sequence[Chunk]
+    names: Mapping[str, str]
+    """Names of topics by their ids, as coordinators tell them."""
 
 
-def parse_pieces(spark: SparkSession, bins: Sequence[Sequence[Job]], wanted: str, timezone: str) -> DataFrame:
-    """Rows of `PARSED`: what the pieces hold. One task reads one bin."""
+def read_piece(piece: Piece, formats: Sequence[Format], zone: tzinfo, cluster: str = "") -> PieceRecords:
+    """Reads a piece to its end, or as far as it can be read; groups are named `cluster:group` where a cluster is given.
 
-    def read(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        zone = UTC if timezone == "UTC" else ZoneInfo(timezone)
-        chosen = [f for f in formats() if wanted in ("auto", f.name)]
-        jobs = (job for row in rows_in(given) for job in bins[row["id"]])
-        return batches((row for job in jobs for row in rows_of(job.piece, chosen, zone, job.cluster)), PARSED)
-
-    # A range has exactly one row in each of its partitions, and no shuffle.
-    return spark.range(0, len(bins), 1, len(bins)).mapInArrow(read, PARSED)
-
-
-def rows_of(piece: Piece, chosen: Sequence[Format], zone: tzinfo, cluster: str = "") -> Iterator[dict[str, Any]]:
-    """A row for each record of the piece, then the summary of the piece."""
+    Raises OSError where the file cannot be opened.
+    """
     summary = PieceSummary(piece.file, piece.start, piece.gzipped)
-    reader = reader_of(piece, chosen)
+    records = _Records(piece, f"{cluster}:" if cluster else "")
+    reader = reader_of(piece, formats)
     try:
         for entry in reader.entries():
-            for seq, record in enumerate(summary.take(entry, zone)):
-                yield {"record": _record_row(record, entry, piece, seq, cluster), "seen": None}
+            found = summary.take(entry, zone)
+            if found:
+                records.take(found, entry)
     except READ_ERRORS as problem:
         summary.error = f"{type(problem).__name__}: {problem}"
     summary.lines = reader.lines
-    yield {"record": None, "seen": _SUMMARY(summary)}
+    facts = facts_of(records.rows[False], piece.file)
+    return PieceRecords(summary, facts, list(records.chunks(False)), list(records.chunks(True)), records.names)
 
 
-def _record_row(record: TraceRecord, entry: Entry, piece: Piece, seq: int, cluster: str) -> dict[str, Any]:
-    row = _RECORD(record)
-    if cluster and record.group:
-        row["group"] = f"{cluster}:{record.group}"
-    place = {"file": piece.file, "piece": piece.start, "line": entry.number, "offset": entry.offset}
-    return row | place | {"seq": seq, "text": first_line(entry.data)}
+class _Records:
+    """The rows of a piece by their sources."""
+
+    def __init__(self, piece: Piece, cluster: str) -> None:
+        self.piece = piece
+        self.cluster = cluster
+        self.rows: tuple[dict[tuple[str, str], list[Row]], ...] = ({}, {})
+        """What members say, and what coordinators do, by group and client id."""
+        self.names: dict[str, str] = {}
+
+    def take(self, found: Iterable[TraceRecord], entry: Entry) -> None:
+        line = Line(entry.number, first_line(entry.data))
+        for seq, record in enumerate(found):
+            group = self.cluster + record.group if record.group else ""
+            coordinator = record.thread == THREAD
+            if coordinator and record.kind is Kind.TOPIC_NAMES:
+                add_topic_names(self.names, record.settings)
+            row = to_row(record, group, (entry.offset, seq), line)
+            self.rows[coordinator].setdefault((group, record.client_id), []).append(row)
+
+    def chunks(self, coordinator: bool) -> Iterator[Chunk]:
+        for (group, client_id), rows in sorted(self.rows[coordinator].items()):
+            yield from pack(group, client_id, self.piece.file, self.piece.start, rows)

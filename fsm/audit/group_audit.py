@@ -1,0 +1,164 @@
+"""The audit of one group, from its records to its findings: the same for one process and for every task of Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from fsm.audit.attribution.identity import Facts, Key, identify
+from fsm.audit.attribution.rotation import Missing
+from fsm.audit.attribution.shared_client_id import separate
+from fsm.audit.conformance import illegal_transitions
+from fsm.audit.coordinator import evidence
+from fsm.audit.coordinator.assignments import Assignment, CoordinatorRecord, assignments, with_names
+from fsm.audit.findings import Evidence, Finding, in_order
+from fsm.audit.group import Rebalance, judge, rebalances
+from fsm.audit.group.coverage import Coverage, find_coverage
+from fsm.audit.limits import Limits
+from fsm.audit.member.fold import fold
+from fsm.audit.records import GroupRecords, Line, Source
+from fsm.audit.rows import GroupRows, Interval, Life, MemberRebalance, ObservedTransition, Place, Seen, Subscription
+
+
+class Observer(Protocol):
+    """Who is shown what passes by and is not kept: there may be very much of it."""
+
+    def see(self, member: str, seen: Seen) -> None:
+        """A record of a member, in order; one of several behind one client id is not told from the others."""
+
+    def see_transition(self, transition: ObservedTransition) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class GroupAudit:
+    """What the audit of one group gives."""
+
+    group: str
+    members: Mapping[Source, Key]
+    rows: GroupRows
+    findings: Sequence[Finding]
+    """In their order, with their lines."""
+    coverage: Sequence[Coverage]
+    rebalances: Sequence[Rebalance]
+    coordinator: Sequence[CoordinatorRecord]
+    """What coordinators say of the group, in order of time, with names of topics as far as any of them tells those."""
+    assignments: Sequence[Assignment]
+
+
+def audit_group(
+    group: str,
+    facts: Iterable[Facts],
+    records: GroupRecords,
+    limits: Limits,
+    *,
+    gone: Missing,
+    names: Mapping[str, str],
+    observer: Observer,
+) -> GroupAudit:
+    """Judges one group. `gone` are rotated files that are missing, `names` are those of topics by their ids."""
+    known = list(facts)
+    keys = identify(known)
+    intervals: list[Interval] = []
+    subscriptions: list[Subscription] = []
+    lives: list[Life] = []
+    turns: list[MemberRebalance] = []
+    findings: list[Finding] = []
+    for key, sources in _by_member(keys):
+        for member, seen in _streams(key, _watched(key.member, records.in_time(sources), observer)):
+            for row in fold(group, member, seen, limits, gone):
+                match row:
+                    case ObservedTransition():
+                        observer.see_transition(row)
+                        findings += illegal_transitions((row,))
+                    case Interval():
+                        intervals.append(row)
+                    case Finding():
+                        findings.append(row)
+                    case MemberRebalance():
+                        turns.append(row)
+                    case Subscription():
+                        subscriptions.append(row)
+                    case Life():
+                        lives.append(row)
+    rows = GroupRows(intervals, subscriptions, lives, turns)
+    findings += judge(group, rows, limits)
+    told = _coordinator_records(records, _member_ids(known, keys), names)
+    given = list(assignments(group, (one for one in told if one.record.ts_ms > 0)))
+    if told:
+        findings = list(_with_coordinator(findings, told, given, limits.clock_skew_ms))
+    lines = records.lines({Place(e.file, e.offset) for found in findings for e in found.evidence})
+    return GroupAudit(
+        group,
+        keys,
+        rows,
+        # Two machines of one member may be stuck at once in states of one name: that is said once.
+        findings=list(dict.fromkeys(_with_text(found, lines) for found in in_order(findings))),
+        coverage=find_coverage(lives, intervals),
+        rebalances=rebalances(group, rows),
+        coordinator=told,
+        assignments=given,
+    )
+
+
+def _by_member(keys: Mapping[Source, Key]) -> Iterator[tuple[Key, list[tuple[Source, int]]]]:
+    """Each member with its sources and the rank of their files."""
+    owned: dict[Key, list[tuple[Source, int]]] = {}
+    for source, key in sorted(keys.items()):
+        owned.setdefault(key._replace(rank=0), []).append((source, key.rank))
+    yield from sorted(owned.items())
+
+
+def _watched(member: str, records: Iterable[Seen], observer: Observer) -> Iterator[Seen]:
+    for seen in records:
+        observer.see(member, seen)
+        yield seen
+
+
+def _streams(key: Key, records: Iterator[Seen]) -> Iterator[tuple[str, Iterable[Seen]]]:
+    """The records of the member; of each of several consumers behind one client id, which are held: this is rare."""
+    if not key.shared:
+        yield key.member, records
+        return
+    told_apart: dict[str, list[Seen]] = {}
+    for member, seen in separate(key.member, records):
+        told_apart.setdefault(member, []).append(seen)
+    yield from sorted(told_apart.items())
+
+
+def _member_ids(facts: Iterable[Facts], keys: Mapping[Source, Key]) -> dict[str, str]:
+    """The member of each member id that some client's log names."""
+    named: dict[str, str] = {}
+    for fact in facts:
+        key = keys.get((fact.group, fact.client_id, fact.file))
+        if key is not None and fact.member_id:
+            named[fact.member_id] = min(key.member, named.get(fact.member_id, key.member))
+    return named
+
+
+def _coordinator_records(
+    records: GroupRecords, members: Mapping[str, str], names: Mapping[str, str]
+) -> list[CoordinatorRecord]:
+    told = [
+        CoordinatorRecord(with_names(seen.record, names), members.get(seen.record.member_id, ""), seen.place, seq)
+        for seen, seq in records.coordinators()
+    ]
+    return sorted(told, key=lambda one: (one.record.ts_ms, one.place, one.seq))
+
+
+def _with_coordinator(
+    findings: Iterable[Finding], told: Sequence[CoordinatorRecord], given: Sequence[Assignment], skew_ms: int
+) -> Iterator[Finding]:
+    """The findings with what the coordinator's records add to them."""
+    statements = evidence.statements(told)
+    for found in findings:
+        stated = evidence.add_statements(found, statements.get(found.member, ()), skew_ms)
+        yield evidence.add_handover(stated, evidence.assigned_spans(given, stated, skew_ms), skew_ms)
+
+
+def _with_text(found: Finding, lines: Mapping[Place, Line]) -> Finding:
+    shown = []
+    for one in found.evidence:
+        line = lines.get(Place(one.file, one.offset), Line(0, ""))
+        shown.append(Evidence(one.file, one.offset, line.number, line.text))
+    return replace(found, evidence=tuple(shown))

@@ -1,0 +1,207 @@
+"""Records on their way from the files to the judgement of their groups: packed, in chunks of one source each.
+
+A source is (group, client id, file) as the lines print them. A chunk holds some of its records, in order of time, with
+the place, number and text of their lines; packed, a record takes some hundred bytes. The records of one group are held
+packed, on disk where they are many, and unpacked a few chunks at a time.
+"""
+
+from __future__ import annotations
+
+import marshal
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from heapq import heappop, heappush, heapreplace
+from operator import attrgetter, itemgetter
+from tempfile import SpooledTemporaryFile
+from typing import IO, Any, NamedTuple
+
+from fsm.audit.rows import Place, Seen
+from fsm.trace import Kind, TraceRecord
+
+Source = tuple[str, str, str]
+"""(group, client id, file) as a record and its place have them; the group may be empty."""
+
+Row = tuple[Any, ...]
+"""A record in a chunk: its place among others (`TIME`, `OFFSET`, `SEQ`), its line, and the record's fields."""
+TIME, OFFSET, SEQ, NUMBER, TEXT, KIND = range(6)
+"""Positions in a row: epoch ms; byte offset of the entry; position in the entry; number of the line in its piece; the
+text of the line; the kind. The other fields of the record follow."""
+GROUP, CLIENT_ID, MEMBER_ID = KIND + 1, KIND + 2, KIND + 3
+IN_ORDER = itemgetter(TIME, OFFSET, SEQ)
+ROWS = 500
+"""Rows that a chunk holds at most."""
+HELD_BYTES = 64 << 20
+"""Packed records are held in memory up to this size, and on disk beyond it."""
+_REST = attrgetter(*(f.name for f in fields(TraceRecord) if f.name not in ("ts_ms", "kind", "group", "settings")))
+_KINDS = {kind.value: kind for kind in Kind}
+
+
+class Line(NamedTuple):
+    number: int
+    text: str
+
+
+def to_row(record: TraceRecord, group: str, place: tuple[int, int], line: Line) -> Row:
+    """A record as plain values; its group may be called otherwise than in its line. The place is (offset, seq)."""
+    settings = dict(record.settings) if record.settings else None
+    return (record.ts_ms, *place, *line, record.kind.value, group, *_REST(record), settings)
+
+
+def to_seen(row: Row, file: str) -> Seen:
+    values = *row[GROUP:-1], row[-1] or {}
+    return Seen(TraceRecord(row[TIME], _KINDS[row[KIND]], *values), Place(file, row[OFFSET]))
+
+
+class Chunk(NamedTuple):
+    """Rows of one source in order of time, packed."""
+
+    group: str
+    """As printed, like the client id."""
+    client_id: str
+    file: str
+    piece: int
+    """Where the piece of the file starts that they were read from, in bytes."""
+    lines_before: int
+    """How many lines of the file come before that piece."""
+    first_ms: int
+    first_offset: int
+    last_offset: int
+    packed: bytes
+
+    @property
+    def source(self) -> Source:
+        return self.group, self.client_id, self.file
+
+
+def pack(group: str, client_id: str, file: str, piece: int, rows: Iterable[Row]) -> Iterator[Chunk]:
+    """The rows of one source, which come as the file has them, in chunks."""
+    given = list(rows)
+    for start in range(0, len(given), ROWS):
+        own = given[start : start + ROWS]
+        first_offset, last_offset = own[0][OFFSET], own[-1][OFFSET]
+        own.sort(key=IN_ORDER)
+        packed = marshal.dumps(own)
+        yield Chunk(group, client_id, file, piece, 0, own[0][TIME], first_offset, last_offset, packed)
+
+
+def unpack(packed: bytes) -> list[Row]:
+    """The rows that `pack` packed, in this process or in another one of the same audit."""
+    rows: list[Row] = marshal.loads(packed)  # noqa: S302  written by `pack` of this audit
+    return rows
+
+
+def spool() -> IO[bytes]:
+    """A temporary file for packed records, in memory while they are few. To be closed."""
+    return SpooledTemporaryFile(max_size=HELD_BYTES)
+
+
+class GroupRecords:
+    """The records of one group, held packed in a file, which several groups may share."""
+
+    def __init__(self, spool: IO[bytes]) -> None:
+        self._spool = spool
+        self._members: dict[Source, list[_Held]] = {}
+        self._coordinators: list[_Held] = []
+
+    def add(self, chunk: Chunk, *, coordinator: bool) -> None:
+        self._spool.seek(0, 2)
+        held = _Held(chunk._replace(packed=b""), self._spool.tell(), len(chunk.packed))
+        self._spool.write(chunk.packed)
+        if coordinator:
+            self._coordinators.append(held)
+        else:
+            self._members.setdefault(chunk.source, []).append(held)
+
+    def _rows(self, held: _Held) -> list[Row]:
+        self._spool.seek(held.start)
+        return unpack(self._spool.read(held.length))
+
+    def coordinators(self) -> Iterator[tuple[Seen, int]]:
+        """What coordinators say, with the position in its entry; in no order."""
+        for held in self._coordinators:
+            for row in self._rows(held):
+                yield to_seen(row, held.chunk.file), row[SEQ]
+
+    def in_time(self, sources: Iterable[tuple[Source, int]]) -> Iterator[Seen]:
+        """The records of some sources by time, then the rank of their file, then as the file has them.
+
+        A chunk is unpacked when its time comes.
+        """
+        chunks = [
+            (held.chunk.first_ms, rank, held) for source, rank in sources for held in self._members.get(source, ())
+        ]
+        chunks.sort(key=lambda c: (c[0], c[1], c[2].start))
+        if len(chunks) == 1:
+            held = chunks[0][2]
+            for row in self._rows(held):
+                yield to_seen(row, held.chunk.file)
+            return
+        heap: list[_Open] = []
+        for number, (first_ms, rank, held) in enumerate(chunks):
+            while heap and heap[0].order[0] < first_ms:
+                yield _take(heap)
+            heappush(heap, _open(iter(self._rows(held)), rank, number, held.chunk.file))
+        while heap:
+            yield _take(heap)
+
+    def lines(self, wanted: Iterable[Place]) -> dict[Place, Line]:
+        """The lines at some places, of those at which a record begins."""
+        offsets: dict[str, list[int]] = {}
+        for place in sorted(wanted):
+            offsets.setdefault(place.file, []).append(place.offset)
+        found: dict[Place, Line] = {}
+        for held in self._held():
+            chunk = held.chunk
+            own = offsets.get(chunk.file, [])
+            here = set(own[bisect_left(own, chunk.first_offset) : bisect_right(own, chunk.last_offset)])
+            for row in self._rows(held) if here else ():
+                if row[OFFSET] in here:
+                    found[Place(chunk.file, row[OFFSET])] = Line(chunk.lines_before + row[NUMBER], row[TEXT])
+        return found
+
+    def chunks(self) -> Iterator[tuple[Chunk, list[Row]]]:
+        """Every chunk with its rows, by source."""
+        for held in self._held():
+            yield held.chunk, self._rows(held)
+
+    def _held(self) -> Iterator[_Held]:
+        for _, own in sorted(self._members.items()):
+            yield from own
+        yield from self._coordinators
+
+
+class _Held(NamedTuple):
+    """A chunk whose packed rows stand elsewhere."""
+
+    chunk: Chunk
+    start: int
+    length: int
+
+
+class _Open(NamedTuple):
+    """A chunk that is being read, ordered by its next row."""
+
+    order: tuple[int, int, int, int]
+    number: int
+    row: Row
+    rows: Iterator[Row]
+    rank: int
+    file: str
+
+
+def _open(rows: Iterator[Row], rank: int, number: int, file: str) -> _Open:
+    row = next(rows)
+    return _Open((row[TIME], rank, row[OFFSET], row[SEQ]), number, row, rows, rank, file)
+
+
+def _take(heap: list[_Open]) -> Seen:
+    """The next record of all open chunks."""
+    first = heap[0]
+    row = next(first.rows, None)
+    if row is None:
+        heappop(heap)
+    else:
+        order = (row[TIME], first.rank, row[OFFSET], row[SEQ])
+        heapreplace(heap, _Open(order, first.number, row, first.rows, first.rank, first.file))
+    return to_seen(first.row, first.file)

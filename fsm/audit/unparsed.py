@@ -1,0 +1,57 @@
+"""What could not be read or understood, as findings: nothing is skipped in silence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from fsm.audit.findings import Evidence, Finding, FindingKind, finding
+from fsm.audit.reading import PieceSummary
+from fsm.logs.pieces import Unreadable
+from fsm.render.wording import many
+
+SHAPES = 5
+"""Shapes that the summary of one file shows."""
+
+
+def of_file(pieces: Sequence[PieceSummary]) -> Iterator[Finding]:
+    """A finding where a file, all of whose pieces come in order, was damaged or not understood in every line."""
+    file, lines = pieces[0].file, sum(one.orphans + one.not_understood for one in pieces)
+    cut, error = sum(one.cut_lines for one in pieces), max(one.error for one in pieces)
+    if not (lines or cut or error):
+        return
+    shapes: Counter[str] = Counter()
+    for one in pieces:
+        shapes.update(one.shapes)
+    said = []
+    if error:
+        said.append(f"{file} was not read to its end: {error}")
+    if lines:
+        top = sorted(shapes.items(), key=lambda shape: (-shape[1], shape[0]))[:SHAPES]
+        shown = " | ".join(f"{count} x {shape or 'others'}" for shape, count in top)
+        said.append(f"not understood in {file}: {many(lines, 'line')}, the commonest: {shown}")
+    if cut:
+        said.append(f"too long and cut in {file}: {many(cut, 'line')}")
+    start_ms = min((one.first_ms for one in pieces if one.first_ms is not None), default=0)
+    end_ms = max((one.last_ms for one in pieces if one.last_ms is not None), default=0)
+    yield _finding(start_ms, end_ms, "; ".join(said), _first_bad_line(pieces))
+
+
+def refused(file: Unreadable) -> Finding:
+    """The finding for a file that could not be read at all."""
+    return _finding(0, 0, f"{file.file} was not read: {file.reason}", Evidence(file.file, -1))
+
+
+def _first_bad_line(pieces: Sequence[PieceSummary]) -> Evidence:
+    before = 0
+    for one in pieces:
+        if one.bad_line:
+            return Evidence(one.file, -1, before + one.bad_line, one.bad_text)
+        before += one.lines
+    return Evidence(pieces[0].file, -1)
+
+
+def _finding(start_ms: int, end_ms: int, summary: str, shown: Evidence) -> Finding:
+    bare = finding(FindingKind.UNPARSED_LINES, "", "", start_ms, end_ms, summary=summary)
+    return replace(bare, evidence=(shown,))

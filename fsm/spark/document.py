@@ -1,0 +1,45 @@
+"""`audit.json`: the result as one JSON document, streamed, in a fixed order.
+
+{"inputs": {...}, "groups": [...], "findings": [...], "metrics": {...}}
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TextIO
+
+from fsm.audit.findings import Finding
+from fsm.audit.report import Overview
+
+
+def write(
+    path: Path,
+    inputs: Mapping[str, Any],
+    metrics: Mapping[str, Any],
+    groups: Iterable[Overview],
+    findings: Iterable[Finding],
+    *,
+    coordinators: bool,
+) -> None:
+    """Writes the document. Members without logs are counted where coordinators say something."""
+    with path.open("w", encoding="utf-8") as out:
+        out.write('{"inputs": ' + json.dumps(inputs))
+        _list(out, "groups", (_group(one, coordinators=coordinators) for one in groups))
+        _list(out, "findings", (one.to_json() for one in findings))
+        out.write(',\n"metrics": ' + json.dumps(metrics) + "}\n")
+
+
+def _list(out: TextIO, name: str, items: Iterable[Mapping[str, Any]]) -> None:
+    out.write(f',\n"{name}": [')
+    out.writelines((",\n " if number else "\n ") + json.dumps(item) for number, item in enumerate(items))
+    out.write("]")
+
+
+def _group(one: Overview, *, coordinators: bool) -> Mapping[str, Any]:
+    told = asdict(one)
+    if not coordinators:
+        del told["members_without_logs"]
+    return told

@@ -1,0 +1,348 @@
+"""The audit as two stages: pieces of files -> records, sent to their groups -> findings, tables and totals.
+
+    read      a task reads some pieces of files and sends what they hold, packed, to the groups it is about
+    route     where files are cut into pieces, one more step: only a whole file tells whose some of its lines are
+    judge     a task is handed one group after the other, judges each and writes its part of every table
+
+Each stage is a plain function from rows to rows. `on_spark` runs them in the tasks of one Spark job, `in_process` in a
+loop; nothing but totals comes back to the driver.
+"""
+
+from __future__ import annotations
+
+import json
+import marshal
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import UTC, tzinfo
+from heapq import merge as merge_sorted
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+from fsm.audit import unparsed
+from fsm.audit.attribution.identity import Facts, homes, merge
+from fsm.audit.attribution.rotation import Missing
+from fsm.audit.coordinator.assignments import add_topic_names
+from fsm.audit.findings import Finding, in_order, rank
+from fsm.audit.group_audit import audit_group
+from fsm.audit.limits import Limits
+from fsm.audit.reading import PieceSummary, read_piece
+from fsm.audit.records import Chunk, GroupRecords, spool, unpack
+from fsm.audit.report import Highlights, Overview, overview
+from fsm.logs import Format, formats
+from fsm.spark.sources import Job
+from fsm.spark.tables import Tables, rows_of
+from fsm.spark.totals import Totals
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+SUMMARY, FACTS, MEMBER, COORDINATOR = range(4)
+"""What is sent: the summary of a piece; which members it tells of; a chunk of their records; one of a coordinator's."""
+OF_FILE = "\0"
+"""Begins the key of what is sent to nobody's group but counted by file."""
+BATCH_BYTES = 4 << 20
+"""Packed records that a task hands over at once."""
+REDUCE_BYTES = 32 << 20
+"""What is worth a task of its own in the second stage, in bytes of logs."""
+
+
+class Sent(NamedTuple):
+    """What the first stage sends to the second, under a key: a group, a file, or nobody's."""
+
+    key: str
+    kind: int
+    group: str
+    client_id: str
+    file: str
+    piece: int
+    lines_before: int
+    first_ms: int
+    first_offset: int
+    last_offset: int
+    packed: bytes
+
+    @property
+    def chunk(self) -> Chunk:
+        return Chunk(*self[2:])
+
+
+_SCHEMA = (
+    "key string, kind long, group string, client_id string, file string, piece long, lines_before long, first_ms long, "
+    "first_offset long, last_offset long, packed binary"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What every task knows."""
+
+    work: str
+    """The folder of the result."""
+    format: str
+    timezone: str
+    limits: Limits
+    gone: Missing
+    """Rotated files that are missing."""
+    cut: bool
+    """Some files are cut into pieces."""
+
+    @property
+    def zone(self) -> tzinfo:
+        return UTC if self.timezone == "UTC" else ZoneInfo(self.timezone)
+
+    @property
+    def formats(self) -> list[Format]:
+        return [f for f in formats() if self.format in ("auto", f.name)]
+
+    @property
+    def names(self) -> Path:
+        """Where the first stage writes names of topics for the second, which begins when the first has ended."""
+        return Path(self.work) / "names"
+
+
+# -- read ---------------------------------------------------------------------------------------------------
+
+
+def read(jobs: Iterable[Job], plan: Plan, part: int) -> Iterator[Sent]:
+    """What some pieces of files hold; to the groups it is about, unless files are cut."""
+    expected, zone = plan.formats, plan.zone
+    names: dict[str, str] = {}
+    for job in jobs:
+        found = read_piece(job.piece, expected, zone, job.cluster)
+        add_topic_names(names, found.names)
+        file, piece = job.piece.file, job.piece.start
+        own = [_to_file(SUMMARY, file, piece, [getattr(found.summary, f.name) for f in fields(PieceSummary)])]
+        own.append(_to_file(FACTS, file, piece, [tuple(one) for one in found.facts]))
+        own += [Sent(file, MEMBER, *chunk) for chunk in found.members]
+        own += [Sent(file, COORDINATOR, *chunk) for chunk in found.coordinators]
+        yield from own if plan.cut else route(own)
+    if names:
+        plan.names.mkdir(exist_ok=True)
+        path = plan.names / f".{part}-{id(names):x}"
+        path.write_text(json.dumps(names), encoding="utf-8")
+        path.rename(plan.names / f"{part}.json")
+
+
+def _to_file(kind: int, file: str, piece: int, values: Sequence[Any]) -> Sent:
+    plain = [dict(value) if isinstance(value, dict) else value for value in values]
+    return Sent(file, kind, "", "", file, piece, 0, 0, 0, 0, marshal.dumps(plain))
+
+
+def _values(sent: Sent) -> list[Any]:
+    values: list[Any] = marshal.loads(sent.packed)  # noqa: S302  written by a task of this audit
+    return values
+
+
+# -- route --------------------------------------------------------------------------------------------------
+
+
+def route(rows: Iterable[Sent]) -> Iterator[Sent]:
+    """What was sent to whole files, sorted by file, kind and piece, is sent on to the groups it is about."""
+    for file, own in groupby(rows, key=attrgetter("file")):
+        lines_before: dict[int, int] = {}
+        lines, facts = 0, list[Facts]()
+        where: dict[tuple[str, str, str], tuple[str, str]] | None = None
+        for row in own:
+            if row.kind == SUMMARY:
+                lines_before[row.piece] = lines
+                lines += PieceSummary(*_values(row)).lines
+                yield row._replace(key=OF_FILE + file)
+            elif row.kind == FACTS:
+                facts += [Facts(*values) for values in _values(row)]
+            else:
+                if where is None:
+                    facts, where = merge(facts), homes(facts)
+                    yield from _send_facts(facts, where)
+                home = row.group if row.kind == COORDINATOR else where.get(row.chunk.source, ("", ""))[0]
+                yield row._replace(key=home, lines_before=lines_before[row.piece])
+
+
+def _send_facts(facts: Iterable[Facts], where: Mapping[tuple[str, str, str], tuple[str, str]]) -> Iterator[Sent]:
+    by_home: dict[str, list[Facts]] = {}
+    for one in facts:
+        home = where.get((one.group, one.client_id, one.file))
+        if home is not None:
+            by_home.setdefault(home[0], []).append(one)
+    for home_group, own in sorted(by_home.items()):
+        yield _to_file(FACTS, own[0].file, 0, [tuple(one) for one in own])._replace(key=home_group)
+
+
+# -- judge --------------------------------------------------------------------------------------------------
+
+
+def judge(rows: Iterable[Sent], plan: Plan, part: int) -> Totals:
+    """Judges the groups to which the rows were sent, which come by key and kind, and writes their tables."""
+    totals, tables = Totals(), Tables(Path(plan.work), part)
+    names: dict[str, str] | None = None
+    of_files: list[Finding] = []
+    for key, own in groupby(rows, key=attrgetter("key")):
+        if key.startswith(OF_FILE):
+            of_files += _sum_up([PieceSummary(*_values(row)) for row in own], totals, tables)
+            continue
+        _add_findings(in_order(of_files), totals, tables)
+        of_files = []
+        if not key:
+            for row in own:
+                tables.add_records("", row.chunk, unpack(row.packed), None)
+            continue
+        names = _topic_names(plan) if names is None else names
+        _judge_group(key, own, plan, names, _Watch(totals, tables))
+    _add_findings(in_order(of_files), totals, tables)
+    tables.close()
+    return totals
+
+
+def _sum_up(pieces: Sequence[PieceSummary], totals: Totals, tables: Tables) -> Iterable[Finding]:
+    """Counts the pieces of one file."""
+    for one in pieces:
+        totals.add_piece(one)
+    tables.add("files", pieces)
+    errors = [one.error for one in pieces if one.error]
+    if errors:
+        totals.add_damaged(pieces[0].file, max(errors))
+    return unparsed.of_file(pieces)
+
+
+def _add_findings(found: Sequence[Finding], totals: Totals, tables: Tables) -> None:
+    if found:
+        totals.add_findings(found)
+        tables.add("findings", found)
+
+
+def _topic_names(plan: Plan) -> dict[str, str]:
+    names: dict[str, str] = {}
+    for path in sorted(plan.names.glob("*.json")):
+        add_topic_names(names, json.loads(path.read_text(encoding="utf-8")))
+    return names
+
+
+class _Watch(Highlights):
+    """Notes what the report may show, and hands every transition on to its table."""
+
+    def __init__(self, totals: Totals, tables: Tables) -> None:
+        super().__init__()
+        self.totals, self.tables = totals, tables
+
+    def see_transition(self, transition: Any) -> None:
+        super().see_transition(transition)
+        self.totals.add_transition(transition)
+        self.tables.add("transitions", (transition,))
+
+
+def _judge_group(group: str, rows: Iterable[Sent], plan: Plan, names: Mapping[str, str], watch: _Watch) -> None:
+    facts: list[Facts] = []
+    totals, tables = watch.totals, watch.tables
+    with spool() as held:
+        records = GroupRecords(held)
+        for row in rows:
+            if row.kind == FACTS:
+                facts += [Facts(*values) for values in _values(row)]
+            else:
+                records.add(row.chunk, coordinator=row.kind == COORDINATOR)
+        audit = audit_group(group, facts, records, plan.limits, gone=plan.gone, names=names, observer=watch)
+        for chunk, own in records.chunks():
+            tables.add_records(group, chunk, own, audit.members.get(chunk.source))
+    its = audit.rows
+    tables.add("intervals", its.intervals)
+    tables.add("wants", its.subscriptions)
+    tables.add("turns", its.rebalances)
+    tables.add("rebalances", audit.rebalances)
+    lives = sorted(its.lives, key=attrgetter("member", "number"))
+    tables.add("lives", list(zip(lives, audit.coverage, strict=True)))
+    tables.add("coordinator", audit.coordinator)
+    tables.add("assignments", audit.assignments)
+    _add_findings(audit.findings, totals, tables)
+    totals.sums["coordinators"] += len(audit.coordinator)
+    known = overview(audit)
+    if known is not None:
+        tables.add("groups", [known])
+        totals.add_group(audit, known, watch)
+
+
+# -- in one process, and on Spark ---------------------------------------------------------------------------
+
+Say = Callable[[str], None]
+
+
+def in_process(bins: Sequence[Sequence[Job]], plan: Plan, say: Say) -> Totals:
+    """Both stages in this process."""
+    say("reading")
+    rows = [row for number, jobs in enumerate(bins) for row in read(jobs, plan, number)]
+    if plan.cut:
+        rows = list(route(sorted(rows, key=attrgetter("file", "kind", "piece"))))
+    rows.sort(key=attrgetter("key", "kind", "file", "piece"))
+    say("judging")
+    return judge(rows, plan, 0)
+
+
+def on_spark(spark: SparkSession, bins: Sequence[Sequence[Job]], plan: Plan, size: int, say: Say) -> Totals:
+    """Both stages as one job on a session; `size` is that of the input in bytes."""
+    say("reading and judging")
+
+    def run_read(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in given:
+            for number in batch.column(0).to_pylist():
+                yield from _batches(read(bins[number], plan, number))
+
+    def run_route(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return _batches(route(_rows(given)))
+
+    def run_judge(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        totals = judge(_rows(given), plan, context.partitionId() if context else 0)
+        yield pyarrow.RecordBatch.from_pydict({"totals": [pickle.dumps(totals)]})
+
+    cores = spark.sparkContext.defaultParallelism
+    tasks = max(1, min(64 * cores, max(size // REDUCE_BYTES, cores if size > REDUCE_BYTES >> 4 else 1)))
+    # A range has exactly one row in each of its partitions, and no shuffle.
+    sent: DataFrame = spark.range(0, len(bins), 1, len(bins)).mapInArrow(run_read, _SCHEMA)
+    if plan.cut:
+        sent = sent.repartition(tasks, "file").sortWithinPartitions("file", "kind", "piece")
+        sent = sent.mapInArrow(run_route, _SCHEMA)
+    by_group = sent.repartition(tasks, "key").sortWithinPartitions("key", "kind", "file", "piece")
+    totals = Totals()
+    for row in by_group.mapInArrow(run_judge, "totals binary").toLocalIterator():
+        totals.merge(pickle.loads(row["totals"]))  # noqa: S301  made by a task of this audit
+    return totals
+
+
+def _rows(given: Iterable[pa.RecordBatch]) -> Iterator[Sent]:
+    for batch in given:
+        yield from map(Sent, *(column.to_pylist() for column in batch.columns))
+
+
+def _batches(rows: Iterable[Sent]) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    held: list[Sent] = []
+    size = 0
+    for row in rows:
+        held.append(row)
+        size += len(row.packed)
+        if size >= BATCH_BYTES:
+            yield pa.RecordBatch.from_arrays(list(map(pa.array, zip(*held, strict=True))), names=list(Sent._fields))
+            held, size = [], 0
+    if held:
+        yield pa.RecordBatch.from_arrays(list(map(pa.array, zip(*held, strict=True))), names=list(Sent._fields))
+
+
+# -- what the parts say together ----------------------------------------------------------------------------
+
+
+def findings(work: Path) -> Iterator[Finding]:
+    """All findings in their order, from the parts of their table, of each of which some rows are held."""
+    return merge_sorted(*rows_of(work, "findings", Finding), key=rank)
+
+
+def overviews(work: Path) -> Iterator[Overview]:
+    """All groups by name."""
+    return merge_sorted(*rows_of(work, "groups", Overview), key=attrgetter("group"))

@@ -1,1 +1,0 @@
-"""From paths to records: files, pieces, parsing, and what was not understood."""

@@ -1,1 +1,0 @@
-"""What an audit writes: evidence, the JSON document, the HTML page."""

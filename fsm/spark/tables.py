@@ -1,0 +1,322 @@
+"""The Parquet tables of a result: a folder each, a part file for each task that has rows for it.
+
+A part is written under another name and renamed when it is complete: a task that fails leaves none, and one that runs
+twice leaves the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from fsm.audit.attribution.identity import Key
+from fsm.audit.conformance import edges, targets
+from fsm.audit.coordinator.assignments import Assignment, CoordinatorRecord
+from fsm.audit.findings import Finding
+from fsm.audit.group import Rebalance
+from fsm.audit.group.coverage import Coverage
+from fsm.audit.reading import PieceSummary
+from fsm.audit.records import KIND, NUMBER, OFFSET, SEQ, TEXT, TIME, Chunk, Row
+from fsm.audit.report import Overview
+from fsm.audit.rows import Interval, Life, MemberRebalance, ObservedTransition, Subscription
+from fsm.spark.columns import PARTITION, batch, list_of, reader, schema_of
+from fsm.tables import ALL
+from fsm.trace import TraceRecord
+
+ROWS = 10_000
+"""Rows of a table that a task holds before it writes them."""
+RECORD_ROWS = 20_000
+ROWS_READ = 500
+_T = TypeVar("_T")
+
+
+class _LifeEnd(NamedTuple):
+    end_known: str
+
+
+class _Judged(NamedTuple):
+    """What the table of a transition's machine says of it."""
+
+    allowed_by: tuple[str, ...] | None
+    """Events that cause it; None where none does, or where the event that it names does not."""
+    judged: bool
+    """False for a machine that has no table, or where the state is not known."""
+
+
+class _Dwell(NamedTuple):
+    machine: str
+    state: str
+    visits: int
+    total_ms: int
+    median_ms: int
+    p99_ms: int
+    longest_ms: int
+
+
+class _Beside(NamedTuple):
+    """What a coordinator's record has beside `_TOLD`."""
+
+    member: str
+    client: str
+    file: str
+    offset: int
+
+
+_TOLD = (
+    "group",
+    "ts_ms",
+    "kind",
+    "member_id",
+    "instance_id",
+    "machine",
+    "next_state",
+    "epoch",
+    "detail",
+    "full",
+    "revoked",
+)
+_RECORD = schema_of(TraceRecord)
+_OTHERS = [name for name in _RECORD.names if name not in ("ts_ms", "kind", "group")]
+"""Columns of a record that stand behind its kind and group in a row."""
+
+
+def _joined(*schemas: pa.Schema) -> pa.Schema:
+    return pa.schema([field for schema in schemas for field in schema])
+
+
+_PLACE = pa.schema([("seq", pa.int32()), ("file", pa.string()), ("piece", pa.int64()), ("line", pa.int64())])
+_OWNER = pa.schema([("offset", pa.int64()), ("text", pa.string()), ("member", pa.string()), ("shared", pa.bool_())])
+_RECORDS = _joined(
+    pa.schema([_RECORD.field("group"), _RECORD.field("ts_ms"), _RECORD.field("kind")]),
+    pa.schema([_RECORD.field(name) for name in _OTHERS]),
+    _PLACE,
+    _OWNER,
+    pa.schema([("rank", pa.int64())]),
+)
+SCHEMAS: dict[str, pa.Schema] = {
+    "records": _RECORDS,
+    "files": schema_of(PieceSummary),
+    "transitions": _joined(schema_of(ObservedTransition), schema_of(_Judged)),
+    "dwell": schema_of(_Dwell),
+    "intervals": schema_of(Interval),
+    "wants": schema_of(Subscription),
+    "lives": _joined(schema_of(Life), schema_of(_LifeEnd)),
+    "turns": schema_of(MemberRebalance),
+    "rebalances": schema_of(Rebalance),
+    "findings": schema_of(Finding),
+    "groups": schema_of(Overview),
+}
+"""Tables that every result has."""
+COORDINATORS: dict[str, pa.Schema] = {
+    "coordinator": _joined(
+        pa.schema([_RECORD.field(name) for name in _TOLD]), schema_of(_Beside), pa.schema([("seq", pa.int32())])
+    ),
+    "assignments": schema_of(Assignment),
+}
+"""Tables of results in which a coordinator says something."""
+_CLASSES: dict[str, type] = {
+    "files": PieceSummary,
+    "intervals": Interval,
+    "wants": Subscription,
+    "turns": MemberRebalance,
+    "rebalances": Rebalance,
+    "findings": Finding,
+    "groups": Overview,
+    "assignments": Assignment,
+}
+
+
+class Tables:
+    """The part files of one task below the folder `work`. To be closed when they are complete."""
+
+    def __init__(self, work: Path, part: int) -> None:
+        self.work = work
+        self.part = part
+        self._held: dict[str, list[Any]] = {}
+        self._writers: dict[str, tuple[parquet.ParquetWriter, Path]] = {}
+        self._records: list[tuple[Chunk, str, Key | None, Row]] = []
+
+    def add(self, name: str, rows: Iterable[Any]) -> None:
+        """Adds rows to a table: instances of its class, or pairs of them where it has columns of two."""
+        held = self._held.setdefault(name, [])
+        held.extend(rows)
+        if len(held) >= ROWS:
+            self._flush(name)
+
+    def add_records(self, group: str, chunk: Chunk, rows: Sequence[Row], key: Key | None) -> None:
+        """Adds the records of a source with the group and member that they belong to."""
+        self._records.extend((chunk, group, key, row) for row in rows)
+        if len(self._records) >= RECORD_ROWS:
+            self._flush_records()
+
+    def close(self) -> None:
+        """Writes what is held and gives the parts their names."""
+        self._flush_records()
+        for name in sorted(self._held):
+            self._flush(name)
+        for writer, path in self._writers.values():
+            writer.close()
+            path.rename(path.with_name(f"part-{self.part:05}.parquet"))
+        self._writers = {}
+
+    def _flush(self, name: str) -> None:
+        rows = self._held.pop(name, [])
+        if rows:
+            self._write(name, _BUILD[name](rows) if name in _BUILD else batch(rows, _CLASSES[name]))
+
+    def _flush_records(self) -> None:
+        if self._records:
+            self._write("records", _record_batch(self._records))
+            self._records = []
+
+    def _write(self, name: str, rows: pa.RecordBatch) -> None:
+        if name not in self._writers:
+            folder = self.work / f"{name}.parquet"
+            folder.mkdir(parents=True, exist_ok=True)
+            path = folder / f".part-{self.part:05}-{id(self):x}"
+            self._writers[name] = parquet.ParquetWriter(path, rows.schema, compression="zstd"), path
+        self._writers[name][0].write_batch(rows)
+
+
+def write_whole(work: Path, name: str, rows: Iterable[Any]) -> None:
+    """Writes a table in one part, empty or not."""
+    folder = work / f"{name}.parquet"
+    folder.mkdir(parents=True, exist_ok=True)
+    schema = (SCHEMAS | COORDINATORS)[name]
+    with parquet.ParquetWriter(folder / "part-00000.parquet", schema, compression="zstd") as writer:
+        held: list[Any] = []
+        for row in rows:
+            held.append(row)
+            if len(held) == ROWS:
+                writer.write_batch(_whole_batch(name, held))
+                held = []
+        writer.write_batch(_whole_batch(name, held))
+
+
+def _whole_batch(name: str, rows: Sequence[Any]) -> pa.RecordBatch:
+    if name in _CLASSES:
+        return batch(rows, _CLASSES[name])
+    return pa.RecordBatch.from_pylist(list(rows), schema=(SCHEMAS | COORDINATORS)[name])
+
+
+def complete(work: Path, *, coordinators: bool) -> None:
+    """Adds the tables for which there were no rows at all."""
+    for name in (*SCHEMAS, *(COORDINATORS if coordinators else ())):
+        if not (work / f"{name}.parquet").exists():
+            write_whole(work, name, ())
+
+
+# -- tables with columns of their own -----------------------------------------------------------------------
+
+
+def _beside(left: pa.RecordBatch, right: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([*left.columns, *right.columns], schema=_joined(left.schema, right.schema))
+
+
+def _life_batch(rows: Sequence[tuple[Life, Coverage]]) -> pa.RecordBatch:
+    return _beside(batch((life for life, _ in rows), Life), batch((_LifeEnd(one.end) for _, one in rows), _LifeEnd))
+
+
+def _transition_batch(rows: Sequence[ObservedTransition]) -> pa.RecordBatch:
+    return _beside(batch(rows, ObservedTransition), batch(map(_judge, rows), _Judged))
+
+
+def _judge(one: ObservedTransition) -> _Judged:
+    if edges(one.machine) is None or not one.state:
+        return _Judged(_allowed(one.machine, bool(one.event)).get((one.state, one.next_state)), False)
+    allowed = _allowed(one.machine, bool(one.event)).get((one.state, one.next_state))
+    fits = allowed is not None and (not one.event or one.event in allowed)
+    return _Judged(allowed if fits else None, True)
+
+
+@cache
+def _allowed(machine: str, whole: bool) -> dict[tuple[str, str], tuple[str, ...]]:
+    """The events that lead from one state to another: in one step, or through a whole row of the table."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for table in ALL:
+        if table.name == machine and whole:
+            for (state, event), next_state in targets(machine).items():
+                found.setdefault((state, next_state), []).append(event)
+        elif table.name == machine:
+            names = table.columns
+            for source, target, events in names.edges:
+                found[names.states[source], names.states[target]] = [names.events[e] for e in events]
+    return {key: tuple(sorted(events) if whole else events) for key, events in found.items()}
+
+
+def _coordinator_batch(rows: Sequence[CoordinatorRecord]) -> pa.RecordBatch:
+    told = batch((one.record for one in rows), TraceRecord).select(list(_TOLD))
+    beside = batch((_Beside(one.member, one.record.settings.get("client.id", ""), *one.place) for one in rows), _Beside)
+    seq = pa.RecordBatch.from_arrays([pa.array([one.seq for one in rows], pa.int32())], names=["seq"])
+    return _beside(_beside(told, beside), seq)
+
+
+_BUILD: dict[str, Callable[[Any], pa.RecordBatch]] = {
+    "lives": _life_batch,
+    "transitions": _transition_batch,
+    "coordinator": _coordinator_batch,
+}
+
+
+def _record_batch(held: Sequence[tuple[Chunk, str, Key | None, Row]]) -> pa.RecordBatch:
+    """Column by column: most rows of an audit are records."""
+    rows = [row for *_, row in held]
+    columns: list[pa.Array] = [
+        pa.array([group or chunk.group for chunk, group, _, _ in held], pa.string()),
+        pa.array([row[TIME] for row in rows], pa.int64()),
+        pa.array([row[KIND] for row in rows], pa.string()),
+    ]
+    for number, name in enumerate(_OTHERS, KIND + 2):
+        columns.append(_column([row[number] for row in rows], _RECORD.field(name).type))
+    columns += [
+        pa.array([row[SEQ] for row in rows], pa.int32()),
+        pa.array([chunk.file for chunk, *_ in held], pa.string()),
+        pa.array([chunk.piece for chunk, *_ in held], pa.int64()),
+        pa.array([row[NUMBER] for row in rows], pa.int64()),
+        pa.array([row[OFFSET] for row in rows], pa.int64()),
+        pa.array([row[TEXT] for row in rows], pa.string()),
+        pa.array([key.member if key else "" for _, _, key, _ in held], pa.string()),
+        pa.array([key.shared if key else False for _, _, key, _ in held], pa.bool_()),
+        pa.array([key.rank if key else 0 for _, _, key, _ in held], pa.int64()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=_RECORDS)
+
+
+def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
+    if kind == list_of(PARTITION):
+        return _partition_lists(values)
+    if pa.types.is_map(kind):
+        return pa.array([sorted(value.items()) if value else () for value in values], kind)
+    return pa.array(values, kind)
+
+
+def _partition_lists(values: list[Any]) -> pa.Array:
+    """Lists of (topic, number) pairs; None stays null."""
+    ends, topics, numbers = [0], [], []
+    for value in values:
+        for topic, number in value or ():
+            topics.append(topic)
+            numbers.append(number)
+        ends.append(len(topics))
+    pairs = pa.StructArray.from_arrays(
+        [pa.array(topics, pa.string()), pa.array(numbers, pa.int64())], fields=list(PARTITION)
+    )
+    missing = pa.array([value is None for value in values])
+    return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pairs, type=list_of(PARTITION), mask=missing)
+
+
+def rows_of(work: Path, name: str, cls: type[_T]) -> list[Iterator[_T]]:
+    """The rows of each part of a table as instances of its class."""
+
+    def read(path: Path) -> Iterator[_T]:
+        build = reader(cls)
+        with parquet.ParquetFile(path) as part:
+            for rows in part.iter_batches(ROWS_READ):
+                yield from map(build, rows.to_pylist())
+
+    return [read(path) for path in sorted((work / f"{name}.parquet").glob("*.parquet"))]

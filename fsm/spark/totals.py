@@ -1,0 +1,213 @@
+"""What is added up over all files and groups: bounded whatever is read, and the same in whatever order it is added."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from heapq import nsmallest
+from typing import Any
+
+from fsm.audit.conformance import edges
+from fsm.audit.findings import Finding, FindingKind, Severity
+from fsm.audit.group_audit import GroupAudit
+from fsm.audit.reading import PieceSummary
+from fsm.audit.report import Highlights, Overview, group_view
+from fsm.audit.rows import ObservedTransition
+from fsm.render.timeline.views import GroupView
+
+FINDINGS, GROUPS = 400, 12
+"""How many findings and groups the report shows, the worst first."""
+MOST = 40
+"""Damaged files, layouts, levels and shapes that the document names; it counts the rest."""
+NAMES = 1000
+"""Kinds, transitions and states that it counts. Logs may make up names: of ten times as many, the rarest are let go."""
+DURATIONS = 10_000
+"""Different durations that are told apart; of more, three digits count."""
+_SUMMED = ("lines", "entries", "records", "not_understood", "orphans", "cut_lines")
+_SEVERITIES, _KINDS = list(Severity), list(FindingKind)
+
+
+class Durations:
+    """How often something lasted how long, in ms."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[int] = Counter()
+        self.total_ms = 0
+        self.longest_ms = 0
+
+    def add(self, lasted_ms: int, count: int = 1) -> None:
+        self.counts[lasted_ms] += count
+        self.total_ms += lasted_ms * count
+        self.longest_ms = max(self.longest_ms, lasted_ms)
+        if len(self.counts) > DURATIONS:
+            rounded: Counter[int] = Counter()
+            for value, number in self.counts.items():
+                rounded[int(float(f"{value:.3g}"))] += number
+            self.counts = rounded
+
+    def merge(self, other: Durations) -> None:
+        longest_ms, total_ms = max(self.longest_ms, other.longest_ms), self.total_ms + other.total_ms
+        for value, number in sorted(other.counts.items()):
+            self.add(value, number)
+        self.longest_ms, self.total_ms = longest_ms, total_ms
+
+    def at(self, share: float) -> int:
+        """The shortest duration that is not exceeded by this share of all; 0 where there are none."""
+        left = math.ceil(share * self.counts.total())
+        for value, number in sorted(self.counts.items()):
+            left -= number
+            if left <= 0:
+                return value
+        return 0
+
+
+@dataclass(slots=True)
+class Totals:
+    sums: Counter[str] = field(default_factory=Counter)
+    """Of `_SUMMED`, of `gzipped_files`, `damaged_files`, `groups`, `end_unknown`, `moved`, and of rows by table."""
+    start_ms: int | None = None
+    end_ms: int | None = None
+    damaged: list[tuple[str, str]] = field(default_factory=list)
+    """The first files that could not be read to their ends, and why."""
+    seen: dict[str, Counter[str]] = field(
+        default_factory=lambda: {n: Counter() for n in ("layouts", "levels", "shapes")}
+    )
+    kinds: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Findings by kind and severity."""
+    edges: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    """Transitions by machine, state and next state."""
+    dwell: dict[tuple[str, str], Durations] = field(default_factory=dict)
+    """By machine and state."""
+    rebalances: Durations = field(default_factory=Durations)
+    longest_unowned_ms: int = 0
+    worst: list[Finding] = field(default_factory=list)
+    groups: list[tuple[Overview, GroupView]] = field(default_factory=list)
+    """The worst groups, in order."""
+
+    def add_piece(self, piece: PieceSummary) -> None:
+        self.sums.update({name: getattr(piece, name) for name in _SUMMED})
+        self.sums["gzipped_files"] += piece.gzipped
+        for name, counts in self.seen.items():
+            counts.update(getattr(piece, name))
+            _prune(counts)
+        self._reach(piece.first_ms, piece.last_ms)
+
+    def add_damaged(self, file: str, error: str) -> None:
+        self.sums["damaged_files"] += 1
+        self.damaged = sorted([*self.damaged, (file, error)])[:MOST]
+
+    def add_transition(self, one: ObservedTransition) -> None:
+        if one.state:
+            self.edges[one.machine, one.state, one.next_state] += 1
+            _prune(self.edges)
+        if one.dwell_ms is not None:
+            key = one.machine, one.state
+            if key not in self.dwell and len(self.dwell) >= NAMES and edges(one.machine) is None:
+                return
+            self.dwell.setdefault(key, Durations()).add(one.dwell_ms)
+
+    def add_findings(self, findings: Iterable[Finding]) -> None:
+        found = list(findings)
+        self.kinds.update((one.kind.value, one.severity.value) for one in found)
+        self.worst = nsmallest(FINDINGS, [*self.worst, *found], key=_badness)
+
+    def add_group(self, audit: GroupAudit, known: Overview, noted: Highlights) -> None:
+        """Adds an audited group, whose findings are added by themselves; draws it if it is one of the worst so far."""
+        self.sums["groups"] += 1
+        self.sums["end_unknown"] += known.end_unknown
+        for one in audit.rebalances:
+            self.sums["moved"] += one.moved
+            self.rebalances.add(one.end_ms - one.start_ms)
+            self.longest_unowned_ms = max(self.longest_unowned_ms, one.unowned_ms)
+        if len(self.groups) < GROUPS or known.rank < self.groups[-1][0].rank:
+            self._draw([(known, group_view(audit, known, noted))])
+
+    def _draw(self, more: Iterable[tuple[Overview, GroupView]]) -> None:
+        self.groups = sorted([*self.groups, *more], key=lambda group: group[0].rank)[:GROUPS]
+
+    def _reach(self, first_ms: int | None, last_ms: int | None) -> None:
+        if first_ms is not None and last_ms is not None:
+            self.start_ms = first_ms if self.start_ms is None else min(self.start_ms, first_ms)
+            self.end_ms = last_ms if self.end_ms is None else max(self.end_ms, last_ms)
+
+    def merge(self, other: Totals) -> None:
+        """Adds what was added up elsewhere."""
+        self.sums.update(other.sums)
+        self._reach(other.start_ms, other.end_ms)
+        self.damaged = sorted([*self.damaged, *other.damaged])[:MOST]
+        for name, counts in self.seen.items():
+            counts.update(other.seen[name])
+            _prune(counts)
+        self.kinds.update(other.kinds)
+        self.edges.update(other.edges)
+        _prune(self.edges)
+        for key, durations in sorted(other.dwell.items()):
+            self.dwell.setdefault(key, Durations()).merge(durations)
+        self.rebalances.merge(other.rebalances)
+        self.longest_unowned_ms = max(self.longest_unowned_ms, other.longest_unowned_ms)
+        self.worst = nsmallest(FINDINGS, [*self.worst, *other.worst], key=_badness)
+        self._draw(other.groups)
+
+    # -- as the document has them ---------------------------------------------------------------------------
+
+    def inputs(self) -> dict[str, Any]:
+        """Sums, times and the commonest layouts, levels and shapes."""
+        names = (*_SUMMED, "gzipped_files")
+        common = {name: dict(_commonest(counts, MOST)) for name, counts in self.seen.items()}
+        return {n: self.sums[n] for n in names} | {"start_ms": self.start_ms, "end_ms": self.end_ms} | common
+
+    def metrics(self) -> dict[str, Any]:
+        """Counts by kind, traffic on the tables, dwell times and rebalances."""
+        return {
+            "findings": list(_few(self.kinds, ("kind", "severity"))),
+            "transitions": list(_few(self.edges, ("machine", "state", "next_state"))),
+            "dwell": self.dwell_times(),
+            "rebalances": {
+                "count": self.rebalances.counts.total(),
+                "moved": self.sums["moved"],
+                "median_ms": self.rebalances.at(0.5),
+                "longest_ms": self.rebalances.longest_ms,
+                "longest_unowned_ms": self.longest_unowned_ms,
+            },
+        }
+
+    def dwell_times(self) -> list[dict[str, Any]]:
+        """Visits of each state of each machine, and how long they lasted."""
+        return [
+            {
+                "machine": machine,
+                "state": state,
+                "visits": own.counts.total(),
+                "total_ms": own.total_ms,
+                "median_ms": own.at(0.5),
+                "p99_ms": own.at(0.99),
+                "longest_ms": own.longest_ms,
+            }
+            for (machine, state), own in sorted(self.dwell.items())
+        ]
+
+
+def _badness(found: Finding) -> tuple[Any, ...]:
+    """By severity, then kind, then how long it lasted; then in a fixed order."""
+    rank = _SEVERITIES.index(found.severity), _KINDS.index(found.kind), found.start_ms - found.end_ms
+    rest = found.group, found.start_ms, found.member, found.partitions, found.end_ms, found.summary
+    return *rank, *rest, found.cause, [(e.file, e.offset, e.line, e.text) for e in found.evidence]
+
+
+def _prune(counts: Counter[Any]) -> None:
+    """Lets the rarest go where names are made up."""
+    if len(counts) > 20 * NAMES:
+        for key, _ in sorted(counts.items(), key=lambda one: (one[1], one[0]))[: 10 * NAMES]:
+            del counts[key]
+
+
+def _commonest(counts: Counter[Any], most: int) -> list[tuple[Any, int]]:
+    return sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:most]
+
+
+def _few(counts: Counter[Any], names: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    """The largest counts, by name. There are few, unless a log makes up names."""
+    for key, count in sorted(_commonest(counts, NAMES)):
+        yield dict(zip(names, key, strict=True)) | {"count": count}
