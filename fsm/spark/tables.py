@@ -228,14 +228,14 @@ def _transition_batch(rows: Sequence[ObservedTransition]) -> pa.RecordBatch:
 
 def _judge(one: ObservedTransition) -> _Judged:
     if edges(one.machine) is None or not one.state:
-        return _Judged(_allowed(one.machine, bool(one.event)).get((one.state, one.next_state)), False)
-    allowed = _allowed(one.machine, bool(one.event)).get((one.state, one.next_state))
+        return _Judged(allowed_steps(one.machine, whole=bool(one.event)).get((one.state, one.next_state)), False)
+    allowed = allowed_steps(one.machine, whole=bool(one.event)).get((one.state, one.next_state))
     fits = allowed is not None and (not one.event or one.event in allowed)
     return _Judged(allowed if fits else None, True)
 
 
 @cache
-def _allowed(machine: str, whole: bool) -> dict[tuple[str, str], tuple[str, ...]]:
+def allowed_steps(machine: str, *, whole: bool) -> dict[tuple[str, str], tuple[str, ...]]:
     """The events that lead from one state to another: in one step, or through a whole row of the table."""
     found: dict[tuple[str, str], list[str]] = {}
     for table in ALL:

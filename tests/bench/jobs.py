@@ -38,11 +38,12 @@ LEGAL = [(_STATES[a], _STATES[b]) for a, b, _ in TABLE.columns.edges]
 
 def audit_spark(logs: Path, out: Path) -> dict[str, Any]:
     """`fsm audit` as the command runs it, with a clock at each stage."""
+    from fsm.spark.read import sources
+    from fsm.spark.stages import Stages
+
     from fsm.spark import audit
     from fsm.spark.options import Options
-    from fsm.spark.read import sources
     from fsm.spark.session import session
-    from fsm.spark.stages import Stages
 
     clock = Clock()
     inputs = sources.find([logs])
@@ -57,8 +58,9 @@ def audit_spark(logs: Path, out: Path) -> dict[str, Any]:
 
 def read_spark(logs: Path, out: Path, split_bytes: int | None = None) -> dict[str, Any]:
     """The first stage alone: what files hold, parsed and written."""
-    from fsm.spark.options import Options
     from fsm.spark.read import parse, sources
+
+    from fsm.spark.options import Options
     from fsm.spark.session import session
 
     inputs, usual = sources.find([logs]), Options()
@@ -148,8 +150,9 @@ def edges_duckdb(logs: Path, _out: Path) -> dict[str, Any]:
 
 def edges_spark(logs: Path, out: Path) -> dict[str, Any]:
     """The audit's own reader and its own judgement, restricted to the lines that the others look for; twice."""
-    from fsm.spark.options import Options
     from fsm.spark.read import sources
+
+    from fsm.spark.options import Options
     from fsm.spark.session import session
 
     inputs = sources.find([logs])
@@ -166,12 +169,12 @@ def edges_spark(logs: Path, out: Path) -> dict[str, Any]:
 
 
 def _count_edges(spark: SparkSession, bins: Sequence[Sequence[Job]]) -> list[int]:
+    from fsm.spark.judge import conformance
+    from fsm.spark.read.parse import PARSED
     from pyspark.sql import Window
     from pyspark.sql import functions as F  # noqa: N812
 
     from fsm.spark.columns import only
-    from fsm.spark.judge import conformance
-    from fsm.spark.read.parse import PARSED
 
     read = spark.range(0, len(bins), 1, len(bins)).mapInArrow(_edge_reader(bins), PARSED)
     steps = only(read, "record").where(F.col("machine") == TABLE.name)
@@ -191,9 +194,10 @@ def _count_edges(spark: SparkSession, bins: Sequence[Sequence[Job]]) -> list[int
 
 def _edge_reader(bins: Sequence[Sequence[Job]]) -> Any:
     """What `parse.parse_pieces` does, for these lines alone."""
+    from fsm.spark.read.parse import PARSED, rows_of
+
     from fsm.logs.librdkafka import FORMATS
     from fsm.spark.columns import batches, rows_in
-    from fsm.spark.read.parse import PARSED, rows_of
 
     def read(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         few = [replace(f, candidate=re.compile(rb"\|CGRPJOINSTATE(?:\|| \[)")) for f in FORMATS]

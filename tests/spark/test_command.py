@@ -15,7 +15,7 @@ import pytest
 from fsm import cli
 from fsm.audit.findings import FindingKind, Severity
 from fsm.spark.audit import MARK, Result, print_summary
-from fsm.spark.stages import KEPT
+from fsm.spark.tables import SCHEMAS
 
 from .conftest import Command
 
@@ -105,9 +105,8 @@ def test_the_folder_holds_report_document_and_tables(result: Path) -> None:
 
     No coordinator's log was given, so there is no table of what one said, nor of what it kept for its members.
     """
-    here = set(KEPT) - {"coordinator", "assignments"}
     assert sorted(path.name for path in result.iterdir()) == sorted(
-        [MARK, "report.html", *(f"{stage}.parquet" for stage in here)]
+        [MARK, "report.html", *(f"{stage}.parquet" for stage in SCHEMAS)]
     )
     assert [path.name for path in result.parent.iterdir()] == [result.name]
     assert result.stat().st_mode & 0o777 == 0o755
@@ -210,12 +209,12 @@ def test_a_failing_worker_is_one_line(
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / MARK).write_text("older")
 
-    def fold(*_: object) -> Any:
+    def judge(*_: object) -> Any:
         raise ZeroDivisionError("nobody\nexpected this")
 
-    monkeypatch.setattr("fsm.spark.stages.fold", fold)
+    monkeypatch.setattr("fsm.spark.pipeline.judge", judge)
     said = refusal(capfd, recordings / "i_j09_kill9", "-o", tmp_path / "out")
-    assert "Spark failed while following each member: ZeroDivisionError: nobody" in said
+    assert "Spark failed while reading and judging: ZeroDivisionError: nobody" in said
     assert (tmp_path / "out" / MARK).read_text() == "older"
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 

@@ -1,4 +1,4 @@
-"""`fsm.spark.read` without Spark: what is found, how it is dealt out, what a piece gives."""
+"""The pipeline's first stage without Spark: what is found, how it is dealt out, what a piece gives."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from datetime import UTC
 from pathlib import Path
 
 import pytest
+from pyarrow import parquet
 
+from fsm.audit.reading import read_piece
+from fsm.audit.records import unpack
 from fsm.errors import InputError
 from fsm.logs import formats
 from fsm.logs.pieces import WHOLE, Piece
-from fsm.spark.columns import batches
-from fsm.spark.read.parse import PARSED, rows_of
 from fsm.spark.sources import BIN_BYTES, PIECE_BYTES, bins, find
+from fsm.spark.tables import Tables
 
 
 def files(root: Path, *names: str) -> None:
@@ -141,7 +143,7 @@ def test_one_large_file_is_work_for_every_core(tmp_path: Path) -> None:
 
 
 def test_no_byte_of_a_real_log_breaks_a_task(recordings: Path, tmp_path: Path) -> None:
-    """Recorded logs with bytes changed, lines torn and joined are parsed into rows that Arrow takes, or refused."""
+    """Recorded logs with bytes changed, lines torn and joined are read into records that Parquet takes, or refused."""
     chance = random.Random(4711)  # noqa: S311
     path, read = tmp_path / "a.log", 0
     for log in sorted(recordings.rglob("*.log"))[::3]:
@@ -152,6 +154,12 @@ def test_no_byte_of_a_real_log_breaks_a_task(recordings: Path, tmp_path: Path) -
                 (b"", b"\0", b"\xff", b"\n", b"9", b"[", b'"', b"\\ud800")
             )
         path.write_bytes(data)
-        rows = rows_of(Piece(str(path), 0, WHOLE), formats(), UTC)
-        read += sum(batch.num_rows for batch in batches(rows, PARSED))
+        found = read_piece(Piece(str(path), 0, WHOLE), formats(), UTC)
+        tables = Tables(tmp_path, read)
+        tables.add("files", [found.summary])
+        for chunk in (*found.members, *found.coordinators):
+            tables.add_records("", chunk, unpack(chunk.packed), None)
+        tables.close()
+        read += found.summary.records
     assert read > 500
+    assert parquet.read_table(tmp_path / "records.parquet").num_rows == read

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fsm.audit.coordinator.assignments import HELD, CoordinatorRecord, add_topic_names, assignments, label, with_names
-from fsm.audit.rows import Place, Seen
+from fsm.audit.rows import Place
 from fsm.trace import Kind, TraceRecord
 
 FOO = "8s1lnmxkSK2e4GljFsdRJw"

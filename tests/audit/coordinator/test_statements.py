@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from fsm.audit.coordinator.assignments import CoordinatorRecord
 from fsm.audit.coordinator.evidence import SHOWN, Statement, add_statements, statements
 from fsm.audit.findings import Cause, Evidence, Finding, FindingKind, finding
-from fsm.audit.rows import Place, Seen
+from fsm.audit.rows import Place
 from fsm.trace import Kind, TraceRecord
 
 START_MS, END_MS = 100_000, 130_000
@@ -78,21 +79,20 @@ def test_the_last_few_are_shown_and_none_twice() -> None:
     assert add_statements(lost(), [twice], 0).evidence == lost().evidence
 
 
-def record(kind: Kind, member_id: str, ts_ms: int = 1) -> Seen:
-    """A record of the coordinator about a member of group g."""
+def record(kind: Kind, member_id: str, ts_ms: int, member: str = "") -> CoordinatorRecord:
+    """A record of the coordinator about a member of group g, whose log may be known."""
     about = TraceRecord(ts_ms, kind, group="g", member_id=member_id, thread="coordinator")
-    return Seen(about, Place("broker.log", ts_ms))
+    return CoordinatorRecord(about, member, Place("broker.log", ts_ms))
 
 
 def test_words_belong_to_the_member_that_has_the_id() -> None:
     """In order of time, the ends of memberships only; what is said of ids that no log names is nobody's."""
-    members = {("g", "id-a"): "a"}
     every = [
-        record(Kind.FENCED, "id-a", 9),
-        record(Kind.LEFT, "id-a", 3),
-        record(Kind.JOINED, "id-a", 1),
+        record(Kind.FENCED, "id-a", 9, "a"),
+        record(Kind.LEFT, "id-a", 3, "a"),
+        record(Kind.JOINED, "id-a", 1, "a"),
         record(Kind.LEFT, "id-b", 4),
         record(Kind.GROUP_EPOCH, "", 5),
     ]
-    assert [w.ts_ms for w in statements(every, members)["g", "a"]] == [3, 9]
-    assert list(statements(every, members)) == [("g", "a")]
+    assert [w.ts_ms for w in statements(every)["a"]] == [3, 9]
+    assert list(statements(every)) == ["a"]
