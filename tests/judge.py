@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import judge_connect as connect_truth
 
 from fsm.audit.findings import UNIT_KINDS, Finding, FindingKind, Severity
+from fsm.audit.limits import UNDATED_MS
 from fsm.audit.wording import names, units
 from fsm.errors import InputError
 from fsm.trace import Partition
@@ -238,7 +239,8 @@ def _compare_kind(report: Report, case: Case, kind: FindingKind) -> None:
 
 def meets(found: Finding, verdict: Verdict, by_file: bool = True) -> bool:
     """True where the finding is about what the verdict is about; the kinds are the same already."""
-    if found.start_ms - SLACK_MS > verdict.end_ms or found.end_ms + SLACK_MS < verdict.start_ms:
+    dated = found.end_ms != UNDATED_MS
+    if dated and (found.start_ms - SLACK_MS > verdict.end_ms or found.end_ms + SLACK_MS < verdict.start_ms):
         return False
     if verdict.partitions and verdict.partitions.isdisjoint(found.partitions):
         return False

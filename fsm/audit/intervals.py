@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
 from fsm.audit.findings import Cause
-from fsm.audit.limits import MERGE_MS
+from fsm.audit.limits import MERGE_MS, UNDATED_MS
 from fsm.audit.rows import Interval, Place
 from fsm.trace import Partition
 
@@ -65,10 +65,11 @@ def length_ms(spans: Spans) -> int:
 
 
 def of_partitions(intervals: Iterable[Interval]) -> dict[Partition, list[Interval]]:
-    """The intervals of each partition, in the order of (start, end, member)."""
+    """The intervals of each partition, in the order of (start, end, member); without those whose log has no time."""
     out: dict[Partition, list[Interval]] = {}
     for interval in sorted(intervals, key=lambda i: (i.topic, i.partition, i.start_ms, i.end_ms, i.member)):
-        out.setdefault((interval.topic, interval.partition), []).append(interval)
+        if interval.end_ms != UNDATED_MS:
+            out.setdefault((interval.topic, interval.partition), []).append(interval)
     return out
 
 

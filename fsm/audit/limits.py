@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+UNDATED_MS = 0
+"""The time of everything in a log that tells no time."""
 REORDER_MS = 30
 """Threads of one client write their lines up to this much out of order (measured on Java clients)."""
 CLOCK_MS = 1000

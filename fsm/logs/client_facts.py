@@ -37,6 +37,19 @@ class ClientFacts:
     """A member of the consumer protocol whose poll timeout expired leaves when the application polls again."""
     epoch_before_assignment: bool = False
     """An assignment is printed without its epoch, which the answer before it has."""
+    begins_with: Kind = Kind.STARTED
+    """What a log begins with that shows the start of its consumer."""
+    closes_quietly: bool = False
+    """No line says that a consumer is closed: its log ends after it has left, or began to close."""
+    close_calls_back_quietly: bool = False
+    """A close calls the revoked callback without a line."""
+    tells_return: bool = True
+    """A revoked callback has returned shortly before the next line that shows the application at work; otherwise no
+    line need follow, and only where the member was thrown out meanwhile does the next one show that it lasted."""
+    tells_loss: bool = True
+    """There is a lost callback: the application is told that it was thrown out. Otherwise that is a revocation."""
+    tells_subscription: bool = True
+    """Otherwise a consumer wants the topics of what it owns."""
     pattern_matches_beginning: bool = False
     """A subscribed pattern need only match the beginning of a topic's name."""
 

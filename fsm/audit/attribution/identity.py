@@ -27,7 +27,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from fsm.audit.attribution.rotation import stem
-from fsm.audit.limits import REORDER_MS
+from fsm.audit.limits import REORDER_MS, UNDATED_MS
 from fsm.audit.records import KIND, MEMBER_ID, TIME, Row, Source
 from fsm.trace import Kind
 
@@ -199,6 +199,9 @@ def _at_once(names: set[str], spans: Mapping[str, _Span]) -> bool:
 
 
 def _overlap(joined: Sequence[Sequence[str]], files: Mapping[str, _Span]) -> bool:
+    """Whether two of the sets are in use at the same time; files without a time may always be."""
+    if any(files[file].last_ms == UNDATED_MS for own in joined for file in own):
+        return True
     spans = {own[0]: _Span(min(files[f].first_ms for f in own), max(files[f].last_ms for f in own)) for own in joined}
     return _at_once(set(spans), spans)
 

@@ -3,7 +3,8 @@
 A life that ends without a close is `killed` when a later life of its member exists or another member took one of its
 partitions over afterwards, else `unknown`: `END_KNOWN`. A group is in the dark where some member's log is missing:
 before a first life whose start was not logged (before its end, if it did not close: it may have owned what no line
-tells), after a life whose end is `unknown`, and after a life became doubtful.
+tells), after a life whose end is `unknown`, after a life became doubtful, and always where the log of a life has no
+time.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 
 from fsm.audit.findings import Cause
 from fsm.audit.intervals import FOREVER_MS, of_partitions
+from fsm.audit.limits import UNDATED_MS
 from fsm.audit.rows import UNTOLD, Begun, Ended, Interval, Life
 
 END_KNOWN: Mapping[Ended, tuple[str, str]] = {
@@ -84,6 +86,8 @@ def dark_ms(covered: Iterable[Coverage]) -> tuple[int, int]:
             until_ms = max(until_ms, life.start_ms if life.end == Ended.CLOSED else life.end_ms)
         if life.end == Cause.UNKNOWN:
             from_ms = min(from_ms, life.end_ms)
+        if life.end_ms == UNDATED_MS:
+            until_ms = FOREVER_MS
         if life.doubtful_ms is not None:
             from_ms = min(from_ms, life.doubtful_ms)
     return until_ms, from_ms

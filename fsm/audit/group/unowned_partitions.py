@@ -100,7 +100,12 @@ def holes(intervals: Iterable[Interval], lives: Lives) -> Iterator[tuple[Interva
 
 
 def _gone_ms(last: Interval, next_ms: int, lives: Lives) -> int:
-    """When the last owner was gone: its last line, or a session before the next owner if that is later."""
+    """When the last owner was gone: its last line, or a session before the next owner if that is later.
+
+    Where nothing tells how long a callback lasted by which it gave the partition up, it may have owned it until then.
+    """
+    if last.ended is Ended.REVOKED and not last.end_exact:
+        return next_ms
     life = lives.get((last.member, last.life))
     if last.ended not in UNTOLD or life is None or not life.in_group:
         return last.end_ms

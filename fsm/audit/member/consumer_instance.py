@@ -30,6 +30,20 @@ from fsm.trace import Kind, Partition, TraceRecord
 LEAVES_ON_CLOSE = "internal.leave.group.on.close"
 """Kafka Streams sets it to false: its classic consumers close without leaving, and without a callback."""
 _SETTINGS = ("group.protocol", "session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms", LEAVES_ON_CLOSE)
+_LEAVES_OR_STAYS = frozenset(
+    {
+        Kind.LEFT,
+        Kind.POLL_EXPIRED,
+        Kind.SUBSCRIBED,
+        Kind.JOINING,
+        Kind.JOINED,
+        Kind.ASSIGN_BEGIN,
+        Kind.REVOKE_BEGIN,
+        Kind.LOST_BEGIN,
+        Kind.ADDED,
+    }
+)
+"""After the last of these, a consumer whose log ends has left, or it was a member."""
 CONSUMER = "consumer"
 """The protocol of KIP-848."""
 
@@ -67,6 +81,10 @@ class ConsumerInstance:
     closing_ms: int | None = None
     """Since when the application has been closing the consumer."""
     closed_ms: int | None = None
+    expired: bool = False
+    """Its poll timeout has expired, and it has not come back yet."""
+    left_ms: int | None = None
+    """When it left the group, if that is the last that its lines tell, and no poll timeout was the reason."""
     in_group: bool = False
     facts: ClientFacts = field(default_factory=lambda: facts_of(""))
     """How its client tells what happens."""
@@ -97,6 +115,10 @@ class ConsumerInstance:
             self.id_files.add(place.file)
         self.version = record.settings.get("version", self.version)
         self.settings.update({name: record.settings[name] for name in _SETTINGS if name in record.settings})
+        if record.kind in _LEAVES_OR_STAYS:
+            left = record.kind is Kind.LEFT and not self.expired
+            self.left_ms = record.ts_ms if left else None
+            self.expired = record.kind is Kind.POLL_EXPIRED or (self.expired and record.kind is Kind.LEFT)
         protocols = self.facts.protocols
         protocol = protocols.get(record.machine) or protocols.get(record.kind)
         self.protocol = protocol or self.protocol or self.settings.get("group.protocol", "")
@@ -114,6 +136,12 @@ class ConsumerInstance:
         """Whether nothing is missing between two files, of which the later one is the current one."""
         contiguous = self.contiguous
         return earlier == later or (earlier in contiguous and (later in contiguous or later == self.last.file))
+
+    @property
+    def closed_quietly(self) -> bool:
+        """Whether a log that ends here shows a close, though no line says so."""
+        leaves = self.closing_ms is not None or self.left_ms is not None
+        return leaves and self.closed_ms is None and self.facts.closes_quietly
 
     @property
     def stays_in_group(self) -> bool:

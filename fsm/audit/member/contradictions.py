@@ -135,9 +135,11 @@ class EpochTracker:
 
     def _joined(self, seen: Seen) -> Findings:
         record, place = seen
-        before, self.joined = self.joined, (record.epoch or 0, place)
+        if record.epoch is None:
+            return
+        before, self.joined = self.joined, (record.epoch, place)
         stayed = before is not None and self.in_group is not None and self.consumer.unbroken(before[1].file, place.file)
-        if before is not None and stayed and not self.consumer.interleaved and (record.epoch or 0) > before[0] + 1:
+        if before is not None and stayed and not self.consumer.interleaved and record.epoch > before[0] + 1:
             summary = (
                 f"{self.consumer.member} joined generation {before[0]}, and then {record.epoch}: it missed what was "
                 "between them, the group was upgraded meanwhile, or lines are missing"

@@ -18,7 +18,7 @@ from fsm.audit.attribution.line_order import LineOrder
 from fsm.audit.attribution.rotation import Missing, is_hole
 from fsm.audit.connect.worker import MACHINE, ConnectFold
 from fsm.audit.findings import Finding, FindingKind, Severity
-from fsm.audit.limits import SETTLED_MS, Limits
+from fsm.audit.limits import SETTLED_MS, UNDATED_MS, Limits
 from fsm.audit.member.consumer_instance import ConsumerInstance, SuccessorDetector, not_started
 from fsm.audit.member.contradictions import ContradictionTracker
 from fsm.audit.member.membership import MembershipTracker
@@ -27,6 +27,7 @@ from fsm.audit.member.subscription import RebalanceTracker, SubscriptionTracker
 from fsm.audit.member.transitions import TransitionTracker
 from fsm.audit.rows import Ended, Interval, Life, MemberRebalance, ObservedTransition, Seen, Subscription
 from fsm.audit.wording import seconds
+from fsm.logs import facts_of
 from fsm.trace import Kind
 
 Row = Interval | Subscription | Life | ObservedTransition | MemberRebalance | Finding
@@ -87,7 +88,7 @@ class _ConsumerFold:
         self.consumer = consumer
         self.ownership = Ownership(consumer)
         self.membership = MembershipTracker(consumer, self.ownership, self.limits)
-        self.subscription = SubscriptionTracker(consumer)
+        self.subscription = SubscriptionTracker(consumer, self.ownership.owned)
         self.rebalances = RebalanceTracker(consumer)
         self.transitions = TransitionTracker(consumer)
         self.contradictions = ContradictionTracker(consumer)
@@ -101,9 +102,13 @@ class _ConsumerFold:
         yield from map(self._weigh, self.order.findings())
 
     def _weigh(self, row: Row) -> Row:
-        """A finding that rests on lines of a doubtful origin is for information only."""
-        if isinstance(row, Finding) and self.consumer.doubtful_ms is not None:
+        """A finding that rests on lines of a doubtful origin is for information only; one without a time says so."""
+        if not isinstance(row, Finding):
+            return row
+        if self.consumer.doubtful_ms is not None:
             return replace(row, severity=Severity.INFO)
+        if row.end_ms == UNDATED_MS:
+            return replace(row.lower_severity(), summary=f"{row.summary} (its log does not tell when)")
         return row
 
     def _see(self, seen: Seen) -> Iterator[Row]:
@@ -124,11 +129,13 @@ class _ConsumerFold:
             if self.consumer.closed_ms is None and seen.record.ts_ms - self.consumer.burst_ms <= SETTLED_MS:
                 self.consumer.end_before_burst()
             yield from self._end(self._end_of_log(Ended.RESTARTED))
-            self._start(seen, whole=seen.record.kind is Kind.STARTED)
+            begins = seen.record.kind in (Kind.STARTED, facts_of(seen.record.client_id).begins_with)
+            self._start(seen, whole=begins)
         yield from self._track(seen)
 
     def _end_of_log(self, otherwise: Ended) -> Ended:
-        return Ended.CLOSED if self.consumer.closed_ms is not None else otherwise
+        closed = self.consumer.closed_ms is not None or self.consumer.closed_quietly
+        return Ended.CLOSED if closed else otherwise
 
     def _succeed(self, seen: Seen) -> Iterator[Row]:
         """Another process took over; what it said before it had its id is read again, as its own."""
@@ -137,7 +144,7 @@ class _ConsumerFold:
             self.consumer.last_ms, self.consumer.last = before
         elif seen.record.ts_ms - self.consumer.burst_ms <= SETTLED_MS:
             self.consumer.end_before_burst()
-        yield from self._end(Ended.RESTARTED)
+        yield from self._end(Ended.CLOSED if self.consumer.closed_quietly else Ended.RESTARTED)
         first = early[0] if early else seen
         self._start(first, whole=first.record.kind is Kind.SUBSCRIBED)
         for one in early:

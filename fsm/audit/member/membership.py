@@ -75,8 +75,8 @@ class MembershipTracker:
         self.owned.cause = cause
         self.heartbeat = None
         self.consumer.in_group = False
-        if self.is_member:
-            self.is_member = False
+        was_member, self.is_member = self.is_member, False
+        if was_member and self.consumer.facts.tells_loss:
             yield from self._count_loss(record.ts_ms, place, cause)
 
     def _cause(self, record: TraceRecord) -> Cause:
@@ -87,6 +87,8 @@ class MembershipTracker:
         # The coordinator's timer began before the callback did, by what the answer took.
         if self.ownership.running_ms(record.ts_ms) > self.consumer.rebalance_timeout_ms - SETTLED_MS:
             return Cause.SLOW_CALLBACK
+        if record.detail == "COORDINATOR_NOT_AVAILABLE":
+            return Cause.COORDINATOR_LOST
         return Cause.SESSION_EXPIRED if record.detail == "UNKNOWN_MEMBER_ID" else Cause.FENCED
 
     def _count_loss(self, ts_ms: int, place: Place, cause: Cause) -> Findings:

@@ -72,13 +72,17 @@ class OwnedPartitions:
         known = self.given_up if self.consumer.in_order else set()
         return [p for p in partitions if p not in self.partitions and (self.complete or p in known)]
 
-    def remove(self, partitions: Iterable[Partition], ts_ms: int, place: Place, how: Ended) -> Iterator[Interval]:
+    def remove(
+        self, partitions: Iterable[Partition], ts_ms: int, place: Place, how: Ended, *, exact: bool = True
+    ) -> Iterator[Interval]:
+        """Ends the ownership of those that are owned; `exact` is false where they may have been owned longer."""
         for partition in by_partition(partitions):
             owned = self.partitions.pop(partition, None)
             if owned is not None:
                 self.changed = place
                 self.given_up.add(partition)
-                yield self._interval(partition, owned, max(ts_ms, owned.start_ms), place, how)
+                interval = self._interval(partition, owned, max(ts_ms, owned.start_ms), place, how)
+                yield interval if exact else replace(interval, end_exact=False)
         if not self.partitions:
             self.void = None
 
@@ -194,5 +198,6 @@ BECAUSE: dict[Cause, str] = dict.fromkeys(Cause, "") | {
     Cause.SLOW_CALLBACK: " because its revoked callback took too long",
     Cause.FENCED: " because the coordinator fenced it",
     Cause.FATAL_ERROR: " because of a fatal error",
+    Cause.COORDINATOR_LOST: " because the coordinator could not be reached",
 }
 """How a cause continues a sentence about what happened."""

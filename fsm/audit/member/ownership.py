@@ -15,12 +15,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fsm.audit.findings import FindingKind
-from fsm.audit.limits import SETTLED_MS
+from fsm.audit.limits import REORDER_MS, SETTLED_MS
 from fsm.audit.member.consumer_instance import ConsumerInstance
 from fsm.audit.member.librdkafka_ownership import LibrdkafkaOwnership
 from fsm.audit.member.owned_partitions import OwnedPartitions, Rows
 from fsm.audit.rows import NOWHERE, Ended, Place, Seen
 from fsm.audit.wording import names, seconds
+from fsm.logs import ClientFacts
+from fsm.logs.client_words import NOTHING_OWNED
 from fsm.trace import Kind, Partition, TraceRecord, by_partition
 
 _AFTER_CALLBACK = ("ACKNOWLEDGING", "PREPARE_LEAVING", "LEAVING", "UNSUBSCRIBED")
@@ -49,16 +51,27 @@ class Ownership:
         """When a commit was refused because its topic exists no more."""
         self.failed = False
         """The last callback has failed; clients print that more than once."""
+        self.away = False
+        """It has left its group, and may come back."""
+        self.thrown_out_ms: int | None = None
+        """When the coordinator said, while the last callback ran, that it does not know the member any more."""
 
     def see(self, seen: Seen) -> Rows:
-        if self.consumer.facts.names_each_partition:
+        if self.facts.names_each_partition:
             yield from self.librdkafka.see(seen)
         elif step := _STEPS.get(seen.record.kind):
             yield from step(self, seen) or ()
 
+    @property
+    def facts(self) -> ClientFacts:
+        return self.consumer.facts
+
     def end(self, how: Ended) -> Rows:
         yield from self.librdkafka.end()
         consumer, owned = self.consumer, self.owned
+        if how is Ended.CLOSED and consumer.closed_quietly:
+            left_ms = consumer.last_ms if consumer.left_ms is None else consumer.left_ms
+            yield from self._close(left_ms, consumer.last)
         closing_ms = consumer.closing_ms
         if how is Ended.LOG_ENDED and closing_ms is not None and owned.partitions and owned.has_listener:
             yield owned.lost_without_callback(owned.partitions, closing_ms, [consumer.last])
@@ -75,7 +88,7 @@ class Ownership:
         record, place = seen
         self.owned.has_listener = True
         failed, self.failed = self.failed, False
-        yield from self._return(record.ts_ms, place)
+        yield from self._return(record.ts_ms, place, told=self.facts.tells_return)
         yield from self._give_up(record.ts_ms, place)
         if not failed and (self.consumer.in_order or self.consumer.interleaved):
             yield from self.owned.added_twice(record.partitions, record.ts_ms, [place])
@@ -109,21 +122,28 @@ class Ownership:
     def _lost_begin(self, seen: Seen) -> Rows:
         yield from self._begin(seen, Ended.LOST, "lost")
         record, place = seen
-        if record.partitions:
-            yield self.owned.partitions_lost(record.partitions, record.ts_ms, record.ts_ms, [place])
-            yield from self.owned.remove(record.partitions, record.ts_ms, place, Ended.LOST)
+        lost = self._about(record)
+        if lost:
+            yield self.owned.partitions_lost(lost, record.ts_ms, record.ts_ms, [place])
+            yield from self.owned.remove(lost, record.ts_ms, place, Ended.LOST)
+
+    def _about(self, record: TraceRecord) -> tuple[Partition, ...]:
+        """What a revoked or lost callback is about: what its line names, or everything where it says so."""
+        return by_partition(self.owned.partitions) if record.full == NOTHING_OWNED else record.partitions
 
     def _begin(self, seen: Seen, kind: Ended, name: str) -> Rows:
         record, place = seen
         self.owned.has_listener = True
         self.failed = False
         self.assigning = None
-        yield from self._return(record.ts_ms, place)
-        not_owned = self.owned.not_owned(record.partitions)
-        self.owned.add_found(p for p in record.partitions if p not in not_owned)
+        yield from self._return(record.ts_ms, place, told=self.facts.tells_return)
+        partitions = self._about(record)
+        not_owned = self.owned.not_owned(partitions)
+        self.owned.add_found(p for p in partitions if p not in not_owned)
         if not_owned:
             yield self.owned.callback_not_owned(f"got a {name} callback for", not_owned, record.ts_ms, [place])
-        self.callback = _Callback(kind, record.ts_ms, place, record.partitions)
+        self.callback = _Callback(kind, record.ts_ms, place, partitions)
+        self.thrown_out_ms = None
         ended_ms, ended = self.returned
         if ended_ms == record.ts_ms and ended.file != place.file:
             yield from self._return(record.ts_ms, place)
@@ -133,9 +153,26 @@ class Ownership:
             self.returned = _at(seen)
         yield from self._return(*_at(seen))
 
+    def _close_begin(self, seen: Seen) -> Rows:
+        yield from self._return(*_at(seen), told=self.facts.tells_return)
+
     def _joining(self, seen: Seen) -> Rows | None:
-        """A join is sent by the application's thread; a mere wish to join comes from any."""
-        return None if seen.record.detail else self._callback_end(seen)
+        """A join is sent by the application's thread; a mere wish to join comes from any.
+
+        A member that has left joins when its application polls again, however long ago the callback returned.
+        """
+        if seen.record.detail:
+            return None
+        return self._return(*_at(seen), told=False) if self.away else self._callback_end(seen)
+
+    def _left(self, _seen: Seen) -> None:
+        self.away = True
+
+    def _joined(self, _seen: Seen) -> None:
+        self.away = False
+
+    def _thrown_out(self, seen: Seen) -> None:
+        self.thrown_out_ms = seen.record.ts_ms if self.thrown_out_ms is None else self.thrown_out_ms
 
     def _callback_failed(self, seen: Seen) -> Rows:
         record, place = seen
@@ -153,14 +190,21 @@ class Ownership:
         self.failed = True
         yield from self._return(record.ts_ms, place)
 
-    def _return(self, ts_ms: int, place: Place) -> Rows:
+    def _return(self, ts_ms: int, place: Place, *, told: bool = True) -> Rows:
+        """The callback has returned, if one runs: now, or, where this line does not tell, at some time before it.
+
+        A member that was thrown out goes on at once, unless its callback still runs.
+        """
         callback, self.callback = self.callback, None
         if callback is None or callback.kind is not Ended.REVOKED:
             return
+        held = self.thrown_out_ms is not None and ts_ms - self.thrown_out_ms > REORDER_MS
+        exact = told or held
+        ts_ms = ts_ms if exact else callback.start_ms
         yield from self._check_duration("revoked", callback, ts_ms, place)
         deleted = self.deleted_ms is not None and callback.start_ms - self.deleted_ms <= SETTLED_MS
         how = Ended.DELETED if deleted else Ended.REVOKED
-        yield from self.owned.remove(callback.partitions, ts_ms, callback.place, how)
+        yield from self.owned.remove(callback.partitions, ts_ms, callback.place, how, exact=exact)
 
     def _check_duration(self, name: str, callback: _Callback, end_ms: int, end: Place) -> Rows:
         limit_ms = self.consumer.setting_ms("max.poll.interval.ms")
@@ -210,12 +254,21 @@ class Ownership:
             self.deleted_ms = seen.record.ts_ms
 
     def _closed(self, seen: Seen) -> Rows:
-        record, place = seen
-        yield from self._return(record.ts_ms, place)
+        yield from self._close(*_at(seen))
+
+    def _close(self, ts_ms: int, place: Place) -> Rows:
+        yield from self._return(ts_ms, place, told=self.facts.tells_return)
         left = by_partition(self.owned.partitions)
-        if left and self.owned.has_listener and not self.consumer.stays_in_group:
-            yield self.owned.lost_without_callback(left, record.ts_ms, [place])
-        yield from self.owned.remove(left, record.ts_ms, place, Ended.CLOSED)
+        called = self.facts.close_calls_back_quietly or self.consumer.stays_in_group
+        if left and self.owned.has_listener and not called:
+            yield self.owned.lost_without_callback(left, ts_ms, [place])
+        yield from self.owned.remove(left, ts_ms, place, Ended.CLOSED)
+
+    def _added(self, seen: Seen) -> None:
+        self.owned.add(seen.record.partitions, *_at(seen))
+
+    def _dropped(self, seen: Seen) -> Rows:
+        yield from self.owned.remove(seen.record.partitions, *_at(seen), Ended.LOST)
 
 
 def _at(seen: Seen) -> tuple[int, Place]:
@@ -236,6 +289,11 @@ _STEPS: dict[Kind, Callable[[Ownership, Seen], Rows | None]] = {
     Kind.OWNED: Ownership._owns,
     Kind.UNSUBSCRIBED: Ownership._callback_end,
     Kind.JOINING: Ownership._joining,
-    Kind.CLOSE_BEGIN: Ownership._callback_end,
+    Kind.JOINED: Ownership._joined,
+    Kind.LEFT: Ownership._left,
+    Kind.FENCED: Ownership._thrown_out,
+    Kind.ADDED: Ownership._added,
+    Kind.DROPPED: Ownership._dropped,
+    Kind.CLOSE_BEGIN: Ownership._close_begin,
     Kind.CLOSE_END: Ownership._closed,
 }

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fsm.audit.limits import REORDER_MS
 from fsm.audit.member.consumer_instance import ConsumerInstance
 from fsm.audit.member.librdkafka_ownership import partition_count
+from fsm.audit.member.owned_partitions import OwnedPartitions
 from fsm.audit.rows import MemberRebalance, Place, Seen, Subscription
 from fsm.trace import Kind
 
@@ -22,8 +23,11 @@ Subscriptions = Iterator[Subscription]
 
 
 class SubscriptionTracker:
-    def __init__(self, consumer: ConsumerInstance) -> None:
+    def __init__(self, consumer: ConsumerInstance, owned: OwnedPartitions) -> None:
         self.consumer = consumer
+        self.owned = owned
+        self.given_up_ms: dict[str, int] = {}
+        """Of a client that does not tell its subscription: topics of which it owns nothing any more, since when."""
         self.open: dict[_Subscribed, tuple[int, Place]] = {}
         self.known = consumer.whole_start
         """The subscription was logged."""
@@ -38,10 +42,26 @@ class SubscriptionTracker:
             yield from self._close_stale()
         if step := _SUBSCRIPTION_STEPS.get(seen.record.kind):
             yield from step(self, seen) or ()
+        if not self.consumer.facts.tells_subscription and seen.record.kind in _CHANGES:
+            yield from self._infer(seen)
+
+    def _infer(self, seen: Seen) -> Subscriptions:
+        """It wants the topics of what it owns; one that it gave up, no more if the next assignment has none of it."""
+        record, place = seen
+        owned = {topic for topic, _ in self.owned.partitions}
+        assigned = record.kind is Kind.ASSIGN_BEGIN or (record.kind is Kind.OWNED and bool(record.full))
+        for topic in sorted({topic for topic, _ in self.open} - owned):
+            if assigned and topic in self.given_up_ms:
+                yield self._close((topic, ""), self.given_up_ms.pop(topic))
+            else:
+                self.given_up_ms.setdefault(topic, record.ts_ms)
+        for topic in sorted(owned):
+            self.given_up_ms.pop(topic, None)
+            self.open.setdefault((topic, ""), (record.ts_ms, place))
 
     def end(self, ts_ms: int) -> Subscriptions:
         for subscribed in list(self.open):
-            yield self._close(subscribed, ts_ms)
+            yield self._close(subscribed, self.given_up_ms.get(subscribed[0], ts_ms))
 
     def _subscribe(self, seen: Seen) -> Subscriptions:
         record, place = seen
@@ -101,6 +121,10 @@ class SubscriptionTracker:
         return Subscription(consumer.group, consumer.member, *subscribed, start_ms, max(start_ms, end_ms), place)
 
 
+_CHANGES = frozenset(
+    {Kind.ASSIGN_BEGIN, Kind.REVOKE_END, Kind.JOINING, Kind.LOST_BEGIN, Kind.OWNED, Kind.ADDED, Kind.DROPPED}
+)
+"""After these, what is owned may be something else."""
 _SUBSCRIPTION_STEPS: dict[Kind, Callable[[SubscriptionTracker, Seen], Subscriptions | None]] = {
     Kind.SUBSCRIBED: SubscriptionTracker._subscribe,
     Kind.EFFECTIVE_TOPICS: SubscriptionTracker._list,
@@ -193,6 +217,12 @@ class RebalanceTracker:
         self._begin(seen, "").added += partition_count(seen.record)
         return self.end(seen.record.ts_ms)
 
+    def _own(self, seen: Seen) -> Rebalances | None:
+        """A client without callbacks has its assignment."""
+        if self.consumer.facts.names_each_partition or not seen.record.full:
+            return None
+        return self._assign(seen)
+
     def _transition(self, seen: Seen) -> Rebalances | None:
         if seen.record.next_state == "RECONCILING":
             self._begin(seen, "")
@@ -210,6 +240,7 @@ _REBALANCE_STEPS: dict[Kind, Callable[[RebalanceTracker, Seen], Rebalances | Non
     Kind.REVOKE_BEGIN: RebalanceTracker._revoke,
     Kind.LOST_BEGIN: RebalanceTracker._lose,
     Kind.ASSIGN_BEGIN: RebalanceTracker._assign,
+    Kind.OWNED: RebalanceTracker._own,
     Kind.TRANSITION: RebalanceTracker._transition,
     Kind.LEFT: RebalanceTracker._stop,
     Kind.CLOSE_END: RebalanceTracker._stop,

@@ -1,0 +1,153 @@
+"""What the modules of clients that log in plain words share: rules from words to records, and values as clients print
+them.
+
+A rule is a pattern for the beginning of a message and what it means: a kind of record, a function that builds the
+records, or nothing, for a message that has no bearing. Named groups of the pattern are fields of the record. The lines
+of these clients name no client id: their records have the client's name there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from fsm.logs.message import Message
+from fsm.protocol.error_codes import ErrorCode
+from fsm.trace import DETAIL_LIMIT, Kind, Partition, TraceRecord, by_partition
+
+Records = Sequence[TraceRecord]
+Values = Mapping[str, Any]
+Build = Callable[[Message, Values], "Records | None"]
+"""The records of a message and the named groups of its pattern; None where it was not understood after all."""
+
+NOTHING_OWNED: tuple[Partition, ...] = ()
+"""`full` of a record after which the application owns nothing, whatever it owned before."""
+THROWN_OUT = frozenset({"UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "FENCED_MEMBER_EPOCH", "STALE_MEMBER_EPOCH"})
+"""Errors by which a coordinator says that it does not count the member any more."""
+INSTANCE_TAKEN = frozenset({"FENCED_INSTANCE_ID", "UNRELEASED_INSTANCE_ID"})
+"""Errors that end the membership of a static member for good: another process has its instance id."""
+
+
+def record(client: str, message: Message, kind: Kind, **values: Any) -> TraceRecord:
+    """A record with the time of the message."""
+    if "detail" in values:
+        values["detail"] = values["detail"][:DETAIL_LIMIT]
+    return TraceRecord(message.ts_ms, kind, client_id=client, **values)
+
+
+# -- rules --------------------------------------------------------------------------------------------------
+
+
+class Rule(NamedTuple):
+    pattern: re.Pattern[str]
+    build: Build
+
+
+class Words:
+    """The rules of one client, found by the first word of a message, so that their order matters only there."""
+
+    def __init__(self, client: str, rules: Iterable[tuple[str, Kind | Build | None]]) -> None:
+        self.client = client
+        self.by_word: dict[str, tuple[Rule, ...]] = {}
+        for pattern, means in rules:
+            build = partial(self._plain, means) if isinstance(means, Kind) else means or _nothing
+            word = _first_word(pattern.replace("\\", ""))
+            self.by_word[word] = (*self.by_word.get(word, ()), Rule(re.compile(pattern, re.ASCII | re.DOTALL), build))
+
+    def _plain(self, kind: Kind, message: Message, values: Values) -> Records:
+        return (record(self.client, message, kind, **values),)
+
+    def read(self, message: Message) -> Records | None:
+        """The records of the first rule that fits; None where none does, or a value cannot be read."""
+        for pattern, build in self.by_word.get(_first_word(message.text), ()):
+            match = pattern.match(message.text)
+            if match is not None:
+                values = _values(match)
+                return None if values is None else build(message, values)
+        return None
+
+
+def _first_word(text: str) -> str:
+    return text[:60].split(" ", 1)[0].rstrip(":;,")
+
+
+def _nothing(_message: Message, _values: Values) -> Records:
+    return ()
+
+
+def _values(match: re.Match[str]) -> dict[str, Any] | None:
+    values: dict[str, Any] = {name: value for name, value in match.groupdict().items() if value is not None}
+    if "epoch" in values:
+        values["epoch"] = int(values["epoch"])
+    for name in ("partitions", "revoked"):
+        if name in values:
+            values[name] = topic_partitions(values[name])
+            if values[name] is None:
+                return None
+    return values
+
+
+GROUP = r"(?P<group>.{1,300}?)"
+EPOCH = r"(?P<epoch>-?\d{1,9})"
+
+
+# -- values -------------------------------------------------------------------------------------------------
+
+_TOPIC_PARTITION = re.compile(r"TopicPartition\(topic='([^']{1,249})', partition=(\d{1,9})\)", re.ASCII)
+
+
+def topic_partitions(text: str) -> tuple[Partition, ...] | None:
+    """The partitions of a Python set or list of `TopicPartition`; None where one cannot be read."""
+    found = [(topic, int(number)) for topic, number in _TOPIC_PARTITION.findall(text)]
+    return by_partition(found) if len(found) == text.count("TopicPartition(") else None
+
+
+def by_topic(value: object) -> tuple[Partition, ...] | None:
+    """The partitions of `{topic: [numbers]}`; None for anything else."""
+    found: list[Partition] = []
+    for topic, numbers in value.items() if isinstance(value, Mapping) else (("", None),):
+        if not isinstance(numbers, list) or any(number(one) is None or one < 0 for one in numbers):
+            return None
+        found += [(plain(topic), one) for one in numbers]
+    return by_partition(found)
+
+
+def go_partitions(text: str) -> tuple[Partition, ...] | None:
+    """The partitions of `t[0 1 2], u[3]`, or of `map[t:[0 1] u:[2]]`; None where something else is among them."""
+    listing = text.removeprefix("map[").removesuffix("]") if text.startswith("map[") else text
+    found: list[Partition] = []
+    at = 0
+    while item := _GO_ITEM.match(listing, at):
+        found += [(item[1], int(one)) for one in item[2].split()]
+        at = item.end()
+    return by_partition(found) if at == len(listing) else None
+
+
+_GO_ITEM = re.compile(r"([\w.-]{1,249}):?\[((?:\d{1,9} ?)*)\](?:, | |\Z)", re.ASCII)
+
+
+def error_name(code: object) -> str:
+    """Kafka's name of an error's number; the number as text where there is no such error."""
+    known = number(code)
+    try:
+        return ErrorCode(known).name if known is not None else plain(code)
+    except ValueError:
+        return plain(code)
+
+
+def plain(value: object) -> str:
+    """A value of a structured line as text: bounded, and such as can be written to a file."""
+    text = value if isinstance(value, str) else "" if value is None else repr(value)
+    return text[:DETAIL_LIMIT].encode("utf-8", "replace").decode("utf-8")
+
+
+def number(value: object) -> int | None:
+    """A whole number of 32 bits, also where it is written as text; None for anything else."""
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        value = int(value)
+    return value if type(value) is int and -(1 << 31) <= value < 1 << 31 else None
+
+
+_NUMBER = re.compile(r"-?[0-9]{1,9}")

@@ -1,0 +1,120 @@
+"""Logs of KafkaJS's consumer: classic protocol, eager, no listener. Words of 2.2.4, printed at INFO.
+
+`[Namespace] text` with fields, as JSON or behind the text; the namespace may stand in the logger's name or in a field
+instead. A join tells everything that the member owns. What ends ownership is the rebalance itself, which names no
+partitions: whatever was owned is owned no more. Connection errors are logged at ERROR for every ordinary rebalance,
+name no group and say nothing that the runner's own line does not say.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from fsm.logs import Client, Message
+from fsm.logs.client_facts import ClientFacts
+from fsm.logs.client_words import NOTHING_OWNED, Records, by_topic, number, plain, record
+from fsm.trace import Kind, TraceRecord
+
+FACTS = ClientFacts(name="kafkajs", tells_loss=False, tells_subscription=False)
+
+Fields = Mapping[str, Any]
+
+
+def understand(message: Message) -> Records | None:
+    """The records of a message of KafkaJS's consumer."""
+    found = _TEXT.match(message.text)
+    if found is None:
+        return ()
+    text, tail = found["text"], found["tail"]
+    read = _MESSAGES.get(text) or (_crashed if text.startswith("Crash: ") else None)
+    if read is None:
+        return ()
+    fields = _fields(message.fields, tail)
+    return read(message, fields) if isinstance(fields.get("groupId"), str) else ()
+
+
+_TEXT = re.compile(
+    r"(?:\[[A-Z]\w{1,40}\] )?(?P<text>[A-Z][^{\n]{1,400}?|consumer not running, exiting)(?: (?P<tail>\{.*))?\Z",
+    re.DOTALL,
+)
+
+
+def _fields(fields: Fields, tail: str | None) -> Fields:
+    """The fields of a line, wherever its layout puts them."""
+    if "groupId" in fields:
+        return fields
+    if tail:
+        try:
+            read = json.loads(tail)
+        except (ValueError, RecursionError):
+            return {}
+        return read if isinstance(read, dict) else {}
+    nested = (one for one in fields.values() if isinstance(one, Mapping) and "groupId" in one)
+    return next(nested, {})
+
+
+def _record(message: Message, fields: Fields, kind: Kind, **values: Any) -> TraceRecord:
+    told = {"group": plain(fields["groupId"]), "member_id": plain(fields.get("memberId"))}
+    return record(FACTS.name, message, kind, **{**told, **values})
+
+
+def _starting(message: Message, fields: Fields) -> Records:
+    return (_record(message, fields, Kind.STARTED, settings={"client": FACTS.name, "group.protocol": "classic"}),)
+
+
+def _joined(message: Message, fields: Fields) -> Records | None:
+    full = by_topic(fields.get("memberAssignment"))
+    if full is None:
+        return None
+    return _record(message, fields, Kind.JOINED), _record(message, fields, Kind.OWNED, full=full)
+
+
+def _received(message: Message, fields: Fields) -> Records:
+    epoch = number(fields.get("generationId"))
+    return (_record(message, fields, Kind.SYNCED, epoch=epoch),)
+
+
+def _rebalancing(message: Message, fields: Fields) -> Records:
+    return _record(message, fields, Kind.OWNED, full=NOTHING_OWNED), _record(message, fields, Kind.JOINING)
+
+
+def _thrown_out(message: Message, fields: Fields) -> Records:
+    fenced = _record(message, fields, Kind.FENCED, detail="UNKNOWN_MEMBER_ID")
+    return fenced, *_rebalancing(message, fields)
+
+
+def _crashed(message: Message, fields: Fields) -> Records:
+    crash = _record(message, fields, Kind.ERROR, detail=message.text)
+    return crash, _record(message, fields, Kind.OWNED, full=NOTHING_OWNED)
+
+
+def _stopping(message: Message, fields: Fields) -> Records:
+    return (_record(message, fields, Kind.CLOSE_BEGIN),)
+
+
+def _stopped(message: Message, fields: Fields) -> Records:
+    return (_record(message, fields, Kind.CLOSE_END),)
+
+
+def _unsubscribed_topics(message: Message, fields: Fields) -> Records:
+    """The one line that tells what the member subscribes to."""
+    topics = fields.get("topicsSubscribed")
+    named = sorted({plain(one) for one in topics}) if isinstance(topics, list) else []
+    return (_record(message, fields, Kind.SUBSCRIBED, topics=tuple(named)),) if named else ()
+
+
+_MESSAGES = {
+    "Starting": _starting,
+    "Consumer has joined the group": _joined,
+    "Received assignment": _received,
+    "The group is rebalancing, re-joining": _rebalancing,
+    "The coordinator is not aware of this member, re-joining the group": _thrown_out,
+    "consumer not running, exiting": _stopping,
+    "Stopped": _stopped,
+    "Consumer group received unsubscribed topics": _unsubscribed_topics,
+}
+
+CLIENT = Client(FACTS.name, (b"groupId",), understand, FACTS)
