@@ -8,10 +8,9 @@ from typing import Any
 
 from fsm.audit.limits import Limits
 from fsm.cli import add_command
+from fsm.logs import formats
 from fsm.spark.options import Options
 
-FORMATS = ("auto", "librdkafka", "java", "broker", "connect", "consumer-offsets", "trace")
-"""What there are parsers for."""
 EXAMPLES = """examples:
   fsm audit logs/ -o out                             every log below logs/, formats found by themselves
   fsm audit app.log.gz other.log -o out --json       findings as one JSON document on stdout
@@ -19,6 +18,14 @@ EXAMPLES = """examples:
   fsm audit logs/ -o out --master "local[4]" --clock-skew-ms 50
 
 exit status: 0 no finding above info; 1 findings; 2 where nothing can be read or Spark cannot start"""
+
+
+def _format(name: str) -> str:
+    """The name of a format; they are looked up when one is asked for, not whenever the command line is built."""
+    known = ("auto", *sorted({one.name for one in formats()}))
+    if name not in known:
+        raise argparse.ArgumentTypeError(f"invalid choice: {name!r} (choose from {', '.join(map(repr, known))})")
+    return name
 
 
 def add(commands: Any) -> None:
@@ -30,7 +37,7 @@ def add(commands: Any) -> None:
     command.add_argument("-o", dest="folder", metavar="DIR", type=Path, required=True, help="report, findings, Parquet")
     usual = Options()
     command.add_argument(
-        "--format", choices=FORMATS, default=usual.format, help="what the logs are; found out by default"
+        "--format", metavar="NAME", type=_format, default=usual.format, help="what the logs are; found out by default"
     )
     command.add_argument("--master", default=usual.master, help="a Spark master; the cores of this machine by default")
     command.add_argument(

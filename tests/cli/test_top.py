@@ -10,7 +10,6 @@ import pytest
 from fsm import __version__
 from fsm.audit.limits import Limits
 from fsm.cli import COMMANDS, main, parser
-from fsm.cli.audit import FORMATS
 from fsm.logs import formats
 from fsm.spark.options import Options
 
@@ -60,9 +59,15 @@ def test_help_is_as_wide_as_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert parser().format_help()
 
 
-def test_every_format_that_there_is_a_parser_for_is_offered() -> None:
-    """`--format` and the parsers know the same names, `auto` beside them."""
-    assert sorted(FORMATS) == sorted({"auto", *(found.name for found in formats())})
+def test_every_format_that_there_is_a_parser_for_is_offered(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--format` takes the name of every parser, and `auto`; what it takes stands in its refusal of anything else."""
+    names = sorted({"auto", *(found.name for found in formats())})
+    command = ["audit", "logs", "-o", "out", "--format"]
+    assert [parser(["audit"]).parse_args([*command, name]).format for name in names] == names
+    with pytest.raises(SystemExit):
+        parser(["audit"]).parse_args([*command, "syslog"])
+    told = capsys.readouterr().err
+    assert all(repr(name) in told for name in names)
 
 
 def test_the_defaults_of_the_command_are_those_of_the_library() -> None:
