@@ -140,7 +140,9 @@ def _refuse(request: Request, code: ErrorCode, message: str) -> ResponseBody:
 
 def _show_unstored(step: Step[Coordinator]) -> Step[Coordinator]:
     """A step that writes makes whatever happened before it visible."""
-    return step.leading_to(replace(step.state, unstored=NO_GROUPS)) if step.state.unstored else step
+    if step.state.unstored is NO_GROUPS:
+        return step
+    return step.leading_to(replace(step.state, unstored=NO_GROUPS))
 
 
 def _consumer_group_heartbeat(

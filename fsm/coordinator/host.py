@@ -125,8 +125,7 @@ class Host:
         self._tokens = self._tokens + 1 if token is None else token
         if now_ms is not None:
             self._set_clock(now_ms)
-        made = f"{self._tokens:032x}" if fresh_id is None else fresh_id
-        request = Request(self._tokens, client_id, client_host, version, message, made)
+        request = Request(self._tokens, client_id, client_host, version, message, fresh_id)
         step = steps.handle(self.state, request, self.context)
         self._note(step)
         if self.resolves and self.state.groups.resolving:

@@ -11,7 +11,7 @@ import pytest
 from case_file import each, listed
 from known_keys import ANY, Of, refuse_unknown
 
-from fsm.coordinator.consumer.reconciliation import Decision, flatten, held, reconcile
+from fsm.coordinator.consumer.reconciliation import Decision, Reconciliation, flatten, held, reconcile
 from fsm.coordinator.model.consumer_group import CurrentAssignment, Partition
 from fsm.coordinator.model.dialect import Choice, Dialect, dialect, presets
 from fsm.protocol.assignment import TopicPartitions, topic_partitions
@@ -64,8 +64,7 @@ class Case:
     @cached_property
     def decision(self) -> Decision:
         target, owned = self.given["target"], self.given["owned"]
-        return reconcile(
-            self.member,
+        given = Reconciliation(
             target_epoch=target["epoch"],
             target=topic_partitions(target["assigned"]),
             owned=None if owned is None else topic_partitions(owned),
@@ -75,6 +74,7 @@ class Case:
             subscription_changed=self.given["subscription_changed"],
             dialect=self.dialect,
         )
+        return reconcile(self.member, given)
 
 
 def with_epochs(partitions: Mapping[str, list[int]], said: int | Document) -> dict[Partition, int]:

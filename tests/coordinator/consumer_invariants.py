@@ -19,6 +19,7 @@ from fsm.coordinator.model.consumer_group import (
     ConsumerGroup,
     GroupMember,
     Partition,
+    find_topics,
 )
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Choice
@@ -178,7 +179,8 @@ def _is_at_rest(at: Moment) -> bool:
 def _target_fits(at: Moment) -> bool:
     """Whether nobody's target has a topic that the member does not subscribe to."""
     return all(
-        {topic_id for topic_id, _ in target_of(at.after, m)} <= at.after.topics_of(m, at.context.image)
+        {topic_id for topic_id, _ in target_of(at.after, m)}
+        <= find_topics(at.after.names_of(m), at.context.image.topics)
         for m in at.members
     )
 
@@ -198,7 +200,9 @@ def _coverage(at: Moment) -> bool:
     """
     if not _is_at_rest(at):
         return True
-    if not any(at.after.targets.values()) and not all(at.after.topics_of(m, at.context.image) for m in at.members):
+    if not any(at.after.targets.values()) and not all(
+        find_topics(at.after.names_of(m), at.context.image.topics) for m in at.members
+    ):
         return True
     topics = at.context.image.topics
     wanted = {

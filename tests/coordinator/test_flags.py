@@ -15,7 +15,7 @@ from classic_scene import ClassicScene, assignment, subscribed
 from consumer_scene import IDS, START_MS, Scene, assigned
 
 from fsm.coordinator.assignors import GroupSpec, MemberSpec, built_in
-from fsm.coordinator.consumer.reconciliation import reconcile
+from fsm.coordinator.consumer.reconciliation import Reconciliation, reconcile
 from fsm.coordinator.coordinator import clean_up
 from fsm.coordinator.model.consumer_group import CurrentAssignment
 from fsm.coordinator.model.dialect import Choice, Dialect, dialect
@@ -74,7 +74,8 @@ def decided(rules: Dialect, member: CurrentAssignment, target: tuple[int, ...], 
         "names_topics": True,
         "subscription_changed": False,
     }
-    return reconcile(member, target=((FOO, target),), dialect=rules, **{**known, **said}).member
+    given = Reconciliation(target=((FOO, target),), dialect=rules, **{**known, **said})
+    return reconcile(member, given).member
 
 
 def revokes_again(rules: Dialect) -> Any:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsm.coordinator.consumer.reconciliation import Decision, flatten, held, reconcile
+from fsm.coordinator.consumer.reconciliation import Decision, Reconciliation, flatten, held, reconcile
 from fsm.coordinator.model.consumer_group import CurrentAssignment, Partition
 from fsm.coordinator.model.dialect import Choice, Dialect, dialect, presets
 from fsm.protocol.assignment import TopicPartitions, topic_partitions
@@ -70,8 +70,7 @@ class Request:
 
     def decide(self) -> Decision:
         holders = self.holders()
-        return reconcile(
-            self.member,
+        given = Reconciliation(
             target_epoch=self.target_epoch,
             target=grouped(self.target),
             owned=None if self.owned is None else grouped(self.owned),
@@ -81,6 +80,7 @@ class Request:
             subscription_changed=self.changed,
             dialect=self.dialect,
         )
+        return reconcile(self.member, given)
 
 
 requests = st.builds(
@@ -203,7 +203,7 @@ def ask(member: CurrentAssignment, dialect: Dialect = LATEST, **said: object) ->
         "subscription_changed": False,
         "dialect": dialect,
     }
-    return reconcile(member, **{**inputs, **said})  # type: ignore[arg-type]
+    return reconcile(member, Reconciliation(**{**inputs, **said}))  # type: ignore[arg-type]
 
 
 def stable(*partitions: Partition, epoch: int = 10, previous: int = 9) -> CurrentAssignment:

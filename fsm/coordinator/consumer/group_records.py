@@ -26,6 +26,7 @@ from fsm.protocol.records import (
 from fsm.tables.consumer_group_member import State
 
 T = RecordType
+CURRENT_ASSIGNMENT, KEEPS_EPOCHS = T.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT, Choice.ASSIGNMENT_EPOCHS
 
 STATE_CODES = {State.STABLE: 0, State.UNREVOKED_PARTITIONS: 1, State.UNRELEASED_PARTITIONS: 2, State.UNKNOWN: 127}
 """How a member's state stands in its record."""
@@ -38,27 +39,23 @@ def member_record(group_id: str, member: GroupMember) -> Record:
 
 def current_record(group_id: str, member: GroupMember, dialect: Dialect) -> Record:
     """Type 8."""
-    now = member.current
-    keeps = Choice.ASSIGNMENT_EPOCHS in dialect
-    value = Current(
-        now.epoch,
-        now.previous_epoch,
-        STATE_CODES[now.state],
-        held_topics(now.assigned, keeps),
-        held_topics(now.pending, keeps),
-    )
-    return Record(MemberKey(T.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT, group_id, member.member_id), value)
+    now, keeps = member.current, KEEPS_EPOCHS in dialect.choices
+    assigned, pending = held_topics(now.assigned, keeps), held_topics(now.pending, keeps)
+    value = Current(now.epoch, now.previous_epoch, STATE_CODES[now.state], assigned, pending)
+    return Record(MemberKey(CURRENT_ASSIGNMENT, group_id, member.member_id), value)
 
 
 def held_topics(held: Held, with_epochs: bool) -> tuple[HeldTopic, ...]:
     """Held partitions topic by topic."""
+    if not held:
+        return ()
     topics: dict[TopicId, tuple[list[int], list[int]]] = {}
     for (topic_id, number), epoch in held:
         numbers, epochs = topics.setdefault(topic_id, ([], []))
         numbers.append(number)
         epochs.append(epoch)
     return tuple(
-        HeldTopic(t, tuple(found), tuple(epochs) if with_epochs else None) for t, (found, epochs) in topics.items()
+        [HeldTopic(t, tuple(found), tuple(epochs) if with_epochs else None) for t, (found, epochs) in topics.items()]
     )
 
 

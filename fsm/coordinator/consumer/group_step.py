@@ -43,6 +43,10 @@ class RegexChange(Enum):
     """Another one that the group has resolved already, or none any more."""
 
 
+NO_CHANGE, DROPS_OLD_INSTANCE = RegexChange.NONE, Choice.INSTANCE_CHANGE_DROPS_MAPPING
+SESSION, REBALANCE = TimerKind.SESSION, TimerKind.REBALANCE
+
+
 class ConsumerGroupDraft(Draft[ConsumerGroup], ConsumerGroup, effects=(GroupEffect, Effect)):
     """A group within one step, with a method for each effect of the group's table and of its members'.
 
@@ -80,7 +84,7 @@ class ConsumerGroupDraft(Draft[ConsumerGroup], ConsumerGroup, effects=(GroupEffe
     @property
     def subscription_changed(self) -> bool:
         """Whether the request changes names or regular expression."""
-        return self.names_changed or self.regex_change is not RegexChange.NONE
+        return self.names_changed or self.regex_change is not NO_CHANGE
 
     def take_group_row(self, event: GroupEvent) -> None:
         """Takes a row of the group's table."""
@@ -100,7 +104,7 @@ class ConsumerGroupDraft(Draft[ConsumerGroup], ConsumerGroup, effects=(GroupEffe
     def set_member(self, member: GroupMember) -> None:
         """The group has this member, new or changed."""
         if self.members.by_id.get(member.member_id) is not member:
-            drops = Choice.INSTANCE_CHANGE_DROPS_MAPPING in self.context.dialect.choices
+            drops = DROPS_OLD_INSTANCE in self.context.dialect.choices
             self.members = self.members.set(member, drops_old_instance=drops)
 
     def drop_member(self, member_id: str) -> None:
@@ -217,14 +221,16 @@ class ConsumerGroupDraft(Draft[ConsumerGroup], ConsumerGroup, effects=(GroupEffe
         self.records.append(write.member_tombstone(kind, self.group_id, member.member_id))
 
     def arm_session_timer(self, member: GroupMember) -> None:
-        classic = None if self.is_loading else member.metadata.classic_member_metadata
-        own_ms = self.context.config.session_timeout_ms(self.group_id)
-        deadline_ms = self.context.now_ms + (classic.session_timeout_ms if classic else own_ms)
-        self.timers = self.timers.set((TimerKind.SESSION, member.member_id), deadline_ms)
+        classic, context = member.metadata.classic_member_metadata, self.context
+        if classic is None or self.is_loading:
+            timeout_ms = context.config.session_timeout_ms(self.group_id)
+        else:
+            timeout_ms = classic.session_timeout_ms
+        self.timers = self.timers.set((SESSION, member.member_id), context.now_ms + timeout_ms)
 
     def arm_rebalance_timer(self, member: GroupMember) -> None:
         if self.is_loading or not member.is_classic:
-            self._arm(TimerKind.REBALANCE, member, member.metadata.rebalance_timeout_ms)
+            self._arm(REBALANCE, member, member.metadata.rebalance_timeout_ms)
 
     def arm_join_timer(self, member: GroupMember) -> None:
         if (TimerKind.JOIN, member.member_id) not in self.timers:
@@ -234,12 +240,12 @@ class ConsumerGroupDraft(Draft[ConsumerGroup], ConsumerGroup, effects=(GroupEffe
         self._arm(TimerKind.SYNC, member, member.metadata.rebalance_timeout_ms)
 
     def _arm(self, kind: TimerKind, member: GroupMember, timeout_ms: int) -> None:
-        epoch = member.epoch if kind is TimerKind.REBALANCE else 0
+        epoch = member.epoch if kind is REBALANCE else 0
         self.timers = self.timers.set((kind, member.member_id), self.context.now_ms + timeout_ms, epoch)
 
     def cancel_rebalance_timer(self, member: GroupMember) -> None:
         if not member.is_classic:
-            self._cancel(member, TimerKind.REBALANCE)
+            self._cancel(member, REBALANCE)
 
     def cancel_join_timer(self, member: GroupMember) -> None:
         self._cancel(member, TimerKind.JOIN)

@@ -43,6 +43,8 @@ from fsm.protocol.records import Member
 from fsm.tables.consumer_group import Event as GroupEvent
 from fsm.tables.consumer_group_member import Event
 
+ACCEPTED, CLIENT_MAKES_MEMBER_ID = Event.HEARTBEAT_ACCEPTED, Choice.CLIENT_MAKES_MEMBER_ID
+
 # The request as it was sent: what is checked before any group is looked at
 
 
@@ -53,7 +55,7 @@ def check_heartbeat(request: Request[Heartbeat], context: Context) -> None:
     if "consumer" not in config.group_coordinator_rebalance_protocols:
         raise Refused(ErrorCode.UNSUPPORTED_VERSION)
     # Before 4.0 the coordinator makes the ids; later it still does for version 0 of the request.
-    client_makes_it = request.version >= 1 and Choice.CLIENT_MAKES_MEMBER_ID in choices
+    client_makes_it = request.version >= 1 and CLIENT_MAKES_MEMBER_ID in choices
     needs_id = client_makes_it or epoch > 0 or epoch == LEAVE_GROUP_MEMBER_EPOCH
     ids = (sent.member_id if needs_id else None, sent.group_id, sent.instance_id, sent.rack_id)
     for name, text in zip(("MemberId", "GroupId", "InstanceId", "RackId"), ids, strict=True):
@@ -78,7 +80,7 @@ def _check_joining(sent: Heartbeat, context: Context) -> None:
     owned = sent.topic_partitions
     if owned is None or any(numbers for _, numbers in owned):
         raise _invalid("a joining member must own nothing")
-    if Choice.CLIENT_MAKES_MEMBER_ID not in context.dialect.choices and not sent.subscribed_topic_names:
+    if CLIENT_MAKES_MEMBER_ID not in context.dialect.choices and not sent.subscribed_topic_names:
         raise _invalid("a joining member must subscribe to topics")
     if not _subscribes(sent):
         raise _invalid("a joining member must give its subscription")
@@ -114,7 +116,7 @@ def heartbeat(
     before = _find_sender(draft, sent, sent.member_id or request.fresh_id)
     after, owned = _update(before, request), sent.topic_partitions
     member = update_member(draft, before, after, owned, topics_added_version=topics_added_version)
-    draft.take_member_row(member.current.state, Event.HEARTBEAT_ACCEPTED, member)
+    draft.take_member_row(member.current.state, ACCEPTED, member)
     # The whole assignment for a join, where the sender may have missed an answer, and where it changed.
     is_full = owned is not None and sent.rebalance_timeout_ms != -1 and _subscribes(sent)
     joins = sent.member_epoch == JOIN_GROUP_MEMBER_EPOCH

@@ -17,8 +17,8 @@ from operator import is_not
 from fsm.coordinator.assignors import Assignments, GroupSpec, MemberSpec, PartitionAssignorError
 from fsm.coordinator.consumer import subscriptions
 from fsm.coordinator.consumer.group_step import ConsumerGroupDraft, RegexChange
-from fsm.coordinator.consumer.reconciliation import Decision, reconcile
-from fsm.coordinator.model.consumer_group import ConsumerGroup, GroupMember, derive_state, elect
+from fsm.coordinator.consumer.reconciliation import Decision, Reconciliation, reconcile
+from fsm.coordinator.model.consumer_group import ConsumerGroup, GroupMember, derive_state, elect, find_topics
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Choice
 from fsm.coordinator.model.hash_order import copied_order, map_order, state_table, string_hash
@@ -30,6 +30,9 @@ from fsm.table import Symbol
 from fsm.tables.consumer_group import Event as GroupEvent
 from fsm.tables.consumer_group import State as GroupState
 from fsm.tables.consumer_group_member import Event, State
+
+STABLE, NO_CHANGE, RESOLVED = State.STABLE, RegexChange.NONE, RegexChange.RESOLVED
+SAME, FENCED, GROUP_EMPTY = Event.SAME, Event.UNKNOWN_STATE_FENCED, GroupState.EMPTY
 
 
 def update_member(
@@ -53,7 +56,7 @@ def update_member(
     stored = draft.stored
     if after is before and _is_idle(stored, before):
         draft.take_group_row(_EVENTS["HEARTBEAT"][draft.state])
-        draft.take_member_row(State.STABLE, Event.SAME, after)
+        draft.take_member_row(STABLE, SAME, after)
         return after
     draft.is_new = before.member_id not in draft.members.by_id
     if after is not before:
@@ -94,7 +97,7 @@ def _is_idle(group: ConsumerGroup, member: GroupMember) -> bool:
     """Whether nothing can come of a request that changes nothing of its member's, as of nearly all heartbeats."""
     members, current = group.members, member.current
     return (
-        current.state is State.STABLE
+        current.state is STABLE
         and current.epoch == group.target_epoch == group.epoch
         and not (group.metadata_due or members.patterns)
         and len(members.votes) < 2
@@ -129,10 +132,10 @@ def will_rebalance(draft: ConsumerGroupDraft, group_epoch: int) -> bool:
 
 def _bumps(draft: ConsumerGroupDraft, after: GroupMember) -> bool:
     """Whether the request moves the group epoch; looks at the metadata where that is due."""
-    bumps = draft.names_changed or draft.regex_change is RegexChange.RESOLVED or draft.elects_another
+    bumps = draft.names_changed or draft.regex_change is RESOLVED or draft.elects_another
     if draft.epoch == 0 and Choice.EMPTY_SUBSCRIPTION_NOT_BUMPED not in draft.context.dialect.choices:
         bumps = True
-    if draft.regex_change is not RegexChange.NONE and after.is_classic:
+    if draft.regex_change is not NO_CHANGE and after.is_classic:
         bumps = True
     if bumps or draft.stored.metadata_due:
         draft.seen_metadata = subscribed_metadata(draft.subscribed_names(), draft.context)
@@ -158,9 +161,8 @@ def _compute_target(draft: ConsumerGroupDraft, before: GroupMember, after: Group
     stored = draft.stored
     typed = draft if draft.seen_metadata is not None else stored
     known, members = stored.members.by_id.entries(), draft.members.by_id.entries()
-    gone, new_ids = known.keys() - members.keys(), members.keys() - known.keys()
-    kept = [i for i in known if i not in gone] if gone else list(known)
-    joined = [i for i in members if i in new_ids] if len(new_ids) > 1 else list(new_ids)
+    joined = () if after.member_id in known else (after.member_id,)  # a request brings one member at most
+    kept = list(known) if len(known) + len(joined) == len(members) else [i for i in known if i in members]
     order = copied_order(kept, state_table(known, stored.members.most), joined)
     target = _assign(draft, _elect(draft, before, after), typed.is_homogeneous, order, draft.context)
     had = _known_targets(draft, after).targets.entries()
@@ -185,12 +187,13 @@ def _assign(
 def _specify_members(group: ConsumerGroup, order: Sequence[str], context: Context) -> Mapping[str, MemberSpec]:
     """Groups may have ten thousand members, so nothing here calls Python for each of one that is homogeneous."""
     members = group.members.by_id.entries()
-    said = [member.metadata for member in map(members.__getitem__, order)]
+    racks = {i: member.metadata.rack_id for i, member in members.items() if member.metadata.rack_id is not None}
+    instances = {i: member.metadata.instance_id for i, member in members.items()} if group.members.static else {}
     specs = zip(
         _subscriptions(group, order, context),
         map(group.targets.entries().get, order, repeat(())),
-        [one.instance_id for one in said],
-        [one.rack_id for one in said],
+        map(instances.get, order) if instances else repeat(None),
+        map(racks.get, order) if racks else repeat(None),
         strict=False,
     )
     return dict(zip(order, map(partial(tuple.__new__, MemberSpec), specs), strict=True))
@@ -224,24 +227,27 @@ def _reconcile(
     stored, current = draft.stored, after.current
     epoch = stored.target_epoch if draft.new_targets is None else group_epoch
     changed = draft.subscription_changed
-    if not changed and current.epoch == epoch and current.state is State.STABLE:
-        return Decision(Event.SAME, current)
+    if not changed and current.epoch == epoch and current.state is STABLE:
+        return Decision(SAME, current)
     if draft.new_targets is None:
         target = stored.target_of(after.member_id, after.instance_id)
     else:
         target = draft.new_targets.get(after.member_id, draft.targets.get(after.member_id, ()))
+    names = stored.names_of(after)
     decision = reconcile(
         current,
-        target_epoch=epoch,
-        target=target,
-        owned=owned,
-        partition_epoch=stored.members.partition_epoch,
-        subscribed=stored.topics_of(after, draft.context.image),
-        names_topics=bool(stored.names_of(after)),
-        subscription_changed=changed,
-        dialect=draft.context.dialect,
+        Reconciliation(
+            epoch,
+            target,
+            owned,
+            stored.members.partition_epoch,
+            find_topics(names, draft.context.image.topics),
+            bool(names),
+            changed,
+            draft.context.dialect,
+        ),
     )
-    if decision.event is Event.UNKNOWN_STATE_FENCED:
+    if decision.event is FENCED:
         raise Refused(ErrorCode.FENCED_MEMBER_EPOCH, f"{after.member_id} is UNKNOWN and has to join again")
     return decision
 
@@ -272,7 +278,7 @@ def _take_group_rows(draft: ConsumerGroupDraft, bumps: bool) -> None:
     epoch = draft.epoch + bumps
     leads_to = derive_state(draft.members, epoch, draft.target_epoch if draft.new_targets is None else epoch)
     reason = _reason(draft, bumps)
-    if draft.state is GroupState.EMPTY and not bumps and draft.new_targets is not None:
+    if draft.state is GROUP_EMPTY and not bumps and draft.new_targets is not None:
         # Emptied before 4.4, its target epoch is behind (F4): the row of a join that bumps nothing computes no target.
         draft.take_group_row(GroupEvent.UNSUBSCRIBED_JOINED_TARGET_STALE)
         reason = "HEARTBEAT"
@@ -284,7 +290,7 @@ def _reason(draft: ConsumerGroupDraft, bumps: bool) -> str:
     if draft.is_new:
         return "MEMBER_JOINED" if bumps else "UNSUBSCRIBED_JOINED"
     if not bumps:
-        return "HEARTBEAT" if draft.regex_change is RegexChange.NONE else "REGEX_UNRESOLVED"
+        return "HEARTBEAT" if draft.regex_change is NO_CHANGE else "REGEX_UNRESOLVED"
     if draft.subscription_changed:
         return "SUBSCRIPTION_CHANGED"
     return "ASSIGNOR_CHANGED" if draft.elects_another else "METADATA_CHANGED"

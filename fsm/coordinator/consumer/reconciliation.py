@@ -21,6 +21,10 @@ from fsm.coordinator.model.dialect import Choice, Dialect
 from fsm.protocol.assignment import TopicId, TopicPartitions
 from fsm.tables.consumer_group_member import Event, State
 
+STABLE, UNREVOKED, UNRELEASED = State.STABLE, State.UNREVOKED_PARTITIONS, State.UNRELEASED_PARTITIONS
+FILTERS, KEEPS_EPOCHS = Choice.SUBSCRIPTION_FILTERS_TARGET, Choice.ASSIGNMENT_EPOCHS
+OWN_PENDING_NEVER_BLOCKS, REVOKE_NEEDED = Choice.OWN_PENDING_NEVER_BLOCKS, Event.REVOKE_NEEDED
+
 PartitionEpoch = Callable[[TopicId, int], int]
 """The member epoch of a partition's holder before this request, -1 where nobody holds it."""
 
@@ -42,17 +46,15 @@ class Reconciliation(NamedTuple):
     """Whether this request changed names or regular expression."""
     dialect: Dialect
 
-    filters: bool
-    """Whether the subscription counts."""
+    @property
+    def filters(self) -> bool:
+        """Whether the subscription counts."""
+        return FILTERS in self.dialect.choices
 
     @property
     def changed(self) -> bool:
         """Whether the subscription changed, as far as the dialect looks."""
         return self.subscription_changed and self.filters
-
-    def keeps(self, topic_id: TopicId) -> bool:
-        """Whether the member may have partitions of the topic."""
-        return not self.filters or topic_id in self.subscribed
 
     def owns_any(self, partitions: Container[Partition]) -> bool:
         """Whether one of them is reported as owned, or nothing is reported at all."""
@@ -66,33 +68,19 @@ class Decision(NamedTuple):
     member: CurrentAssignment
 
 
-def reconcile(
-    member: CurrentAssignment,
-    *,
-    target_epoch: int,
-    target: TopicPartitions,
-    owned: TopicPartitions | None,
-    partition_epoch: PartitionEpoch,
-    subscribed: AbstractSet[TopicId],
-    names_topics: bool,
-    subscription_changed: bool,
-    dialect: Dialect,
-) -> Decision:
+def reconcile(member: CurrentAssignment, given: Reconciliation) -> Decision:
     """The decision about a member and the member it leads to.
 
     `UNKNOWN_STATE_FENCED` stands for the error FENCED_MEMBER_EPOCH: the member is then as it was.
 
     >>> from fsm.coordinator.model.dialect import dialect
-    >>> decision = reconcile(CurrentAssignment(), target_epoch=2, target=(("foo", (0, 1)),), owned=(),
+    >>> given = Reconciliation(target_epoch=2, target=(("foo", (0, 1)),), owned=(),
     ...     partition_epoch=lambda topic_id, partition: -1, subscribed={"foo"}, names_topics=True,
     ...     subscription_changed=False, dialect=dialect("4.4"))
+    >>> decision = reconcile(CurrentAssignment(), given)
     >>> decision.event.name, decision.member.epoch, decision.member.assigned
     ('GRANTED_ALL', 2, ((('foo', 0), 2), (('foo', 1), 2)))
     """
-    filters = Choice.SUBSCRIPTION_FILTERS_TARGET in dialect.choices
-    given = Reconciliation(
-        target_epoch, target, owned, partition_epoch, subscribed, names_topics, subscription_changed, dialect, filters
-    )
     return _BY_STATE[member.state](member, given)
 
 
@@ -126,16 +114,16 @@ def _reconcile_unknown(member: CurrentAssignment, given: Reconciliation) -> Deci
 
 
 _BY_STATE: Mapping[State, Callable[[CurrentAssignment, Reconciliation], Decision]] = {
-    State.STABLE: _reconcile_stable,
-    State.UNREVOKED_PARTITIONS: _reconcile_unrevoked,
-    State.UNRELEASED_PARTITIONS: _reconcile_unreleased,
+    STABLE: _reconcile_stable,
+    UNREVOKED: _reconcile_unrevoked,
+    UNRELEASED: _reconcile_unreleased,
     State.UNKNOWN: _reconcile_unknown,
 }
 
 
 def _trim(member: CurrentAssignment, given: Reconciliation) -> Decision:
     """Takes back what is no longer subscribed, where nothing new may be granted yet."""
-    drop = {partition: epoch for partition, epoch in member.assigned if not given.keeps(partition[0])}
+    drop = {partition: epoch for partition, epoch in member.assigned if partition[0] not in given.subscribed}
     pending = {**dict(member.pending), **drop}
     moves = Choice.TRIM_MOVES_PREVIOUS_EPOCH in given.dialect
     trimmed = replace(
@@ -146,7 +134,7 @@ def _trim(member: CurrentAssignment, given: Reconciliation) -> Decision:
     if not drop:
         return _keep_all(member, trimmed, given)
     if given.owns_any(pending):
-        revoking = replace(trimmed, state=State.UNREVOKED_PARTITIONS, pending=held(pending))
+        revoking = replace(trimmed, state=UNREVOKED, pending=held(pending))
         return Decision(Event.TRIM_REVOKE_NEEDED, revoking)
     return Decision(Event.TRIM_RELEASED, trimmed)
 
@@ -160,23 +148,28 @@ def _keep_all(member: CurrentAssignment, rewritten: CurrentAssignment, given: Re
 
 def _compute(member: CurrentAssignment, given: Reconciliation, base: int) -> Decision:
     """The next step towards the target; `base` is the epoch where partitions must be revoked first."""
-    target = {(topic_id, p) for topic_id, numbers in given.target if given.keeps(topic_id) for p in numbers}
-    assigned = dict(member.assigned)
-    revoked = assigned.keys() - target
-    if revoked:
-        lost = {partition: assigned.pop(partition) for partition in revoked}
-        if given.owns_any(lost):
-            revoking = CurrentAssignment(State.UNREVOKED_PARTITIONS, base, member.epoch, held(assigned), held(lost))
-            return Decision(Event.REVOKE_NEEDED, revoking)
-    wanted = target - assigned.keys()
-    blocked = _find_blocked(member, given, wanted)
-    granted = wanted - blocked
-    assigned.update(dict.fromkeys(granted, _assignment_epoch(given)))
-    state = State.UNRELEASED_PARTITIONS if blocked else State.STABLE
-    settled = CurrentAssignment(state, given.target_epoch, member.epoch, held(assigned))
+    kept: dict[Partition, int] = {}
+    wanted: list[Partition] = []
+    lost, filters = dict(member.assigned), given.filters
+    for topic_id, numbers in given.target:
+        if filters and topic_id not in given.subscribed:
+            continue
+        for number in numbers:
+            partition = topic_id, number
+            assigned_at = lost.pop(partition, None)
+            if assigned_at is None:
+                wanted.append(partition)
+            else:
+                kept[partition] = assigned_at
+    if lost and given.owns_any(lost):
+        return Decision(REVOKE_NEEDED, CurrentAssignment(UNREVOKED, base, member.epoch, held(kept), held(lost)))
+    granted = _find_granted(member, given, wanted)
+    kept.update(dict.fromkeys(granted, given.target_epoch if KEEPS_EPOCHS in given.dialect.choices else 0))
+    blocked = len(granted) < len(wanted)
+    settled = CurrentAssignment(UNRELEASED if blocked else STABLE, given.target_epoch, member.epoch, held(kept))
     if settled == member:
         return Decision(Event.STILL_BLOCKED, member)
-    return Decision(_GRANTS[bool(granted), bool(blocked)], settled)
+    return Decision(_GRANTS[bool(granted), blocked], settled)
 
 
 _GRANTS: Mapping[tuple[bool, bool], Event] = {
@@ -188,14 +181,10 @@ _GRANTS: Mapping[tuple[bool, bool], Event] = {
 """C2 to C5, by whether partitions are granted and whether others are blocked."""
 
 
-def _find_blocked(member: CurrentAssignment, given: Reconciliation, wanted: Iterable[Partition]) -> set[Partition]:
-    """Those that somebody holds. The member's own pending ones are on their way out and do not count."""
-    own = dict(member.pending) if Choice.OWN_PENDING_NEVER_BLOCKS in given.dialect else {}
-    return {partition for partition in wanted if given.partition_epoch(*partition) != FREE and partition not in own}
-
-
-def _assignment_epoch(given: Reconciliation) -> int:
-    return given.target_epoch if Choice.ASSIGNMENT_EPOCHS in given.dialect else 0
+def _find_granted(member: CurrentAssignment, given: Reconciliation, wanted: list[Partition]) -> list[Partition]:
+    """Those that nobody holds. The member's own pending ones are on their way out and do not count."""
+    is_own = dict(member.pending) if member.pending and OWN_PENDING_NEVER_BLOCKS in given.dialect.choices else ()
+    return [partition for partition in wanted if given.partition_epoch(*partition) == FREE or partition in is_own]
 
 
 def flatten(partitions: TopicPartitions) -> Iterable[Partition]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.consumer_group import ConsumerGroup
 from fsm.coordinator.model.persistent import ById, FrozenMap
-from fsm.coordinator.model.timers import Chunks, move
+from fsm.coordinator.model.timers import Chunks, insert, remove
 from fsm.step import value
 
 Group = ConsumerGroup | ClassicGroup
@@ -40,8 +40,10 @@ class Groups(ById[Group]):
         before_ms, after_ms = None if old is None else old.next_deadline_ms, group.next_deadline_ms
         deadlines = self.deadlines
         if before_ms != after_ms:
-            gone = None if before_ms is None else (before_ms, group_id)
-            deadlines = move(deadlines, gone, None if after_ms is None else (after_ms, group_id))
+            if before_ms is not None:
+                deadlines = remove(deadlines, (before_ms, group_id))
+            if after_ms is not None:
+                deadlines = insert(deadlines, (after_ms, group_id))
         return Groups(self.by_id.set(group_id, group), deadlines, resolving)
 
     def without(self, *group_ids: str) -> Groups:
@@ -50,7 +52,7 @@ class Groups(ById[Group]):
         for group_id in dict.fromkeys(group_ids):
             group = self.by_id.get(group_id)
             if group is not None and group.next_deadline_ms is not None:
-                deadlines = move(deadlines, (group.next_deadline_ms, group_id))
+                deadlines = remove(deadlines, (group.next_deadline_ms, group_id))
         by_id = self.by_id.without(*group_ids)
         return self if by_id is self.by_id else Groups(by_id, deadlines, self.resolving.difference(group_ids))
 

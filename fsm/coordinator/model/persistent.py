@@ -19,11 +19,14 @@ Element = TypeVar("Element", bound=Hashable)
 
 SMALL = 64
 """So many entries are copied sooner than shared."""
+MOST_NOTES = 2
+"""So many times the square root of its size a map notes before it is made one again."""
 
 _GONE: Any = object()
 """Noted for a key that the shared entries have and the map has not."""
 _ABSENT: Any = object()
 _NONE_MOVED: frozenset[Any] = frozenset()
+_new = object.__new__
 
 
 class FrozenMap(Mapping[K, V]):
@@ -54,7 +57,7 @@ class FrozenMap(Mapping[K, V]):
         return found  # type: ignore[no-any-return]
 
     def __iter__(self) -> Iterator[K]:
-        return iter(self._whole())
+        return iter(self.entries())
 
     def __len__(self) -> int:
         return self._size
@@ -69,7 +72,7 @@ class FrozenMap(Mapping[K, V]):
 
     def get(self, key: K, default: Any = None, /) -> Any:
         """The value, or the default where there is none."""
-        noted = self._noted  # first the notes, then the entries: `_whole` replaces them in the other order
+        noted = self._noted  # first the notes, then the entries: `entries` replaces them in the other order
         if noted:
             found = noted.get(key, _ABSENT)
             if found is not _ABSENT:
@@ -79,62 +82,58 @@ class FrozenMap(Mapping[K, V]):
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return isinstance(other, FrozenMap) and self._size == other._size and self._whole() == other._whole()
+        return isinstance(other, FrozenMap) and self._size == other._size and self.entries() == other.entries()
 
     def __hash__(self) -> int:
         if self._hash is None:
-            self._hash = hash(frozenset(self._whole().items()))
+            self._hash = hash(frozenset(self.entries().items()))
         return self._hash
 
     def __repr__(self) -> str:
-        return f"FrozenMap({self._whole()!r})"
+        return f"FrozenMap({self.entries()!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return FrozenMap, (self._whole(),)
-
-    def entries(self) -> Mapping[K, V]:
-        """The same as a plain dict, for who looks all of it up; nobody may change it."""
-        return self._whole()
+        return FrozenMap, (self.entries(),)
 
     def items(self) -> ItemsView[K, V]:
         """Keys with their values."""
-        return self._whole().items()
+        return self.entries().items()
 
     def values(self) -> ValuesView[V]:
         """The values."""
-        return self._whole().values()
+        return self.entries().values()
 
     def keys(self) -> KeysView[K]:
         """The keys."""
-        return self._whole().keys()
+        return self.entries().keys()
 
     def set(self, key: K, value: V) -> FrozenMap[K, V]:
         """With this value for the key, which keeps its place if it has one; itself where that is so already.
 
         Values are compared by identity: they are large, and differ where they are not the same.
         """
-        found = self._entries.get(key, _ABSENT) if self._noted is None else self.get(key, _ABSENT)
+        entries, noted, size = self._entries, self._noted, self._size
+        found = entries.get(key, _ABSENT) if noted is None else self.get(key, _ABSENT)
         if found is value:
             return self
-        noted, size = self._noted, self._size
-        if size < SMALL or (noted is not None and len(noted) >= 2 * isqrt(size)):
-            entries = self._entries.copy() if noted is None else self._whole().copy()
+        if size < SMALL or (noted is not None and len(noted) >= MOST_NOTES * isqrt(size)):
+            entries = entries.copy() if noted is None else self._merge_notes()
             entries[key] = value
             return _sharing(entries, None, _NONE_MOVED, len(entries))
         size += found is _ABSENT
         if noted is None:
-            return _sharing(self._entries, {key: value}, _NONE_MOVED, size)
+            return _sharing(entries, {key: value}, _NONE_MOVED, size)
         if found is _ABSENT and key in noted:
             noted = {k: v for k, v in noted.items() if k != key}
-            return _sharing(self._entries, {**noted, key: value}, self._moved | {key}, size)
-        return _sharing(self._entries, {**noted, key: value}, self._moved, size)
+            return _sharing(entries, {**noted, key: value}, self._moved | {key}, size)
+        return _sharing(entries, {**noted, key: value}, self._moved, size)
 
     def merge(self, entries: Mapping[K, V]) -> FrozenMap[K, V]:
         """With all these entries; itself where there are none."""
         if len(entries) < 2:
             return self.set(*next(iter(entries.items()))) if entries else self
         if not self._may_note(len(entries)):
-            return adopt_dict({**self._whole(), **entries})
+            return adopt_dict({**self.entries(), **entries})
         noted, size = self._noted, self._size + sum(key not in self for key in entries)
         if noted is None:
             return _sharing(self._entries, dict(entries), _NONE_MOVED, size)
@@ -148,7 +147,7 @@ class FrozenMap(Mapping[K, V]):
         if not present:
             return self
         if not self._may_note(len(present)):
-            left = self._whole().copy()
+            left = self.entries().copy()
             for key in present:
                 left.pop(key, None)
             return adopt_dict(left)
@@ -163,24 +162,28 @@ class FrozenMap(Mapping[K, V]):
     def _may_note(self, more: int) -> bool:
         """Whether the map is large enough to be shared, with so many notes more."""
         size, noted = self._size, self._noted
-        return size >= SMALL and more + (len(noted) if noted else 0) <= 2 * isqrt(size)
+        return size >= SMALL and more + (len(noted) if noted else 0) <= MOST_NOTES * isqrt(size)
 
-    def _whole(self) -> dict[K, V]:
-        """The entries as one dict, which is kept: whoever shares the old one has it still.
+    def entries(self) -> dict[K, V]:
+        """The same as a plain dict, for who looks all of it up; nobody may change it.
 
-        Two threads may do this at once, and a third one look something up: the notes hold for both dicts.
+        It is kept: whoever shares the old one has it still. Two threads may do this at once, and a third one look
+        something up: the notes hold for both dicts.
         """
-        noted = self._noted
-        if noted is None:
+        if self._noted is None:
             return self._entries
-        whole = self._entries
+        self._entries = whole = self._merge_notes()
+        self._noted = None
+        return whole
+
+    def _merge_notes(self) -> dict[K, V]:
+        """A new dict of the entries as the notes have them."""
+        whole, noted = self._entries, self._noted or {}
         if self._moved:
             whole = {key: value for key, value in whole.items() if key not in self._moved}
         whole = {**whole, **noted}
         for key in [key for key, value in noted.items() if value is _GONE]:
             del whole[key]
-        self._entries = whole
-        self._noted = None
         return whole
 
 
@@ -191,7 +194,7 @@ def adopt_dict(entries: dict[K, V]) -> FrozenMap[K, V]:
 
 def _sharing(entries: dict[K, V], noted: dict[K, V] | None, moved: frozenset[K], size: int) -> FrozenMap[K, V]:
     """A map of these entries, which others may have, too, and of what differs from them."""
-    made: FrozenMap[K, V] = FrozenMap.__new__(FrozenMap)
+    made: FrozenMap[K, V] = _new(FrozenMap)
     made._entries, made._noted, made._moved, made._size, made._hash = entries, noted, moved, size, None
     return made
 
@@ -247,7 +250,7 @@ def count(counts: Counts[Element], lost: tuple[Element, ...], gained: tuple[Elem
     """The counts with some fewer and some more; a name nobody has is left out, and comes back at the end."""
     if lost == gained:
         return counts
-    found = {**counts.entries()}
+    found = counts.entries().copy()
     for name in lost:
         found[name] -= 1
         if not found[name]:

@@ -58,8 +58,13 @@ class Request(NamedTuple, Generic[Body]):
     version: int
     """The version of the API, on which a few answers depend."""
     body: Body
-    fresh_id: str = ""
-    """The random part of a member id that the broker would make: used only where one is needed."""
+    made_id: str | None = None
+    """The random part of a member id that the broker would make, where one is needed; None: one made of the token."""
+
+    @property
+    def fresh_id(self) -> str:
+        """The random part of a member id that the broker would make."""
+        return f"{self.token:032x}" if self.made_id is None else self.made_id
 
 
 class Answer(NamedTuple):

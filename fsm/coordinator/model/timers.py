@@ -35,7 +35,7 @@ class Deadlines(Mapping[Key, int]):
     Two are equal if they expire alike: the same deadlines, and those of one instant in the same order.
     """
 
-    __slots__ = ("_by_key", "_chunks", "_hash", "_number", "next_deadline_ms")
+    __slots__ = ("_at", "_by_key", "_chunks", "_hash", "_number", "_size", "_tail", "next_deadline_ms")
     next_deadline_ms: int | None
     """The earliest deadline; None where there is none."""
 
@@ -45,7 +45,12 @@ class Deadlines(Mapping[Key, int]):
         entries = {key: (deadline_ms, i, key, epoch) for i, (key, deadline_ms, epoch) in enumerate(given)}
         self._by_key: FrozenMap[Key, Entry] = FrozenMap(entries)
         self._chunks: Chunks = _chunk(entries.values())
-        self._number = len(entries)
+        """Sorted entries, also some that their keys no longer have: a deadline moves by another entry."""
+        self._tail: tuple[Entry, ...] = ()
+        """Entries behind those of the chunks, where nearly all new ones belong."""
+        self._at = 0
+        """Where the first entry that counts stands in the first chunk, or in the tail where there is no chunk."""
+        self._size = self._number = len(entries)
         self.next_deadline_ms = self._chunks[0][0][0] if entries else None
         self._hash: int | None = None
 
@@ -79,7 +84,7 @@ class Deadlines(Mapping[Key, int]):
 
     def in_order(self) -> list[tuple[Key, int, int]]:
         """Keys as they expire, with their deadlines and epochs."""
-        return [(key, deadline_ms, epoch) for chunk in self._chunks for deadline_ms, _, key, epoch in chunk]
+        return [(key, deadline_ms, epoch) for deadline_ms, _, key, epoch in sorted(self._by_key.values())]
 
     def epoch(self, key: Key) -> int:
         """What the deadline remembers: of a rebalance timer, the member epoch at which it was set."""
@@ -87,7 +92,7 @@ class Deadlines(Mapping[Key, int]):
 
     def earliest(self) -> Key:
         """The key whose deadline comes first. Raises `IndexError` where there is none."""
-        key: Key = self._chunks[0][0][2]
+        key: Key = (self._chunks[0] if self._chunks else self._tail)[self._at][2]
         return key
 
     def set_all(self, deadlines_ms: Mapping[Key, int]) -> Deadlines[Key]:
@@ -100,32 +105,50 @@ class Deadlines(Mapping[Key, int]):
         number = self._number
         found = {key: (deadline_ms, number + i, key, 0) for i, (key, deadline_ms) in enumerate(deadlines_ms.items())}
         by_key = self._by_key.merge(found)
-        return _deadlines(by_key, _chunk(by_key.values()), number + len(found))
+        return _deadlines(by_key, _chunk(by_key.values()), (), 0, len(by_key), number + len(found))
 
     def set(self, key: Key, deadline_ms: int, epoch: int = 0) -> Deadlines[Key]:
         """With this deadline, in place of the one that its key had."""
-        entry = (deadline_ms, self._number, key, epoch)
-        chunks = move(self._chunks, self._by_key.get(key), entry)
-        return _deadlines(self._by_key.set(key, entry), chunks, self._number + 1)
+        chunks, tail, at, number = self._chunks, self._tail, self._at, self._number
+        entry = (deadline_ms, number, key, epoch)
+        by_key = self._by_key.set(key, entry)
+        before = tail or (chunks[-1] if chunks else None)
+        if before is not None and entry < before[-1]:
+            found = (*chunks, tail) if tail else chunks
+            *rest, tail = insert((found[0][at:], *found[1:]), entry)
+            chunks, at = tuple(rest), 0
+        elif len(tail) < CHUNK:
+            tail = (*tail, entry)
+        else:
+            chunks, tail = (*chunks, tail), (entry,)
+        return _deadlines(by_key, chunks, tail, at, self._size + 1, number + 1)
 
     def without(self, *keys: Key) -> Deadlines[Key]:
         """Without these keys; itself where it has none of them."""
-        by_key, chunks = self._by_key, self._chunks
-        left = by_key.without(*keys)
-        if left is by_key:
+        left = self._by_key.without(*keys)
+        if left is self._by_key:
             return self
-        if len(by_key) - len(left) > FEW:
-            return _deadlines(left, _chunk(left.values()), self._number)
-        for key in dict.fromkeys(keys):
-            if key in by_key:
-                chunks = move(chunks, by_key[key])
-        return _deadlines(left, chunks, self._number)
+        return _deadlines(left, self._chunks, self._tail, self._at, self._size, self._number)
 
 
-def _deadlines(by_key: FrozenMap[Key, Entry], chunks: Chunks, number: int) -> Deadlines[Key]:
+def _deadlines(  # noqa: PLR0917  # the fields
+    by_key: FrozenMap[Key, Entry], chunks: Chunks, tail: tuple[Entry, ...], at: int, size: int, number: int
+) -> Deadlines[Key]:
+    """Deadlines whose first entry counts, and of whose entries not many more than half do not."""
+    if size > 2 * len(by_key) + CHUNK:
+        chunks, tail, at, size = _chunk(by_key.values()), (), 0, len(by_key)
+    first = None
+    while chunks or tail:
+        head = chunks[0] if chunks else tail
+        while at < len(head) and by_key.get(head[at][2]) is not head[at]:
+            at += 1
+        if at < len(head):
+            first = head[at][0]
+            break
+        chunks, tail, at, size = chunks[1:], tail if chunks else (), 0, size - len(head)
     made: Deadlines[Key] = Deadlines.__new__(Deadlines)
-    made._by_key, made._chunks, made._number, made._hash = by_key, chunks, number, None
-    made.next_deadline_ms = chunks[0][0][0] if chunks else None
+    made._by_key, made._chunks, made._tail, made._at, made._size = by_key, chunks, tail, at, size
+    made._number, made._hash, made.next_deadline_ms = number, None, first
     return made
 
 
@@ -137,27 +160,23 @@ def _chunk(entries: Iterable[Entry]) -> Chunks:
 _last: Callable[[tuple[Any, ...]], Any] = itemgetter(-1)
 
 
-def move(chunks: Chunks, old: Any = None, new: Any = None) -> Chunks:
-    """Sorted chunks without one of their entries, if that is given, and with another one, if that is."""
-    found = list(chunks)
-    if old is not None:
-        at = 0 if old <= found[0][-1] else bisect_left(found, old, key=_last)
-        chunk = found[at]
-        i = bisect_left(chunk, old)
-        left = chunk[:i] + chunk[i + 1 :]
-        if len(left) < CHUNK // 4 and at + 1 < len(found):  # else many small ones would be left in time
-            found[at : at + 2] = [left + found[at + 1]]
-        else:
-            found[at : at + 1] = [left] if left else []
-    if new is not None and not found:
-        return ((new,),)
-    if new is not None:
-        at = len(found) - 1 if new >= found[-1][0] else bisect_left(found, new, key=_last)
-        chunk = found[at]
-        i = bisect_left(chunk, new)
-        grown = (*chunk[:i], new, *chunk[i:])
-        found[at : at + 1] = [grown] if len(grown) <= 2 * CHUNK else [grown[:CHUNK], grown[CHUNK:]]
-    return tuple(found)
+def insert(chunks: Chunks, new: Any) -> Chunks:
+    """Sorted chunks with another entry."""
+    if not chunks or (new > chunks[-1][-1] and len(chunks[-1]) >= CHUNK):
+        return (*chunks, (new,))
+    at = len(chunks) - 1 if new > chunks[-1][0] else bisect_left(chunks, new, key=_last)
+    chunk = chunks[at]
+    i = len(chunk) if new > chunk[-1] else bisect_left(chunk, new)
+    grown = chunk[:i] + (new,) + chunk[i:]  # noqa: RUF005  # in less time than by unpacking
+    made = (grown,) if len(grown) <= 2 * CHUNK else (grown[:CHUNK], grown[CHUNK:])
+    return chunks[:at] + made + chunks[at + 1 :]
+
+
+def remove(chunks: Chunks, old: Any) -> Chunks:
+    """Sorted chunks without one of their entries."""
+    at = bisect_left(chunks, old, key=_last)
+    left = tuple(entry for entry in chunks[at] if entry != old)
+    return (*chunks[:at], *((left,) if left else ()), *chunks[at + 1 :])
 
 
 class TimerKind(Enum):

@@ -113,7 +113,8 @@ def commit_in_transaction(
 
 def _read(request: Request, context: Context) -> tuple[list[Sent], dict[TopicPartition, ErrorCode]]:
     """The offsets that can be stored, and what is answered of every partition that exists."""
-    sent, codes = [], dict[TopicPartition, ErrorCode]()
+    sent = []
+    codes: dict[TopicPartition, ErrorCode] = {}
     for topic in request.body.topics:
         name = _name(topic, request, context.image)
         known = None if name is None else context.image.topics.get(name)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from fsm.coordinator.consumer.reconciliation import reconcile
+from fsm.coordinator.consumer.reconciliation import Reconciliation, reconcile
 from fsm.coordinator.model.consumer_group import FREE, CurrentAssignment
 from fsm.coordinator.model.dialect import Dialect
 from fsm.errors import LocalProtocolError
@@ -146,8 +146,7 @@ def sync_group(group: DocumentGroup, name: str) -> tuple[DocumentGroup, dict[str
 def _reconcile(group: DocumentGroup, name: str, owned: Numbers | None) -> DocumentMember:
     member = group.member(name)
     holders = {p: m.current.epoch for m in group.members.values() for p in m.current.held}
-    decision = reconcile(
-        member.current,
+    given = Reconciliation(
         target_epoch=group.target_epoch or 0,
         target=_partitions(group.topic, group.target_of(name)),
         owned=None if owned is None else _partitions(group.topic, owned),
@@ -157,7 +156,7 @@ def _reconcile(group: DocumentGroup, name: str, owned: Numbers | None) -> Docume
         subscription_changed=False,
         dialect=RULES,
     )
-    return replace(member, current=decision.member)
+    return replace(member, current=reconcile(member.current, given).member)
 
 
 def _partitions(topic: str, numbers: Numbers) -> TopicPartitions:
