@@ -1,0 +1,157 @@
+"""The words of aiokafka and of kafka-python as records."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from fsm.logs import aiokafka, kafka_python
+from fsm.logs.message import Message
+from fsm.trace import Kind, Partition, TraceRecord
+
+ME = {
+    aiokafka: ("aiokafka", "aiokafka.consumer.group_coordinator"),
+    kafka_python: ("kafka-python", "kafka.coordinator"),
+}
+FOO: tuple[Partition, ...] = (("foo", 0), ("foo", 1))
+SET = "{TopicPartition(topic='foo', partition=1), TopicPartition(topic='foo', partition=0)}"
+SUBSCRIPTION = {aiokafka: "frozenset({'t2', 't1'})", kafka_python: "['t2', 't1']"}
+
+
+def told(client: ModuleType, text: str, level: str = "INFO", **values: Any) -> list[TraceRecord]:
+    """What a client understands of a message of its own logger."""
+    found = client.understand(Message(1000, text, level, ME[client][1], **values))
+    assert found is not None, text
+    return list(found)
+
+
+def record(client: ModuleType, kind: Kind, group: str = "g", **values: Any) -> TraceRecord:
+    return TraceRecord(1000, kind, group=group, client_id=ME[client][0], **values)
+
+
+@pytest.mark.parametrize("client", [aiokafka, kafka_python])
+def test_what_both_say(client: ModuleType) -> None:
+    """One grew out of the other."""
+
+    def says(text: str, kind: Kind, **values: Any) -> None:
+        assert told(client, text) == [record(client, kind, **values)], text
+
+    says("(Re-)joining group g", Kind.JOINING)
+    says("Revoking previously assigned partitions set() for group g", Kind.REVOKE_BEGIN)
+    says(f"Setting newly assigned partitions {SET} for group g", Kind.ASSIGN_BEGIN, partitions=FOO)
+    subscribed = f"Updating subscribed topics to: {SUBSCRIPTION[client]}"
+    says(subscribed, Kind.SUBSCRIBED, group="", topics=("t1", "t2"))
+    generation = "Heartbeat failed for group g: generation id is not current."
+    says(generation, Kind.FENCED, detail="ILLEGAL_GENERATION")
+
+
+@pytest.mark.parametrize("client", [aiokafka, kafka_python])
+def test_a_line_that_both_print_is_nobodys_without_its_logger(client: ModuleType) -> None:
+    """It belongs to whoever else writes to the file; a logger of another program is none of theirs."""
+    text = f"Setting newly assigned partitions {SET} for group g"
+    nameless = TraceRecord(1000, Kind.ASSIGN_BEGIN, partitions=FOO)
+    assert list(client.understand(Message(1000, text)) or ()) == [nameless]
+    assert client.understand(Message(1000, text, "INFO", "shop.orders")) == ()
+
+
+@pytest.mark.parametrize("client", [aiokafka, kafka_python])
+def test_above_debug_the_coordinator_is_understood_or_reported(client: ModuleType) -> None:
+    """Its logger speaks of nothing but the membership; half a list is not taken for a whole one."""
+    logger = ME[client][1]
+    assert client.understand(Message(1000, "Something new happened", "WARNING", logger)) is None
+    assert client.understand(Message(1000, "Something new happened", "DEBUG", logger)) == ()
+    cut = f"Setting newly assigned partitions {SET[:-4]} for group g"
+    assert client.understand(Message(1000, cut, "INFO", logger)) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "values"),
+    [
+        (
+            f"Revoking previously assigned partitions frozenset({SET}) for group g",
+            Kind.REVOKE_BEGIN,
+            {"partitions": FOO},
+        ),
+        ("Joined group 'g' (generation 4) with member_id a-B-1", Kind.JOINED, {"epoch": 4, "member_id": "a-B-1"}),
+        ("Successfully synced group g with generation 4", Kind.SYNCED, {"epoch": 4}),
+        ("Marking the coordinator dead (node 1)for group g.", Kind.COORDINATOR_LOST, {}),
+        ("LeaveGroup request succeeded", Kind.LEFT, {"group": ""}),
+        (
+            "Heartbeat failed: local member_id was not recognized; resetting and re-joining group",
+            Kind.FENCED,
+            {"group": "", "detail": "UNKNOWN_MEMBER_ID"},
+        ),
+        (
+            "OffsetCommit failed for group g due to group error ([Error 25] UnknownMemberIdError: g), will rejoin",
+            Kind.FENCED,
+            {"detail": "UNKNOWN_MEMBER_ID"},
+        ),
+        (
+            "OffsetCommit failed for group g due to group error ([Error 27] RebalanceInProgressError: g), will rejoin",
+            Kind.COMMIT_FAILED,
+            {"detail": "REBALANCE_IN_PROGRESS"},
+        ),
+    ],
+)
+def test_aiokafka(text: str, kind: Kind, values: dict[str, Any]) -> None:
+    """Most lines name the group, the leave and the loss do not."""
+    assert told(aiokafka, text) == [record(aiokafka, kind, **values)]
+
+
+def test_a_listener_of_aiokafka_that_raises() -> None:
+    """The rebalance goes on; the error stands in the stack trace."""
+    text = "User provided subscription listener <__main__.L object at 0x7f> for group g failed on_partitions_revoked"
+    failed = record(aiokafka, Kind.CALLBACK_FAILED, event="revoked", detail="RuntimeError: no")
+    assert told(aiokafka, text, "ERROR", error="RuntimeError: no") == [failed]
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds", "values"),
+    [
+        ("Received member id k-1 for group g; will retry join-group", [Kind.MEMBER_ID], {"member_id": "k-1"}),
+        (
+            "Successfully joined group g <Generation 2 (member_id: k-1, protocol: range)>",
+            [Kind.JOINED],
+            {"epoch": 2, "member_id": "k-1"},
+        ),
+        (f"Revoking previously assigned partitions {SET} for group g", [Kind.REVOKE_BEGIN], {"partitions": FOO}),
+        (f"Group g lost membership; forcibly revoking {SET}", [Kind.LOST_BEGIN], {"partitions": FOO}),
+        ("Leaving consumer group g (member k-1).", [Kind.LEAVE_BEGIN, Kind.LEAVE_SENT], {"member_id": "k-1"}),
+        ("LeaveGroup request for group g returned successfully", [Kind.LEFT], {}),
+        ("Rebalance listener L.on_partitions_revoked for group g took 11.000s. Sync listeners", [Kind.REVOKE_END], {}),
+        (
+            "OffsetCommit for group g failed due to fenced id error: i-B",
+            [Kind.FATAL],
+            {"instance_id": "i-B", "detail": "FENCED_INSTANCE_ID"},
+        ),
+        (
+            "OffsetCommit for group g failed: [Error 25] UnknownMemberIdError: g",
+            [Kind.FENCED],
+            {"detail": "UNKNOWN_MEMBER_ID"},
+        ),
+    ],
+)
+def test_kafka_python(text: str, kinds: list[Kind], values: dict[str, Any]) -> None:
+    """Everything that names the group."""
+    assert told(kafka_python, text) == [record(kafka_python, kind, **values) for kind in kinds]
+
+
+def test_a_cooperative_rebalance_of_kafka_python() -> None:
+    """One line before both callbacks; revoked comes first, and neither where it has nothing."""
+    text = f"Cooperative rebalance complete for group g: owned={SET}, assigned=set(), revoked=%s, added=%s"
+    revoked = record(kafka_python, Kind.REVOKE_BEGIN, partitions=FOO)
+    added = record(kafka_python, Kind.ASSIGN_BEGIN, partitions=FOO)
+    nothing = record(kafka_python, Kind.ASSIGN_BEGIN)
+    assert told(kafka_python, text % (SET, SET)) == [revoked, added]
+    assert told(kafka_python, text % (SET, "set()")) == [revoked]
+    assert told(kafka_python, text % ("set()", SET)) == [added]
+    assert told(kafka_python, text % ("set()", "set()")) == [nothing]
+
+
+def test_kafka_python_says_when_a_revocation_is_part_of_a_close() -> None:
+    """The group's name may end like the words behind it."""
+    closing = told(kafka_python, f"Revoking previously assigned partitions {SET} for group g on close")
+    assert [one.kind for one in closing] == [Kind.CLOSE_BEGIN, Kind.REVOKE_BEGIN]
+    assert {one.group for one in closing} == {"g"}

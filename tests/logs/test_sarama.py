@@ -1,0 +1,50 @@
+"""sarama's words as records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fsm.logs.message import Message
+from fsm.logs.sarama import understand
+from fsm.trace import Kind, TraceRecord
+
+
+def record(kind: Kind, **values: Any) -> TraceRecord:
+    return TraceRecord(5, kind, client_id="sarama", **values)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("client/coordinator coordinator for g is #1 (127.0.0.1:9092)", record(Kind.COORDINATOR_FOUND, group="g")),
+        ("consumer/broker/1 added subscription to foo.bar/17", record(Kind.ADDED, partitions=(("foo.bar", 17),))),
+        (
+            "consumergroup/session/a/b-B-ca89/2 released",
+            record(Kind.OWNED, member_id="a/b-B-ca89", epoch=2, full=()),
+        ),
+        (
+            "consumergroup/g lost ownership of map[bar:[3] foo:[0 1]] due to kafka: revoked",
+            record(Kind.DROPPED, group="g", partitions=(("bar", 3), ("foo", 0), ("foo", 1)), detail="kafka: revoked"),
+        ),
+        ("Closing Client", record(Kind.LEFT)),
+    ],
+)
+def test_a_line_is_one_record(text: str, expected: TraceRecord) -> None:
+    """With the prefix of a debug logger, too."""
+    assert understand(Message(5, text)) == understand(Message(5, f"DEBUG {text}")) == (expected,)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "consumer/broker/1 closed dead subscription to foo/1",
+        "consumergroup/session/a-B-ca89/2 heartbeat loop stopped",
+        "consumer/broker/1 accumulated 4 new subscriptions",
+        "Closing Client connections of the shop",
+    ],
+)
+def test_other_lines_have_no_bearing(text: str) -> None:
+    """The end of a partition's consumer is not the end of ownership: Cleanup may still run."""
+    assert understand(Message(5, text)) == ()
