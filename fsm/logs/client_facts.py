@@ -21,9 +21,11 @@ class ClientFacts:
     """The client id of its records where its lines name none."""
     mark: str = ""
     """What its client ids contain where they tell the client; empty where nothing does."""
-    protocols: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    protocols: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), hash=False)
     """`consumer` or `classic`, by the machine or the kind of a record that only a member of that protocol has."""
-    begins_in: Mapping[tuple[str, Kind], tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    begins_in: Mapping[tuple[str, Kind], tuple[str, ...]] = field(
+        default_factory=lambda: MappingProxyType({}), hash=False
+    )
     """By machine and kind of a record: the only states of the machine in which the client prints it."""
     chosen_id_length: int = 0
     """Characters of a member id that a consumer chooses when it is created and then keeps; 0 where none does."""

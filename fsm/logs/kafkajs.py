@@ -33,7 +33,7 @@ def understand(message: Message) -> Records | None:
     if read is None:
         return ()
     fields = _fields(message.fields, tail)
-    return read(message, fields) if isinstance(fields.get("groupId"), str) else ()
+    return read(message, fields) if "groupId" in fields or text not in _EVERYBODYS else ()
 
 
 _TEXT = re.compile(
@@ -57,7 +57,7 @@ def _fields(fields: Fields, tail: str | None) -> Fields:
 
 
 def _record(message: Message, fields: Fields, kind: Kind, **values: Any) -> TraceRecord:
-    told = {"group": plain(fields["groupId"]), "member_id": plain(fields.get("memberId"))}
+    told = {"group": plain(fields.get("groupId")), "member_id": plain(fields.get("memberId"))}
     return record(FACTS.name, message, kind, **{**told, **values})
 
 
@@ -66,10 +66,12 @@ def _starting(message: Message, fields: Fields) -> Records:
 
 
 def _joined(message: Message, fields: Fields) -> Records | None:
-    full = by_topic(fields.get("memberAssignment"))
-    if full is None:
-        return None
-    return _record(message, fields, Kind.JOINED), _record(message, fields, Kind.OWNED, full=full)
+    """A logger that drops the fields leaves no more than that it has joined some group."""
+    joined = _record(message, fields, Kind.JOINED)
+    if "memberAssignment" not in fields:
+        return (joined,)
+    full = by_topic(fields["memberAssignment"])
+    return None if full is None else (joined, _record(message, fields, Kind.OWNED, full=full))
 
 
 def _received(message: Message, fields: Fields) -> Records:
@@ -106,6 +108,8 @@ def _unsubscribed_topics(message: Message, fields: Fields) -> Records:
     return (_record(message, fields, Kind.SUBSCRIBED, topics=tuple(named)),) if named else ()
 
 
+_EVERYBODYS = ("Starting", "Stopped")
+"""Words that are KafkaJS's only where a group stands beside them."""
 _MESSAGES = {
     "Starting": _starting,
     "Consumer has joined the group": _joined,
@@ -117,4 +121,17 @@ _MESSAGES = {
     "Consumer group received unsubscribed topics": _unsubscribed_topics,
 }
 
-CLIENT = Client(FACTS.name, (b"groupId",), understand, FACTS)
+CLIENT = Client(
+    FACTS.name,
+    (
+        b"groupId",  # the words of a start and an end are everybody's
+        b"Consumer has joined the group",
+        b"Consumer group received unsubscribed topics",
+        b"Received assignment",
+        b"re-joining",
+        b"consumer not running, exiting",
+        b"Crash: ",
+    ),
+    understand,
+    FACTS,
+)

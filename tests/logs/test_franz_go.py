@@ -50,8 +50,8 @@ def record(kind: Kind, **values: Any) -> TraceRecord:
         ),
         (
             (
-                "consumer group heartbeat detected an updated assignment; exited heartbeat loop to assign & reentering; "
-                f"group: g, member_id: {ID}, generation: 2, now_assigned: map[bar:[3] foo:[0 1 2]]"
+                "consumer group heartbeat detected an updated assignment; exited heartbeat loop to assign & "
+                f"reentering; group: g, member_id: {ID}, generation: 2, now_assigned: map[bar:[3] foo:[0 1 2]]"
             ),
             [record(Kind.TARGET, member_id=ID, full=(("bar", 3), *FOO))],
         ),
@@ -66,8 +66,8 @@ def record(kind: Kind, **values: Any) -> TraceRecord:
         ),
         (
             (
-                "consumer calling onRevoke at the end of a session; consumer did not change any client-side subscription; "
-                "group: g"
+                "consumer calling onRevoke at the end of a session; consumer did not change any client-side "
+                "subscription; group: g"
             ),
             [],
         ),

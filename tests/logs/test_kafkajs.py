@@ -58,12 +58,17 @@ def test_what_ends_ownership_names_no_partitions(text: str, kinds: list[Kind]) -
 
 
 def test_another_program_that_starts_is_not_kafkajs() -> None:
-    """Only lines with a group count, and an assignment that cannot be read is not understood."""
-    assert understand(Message(5, "Starting", fields={"groupId": 7})) == ()
+    """Everybody's words need a group beside them, and an assignment that cannot be read is not understood."""
     assert understand(Message(5, "Starting")) == ()
     assert understand(Message(5, 'Starting {"groupId": [')) == ()
     broken = {**JOINED, "memberAssignment": {"foo": "all"}}
     assert understand(Message(5, "[ConsumerGroup] Consumer has joined the group", fields=broken)) is None
+
+
+def test_without_fields_a_join_says_little() -> None:
+    """A logger that drops them leaves the words: no group, and nothing that is owned."""
+    nameless = record(Kind.JOINED, group="", member_id="")
+    assert understand(Message(5, "[ConsumerGroup] Consumer has joined the group")) == (nameless,)
 
 
 def test_the_subscription_is_told_where_it_is_not_kept() -> None:
