@@ -11,7 +11,7 @@ import tarfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 DATA = Path(__file__).parent / "data"
 BROKER = "broker.log"
@@ -47,9 +47,9 @@ def logs(archive: str) -> dict[str, dict[str, bytes]]:
     found: dict[str, dict[str, bytes]] = {}
     with opened(DATA / f"{archive}-logs.tar.xz") as packed:
         for item in packed:
-            scenario, _, name = item.name.partition("/")
-            if name.endswith(".log") and name != BROKER and (read := packed.extractfile(item)):
-                found.setdefault(scenario, {})[name] = read.read()
+            path = PurePosixPath(item.name)
+            if path.suffix == ".log" and path.name != BROKER and (read := packed.extractfile(item)):
+                found.setdefault(path.parent.name, {})[path.name] = read.read()
     return found
 
 

@@ -18,9 +18,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import judge
 import recordings
+import untold
 
 from fsm.audit.findings import Cause, Evidence, Finding, FindingKind, Severity
 from fsm.errors import FsmError, InputError
+from fsm.logs import clients
 from fsm.spark.audit import MARK, Options, audit_logs
 
 
@@ -124,14 +126,19 @@ def finding(found: dict[str, Any]) -> Finding:
 
 def case(scenario: recordings.Scenario, said: dict[str, Any], found: list[Finding]) -> judge.Case:
     """One scenario for the judge."""
+    recorded = untold.recording(scenario.folder / "truth.jsonl", said)
     return judge.Case(
         name=scenario.name,
-        label=label(scenario),
+        label=f"{recorded.client} {recorded.level}" if recorded.client in CLIENTS else label(scenario),
         origin_ms=float(said["t0"]) * 1000,
         quiet=said["summary"] == judge.NOTHING,
-        verdicts=judge.verdicts(said),
+        verdicts=untold.mark(judge.verdicts(said), recorded),
         findings=tuple(found),
     )
+
+
+CLIENTS = frozenset(one.name for one in clients()) - {"java", "librdkafka"}
+"""Clients whose recordings tell the client by name."""
 
 
 def label(scenario: recordings.Scenario) -> str:

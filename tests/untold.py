@@ -42,8 +42,8 @@ def recording(truth: Path, said: Mapping[str, Any]) -> Recording:
                 told = event
             elif event.get("ev") == "start" and (event.get("conf") or {}).get("group.instance.id"):
                 static.add(event["member"])
-    topics = {name: count for name, count in told.get("topics", ())} if "client" in told else {}
     client, _, _ = str(told.get("client", "")).partition(" ")
+    topics = dict(told["topics"]) if any(one.client == client for one in UNTOLD) else {}
     level, frame = told.get("client_level") or "", told.get("frame") or ""
     return Recording(client, level, frame, topics, frozenset(static), said.get("never_owned") or "")
 
