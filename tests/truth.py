@@ -23,7 +23,10 @@ import untold
 from fsm.audit.findings import Cause, Evidence, Finding, FindingKind, Severity
 from fsm.errors import FsmError, InputError
 from fsm.logs import clients
-from fsm.spark.audit import MARK, Options, audit_logs
+from fsm.spark.audit import audit_logs
+from fsm.spark.options import Options
+from fsm.spark.progress import Progress
+from fsm.spark.result import MARK
 
 
 def main() -> int:
@@ -78,7 +81,7 @@ def cases(
         raise InputError("no scenario with truth.jsonl, logs and verdicts", str(data), "see tests/recordings.py")
     recordings.lay_out((s for s, _ in chosen.values()), work / "logs", brokers=brokers)
     target = out or work / "audit"
-    audit_logs([work / "logs"], target, Options(by_folder=True), progress=sys.stderr.isatty())
+    audit_logs([work / "logs"], target, Options(by_folder=True), progress=Progress())
     result = json.loads((target / MARK).read_text(encoding="utf-8"))
     found = findings(result)
     read = {group["group"].partition(":")[0] for group in result["groups"]}

@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
+from functools import cache
 
 from fsm.audit.attribution.identity import Facts, facts_of
 from fsm.audit.coordinator.assignments import add_topic_names
 from fsm.audit.records import Chunk, Line, Row, pack, to_row
-from fsm.logs import Format
+from fsm.logs import Format, clients
 from fsm.logs.broker import THREAD
 from fsm.logs.entries import Entry, first_line, parse_entry
 from fsm.logs.pieces import READ_ERRORS, Piece, reader_of
@@ -37,6 +38,8 @@ class PieceSummary:
     records: int = 0
     not_understood: int = 0
     orphans: int = 0
+    suspects: int = 0
+    """Orphans that look like lines of a client: they hold what marks its lines."""
     cut_lines: int = 0
     layouts: Mapping[str, int] = field(default_factory=Counter)
     levels: Mapping[str, int] = field(default_factory=Counter)
@@ -49,8 +52,8 @@ class PieceSummary:
     last_ms: int | None = None
     error: str = ""
 
-    def take(self, entry: Entry, zone: tzinfo) -> Sequence[TraceRecord]:
-        """The records of an entry, counted."""
+    def take(self, entry: Entry, zone: tzinfo, marks: re.Pattern[bytes]) -> Sequence[TraceRecord]:
+        """The records of an entry, counted; `marks` are those of the clients that are looked for."""
         self.cut_lines += entry.cut
         format_, found = parse_entry(entry, zone)
         if entry.format is not None:
@@ -58,6 +61,7 @@ class PieceSummary:
             self.not_understood += found is None
         else:
             self.orphans += found is None
+            self.suspects += found is None and marks.search(entry.data) is not None
         if format_ is not None:  # several programs share a layout: it is counted for the one that is understood
             _count(self.layouts, f"{format_.name}/{format_.layout}")
         if found is None:
@@ -82,6 +86,22 @@ class PieceSummary:
         line = entry.data.split(b"\n", 1)[0][: 4 * SHAPE_LENGTH]
         shape = first_line(_VARIABLE.sub(b"#", line)[:SHAPE_LENGTH])
         _count(self.shapes, shape if shape in self.shapes or len(self.shapes) < SHAPES_A_PIECE else "")
+
+    @property
+    def understood(self) -> int:
+        """Entries in which a client was understood."""
+        return sum(self.layouts.values())
+
+    @property
+    def missed(self) -> int:
+        """Entries and lines that should have been understood, or look like it."""
+        return self.not_understood + self.suspects
+
+
+@cache
+def _marks(names: frozenset[str]) -> re.Pattern[bytes]:
+    marks = [re.escape(mark) for client in clients() if client.name in names for mark in client.marks]
+    return re.compile(b"|".join(marks) or rb"(?!)")
 
 
 def _count(counts: Mapping[str, int], key: str) -> None:
@@ -108,10 +128,10 @@ def read_piece(piece: Piece, formats: Sequence[Format], zone: tzinfo, cluster: s
     """
     summary = PieceSummary(piece.file, piece.start, piece.gzipped)
     records = _Records(piece, f"{cluster}:" if cluster else "")
-    reader = reader_of(piece, formats)
+    reader, marks = reader_of(piece, formats), _marks(frozenset(one.name for one in formats))
     try:
         for entry in reader.entries():
-            found = summary.take(entry, zone)
+            found = summary.take(entry, zone, marks)
             if found:
                 records.take(found, entry)
     except READ_ERRORS as problem:

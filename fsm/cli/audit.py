@@ -1,31 +1,45 @@
-"""`fsm audit`: the Spark pipeline over real logs. Spark is imported when the command runs, not before."""
+"""`fsm audit`: the pipeline over real logs. Spark is imported when the command runs, not before."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from fsm.audit.limits import Limits
 from fsm.cli import add_command
+from fsm.errors import InputError
 from fsm.logs import formats
 from fsm.spark.options import Options
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from fsm.spark.audit import Result
 
 EXAMPLES = """examples:
   fsm audit logs/ -o out                             every log below logs/, formats found by themselves
   fsm audit app.log.gz other.log -o out --json       findings as one JSON document on stdout
+  fsm audit logs/ -o out --group orders --since 2026-11-21T07:00Z
   fsm audit logs/ -o out --format java --timezone Europe/Berlin
   fsm audit logs/ -o out --master "local[4]" --clock-skew-ms 50
+  fsm audit a.log b.log -o out --master none         in this process, without Spark: quick for a few files
 
-exit status: 0 no finding above info; 1 findings; 2 where nothing can be read or Spark cannot start"""
-
-
-def _format(name: str) -> str:
-    """The name of a format; they are looked up when one is asked for, not whenever the command line is built."""
-    known = ("auto", *sorted({one.name for one in formats()}))
-    if name not in known:
-        raise argparse.ArgumentTypeError(f"invalid choice: {name!r} (choose from {', '.join(map(repr, known))})")
-    return name
+exit status: 0 no finding above info; 1 findings; 2 where nothing can be read, too little was understood, or Spark
+cannot start"""
+SHOWN = 5
+"""Findings that the command prints; the report holds the rest."""
+NAMED = 5
+"""Files that it names for one reason."""
+_COLOURS = {"error": "31", "warning": "33", "info": "2"}
 
 
 def add(commands: Any) -> None:
@@ -39,12 +53,27 @@ def add(commands: Any) -> None:
     command.add_argument(
         "--format", metavar="NAME", type=_format, default=usual.format, help="what the logs are; found out by default"
     )
-    command.add_argument("--master", default=usual.master, help="a Spark master; the cores of this machine by default")
     command.add_argument(
-        "--timezone", default=usual.timezone, help="zone of time stamps that carry none (default %(default)s)"
+        "--master",
+        default=usual.master,
+        help="a Spark master, or none for this process; the cores of this machine by default",
     )
+    command.add_argument("--timezone", default=usual.timezone, help="zone of time stamps that carry none (%(default)s)")
     command.add_argument(
         "--cluster-by-folder", action="store_true", help="folders directly below a PATH are clusters of their own"
+    )
+    command.add_argument("--group", action="append", default=[], metavar="NAME", help="judge this group; repeatable")
+    command.add_argument("--since", metavar="TIME", help="leave out findings that end before, as 2026-11-21T07:00Z")
+    command.add_argument("--until", metavar="TIME", help="leave out findings that begin after")
+    command.add_argument(
+        "--top", type=_positive, default=usual.top, metavar="N", help="groups that the report draws (%(default)s)"
+    )
+    command.add_argument(
+        "--min-understood",
+        type=_percent,
+        default=usual.min_understood,
+        metavar="PERCENT",
+        help=f"give no verdict where less of what clients say was understood ({100 * usual.min_understood:.0f} %%)",
     )
     _add_limits(command, usual.limits)
     command.add_argument(
@@ -69,10 +98,137 @@ def _add_limits(command: argparse.ArgumentParser, usual: Limits) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the pipeline; gives 1 where it found something."""
-    from fsm.spark.audit import run_audit
+    """Audits, prints a summary or JSON, gives the exit status. Raises `InputError` for unusable input."""
+    from fsm.spark.audit import audit_logs
+    from fsm.spark.progress import Progress
+    from fsm.spark.result import MARK
 
-    return int(run_audit(args))
+    options = Options(
+        format=args.format,
+        master=args.master,
+        timezone=_zone(args.timezone),
+        split_bytes=args.split_bytes,
+        by_folder=args.cluster_by_folder,
+        groups=tuple(args.group),
+        since_ms=_instant_ms("--since", args.since, args.timezone),
+        until_ms=_instant_ms("--until", args.until, args.timezone),
+        top=args.top,
+        min_understood=args.min_understood,
+        limits=Limits(
+            tolerance_ms=args.tolerance_ms,
+            clock_skew_ms=args.clock_skew_ms,
+            unowned_ms=args.unowned_ms,
+            window_ms=args.window_ms,
+        ),
+    )
+    with _stoppable():
+        result = audit_logs([Path(p) for p in args.paths], args.folder, options, progress=Progress())
+    if args.json:
+        with (args.folder / MARK).open(encoding="utf-8") as document:
+            shutil.copyfileobj(document, sys.stdout)
+    else:
+        print_summary(result, args.folder)
+    if not result.enough:
+        remedy = "see what was not understood in the report, or give --min-understood"
+        raise InputError(f"not enough was understood: {_share(result)}", str(args.folder), remedy)
+    return 1 if result.bad else 0
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """A signal that asks to end stops the audit as Ctrl-C does, so that it cleans up behind itself."""
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    except KeyboardInterrupt:
+        print("fsm: stopped; no result was written", file=sys.stderr)  # noqa: T201
+        raise
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def print_summary(result: Result, out: Path) -> None:
+    """How much was understood, what was found, the worst of it, and where the rest is."""
+    say, read = _say, result.inputs
+    say(f"read {read['lines']} lines of {read['files']} files; understood {_share(result)}\n")
+    _name_files("no client was understood in", read["silent"], read["silent_files"])
+    _name_files("not read, or not to the end:", [file for file, _ in read["unreadable"]], read["unreadable_files"])
+    if older := read["older_results"]:
+        say(f"left out what an audit wrote itself: {', '.join(older)}\n")
+    for total in result.metrics["findings"]:
+        say(f"  {_coloured(total['severity'], 8)}{total['count']:6}  {total['kind']}\n")
+    if not result.metrics["findings"]:
+        say("  nothing found\n")
+    shown = [f for f in result.worst if f.severity != "info"]
+    for found in shown[:SHOWN]:
+        say(f"{_coloured(found.severity)}: {found.group}: {found.summary}\n")
+        for evidence in found.evidence[:1]:
+            say(f"  {evidence.file}:{evidence.line}\n")
+    if len(shown) > SHOWN:
+        say("and more; ")
+    say(f"report: {out / 'report.html'}\n")
+
+
+def _share(result: Result) -> str:
+    read = result.inputs
+    clients_said = read["understood"] + read["not_understood"] + read["suspects"]
+    return f"{read['understood'] * 1000 // max(1, clients_said) / 10:g} % of {clients_said} entries of clients"
+
+
+def _name_files(why: str, files: list[str], count: int) -> None:
+    if count:
+        more = f" and {count - NAMED} more" if count > NAMED else ""
+        _say(f"{why} {', '.join(files[:NAMED])}{more}\n")
+
+
+def _coloured(severity: str, width: int = 0) -> str:
+    text = f"{severity:{width}}"
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or severity not in _COLOURS:
+        return text
+    return f"\x1b[{_COLOURS[severity]}m{text}\x1b[0m"
+
+
+def _say(text: str) -> None:
+    """Writes to stdout. Names come from logs: what no terminal should obey, or can show, is written with its code."""
+    shown = "".join(c if c.isprintable() or c == "\n" else f"\\x{ord(c):02x}" for c in text)
+    for code in _COLOURS.values():  # our own
+        shown = shown.replace(f"\\x1b[{code}m", f"\x1b[{code}m")
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(shown.replace("\\x1b[0m", "\x1b[0m").encode(encoding, "backslashreplace").decode(encoding))
+
+
+def _format(name: str) -> str:
+    """The name of a format; they are looked up when one is asked for, not whenever the command line is built."""
+    known = ("auto", *sorted({one.name for one in formats()}))
+    if name not in known:
+        raise argparse.ArgumentTypeError(f"invalid choice: {name!r} (choose from {', '.join(map(repr, known))})")
+    return name
+
+
+def _zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise InputError(f"unknown time zone {name!r}", "--timezone", "give one such as Europe/Berlin") from None
+    return name
+
+
+def _instant_ms(option: str, text: str | None, zone: str) -> int | None:
+    """An instant as ISO 8601, or as epoch milliseconds, in epoch milliseconds."""
+    if text is None:
+        return None
+    if text.isascii() and text.isdigit():
+        return int(text)
+    try:
+        told = datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"{text!r} is no time", option, "give one such as 2026-11-21T07:00Z") from None
+    return int((told if told.tzinfo else told.replace(tzinfo=ZoneInfo(zone))).timestamp() * 1000)
 
 
 def _milliseconds(text: str) -> int:
@@ -81,6 +237,13 @@ def _milliseconds(text: str) -> int:
 
 def _positive(text: str) -> int:
     return _at_least(1, text)
+
+
+def _percent(text: str) -> float:
+    percent = _at_least(0, text.removesuffix("%"))
+    if percent > 100:
+        raise argparse.ArgumentTypeError(f"{text!r} is more than 100 %")
+    return percent / 100
 
 
 def _at_least(least: int, text: str) -> int:

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 
 from fsm.audit.limits import Limits
 
+IN_PROCESS = "none"
+"""The master that stands for this process: no Spark."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -18,4 +21,13 @@ class Options:
     """Largest piece of a plain file that one task reads at once."""
     by_folder: bool = False
     """Folders directly below a path are clusters of their own: their groups are named `folder:group`."""
+    groups: tuple[str, ...] = ()
+    """Only these groups are judged, with or without their cluster's name; none means all."""
+    since_ms: int | None = None
+    until_ms: int | None = None
+    """Findings that end before the one or begin after the other are left out."""
+    top: int = 12
+    """Groups whose timelines the report shows."""
+    min_understood: float = 0.8
+    """Of less than this share of what clients say, understood, no verdict is given."""
     limits: Limits = field(default_factory=Limits)

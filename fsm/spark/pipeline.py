@@ -13,8 +13,8 @@ from __future__ import annotations
 import json
 import marshal
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, tzinfo
 from heapq import merge as merge_sorted
 from itertools import groupby
@@ -29,11 +29,13 @@ from fsm.audit.attribution.rotation import Missing
 from fsm.audit.coordinator.assignments import add_topic_names
 from fsm.audit.findings import Finding, in_order, rank
 from fsm.audit.group_audit import audit_group
+from fsm.audit.intervals import FOREVER_MS
 from fsm.audit.limits import Limits
 from fsm.audit.reading import PieceSummary, read_piece
 from fsm.audit.records import Chunk, GroupRecords, spool, unpack
 from fsm.audit.report import Highlights, Overview, overview
 from fsm.logs import Format, formats
+from fsm.spark.progress import Progress
 from fsm.spark.sources import Job
 from fsm.spark.tables import Tables, rows_of
 from fsm.spark.totals import Totals
@@ -48,6 +50,8 @@ OF_FILE = "\0"
 """Begins the key of what is sent to nobody's group but counted by file."""
 BATCH_BYTES = 4 << 20
 """Packed records that a task hands over at once."""
+_READING = 0.6
+"""The share of all work that the first stage is taken to be."""
 REDUCE_BYTES = 32 << 20
 """What is worth a task of its own in the second stage, in bytes of logs."""
 
@@ -87,10 +91,27 @@ class Plan:
     format: str
     timezone: str
     limits: Limits
+    groups: tuple[str, ...]
+    """Only these are judged; none means all."""
+    since_ms: int | None
+    until_ms: int | None
+    """Findings outside are left out."""
+    top: int
+    """Groups that are drawn."""
     gone: Missing
     """Rotated files that are missing."""
     cut: bool
     """Some files are cut into pieces."""
+
+    def judges(self, group: str) -> bool:
+        """Whether a group was chosen, by its name with or without that of its cluster."""
+        return not self.groups or group in self.groups or group.partition(":")[2] in self.groups
+
+    def chosen(self, findings: Iterable[Finding]) -> list[Finding]:
+        """The findings of the time that was chosen."""
+        since_ms = -FOREVER_MS if self.since_ms is None else self.since_ms
+        until_ms = FOREVER_MS if self.until_ms is None else self.until_ms
+        return [one for one in findings if one.end_ms >= since_ms and one.start_ms <= until_ms]
 
     @property
     def zone(self) -> tzinfo:
@@ -178,12 +199,15 @@ def _send_facts(facts: Iterable[Facts], where: Mapping[tuple[str, str, str], tup
 
 def judge(rows: Iterable[Sent], plan: Plan, part: int) -> Totals:
     """Judges the groups to which the rows were sent, which come by key and kind, and writes their tables."""
-    totals, tables = Totals(), Tables(Path(plan.work), part)
+    totals, tables = Totals(plan.top), Tables(Path(plan.work), part)
     names: dict[str, str] | None = None
     of_files: list[Finding] = []
     for key, own in groupby(rows, key=attrgetter("key")):
         if key.startswith(OF_FILE):
-            of_files += _sum_up([PieceSummary(*_values(row)) for row in own], totals, tables)
+            pieces = [PieceSummary(*_values(row)) for row in own]
+            totals.add_file(pieces)
+            tables.add("files", pieces)
+            of_files += unparsed.of_file(pieces)
             continue
         _add_findings(in_order(of_files), totals, tables)
         of_files = []
@@ -191,22 +215,14 @@ def judge(rows: Iterable[Sent], plan: Plan, part: int) -> Totals:
             for row in own:
                 tables.add_records("", row.chunk, unpack(row.packed), None)
             continue
+        if not plan.judges(key):
+            totals.add_other_group(key)
+            continue
         names = _topic_names(plan) if names is None else names
         _judge_group(key, own, plan, names, _Watch(totals, tables))
     _add_findings(in_order(of_files), totals, tables)
     tables.close()
     return totals
-
-
-def _sum_up(pieces: Sequence[PieceSummary], totals: Totals, tables: Tables) -> Iterable[Finding]:
-    """Counts the pieces of one file."""
-    for one in pieces:
-        totals.add_piece(one)
-    tables.add("files", pieces)
-    errors = [one.error for one in pieces if one.error]
-    if errors:
-        totals.add_damaged(pieces[0].file, max(errors))
-    return unparsed.of_file(pieces)
 
 
 def _add_findings(found: Sequence[Finding], totals: Totals, tables: Tables) -> None:
@@ -246,6 +262,7 @@ def _judge_group(group: str, rows: Iterable[Sent], plan: Plan, names: Mapping[st
             else:
                 records.add(row.chunk, coordinator=row.kind == COORDINATOR)
         audit = audit_group(group, facts, records, plan.limits, gone=plan.gone, names=names, observer=watch)
+        audit = replace(audit, findings=plan.chosen(audit.findings))
         for chunk, own in records.chunks():
             tables.add_records(group, chunk, own, audit.members.get(chunk.source))
     its = audit.rows
@@ -267,21 +284,21 @@ def _judge_group(group: str, rows: Iterable[Sent], plan: Plan, names: Mapping[st
 
 # -- in one process, and on Spark ---------------------------------------------------------------------------
 
-Say = Callable[[str], None]
 
-
-def in_process(bins: Sequence[Sequence[Job]], plan: Plan, say: Say) -> Totals:
+def in_process(bins: Sequence[Sequence[Job]], plan: Plan, say: Progress) -> Totals:
     """Both stages in this process."""
-    say("reading")
-    rows = [row for number, jobs in enumerate(bins) for row in read(jobs, plan, number)]
+    rows: list[Sent] = []
+    for number, jobs in enumerate(bins):
+        say("reading", _READING * number / len(bins))
+        rows += read(jobs, plan, number)
     if plan.cut:
         rows = list(route(sorted(rows, key=attrgetter("file", "kind", "piece"))))
     rows.sort(key=attrgetter("key", "kind", "file", "piece"))
-    say("judging")
+    say("judging", _READING)
     return judge(rows, plan, 0)
 
 
-def on_spark(spark: SparkSession, bins: Sequence[Sequence[Job]], plan: Plan, size: int, say: Say) -> Totals:
+def on_spark(spark: SparkSession, bins: Sequence[Sequence[Job]], plan: Plan, size: int, say: Progress) -> Totals:
     """Both stages as one job on a session; `size` is that of the input in bytes."""
     say("reading and judging")
 
@@ -309,10 +326,23 @@ def on_spark(spark: SparkSession, bins: Sequence[Sequence[Job]], plan: Plan, siz
         sent = sent.repartition(tasks, "file").sortWithinPartitions("file", "kind", "piece")
         sent = sent.mapInArrow(run_route, _SCHEMA)
     by_group = sent.repartition(tasks, "key").sortWithinPartitions("key", "kind", "file", "piece")
-    totals = Totals()
-    for row in by_group.mapInArrow(run_judge, "totals binary").toLocalIterator():
-        totals.merge(pickle.loads(row["totals"]))  # noqa: S301  made by a task of this audit
+    totals = Totals(plan.top)
+    with say.watch(lambda: _share_done(spark, len(bins))):
+        for row in by_group.mapInArrow(run_judge, "totals binary").toLocalIterator():
+            totals.merge(pickle.loads(row["totals"]))  # noqa: S301  made by a task of this audit
     return totals
+
+
+def _share_done(spark: SparkSession, reads: int) -> tuple[str, float] | None:
+    """What is being done, and how much of all; the stage that reads has as many tasks as there are bins."""
+    tracker = spark.sparkContext.statusTracker()
+    for stage in tracker.getActiveStageIds():
+        info = tracker.getStageInfo(stage)
+        if info is not None and info.numTasks:
+            share = info.numCompletedTasks / info.numTasks
+            reads_now = info.numTasks == reads and stage == min(tracker.getActiveStageIds())
+            return ("reading", _READING * share) if reads_now else ("judging", _READING + (1 - _READING) * share)
+    return None
 
 
 def _rows(given: Iterable[pa.RecordBatch]) -> Iterator[Sent]:

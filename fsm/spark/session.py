@@ -7,12 +7,15 @@ runtime lacks an incubator module which Spark's launcher asks for, so a script d
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -149,11 +152,33 @@ def _start_session(master: str, settings: dict[str, str]) -> SparkSession:
     builder = SparkSession.builder.master(master).appName("fsm audit")
     for key, value in settings.items():
         builder = builder.config(key, value)
-    with _keep_output() as read_output:
+    # What it says of a call that a signal broke off is said once, by whoever catches that.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    with _postpone_signals(), _keep_output() as read_output:
         try:
             return builder.getOrCreate()
         except Exception as problem:  # pyspark raises several types here, all meaning that the JVM is not there
             raise InputError(f"Spark did not start: {reason(problem)}; it said: {read_output()}") from None
+
+
+@contextmanager
+def _postpone_signals() -> Iterator[None]:
+    """A signal to stop is obeyed when the block ends: a Java process half started would be left alone."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = {number: signal.signal(number, lambda n, _: came.append(n)) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if came:
+        signal.raise_signal(came[0])
+
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def _require(*modules: str) -> None:

@@ -95,6 +95,8 @@ def find(paths: Sequence[Path], *, by_folder: bool = False, leave_out: Path | No
         nothing = "nothing but the result of an audit" if results else "no file to read"
         file, reason = refused[0] if refused else (", ".join(map(_shown, paths)), nothing)
         raise InputError(reason, file, "give log files or a folder that holds some")
+    if not any(source.size for source in sources):
+        raise InputError("is empty", _shown(sources[0].path), "give log files that hold something")
     return Inputs(tuple(sorted(sources, key=lambda s: s.path)), refused, tuple(sorted(set(results))))
 
 

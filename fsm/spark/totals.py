@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import nsmallest
 from typing import Any
@@ -17,15 +17,15 @@ from fsm.audit.report import Highlights, Overview, group_view
 from fsm.audit.rows import ObservedTransition
 from fsm.render.timeline.views import GroupView
 
-FINDINGS, GROUPS = 400, 12
-"""How many findings and groups the report shows, the worst first."""
+FINDINGS = 400
+"""How many findings the report shows, the worst first."""
 MOST = 40
 """Damaged files, layouts, levels and shapes that the document names; it counts the rest."""
 NAMES = 1000
 """Kinds, transitions and states that it counts. Logs may make up names: of ten times as many, the rarest are let go."""
 DURATIONS = 10_000
 """Different durations that are told apart; of more, three digits count."""
-_SUMMED = ("lines", "entries", "records", "not_understood", "orphans", "cut_lines")
+_SUMMED = ("lines", "entries", "records", "not_understood", "orphans", "suspects", "cut_lines")
 _SEVERITIES, _KINDS = list(Severity), list(FindingKind)
 
 
@@ -65,12 +65,18 @@ class Durations:
 
 @dataclass(slots=True)
 class Totals:
+    top: int
+    """How many groups are drawn, the worst first."""
     sums: Counter[str] = field(default_factory=Counter)
-    """Of `_SUMMED`, of `gzipped_files`, `damaged_files`, `groups`, `end_unknown`, `moved`, and of rows by table."""
+    """Of `_SUMMED`, and of other things by their names."""
     start_ms: int | None = None
     end_ms: int | None = None
     damaged: list[tuple[str, str]] = field(default_factory=list)
     """The first files that could not be read to their ends, and why."""
+    silent: list[str] = field(default_factory=list)
+    """The first files in which no client was understood."""
+    others: list[str] = field(default_factory=list)
+    """The first groups that were not chosen to be judged."""
     seen: dict[str, Counter[str]] = field(
         default_factory=lambda: {n: Counter() for n in ("layouts", "levels", "shapes")}
     )
@@ -86,17 +92,26 @@ class Totals:
     groups: list[tuple[Overview, GroupView]] = field(default_factory=list)
     """The worst groups, in order."""
 
-    def add_piece(self, piece: PieceSummary) -> None:
+    def add_file(self, pieces: Sequence[PieceSummary]) -> None:
+        """Counts a file, all of whose pieces are given."""
+        file, error = pieces[0].file, max(one.error for one in pieces)
+        for one in pieces:
+            self._add_piece(one)
+        if not any(one.understood for one in pieces):
+            self.sums["silent_files"] += 1
+            self.silent = sorted([*self.silent, file])[:MOST]
+        if error:
+            self.sums["damaged_files"] += 1
+            self.damaged = sorted([*self.damaged, (file, error)])[:MOST]
+
+    def _add_piece(self, piece: PieceSummary) -> None:
         self.sums.update({name: getattr(piece, name) for name in _SUMMED})
         self.sums["gzipped_files"] += piece.gzipped
+        self.sums["understood"] += piece.understood
         for name, counts in self.seen.items():
             counts.update(getattr(piece, name))
             _prune(counts)
         self._reach(piece.first_ms, piece.last_ms)
-
-    def add_damaged(self, file: str, error: str) -> None:
-        self.sums["damaged_files"] += 1
-        self.damaged = sorted([*self.damaged, (file, error)])[:MOST]
 
     def add_transition(self, one: ObservedTransition) -> None:
         if one.state:
@@ -110,6 +125,8 @@ class Totals:
 
     def add_findings(self, findings: Iterable[Finding]) -> None:
         found = list(findings)
+        if not found:
+            return
         self.kinds.update((one.kind.value, one.severity.value) for one in found)
         self.worst = nsmallest(FINDINGS, [*self.worst, *found], key=_badness)
 
@@ -121,11 +138,11 @@ class Totals:
             self.sums["moved"] += one.moved
             self.rebalances.add(one.end_ms - one.start_ms)
             self.longest_unowned_ms = max(self.longest_unowned_ms, one.unowned_ms)
-        if len(self.groups) < GROUPS or known.rank < self.groups[-1][0].rank:
+        if len(self.groups) < self.top or known.rank < self.groups[-1][0].rank:
             self._draw([(known, group_view(audit, known, noted))])
 
     def _draw(self, more: Iterable[tuple[Overview, GroupView]]) -> None:
-        self.groups = sorted([*self.groups, *more], key=lambda group: group[0].rank)[:GROUPS]
+        self.groups = sorted([*self.groups, *more], key=lambda group: group[0].rank)[: self.top]
 
     def _reach(self, first_ms: int | None, last_ms: int | None) -> None:
         if first_ms is not None and last_ms is not None:
@@ -137,6 +154,8 @@ class Totals:
         self.sums.update(other.sums)
         self._reach(other.start_ms, other.end_ms)
         self.damaged = sorted([*self.damaged, *other.damaged])[:MOST]
+        self.silent = sorted([*self.silent, *other.silent])[:MOST]
+        self.others = sorted([*self.others, *other.others])[:MOST]
         for name, counts in self.seen.items():
             counts.update(other.seen[name])
             _prune(counts)
@@ -150,13 +169,23 @@ class Totals:
         self.worst = nsmallest(FINDINGS, [*self.worst, *other.worst], key=_badness)
         self._draw(other.groups)
 
+    def add_other_group(self, group: str) -> None:
+        """Names a group that was not chosen."""
+        self.others = sorted([*self.others, group])[:MOST]
+
     # -- as the document has them ---------------------------------------------------------------------------
+
+    def share_understood(self) -> float:
+        """The share of what clients say that was understood, as far as one can tell, from 0 to 1."""
+        missed = self.sums["not_understood"] + self.sums["suspects"]
+        return self.sums["understood"] / max(1, self.sums["understood"] + missed)
 
     def inputs(self) -> dict[str, Any]:
         """Sums, times and the commonest layouts, levels and shapes."""
-        names = (*_SUMMED, "gzipped_files")
+        names = (*_SUMMED, "understood", "gzipped_files", "silent_files")
         common = {name: dict(_commonest(counts, MOST)) for name, counts in self.seen.items()}
-        return {n: self.sums[n] for n in names} | {"start_ms": self.start_ms, "end_ms": self.end_ms} | common
+        told = {n: self.sums[n] for n in names} | {"start_ms": self.start_ms, "end_ms": self.end_ms} | common
+        return told | {"understood_share": round(self.share_understood(), 4), "silent": self.silent}
 
     def metrics(self) -> dict[str, Any]:
         """Counts by kind, traffic on the tables, dwell times and rebalances."""

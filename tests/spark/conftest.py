@@ -18,8 +18,9 @@ from pyspark.sql import SparkSession
 
 from fsm import cli
 from fsm.audit.findings import Finding, FindingKind
-from fsm.spark.audit import MARK, audit_logs
+from fsm.spark.audit import audit_logs
 from fsm.spark.options import Options
+from fsm.spark.result import MARK
 from fsm.spark.session import session
 
 sys.path.append(str(Path(__file__).parents[1] / "audit"))

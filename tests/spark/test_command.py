@@ -5,6 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -14,10 +20,12 @@ import pytest
 
 from fsm import cli
 from fsm.audit.findings import FindingKind, Severity
-from fsm.spark.audit import MARK, Result, print_summary
+from fsm.cli.audit import print_summary
+from fsm.spark.audit import Result
+from fsm.spark.result import MARK, workplace
 from fsm.spark.tables import SCHEMAS
 
-from .conftest import Command
+from .conftest import Command, document, run
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.usefixtures("spark")]
 LINE = b"[2026-11-21 07:55:%02d,123] INFO [Consumer clientId=a, groupId=g] %s (org.apache.kafka.%s)\n"
@@ -46,7 +54,9 @@ def result(command: Command) -> Path:
 def test_the_summary_says_what_was_read_and_found(command: Command) -> None:
     """Lines and files, counts by kind, the worst findings with the place of their evidence, and where the report is."""
     lines = command.said.splitlines()
-    assert re.fullmatch(rf"read \d+ lines of {sum(len(list(f.iterdir())) for f in command.logs)} files", lines[0])
+    files = sum(len(list(folder.iterdir())) for folder in command.logs)
+    understood = r"understood \d+(\.\d)? % of \d+ entries of clients"
+    assert re.fullmatch(rf"read \d+ lines of {files} files; {understood}", lines[0])
     assert any(line.startswith("  error ") and line.endswith("  double_ownership") for line in lines)
     assert any(line.startswith("error: ") and "both owned" in line for line in lines)
     assert any(re.fullmatch(r"  .*/spring_j07_maxpoll/[AB]\.log:\d+", line) for line in lines)
@@ -55,10 +65,12 @@ def test_the_summary_says_what_was_read_and_found(command: Command) -> None:
 
 def test_what_was_left_out_is_said_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     """An older result inside the input is not read, and its reader is told so."""
-    inputs = {"lines": 7, "files": 1, "older_results": ["logs/out", "logs/out-2"]}
-    print_summary(Result(inputs, {"findings": []}, ()), Path("new"))
+    inputs = {"lines": 7, "files": 1, "older_results": ["logs/out", "logs/out-2"], "unreadable": [["c.gz", "cut"]]}
+    inputs |= {"understood": 2, "not_understood": 0, "suspects": 1, "silent": [], "silent_files": 0}
+    print_summary(Result(inputs | {"unreadable_files": 1}, {"findings": []}, ()), Path("new"))
     assert capsys.readouterr().out.splitlines() == [
-        "read 7 lines of 1 files",
+        "read 7 lines of 1 files; understood 66.6 % of 3 entries of clients",
+        "not read, or not to the end: c.gz",
         "left out what an audit wrote itself: logs/out, logs/out-2",
         "  nothing found",
         "report: new/report.html",
@@ -175,7 +187,7 @@ def test_only_a_binary_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("name", "content", "expected"),
     [
-        ("empty.log", b"", "no known client wrote any of the 1 files"),
+        ("empty.log", b"", "is empty"),
         ("nginx.log", b'10.0.0.1 - - [21/Nov/2026:07:55:00 +0000] "GET / HTTP/1.1" 200 5\n' * 50, "no known client"),
         ("cut.log.gz", gzip.compress(b"nothing to see\n" * 9000, mtime=0)[:40], "EOFError"),
         ("fake.gz", b"\x1f\x8b" + b"this is no gzip at all", "cannot be read: BadGzipFile"),
@@ -323,3 +335,90 @@ def test_every_readable_member_is_followed(bad: dict[str, Any]) -> None:
     inputs = bad["document"]["inputs"]
     assert (inputs["files"], inputs["unreadable_files"], inputs["gzipped_files"]) == (12, 7, 3)
     assert inputs["cut_lines"] == 1
+
+
+# -- what is chosen, and what is enough -----------------------------------------------------------------------
+
+
+def test_a_group_and_a_time_are_chosen(command: Command, tmp_path: Path) -> None:
+    """Only the groups that are asked for are judged, and only findings of the time that is asked for are told."""
+    every = document(command.out)
+    ((group, _),) = Counter(one["group"] for one in every["findings"] if one["group"]).most_common(1)
+    own = [one for one in every["findings"] if one["group"] == group]
+    at_ms = min(one["start_ms"] for one in own)
+    found = run(command.logs, tmp_path / "out", groups=(group,), until_ms=at_ms)
+    assert [one["group"] for one in found["groups"]] == [group]
+    expected = [one for one in own if one["start_ms"] <= at_ms]
+    assert [one for one in found["findings"] if one["group"]] == expected
+    assert 0 < len(expected) < len(own)
+
+
+def test_a_group_that_is_not_there(recordings: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those that are there are named."""
+    said = refusal(capsys, recordings / "i_j09_kill9", "-o", tmp_path / "out", "--group", "nope", "--master", "none")
+    assert "nope: no such group in these logs; there are g-i-j09-kill9" in said
+
+
+def test_too_little_understood_is_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where most of what looks like a client's is not understood, nothing is said to be right: exit status 2."""
+    good = LINE % (1, b"Subscribed to topic(s): t", b"clients.consumer.internals.ClassicKafkaConsumer")
+    bad = LINE.replace(b"%s", b"Words that no release of the client has (%s)", 1) % (2, b"", b"x.ConsumerCoordinator")
+    bad = bad.replace(b"(org.apache.kafka.x.", b"(org.apache.kafka.clients.consumer.internals.")
+    (tmp_path / "a.log").write_bytes(good + 4 * bad)
+    given = ["audit", str(tmp_path / "a.log"), "-o", str(tmp_path / "out"), "--master", "none"]
+    assert cli.main(given) == 2
+    said = capsys.readouterr()
+    assert said.out.startswith("read 5 lines of 1 files; understood 20 % of 5 entries of clients\n")
+    assert said.err == (
+        f"fsm: {tmp_path / 'out'}: not enough was understood: 20 % of 5 entries of clients; "
+        "see what was not understood in the report, or give --min-understood\n"
+    )
+    assert "Not enough was understood: 20 % of what clients say" in (tmp_path / "out" / "report.html").read_text()
+    assert cli.main([*given, "--min-understood", "20%"]) == 0
+
+
+def test_a_file_that_tells_nothing_is_named(recordings: Path, tmp_path: Path) -> None:
+    """On the terminal, in the document and in the report."""
+    logs = tmp_path / "logs"
+    shutil.copytree(recordings / "i_j09_kill9", logs)
+    (logs / "C.log").write_text("nothing that a client wrote\n" * 3)
+    found = run([logs], tmp_path / "out", master="none")
+    assert (found["inputs"]["silent_files"], found["inputs"]["silent"]) == (1, [str(logs / "C.log")])
+    assert "no client was understood in 1 file" in (tmp_path / "out" / "report.html").read_text()
+
+
+# -- stopped, or not alone ------------------------------------------------------------------------------------
+
+
+def test_two_audits_into_one_folder(recordings: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The second is refused while the first writes, and may write afterwards."""
+    with workplace(tmp_path / "out"):
+        given = (recordings / "i_j09_kill9", "-o", tmp_path / "out", "--master", "none")
+        assert "another audit is writing it" in refusal(capsys, *given)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize("after_s", [0.7, 4])
+def test_a_signal_leaves_nothing_behind(recordings: Path, tmp_path: Path, name: str, after_s: float) -> None:
+    """Whether Java is starting or Spark works: one line, no hidden folder, no process that goes on."""
+    logs = tmp_path / "logs"
+    for number in range(60):
+        shutil.copytree(recordings / "j05_throw_revoke", logs / f"{number}")
+    command = [sys.executable, "-m", "fsm", "audit", str(logs), "-o", str(tmp_path / "out")]
+    audit = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    time.sleep(after_s)
+    audit.send_signal(getattr(signal, name))
+    said, told = audit.communicate(timeout=60)
+    assert (told, said, audit.returncode) == ("fsm: stopped; no result was written\n", "", 130)
+    assert [path.name for path in tmp_path.iterdir()] == ["logs"]
+    until = time.monotonic() + 20
+    while time.monotonic() < until and _family(audit.pid):
+        time.sleep(0.2)
+    assert not _family(audit.pid)
+
+
+def _family(session: int) -> list[str]:
+    """The processes of a session that are there."""
+    found = subprocess.run(["ps", "-o", "args=", "--sid", str(session)], capture_output=True, text=True, check=False)
+    return [line for line in found.stdout.splitlines() if line.strip()]

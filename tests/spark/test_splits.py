@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from fsm.spark.audit import MARK
+from fsm.spark.result import MARK
 
 from .conftest import Command, document, run
 

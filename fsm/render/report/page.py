@@ -193,6 +193,8 @@ def _kinds(report: Report) -> list[KindTotal]:
 def _verdict(report: Report) -> tuple[str, str]:
     """(class, headline)."""
     errors, warnings = _total(report, "error"), _total(report, "warning")
+    if not report.enough:
+        return "blind", f"Not enough was understood: {report.inputs.share} of what clients say"
     if errors:
         more = f" and {wording.many(warnings, 'warning')}" if warnings else ""
         return "error", wording.many(errors, "error") + more

@@ -138,6 +138,14 @@ class Inputs:
     """Lines that belong to no entry of a known layout."""
     not_understood: int = 0
     """Entries that speak of membership in words that no parser knows."""
+    understood: int = 0
+    """Entries in which a client was understood."""
+    suspects: int = 0
+    """Lines of no known layout that look like a client's."""
+    silent_files: int = 0
+    """Files in which no client was understood."""
+    silent: tuple[str, ...] = ()
+    """The first of them."""
     layouts: tuple[Count, ...] = ()
     levels: tuple[Count, ...] = ()
     gzipped_files: int = 0
@@ -148,6 +156,16 @@ class Inputs:
     """What was not understood, by shape."""
     notes: tuple[str, ...] = ()
     """What a reader must know before trusting the report, one sentence each."""
+
+    @property
+    def clients_said(self) -> int:
+        """Entries and lines of clients, or that look like theirs."""
+        return self.understood + self.not_understood + self.suspects
+
+    @property
+    def share(self) -> str:
+        """The share of these that was understood, rounded down, as in `98.7 %`."""
+        return f"{self.understood * 1000 // max(1, self.clients_said) / 10:g} %"
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,3 +280,5 @@ class Report:
     groups: tuple[GroupView, ...] = ()
     groups_hidden: int = 0
     machines: tuple[MachineView, ...] = ()
+    enough: bool = True
+    """So much of what clients say was understood that the verdict counts."""

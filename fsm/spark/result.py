@@ -1,0 +1,68 @@
+"""The folder of a result: made beside its place under a hidden name, and renamed into place when it is complete."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fsm.errors import InputError
+
+MARK = "audit.json"
+"""A folder that holds this file is a result of ours and may be replaced."""
+REPORT = "report.html"
+
+
+@contextmanager
+def workplace(out: Path) -> Iterator[Path]:
+    """A new folder beside `out`, which `put_in_place` makes the result; gone when the block ends otherwise.
+
+    Raises `InputError` where `out` holds something else, cannot be written, or is being written by another audit.
+    """
+    if out.exists() and not out.is_dir():
+        raise InputError("is a file", str(out), "give a folder for the result")
+    if out.is_dir() and any(out.iterdir()) and not (out / MARK).exists():
+        raise InputError("the folder holds something that is no audit", str(out), "give a new or empty folder")
+    with _locked(out):
+        work = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+        try:
+            yield work
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+
+
+@contextmanager
+def _locked(out: Path) -> Iterator[None]:
+    """Keeps other audits from writing the same result; the lock ends with the process, however that ends."""
+    path = out.with_name(f".{out.name}.lock")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        lock = path.open("w")
+    except OSError as problem:
+        raise InputError(f"cannot be written: {problem.strerror}", str(out.parent), "give another folder") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                "another audit is writing it", str(out), "wait for its end or give another folder"
+            ) from None
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def put_in_place(work: Path, out: Path) -> None:
+    """The finished result takes the place of an older one."""
+    work.chmod(0o755)
+    if out.exists():
+        old = work.with_name(work.name + "-old")
+        out.rename(old)
+        work.rename(out)
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        work.rename(out)
