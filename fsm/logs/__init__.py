@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from functools import cache, lru_cache
 from types import ModuleType
+from typing import Protocol
 
 from fsm.logs.client_facts import JAVA, ClientFacts
 from fsm.logs.message import Message
@@ -45,6 +46,12 @@ class Client:
     """How it tells what happens; None where it has no consumers."""
 
 
+class Header(Protocol):
+    """A pattern over bytes, or what answers like one."""
+
+    def match(self, line: bytes, /) -> object: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Format:
     """One layout of one kind of log."""
@@ -55,7 +62,7 @@ class Format:
     """Which layout, for the report: `kafka`, `spring`, `json`, ..."""
     first: bytes
     """Bytes an entry may begin with: the quick test."""
-    header: re.Pattern[bytes]
+    header: Header
     """Matches at the start of an entry's first line. Formats may share a header: each is asked, in their order."""
     candidate: re.Pattern[bytes]
     """Searched in the raw entry. Without a hit the entry has no bearing on this format."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import tzinfo
 from typing import NamedTuple
 
-from fsm.logs import Format
+from fsm.logs import Format, Header
 from fsm.trace import TraceRecord
 
 ENTRY_LIMIT = 256 * 1024
@@ -29,6 +29,8 @@ _CONTINUES = re.compile(
 )
 """What a continuation line begins with: a blank or a bracket, an asterisk of a banner, the class of what was thrown,
 and the only words that a client of Kafka (Streams) puts there."""
+CONTINUES = _CONTINUES.match
+"""Whether a line that begins no entry continues one."""
 TEXT_LIMIT = 400
 """Characters of a line that are kept to be shown."""
 
@@ -136,7 +138,7 @@ def _by_first_byte(formats: Sequence[Format]) -> dict[int, _Headers]:
 
 
 def _headers(formats: Sequence[Format]) -> _Headers:
-    shared: dict[re.Pattern[bytes], tuple[Format, ...]] = {}
+    shared: dict[Header, tuple[Format, ...]] = {}
     for format_ in formats:
         shared[format_.header] = (*shared.get(format_.header, ()), format_)
     return tuple((header.match, its) for header, its in shared.items())

@@ -41,7 +41,7 @@ def spring(entry: str, zone: tzinfo) -> Message | None:
     ts_ms = _iso_ms(entry, zone) if head else None
     if head is None or ts_ms is None:
         return None
-    text, error = _without_trace(entry[head.end() :])
+    text, error = without_trace(entry[head.end() :])
     cut = len(entry) > LINE_LIMIT // 4 and len(entry.encode("utf-8", "replace")) >= LINE_LIMIT
     return Message(ts_ms, text, head[1], head[4], head[3].strip(), error, head[2], cut=cut)
 
@@ -104,7 +104,7 @@ def _iso_ms(text: str, zone: tzinfo) -> int | None:
     return start + int(found[3]) * 1000 + int(((found[4] or "") + "000")[:3])
 
 
-def _without_trace(text: str) -> tuple[str, str]:
+def without_trace(text: str) -> tuple[str, str]:
     found = _TRACE.search(text) if "\n" in text else None
     return (text[: found.start()], found[1]) if found else (text, "")
 

@@ -6,21 +6,35 @@ need, and ends once the last owned entry is complete. Compressed files are one p
 
 from __future__ import annotations
 
-import gzip
-import io
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, Protocol
+from typing import IO, NamedTuple
 
-from fsm.logs import Format
+from fsm.logs import Format, formats
 from fsm.logs.entries import ENTRY_LIMIT, LINE_LIMIT, Entry, Run, assemble
+from fsm.logs.learned import Description, Guess, formats_of
+from fsm.logs.opening import GZIP_MAGIC, READ_ERRORS, UntilBroken, in_memory, is_packed, open_packed
+from fsm.logs.samples import NOTHING, Learned, learn_blocks, learn_file
 from fsm.logs.segments import SegmentReader, is_segment
+from fsm.logs.streams import assemble_streams
+
+__all__ = [
+    "CHUNK",
+    "GZIP_MAGIC",
+    "READ_ERRORS",
+    "WHOLE",
+    "Piece",
+    "PieceReader",
+    "Unreadable",
+    "cut",
+    "from_bytes",
+    "is_gzip",
+    "reader_of",
+]
 
 CHUNK = 1 << 20
 """Bytes read at once."""
-GZIP_MAGIC = b"\x1f\x8b"
 BOM = b"\xef\xbb\xbf"
 """What some editors begin a file in UTF-8 with."""
 WHOLE = 1 << 62
@@ -40,16 +54,19 @@ class Unreadable(NamedTuple):
 
 
 def is_gzip(path: Path) -> bool:
-    """True where the content is gzip, whatever the name. Raises OSError like `open`."""
+    """True where the content is compressed, by gzip or another, whatever the name. Raises OSError like `open`."""
     with path.open("rb") as handle:
-        return handle.read(2) == GZIP_MAGIC
+        return is_packed(handle.read(8))
 
 
 def cut(path: Path, split_bytes: int) -> Iterator[Piece]:
-    """The pieces of one file: one of what is compressed, or a segment. Raises OSError where it cannot be opened."""
+    """The pieces of one file: one of what is compressed, a segment, a table, or has its newest entries first.
+
+    Raises OSError where it cannot be opened.
+    """
     size = path.stat().st_size
     gzipped = is_gzip(path)
-    if gzipped or is_segment(path):
+    if gzipped or is_segment(path) or (size > split_bytes and learn_file(str(path), False, formats()).whole):
         yield Piece(str(path), 0, WHOLE, gzipped)
         return
     for start in range(0, max(size, 1), split_bytes):
@@ -72,24 +89,46 @@ class PieceReader:
         self.piece = piece
         self.formats = formats
         self.lines = 0
+        self.learned = NOTHING
+        """The layouts that were learned from the file, known once `entries` has begun."""
+
+    @property
+    def layouts(self) -> tuple[Description, ...]:
+        """What was learned of the file's layouts: none where it has only known ones, or no client speaks."""
+        return tuple(layout.description for layout in self.learned.layouts)
+
+    @property
+    def guesses(self) -> tuple[Guess, ...]:
+        """Where clients speak and no layout could be learned: the likeliest, and why they fail."""
+        return self.learned.guesses
 
     def entries(self) -> Iterator[Entry]:
         """The entries that start in the piece; `number` counts lines from 1 at the piece's first line.
 
+        Where the newest entries stand first, offsets count from the end of the file, so that they rise with time.
         Raises one of `READ_ERRORS` where the file cannot be read any further; what came before stands.
         """
         start, end = self.piece.start, self.piece.end
+        self.learned = learn_file(self.piece.file, self.piece.gzipped, self.formats)
         with _open_piece(self.piece) as opened:
-            handle = _UntilBroken(opened)
-            for entry in assemble(self.runs(handle), self.formats):
-                if entry.offset >= end:
-                    return
-                if entry.offset >= start:
-                    yield entry
+            handle = UntilBroken(opened)
+            for entry in self.assembled(handle):
+                if start <= entry.offset < end:
+                    yield entry._replace(offset=WHOLE - entry.offset) if self.learned.reversed else entry
             if handle.problem is not None:
                 raise handle.problem
 
-    def runs(self, handle: Readable) -> Iterator[Run]:
+    def assembled(self, handle: UntilBroken) -> Iterator[Entry]:
+        """The entries of the piece and of its context, in the layouts that are known and were learned."""
+        known = [one for one in self.formats if one.client is None]
+        clients = [one.client for one in self.formats if one.client is not None]
+        layouts = self.learned.layouts
+        found = [*known, *formats_of(layouts, clients)]
+        if self.learned.table or any(layout.by_lines for layout in layouts):
+            return assemble_streams(self.runs(handle), layouts, found)
+        return assemble(self.runs(handle), found)
+
+    def runs(self, handle: UntilBroken) -> Iterator[Run]:
         """Lines from the context before the piece to `ENTRY_LIMIT` behind it, in runs that do not cross its borders."""
         start, end = self.piece.start, self.piece.end
         stop = end + ENTRY_LIMIT
@@ -103,45 +142,15 @@ class PieceReader:
             yield Run(offset, number, lines, was_cut)
 
 
-READ_ERRORS = (OSError, EOFError, zlib.error)
-"""What reading a damaged file raises."""
-
-
-class Readable(Protocol):
-    def read(self, size: int, /) -> bytes: ...
-
-    def seek(self, offset: int, /) -> int: ...
-
-
-class _UntilBroken:
-    """A file that ends where it cannot be read any further, so that what came before is read like any other."""
-
-    def __init__(self, handle: gzip.GzipFile | BinaryIO) -> None:
-        self.handle = handle
-        self.problem: Exception | None = None
-
-    def read(self, size: int, /) -> bytes:
-        """The next bytes, none at the end and where the file is damaged."""
-        try:
-            # To fill `size` a damaged file is read beyond what it can still give, and that would be lost.
-            return self.handle.read1(size) if isinstance(self.handle, gzip.GzipFile) else self.handle.read(size)
-        except READ_ERRORS as problem:
-            self.problem = problem
-            return b""
-
-    def seek(self, offset: int, /) -> int:
-        return self.handle.seek(offset)
-
-
-def _open_piece(piece: Piece) -> gzip.GzipFile | BinaryIO:
-    return gzip.open(piece.file, "rb") if piece.gzipped else Path(piece.file).open("rb", buffering=0)
+def _open_piece(piece: Piece) -> IO[bytes]:
+    return open_packed(piece.file) if piece.gzipped else Path(piece.file).open("rb", buffering=0)
 
 
 _RawRun = tuple[int, list[bytes], bool]
 """A `Run` without its number."""
 
 
-def _raw_runs(handle: Readable, begin: int, stop: int) -> Iterator[_RawRun]:
+def _raw_runs(handle: UntilBroken, begin: int, stop: int) -> Iterator[_RawRun]:
     """The lines that start from `begin` on, to some behind `stop`; holds one chunk and one cut line."""
     if begin:
         handle.seek(begin - 1)
@@ -198,7 +207,15 @@ def _size(lines: Sequence[bytes]) -> int:
     return sum(map(len, lines)) + len(lines)
 
 
-def from_bytes(data: bytes, formats: Sequence[Format]) -> Iterator[Entry]:
-    """The entries of a text in memory."""
+def from_bytes(data: bytes, formats: Sequence[Format], modified_ms: int = 0) -> Iterator[Entry]:
+    """The entries of a text in memory; stamps without a year or a date are of the time given."""
     reader = PieceReader(Piece("", 0, WHOLE), formats)
-    return assemble(reader.runs(io.BytesIO(data)), formats)
+    reader.learned = _learn_bytes(data, formats, modified_ms)
+    return reader.assembled(in_memory(data))
+
+
+def _learn_bytes(data: bytes, formats: Sequence[Format], modified_ms: int) -> Learned:
+    if not any(one.client for one in formats):
+        return NOTHING
+    blocks = (data[i : i + CHUNK] for i in range(0, len(data), CHUNK))
+    return learn_blocks(blocks, data[-CHUNK:], modified_ms, formats)

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fsm.errors import InputError
-from fsm.logs.pieces import GZIP_MAGIC, Piece, Unreadable, cut
+from fsm.logs.opening import is_packed
+from fsm.logs.pieces import Piece, Unreadable, cut
 from fsm.logs.segments import begins_segment
 
 BINS_A_CORE = 4
@@ -149,7 +150,7 @@ def _explain_refusal(path: Path, status: os.stat_result) -> str:
         return "its name is not in UTF-8"
     with path.open("rb") as handle:
         start = handle.read(_SNIFF)
-    if start.startswith(GZIP_MAGIC) or begins_segment(start):
+    if is_packed(start) or begins_segment(start):
         return ""
     # Logs that were rotated by truncation begin with NUL, so NUL alone tells nothing.
     said = start.replace(b"\0", b"")

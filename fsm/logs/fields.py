@@ -1,0 +1,292 @@
+"""Lines with named fields: JSON of any shape, logfmt, CSV. Which field is what is told by its name and its values."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+from fsm.logs import headers, stamps
+
+Fields = Mapping[str, Any]
+DEPTH = 6
+MOST_FIELDS = 400
+
+_TIME_NAMES = [
+    "@timestamp",
+    "timestamp",
+    "@t",
+    "time",
+    "ts",
+    "t",
+    "asctime",
+    "datetime",
+    "date_time",
+    "date",
+    "eventtime",
+    "event_time",
+    "log_time",
+    "logtime",
+    "timemillis",
+    "time_ms",
+    "timestamp_ms",
+    "instant.epochsecond",
+    "instant",
+    "created",
+    "epoch",
+    "syslog_timestamp",
+    "_source_realtime_timestamp",
+    "__realtime_timestamp",
+    "ingestiontime",
+    "receivedtimestamp",
+    "inserttimestamp",
+]
+"""Names of times, the most telling first; other fields count where their values are stamps."""
+
+
+class Roles(NamedTuple):
+    """Where a line with fields has what: dotted paths, empty where it has none."""
+
+    text: str
+    time: str = ""
+    level: str = ""
+    thread: str = ""
+    logger: str = ""
+    error: str = ""
+    pid: str = ""
+    stream: tuple[str, ...] = ()
+    """What tells apart the programs that share a file."""
+
+
+def flatten(fields: object) -> dict[str, Any]:
+    """Scalars by their dotted paths, in the order of the line; a list of one is what it holds. Bounded."""
+    out: dict[str, Any] = {}
+    stack: list[tuple[str, object, int]] = [("", fields, 0)]
+    while stack and len(out) < MOST_FIELDS:
+        path, value, depth = stack.pop()
+        if isinstance(value, list) and len(value) == 1:
+            value = value[0]
+        if isinstance(value, Mapping):
+            if depth < DEPTH:
+                inner = [(f"{path}.{name}" if path else str(name), one, depth + 1) for name, one in value.items()]
+                stack += reversed(inner)
+        elif not isinstance(value, list):
+            out[path] = value
+        elif _is_bytes(value):
+            out[path] = bytes(value).decode("utf-8", "replace")
+    return out
+
+
+def _is_bytes(value: list[Any]) -> bool:
+    """Journald exports a text with control characters as a list of its bytes."""
+    return len(value) > 1 and all(type(one) is int and 0 <= one < 256 for one in value)
+
+
+def text_of(value: object) -> str:
+    """A scalar as text; empty for none."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+    if isinstance(value, bool) or value is None:
+        return ""
+    return str(value) if isinstance(value, int) and abs(value) < 1 << 63 else ""
+
+
+def json_object(line: str) -> tuple[str, dict[str, Any]] | None:
+    """What stands before the JSON object that ends a line, and the object; commas and brackets of an array around it
+    are left out."""
+    start = line.find("{")
+    while 0 <= start <= headers.HEADER_LIMIT:
+        try:
+            found, end = _DECODER.raw_decode(line, start)
+        except (ValueError, RecursionError):
+            start = line.find("{", start + 1)
+            continue
+        if isinstance(found, dict) and not line[end:].strip(" \t\r\n,]"):
+            return line[:start].lstrip("[, "), found
+        start = line.find("{", max(end, start + 1))
+    return None
+
+
+def json_tail(line: str) -> tuple[str, dict[str, Any]] | None:
+    """What stands before the JSON object that ends a text, and the object."""
+    text = line.rstrip()
+    if not text.endswith("}"):
+        return None
+    for match in islice(_TAIL.finditer(text), _MOST_TRIES):
+        try:
+            found, end = _DECODER.raw_decode(text, match.end() - 1)
+        except (ValueError, RecursionError):
+            continue
+        if end == len(text) and isinstance(found, dict):
+            return text[: match.start()], found
+    return None
+
+
+_TAIL = re.compile(r"[ \t]+\{(?=[\"}])")
+_MOST_TRIES = 20
+_DECODER = json.JSONDecoder(strict=False)
+_PAIR = re.compile(r'(?:^|(?<=[\s,{(]))([A-Za-z_@][\w.@/-]{0,80})=("(?:[^"\\\n]|\\.)*"|[^\s",]*)')
+
+
+def logfmt(line: str) -> tuple[str, dict[str, Any]] | None:
+    """What stands before the first `key=value` of a line, and the pairs; None where there are not even two."""
+    pairs = list(_PAIR.finditer(line))
+    if len(pairs) < 2:
+        return None
+    return line[: pairs[0].start()], {m[1]: _unquote(m[2]) for m in pairs}
+
+
+def _unquote(text: str) -> str:
+    if not text.startswith('"'):
+        return text
+    try:
+        return str(json.loads(text, strict=False))
+    except ValueError:
+        return text[1:-1].replace('\\"', '"')
+
+
+class Csv(NamedTuple):
+    """A table: what its columns are called (their numbers where it has no head) and what stands between them."""
+
+    names: tuple[str, ...]
+    delimiter: str
+    named: bool
+    """The first row names the columns."""
+
+    def read(self, line: str) -> tuple[str, dict[str, Any]] | None:
+        """The cells of a row by their columns."""
+        rows = list(_rows([line], self.delimiter))
+        if len(rows) != 1 or len(rows[0]) != len(self.names) or tuple(rows[0]) == self.names:
+            return None
+        return "", dict(zip(self.names, rows[0], strict=True))
+
+
+def _rows(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
+    try:
+        yield from csv.reader((line.replace("\0", "") for line in lines), delimiter=delimiter, strict=True)
+    except csv.Error:
+        return
+
+
+def find_csv(text: str) -> Csv | None:
+    """The table that a text begins, if it is one: rows of equal length, cells in quotes or a first row of names."""
+    text = text.removeprefix("\ufeff")
+    for delimiter in (",", ";", "\t"):
+        rows = [row for row in _rows(text.splitlines(keepends=True), delimiter) if row]
+        rows = rows[: 1 + max(1, len(rows) - 1)]
+        width = len(rows[0]) if rows else 0
+        if width < 2 or len(rows) < 2 or sum(len(row) == width for row in rows[:-1]) < 0.98 * (len(rows) - 1):
+            continue
+        if f'"{delimiter}"' not in text and f'{delimiter}"' not in text:
+            continue
+        named = all(re.fullmatch(r"[@\w .:/()\[\]#-]{1,80}", cell) for cell in rows[0]) and len(set(rows[0])) == width
+        named = named and not any(stamps.ANY.search(cell) for cell in rows[0])
+        return Csv(tuple(rows[0]) if named else tuple(map(str, range(width))), delimiter, named)
+    return None
+
+
+Reader = Callable[[str], tuple[str, dict[str, Any]] | None]
+"""What `json_object`, `logfmt` and `Csv.read` are."""
+
+
+def roles_of(samples: Sequence[dict[str, Any]], text: str, clock: stamps.Clock) -> Roles:
+    """What the fields of these lines are; `text` is where the message stands."""
+    columns: dict[str, list[Any]] = {}
+    for sample in samples:
+        for path, value in sample.items():
+            columns.setdefault(path, []).append(value)
+    rare = max(1, len(samples) // 2)
+    often = {path: values for path, values in columns.items() if len(values) >= rare and path != text}
+    return Roles(
+        text,
+        _best(often, lambda path, values: _as_time(path, values, clock)),
+        _best(often, _as_level),
+        _best(often, _as_thread),
+        _best(often, _as_logger),
+        _best({path: values for path, values in columns.items() if path != text}, _as_error),
+        _best(often, _as_pid),
+        tuple(sorted(path for path in often if _STREAM.fullmatch(path.lower()))),
+    )
+
+
+_STREAM = re.compile(
+    r"(?:.*[._])?(?:stream|container_?(?:id|name)|pod_?(?:id|name)?|kubernetes\.pod\.name|host\.?name|_hostname|_pid"
+    r"|logstream(?:name)?|log_stream|unit|_systemd_unit|syslog_identifier)"
+)
+
+
+def _best(columns: Mapping[str, list[Any]], score: Callable[[str, list[Any]], float]) -> str:
+    ranked = [(score(path, values), -i, path) for i, (path, values) in enumerate(columns.items())]
+    best = max(ranked, default=(0.0, 0, ""))
+    return best[2] if best[0] > 0 else ""
+
+
+def _last(path: str) -> str:
+    return path.lower().rpartition(".")[2]
+
+
+def time_of(value: object, clock: stamps.Clock) -> stamps.Time | None:
+    """The time that a field holds."""
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, int | float):
+        return stamps.read_number(value)
+    if isinstance(value, str) and len(value) <= 60:
+        text = value.strip()
+        if re.fullmatch(r"1\d{9,18}(?:\.\d{1,9})?", text):
+            return stamps.read(text, clock, ("epoch",))
+        return stamps.read(text, clock)
+    return None
+
+
+def _as_time(path: str, values: list[Any], clock: stamps.Clock) -> float:
+    read = [time_of(value, clock) for value in values[:50]]
+    good = [one for one in read if one is not None]
+    if len(good) < 0.9 * len(read):
+        return 0.0
+    lost = frozenset().union(*(one.lost for one in good))
+    whole = path.lower()
+    named = next((i for i, name in enumerate(_TIME_NAMES) if name in (whole, _last(path))), None)
+    score = 1.0 + (3.0 - 0.03 * named if named is not None else 0.5 if "time" in whole or "date" in whole else 0.0)
+    return score - 2.0 * ("date" in lost) - 0.5 * ("milliseconds" in lost and len(good) > 3) - 0.2 * ("zone" in lost)
+
+
+def _as_level(path: str, values: list[Any]) -> float:
+    names = ("level", "severity", "lvl", "levelname", "@l", "loglevel", "log_level", "priority", "syslog_level")
+    words = sum(text_of(value).strip().upper() in headers.LEVELS for value in values) / len(values)
+    return words + (0.5 if _last(path) in names else 0.0) if words >= 0.8 else 0.0
+
+
+def _as_thread(path: str, values: list[Any]) -> float:
+    last, whole = _last(path), path.lower()
+    if "thread" not in whole or any(isinstance(value, int | float) for value in values):
+        return 0.0
+    return 2.0 - (0.5 if last.endswith("id") or "priority" in last else 0.0) + 0.2 * ("name" in last)
+
+
+def _as_logger(path: str, values: list[Any]) -> float:
+    whole, last = path.lower(), _last(path)
+    if "fqcn" in whole or "thread" in whole or "exception" in whole or "host" in whole:
+        return 0.0
+    texts = [text_of(value) for value in values]
+    looks = headers.as_logger(texts)
+    if last in ("logger", "logger_name", "loggername", "_logger", "log.logger") or whole.endswith("log.logger"):
+        return 3.0 + looks if any(texts) else 0.0
+    named = any(name in whole for name in ("logger", "category", "source", "target", "class", "name", "scope"))
+    return looks * (1.0 if named else 0.5) if looks >= 1.0 else 0.0
+
+
+def _as_error(path: str, values: list[Any]) -> float:
+    whole = path.lower()
+    if not any(isinstance(value, str) and value for value in values):
+        return 0.0
+    scores = ("stack_trace", 5), ("stacktrace", 5), ("stack", 4), ("exception", 3), ("throwable", 3), ("thrown", 3)
+    return float(next((score for name, score in scores if name in whole), 0))
+
+
+def _as_pid(path: str, values: list[Any]) -> float:
+    digits = all(re.fullmatch(r"\d{1,10}", text_of(value)) for value in values)
+    return 1.0 if digits and _last(path) in ("pid", "_pid", "process_id", "processid") else 0.0

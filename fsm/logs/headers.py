@@ -1,0 +1,193 @@
+"""How an entry of a text log begins: time, level, thread, logger and fixed text in some order, then the message.
+
+A header is found by comparing lines: what stands before the message is split into tokens, tokens into slots and fixed
+text, and what the values of a slot look like tells its role. The same header can be stated as a pattern.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from fsm.logs import stamps
+
+HEADER_LIMIT = 600
+"""Characters before a message that are looked at."""
+_LEVELS = (
+    "TRACE DEBUG INFO WARN WARNING ERROR FATAL CRITICAL SEVERE CONFIG FINE FINER FINEST NOTICE ALERT EMERG PANIC "
+    "ERR CRIT INFORMATION INFORMATIONAL VERBOSE TRC DBG DBUG INF WRN FTL VRB FAIL D I W E F DEBUG1 DEBUG2 EMERGENCY"
+)
+LEVELS = frozenset(_LEVELS.split())
+_LEVEL = "(?i:" + "|".join(sorted(LEVELS, reverse=True)) + ")"
+_THREAD = re.compile(
+    r"(?i)\A(?:main|.*(?:thread|pool|executor|dispatcher|scheduler|worker-?\d|vert\.x|eventloop|http-|nio-|task-).*"
+    r"|.*-C-\d+|.*\d-consumer|.*kafka-coordinator.*|.*connector-.*)\Z"
+)
+_BACKGROUND = re.compile(r"kafka-coordinator-heartbeat-thread(?: \| [^\s\]\)>\"]+)?")
+_CLASS = re.compile(r"(?:[\w$-]{1,60}\.){1,20}[A-Z][\w$]{2,100}\Z|[A-Z][a-z0-9]+(?:[A-Z][\w$]{1,100})+\Z", re.ASCII)
+_DOTTED = re.compile(r"[A-Za-z_][\w-]{0,60}(?:\.[\w-]{1,60}){1,10}\Z", re.ASCII)
+_CLOSING = {"[": "]", "(": ")", "<": ">", "{": "}"}
+_INNER = {"[": r"[^\[\]\n]*", "(": r"[^()\n]*", "<": r"[^<>\n]*", "{": r"[^{}\n]*"}
+_WORD_CHARACTERS = r"[^\s\[\]()<>{}|\"'=,;:]"
+_WORD = re.compile(_WORD_CHARACTERS + "+")
+_BLANK = re.compile(r"[ \t]+")
+
+
+class Token(NamedTuple):
+    kind: str
+    """`time`, `word`, `inner` (between brackets), `blank` or `text`."""
+    what: str
+    """The row of a stamp, the bracket that opens, or the fixed text."""
+
+
+class Split(NamedTuple):
+    tokens: tuple[Token, ...]
+    values: tuple[str, ...]
+    """What stands in the slots: tokens that are times, words or inners."""
+
+
+SLOTS = ("time", "word", "inner")
+
+
+def split(text: str) -> Split:
+    """The tokens of what stands before a message."""
+    tokens: list[Token] = []
+    values: list[str] = []
+    place, found = 0, {m.start(): m for m in stamps.find(text)}
+    taken = sorted((m.start(), m.end()) for m in found.values())
+    while place < len(text):
+        if place in found:
+            stamp = found[place]
+            tokens.append(Token("time", stamp.lastgroup or ""))
+            values.append(stamp[0])
+            place = stamp.end()
+        elif blank := _BLANK.match(text, place):
+            tokens.append(Token("blank", ""))
+            place = blank.end()
+        elif (closes := _closes(text, place)) and not any(place < start < closes for start, _ in taken):
+            tokens += [Token("text", text[place]), Token("inner", text[place]), Token("text", text[closes])]
+            values.append(text[place + 1 : closes])
+            place = closes + 1
+        elif word := _BACKGROUND.match(text, place) or _WORD.match(text, place):
+            end = min((start for start, _ in taken if place < start < word.end()), default=word.end())
+            value = text[place:end]
+            if any(map(str.isalnum, value)):
+                tokens.append(Token("word", ""))
+                values.append(value)
+            else:
+                tokens.append(Token("text", value))
+            place = end
+        else:
+            tokens.append(Token("text", text[place]))
+            place += 1
+    return Split(tuple(tokens), tuple(values))
+
+
+def _closes(text: str, place: int) -> int:
+    """Where the bracket that opens at a place closes, with no other inside; 0 where there is none."""
+    if text[place] not in _CLOSING:
+        return 0
+    match = re.compile(_INNER[text[place]]).match(text, place + 1)
+    end = match.end() if match else 0
+    return end if text[end : end + 1] == _CLOSING[text[place]] else 0
+
+
+class Header(NamedTuple):
+    """The shape of what stands before (or behind) a message, and what its slots are."""
+
+    tokens: tuple[Token, ...]
+    roles: tuple[str, ...]
+    """`time`, `level`, `thread`, `logger` or `word`, a slot each."""
+    pattern: re.Pattern[str]
+
+    def begins(self, behind: int = 0) -> re.Pattern[str]:
+        """The part up to the first stamp that is not among so many first tokens, by which the first line of an entry
+        is known; all of it where there is none."""
+        places = (i for i, token in enumerate(self.tokens[: behind + 16]) if i >= behind and token.kind == "time")
+        return _compile(self.tokens[: next(places, len(self.tokens)) + 1], self.roles)
+
+    def describe(self) -> str:
+        """As one states it: `%{time} %{level} [%{thread}] `."""
+        roles = iter(self.roles)
+        return "".join(f"%{{{next(roles)}}}" if token.kind in SLOTS else token.what or " " for token in self.tokens)
+
+
+def header_of(tokens: tuple[Token, ...], roles: tuple[str, ...]) -> Header:
+    """The header with these tokens."""
+    return Header(tokens, roles, _compile(tokens, roles))
+
+
+def _compile(tokens: Sequence[Token], roles: Sequence[str]) -> re.Pattern[str]:
+    out, slot = [], 0
+    for i, (kind, what) in enumerate(tokens):
+        if kind == "blank":
+            out.append(r"(?:[ \t]+|\Z)" if i == len(tokens) - 1 else r"[ \t]+")
+        elif kind == "text":
+            out.append(re.escape(what))
+        else:
+            out.append(f"({_slot(kind, what, roles[slot] if slot < len(roles) else 'word')})")
+            slot += 1
+    return re.compile("".join(out), re.ASCII)
+
+
+def _slot(kind: str, what: str, role: str) -> str:
+    if kind == "time":
+        return stamps.without_names(stamps.BY_NAME[what].pattern)
+    if kind == "inner":
+        return _INNER[what]
+    if role == "level":
+        return _LEVEL
+    return (_BACKGROUND.pattern + "|" if role == "thread" else "") + _WORD_CHARACTERS + "+"
+
+
+def roles_of(tokens: Sequence[Token], rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """What each slot is, by its values in several lines."""
+    columns = list(zip(*rows, strict=True))
+    slots = [token for token in tokens if token.kind in SLOTS]
+    roles = ["time" if token.kind == "time" else "word" for token in slots]
+    for i, values in enumerate(columns):
+        if roles[i] == "word" and all(value.strip().upper() in LEVELS for value in values) and "level" not in roles:
+            roles[i] = "level"
+    for role, score in (("logger", as_logger), ("thread", _as_thread)):
+        ranked = [(score(values), i) for i, values in enumerate(columns) if roles[i] == "word"]
+        best = max(ranked, default=(0.0, 0))
+        if best[0] > 0:
+            roles[best[1]] = role
+    return tuple(roles)
+
+
+def _share(values: Sequence[str], fits: re.Pattern[str]) -> float:
+    return sum(fits.match(value.strip()) is not None for value in values) / max(1, len(values))
+
+
+def as_logger(values: Sequence[str]) -> float:
+    """How much the values look like names of classes or modules; 0 where they do not."""
+    threads = _share(values, _THREAD)
+    for weight, pattern in ((2.0, _CLASS), (1.0, _DOTTED)):
+        share = _share(values, pattern)
+        if share >= 0.6 and share > threads:
+            return weight * share + min(0.5, 0.01 * len(set(values)))
+    return 0.0
+
+
+def _as_thread(values: Sequence[str]) -> float:
+    share = _share(values, _THREAD)
+    return share if share >= 0.6 else 0.0
+
+
+def commonest(splits: Iterable[Split], most: int = 8, least: float = 0.03) -> list[Header]:
+    """The headers that most of these texts have, the commonest first. One that only goes on where a commoner one ends
+    is left out: what follows may belong to the message."""
+    rows: dict[tuple[Token, ...], list[tuple[str, ...]]] = {}
+    for tokens, values in splits:
+        rows.setdefault(tokens, []).append(values)
+    total = sum(map(len, rows.values()))
+    ranked = Counter({tokens: len(found) for tokens, found in rows.items()}).most_common(most)
+    kept: list[tuple[Token, ...]] = []
+    for tokens, count in ranked:
+        goes_on = any(tokens[: len(other)] == other for other in kept)
+        if not kept or (count >= max(2, least * total) and not goes_on):
+            kept.append(tokens)
+    return [header_of(tokens, roles_of(tokens, rows[tokens])) for tokens in kept]

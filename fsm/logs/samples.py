@@ -1,0 +1,176 @@
+"""What a file's layout is learned from: its beginning and lines around marks of clients that no known layout explains.
+
+Whoever reads any piece of a file learns the same, for only the file decides. The result is kept for a while.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import UTC
+from pathlib import Path
+from typing import NamedTuple
+
+from fsm.logs import Client, Format, stamps
+from fsm.logs.entries import LINE_LIMIT, Run, assemble
+from fsm.logs.fields import find_csv
+from fsm.logs.learned import Guess, Layout, Sample, explain_failure, learn, marks_of, with_hours
+from fsm.logs.opening import READ_ERRORS, UntilBroken, open_packed
+
+BLOCK = 1 << 20
+MOST_BLOCKS = 64
+"""How far a mark is looked for, in blocks."""
+_FIRST_LINES, _MARKED_LINES, _BEFORE, _BEHIND = 150, 150, 3, 40
+_LONGEST = 1 << 16
+_TAIL = 1 << 12
+_ENOUGH = 2
+"""Blocks with marks, all explained by known layouts, after which no more are read."""
+
+
+class File(NamedTuple):
+    """Parts of a file."""
+
+    head: bytes
+    tail: bytes
+    modified_ms: int
+
+
+class Learned(NamedTuple):
+    """What a file told of its layouts."""
+
+    layouts: tuple[Layout, ...]
+    guesses: tuple[Guess, ...]
+    """Where clients speak and no layout was found: the likeliest ones, and why they fail."""
+    table: bool
+    """Entries are rows of a table, whose lines only their quotes tell apart: the file cannot be cut."""
+
+    @property
+    def reversed(self) -> bool:
+        """The newest entry stands first."""
+        return any(layout.description.reversed for layout in self.layouts)
+
+    @property
+    def whole(self) -> bool:
+        """The file cannot be read in pieces."""
+        return self.table or self.reversed
+
+
+NOTHING = Learned((), (), False)
+
+
+def learn_file(file: str, packed: bool, formats: Sequence[Format]) -> Learned:
+    """The layouts of a file in which clients of these formats speak, beside the layouts that are known."""
+    if not any(one.client for one in formats):
+        return NOTHING
+    try:
+        status = Path(file).stat()
+    except OSError:
+        return NOTHING
+    key = (file, status.st_size, status.st_mtime_ns, *((one.name, one.layout) for one in formats))
+    if key not in _learned:
+        if len(_learned) >= _MOST_KEPT:
+            del _learned[next(iter(_learned))]
+        _learned[key] = _learn_file(file, status.st_size, status.st_mtime_ns // 1_000_000, packed, formats)
+    return _learned[key]
+
+
+_MOST_KEPT = 256
+_learned: dict[tuple[object, ...], Learned] = {}
+
+
+def _learn_file(file: str, size: int, modified_ms: int, packed: bool, formats: Sequence[Format]) -> Learned:
+    try:
+        with open_packed(file) if packed else Path(file).open("rb", buffering=0) as opened:
+            blocks = _blocks(UntilBroken(opened))
+            tail = b"" if packed else _tail(file, size)
+            return learn_blocks(blocks, tail, modified_ms, formats)
+    except READ_ERRORS:
+        return NOTHING
+
+
+def _tail(file: str, size: int) -> bytes:
+    with Path(file).open("rb") as handle:
+        handle.seek(max(0, size - _TAIL))
+        return handle.read(_TAIL)
+
+
+def _blocks(handle: UntilBroken) -> Iterator[bytes]:
+    for _ in range(MOST_BLOCKS):
+        parts: list[bytes] = []
+        have = 0
+        while have < BLOCK and (part := handle.read(BLOCK - have)):
+            parts.append(part)
+            have += len(part)
+        if not have:
+            return
+        yield b"".join(parts)
+
+
+def learn_blocks(blocks: Iterator[bytes], tail: bytes, modified_ms: int, formats: Sequence[Format]) -> Learned:
+    """What a file tells that consists of these blocks."""
+    known = [one for one in formats if one.client is None]
+    clients = tuple(one.client for one in formats if one.client is not None)
+    marks, seen = marks_of(clients), 0
+    head = b""
+    for block in blocks:
+        head = head or block
+        if marks.search(block) is None:
+            continue
+        seen += 1
+        lines = block.split(b"\n")[: -1 if len(block) == BLOCK else None]
+        open_lines, speaking = _unexplained(lines, marks, known, clients)
+        if open_lines:
+            return _learn_lines(lines, open_lines, File(head, tail, modified_ms), speaking)
+        if seen >= _ENOUGH:
+            break
+    return NOTHING
+
+
+def _unexplained(
+    lines: Sequence[bytes], marks: re.Pattern[bytes], known: Sequence[Format], clients: Sequence[Client]
+) -> tuple[list[int], tuple[Client, ...]]:
+    """The lines with marks that no known layout explains, and the clients of those marks."""
+    out: list[int] = []
+    speaking: set[str] = set()
+    own = {client.name: marks_of((client,)) for client in clients}
+    for entry in assemble((Run(0, 0, [line[:LINE_LIMIT] for line in lines]),), known):
+        if marks.search(entry.data) is None:
+            continue
+        if any(one.candidate.search(entry.data) for one in entry.formats):
+            continue
+        # An object may begin like that of a known layout and have other names for the rest.
+        told = {one.name for one in entry.formats} if not entry.data.startswith(b"{") else ()
+        strange = {name for name, its in own.items() if name not in told and its.search(entry.data)}
+        if strange:
+            speaking |= strange
+            out += [entry.number + i for i, line in enumerate(entry.data.split(b"\n")) if marks.search(line)]
+    return out, tuple(client for client in clients if client.name in speaking)
+
+
+def _learn_lines(lines: Sequence[bytes], marked: Sequence[int], file: File, clients: Sequence[Client]) -> Learned:
+    some = marked[:: max(1, len(marked) // _MARKED_LINES)]
+    wanted = set(range(min(_FIRST_LINES, len(lines))))
+    for i in some:
+        wanted.update(range(max(0, i - _BEFORE), min(len(lines), i + _BEHIND)))
+    chosen = [lines[i].removesuffix(b"\r") for i in sorted(wanted) if len(lines[i]) <= _LONGEST]
+    texts = tuple(line.decode("utf-8", "replace") for line in chosen)
+    table = find_csv(file.head[:BLOCK].decode("utf-8", "replace")) if b'"' in file.head else None
+    if table is not None:  # rows, not lines
+        texts = tuple(_rows(file.head.decode("utf-8", "replace")))
+    sample = Sample(texts, stamps.Clock(UTC, file.modified_ms), table)
+    layouts = with_hours(learn(sample, clients), texts, file.tail[-_TAIL:].decode("utf-8", "replace").split("\n"))
+    guesses = () if layouts else explain_failure(sample, clients)
+    tabled = any(frame.name == "csv" for layout in layouts for frame in layout.frames)
+    return Learned(layouts, guesses, tabled)
+
+
+def _rows(text: str) -> Iterator[str]:
+    """The first rows of a table, those of several lines as they stand."""
+    open_row, count = "", 0
+    for line in text.split("\n"):
+        open_row = f"{open_row}\n{line}" if open_row else line
+        if open_row.count('"') % 2 == 0:
+            yield open_row.removesuffix("\r")
+            open_row, count = "", count + 1
+            if count >= 20 * _FIRST_LINES:
+                return

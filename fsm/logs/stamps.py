@@ -1,0 +1,343 @@
+"""How time stamps are written: a row each, with examples, which are its tests.
+
+A row is a pattern whose named groups say what is what (`y` `y2` `mo` `d` `h` `mi` `s` `f` `pm` `z`, or `epoch` with its
+fraction `f`); one function reads them all. What a stamp leaves out (year, day, zone) comes from a `Clock`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
+from typing import NamedTuple
+
+DAY_MS = 86_400_000
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+
+
+class Stamp(NamedTuple):
+    """One way to write a time."""
+
+    name: str
+    pattern: str
+    examples: Mapping[str, str]
+    """Texts, and the time that each means in UTC where the clock stands in the evening of 2026-11-22."""
+
+
+_MONTH = r"(?P<mo>[A-Z][a-z]{2})[a-z]{0,6}\.?"
+_CLOCK = r"(?P<h>\d{1,2}):(?P<mi>[0-5]\d):(?P<s>[0-5]\d)(?:[.,](?P<f>\d{1,9}))?(?:[ \u202f]?(?P<pm>[AaPp][Mm])\b)?"
+_ZONE = r"(?: ?(?P<z>Z|UTC|GMT|[+-]\d\d:?\d\d|[+-]\d\d)(?![\w:]))?"
+_START = r"(?<![\d.:/-])"
+_ALONE = r"(?<![\w.:/-])"
+_BETWEEN = r"(?:[Tt:]|[ _]+|, ?| - )"
+_END = r"(?![\d:])"
+_WEEKDAY = r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? )?"
+
+STAMPS = (
+    Stamp(
+        "iso",
+        _START
+        + r"(?P<y>\d{4})(?P<sep>[-/.])(?P<mo>\d\d)(?P=sep)(?P<d>\d\d)"
+        + _BETWEEN
+        + _CLOCK
+        + r"(?::(?P<f2>\d{3}))?"
+        + _ZONE
+        + _END,
+        {
+            "2026-11-21T07:57:36.001Z": "2026-11-21T07:57:36.001",
+            "2026-11-21 07:57:36,001": "2026-11-21T07:57:36.001",
+            "2026-11-21T07:57:36.001234567+01:00": "2026-11-21T06:57:36.001",
+            "2026-11-21 07:57:36.1 -0330": "2026-11-21T11:27:36.100",
+            "2026/11/21 07:57:36.001234": "2026-11-21T07:57:36.001",
+            "2026-11-21 07:57:36": "2026-11-21T07:57:36",
+            "2026-11-21 07:57:36:001": "2026-11-21T07:57:36.001",
+            "2026.11.21 07:57:36": "2026-11-21T07:57:36",
+            "2026-11-21T07:57:36+00": "2026-11-21T07:57:36",
+            "2026-11-21 07:57:36.5 UTC": "2026-11-21T07:57:36.500",
+        },
+    ),
+    Stamp(
+        "compact",
+        _START
+        + r"(?P<y>20\d\d)(?P<mo>[01]\d)(?P<d>[0-3]\d)(?:T|[ _-])"
+        + r"(?P<h>[0-2]\d):?(?P<mi>[0-5]\d):?(?P<s>[0-5]\d)(?:[.,]?(?P<f>\d{3,9}))?"
+        + _ZONE
+        + _END,
+        {
+            "20261121T075736.001Z": "2026-11-21T07:57:36.001",
+            "20261121-07:57:36.001": "2026-11-21T07:57:36.001",
+            "20261121 075736": "2026-11-21T07:57:36",
+        },
+    ),
+    Stamp(
+        "day_first",
+        _START
+        + _WEEKDAY
+        + r"(?P<d>\d{1,2})(?P<sep>[-/ .])"
+        + _MONTH
+        + r"(?P=sep)(?P<y>\d{4})"
+        + _BETWEEN
+        + _CLOCK
+        + _ZONE
+        + _END,
+        {
+            "21 Nov 2026 07:57:36,001": "2026-11-21T07:57:36.001",
+            "21-Nov-2026 07:57:36.001": "2026-11-21T07:57:36.001",
+            "21/Nov/2026:07:57:36 +0100": "2026-11-21T06:57:36",
+            "Sat, 21 Nov 2026 07:57:36 GMT": "2026-11-21T07:57:36",
+        },
+    ),
+    Stamp(
+        "month_first",
+        _START + _WEEKDAY + _MONTH + r" (?P<d>\d{1,2}),? (?P<y>\d{4}),? " + _CLOCK + _ZONE + _END,
+        {
+            "Nov 21, 2026 7:57:36 AM": "2026-11-21T07:57:36",
+            "Nov 21, 2026, 7:57:36.001 PM": "2026-11-21T19:57:36.001",
+            "November 21, 2026 12:57:36 AM": "2026-11-21T00:57:36",
+        },
+    ),
+    Stamp(
+        "ctime",
+        _WEEKDAY.removesuffix("?")
+        + _MONTH
+        + r" {1,2}(?P<d>\d{1,2}) "
+        + _CLOCK
+        + r"(?: (?P<z>UTC|GMT|[+-]\d{4})| [A-Z]{3,4})? (?P<y>\d{4})"
+        + _END,
+        {
+            "Sat Nov 21 07:57:36 UTC 2026": "2026-11-21T07:57:36",
+            "Sat Nov 21 07:57:36 2026": "2026-11-21T07:57:36",
+            "Sat Nov  7 07:57:36.001234 2026": "2026-11-07T07:57:36.001",
+        },
+    ),
+    Stamp(
+        "month_day_year",
+        _START
+        + r"(?P<mo>0?[1-9]|1[0-2])(?P<sep>[/-])(?P<d>\d{1,2})(?P=sep)(?P<y>\d{4})"
+        + _BETWEEN
+        + _CLOCK
+        + _ZONE
+        + _END,
+        {
+            "11/21/2026 07:57:36.001": "2026-11-21T07:57:36.001",
+            "11/21/2026, 7:57:36 PM": "2026-11-21T19:57:36",
+        },
+    ),
+    Stamp(
+        "day_month_year",
+        _START
+        + r"(?P<d>0?[1-9]|[12]\d|3[01])(?P<sep>[/.-])(?P<mo>\d{1,2})(?P=sep)(?P<y>\d{4})"
+        + _BETWEEN
+        + _CLOCK
+        + _ZONE
+        + _END,
+        {
+            "21.11.2026 07:57:36,001": "2026-11-21T07:57:36.001",
+            "21/11/2026 07:57:36": "2026-11-21T07:57:36",
+        },
+    ),
+    Stamp(
+        "short_year",
+        _START + r"(?P<y2>[2-4]\d)(?P<sep>[-/.]?)(?P<mo>[01]\d)(?P=sep)(?P<d>[0-3]\d)[ T]" + _CLOCK + _ZONE + _END,
+        {
+            "26/11/21 07:57:36": "2026-11-21T07:57:36",
+            "26-11-21 07:57:36.001": "2026-11-21T07:57:36.001",
+        },
+    ),
+    Stamp(
+        "syslog",
+        r"(?<!\w)" + _MONTH + r" {1,2}(?P<d>\d{1,2})(?: |, ?)" + _CLOCK + _ZONE + _END,
+        {
+            "Nov 21 07:57:36": "2026-11-21T07:57:36",
+            "Nov  7 07:57:36.001234": "2026-11-07T07:57:36.001",
+            "Dec 31 23:59:59": "2025-12-31T23:59:59",
+        },
+    ),
+    Stamp(
+        "syslog_day_first",
+        _START + r"(?P<d>\d{1,2})[ -]" + _MONTH + r"[ ,-]{1,2}" + _CLOCK + _ZONE + _END,
+        {
+            "21 Nov 07:57:36.001": "2026-11-21T07:57:36.001",
+        },
+    ),
+    Stamp(
+        "month_day",
+        _START + r"(?P<mo>[01]\d)[-/]?(?P<d>[0-3]\d)[ T]" + _CLOCK + _ZONE + _END,
+        {
+            "11-21 07:57:36.001": "2026-11-21T07:57:36.001",
+            "1121 07:57:36.001234": "2026-11-21T07:57:36.001",
+        },
+    ),
+    Stamp(
+        "time",
+        _ALONE
+        + r"(?P<h>[0-2]?\d):(?P<mi>[0-5]\d):(?P<s>[0-5]\d)(?:[.,:](?P<f>\d{1,9}))?(?: ?(?P<pm>[AaPp][Mm])\b)?"
+        + _ZONE
+        + _END,
+        {
+            "07:57:36.001": "2026-11-22T07:57:36.001",
+            "07:57:36,001": "2026-11-22T07:57:36.001",
+            "23:57:36": "2026-11-21T23:57:36",
+            "7:57:36 PM": "2026-11-22T19:57:36",
+        },
+    ),
+    Stamp(
+        "epoch",
+        _ALONE + r"(?P<epoch>1\d{9})(?:[.,]?(?P<f>\d{9}|\d{6}|\d{3})|[.,](?P<f2>\d{1,9}))?(?![\w:/-]|\.\d)",
+        {
+            "1795247856.001": "2026-11-21T07:57:36.001",
+            "1795247856.1": "2026-11-21T07:57:36.100",
+            "1795247856": "2026-11-21T07:57:36",
+            "1795247856001": "2026-11-21T07:57:36.001",
+            "1795247856001234": "2026-11-21T07:57:36.001",
+            "1795247856001234567": "2026-11-21T07:57:36.001",
+        },
+    ),
+    Stamp(
+        "epoch_power",
+        _ALONE + r"(?P<lead>1)\.(?P<tail>\d{1,18})[eE]\+?0?9(?![\w.:/-])",
+        {
+            "1.7952478560012345e+09": "2026-11-21T07:57:36.001",
+            "1.795247856e9": "2026-11-21T07:57:36",
+        },
+    ),
+)
+"""Every way that is known; where several fit at one place the first one counts."""
+
+BY_NAME = {row.name: row for row in STAMPS}
+
+
+def without_names(pattern: str) -> str:
+    """The pattern with its named groups made anonymous, so that it can stand in another."""
+    return re.sub(r"\(\?P<\w+>", "(?:", pattern.replace("(?P=sep)", "[-/ .]?"))
+
+
+_COMPILED = {row.name: re.compile(row.pattern, re.ASCII) for row in STAMPS}
+ANY = re.compile(
+    r"(?=[\dA-Z])(?:" + "|".join(f"(?P<{row.name}>{without_names(row.pattern)})" for row in STAMPS) + ")", re.ASCII
+)
+"""A stamp of any row, its name being the group's."""
+
+
+class Clock(NamedTuple):
+    """What stamps leave out."""
+
+    zone: tzinfo
+    """Of stamps that carry none."""
+    now_ms: int
+    """When the file was written last: no stamp is later, by more than a day's doubt."""
+    first_ms: int | None = None
+    """Time of the first stamp of the file in its day, where stamps have no date; None where nobody knows."""
+    last_ms: int | None = None
+
+
+class Time(NamedTuple):
+    """A stamp that was read."""
+
+    ms: int
+    """Since the epoch."""
+    lost: frozenset[str]
+    """What it leaves out: `date`, `year`, `zone`, `milliseconds`."""
+
+
+def find(text: str, start: int = 0, end: int | None = None) -> Iterator[re.Match[str]]:
+    """Stamps in a text, from left to right; `lastgroup` names the row."""
+    return ANY.finditer(text, start, len(text) if end is None else end)
+
+
+def read(text: str, clock: Clock, rows: Sequence[str] = ()) -> Time | None:
+    """The time that a text is, as one of the rows; None where it is none or there is no such time."""
+    for name in rows or _COMPILED:
+        match = _COMPILED[name].fullmatch(text)
+        if match is not None:
+            found = _read(match.groupdict(), clock)
+            if found is not None:
+                return found
+    return None
+
+
+def read_number(value: float) -> Time | None:
+    """The time of an epoch in seconds, milli-, micro- or nanoseconds, told by its size; None out of this century."""
+    if not 1e9 <= value < 2e19:  # NaN is not in it, either
+        return None
+    for limit, factor in ((2e9, 1000), (2e12, 1), (2e15, 1e-3), (2e18, 1e-6)):
+        if value < limit:
+            whole = isinstance(value, int)
+            ms = value * factor if factor >= 1 else value // round(1 / factor) if whole else value * factor
+            seconds_only = limit == 2e9 and value == int(value)
+            return Time(round(ms), frozenset({"milliseconds"} if seconds_only else ()))
+    return None
+
+
+def _read(groups: Mapping[str, str | None], clock: Clock) -> Time | None:
+    found = {name: value or "" for name, value in groups.items()}
+    fraction = found.get("f") or found.get("f2") or ""
+    ms = int((fraction + "000")[:3])
+    whole_seconds = set() if fraction else {"milliseconds"}
+    if "epoch" in found:
+        return Time(int(found["epoch"]) * 1000 + ms, frozenset(whole_seconds))
+    if "lead" in found:
+        return Time(int(f"1{found['tail']}".ljust(13, "0")[:13]), frozenset())
+    hour = int(found["h"])
+    if found.get("pm"):
+        hour = hour % 12 + (12 if found["pm"].lower() == "pm" else 0)
+    named = found.get("z", "")
+    zone = _zone(named) if named else clock.zone
+    if zone is None:
+        return None
+    lost = whole_seconds if named else whole_seconds | {"zone"}
+    clock_time, seconds = (hour, int(found["mi"])), int(found["s"]) * 1000 + ms
+    if "d" not in found:
+        start = _on_some_day(clock_time, seconds, clock, zone)
+        return None if start is None else Time(start, frozenset({*lost, "date"}))
+    month, day = _month(found["mo"]), int(found["d"])
+    if "y" in found or "y2" in found:
+        year = int(found["y"]) if "y" in found else 2000 + int(found["y2"])
+        minute = _minute_ms((year, month, day), clock_time, zone)
+        return None if minute is None else Time(minute + seconds, frozenset(lost))
+    now_year = datetime.fromtimestamp(clock.now_ms / 1000, UTC).year
+    for year in range(now_year + 1, now_year - 8, -1):  # a 29th of February may be years away
+        minute = _minute_ms((year, month, day), clock_time, zone)
+        if minute is not None and minute <= clock.now_ms + DAY_MS:
+            return Time(minute + seconds, frozenset({*lost, "year"}))
+    return None
+
+
+def _month(text: str) -> int:
+    return int(text) if text.isdigit() else MONTHS.index(text.lower()) + 1 if text.lower() in MONTHS else 0
+
+
+def _on_some_day(clock_time: tuple[int, int], seconds: int, clock: Clock, zone: tzinfo) -> int | None:
+    """A time without a day: of the day on which the file ended, or, before a midnight, of the one before."""
+    today = datetime.fromtimestamp(clock.now_ms / 1000, zone)
+    minute = _minute_ms((today.year, today.month, today.day), clock_time, zone)
+    if minute is None:
+        return None
+    at, of_day = minute + seconds, (clock_time[0] * 60 + clock_time[1]) * 60_000 + seconds
+    if clock.first_ms is None or clock.last_ms is None:
+        return at - DAY_MS if at > clock.now_ms else at
+    ended = minute - (clock_time[0] * 60 + clock_time[1]) * 60_000 + clock.last_ms
+    if ended > clock.now_ms + DAY_MS // 24:  # the file was finished before midnight and written after it
+        at -= DAY_MS
+    wrapped = clock.last_ms < clock.first_ms
+    return at - DAY_MS if wrapped and of_day > clock.last_ms + DAY_MS // 24 else at
+
+
+@lru_cache(maxsize=4096)
+def _minute_ms(date: tuple[int, int, int], clock_time: tuple[int, int], zone: tzinfo) -> int | None:
+    try:
+        return int(datetime(*date, *clock_time, tzinfo=zone).timestamp()) * 1000
+    except (ValueError, OverflowError):
+        return None
+
+
+@lru_cache(maxsize=256)
+def _zone(text: str) -> tzinfo | None:
+    """The zone of a name or an offset; None for an impossible one."""
+    if text in {"Z", "UTC", "GMT"}:
+        return UTC
+    hours, minutes = int(text[1:3]), int(text[3:].removeprefix(":") or 0)
+    if hours > 23 or minutes > 59:
+        return None
+    return timezone(timedelta(hours=hours, minutes=minutes) * (-1 if text[0] == "-" else 1))

@@ -1,0 +1,349 @@
+"""Writers that put recorded messages into layouts as people really collect them, each a function of events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any, NamedTuple
+
+from fsm.logs.java_client import FORMATS, THREADS
+from fsm.logs.java_layouts import kafka
+from fsm.logs.librdkafka import FORMATS as LIBRDKAFKA
+from fsm.logs.pieces import from_bytes
+
+
+class Event(NamedTuple):
+    """One call of a logger."""
+
+    ts_ms: int
+    level: str
+    logger: str
+    thread: str
+    text: str
+    trace: str = ""
+
+    @property
+    def at(self) -> datetime:
+        return datetime.fromtimestamp(self.ts_ms // 1000, UTC).replace(microsecond=self.ts_ms % 1000 * 1000)
+
+    @property
+    def body(self) -> str:
+        return f"{self.text}\n{self.trace}" if self.trace else self.text
+
+
+def java_events(data: bytes) -> Iterator[Event]:
+    """The events of a log in Kafka's own layout; threads are those that the classes run on."""
+    for entry in from_bytes(data, FORMATS[:1]):
+        if not entry.formats:
+            continue
+        text = entry.data.decode()
+        message = kafka(text, UTC)
+        if message is None or message.cut:
+            continue
+        name = message.logger.rpartition(".")[2]
+        thread = {"app": "main", "background": "consumer_background_thread"}.get(THREADS.get(name, "app"), "main")
+        _, _, trace = text.partition(f"({message.logger})\n")
+        yield Event(message.ts_ms, message.level, message.logger, thread, message.text, trace)
+
+
+def librdkafka_events(data: bytes) -> Iterator[Event]:
+    """The events of a log on stderr, as confluent-kafka-python hands them to a logger."""
+    for entry in from_bytes(data, LIBRDKAFKA):
+        if entry.formats:
+            _, stamp, facility, rest = entry.data.decode().split("|", 3)
+            name, _, text = rest.partition("| ")
+            seconds, _, ms = stamp.partition(".")
+            yield Event(int(seconds) * 1000 + int(ms), "DEBUG", "rdkafka", "", f"{facility} [{name}] {text}")
+
+
+Writer = Callable[[Sequence[Event]], str]
+
+
+def lines(line: Callable[[Event], str]) -> Writer:
+    return lambda events: "".join(line(event) + "\n" for event in events)
+
+
+def objects(fields: Callable[[Event], dict[str, Any]], **options: Any) -> Writer:
+    return lines(lambda e: json.dumps(fields(e), **options))
+
+
+def iso(e: Event, mark: str = "T", point: str = ".", zone: str = "Z", digits: int = 3) -> str:
+    fraction = f"{e.ts_ms % 1000:03d}000000"[:digits]
+    return f"{e.at:%Y-%m-%d}{mark}{e.at:%H:%M:%S}{point if digits else ''}{fraction}{zone}"
+
+
+def berlin(e: Event) -> str:
+    return e.at.astimezone(timezone(timedelta(hours=1))).isoformat(timespec="milliseconds")
+
+
+def short(name: str) -> str:
+    """As logback shortens names: `o.a.k.c.c.i.ConsumerCoordinator`."""
+    *packages, last = name.split(".")
+    return ".".join([*(p[0] for p in packages), last])
+
+
+def three(name: str) -> str:
+    """As Quarkus shortens names."""
+    *packages, last = name.split(".")
+    return ".".join([*(p[:3] for p in packages), last])
+
+
+def kafka_line(e: Event) -> str:
+    return f"[{iso(e, ' ', ',', '')}] {e.level} {e.text} ({e.logger})" + (f"\n{e.trace}" if e.trace else "")
+
+
+def logback_line(e: Event) -> str:
+    return f"{e.at:%H:%M:%S}.{e.ts_ms % 1000:03d} [{e.thread}] {e.level:<5} {short(e.logger)} -- {e.body}"
+
+
+def spring_line(e: Event) -> str:
+    return f"{iso(e)}  {e.level:>5} 1 --- [{e.thread[-15:]:>15}] {short(e.logger)[-40:]:<40} : {e.body}"
+
+
+def per_line(line: Callable[[Event], str], frame: Callable[[Event, str], str]) -> Writer:
+    """Each line that an application prints in a frame of its own."""
+    return lambda events: "".join(frame(e, part) + "\n" for e in events for part in line(e).split("\n"))
+
+
+def docker_json(e: Event, part: str) -> str:
+    return json.dumps({"log": part + "\n", "stream": "stdout", "time": iso(e, digits=9)})
+
+
+def docker_parts(events: Sequence[Event]) -> str:
+    """Long lines come in parts, of which only the last one has a line feed."""
+    out = []
+    for e in events:
+        for part in kafka_line(e).split("\n"):
+            cuts = [part[i : i + 200] for i in range(0, len(part), 200)] or [""]
+            cuts[-1] += "\n"
+            out += [json.dumps({"log": cut, "stream": "stdout", "time": iso(e, digits=9)}) + "\n" for cut in cuts]
+    return "".join(out)
+
+
+def cri(events: Sequence[Event]) -> str:
+    out = []
+    for e in events:
+        for part in logback_line(e).split("\n"):
+            cuts = [part[i : i + 150] for i in range(0, len(part), 150)] or [""]
+            out += [
+                f"{iso(e, digits=9)} stdout {'F' if i == len(cuts) - 1 else 'P'} {cut}\n" for i, cut in enumerate(cuts)
+            ]
+    return "".join(out)
+
+
+def csv_cell(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+def exported(events: Sequence[Event]) -> str:
+    """Newest first, cells in quotes, messages of several lines."""
+    rows = [",".join(map(csv_cell, (iso(e), "host-1", e.level, e.logger, e.body))) for e in reversed(events)]
+    return "\n".join(['"@timestamp","host","level","logger","message"', *rows]) + "\n"
+
+
+def splunk(events: Sequence[Event]) -> str:
+    rows = [",".join((csv_cell(berlin(e)), csv_cell(kafka_line(e)), "main")) for e in reversed(events)]
+    return "\n".join(["_time,_raw,index", *rows]) + "\n"
+
+
+def two_programs(events: Sequence[Event]) -> str:
+    """Compose's output of a client and of a web server, line by line."""
+    out = []
+    for i, e in enumerate(events):
+        for part in kafka_line(e).split("\n"):
+            out.append(f"consumer-1  | {part}\n")
+            if i % 3 == 0:
+                out.append(f'web-1       | 10.0.0.1 - - [{e.at:%d/%b/%Y:%H:%M:%S} +0000] "GET / HTTP/1.1" 200 {i}\n')
+    return "".join(out)
+
+
+def bunyan(e: Event) -> dict[str, Any]:
+    return {"name": "billing", "hostname": "h", "pid": 7, "level": 30, "msg": e.body, "time": iso(e), "v": 0}
+
+
+def gelf(e: Event) -> dict[str, Any]:
+    return {
+        "version": "1.1",
+        "host": "h",
+        "short_message": e.text.split("\n", 1)[0],
+        "full_message": e.body,
+        "timestamp": e.ts_ms / 1000,
+        "level": 6,
+        "_thread_name": e.thread,
+        "_logger_name": e.logger,
+    }
+
+
+def log4j2(e: Event) -> dict[str, Any]:
+    return {
+        "instant": {"epochSecond": e.ts_ms // 1000, "nanoOfSecond": e.ts_ms % 1000 * 1_000_000},
+        "thread": e.thread,
+        "level": e.level,
+        "loggerName": e.logger,
+        "message": e.text,
+        "endOfBatch": False,
+        "loggerFqcn": "org.apache.logging.slf4j.Log4jLogger",
+        "threadId": 44,
+        "threadPriority": 5,
+        **({"thrown": {"extendedStackTrace": e.trace}} if e.trace else {}),
+    }
+
+
+JAVA: dict[str, Writer] = {
+    "kafka": lines(kafka_line),
+    "logback": lines(logback_line),
+    "logback date": lines(lambda e: f"{iso(e, ' ', '.', '')} [{e.thread}] {e.level:<5} {short(e.logger)} - {e.body}"),
+    "spring": lines(spring_line),
+    "log4j2": lines(lambda e: f"{iso(e, ' ', ',', '')} {e.level:<5} {e.logger} [{e.thread}] {e.body}"),
+    "log4j date": lines(
+        lambda e: f"{e.at:%d %b %Y %H:%M:%S},{e.ts_ms % 1000:03d} {e.level:<5} [{e.thread}] {e.logger} - {e.body}"
+    ),
+    "quarkus": lines(lambda e: f"{iso(e, ' ', ',', '')} {e.level:<5} [{three(e.logger)}] ({e.thread}) {e.body}"),
+    "akka": lines(
+        lambda e: f"[{e.level}] [{e.at:%m/%d/%Y %H:%M:%S}.{e.ts_ms % 1000:03d}] [{e.thread}] [{e.logger}] {e.body}"
+    ),
+    "dropwizard": lines(lambda e: f"{e.level:<5} [{iso(e, ' ', ',', '')}] {e.logger}: {e.body}"),
+    "flink": lines(lambda e: f"{iso(e, ' ', ',', '')} {e.level:<5} {e.logger:<60} [] - {e.body}"),
+    "spark": lines(lambda e: f"{e.at:%y/%m/%d %H:%M:%S} {e.level} {e.logger.rpartition('.')[2]}: {e.body}"),
+    "karaf": lines(
+        lambda e: f"{iso(e, zone='')} | {e.level:<5} | {e.thread:<16} | {e.logger:<32} | 17 - b - 1 | {e.body}"
+    ),
+    "epoch": lines(lambda e: f"{e.ts_ms} {e.level} {e.thread} {e.logger} {e.body}"),
+    "no logger": lines(lambda e: f"{iso(e)} [{e.thread}] {e.level} {e.body}"),
+    "nothing but time": lines(lambda e: f"{berlin(e)} {e.body}"),
+    "line numbers": lines(
+        lambda e: f"{iso(e, ' ', '.', '')} {e.level:<5} {e.logger.rpartition('.')[2]}:321 - {e.text} [{e.thread}]"
+    ),
+    "equal signs": lines(lambda e: f"t={iso(e)} lvl={e.level} thread=({e.thread}) log=<{e.logger}> >> {e.body}"),
+    "ansi": lines(
+        lambda e: f"\x1b[2m{iso(e)}\x1b[0;39m \x1b[32m{e.level:>5}\x1b[0;39m \x1b[36m{e.logger}\x1b[0;39m : {e.body}"
+    ),
+    "cr lf": lambda events: "".join(logback_line(e) + "\n" for e in events).replace("\n", "\r\n"),
+    "docker json": per_line(kafka_line, docker_json),
+    "docker json parts": docker_parts,
+    "docker json logback": per_line(logback_line, docker_json),
+    "docker json of json": per_line(
+        lambda e: json.dumps({"@timestamp": iso(e), "message": e.body, "logger_name": e.logger, "level": e.level}),
+        docker_json,
+    ),
+    "docker logs -t": per_line(logback_line, lambda e, part: f"{iso(e, digits=9)} {part}"),
+    "cri": cri,
+    "compose": two_programs,
+    "stern": per_line(spring_line, lambda _e, part: f"consumer-7d9f8-x2x4z app {part}"),
+    "kubectl prefix": per_line(kafka_line, lambda _e, part: f"[pod/consumer-7d9f8-x2x4z/app] {part}"),
+    "kubectl prefix timestamps": per_line(
+        logback_line, lambda e, part: f"[pod/consumer-7d9f8-x2x4z/app] {iso(e, digits=9)} {part}"
+    ),
+    "journald short": per_line(
+        lambda e: f"{e.level} {e.logger} {e.body}",
+        lambda e, part: f"{e.at:%b %d %H:%M:%S} host-1 consumer[812]: {part}",
+    ),
+    "journald short-iso": per_line(
+        kafka_line, lambda e, part: f"{e.at:%Y-%m-%dT%H:%M:%S}+0000 host-1 consumer[812]: {part}"
+    ),
+    "journald json": objects(
+        lambda e: {
+            "__REALTIME_TIMESTAMP": str(e.ts_ms * 1000),
+            "_HOSTNAME": "h",
+            "_PID": "812",
+            "PRIORITY": "6",
+            "MESSAGE": list(e.body.encode()) if "é" in e.body else e.body,
+        }
+    ),
+    "syslog 5424": per_line(
+        lambda e: f"{e.level} {short(e.logger)}: {e.body}",
+        lambda e, part: f"<14>1 {iso(e, digits=6)} host-1 consumer 812 - - {part}",
+    ),
+    "syslog 3164": per_line(logback_line, lambda e, part: f"<14>{e.at:%b %d %H:%M:%S} host-1 consumer[812]: {part}"),
+    "heroku": per_line(logback_line, lambda e, part: f"{iso(e, zone='+00:00', digits=6)} app[web.1]: {part}"),
+    "logstash": objects(
+        lambda e: {
+            "@timestamp": berlin(e),
+            "@version": "1",
+            "message": e.text,
+            "logger_name": e.logger,
+            "thread_name": e.thread,
+            "level": e.level,
+            "level_value": 20000,
+            **({"stack_trace": e.trace} if e.trace else {}),
+        }
+    ),
+    "filebeat": per_line(
+        logback_line,
+        lambda e, part: json.dumps(
+            {
+                "@timestamp": iso(e),
+                "host": {"name": "h"},
+                "log": {"offset": 5},
+                "message": part,
+                "input": {"type": "log"},
+            }
+        ),
+    ),
+    "elastic export": objects(
+        lambda e: {
+            "_index": "i",
+            "_source": {"ts": e.ts_ms, "msg": e.body, "log": {"logger": e.logger}, "th": e.thread},
+        }
+    ),
+    "gelf": objects(gelf),
+    "log4j2 json": objects(log4j2),
+    "quarkus json": objects(
+        lambda e: {
+            "timestamp": iso(e, zone="+01:00") if False else berlin(e),
+            "sequence": 4,
+            "loggerClassName": "org.slf4j.impl.Slf4jLogger",
+            "loggerName": e.logger,
+            "level": e.level,
+            "message": e.text,
+            "threadName": e.thread,
+            "mdc": {},
+        }
+    ),
+    "google": objects(
+        lambda e: {
+            "severity": e.level,
+            "timestamp": iso(e, digits=9),
+            "jsonPayload": {"message": e.body, "logger": e.logger},
+        }
+    ),
+    "compose of logstash": per_line(
+        lambda e: json.dumps({"@timestamp": iso(e), "message": e.body, "logger_name": e.logger}),
+        lambda _e, part: f"consumer-1 | {part}",
+    ),
+    "logfmt": lines(
+        lambda e: f"time={iso(e)} level={e.level} logger={e.logger} thread={e.thread} msg={json.dumps(e.body)}"
+    ),
+    "csv": exported,
+    "splunk csv": splunk,
+    "json array": lambda events: (
+        "[\n" + ",\n".join(json.dumps({"t": e.ts_ms / 1000, "m": e.body}) for e in events) + "\n]\n"
+    ),
+}
+"""For what Kafka's Java programs say."""
+
+PLAIN: dict[str, Writer] = {
+    "python": lines(lambda e: f"{iso(e, ' ', ',', '')} - rdkafka - {e.level} - {e.body}"),
+    "python basic": lines(lambda e: f"{e.level}:rdkafka:{e.body}"),
+    "ruby": lines(lambda e: f"D, [{iso(e, zone='', digits=6)} #4711] DEBUG -- rdkafka: {e.body}"),
+    "rust": lines(lambda e: f"[{iso(e)} DEBUG rdkafka::client] librdkafka: {e.body}"),
+    "tracing": lines(lambda e: f"{iso(e, digits=6)} DEBUG rdkafka::client: librdkafka: {e.body}"),
+    "tracing json": objects(
+        lambda e: {
+            "timestamp": iso(e, digits=6),
+            "level": "DEBUG",
+            "fields": {"message": f"librdkafka: {e.body}", "log.target": "librdkafka"},
+            "target": "log",
+        }
+    ),
+    "go": lines(lambda e: f"{e.at:%Y/%m/%d %H:%M:%S}.{e.ts_ms % 1000:03d}000 rdkafka.go:17: {e.body}"),
+    "zap": objects(lambda e: {"level": "debug", "ts": e.ts_ms / 1000, "caller": "a/b.go:7", "msg": e.body}),
+    "zap console": lines(lambda e: f'{iso(e, zone="+0000")}\tDEBUG\ta/b.go:7\t{e.body}\t{{"app": "billing"}}'),
+    "slog": lines(lambda e: f"time={iso(e)} level=DEBUG msg={json.dumps(e.body)} app=billing"),
+    "serilog": lines(lambda e: f"[{e.at:%H:%M:%S} DBG] {e.body}"),
+    "nlog": lines(lambda e: f"{iso(e, ' ', '.', '', 4)}|DEBUG|Confluent.Kafka|{e.body}"),
+    "node": lines(lambda e: json.dumps({"level": 20, "time": e.ts_ms, "pid": 1, "hostname": "h", "msg": e.body})),
+    "winston": lines(lambda e: f"{iso(e)} [debug]: {e.body}"),
+}
+"""For what any client says."""
