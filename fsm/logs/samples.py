@@ -6,13 +6,15 @@ Whoever reads any piece of a file learns the same, for only the file decides. Th
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from datetime import UTC
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
 from fsm.logs import Client, Format, stamps
-from fsm.logs.entries import LINE_LIMIT, Run, assemble
+from fsm.logs.entries import CONTINUES, LINE_LIMIT
 from fsm.logs.fields import find_csv
 from fsm.logs.learned import Guess, Layout, Sample, explain_failure, learn, marks_of, with_hours
 from fsm.logs.opening import READ_ERRORS, UntilBroken, open_packed
@@ -23,6 +25,9 @@ MOST_BLOCKS = 64
 _FIRST_LINES, _MARKED_LINES, _BEFORE, _BEHIND = 150, 150, 3, 40
 _LONGEST = 1 << 16
 _TAIL = 1 << 12
+_MOST_MARKED = 400
+_LONGEST_ENTRY = 60
+"""Lines above a mark among which the first one of its entry is looked for."""
 _ENOUGH = 2
 """Blocks with marks, all explained by known layouts, after which no more are read."""
 
@@ -117,8 +122,8 @@ def learn_blocks(blocks: Iterator[bytes], tail: bytes, modified_ms: int, formats
         if marks.search(block) is None:
             continue
         seen += 1
-        lines = block.split(b"\n")[: -1 if len(block) == BLOCK else None]
-        open_lines, speaking = _unexplained(lines, marks, known, clients)
+        lines, marked = _lines_of(block, marks)
+        open_lines, speaking = _unexplained(lines, marked, known, clients)
         if open_lines:
             return _learn_lines(lines, open_lines, File(head, tail, modified_ms), speaking)
         if seen >= _ENOUGH:
@@ -127,24 +132,42 @@ def learn_blocks(blocks: Iterator[bytes], tail: bytes, modified_ms: int, formats
 
 
 def _unexplained(
-    lines: Sequence[bytes], marks: re.Pattern[bytes], known: Sequence[Format], clients: Sequence[Client]
+    lines: Sequence[bytes], marked: Sequence[int], known: Sequence[Format], clients: Sequence[Client]
 ) -> tuple[list[int], tuple[Client, ...]]:
     """The lines with marks that no known layout explains, and the clients of those marks."""
     out: list[int] = []
     speaking: set[str] = set()
     own = {client.name: marks_of((client,)) for client in clients}
-    for entry in assemble((Run(0, 0, [line[:LINE_LIMIT] for line in lines]),), known):
-        if marks.search(entry.data) is None:
-            continue
-        if any(one.candidate.search(entry.data) for one in entry.formats):
+    for i in marked:
+        line = lines[i][:LINE_LIMIT]
+        owners = _owners(lines, i, known)
+        if any(one.candidate.search(line) for one in owners):
             continue
         # An object may begin like that of a known layout and have other names for the rest.
-        told = {one.name for one in entry.formats} if not entry.data.startswith(b"{") else ()
-        strange = {name for name, its in own.items() if name not in told and its.search(entry.data)}
+        told = {one.name for one in owners} if not line.startswith(b"{") else ()
+        strange = {name for name, its in own.items() if name not in told and its.search(line)}
         if strange:
             speaking |= strange
-            out += [entry.number + i for i, line in enumerate(entry.data.split(b"\n")) if marks.search(line)]
+            out.append(i)
     return out, tuple(client for client in clients if client.name in speaking)
+
+
+def _owners(lines: Sequence[bytes], at: int, known: Sequence[Format]) -> list[Format]:
+    """The known layouts of the entry to which a line belongs."""
+    for i in range(at, max(-1, at - _LONGEST_ENTRY), -1):
+        line = lines[i]
+        found = [one for one in known if line[:1] and line[0] in one.first and one.header.match(line)]
+        if found or not CONTINUES(line):
+            return found
+    return []
+
+
+def _lines_of(block: bytes, marks: re.Pattern[bytes]) -> tuple[list[bytes], list[int]]:
+    """The lines of a block, and some of those with marks."""
+    lines = block.split(b"\n")
+    starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
+    marked = sorted({bisect_right(starts, match.start()) - 1 for match in marks.finditer(block)})
+    return lines, marked[:: max(1, len(marked) // _MOST_MARKED)]
 
 
 def _learn_lines(lines: Sequence[bytes], marked: Sequence[int], file: File, clients: Sequence[Client]) -> Learned:
