@@ -26,6 +26,7 @@ FACTS = ClientFacts(
     name="aiokafka",
     begins_with=Kind.SUBSCRIBED,
     closes_quietly=True,
+    tells_members=False,
     tells_loss=False,
 )
 _ME = FACTS.name

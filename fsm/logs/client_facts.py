@@ -48,6 +48,8 @@ class ClientFacts:
     tells_return: bool = True
     """A revoked callback has returned shortly before the next line that shows the application at work; otherwise no
     line need follow, and only where the member was thrown out meanwhile does the next one show that it lasted."""
+    tells_members: bool = True
+    """Its lines name the consumer, or the member, so that several in one file can be told apart."""
     tells_loss: bool = True
     """There is a lost callback: the application is told that it was thrown out. Otherwise that is a revocation."""
     tells_subscription: bool = True

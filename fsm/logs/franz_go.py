@@ -34,6 +34,7 @@ FACTS = ClientFacts(
     name="franz-go",
     closes_quietly=True,
     close_calls_back_quietly=True,
+    tells_members=False,
     tells_return=False,
     tells_subscription=False,
 )

@@ -25,6 +25,7 @@ FACTS = ClientFacts(
     name="kafka-python",
     begins_with=Kind.SUBSCRIBED,
     closes_quietly=True,
+    tells_members=False,
 )
 _ME = FACTS.name
 

@@ -14,7 +14,8 @@ ones, or lines that a collector spread over files.
 3. Files are one process if they share a member id, or if they are rotations of one name and do not overlap in time.
    Sets of files that are several processes by this rule, and overlap in time, are several members: the file becomes
    part of the member's name. Sets that follow one another are one member that was restarted; so is everything where
-   only one process was ever started and no two ids are in use at once.
+   only one process was ever started and no two ids are in use at once. Clients that print no client id are called by
+   their own name: there, each set is a member.
 4. Two processes at the same time inside one file, or one set of files that share ids, share their client id: their
    records have to be told apart one by one, which is the work of `shared_client_id.separate`.
 """
@@ -26,9 +27,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from fsm.audit.attribution.rotation import stem
+from fsm.audit.attribution.rotation import rotations_of, stem
 from fsm.audit.limits import REORDER_MS, UNDATED_MS
 from fsm.audit.records import KIND, MEMBER_ID, TIME, Row, Source
+from fsm.logs import facts_of as client_facts_of
 from fsm.trace import Kind
 
 
@@ -158,8 +160,9 @@ def members(group: str, client_id: str, facts: Sequence[Facts]) -> dict[str, Key
         holds[fact.file] |= {fact.member_id} - {""}
     shared = {file for file in files if _at_once(holds[file], ids)}
     joined = _join_files(files, holds)
-    apart = len(joined) > 1 and (shared or _overlap(joined, files))
-    started_once = sum(f.starts for f in facts) == 1 and not _at_once(set(ids), ids)
+    nameless = client_facts_of(client_id).name == client_id
+    apart = len(joined) > 1 and (shared or nameless or _overlap(joined, files))
+    started_once = not nameless and sum(f.starts for f in facts) == 1 and not _at_once(set(ids), ids)
     if not apart or started_once:
         return _rank_files({file: Key(group, client_id, shared=bool(shared)) for file in files}, files)
     keys = {}
@@ -173,7 +176,7 @@ def members(group: str, client_id: str, facts: Sequence[Facts]) -> dict[str, Key
 def _rank_files(keys: Mapping[str, Key], files: Mapping[str, _Span]) -> dict[str, Key]:
     ranks: dict[str, int] = {}
     out = {}
-    for file in sorted(keys, key=lambda name: (files[name], name)):
+    for file in sorted(keys, key=lambda name: (files[name], -rotations_of(name), name)):
         key = keys[file]
         ranks[key.member] = ranks.get(key.member, -1) + 1
         out[file] = key._replace(rank=ranks[key.member])
@@ -189,12 +192,15 @@ def _spans(named: Iterable[tuple[str, Facts]]) -> dict[str, _Span]:
 
 
 def _at_once(names: set[str], spans: Mapping[str, _Span]) -> bool:
-    """True where two of the names are in use at the same time."""
-    latest_ms: int | None = None
-    for first_ms, last_ms in sorted(spans[name] for name in names):
-        if latest_ms is not None and min(last_ms, latest_ms) - first_ms > REORDER_MS:
-            return True
-        latest_ms = last_ms if latest_ms is None else max(latest_ms, last_ms)
+    """True where two of the names are in use at the same time: also where one is used between uses of another."""
+    open_: _Span | None = None
+    for span in sorted(spans[name] for name in names):
+        if open_ is not None:
+            between = open_.first_ms < span.first_ms and span.last_ms < open_.last_ms
+            if between or open_.overlaps(span):
+                return True
+        if open_ is None or span.last_ms > open_.last_ms:
+            open_ = span
     return False
 
 

@@ -92,3 +92,12 @@ def _number(file: str) -> int | None:
         return None
     found = _NUMBER.search(end)
     return (int(found[1]) or None) if found else 0
+
+
+def rotations_of(file: str) -> int:
+    """How often a log was rotated since it was this file, as far as its name tells.
+
+    >>> rotations_of("a.log.2"), rotations_of("a.log"), rotations_of("a-2026-11-22.log")
+    (2, 0, 0)
+    """
+    return _number(file) or 0

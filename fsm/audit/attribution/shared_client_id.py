@@ -24,6 +24,7 @@ from itertools import groupby
 
 from fsm.audit.attribution.line_order import LineOrder
 from fsm.audit.rows import DOUBT, Seen
+from fsm.logs import facts_of
 from fsm.trace import Kind, Partition, TraceRecord
 
 Owned = Iterator[tuple[str, Seen]]
@@ -140,7 +141,7 @@ class _Processes:
         """Files read so far, in the order of their first lines."""
         self.order = LineOrder("", member)
         self.sure = True
-        """Every line so far could be attributed."""
+        """Every line so far could be attributed; most lines of some clients name neither consumer nor member."""
         self.entries = 0
         self.started = 0
 
@@ -148,6 +149,7 @@ class _Processes:
         """The records of one entry, which belong to one process."""
         self.entries += 1
         self._check_order(entry[0])
+        self.sure = self.sure and facts_of(entry[0].record.client_id).tells_members
         named = next((s.record for s in entry if s.record.member_id), None)
         process = self._of_id(named) if named is not None else None
         for seen in entry:
