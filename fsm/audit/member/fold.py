@@ -96,10 +96,11 @@ class _ConsumerFold:
 
     def see(self, seen: Seen) -> Iterator[Row]:
         for row in self._see(seen):
-            contradicts = isinstance(row, Finding) and row.kind is FindingKind.ILLEGAL_TRANSITION
-            if contradicts and not self.consumer.facts.tells_members:  # its file may hold the lines of several
-                row = replace(row, severity=Severity.INFO)
-            yield self._weigh(row)
+            mixed = not self.consumer.facts.tells_members  # its file may hold the lines of several
+            if mixed and isinstance(row, Finding) and row.kind is FindingKind.ILLEGAL_TRANSITION:
+                yield replace(row, severity=Severity.INFO)
+            else:
+                yield self._weigh(row)
 
     def finish(self) -> Iterator[Row]:
         yield from map(self._weigh, self._end(self._end_of_log(Ended.LOG_ENDED)))
