@@ -37,7 +37,7 @@ _BLANK = re.compile(r"[ \t]+")
 
 class Token(NamedTuple):
     kind: str
-    """`time`, `word`, `inner` (between brackets), `blank` or `text`."""
+    """`time`, `word`, `inner` (between brackets), `lazy` (anything), `blank` or `text`."""
     what: str
     """The row of a stamp, the bracket that opens, or the fixed text."""
 
@@ -48,7 +48,7 @@ class Split(NamedTuple):
     """What stands in the slots: tokens that are times, words or inners."""
 
 
-SLOTS = ("time", "word", "inner")
+SLOTS = ("time", "word", "inner", "lazy")
 
 
 def split(text: str) -> Split:
@@ -111,7 +111,9 @@ class Header(NamedTuple):
     def describe(self) -> str:
         """As one states it: `%{time} %{level} [%{thread}] `."""
         roles = iter(self.roles)
-        return "".join(f"%{{{next(roles)}}}" if token.kind in SLOTS else token.what or " " for token in self.tokens)
+        return "".join(
+            f"%{{{next(roles, 'word')}}}" if token.kind in SLOTS else token.what or " " for token in self.tokens
+        )
 
 
 def header_of(tokens: tuple[Token, ...], roles: tuple[str, ...]) -> Header:
@@ -133,6 +135,10 @@ def _compile(tokens: Sequence[Token], roles: Sequence[str]) -> re.Pattern[str]:
 
 
 def _slot(kind: str, what: str, role: str) -> str:
+    if kind == "lazy":
+        return r"[^\n]*?"
+    if kind == "time" and not what:
+        return stamps.ANY_TEXT
     if kind == "time":
         return stamps.without_names(stamps.BY_NAME[what].pattern)
     if kind == "inner":

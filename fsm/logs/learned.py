@@ -709,6 +709,29 @@ def marks_of(clients: Sequence[Client]) -> re.Pattern[bytes]:
     return re.compile(b"|".join(sorted({re.escape(mark) for client in clients for mark in client.marks})))
 
 
+def state(sample: Sample, clients: Sequence[Client], stated: tuple[Header, Header | None]) -> tuple[Layout, ...]:
+    """The layout that somebody stated, behind the frames that lines have."""
+    before, after = stated
+    lines = [clean(line) for line in sample.lines]
+    marked = [i for i, line in enumerate(lines) if _marks(line, clients)]
+    seen = _Lines(lines, marked, clients, sample)
+    while seen.marked:
+        if any(before.pattern.match(seen.lines[i]) for i in seen.marked):
+            headers = (before,) if before.tokens else ()
+            repeated, length = _repeated(seen.lines, headers)
+            first = tuple(header.begins(length) for header in headers)
+            frames = _with_framing(seen.frames, seen.lines, bool(headers))
+            layout = Layout(frames, headers, after, _tailed(seen.lines, headers), first, repeated, sample.clock)
+            return (_described(layout, lines, clients),)
+        frame = next((found for find in (_parts, _json, _logfmt) if (found := find(seen)) is not None), None)
+        if frame is None or len(seen.frames) == MOST_FRAMES:
+            break
+        inner = _joined(frame, seen.lines)
+        still = [i for i, line in enumerate(inner) if _marks(line, clients)]
+        seen = seen._replace(lines=inner, marked=still, frames=(*seen.frames, frame))
+    return ()
+
+
 def explain_failure(sample: Sample, clients: Sequence[Client]) -> tuple[Guess, ...]:
     """The likeliest layouts of lines from which none could be learned, at most three, and why they do not do."""
     lines = [clean(line) for line in sample.lines]

@@ -13,11 +13,12 @@ from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
-from fsm.logs import Client, Format, stamps
+from fsm.logs import LEARNED, Client, Format, stamps
 from fsm.logs.entries import CONTINUES, LINE_LIMIT
 from fsm.logs.fields import find_csv
-from fsm.logs.learned import Guess, Layout, Sample, explain_failure, learn, marks_of, with_hours
+from fsm.logs.learned import Guess, Layout, Sample, explain_failure, learn, marks_of, state, with_hours
 from fsm.logs.opening import READ_ERRORS, UntilBroken, open_packed
+from fsm.logs.pattern import parse_pattern
 
 BLOCK = 1 << 20
 MOST_BLOCKS = 64
@@ -38,6 +39,8 @@ class File(NamedTuple):
     head: bytes
     tail: bytes
     modified_ms: int
+    pattern: str = LEARNED
+    """The layout, where somebody stated it."""
 
 
 class Learned(NamedTuple):
@@ -125,7 +128,8 @@ def learn_blocks(blocks: Iterator[bytes], tail: bytes, modified_ms: int, formats
         lines, marked = _lines_of(block, marks)
         open_lines, speaking = _unexplained(lines, marked, known, clients)
         if open_lines:
-            return _learn_lines(lines, open_lines, File(head, tail, modified_ms), speaking)
+            pattern = next((one.layout for one in formats if one.client is not None), LEARNED)
+            return _learn_lines(lines, open_lines, File(head, tail, modified_ms, pattern), speaking)
         if seen >= _ENOUGH:
             break
     return NOTHING
@@ -144,7 +148,8 @@ def _unexplained(
         if any(one.candidate.search(line) for one in owners):
             continue
         # An object may begin like that of a known layout and have other names for the rest.
-        told = {one.name for one in owners} if not line.startswith(b"{") else ()
+        text = line.decode("utf-8", "replace") if line.startswith(b"{") else ""
+        told = {one.name for one in owners if not text or one.parse(text, UTC) is not None}
         strange = {name for name, its in own.items() if name not in told and its.search(line)}
         if strange:
             speaking |= strange
@@ -181,7 +186,9 @@ def _learn_lines(lines: Sequence[bytes], marked: Sequence[int], file: File, clie
     if table is not None:  # rows, not lines
         texts = tuple(_rows(file.head.decode("utf-8", "replace")))
     sample = Sample(texts, stamps.Clock(UTC, file.modified_ms), table)
-    layouts = with_hours(learn(sample, clients), texts, file.tail[-_TAIL:].decode("utf-8", "replace").split("\n"))
+    stated = None if file.pattern == LEARNED else parse_pattern(file.pattern)
+    layouts = state(sample, clients, stated) if stated else learn(sample, clients)
+    layouts = with_hours(layouts, texts, file.tail[-_TAIL:].decode("utf-8", "replace").split("\n"))
     guesses = () if layouts else explain_failure(sample, clients)
     tabled = any(frame.name == "csv" for layout in layouts for frame in layout.frames)
     return Learned(layouts, guesses, tabled)

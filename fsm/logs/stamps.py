@@ -218,6 +218,7 @@ ANY = re.compile(
     r"(?=[\dA-Z])(?:" + "|".join(f"(?P<{row.name}>{without_names(row.pattern)})" for row in STAMPS) + ")", re.ASCII
 )
 """A stamp of any row, its name being the group's."""
+ANY_TEXT = without_names(ANY.pattern)
 
 
 class Clock(NamedTuple):

@@ -18,9 +18,11 @@ from hypothesis import strategies as st
 from logs.wrappers import JAVA, PLAIN, Event, Writer, java_events, librdkafka_events
 from recordings import DATA, opened
 
+from fsm.errors import InputError
 from fsm.logs import Client, Message, clients, formats, stamps
 from fsm.logs.entries import parse_entry
 from fsm.logs.learned import Description
+from fsm.logs.pattern import in_layout
 from fsm.logs.pieces import WHOLE, Piece, PieceReader, cut, is_gzip
 from fsm.trace import TraceRecord
 
@@ -158,6 +160,36 @@ def test_marks_without_a_layout_are_told(tmp_path: Path) -> None:
     assert [guess.why for guess in reader.guesses] == [
         "the words behind it are not understood as those of java, and no time stamp was found"
     ]
+
+
+STATED = {
+    "%{time} [%{thread}] %{level} %{logger} -- %{message}": "logback",
+    "%d{HH:mm:ss.SSS} [%thread] %-5level %logger{36} -- %msg%n": "logback",
+    "%clr(%d{ISO8601}){faint} %clr(%5p) %c : %m%n%wEx": "ansi",
+    "%{TIMESTAMP_ISO8601:time} %{LOGLEVEL:level} %{JAVACLASS:logger} [%{DATA:thread}] %{GREEDYDATA:message}": "log4j2",
+    "[%(asctime)s] %(levelname)s %(message)s (%(name)s)": "docker json",
+}
+
+
+@pytest.mark.parametrize(("pattern", "name"), STATED.items(), ids=STATED)
+def test_a_layout_may_be_stated(pattern: str, name: str, tmp_path: Path) -> None:
+    """In the words of logback, log4j, grok or Python's logging, what frames hold."""
+    told = events("java")
+    path = write(tmp_path / "a.log", JAVA[name](told), told)
+    reader = PieceReader(Piece(str(path), 0, WHOLE), in_layout(formats(), pattern))
+    found = [r for entry in reader.entries() for r in parse_entry(entry, UTC)[1] or ()]
+    (layout,) = reader.layouts
+    assert layout.share > 0.99
+    assert [without_pid(r) for r in found] == said(CLIENTS["java"], told, set(layout.lost))
+
+
+@pytest.mark.parametrize(
+    "pattern", ["", "%{time} %{level}", "%{message} %{message}", "%{nonsense} %{message}", "%q %m"]
+)
+def test_a_pattern_that_says_nothing_is_refused(pattern: str) -> None:
+    """With one line that names what is missing or unknown."""
+    with pytest.raises(InputError, match="pattern"):
+        in_layout(formats(), pattern)
 
 
 def test_packed_twice(tmp_path: Path) -> None:
