@@ -39,7 +39,7 @@ check: .venv/.dev ## format, lint, types, layers, generated files
 	$(BIN)/fsm tables --format stub | cmp - fsm/tables/models.pyi
 
 test: .venv/.dev ## every test that needs nothing from outside
-	$(BIN)/python -m pytest -n $(PYTEST_JOBS) --dist loadgroup -m 'not slow and not kafka'
+	$(BIN)/python -m pytest -n $(PYTEST_JOBS) --dist loadfile -m 'not slow and not kafka'
 
 test-slow: .venv/.dev ## millions of random steps
 	$(BIN)/python -m pytest -n $(PYTEST_JOBS) -m slow

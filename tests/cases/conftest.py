@@ -6,13 +6,15 @@ A case file is YAML, lines of JSON, or a raw log segment, as it is, as `.xz`, or
 cannot be read fails one test, which names it (`test_files.py`); the rest runs. A file's name means nothing: a module
 `test_*.py` of this folder says by `reads(head)` which files are its own, where the head is the whole document of a YAML
 file, the first line of lines of JSON, the bytes of a segment; and by `cases(file)` which cases a file holds, as
-(id, case). Its tests take each `case` in turn.
+(id, case). Its tests take each `case` in turn. A module of thousands of small cases says `ONE_TEST_A_FILE = True`: then
+a file's cases are one test, which runs all of them and names each that fails.
 """
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -38,14 +40,42 @@ def chosen(config: pytest.Config) -> Path:
     return given or HERE
 
 
+class Together(NamedTuple):
+    """All cases of a file, for one test."""
+
+    cases: list[tuple[str, Any]]
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Every case of every file that the module reads, for a test that takes a `case`."""
     if "case" not in metafunc.fixturenames:
         return
     kind: Kind = metafunc.module
     files = [file for file in case_files(chosen(metafunc.config)) if kind.reads(file.head)]
-    found = [pytest.param(case, id=f"{file.name}:{name}") for file in files for name, case in stated(kind, file)[0]]
+    by_file = [(file.name, stated(kind, file)[0]) for file in files]
+    if getattr(kind, "ONE_TEST_A_FILE", False):
+        found = [pytest.param(Together(cases), id=name) for name, cases in by_file if cases]
+    else:
+        found = [pytest.param(case, id=f"{file}:{name}") for file, cases in by_file for name, case in cases]
     metafunc.parametrize("case", found)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Runs a test on each of its cases, where it has many: fails with the id and problem of every one that fails."""
+    case = pyfuncitem.funcargs.get("case")
+    if not isinstance(case, Together):
+        return None
+    given = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    failed = []
+    for name, one in case.cases:
+        try:
+            pyfuncitem.obj(**{**given, "case": one})
+        except (Exception, pytest.fail.Exception) as problem:  # whatever it is, the other cases run
+            failed.append(f"{name}: {type(problem).__name__}: {problem}")
+    if failed:
+        pytest.fail(f"{len(failed)} of {len(case.cases)} cases\n\n" + "\n\n".join(failed), pytrace=False)
+    return True
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -19,6 +19,8 @@ from fsm.coordinator.model.dialect import Choice, Dialect, dialect, presets
 from fsm.coordinator.model.hash_order import HASHED
 from fsm.protocol.assignment import TopicPartitions, topic_partitions
 
+ONE_TEST_A_FILE = True
+
 Document = Mapping[str, Any]
 Assigned = dict[str, TopicPartitions]
 

@@ -14,6 +14,8 @@ from fsm.connect.assignor.incremental import AS_GIVEN, Memory, Outcome, Round, a
 from fsm.connect.simulation.invariants import Computation, broken_in_round
 from fsm.connect.units import configured, units_of
 
+ONE_TEST_A_FILE = True
+
 Line = Mapping[str, Any]
 
 

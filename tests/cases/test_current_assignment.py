@@ -17,6 +17,8 @@ from fsm.coordinator.model.dialect import Choice, Dialect, dialect, presets
 from fsm.protocol.assignment import TopicPartitions, topic_partitions
 from fsm.tables.consumer_group_member import TABLE, Effect, Event, State
 
+ONE_TEST_A_FILE = True
+
 Document = Mapping[str, Any]
 
 LOOKED_AT = frozenset(

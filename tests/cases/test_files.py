@@ -172,8 +172,8 @@ def test_both_tellings_of_a_migration_are_tried(monkeypatch: pytest.MonkeyPatch)
     assert "did you mean leave_and_rejoin?" in problem
 
 
-def told(folder: Path) -> str:
-    """What a run over a folder says, by a pytest of its own that reads no file but the two of this module."""
+def told(folder: Path, module: str = "test_files.py") -> str:
+    """What a run over a folder says, by a pytest of its own that reads no module but this one."""
     command = [
         sys.executable,
         "-m",
@@ -183,7 +183,7 @@ def told(folder: Path) -> str:
         "no:cacheprovider",
         "-p",
         "no:xdist",
-        str(HERE / "test_files.py"),
+        str(HERE / module),
     ]
     run = subprocess.run([*command, "--cases", str(folder)], capture_output=True, text=True, check=False)
     assert run.returncode != 0
@@ -205,6 +205,21 @@ def test_what_cannot_be_read_is_a_line_each(tmp_path: Path) -> None:
     assert "b.yaml: no kinds of cases are like this" in said
     assert [line for line in said if line.startswith("a.yaml: ParserError: while parsing a flow mapping")]
     assert not [line for line in said if "assert" in line]
+
+
+@pytest.mark.our_copies
+def test_every_case_of_a_file_that_fails_is_named(tmp_path: Path) -> None:
+    """Also where the cases of a file are one test: the others run, and each difference tells expected and got."""
+    call = (
+        '{"case": "%s", "assignor": "range", "subscription_type": "HOMOGENEOUS", "topics": {"T1": 1},'
+        ' "members": [{"id": "A", "subscribed": ["T1"], "previous": {}}], "expect": {"A": {"T1": [%d]}}}\n'
+    )
+    calls = (("first", 1), ("second", 0), ("third", 2))
+    (tmp_path / "calls.jsonl").write_text("".join(call % one for one in calls))
+    said = told(tmp_path, "test_assignors.py")
+    assert "2 of 3 cases" in said
+    assert [line.partition(":")[0] for line in said.splitlines() if ": AssertionError: " in line] == ["first", "third"]
+    assert "(2,)" in said
 
 
 @pytest.mark.our_copies

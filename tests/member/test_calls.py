@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import structlog
 
 from fsm.errors import LocalProtocolError
 from fsm.member.events import ApplyAssignmentEvent, ErrorEvent, GroupMembershipOperation, KafkaError
@@ -269,6 +270,7 @@ def test_arguments_are_looked_at_when_they_are_given(capsys: pytest.CaptureFixtu
         for given in ({("t", 0): 3}, [1], (("t", 0),)):
             with pytest.raises(LocalProtocolError, match=r"give a tuple of \(\(topic, partition\), offset\)"):
                 consumer.poll(0, consumed=given)
+    structlog.reset_defaults()  # a test that captured what was logged has configured it
     warn("it goes on", error="X")
     assert capsys.readouterr().out == ""
 

@@ -175,7 +175,9 @@ def insert(chunks: Chunks, new: Any) -> Chunks:
 def remove(chunks: Chunks, old: Any) -> Chunks:
     """Sorted chunks without one of their entries."""
     at = bisect_left(chunks, old, key=_last)
-    left = tuple(entry for entry in chunks[at] if entry != old)
+    chunk = chunks[at]
+    i = bisect_left(chunk, old)
+    left = chunk[:i] + chunk[i + 1 :]
     return (*chunks[:at], *((left,) if left else ()), *chunks[at + 1 :])
 
 
