@@ -47,6 +47,10 @@ _TIME_NAMES = [
 """Names of times, the most telling first; other fields count where their values are stamps."""
 
 
+Closer = Callable[[Sequence[bytes]], bool]
+"""Whether the lines that were read of a row are all."""
+
+
 class Roles(NamedTuple):
     """Where a line with fields has what: dotted paths, empty where it has none."""
 
@@ -162,6 +166,46 @@ class Csv(NamedTuple):
         if len(rows) != 1 or len(rows[0]) != len(self.names) or tuple(rows[0]) == self.names:
             return None
         return "", dict(zip(self.names, rows[0], strict=True))
+
+    def closer(self) -> Closer:
+        """A row is whole once its quotes are closed."""
+        quotes = 0
+
+        def closed(row: Sequence[bytes]) -> bool:
+            nonlocal quotes
+            quotes = row[-1].count(b'"') + (quotes if len(row) > 1 else 0)
+            return quotes % 2 == 0
+
+        return closed
+
+
+class Pretty:
+    """JSON objects over several lines, closed where they are indented like their beginning."""
+
+    def closer(self) -> Closer:
+        """An object is whole once its brace is closed; other lines stand for themselves."""
+        until: bytes | None = None
+
+        def closed(row: Sequence[bytes]) -> bool:
+            nonlocal until
+            if len(row) == 1:
+                found = _OPENS.match(row[0])
+                until = found[1] + b"}" if found else None
+            return until is None or row[-1].rstrip(b" \t\r,]") == until
+
+        return closed
+
+
+Table = Csv | Pretty
+_OPENS = re.compile(rb"([ \t]*)\{\s*\Z")
+
+
+def find_pretty(head: bytes) -> Pretty | None:
+    """Whether a text consists of objects over several lines."""
+    lines = head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 3)[:3]
+    opened = [_OPENS.match(line) for line in lines]
+    bare = lines[0].strip() == b"["
+    return Pretty() if (opened[0] or (bare and len(lines) > 1 and opened[1])) else None
 
 
 def _rows(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:

@@ -16,7 +16,7 @@ from fsm.logs import stamps
 HEADER_LIMIT = 600
 """Characters before a message that are looked at."""
 _LEVELS = (
-    "TRACE DEBUG INFO WARN WARNING ERROR FATAL CRITICAL SEVERE CONFIG FINE FINER FINEST NOTICE ALERT EMERG PANIC "
+    "TRCE TRACE DEBUG INFO WARN WARNING ERROR FATAL CRITICAL SEVERE CONFIG FINE FINER FINEST NOTICE ALERT EMERG PANIC "
     "ERR CRIT INFORMATION INFORMATIONAL VERBOSE TRC DBG DBUG INF WRN FTL VRB FAIL D I W E F DEBUG1 DEBUG2 EMERGENCY"
 )
 LEVELS = frozenset(_LEVELS.split())
@@ -105,8 +105,16 @@ class Header(NamedTuple):
     def begins(self, behind: int = 0) -> re.Pattern[str]:
         """The part up to the first stamp that is not among so many first tokens, by which the first line of an entry
         is known; all of it where there is none."""
-        places = (i for i, token in enumerate(self.tokens[: behind + 16]) if i >= behind and token.kind == "time")
-        return _compile(self.tokens[: next(places, len(self.tokens)) + 1], self.roles)
+        line = self.lines[0]
+        places = (i for i, token in enumerate(line[: behind + 16]) if i >= behind and token.kind == "time")
+        return _compile(line[: next(places, len(line)) + 1], self.roles)
+
+    @property
+    def lines(self) -> tuple[tuple[Token, ...], ...]:
+        """The tokens of each line of the header."""
+        ends = [i for i, token in enumerate(self.tokens) if token.what == "\n"]
+        starts = [0, *(end + 1 for end in ends)]
+        return tuple(self.tokens[a:b] for a, b in zip(starts, [*ends, len(self.tokens)], strict=True))
 
     def describe(self) -> str:
         """As one states it: `%{time} %{level} [%{thread}] `."""

@@ -64,7 +64,7 @@ def take_apart(message: Message) -> JavaMessage:
         found = Prefix("", "", "", "", text)
     return JavaMessage(
         message.ts_ms,
-        message.logger.rpartition(".")[2],
+        _class_name(message.logger),
         found.rest,
         message.error,
         _thread(message.thread, found.group),
@@ -75,6 +75,14 @@ def take_apart(message: Message) -> JavaMessage:
         found.instance_id,
         message.cut,
     )
+
+
+def _class_name(logger: str) -> str:
+    """The class without its package; some layouts put the method behind it."""
+    rest, _, last = logger.rpartition(".")
+    if last[:1].islower() and (owner := rest.rpartition(".")[2])[:1].isupper():
+        return owner
+    return last
 
 
 def _prefix(text: str) -> Prefix:

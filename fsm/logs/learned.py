@@ -13,13 +13,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Any, NamedTuple
 
 from fsm.logs import LEARNED, Client, Format, Message, stamps
 from fsm.logs import fields as structured
 from fsm.logs.entries import CONTINUES, LINE_LIMIT
-from fsm.logs.headers import HEADER_LIMIT, SLOTS, Header, commonest, header_of, split
+from fsm.logs.headers import HEADER_LIMIT, SLOTS, Header, Token, commonest, header_of, split
 from fsm.logs.java_layouts import without_trace
 from fsm.trace import TraceRecord
 
@@ -186,7 +186,7 @@ class Layout:
     @property
     def by_lines(self) -> bool:
         """Whether entries can be told only behind frames: continuation lines have them, too."""
-        return self.repeated is not None or any(frame.framing for frame in self.frames)
+        return self.repeated is not None or self.second is not None or any(frame.framing for frame in self.frames)
 
     def look(self, line: str) -> Peeled | None:
         """The line without its frames; None where it has others."""
@@ -206,11 +206,23 @@ class Layout:
             told = told._replace(stream="\0".join((told.stream, *words)))
         return told
 
+    @property
+    def second(self) -> re.Pattern[str] | None:
+        """The second line of headers that have one."""
+        lines = self.headers[0].lines if self.headers else ()
+        return header_of(lines[1], ()).pattern if len(lines) > 1 else None
+
     def begins(self, text: str) -> bool:
         """Whether a line without frames is the first of an entry."""
         if not self.headers:
             return not self.by_lines or _GOES_ON.match(text) is None
         return any(pattern.match(text) for pattern in self.first)
+
+    def goes_on(self, text: str, above: int) -> bool:
+        """Whether a line without frames, with so many above it, belongs to their entry."""
+        if CONTINUES(text.encode("utf-8", "replace")):
+            return True
+        return above == 1 and self.second is not None and self.second.match(text) is not None
 
     def message(self, entry: str, zone: tzinfo) -> tuple[Message, frozenset[str]] | None:
         """What an entry says, and what its stamps leave out; None where it has not this layout."""
@@ -356,7 +368,8 @@ class Sample(NamedTuple):
 
     lines: tuple[str, ...]
     clock: stamps.Clock
-    table: structured.Csv | None = None
+    table: structured.Table | None = None
+    """Entries are rows of it, not lines."""
 
 
 def learn(sample: Sample, clients: Sequence[Client]) -> tuple[Layout, ...]:
@@ -415,8 +428,11 @@ def _learn(seen: _Lines) -> Layout | None:
     hits = _hits(seen)
     if not hits:
         return None
-    bare = sum(not before for before in hits)
-    headers = [] if bare > len(hits) // 2 else commonest(map(split, filter(None, hits)))
+    befores = [before for _, before in hits]
+    bare = sum(not before for before in befores)
+    headers = [] if bare > len(hits) // 2 else commonest(map(split, filter(None, befores)))
+    if not any("time" in header.roles for header in headers):
+        headers = _of_two_lines(seen.lines, hits) or headers
     repeated, length = _repeated(seen.lines, headers)
     return Layout(
         _with_framing(seen.frames, seen.lines, bool(headers)),
@@ -460,9 +476,18 @@ def _with_framing(frames: tuple[Frame, ...], lines: Sequence[str], headed: bool)
     )
 
 
-def _hits(seen: _Lines) -> list[str]:
-    """What stands before messages, which begin behind the last boundary from which a client understands the rest."""
-    out: list[str] = []
+def _of_two_lines(lines: Sequence[str], hits: Sequence[tuple[int, str]]) -> list[Header]:
+    """The header, where its first part stands on a line of its own above the message."""
+    both = [f"{lines[i - 1]}\n{before}" for i, before in hits if i]
+    found = commonest(map(split, both), most=1) if both else []
+    fits = sum(found[0].pattern.match(text) is not None for text in both) if found else 0
+    return found if fits > 0.6 * len(hits) and {"time", "logger"} & set(found[0].roles) else []
+
+
+def _hits(seen: _Lines) -> list[tuple[int, str]]:
+    """Lines with messages, which begin behind the last boundary from which a client understands the rest, and what
+    stands before those."""
+    out: list[tuple[int, str]] = []
     for i in seen.some:
         if len(out) == ENOUGH_SAMPLES:
             break
@@ -470,7 +495,7 @@ def _hits(seen: _Lines) -> list[str]:
         for client, mark in _marks(line, seen.clients):
             place = _begin(line, mark, client)
             if place is not None:
-                out.append(line[:place])
+                out.append((i, line[:place]))
                 break
     return out
 
@@ -502,12 +527,34 @@ def _behind(lines: Sequence[str], headers: Sequence[Header]) -> Header | None:
     """What stands at the end of the lines: a logger or a thread in brackets."""
     whole = [line for line in lines if any(header.pattern.match(line) for header in headers)]
     tails = [match[0] for line in whole if (match := _LAST.search(line.rstrip(), max(0, len(line) - HEADER_LIMIT)))]
-    if len(tails) < 3 or len(tails) < 0.4 * len(whole):
-        return None
-    best = commonest(map(split, tails), most=1)[0]
-    if not {"logger", "thread"} & set(best.roles):
-        return None
-    return best
+    if len(tails) >= max(3, 0.4 * len(whole)):
+        best = commonest(map(split, tails), most=1)[0]
+        if {"logger", "thread"} & set(best.roles):
+            return best
+    text = _closing(headers, whole)
+    return header_of((Token("text", text),), ()) if text else None
+
+
+def _closing(headers: Sequence[Header], whole: Sequence[str]) -> str:
+    """What closes the quotes or brackets around messages, the same in every line; empty where they have none."""
+    if len(whole) < _FEWEST_CLOSED or not headers:
+        return ""
+    opened = "".join(token.what for token in headers[0].tokens if token.kind == "text")
+    closers = "".join(
+        close
+        for begin, close in (("[", "]"), ("(", ")"), ("{", "}"), ("<", ">"), ('"', '"'), ("'", "'"))
+        if (opened.count(begin) % 2 if begin == close else opened.count(begin) > opened.count(close))
+    )
+    ends = [line.rstrip()[-_CLOSING_LENGTH:] for line in whole if line.rstrip()[-1:] in closers]
+    if not closers or len(ends) < 0.6 * len(whole):  # the first lines of long messages end otherwise
+        return ""
+    same = takewhile(lambda chars: len(set(chars)) == 1, zip(*(end[::-1] for end in ends), strict=False))
+    common = "".join(chars[0] for chars in same)[::-1]
+    place = next((i for i, c in enumerate(common) if c in closers), -1)
+    return common[place:] if place >= 0 else ""
+
+
+_FEWEST_CLOSED, _CLOSING_LENGTH = 5, 120
 
 
 def _tailed(lines: Sequence[str], headers: Sequence[Header]) -> bool:
@@ -516,7 +563,7 @@ def _tailed(lines: Sequence[str], headers: Sequence[Header]) -> bool:
     return sum(structured.json_tail(line) is not None for line in whole) > 0.3 * len(whole)
 
 
-_LAST = re.compile(r"[ \t]+(?:\([^()\s]{1,200}\)|\[[^\[\]\n]{1,120}\])\Z")
+_LAST = re.compile(r"(?:[ \t]+(?:\([^()\s]{1,200}\)|\[[^\[\]\n]{1,120}\])){1,2}\Z")
 
 
 _INDENTED = re.compile(r"[ \t]+\S|Caused by: |Suppressed: |[\w$]{1,100}\.[\w$.]{1,200}(?:Exception|Error)(?::|\s*\Z)")
@@ -550,7 +597,7 @@ def _parts(seen: _Lines) -> Frame | None:
 
 def _table(seen: _Lines) -> Frame | None:
     table = seen.sample.table
-    if table is None or seen.frames:
+    if not isinstance(table, structured.Csv) or seen.frames:
         return None
     found = _named("csv", table.read, seen)
     return None if found is None else replace(found, head=seen.lines[0] if table.named else "")
@@ -616,12 +663,16 @@ def _hold_line_feeds(read: structured.Reader, path: str, lines: Sequence[str]) -
 
 def _explains(layout: Layout, line: str) -> bool:
     told = layout.look(line)
+    if layout.second is not None:
+        return told is not None and layout.second.match(told.text) is not None
     return told is not None and (not layout.headers or layout._headed(told.text) is not None)
 
 
 def _described(layout: Layout, lines: Sequence[str], clients: Sequence[Client]) -> Layout:
     """The layout with what is told of it."""
     some = [line for line in lines if line.strip()]
+    if layout.second is not None:
+        some = [f"{above}\n{line}" for above, line in pairwise(some) if layout.second.match(line)] or some
     looks = [layout.look(line) for line in some]
     good = [
         told is not None and (layout.begins(told.text) or bool(CONTINUES(told.text.encode("utf-8", "replace"))))

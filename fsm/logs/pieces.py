@@ -124,8 +124,8 @@ class PieceReader:
         clients = [one.client for one in self.formats if one.client is not None]
         layouts = self.learned.layouts
         found = [*known, *formats_of(layouts, clients)]
-        if self.learned.table or any(layout.by_lines for layout in layouts):
-            return assemble_streams(self.runs(handle), layouts, found)
+        if self.learned.table is not None or any(layout.by_lines for layout in layouts):
+            return assemble_streams(self.runs(handle), layouts, found, self.learned.table)
         return assemble(self.runs(handle), found)
 
     def runs(self, handle: UntilBroken) -> Iterator[Run]:

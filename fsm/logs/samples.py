@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from fsm.logs import LEARNED, Client, Format, stamps
 from fsm.logs.entries import CONTINUES, LINE_LIMIT
-from fsm.logs.fields import find_csv
+from fsm.logs.fields import Pretty, Table, find_csv, find_pretty
 from fsm.logs.learned import Guess, Layout, Sample, explain_failure, learn, marks_of, state, with_hours
 from fsm.logs.opening import READ_ERRORS, UntilBroken, open_packed
 from fsm.logs.pattern import parse_pattern
@@ -49,8 +49,8 @@ class Learned(NamedTuple):
     layouts: tuple[Layout, ...]
     guesses: tuple[Guess, ...]
     """Where clients speak and no layout was found: the likeliest ones, and why they fail."""
-    table: bool
-    """Entries are rows of a table, whose lines only their quotes tell apart: the file cannot be cut."""
+    table: Table | None
+    """Entries are its rows, which only quotes and braces tell apart: the file cannot be cut."""
 
     @property
     def reversed(self) -> bool:
@@ -60,10 +60,10 @@ class Learned(NamedTuple):
     @property
     def whole(self) -> bool:
         """The file cannot be read in pieces."""
-        return self.table or self.reversed
+        return self.table is not None or self.reversed
 
 
-NOTHING = Learned((), (), False)
+NOTHING = Learned((), (), None)
 
 
 def learn_file(file: str, packed: bool, formats: Sequence[Format]) -> Learned:
@@ -182,25 +182,29 @@ def _learn_lines(lines: Sequence[bytes], marked: Sequence[int], file: File, clie
         wanted.update(range(max(0, i - _BEFORE), min(len(lines), i + _BEHIND)))
     chosen = [lines[i].removesuffix(b"\r") for i in sorted(wanted) if len(lines[i]) <= _LONGEST]
     texts = tuple(line.decode("utf-8", "replace") for line in chosen)
-    table = find_csv(file.head[:BLOCK].decode("utf-8", "replace")) if b'"' in file.head else None
-    if table is not None:  # rows, not lines
-        texts = tuple(_rows(file.head.decode("utf-8", "replace")))
+    table: Table | None = find_pretty(file.head) or find_csv(file.head.decode("utf-8", "replace"))
+    if table is not None:
+        texts = tuple(_rows(file.head, table))
     sample = Sample(texts, stamps.Clock(UTC, file.modified_ms), table)
     stated = None if file.pattern == LEARNED else parse_pattern(file.pattern)
     layouts = state(sample, clients, stated) if stated else learn(sample, clients)
     layouts = with_hours(layouts, texts, file.tail[-_TAIL:].decode("utf-8", "replace").split("\n"))
     guesses = () if layouts else explain_failure(sample, clients)
-    tabled = any(frame.name == "csv" for layout in layouts for frame in layout.frames)
-    return Learned(layouts, guesses, tabled)
+    rows = isinstance(table, Pretty) or any(frame.name == "csv" for layout in layouts for frame in layout.frames)
+    return Learned(layouts, guesses, table if layouts and rows else None)
 
 
-def _rows(text: str) -> Iterator[str]:
+def _rows(data: bytes, table: Table) -> Iterator[str]:
     """The first rows of a table, those of several lines as they stand."""
-    open_row, count = "", 0
-    for line in text.split("\n"):
-        open_row = f"{open_row}\n{line}" if open_row else line
-        if open_row.count('"') % 2 == 0:
-            yield open_row.removesuffix("\r")
-            open_row, count = "", count + 1
-            if count >= 20 * _FIRST_LINES:
+    row: list[bytes] = []
+    closed, count = table.closer(), 0
+    for line in data.split(b"\n"):
+        row.append(line.removesuffix(b"\r"))
+        if closed(row):
+            yield b"\n".join(row).decode("utf-8", "replace")
+            row, count = [], count + 1
+            if count >= _MOST_ROWS:
                 return
+
+
+_MOST_ROWS = 3000

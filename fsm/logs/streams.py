@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from fsm.logs import Format
-from fsm.logs.entries import CONTINUES, ENTRY_LIMIT, Entry, Run, assemble
+from fsm.logs.entries import ENTRY_LIMIT, Entry, Run, assemble
+from fsm.logs.fields import Table
 from fsm.logs.learned import Layout, Named, clean
 
 MOST_STREAMS = 1000
@@ -32,13 +33,15 @@ class _Open:
         return Entry(self.offset, self.number, self.formats, data, self.cut)
 
 
-def assemble_streams(runs: Iterable[Run], layouts: Sequence[Layout], formats: Sequence[Format]) -> Iterator[Entry]:
+def assemble_streams(
+    runs: Iterable[Run], layouts: Sequence[Layout], formats: Sequence[Format], table: Table | None = None
+) -> Iterator[Entry]:
     """Entries and orphans, in the order in which they end."""
     known = [one for one in formats if one.client is None]
     of_layout = [tuple(one for one in formats if getattr(one.header, "layout", None) is layout) for layout in layouts]
     tables = [frame for layout in layouts for frame in layout.frames if isinstance(frame, Named)]
     opened: dict[tuple[int, str], _Open] = {}
-    for offset, number, line, was_cut in _rows(runs, layouts):
+    for offset, number, line, was_cut in _rows(runs, table):
         if any(frame.heads(line) for frame in tables):
             continue
         text = clean(line.decode("utf-8", "replace")).removesuffix("\r")
@@ -57,7 +60,7 @@ def assemble_streams(runs: Iterable[Run], layouts: Sequence[Layout], formats: Se
         if (
             last is not None
             and near
-            and (goes_on or (not layout.begins(told.text) and CONTINUES(told.text.encode("utf-8", "replace"))))
+            and (goes_on or (not layout.begins(told.text) and layout.goes_on(told.text, len(last.lines))))
         ):
             last.lines.append(line)
             last.partial, last.cut = told.partial, last.cut or was_cut
@@ -71,21 +74,20 @@ def assemble_streams(runs: Iterable[Run], layouts: Sequence[Layout], formats: Se
     yield from (one.entry() for one in opened.values())
 
 
-def _rows(runs: Iterable[Run], layouts: Sequence[Layout]) -> Iterator[tuple[int, int, bytes, bool]]:
+def _rows(runs: Iterable[Run], table: Table | None) -> Iterator[tuple[int, int, bytes, bool]]:
     """Lines with their places; rows of a table as they stand, where they have several lines."""
-    table = any(frame.name == "csv" for layout in layouts for frame in layout.frames)
     row: list[bytes] = []
-    begin, first, quotes, cut = 0, 0, 0, False
+    begin, first, cut = 0, 0, False
+    closed = table.closer() if table is not None else lambda _row: True
     for start, number_at_start, lines, was_cut in runs:
         offset, number = start, number_at_start
         for line in lines:
             if not row:
-                begin, first, quotes, cut = offset, number, 0, False
+                begin, first, cut = offset, number, False
             row.append(line)
-            quotes += line.count(b'"') if table else 0
             cut = cut or was_cut
             offset, number = offset + len(line) + 1, number + 1
-            if quotes % 2 == 0 or offset - begin >= ENTRY_LIMIT:
+            if closed(row) or offset - begin >= ENTRY_LIMIT:
                 yield begin, first, b"\n".join(row), cut
                 row = []
     if row:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from logs.wrappers import JAVA, PLAIN, Event, Writer, java_events, librdkafka_events
+from logs.wrappers import JAVA, OTHERS, PLAIN, Event, Writer, java_events, librdkafka_events
 from recordings import DATA, opened
 
 from fsm.errors import InputError
@@ -92,6 +92,7 @@ CASES = [
         for kind in ("classic", "connect", "broker")
         for name in ("logback", "quarkus", "docker json", "cri", "compose", "journald short-iso", "logstash", "csv")
     ),
+    *(("java", name, writer) for name, writer in OTHERS.items()),
     *(("librdkafka", name, writer) for name, writer in PLAIN.items()),
 ]
 

@@ -323,6 +323,61 @@ JAVA: dict[str, Writer] = {
 }
 """For what Kafka's Java programs say."""
 
+OTHERS: dict[str, Writer] = {
+    "java.util.logging": lines(lambda e: f"{e.at:%b %d, %Y %I:%M:%S %p} {e.logger} doIt\n{e.level}: {e.body}"),
+    "dot net": lines(lambda e: f"{iso(e, ' ', '.', ' +00:00')} [INF] ({e.logger}) {e.body}"),
+    "log4j xml": lines(
+        lambda e: (
+            f'<log4j:event logger="{e.logger}" timestamp="{e.ts_ms}" level="{e.level}" thread="{e.thread}">'
+            f"<log4j:message><![CDATA[{e.body}]]></log4j:message></log4j:event>"
+        )
+    ),
+    "fluentd": per_line(
+        kafka_line,
+        lambda e, p: f"{iso(e, zone='+00:00')}\tkube.app\t" + json.dumps({"log": p + "\n", "stream": "stdout"}),
+    ),
+    "loki": per_line(logback_line, lambda e, p: f'{iso(e)} {{app="consumer", pod="c-1"}} {p}'),
+    "loki json": per_line(
+        logback_line, lambda e, p: json.dumps({"labels": {"app": "x"}, "line": p, "timestamp": iso(e, digits=9)})
+    ),
+    "cloudwatch": per_line(logback_line, lambda e, p: f"{iso(e, zone='+00:00', digits=6)} app/consumer/0123abcd {p}"),
+    "cloudwatch json": objects(
+        lambda e: {"timestamp": e.ts_ms, "ingestionTime": e.ts_ms + 999, "message": logback_line(e), "eventId": "1"}
+    ),
+    "tab separated": lines(lambda e: "\t".join((iso(e), e.level, e.thread, e.logger, e.body))),
+    "pipes": lines(lambda e: "|".join((iso(e, " ", ",", ""), e.level, e.thread, e.logger, e.body))),
+    "semicolons": lines(lambda e: ";".join((str(e.ts_ms), e.level, e.thread, e.logger, e.body))),
+    "quoted": lines(lambda e: f'{iso(e)} {e.level} "{e.logger}" "{e.thread}" "{e.body}"'),
+    "thread behind": lines(lambda e: f"{iso(e, ' ', ',', '')} {e.level} {e.text} [{e.thread}] ({e.logger})"),
+    "mdc": lines(
+        lambda e: (
+            f"{iso(e)} {e.level} [trace={'' if e.ts_ms % 2 else 'abc-12'},span=] [{e.thread}] {e.logger} : {e.body}"
+        )
+    ),
+    "tomcat": lines(
+        lambda e: f"{e.at:%d-%b-%Y %H:%M:%S}.{e.ts_ms % 1000:03d} {e.level} [{e.thread}] {e.logger}.run {e.body}"
+    ),
+    "strimzi": lines(lambda e: f"{iso(e, ' ', ',', '')} {e.level} {e.text} ({e.logger}) [{e.thread}]"),
+    "am pm": lines(lambda e: f"{e.at:%m/%d/%Y %I:%M:%S}.{e.ts_ms % 1000:03d} {e.at:%p} {e.level} {e.logger} {e.body}"),
+    "pretty json": lambda ev: "".join(
+        json.dumps({"time": iso(e), "level": e.level, "logger": e.logger, "message": e.body}, indent=2) + "\n"
+        for e in ev
+    ),
+    "pretty json array": lambda ev: json.dumps(
+        [{"time": iso(e), "logger": e.logger, "message": e.body} for e in ev], indent=1
+    ),
+    "kibana hits": objects(lambda e: {"_source": {"message": [e.body], "@timestamp": [iso(e)], "logger": [e.logger]}}),
+    "cef": lines(
+        lambda e: f"<134>{e.at:%b %d %H:%M:%S} host CEF:0|acme|app|1|x|y|3|rt={e.ts_ms} cat={e.logger} msg={e.body}"
+    ),
+    "brackets": lines(lambda e: f"[{iso(e)}][{e.level}][{e.thread}][{e.logger}] {e.body}"),
+    "no space": lines(lambda e: f"[{iso(e)}][{e.level}][{e.logger}]{e.body}"),
+    "datadog csv": lambda ev: (
+        "Date,Host,Service,Message\n" + "".join(",".join(map(csv_cell, (iso(e), "h", "s", e.body))) + "\n" for e in ev)
+    ),
+}
+"""More of them, with one recording each."""
+
 PLAIN: dict[str, Writer] = {
     "python": lines(lambda e: f"{iso(e, ' ', ',', '')} - rdkafka - {e.level} - {e.body}"),
     "python basic": lines(lambda e: f"{e.level}:rdkafka:{e.body}"),
