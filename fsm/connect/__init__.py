@@ -10,6 +10,7 @@ explicit memory; `dialect` tells what Kafka ships from what the document of the 
 * `Unit`, `configured`: connector instances and tasks, and what a config topic calls for
 * `Profile`, `SHIPPED`, `DOCUMENT`: which rules hold
 * `ConnectConfig`, `new_worker`, `step`, `due_ms`: a worker, what it does with an input, when it wants a tick
+* `canonical`: one form of workers that differ by ids and time only, for a search
 * `Cluster`, `Latencies`: workers, their broker and their config topic under a virtual clock
 
 Source: KIP-415 and KIP-507; `IncrementalCooperativeAssignor`, `EagerAssignor`, `WorkerCoordinator`, `DistributedHerder`
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from fsm.connect.simulation.process import Latencies
     from fsm.connect.units import Unit, configured
     from fsm.connect.worker.config import ConnectConfig
-    from fsm.connect.worker.state import new_worker
+    from fsm.connect.worker.state import canonical, new_worker
     from fsm.connect.worker.step import due_ms, step
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "Unit",
     "assign",
     "assign_eagerly",
+    "canonical",
     "configured",
     "due_ms",
     "new_worker",
@@ -61,7 +63,7 @@ _PLACES = {
     "simulation.process": ("Latencies",),
     "units": ("Unit", "configured"),
     "worker.config": ("ConnectConfig",),
-    "worker.state": ("new_worker",),
+    "worker.state": ("canonical", "new_worker"),
     "worker.step": ("due_ms", "step"),
 }
 __getattr__ = on_demand(__name__, {name: place for place, names in _PLACES.items() for name in names})

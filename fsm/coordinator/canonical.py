@@ -1,6 +1,6 @@
 """One form of states that differ by names and time only, for whoever searches them.
 
-    canonical(state, ids={"consumer-7f3a": "a"}, tokens={17: 0}, shift_ms=LATER_MS - context.now_ms)
+    canonical(state, context.now_ms, {"consumer-7f3a": "a"}, tokens={17: 0})
 
 States are values: two that are equal go on alike, up to the order in which one batch has tombstones of several groups
 or partitions. What has no bearing on that is no part of them, like how many timers were ever set. What a state has of
@@ -32,21 +32,19 @@ Value = TypeVar("Value")
 AnyMembers = TypeVar("AnyMembers", Members, ClassicMembers)
 SAME_IDS: Mapping[str, str] = FrozenMap()
 SAME_TOKENS: Mapping[int, int] = FrozenMap()
+CLOCK_MS = 1 << 50
+"""Where the clock of every canonical state stands: 0 is no instant, and what happened long ago still lies above it."""
 
 
 def canonical(
-    state: Coordinator,
-    *,
-    ids: Mapping[str, str] = SAME_IDS,
-    tokens: Mapping[int, int] = SAME_TOKENS,
-    shift_ms: int = 0,
+    state: Coordinator, now_ms: int, ids: Mapping[str, str] = SAME_IDS, *, tokens: Mapping[int, int] = SAME_TOKENS
 ) -> Coordinator:
-    """The state under other member ids and tokens of requests, with every instant so much later.
+    """The state as it would be if it were `CLOCK_MS` now, under other member ids and tokens of requests.
 
     What is not named keeps its name; no two ids may become one. Raises `InputError` where an instant would not stay
     above 0, which stands for none.
     """
-    return _Renaming(ids, tokens, shift_ms).rename(state)
+    return _Renaming(ids, tokens, CLOCK_MS - now_ms).rename(state)
 
 
 @dataclass(frozen=True)
@@ -132,7 +130,7 @@ class _Renaming:
 
     def _later(self, at_ms: int) -> int:
         if at_ms + self.shift_ms <= 0:
-            raise InputError(f"{at_ms} ms and {self.shift_ms} ms make no instant", "shift_ms")
+            raise InputError(f"{at_ms} ms and {self.shift_ms} ms make no instant", "now_ms")
         return at_ms + self.shift_ms
 
     def _keys(self, found: FrozenMap[str, Value]) -> FrozenMap[str, Value]:

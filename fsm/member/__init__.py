@@ -14,7 +14,8 @@ only when one is asked for: what this package names is loaded with its first use
 * `SubscriptionPattern`: a pattern that the coordinator matches;
 * `Transport`, `ClassicTransport`: the network that a consumer is given;
 * `Dialect`, `Choice`, `custom`, `choices_of`: a release, a rule in which releases differ, and a dialect of one's own;
-* `KafkaException`, `BackgroundFailed`: what calls raise.
+* `KafkaException`, `BackgroundFailed`: what calls raise;
+* `canonical`: one form of members that differ by ids and time only, for a search.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from fsm.member.classic.state import ClassicConfig
     from fsm.member.dialect.choices import Choice
     from fsm.member.dialect.dialect import Dialect, choices_of, custom
+    from fsm.member.normal_form import canonical
     from fsm.member.runtime.asyncio_runtime import AsyncConsumer, AsyncConsumerRebalanceListener
     from fsm.member.runtime.background import ClassicTransport, Transport
     from fsm.member.runtime.classic_shell import ClassicConsumerMember
@@ -52,6 +54,7 @@ __all__ = [
     "KafkaException",
     "SubscriptionPattern",
     "Transport",
+    "canonical",
     "choices_of",
     "custom",
 ]
@@ -72,6 +75,7 @@ _HOMES = {
     "KafkaException": "runtime.queues",
     "SubscriptionPattern": "runtime.consumer_api",
     "Transport": "runtime.background",
+    "canonical": "normal_form",
     "choices_of": "dialect.dialect",
     "custom": "dialect.dialect",
 }

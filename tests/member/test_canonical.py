@@ -14,10 +14,10 @@ import pytest
 from classic_lives import CODES, CONFIGS, OFFSETS, PARTITIONS, USUAL, World
 from member_lives import Life
 
+from fsm.member import canonical
 from fsm.member.classic import state as classic
 from fsm.member.classic import step as classic_step
 from fsm.member.classic.state import ClassicAnswered, ClassicConfig, Close, EnforceRebalance, UnsentClassicRequest
-from fsm.member.consumer.state import canonical
 from fsm.member.consumer.step import step
 from fsm.member.dialect.dialect import dialect
 from fsm.member.effects import CallCompleted, UnsentRequest
@@ -121,11 +121,11 @@ class TwinWorld(World):
         mine_sent = self.open[len(self.open) - len(sent) :]
         assert len(self.open) - (open_before - isinstance(given, ClassicAnswered)) == len(sent)
         self.requests += zip(mine_sent, sent, strict=True)
-        mine = classic.canonical(self.member, self.now_ms, {})
-        assert mine == classic.canonical(self.twin, self.now_ms + LATER_MS, self.ids)
+        mine = canonical(self.member, self.now_ms, {})
+        assert mine == canonical(self.twin, self.now_ms + LATER_MS, self.ids)
         hash(mine)
-        done = classic_step.step(classic.canonical(before, self.now_ms, {}), given, 0)
-        assert classic.canonical(done.member, 0, {}) == mine
+        done = classic_step.step(canonical(before, self.now_ms, {}), given, 0)
+        assert canonical(done.member, 0, {}) == mine
 
     def to_twin(self, given: Any) -> Any:
         if isinstance(given, ClassicAnswered):

@@ -116,7 +116,10 @@ def new_worker(config: ConnectConfig, url: str) -> Worker:
     return Worker(config, url, protocol=config.mode.names[0])
 
 
-def canonical(worker: Worker, now_ms: int, ids: Mapping[str, str]) -> Worker:
+SAME_IDS: Mapping[str, str] = {}
+
+
+def canonical(worker: Worker, now_ms: int, ids: Mapping[str, str] = SAME_IDS) -> Worker:
     """The worker as it would be if its clock began now, under other member ids.
 
     Two workers that differ only by these become equal, and equal ones go on alike: instants that have passed make no
