@@ -73,3 +73,16 @@ ConsumerRequest = ConsumerGroupHeartbeatRequest | OffsetCommitRequest
 ConsumerResponse = ConsumerGroupHeartbeatResponse | OffsetCommitResponse
 ClassicRequest = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest
 ClassicResponse = JoinGroupResponse | SyncGroupResponse | HeartbeatResponse | LeaveGroupResponse
+
+__all__ = [  # noqa: PLE0604  # names of all that is defined in these modules
+    "APIS",
+    "NOT_ASKED",
+    "UNKNOWN_GENERATION_ID",
+    "UNKNOWN_MEMBER_ID",
+    "ClassicRequest",
+    "ClassicResponse",
+    "ConsumerRequest",
+    "ConsumerResponse",
+    "Offsets",
+    *sorted(name for name, found in globals().items() if getattr(found, "__module__", "").startswith(__name__)),
+]
