@@ -37,7 +37,7 @@ from difflib import get_close_matches
 from functools import partial
 from inspect import getmembers_static, iscoroutine, iscoroutinefunction, isfunction
 from itertools import pairwise
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 from transitions import EventData, Machine, MachineError
 from transitions.extensions import HierarchicalMachine, LockedHierarchicalMachine, LockedMachine
@@ -47,6 +47,9 @@ from transitions.extensions.nesting import NestedState
 from fsm.errors import FsmError, IllegalTransition
 from fsm.table import Cell, E, F, Ignore, Row, S, Symbol, Table
 from fsm.trace import Kind
+
+if TYPE_CHECKING:
+    from fsm.render import Graph
 
 SEPARATOR = "."
 """Between a state and the state it is nested in, in the library's names of states."""
@@ -85,7 +88,7 @@ def bind(
     `group` and `member_id`.
 
     One machine may run many models: `machine.add_model(other, member=...)` costs a small part of another `bind`.
-    Pictures come from the table: instead of `machine.get_graph()`, `fsm.render.get_graph(table, lit=model.state)`.
+    `machine.get_graph()` draws the table as `fsm.render.get_graph` does, with the model's state lit.
 
     Raises `FsmError` if the model does not obey an effect, if a name it has already is that of an event, if it takes no
     attributes (slots, a frozen dataclass), and for an initial state that the table does not have. Warns of a method
@@ -147,6 +150,16 @@ class TableMachine(Machine, Generic[E]):
     def dispatch(self, trigger: E | str, *args: Any, **kwargs: Any) -> Any:
         """Sends the event, a member of the table's Event enum or its lower-case name, to every model."""
         return super().dispatch(_trigger_name(trigger), *args, **kwargs)
+
+    def get_graph(self, model: Any = None, **options: Any) -> Graph:
+        """The drawing of the table, with the state that the model is in; without a model, of the only one there is.
+
+        `options` are those of `fsm.render.get_graph`, which raises `InputError`.
+        """
+        from fsm.render import get_graph  # noqa: PLC0415  # a machine that nobody draws loads no drawing
+
+        shown = self.models[0] if model is None and len(self.models) == 1 else model
+        return get_graph(self._table, **{"lit": "" if shown is None else _state_of(shown), **options})
 
     def _refuse(self, model: Any) -> None:
         """Raises for a model that would be bound wrongly without a word."""

@@ -79,17 +79,22 @@ def test_a_lit_state_and_its_ways_out_are_marked(door: Table) -> None:
 
 
 def test_the_state_of_a_bound_model_is_lit(door: Table) -> None:
-    """The way to a picture that the docstring of `bind` names in place of the library's `machine.get_graph()`."""
+    """`machine.get_graph()` draws the table with the state of the model, of its only one where none is named."""
 
     class Model:
         state: Any
 
         def on_effect(self, effect: object) -> None: ...
 
-    model = Model()
-    bind(door, model).dispatch("pushed")
-    assert "get_graph(table, lit=model.state)" in (bind.__doc__ or "")
-    assert "class AJAR litState" in get_graph(door, lit=model.state).render("mermaid").decode()
+    model, other = Model(), Model()
+    machine = bind(door, model)
+    machine.dispatch("pushed")
+    drawing = get_graph(door, lit=model.state).render("mermaid")
+    assert "class AJAR litState" in drawing.decode()
+    assert machine.get_graph().render("mermaid") == drawing
+    machine.add_model(other)
+    assert machine.get_graph(model).render("mermaid") == drawing != machine.get_graph(other).render("mermaid")
+    assert "litState" not in machine.get_graph(effects=True).render("mermaid").decode()
 
 
 @pytest.mark.parametrize(
