@@ -33,6 +33,8 @@ class ClientFacts:
     """Each consumer has a client id of its own."""
     names_each_partition: bool = False
     """It prints each partition that it adds and drops, and its callbacks count partitions without naming them."""
+    last_step_since: tuple[int, int] = (0, 0)
+    """The release since which the step that a close ends with is printed at INFO; older ones do at DEBUG."""
     one_thread: bool = False
     """Lines of joins and heartbeats are in order."""
     leaves_at_poll: bool = False

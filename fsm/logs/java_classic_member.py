@@ -51,6 +51,18 @@ def _arrives(kind: Kind, next_state: str) -> Build:
     return build
 
 
+def _agreed(message: JavaMessage, match: re.Match[str]) -> Records:
+    """Up to Kafka 2.4 one line says, when the generation is agreed, that it was joined."""
+    epoch = int(match["epoch"])
+    joined = _to(message, "COMPLETING_REBALANCE"), record(message, Kind.JOINED, epoch=epoch)
+    return *joined, _to(message, "STABLE"), record(message, Kind.SYNCED, epoch=epoch)
+
+
+def _unknown(error: str) -> Build:
+    """A heartbeat was refused, in the words up to Kafka 2.5."""
+    return emit(Kind.FENCED, detail=error)
+
+
 def _reset(message: JavaMessage, match: re.Match[str]) -> Records:
     """Gives up the generation. The answer to a commit has no other line that says the member is no longer known."""
     reset = (_to(message, "UNJOINED"), record(message, Kind.GENERATION_RESET, detail=match["reason"]))
@@ -114,11 +126,12 @@ _KIND_OF_ERROR = r"(?: due to (?:fatal|unexpected|unsupported version|non-fatal)
 _JOINS = (
     rule(r"\(Re-\)joining group", _joining),
     rule(rf"Successfully joined group with generation {_GENERATION}", _arrives(Kind.JOINED, "COMPLETING_REBALANCE")),
+    rule(r"Successfully joined group with generation (?P<epoch>\d{1,9})$", _agreed),
     rule(rf"Successfully synced group in generation {_GENERATION}", _arrives(Kind.SYNCED, "STABLE")),
-    rule(r"Resetting generation (?:and member id )?due to: (?P<reason>[^\n]*)", _reset),
+    rule(r"Resetting generation (?:and member id )?due to:? (?P<reason>[^\n]*)", _reset),
     rule(r"Request joining group due to: (?P<reason>[^\n]*)", _rejoin_asked),
     rule(
-        r"JoinGroup failed due to non-fatal error: MEMBER_ID_REQUIRED\. Will set the member id as (?P<member_id>\S+) ",
+        r"JoinGroup failed due to non-fatal error: MEMBER_ID_REQUIRED\.? Will set the member id as (?P<member_id>\S+) ",
         emit(Kind.MEMBER_ID),
     ),
     rule(rf"JoinGroup failed{_KIND_OF_ERROR}[:.] {_DETAIL}", _refused),
@@ -139,6 +152,8 @@ _HEARTBEATS = (
         r"failed due to (?P<detail>[A-Z_]{1,60}), resetting",
         _refused,
     ),
+    rule(r"Attempt to heartbeat failed (?:for )?since member id ", _unknown("UNKNOWN_MEMBER_ID")),
+    rule(r"Attempt to heartbeat failed since generation ", _unknown("ILLEGAL_GENERATION")),
     rule(r"consumer poll timeout has expired", emit(Kind.POLL_EXPIRED, thread="background")),
     rule(r"Caught fenced group\.instance\.id ", emit(Kind.ERROR, detail="FENCED_INSTANCE_ID", thread="background")),
     rule(r"(?P<detail>Heartbeat thread failed due to unexpected error)", emit(Kind.ERROR, thread="background")),
@@ -215,7 +230,12 @@ _IGNORED = ignore(
     r"The following (?:partitions still have unstable offsets|subscribed topics|not-subscribed topics) ",
     r"Unexpected interrupt received in heartbeat thread",
     r"With the COOPERATIVE protocol, owned partitions cannot be reassigned",
+    r"Need to revoke partitions ",
+    r"Setting offset for partition ",
     r"still waiting to ensure active group",
 )
 
-COORDINATOR = RuleSet(("ConsumerCoordinator",), (*_JOINS, *_HEARTBEATS, *_LEAVES, *_COMMITS, *_COORDINATOR, *_IGNORED))
+COORDINATOR = RuleSet(
+    ("ConsumerCoordinator", "AbstractCoordinator"),
+    (*_JOINS, *_HEARTBEATS, *_LEAVES, *_COMMITS, *_COORDINATOR, *_IGNORED),
+)

@@ -1,4 +1,4 @@
-"""Logs of Apache Kafka's Java consumer, clients 4.0 to 4.4, both protocols, at INFO and DEBUG.
+"""Logs of Apache Kafka's Java consumer, clients 2.0 to 4.4, both protocols, at INFO and DEBUG.
 
 This module knows what the application's own thread prints (callbacks, subscriptions, close, settings) and finds the
 rules for the rest. A message of a class that speaks of the membership is either understood or reported as not
@@ -47,6 +47,7 @@ FACTS = ClientFacts(
         (CONSUMER, Kind.ASSIGN_BEGIN): ("RECONCILING",),
     },
     chosen_id_length=22,  # a UUID in base64 (KIP-848)
+    last_step_since=(3, 2),
 )
 
 SETTINGS = frozenset(
@@ -107,6 +108,9 @@ INVOKER = RuleSet(
     (
         rule(r"Adding newly assigned partitions: ?(?P<partitions>.*)", _callback(Kind.ASSIGN_BEGIN)),
         rule(r"Revoke previously assigned partitions ?(?P<partitions>.*)", _callback(Kind.REVOKE_BEGIN)),
+        # Up to Kafka 2.3.
+        rule(r"Setting newly assigned partitions \[(?P<partitions>.*)\]", _callback(Kind.ASSIGN_BEGIN)),
+        rule(r"Revoking previously assigned partitions \[(?P<partitions>.*)\]", _callback(Kind.REVOKE_BEGIN)),
         rule(r"Lost previously assigned partitions ?(?P<partitions>.*)", _callback(Kind.LOST_BEGIN)),
         rule(
             r"User provided listener \S{0,500} failed on invocation of onPartitions(?P<callback>Assigned|Revoked|Lost) "
@@ -281,7 +285,7 @@ CLIENT = Client(
 
 
 _INTERNALS = (
-    r"(?:ConsumerCoordinator|ConsumerMembershipManager|ConsumerHeartbeatRequestManager|ConsumerRebalanceListenerInvoker"
+    r"(?:(?:Abstract|Consumer)Coordinator|ConsumerMembershipManager|ConsumerHeartbeatRequestManager|ConsumerRebalanceListenerInvoker"
     r"|AsyncKafkaConsumer|ClassicKafkaConsumer|LegacyKafkaConsumer|CoordinatorRequestManager|CommitRequestManager"
     r"|Share(?:MembershipManager|HeartbeatRequestManager)"
     r"|Streams(?:MembershipManager|GroupHeartbeatRequestManager|RebalanceListenerInvoker))"

@@ -9,6 +9,7 @@ subscription are its own as well.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -44,6 +45,7 @@ _LEAVES_OR_STAYS = frozenset(
     }
 )
 """After the last of these, a consumer whose log ends has left, or it was a member."""
+_RELEASE = re.compile(r"(\d{1,4})\.(\d{1,4})", re.ASCII)
 CONSUMER = "consumer"
 """The protocol of KIP-848."""
 
@@ -142,6 +144,12 @@ class ConsumerInstance:
         """Whether a log that ends here shows a close, though no line says so."""
         leaves = self.closing_ms is not None or self.left_ms is not None
         return leaves and self.closed_ms is None and self.facts.closes_quietly
+
+    @property
+    def tells_last_step(self) -> bool:
+        """Whether its client, of that release, prints the step that a close ends with at every level."""
+        release = _RELEASE.match(self.version)
+        return release is None or (int(release[1]), int(release[2])) >= self.facts.last_step_since
 
     @property
     def stays_in_group(self) -> bool:

@@ -61,6 +61,8 @@ def fold(
     yield from duplicates.findings()
 
 
+_COMES_BACK = (Kind.JOINING, Kind.JOINED, Kind.ASSIGN_BEGIN)
+"""What a consumer that is being closed does not do any more."""
 _ACTIVE = frozenset(
     {
         Kind.TRANSITION,
@@ -161,7 +163,10 @@ class _ConsumerFold:
         consumer.update(record, seen.place)
         consumer.shuffled = self.order.is_shuffled(seen.place.file)
         if record.kind is Kind.CLOSE_BEGIN and consumer.closing_ms is None:
-            consumer.closing_ms = record.ts_ms
+            # A revoked callback that runs is the close's own: its first line, where the close has no earlier one.
+            consumer.closing_ms = record.ts_ms - self.ownership.running_ms(record.ts_ms)
+        elif record.kind in _COMES_BACK and consumer.closed_ms is None and not record.detail:
+            consumer.closing_ms = None  # older Java clients commit before they rejoin as they do before they close
         elif record.kind is Kind.CLOSE_END:
             consumer.closing_ms = consumer.closing_ms or record.ts_ms
             consumer.closed_ms = record.ts_ms

@@ -70,8 +70,9 @@ class Ownership:
         yield from self.librdkafka.end()
         consumer, owned = self.consumer, self.owned
         if how is Ended.CLOSED and consumer.closed_quietly:
-            left_ms = consumer.last_ms if consumer.left_ms is None else consumer.left_ms
-            yield from self._close(left_ms, consumer.last)
+            consumer.closed_ms = consumer.last_ms if consumer.left_ms is None else consumer.left_ms
+            consumer.closing_ms = consumer.closing_ms or consumer.closed_ms
+            yield from self._close(consumer.closed_ms, consumer.last)
         closing_ms = consumer.closing_ms
         if how is Ended.LOG_ENDED and closing_ms is not None and owned.partitions and owned.has_listener:
             yield owned.lost_without_callback(owned.partitions, closing_ms, [consumer.last])

@@ -52,7 +52,7 @@ class SubscriptionTracker:
         assigned = record.kind is Kind.ASSIGN_BEGIN or (record.kind is Kind.OWNED and bool(record.full))
         for topic in sorted({topic for topic, _ in self.open} - owned):
             if assigned and topic in self.given_up_ms:
-                yield self._close((topic, ""), self.given_up_ms.pop(topic))
+                yield self._end_one((topic, ""), self.given_up_ms.pop(topic))
             else:
                 self.given_up_ms.setdefault(topic, record.ts_ms)
         for topic in sorted(owned):
@@ -60,8 +60,11 @@ class SubscriptionTracker:
             self.open.setdefault((topic, ""), (record.ts_ms, place))
 
     def end(self, ts_ms: int) -> Subscriptions:
+        """Nothing is wanted any more, since this moment or since the close began."""
+        closing_ms = self.consumer.closing_ms
+        ts_ms = ts_ms if closing_ms is None else min(ts_ms, closing_ms)
         for subscribed in list(self.open):
-            yield self._close(subscribed, self.given_up_ms.get(subscribed[0], ts_ms))
+            yield self._end_one(subscribed, self.given_up_ms.get(subscribed[0], ts_ms))
 
     def _subscribe(self, seen: Seen) -> Subscriptions:
         record, place = seen
@@ -73,7 +76,7 @@ class SubscriptionTracker:
         if not new:
             return  # topics follow, on lines of their own
         for subscribed in [old for old in self.open if old not in new]:
-            yield self._close(subscribed, record.ts_ms)
+            yield self._end_one(subscribed, record.ts_ms)
         for subscribed in new:
             self.open.setdefault(subscribed, (record.ts_ms, place))
 
@@ -96,7 +99,7 @@ class SubscriptionTracker:
         stale, self.stale = self.stale, set()
         for subscribed in sorted(stale & self.open.keys()):
             self.listed_ms.pop(subscribed, None)
-            yield self._close(subscribed, self.stale_ms)
+            yield self._end_one(subscribed, self.stale_ms)
 
     def _unsubscribe(self, seen: Seen) -> Subscriptions:
         self.known = True
@@ -115,7 +118,7 @@ class SubscriptionTracker:
             for topic in sorted({topic for topic, _ in seen.record.partitions}):
                 self.open.setdefault((topic, ""), (self.consumer.start_ms, self.consumer.start))
 
-    def _close(self, subscribed: _Subscribed, end_ms: int) -> Subscription:
+    def _end_one(self, subscribed: _Subscribed, end_ms: int) -> Subscription:
         start_ms, place = self.open.pop(subscribed)
         consumer = self.consumer
         return Subscription(consumer.group, consumer.member, *subscribed, start_ms, max(start_ms, end_ms), place)
@@ -129,7 +132,6 @@ _SUBSCRIPTION_STEPS: dict[Kind, Callable[[SubscriptionTracker, Seen], Subscripti
     Kind.SUBSCRIBED: SubscriptionTracker._subscribe,
     Kind.EFFECTIVE_TOPICS: SubscriptionTracker._list,
     Kind.UNSUBSCRIBED: SubscriptionTracker._unsubscribe,
-    Kind.CLOSE_BEGIN: SubscriptionTracker._stop,
     Kind.CLOSE_END: SubscriptionTracker._stop,
     Kind.FATAL: SubscriptionTracker._stop,
     Kind.FENCED: SubscriptionTracker._fenced,

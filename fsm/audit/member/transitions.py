@@ -94,7 +94,7 @@ class TransitionTracker:
             yield from self._take(machine)
         for machine in self.machines.values():
             yield from self._stuck(machine.state, machine.since_ms, consumer.last_ms, consumer.last)
-        if closed and not consumer.stays_in_group:
+        if closed and not consumer.stays_in_group and consumer.tells_last_step:
             for name, machine in self.machines.items():
                 if machine.state not in CLOSED_IN and not machine.several_files:
                     yield from self._closed_in_between(name, machine)
