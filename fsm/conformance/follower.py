@@ -5,10 +5,10 @@ was done. What neither side can know exactly may have gone in several ways, and 
 a candidate until a later step tells them apart:
 
 - a timer that is due within the slack of a step's end has fired or has not;
-- a background task is done up to `BACKGROUND_MS` after it was started;
+- a background task is done up to `RESOLVED_MS` after it was started;
 - a request within the slack of an instant from which requests are decided otherwise came before it or after;
 - an answer may be in flight for as long as the slack;
-- up to `BACKGROUND_MS` after a change of topics the coordinator may still work with the metadata image before it;
+- up to `IMAGE_KNOWN_MS` after a change of topics the coordinator may still work with the metadata image before it;
 - where an assignor may break a tie either way, the recorded target is taken if the same assignor gives it for another
   order of members or topics.
 
@@ -32,13 +32,16 @@ from fsm.coordinator.model.context import BrokerConfig, Context, Image
 from fsm.coordinator.model.dialect import Choice, dialect
 from fsm.coordinator.model.persistent import FrozenMap
 from fsm.coordinator.model.step import Happened, Step
+from fsm.errors import InputError
 from fsm.protocol.json_form import to_recorded
 from fsm.protocol.printed_records import as_dumped
 from fsm.protocol.records import Record
 
 SLACK_MS = 150
-BACKGROUND_MS = 5_000
-"""How long it may take until a resolution of regular expressions is done, or until the coordinator knows a new image.
+RESOLVED_MS = 5_000
+"""How long it may take until a resolution of regular expressions is done."""
+IMAGE_KNOWN_MS = 5_000
+"""How long it may take until the coordinator knows a new metadata image.
 
 A broker shows new metadata first and hands it to its coordinators later, when it has applied it to its own replicas
 (`BrokerMetadataPublisher.onMetadataUpdate`, `CoordinatorRuntime.onMetadataUpdate` of apache/kafka 4.4).
@@ -48,7 +51,7 @@ STARTED_MS = 1_700_000_000_000
 A_YEAR_MS = 365 * 24 * 3_600_000
 MOST_CANDIDATES = 16
 MOST_EVENTS = 100
-"""How many timers, tasks and requests are handled in one step."""
+"""How many timers, tasks and requests are handled in one step; a step in which more happens is refused."""
 NO_ID = "none-was-made"
 
 
@@ -247,7 +250,7 @@ class Follower:
             self._versions[step.n] = step.request.version
         expected = Shown(self._record({r.to: r.message for r in step.responses}), step.records, described)
         image = self.image if step.admin is None else step.admin.apply(self.image)
-        updates = () if step.admin is None else (Update(image, until_ms + BACKGROUND_MS),)
+        updates = () if step.admin is None else (Update(image, until_ms + IMAGE_KNOWN_MS),)
         starts = self._begin(self.candidates, updates, step.t_ms)
         fits: list[Fit] = []
         first: tuple[tuple[FieldDifference, ...], tuple[Happened, ...]] | None = None
@@ -382,12 +385,14 @@ class Follower:
         """
         now_ms = STARTED_MS + until_ms
         deadline_ms = run.host.next_deadline_ms()
-        if deadline_ms is None or deadline_ms > now_ms + self.slack_ms or run.events > MOST_EVENTS:
+        if run.events > MOST_EVENTS:
+            raise InputError(f"more than {MOST_EVENTS} timers, tasks and requests by {until_ms} ms, within one step")
+        if deadline_ms is not None and deadline_ms > now_ms + self.slack_ms:
             deadline_ms = None
         is_due, must_fire = (deadline_ms is not None and deadline_ms <= now_ms - ms for ms in (0, self.slack_ms))
         resolution = resolutions(run.host.state).get(self.group)
         since_ms = [found.timestamp for _, found in resolution.found] if resolution else ()
-        must_resolve = any(ms + BACKGROUND_MS < now_ms for ms in since_ms)
+        must_resolve = any(ms + RESOLVED_MS < now_ms for ms in since_ms)
         if run.pending and run.events and (resolution or deadline_ms is not None):
             yield from self._background(run.update(), until_ms)
         if resolution:

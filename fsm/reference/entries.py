@@ -521,7 +521,7 @@ CONNECT_GROUP = Section(
     _statements("""
 G1 At rest all configured units are held and loads differ by at most one, connectors and tasks apart. | profile `document`: together
 G2 Each configured unit is owned, lost with a deadline, newly created, or was revoked in the round before.
-G3 A group left alone rests after at most three working rounds. | a new leader that faces units deleted before it led
+G3 A group left alone rests after at most three working rounds. | units deleted before their leader led, or while their worker was out of the group
 G4 The generation rises with every round that was joined.
 G5 The leader is a member of its round, and the round's protocol is one that all members speak.
 G6 A leader that is still there stays leader.

@@ -13,7 +13,7 @@ from late_metadata import Late
 from fsm.cli import main
 from fsm.conformance.comparison import FieldDifference
 from fsm.conformance.families import FAMILIES, choose
-from fsm.conformance.follower import BACKGROUND_MS, SLACK_MS, Expectation
+from fsm.conformance.follower import IMAGE_KNOWN_MS, SLACK_MS, Expectation
 from fsm.conformance.peer import Observed, OwnCoordinator
 from fsm.conformance.report import document, lines
 from fsm.conformance.steps import Response, WalkRequest
@@ -173,7 +173,7 @@ def test_metadata_may_reach_the_coordinator_late(family: str) -> None:
 
 def test_metadata_that_comes_too_late_is_a_difference() -> None:
     """One request after the bound is answered from the metadata before the change: the group's epoch is wrong."""
-    result = only(compare(Late(after_requests=2, pause_ms=BACKGROUND_MS + 10), ("admin",), 2, STEPS))
+    result = only(compare(Late(after_requests=2, pause_ms=IMAGE_KNOWN_MS + 10), ("admin",), 2, STEPS))
     assert (result.equal, result.freedoms.old_images) == (2, 1)
     assert result.difference is not None
     assert FieldDifference("group.epoch", 3, 2) in result.difference.fields

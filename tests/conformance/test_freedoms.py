@@ -10,7 +10,7 @@ import pytest
 from late_metadata import Late
 
 from fsm.conformance.comparison import FieldDifference, Hashes, Shown, find_differences, label, labels, sort_runs
-from fsm.conformance.follower import BACKGROUND_MS, Expectation, Follower
+from fsm.conformance.follower import IMAGE_KNOWN_MS, RESOLVED_MS, Expectation, Follower
 from fsm.conformance.peer import Observed, OwnCoordinator
 from fsm.conformance.steps import Response, WalkRequest, WalkStep
 from fsm.conformance.ties import Ties
@@ -254,7 +254,7 @@ def test_nothing_changes_where_a_step_differs() -> None:
     assert follower.candidates is before
 
 
-@pytest.mark.parametrize(("later_ms", "follows"), [(BACKGROUND_MS - 10, True), (BACKGROUND_MS + 10, False)])
+@pytest.mark.parametrize(("later_ms", "follows"), [(RESOLVED_MS - 10, True), (RESOLVED_MS + 10, False)])
 def test_a_resolution_is_done_within_five_seconds(later_ms: int, follows: bool) -> None:
     """Regular expressions may be resolved in a later step than the one that asks for it, but not never."""
 
@@ -305,7 +305,7 @@ def test_a_coordinator_may_answer_from_the_metadata_before_a_change() -> None:
     """Up to the bound it may not know the topic's new partition, each such step is counted, and then it knows."""
     peer, follower = grown()
     assert beat(peer, follower, 3) == ()
-    peer.wait(BACKGROUND_MS - 10)
+    peer.wait(IMAGE_KNOWN_MS - 10)
     assert beat(peer, follower, 4) == ()
     assert (follower.freedoms.old_images, len(follower.candidates)) == (2, 2)
     peer.hand_over()
@@ -317,7 +317,7 @@ def test_a_coordinator_may_answer_from_the_metadata_before_a_change() -> None:
 def test_after_the_bound_old_metadata_is_a_difference() -> None:
     """What is expected then is the new epoch that comes with the new partition."""
     peer, follower = grown()
-    peer.wait(BACKGROUND_MS + 10)
+    peer.wait(IMAGE_KNOWN_MS + 10)
     found = {one.field: (one.expected, one.got) for one in beat(peer, follower, 3)}
     assert found["answer to 3.member_epoch"] == (2, 3)
     assert follower.freedoms.old_images == 0

@@ -16,10 +16,18 @@ Act = Callable[[], None]
 
 
 def idles_with_deleted_units(found: Cluster) -> bool:
-    """G3's exception: the last round was its leader's first, and somebody holds what had been deleted before it."""
-    held = {unit for units in found.assignments().values() for unit in units}
-    first = len(found.rounds) > 1 and found.rounds[-1].leader != found.rounds[-2].leader
-    return first and bool(held - found.topic.units)
+    """G3's exception: somebody holds what had been deleted before the last round, and its leader had not known of it.
+
+    What is deleted is taken from workers as a difference to the leader's last assignment: to nothing where this is its
+    first round, and without the units of a worker that had been out of the group when they were deleted.
+    """
+    deleted = {unit for units in found.assignments().values() for unit in units} - found.topic.units
+    if len(found.rounds) < 2 or not deleted:
+        return False
+    before, last = found.rounds[-2:]
+    return before.leader != last.leader or deleted.isdisjoint(
+        unit for units in before.assigned.values() for unit in units
+    )
 
 
 class Fate:
