@@ -9,6 +9,7 @@ from typing import Protocol
 from fsm.audit.attribution.identity import Facts, Key, identify
 from fsm.audit.attribution.rotation import Missing
 from fsm.audit.attribution.shared_client_id import separate
+from fsm.audit.certainty import FileFacts, weigh
 from fsm.audit.conformance import illegal_transitions
 from fsm.audit.coordinator import evidence
 from fsm.audit.coordinator.assignments import Assignment, CoordinatorRecord, assignments, with_names
@@ -36,6 +37,7 @@ class GroupAudit:
 
     group: str
     members: Mapping[Source, Key]
+    files: Mapping[str, FileFacts]
     rows: GroupRows
     findings: Sequence[Finding]
     """In their order, with their lines."""
@@ -54,6 +56,7 @@ def audit_group(
     *,
     gone: Missing,
     names: Mapping[str, str],
+    files: Mapping[str, FileFacts],
     observer: Observer,
 ) -> GroupAudit:
     """Judges one group. `gone` are rotated files that are missing, `names` are those of topics by their ids."""
@@ -87,10 +90,12 @@ def audit_group(
     given = list(assignments(group, (one for one in told if one.record.ts_ms > 0)))
     if told:
         findings = list(_with_coordinator(findings, told, given, limits.clock_skew_ms))
+    findings = list(weigh(findings, files))
     lines = records.lines({Place(e.file, e.offset) for found in findings for e in found.evidence})
     return GroupAudit(
         group,
         keys,
+        files,
         rows,
         # Two machines of one member may be stuck at once in states of one name: that is said once.
         findings=list(dict.fromkeys(_with_text(found, lines) for found in in_order(findings))),

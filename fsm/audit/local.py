@@ -94,7 +94,9 @@ def audit_records(read: Read, limits: Limits) -> Audit:
     transitions = _Transitions()
     audits = []
     for group, (known, records) in sorted(groups.items()):
-        audits.append(audit_group(group, known, records, limits, gone=gone, names=names, observer=transitions))
+        audits.append(
+            audit_group(group, known, records, limits, gone=gone, names=names, files={}, observer=transitions)
+        )
     held.close()
     audits = [one for one in audits if one.members]
     return Audit(

@@ -15,10 +15,12 @@ from fsm.audit.records import Chunk, Line, Row, pack, to_row
 from fsm.logs import Format, clients
 from fsm.logs.broker import THREAD
 from fsm.logs.entries import Entry, first_line, parse_entry
-from fsm.logs.pieces import READ_ERRORS, Piece, reader_of
+from fsm.logs.pieces import READ_ERRORS, Piece, PieceReader, reader_of
 from fsm.trace import Kind, TraceRecord
 
 SHAPES_A_PIECE = 40
+EXAMPLE = 160
+"""Characters of a line that show its layout."""
 SHAPE_LENGTH = 100
 """Bytes of a line that tell its shape."""
 _VARIABLE = re.compile(rb"[0-9a-fA-F]{8,}|\d+")
@@ -42,6 +44,7 @@ class PieceSummary:
     """Orphans that look like lines of a client: they hold what marks its lines."""
     cut_lines: int = 0
     layouts: Mapping[str, int] = field(default_factory=Counter)
+    """Entries in which a client was understood, by client and layout."""
     levels: Mapping[str, int] = field(default_factory=Counter)
     shapes: Mapping[str, int] = field(default_factory=Counter)
     """Lines that were not understood, digits masked, the commonest only."""
@@ -51,6 +54,14 @@ class PieceSummary:
     first_ms: int | None = None
     last_ms: int | None = None
     error: str = ""
+    learned: tuple[str, ...] = ()
+    """Layouts that were learned from the file, as patterns, with the share of lines they explain and an example."""
+    guessed: tuple[str, ...] = ()
+    """What was taken from elsewhere: `zone`, `year`, `date`."""
+    lost: tuple[str, ...] = ()
+    """What the layouts leave out: `date`, `milliseconds`, `thread`, `time`, ..."""
+    not_learned: tuple[str, ...] = ()
+    """Where clients speak and no layout could be learned: the likeliest, and why they fail."""
 
     def take(self, entry: Entry, zone: tzinfo, marks: re.Pattern[bytes]) -> Sequence[TraceRecord]:
         """The records of an entry, counted; `marks` are those of the clients that are looked for."""
@@ -69,6 +80,14 @@ class PieceSummary:
         elif found:
             self._count_records(found, entry)
         return found or ()
+
+    def take_layouts(self, reader: PieceReader) -> None:
+        """What the reader learned of the file."""
+        told = reader.layouts
+        self.learned = tuple(f"{one.pattern} ({one.share:.0%} of lines, as {_shown(one.example)})" for one in told)
+        self.guessed = tuple(sorted({name for one in told for name in one.guessed}))
+        self.lost = tuple(sorted({name for one in told for name in one.lost}))
+        self.not_learned = tuple(f"{one.pattern}: {one.why}" for one in reader.guesses)
 
     def _count_records(self, found: Sequence[TraceRecord], entry: Entry) -> None:
         self.records += len(found)
@@ -104,6 +123,10 @@ def _marks(names: frozenset[str]) -> re.Pattern[bytes]:
     return re.compile(b"|".join(marks) or rb"(?!)")
 
 
+def _shown(text: str) -> str:
+    return text if len(text) <= EXAMPLE else text[: EXAMPLE - 1] + "…"
+
+
 def _count(counts: Mapping[str, int], key: str) -> None:
     counts[key] += 1  # type: ignore[index]
 
@@ -137,6 +160,8 @@ def read_piece(piece: Piece, formats: Sequence[Format], zone: tzinfo, cluster: s
     except READ_ERRORS as problem:
         summary.error = f"{type(problem).__name__}: {problem}"
     summary.lines = reader.lines
+    if isinstance(reader, PieceReader):
+        summary.take_layouts(reader)
     facts = facts_of(records.rows[False], piece.file)
     return PieceRecords(summary, facts, list(records.chunks(False)), list(records.chunks(True)), records.names)
 

@@ -248,6 +248,10 @@ def _members(audit: GroupAudit, known: Overview, noted: Highlights) -> tuple[vie
     by_number = sorted(audit.rows.lives, key=attrgetter("member", "number"))
     for life, covered in zip(by_number, audit.coverage, strict=True):
         lives.setdefault(life.member, []).append((life, covered))
+    read = {(key.member, file) for (_, _, file), key in audit.members.items() if file in audit.files}
+    missed = Counter[str]()
+    for name, file in sorted(read):
+        missed[name] += audit.files[file].missed
     starts = {member: min(life.start_ms for life, _ in mine) for member, mine in lives.items()}
 
     def rank(member: str) -> tuple[int, int, int, str]:
@@ -261,7 +265,7 @@ def _members(audit: GroupAudit, known: Overview, noted: Highlights) -> tuple[vie
             client=max(life.client_id for life, _ in mine),
             protocol=max(life.protocol for life, _ in mine),
             version=max(life.version for life, _ in mine),
-            coverage=_coverage(all(life.whole_start for life, _ in mine), mine[-1][1].end),
+            coverage=_coverage(all(life.whole_start for life, _ in mine), mine[-1][1].end, missed[member]),
             states=noted.spans(member, max(life.end_ms for life, _ in mine)),
             marks=tuple(noted.marks.get(member, ())),
             target=_assigned(given, AssignmentKind.TARGET, known.end_ms),
@@ -272,10 +276,11 @@ def _members(audit: GroupAudit, known: Overview, noted: Highlights) -> tuple[vie
     return tuple(view(member) for member in sorted(shown, key=lambda member: (starts[member], member)))
 
 
-def _coverage(whole: bool, end: str) -> str:
+def _coverage(whole: bool, end: str, missed: int) -> str:
     begin = "from its start" if whole else "begins in mid-life"
     ends = {Ended.CLOSED.value: "to its close", Cause.KILLED.value: "ends without a close, others took over"}
-    return f"{begin}, {ends.get(end, 'ends without a close')}"
+    lines = f"; not understood in its logs: {many(missed, 'line')}" if missed else ""
+    return f"{begin}, {ends.get(end, 'ends without a close')}{lines}"
 
 
 def _assigned(given: Iterable[Assignment], which: AssignmentKind, end_ms: int) -> tuple[views.AssignedSpan, ...]:
@@ -459,6 +464,8 @@ def _inputs(read: Mapping[str, Any], unknown_ends: int) -> views.Inputs:
         suspects=read["suspects"],
         silent_files=read["silent_files"],
         silent=tuple(read["silent"]),
+        learned=tuple(views.LearnedLayout(**one) for one in read["learned"]),
+        not_learned=tuple((file, " | ".join(tried)) for file, *tried in read["not_learned"]),
         layouts=tuple(views.Count(*c) for c in read["layouts"].items()),
         levels=tuple(views.Count(*c) for c in read["levels"].items()),
         gzipped_files=read["gzipped_files"],

@@ -18,6 +18,7 @@ from fsm.audit.limits import Limits
 from fsm.cli import add_command
 from fsm.errors import InputError
 from fsm.logs import formats
+from fsm.logs.pattern import parse_pattern
 from fsm.spark.options import Options
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ EXAMPLES = """examples:
   fsm audit app.log.gz other.log -o out --json       findings as one JSON document on stdout
   fsm audit logs/ -o out --group orders --since 2026-11-21T07:00Z
   fsm audit logs/ -o out --format java --timezone Europe/Berlin
+  fsm audit logs/ -o out --layout "%d{HH:mm:ss} %p %c{1} %m%n"
   fsm audit logs/ -o out --master "local[4]" --clock-skew-ms 50
   fsm audit a.log b.log -o out --master none         in this process, without Spark: quick for a few files
 
@@ -52,6 +54,13 @@ def add(commands: Any) -> None:
     usual = Options()
     command.add_argument(
         "--format", metavar="NAME", type=_format, default=usual.format, help="what the logs are; found out by default"
+    )
+    command.add_argument(
+        "--layout",
+        metavar="PATTERN",
+        default=usual.layout,
+        help="how lines look, as in '%%{time} %%{level} [%%{thread}] %%{logger} - %%{message}', or as logback, log4j "
+        "or Python's logging state it; learned from each file by default",
     )
     command.add_argument(
         "--master",
@@ -105,6 +114,7 @@ def run(args: argparse.Namespace) -> int:
 
     options = Options(
         format=args.format,
+        layout=_layout(args.layout),
         master=args.master,
         timezone=_zone(args.timezone),
         split_bytes=args.split_bytes,
@@ -208,6 +218,12 @@ def _format(name: str) -> str:
     if name not in known:
         raise argparse.ArgumentTypeError(f"invalid choice: {name!r} (choose from {', '.join(map(repr, known))})")
     return name
+
+
+def _layout(pattern: str) -> str:
+    if pattern:
+        parse_pattern(pattern)
+    return pattern
 
 
 def _zone(name: str) -> str:

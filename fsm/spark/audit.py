@@ -88,7 +88,7 @@ def _plan(inputs: Inputs, bins: Sequence[Sequence[Job]], options: Options, work:
     gone = missing(str(source.path) for source in inputs.sources)
     cut = sum(map(len, bins)) > len(inputs.sources)
     chosen = options.groups, options.since_ms, options.until_ms, options.top
-    return Plan(str(work), options.format, options.timezone, options.limits, *chosen, gone, cut)
+    return Plan(str(work), options.format, options.layout, options.timezone, options.limits, *chosen, gone, cut)
 
 
 def _write_up(work: Path, inputs: Inputs, totals: Totals, options: Options) -> Result:

@@ -15,6 +15,8 @@ class Options:
     """How to read, where to compute and what to report."""
 
     format: str = "auto"
+    layout: str = ""
+    """How lines look (`fsm.logs.pattern`); learned from each file where it is empty."""
     master: str = "local[*]"
     timezone: str = "UTC"
     split_bytes: int = 64 << 20

@@ -26,6 +26,7 @@ from zoneinfo import ZoneInfo
 from fsm.audit import unparsed
 from fsm.audit.attribution.identity import Facts, homes, merge
 from fsm.audit.attribution.rotation import Missing
+from fsm.audit.certainty import FileFacts
 from fsm.audit.coordinator.assignments import add_topic_names
 from fsm.audit.findings import Finding, in_order, rank
 from fsm.audit.group_audit import audit_group
@@ -35,6 +36,7 @@ from fsm.audit.reading import PieceSummary, read_piece
 from fsm.audit.records import Chunk, GroupRecords, spool, unpack
 from fsm.audit.report import Highlights, Overview, overview
 from fsm.logs import Format, formats
+from fsm.logs.pattern import in_layout
 from fsm.spark.progress import Progress
 from fsm.spark.sources import Job
 from fsm.spark.tables import Tables, rows_of
@@ -89,6 +91,8 @@ class Plan:
     work: str
     """The folder of the result."""
     format: str
+    layout: str
+    """The layout of lines, where somebody stated it."""
     timezone: str
     limits: Limits
     groups: tuple[str, ...]
@@ -118,8 +122,9 @@ class Plan:
         return UTC if self.timezone == "UTC" else ZoneInfo(self.timezone)
 
     @property
-    def formats(self) -> list[Format]:
-        return [f for f in formats() if self.format in ("auto", f.name)]
+    def formats(self) -> Sequence[Format]:
+        chosen = [one for one in formats() if self.format in ("auto", one.name)]
+        return in_layout(chosen, self.layout) if self.layout else chosen
 
     @property
     def names(self) -> Path:
@@ -139,7 +144,8 @@ def read(jobs: Iterable[Job], plan: Plan, part: int) -> Iterator[Sent]:
         add_topic_names(names, found.names)
         file, piece = job.piece.file, job.piece.start
         own = [_to_file(SUMMARY, file, piece, [getattr(found.summary, f.name) for f in fields(PieceSummary)])]
-        own.append(_to_file(FACTS, file, piece, [tuple(one) for one in found.facts]))
+        worth = found.summary.missed, found.summary.lost
+        own.append(_to_file(FACTS, file, piece, [worth, *map(tuple, found.facts)]))
         own += [Sent(file, MEMBER, *chunk) for chunk in found.members]
         own += [Sent(file, COORDINATOR, *chunk) for chunk in found.coordinators]
         yield from own if plan.cut else route(own)
@@ -167,7 +173,7 @@ def route(rows: Iterable[Sent]) -> Iterator[Sent]:
     """What was sent to whole files, sorted by file, kind and piece, is sent on to the groups it is about."""
     for file, own in groupby(rows, key=attrgetter("file")):
         lines_before: dict[int, int] = {}
-        lines, facts = 0, list[Facts]()
+        lines, facts, missed, lost = 0, list[Facts](), 0, set[str]()
         where: dict[tuple[str, str, str], tuple[str, str]] | None = None
         for row in own:
             if row.kind == SUMMARY:
@@ -175,23 +181,27 @@ def route(rows: Iterable[Sent]) -> Iterator[Sent]:
                 lines += PieceSummary(*_values(row)).lines
                 yield row._replace(key=OF_FILE + file)
             elif row.kind == FACTS:
-                facts += [Facts(*values) for values in _values(row)]
+                worth, *told = _values(row)
+                facts += [Facts(*values) for values in told]
+                missed, lost = missed + worth[0], lost | set(worth[1])
             else:
                 if where is None:
                     facts, where = merge(facts), homes(facts)
-                    yield from _send_facts(facts, where)
+                    yield from _send_facts(facts, where, FileFacts(missed, tuple(sorted(lost))))
                 home = row.group if row.kind == COORDINATOR else where.get(row.chunk.source, ("", ""))[0]
                 yield row._replace(key=home, lines_before=lines_before[row.piece])
 
 
-def _send_facts(facts: Iterable[Facts], where: Mapping[tuple[str, str, str], tuple[str, str]]) -> Iterator[Sent]:
+def _send_facts(
+    facts: Iterable[Facts], where: Mapping[tuple[str, str, str], tuple[str, str]], worth: FileFacts
+) -> Iterator[Sent]:
     by_home: dict[str, list[Facts]] = {}
     for one in facts:
         home = where.get((one.group, one.client_id, one.file))
         if home is not None:
             by_home.setdefault(home[0], []).append(one)
     for home_group, own in sorted(by_home.items()):
-        yield _to_file(FACTS, own[0].file, 0, [tuple(one) for one in own])._replace(key=home_group)
+        yield _to_file(FACTS, own[0].file, 0, [tuple(worth), *map(tuple, own)])._replace(key=home_group)
 
 
 # -- judge --------------------------------------------------------------------------------------------------
@@ -253,15 +263,20 @@ class _Watch(Highlights):
 
 def _judge_group(group: str, rows: Iterable[Sent], plan: Plan, names: Mapping[str, str], watch: _Watch) -> None:
     facts: list[Facts] = []
+    files: dict[str, FileFacts] = {}
     totals, tables = watch.totals, watch.tables
     with spool() as held:
         records = GroupRecords(held)
         for row in rows:
             if row.kind == FACTS:
-                facts += [Facts(*values) for values in _values(row)]
+                worth, *told = _values(row)
+                facts += [Facts(*values) for values in told]
+                files[row.file] = FileFacts(*worth)
             else:
                 records.add(row.chunk, coordinator=row.kind == COORDINATOR)
-        audit = audit_group(group, facts, records, plan.limits, gone=plan.gone, names=names, observer=watch)
+        audit = audit_group(
+            group, facts, records, plan.limits, gone=plan.gone, names=names, files=files, observer=watch
+        )
         audit = replace(audit, findings=plan.chosen(audit.findings))
         for chunk, own in records.chunks():
             tables.add_records(group, chunk, own, audit.members.get(chunk.source))

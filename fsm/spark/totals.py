@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import nsmallest
-from typing import Any
+from typing import Any, NamedTuple
 
 from fsm.audit.conformance import edges
 from fsm.audit.findings import Finding, FindingKind, Severity
@@ -63,6 +63,18 @@ class Durations:
         return 0
 
 
+class LearnedLayout(NamedTuple):
+    """A layout that was learned from files."""
+
+    files: int
+    told: str
+    """Its pattern, the share of lines that it explains in one of the files, and an example."""
+    guessed: tuple[str, ...]
+    """What was taken from elsewhere."""
+    lost: tuple[str, ...]
+    """What it leaves out."""
+
+
 @dataclass(slots=True)
 class Totals:
     top: int
@@ -75,6 +87,10 @@ class Totals:
     """The first files that could not be read to their ends, and why."""
     silent: list[str] = field(default_factory=list)
     """The first files in which no client was understood."""
+    learned: dict[str, LearnedLayout] = field(default_factory=dict)
+    """Layouts that were learned, by pattern."""
+    not_learned: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+    """The first files whose layout could not be learned, and what was tried."""
     others: list[str] = field(default_factory=list)
     """The first groups that were not chosen to be judged."""
     seen: dict[str, Counter[str]] = field(
@@ -100,9 +116,22 @@ class Totals:
         if not any(one.understood for one in pieces):
             self.sums["silent_files"] += 1
             self.silent = sorted([*self.silent, file])[:MOST]
+        for told in pieces[0].learned:
+            self._add_layout(told.partition(" (")[0], LearnedLayout(1, told, pieces[0].guessed, pieces[0].lost))
+        if pieces[0].not_learned:
+            self.not_learned = sorted([*self.not_learned, (file, pieces[0].not_learned)])[:MOST]
         if error:
             self.sums["damaged_files"] += 1
             self.damaged = sorted([*self.damaged, (file, error)])[:MOST]
+
+    def _add_layout(self, pattern: str, one: LearnedLayout) -> None:
+        known = self.learned.get(pattern)
+        if known is not None:
+            guessed, lost = {*known.guessed, *one.guessed}, {*known.lost, *one.lost}
+            told = min(known.told, one.told)
+            one = LearnedLayout(known.files + one.files, told, tuple(sorted(guessed)), tuple(sorted(lost)))
+        if known is not None or len(self.learned) < NAMES:
+            self.learned[pattern] = one
 
     def _add_piece(self, piece: PieceSummary) -> None:
         self.sums.update({name: getattr(piece, name) for name in _SUMMED})
@@ -156,6 +185,9 @@ class Totals:
         self.damaged = sorted([*self.damaged, *other.damaged])[:MOST]
         self.silent = sorted([*self.silent, *other.silent])[:MOST]
         self.others = sorted([*self.others, *other.others])[:MOST]
+        self.not_learned = sorted([*self.not_learned, *other.not_learned])[:MOST]
+        for pattern, one in sorted(other.learned.items()):
+            self._add_layout(pattern, one)
         for name, counts in self.seen.items():
             counts.update(other.seen[name])
             _prune(counts)
@@ -185,7 +217,13 @@ class Totals:
         names = (*_SUMMED, "understood", "gzipped_files", "silent_files")
         common = {name: dict(_commonest(counts, MOST)) for name, counts in self.seen.items()}
         told = {n: self.sums[n] for n in names} | {"start_ms": self.start_ms, "end_ms": self.end_ms} | common
-        return told | {"understood_share": round(self.share_understood(), 4), "silent": self.silent}
+        learned = sorted(self.learned.values(), key=lambda one: (-one.files, one.told))[:MOST]
+        return told | {
+            "understood_share": round(self.share_understood(), 4),
+            "silent": self.silent,
+            "learned": [one._asdict() for one in learned],
+            "not_learned": [[file, *tried] for file, tried in self.not_learned],
+        }
 
     def metrics(self) -> dict[str, Any]:
         """Counts by kind, traffic on the tables, dwell times and rebalances."""

@@ -147,6 +147,6 @@ def test_a_session_of_its_own_prints_nothing_and_is_stopped(tmp_path: Path) -> N
     command = [sys.executable, "-m", "fsm", "audit", str(tmp_path / "a.log"), "-o", str(tmp_path / "out")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("fsm: no known client wrote any of the 1 files")
-    assert done.stderr.count("\n") == 1
+    *_, last = done.stderr.splitlines()  # a line of progress may come before on a slow machine
+    assert last.startswith("fsm: no known client wrote any of the 1 files")
     assert [path.name for path in tmp_path.iterdir()] == ["a.log"]

@@ -126,6 +126,18 @@ class Dwell(NamedTuple):
     max_ms: int
 
 
+class LearnedLayout(NamedTuple):
+    """A layout that was learned from files."""
+
+    files: int
+    told: str
+    """Its pattern, the share of lines that it explains, and an example."""
+    guessed: tuple[str, ...]
+    """What was taken from elsewhere."""
+    lost: tuple[str, ...]
+    """What it leaves out."""
+
+
 @dataclass(frozen=True, slots=True)
 class Inputs:
     """What was read, and what of it was understood."""
@@ -146,6 +158,10 @@ class Inputs:
     """Files in which no client was understood."""
     silent: tuple[str, ...] = ()
     """The first of them."""
+    learned: tuple[LearnedLayout, ...] = ()
+    """Layouts that were learned, those of most files first."""
+    not_learned: tuple[tuple[str, str], ...] = ()
+    """Files whose layout could not be learned, and what was tried."""
     layouts: tuple[Count, ...] = ()
     levels: tuple[Count, ...] = ()
     gzipped_files: int = 0
