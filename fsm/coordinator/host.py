@@ -24,7 +24,7 @@ from fsm.coordinator import coordinator as steps
 from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.model.context import Context, Image, Topic
 from fsm.coordinator.model.persistent import FrozenMap
-from fsm.coordinator.model.step import Answer, Request, Step
+from fsm.coordinator.model.step import Answer, Request, RequestBody, Step
 from fsm.coordinator.storage.load import load
 from fsm.coordinator.storage.replay import Replayed, replay_segment
 from fsm.errors import InputError
@@ -99,7 +99,7 @@ class Host:
     def send(
         self,
         client_id: str,
-        message: Any,
+        message: RequestBody,
         version: int | None = None,
         now_ms: int | None = None,
         *,

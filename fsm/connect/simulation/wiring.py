@@ -40,7 +40,7 @@ from fsm.coordinator.host import Host
 from fsm.coordinator.model.step import Answer
 from fsm.member.inputs import CoordinatorFound, Tick
 from fsm.member.timers import NEVER
-from fsm.protocol.messages import DISCONNECTED, JoinGroupResponse, SyncGroupRequest
+from fsm.protocol.messages import DISCONNECTED, ClassicResponse, JoinGroupResponse, SyncGroupRequest
 
 
 class Wiring:
@@ -233,7 +233,7 @@ class Wiring:
     def _answer(self, answers: tuple[Answer, ...]) -> None:
         for token, body in answers:
             process, number = self.unanswered.pop(token, (None, 0))
-            if process is not None and not process.cut:
+            if process is not None and not process.cut and isinstance(body, ClassicResponse):
                 self.deliver_later(process, Answered(number, body))
         self.watch_broker()
 

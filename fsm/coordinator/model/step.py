@@ -10,15 +10,25 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
+    ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
+    DeleteGroupsRequest,
     DeleteGroupsResponse,
+    HeartbeatRequest,
     HeartbeatResponse,
+    JoinGroupRequest,
     JoinGroupResponse,
+    LeaveGroupRequest,
     LeaveGroupResponse,
+    OffsetCommitRequest,
     OffsetCommitResponse,
+    OffsetDeleteRequest,
     OffsetDeleteResponse,
+    OffsetFetchRequest,
     OffsetFetchResponse,
+    SyncGroupRequest,
     SyncGroupResponse,
+    TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
 from fsm.protocol.records import Record
@@ -32,6 +42,19 @@ if TYPE_CHECKING:  # `Request` alone is a request of any API
     Body = TypeVarWithDefault("Body", default=Any)
 else:
     Body = TypeVar("Body")
+
+RequestBody = (
+    ConsumerGroupHeartbeatRequest
+    | JoinGroupRequest
+    | SyncGroupRequest
+    | HeartbeatRequest
+    | LeaveGroupRequest
+    | OffsetCommitRequest
+    | TxnOffsetCommitRequest
+    | OffsetFetchRequest
+    | OffsetDeleteRequest
+    | DeleteGroupsRequest
+)
 
 ResponseBody = (
     ConsumerGroupHeartbeatResponse
@@ -71,8 +94,7 @@ class Answer(NamedTuple):
     """The answer to a request."""
 
     token: int
-    body: Any
-    """One of `ResponseBody`."""
+    body: ResponseBody
 
 
 class Refused(Exception):  # noqa: N818  # an answer, not a fault of this program
