@@ -216,7 +216,7 @@ class Follower:
         self.candidates: tuple[Candidate, ...] = (Candidate(Host(context, resolves=False)),)
         """Those that needed the least freedom first, and of those the ones that know the newest image."""
         self.described: Mapping[str, Any] | None = None
-        """As seen after the last step."""
+        """The group as it was described after the last step."""
         self.log: tuple[Record, ...] = ()
         """What the last step appended."""
         self._extra_slot_stays = Choice.EXTRA_SLOT_STAYS in context.dialect

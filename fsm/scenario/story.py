@@ -190,7 +190,7 @@ class Act(NamedTuple):
     remarks: tuple[str, ...] = ()
     """What else is to be printed first."""
     key: str = ""
-    """As in `Step`."""
+    """The key of the step, as in `Step`."""
 
 
 class Seen(NamedTuple):

@@ -343,6 +343,6 @@ def _nearest(table: Table, start: Symbol, wanted: Sequence[Symbol]) -> tuple[Mov
 
 
 def _least_visit(table: Table, restart_cost: int) -> int:
-    """As if every step entered as many new states as the longest row does."""
+    """The fewest steps there can be: as many as if each entered as many new states as the longest row does."""
     longest = max((len(cell.path) for cell in table.compiled.values()), default=1)
     return -(-(len(table.leaves()) - 1) // max(longest, 1)) + restart_cost

@@ -138,7 +138,7 @@ def _name(
 def _accepting_transaction(
     group: Group | None, request: Request[TxnOffsetCommitRequest], sent: Iterable[Sent], context: Context
 ) -> Group:
-    """As `_accepting`; whoever says neither member nor generation, as old producers do, is let in anywhere."""
+    """The group, checked as by `_accepting`; who says neither member nor generation, like old producers, is let in."""
     body = request.body
     if group is None:
         if body.generation_id >= 0:

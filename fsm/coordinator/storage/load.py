@@ -60,7 +60,7 @@ def keep_stored(state: Coordinator) -> Coordinator:
 
 
 def _keep_stored(group: Group) -> Group:
-    """Of a classic group, what its record says while it is STABLE or EMPTY.
+    """What the record of a classic group says while the group is STABLE or EMPTY; another group as it is.
 
     A rebalance is stored with its leader's assignment, not before. Left out are the instant - a record is written just
     before the group enters the state - and what follows from what the members said when the generation began: who comes

@@ -16,7 +16,7 @@ from fsm.render.timeline.scale import Scale, scale
 from fsm.render.wording import markup
 
 WIDTH, MARGIN, LETTER, ROW = 960, 16, 5.9, 24
-"""Of the axis, around everything, of a letter in small print, of a lane."""
+"""Heights and widths in pixels: the axis, the margin around everything, a letter in small print, a lane."""
 LEGEND, FLAG, MOST_FLAGS = 44, 15, 5
 """Where the legend stands, how high a row of flags is, how many there are at most."""
 THINNEST = 2.5

@@ -64,9 +64,9 @@ class AssignedSpan(NamedTuple):
     state: str
     """The member's state as its coordinator has it; empty for a target."""
     epoch: str
-    """As in `epoch 3` or `generation 7`; empty where it is not told."""
+    """Its epoch or generation, such as `epoch 3`; empty where the log does not tell it."""
     partitions: str
-    """As short text, as in `orders-[0..2]`."""
+    """Its partitions as short text, such as `orders-[0..2]`."""
     size: int
     """How many partitions."""
     giving_up: str
@@ -196,7 +196,7 @@ class FindingView:
     start_ms: int
     end_ms: int
     partitions: str
-    """As short text, as in `orders-[0, 1]`."""
+    """Partitions or units as short text, such as `orders-[0, 1]`."""
     cause: str
     summary: str
     evidence: tuple[EvidenceLine, ...] = ()
@@ -242,7 +242,7 @@ class RoundView(NamedTuple):
     workers: int
     """How many told of it."""
     version: str
-    """Of Connect's protocol: 0 is eager."""
+    """The version of Connect's protocol: 0 is eager."""
     delay_ms: int
     held: int
     """Connectors and tasks that they held after it."""
@@ -265,7 +265,7 @@ class GroupView:
     rebalances: tuple[RebalanceView, ...] = ()
     rebalances_hidden: int = 0
     rounds: tuple[RoundView, ...] = ()
-    """Of Connect workers."""
+    """The rounds of Connect workers."""
     rounds_hidden: int = 0
     coordinator: MemberView | None = None
     """The group as its coordinator tells it: its epochs or states, and whom it lost."""
