@@ -158,9 +158,9 @@ def members(group: str, client_id: str, facts: Sequence[Facts]) -> dict[str, Key
     holds: dict[str, set[str]] = {file: set() for file in files}
     for fact in facts:
         holds[fact.file] |= {fact.member_id} - {""}
-    shared = {file for file in files if _at_once(holds[file], ids)}
-    joined = _join_files(files, holds)
     nameless = client_facts_of(client_id).name == client_id
+    shared = {file for file in files if _at_once(holds[file], ids, enclosed=nameless)}
+    joined = _join_files(files, holds)
     apart = len(joined) > 1 and (shared or nameless or _overlap(joined, files))
     started_once = not nameless and sum(f.starts for f in facts) == 1 and not _at_once(set(ids), ids)
     if not apart or started_once:
@@ -191,13 +191,14 @@ def _spans(named: Iterable[tuple[str, Facts]]) -> dict[str, _Span]:
     return found
 
 
-def _at_once(names: set[str], spans: Mapping[str, _Span]) -> bool:
-    """True where two of the names are in use at the same time: also where one is used between uses of another."""
+def _at_once(names: set[str], spans: Mapping[str, _Span], *, enclosed: bool = False) -> bool:
+    """True where two of the names are in use at the same time; `enclosed` ones count as well, which are used but for a
+    moment between uses of another."""
     open_: _Span | None = None
     for span in sorted(spans[name] for name in names):
         if open_ is not None:
             between = open_.first_ms < span.first_ms and span.last_ms < open_.last_ms
-            if between or open_.overlaps(span):
+            if (enclosed and between) or open_.overlaps(span):
                 return True
         if open_ is None or span.last_ms > open_.last_ms:
             open_ = span
