@@ -138,18 +138,22 @@ def learn_blocks(blocks: Iterator[bytes], tail: bytes, modified_ms: int, formats
 def _unexplained(
     lines: Sequence[bytes], marked: Sequence[int], known: Sequence[Format], clients: Sequence[Client]
 ) -> tuple[list[int], tuple[Client, ...]]:
-    """The lines with marks that no known layout explains, and the clients of those marks."""
+    """The lines with marks that no known layout explains, and the clients of those marks.
+
+    Marks may be words of other programs, too: a line with a header of text that is known is explained. An object may
+    begin like that of a known layout and have other names for the rest; where a known client speaks in such objects,
+    they are that layout's.
+    """
     out: list[int] = []
     speaking: set[str] = set()
     own = {client.name: marks_of((client,)) for client in clients}
-    for i in marked:
+    owned = {i: _owners(lines, i, known) for i in marked}
+    speaks = any(one.candidate.search(lines[i][:LINE_LIMIT]) for i, owners in owned.items() for one in owners)
+    for i, owners in owned.items():
         line = lines[i][:LINE_LIMIT]
-        owners = _owners(lines, i, known)
-        if any(one.candidate.search(line) for one in owners):
+        if owners and (speaks or not line.startswith(b"{")):
             continue
-        # An object may begin like that of a known layout and have other names for the rest.
-        text = line.decode("utf-8", "replace") if line.startswith(b"{") else ""
-        told = {one.name for one in owners if not text or one.parse(text, UTC) is not None}
+        told = {one.name for one in owners if one.parse(line.decode("utf-8", "replace"), UTC) is not None}
         strange = {name for name, its in own.items() if name not in told and its.search(line)}
         if strange:
             speaking |= strange
