@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Any
 
-from consumer_scene import Scene
+from consumer_scene import IDS, Scene, name_of
 
 from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.host import Appended
@@ -128,11 +128,13 @@ class OffsetClients:
     def _committed(self, api: str, version: int, said: Mapping[str, Any]) -> None:
         """What was answered without error, and nothing else, was written."""
         topics = [self._topic(name) for name in self.random.sample(("foo", "bar"), self.random.randint(1, 2))]
+        if api == "TxnOffsetCommit" and version >= 6:
+            topics = [{"topic_id": IDS[topic["name"]], "partitions": topic["partitions"]} for topic in topics]
         before = self.scene.state
         answer = self.scene.send(api, version, {**said, "topics": topics})
         self._note(api, answer)
         accepted = {
-            (topic["name"], partition["partition_index"])
+            (topic.get("name") or name_of(topic["topic_id"]), partition["partition_index"])
             for topic in answer["topics"]
             for partition in topic["partitions"]
             if partition["error_code"] is None

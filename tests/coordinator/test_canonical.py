@@ -71,8 +71,8 @@ def live_as_consumers(host: Host, ids: tuple[str, ...]) -> None:
         host.advance(host.now_ms + 300)
     host.resolve()
     for producer_id in (5, 4):
-        topic = TxnOffsetCommitRequestTopic("foo", (TxnOffsetCommitRequestPartition(0, 7),))
-        host.send("client", TxnOffsetCommitRequest("t", "g", producer_id, 0, topics=(topic,)))
+        topic = TxnOffsetCommitRequestTopic("foo", partitions=(TxnOffsetCommitRequestPartition(0, 7),))
+        host.send("client", TxnOffsetCommitRequest("t", "g", producer_id, 0, topics=(topic,)), 5)
     committed = OffsetCommitRequestTopic("foo", partitions=(OffsetCommitRequestPartition(1, 9),))
     epoch = host.state.groups["g"].members[a].epoch
     host.send("client", OffsetCommitRequest("g", epoch, a, topics=(committed,)), 9)
@@ -160,8 +160,8 @@ def committed_twice(first: int) -> Coordinator:
     """One partition's offset is pending in two transactions."""
     host = begun(1_000, "4.4.0")
     for producer_id in (first, 3 - first):
-        topic = TxnOffsetCommitRequestTopic("foo", (TxnOffsetCommitRequestPartition(0, producer_id),))
-        host.send("c", TxnOffsetCommitRequest("t", "g", producer_id, 0, topics=(topic,)))
+        topic = TxnOffsetCommitRequestTopic("foo", partitions=(TxnOffsetCommitRequestPartition(0, producer_id),))
+        host.send("c", TxnOffsetCommitRequest("t", "g", producer_id, 0, topics=(topic,)), 5)
     return host.state
 
 

@@ -290,7 +290,7 @@ def extra_slot(rules: Dialect) -> Any:
 
 def pending(found: Scene, **said: Any) -> Any:
     """The error of a TxnOffsetCommit for foo 0."""
-    topics = [{"name": "foo", "partitions": [{"partition_index": 0, "committed_offset": 1}]}]
+    topics = [{"topic_id": IDS["foo"], "partitions": [{"partition_index": 0, "committed_offset": 1}]}]
     body = {"transactional_id": "t", "producer_id": 5, "topics": topics, **said}
     return found.send("TxnOffsetCommit", 6, body)["topics"][0]["partitions"][0]["error_code"]
 

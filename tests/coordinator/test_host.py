@@ -132,9 +132,9 @@ def test_another_coordinator_knows_what_the_log_says() -> None:
     """Members, targets, offsets and open transactions survive a fail-over; sessions begin anew."""
     host = a_host()
     (answer,) = host.send("c", joining("m1")).answers
-    topic = TxnOffsetCommitRequestTopic("foo", (TxnOffsetCommitRequestPartition(1, 5),))
+    topic = TxnOffsetCommitRequestTopic("foo", partitions=(TxnOffsetCommitRequestPartition(1, 5),))
     commit = TxnOffsetCommitRequest("t", "g", 7, 0, answer.body.member_epoch, "m1", topics=(topic,))
-    host.send("c", commit, now_ms=1_010_000)
+    host.send("c", commit, 5, now_ms=1_010_000)
     before = described(host)
     assert host.fail_over().remarks == ()
     assert described(host) == before

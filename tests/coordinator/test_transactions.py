@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from classic_scene import ClassicScene
-from consumer_scene import START_MS, Scene
+from consumer_scene import IDS, START_MS, Scene
 
 from fsm.coordinator.storage.replay import replay_segment
 from fsm.protocol.record_batches import CONTROL, TRANSACTIONAL, Batch, LogRecord, batch_of, write_batch
@@ -18,7 +18,9 @@ WEEK_MS = 7 * 24 * 3_600_000
 def commit(scene: Scene, offset: int, producer_id: int = 5, *, version: int = 3, **said: Any) -> Any:
     """The error of a TxnOffsetCommit for foo 0."""
     partitions = [{"partition_index": said.pop("partition", 0), "committed_offset": offset, **said.pop("extra", {})}]
-    topics = [{"name": said.pop("topic", "foo"), "partitions": partitions}]
+    topic = said.pop("topic", "foo")
+    named = {"topic_id": IDS.get(topic, topic)} if version >= 6 else {"name": topic}
+    topics = [{**named, "partitions": partitions}]
     body = {"transactional_id": "t", "producer_id": producer_id, "producer_epoch": 0, "topics": topics, **said}
     answer = scene.send("TxnOffsetCommit", version, body)
     return answer["topics"][0]["partitions"][0]["error_code"]
@@ -275,3 +277,18 @@ def test_a_log_cut_inside_a_transaction_says_so() -> None:
         assert rest.offsets == seen[-1].offsets
     assert seen[-1].offsets["g"]["foo", 0].offset == 9
     assert seen[3].transactions["g"]["foo", 0][1].commit is not None
+
+
+def test_from_version_6_on_topics_come_by_id() -> None:
+    """KIP-1319: the answer has the id, too; one that nobody knows is told as such, for each of its partitions."""
+    scene = Scene()
+    topic = {"topic_id": IDS["foo"], "partitions": [{"partition_index": 0, "committed_offset": 8}]}
+    unknown = {"topic_id": "_" * 22, "partitions": [{"partition_index": 1, "committed_offset": 8}]}
+    body = {"transactional_id": "t", "producer_id": 5, "producer_epoch": 0, "topics": [topic, unknown]}
+    answer = scene.send("TxnOffsetCommit", 6, body)["topics"]
+    assert [(found["topic_id"], found["partitions"][0]["error_code"]) for found in answer] == [
+        (IDS["foo"], None),
+        ("_" * 22, "unknown_topic_id"),
+    ]
+    end(scene, 5)
+    assert fetched(scene) == (8, None)

@@ -9,7 +9,7 @@ Source: `OffsetMetadataManager` of apache/kafka 4.4, and `KafkaApis` for the top
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fsm.coordinator.classic import requests as classic_group_requests
 from fsm.coordinator.consumer.membership import find_member
@@ -41,6 +41,7 @@ from fsm.protocol.messages import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
+    TxnOffsetCommitResponseTopic,
 )
 from fsm.protocol.records import OffsetCommit, OffsetKey, Record, RecordType
 
@@ -55,8 +56,8 @@ GROUP_ID_NOT_FOUND_SINCE = 9
 """From this version of OffsetCommit on the error is told as it is."""
 MEMBER_EPOCHS_SINCE = 9
 """Members of the consumer protocol must not use older versions of OffsetCommit."""
-TXN_ERRORS_AS_THEY_ARE_SINCE = 6
-"""The version of TxnOffsetCommit that has errors of the consumer protocol, in releases that have it (F27)."""
+TXN_TOPIC_IDS_SINCE = 6
+"""The version of TxnOffsetCommit in which topics come by id, and that has errors of the consumer protocol (F27)."""
 GROUPS_SINCE = 8
 """From this version of OffsetFetch on it asks for several groups."""
 TOPIC_IDS_SINCE = 10
@@ -107,7 +108,8 @@ def commit_in_transaction(
             group = _accepting_transaction(group, request, sent, context)
         except Refused as refused:
             raise Refused(_translate_error(refused.code, request, context), refused.message) from None
-    records = tuple(_record(request.body.group_id, one, False, context) for one in sent)
+    by_id = request.version >= TXN_TOPIC_IDS_SINCE
+    records = tuple(_record(request.body.group_id, one, by_id, context) for one in sent)
     return group, records, TxnOffsetCommitResponse(topics=_results(request, codes, context.image))
 
 
@@ -130,9 +132,8 @@ def _read(request: Request, context: Context) -> tuple[list[Sent], dict[TopicPar
 def _name(
     topic: OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic, request: Request[CommitRequest], image: Image
 ) -> str | None:
-    if isinstance(topic, OffsetCommitRequestTopic) and request.version >= TOPIC_IDS_SINCE:
-        return image.names.get(topic.topic_id)
-    return topic.name
+    since = TOPIC_IDS_SINCE if isinstance(topic, OffsetCommitRequestTopic) else TXN_TOPIC_IDS_SINCE
+    return image.names.get(topic.topic_id) if request.version >= since else topic.name
 
 
 def _accepting_transaction(
@@ -155,7 +156,7 @@ def _accepting_transaction(
 
 def _translate_error(code: ErrorCode, request: Request[TxnOffsetCommitRequest], context: Context) -> ErrorCode:
     """Producers that do not know the consumer protocol are told of a generation."""
-    knows = Choice.TXN_COMMIT_ERRORS in context.dialect and request.version >= TXN_ERRORS_AS_THEY_ARE_SINCE
+    knows = Choice.TXN_COMMIT_ERRORS in context.dialect and request.version >= TXN_TOPIC_IDS_SINCE
     foreign = {ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.STALE_MEMBER_EPOCH}
     return ErrorCode.ILLEGAL_GENERATION if code in foreign and not knows else code
 
@@ -218,7 +219,7 @@ def _stale(member: GroupMember, epoch: int) -> Refused:
     return Refused(code, f"epoch {epoch}, but {member.member_id} is at {member.epoch}")
 
 
-def _results(request: Request, codes: Codes, image: Image) -> tuple[OffsetCommitResponseTopic, ...]:
+def _results(request: Request, codes: Codes, image: Image) -> tuple[Any, ...]:
     """What became of every partition of the request."""
     found = []
     for topic in request.body.topics:
@@ -231,18 +232,19 @@ def _results(request: Request, codes: Codes, image: Image) -> tuple[OffsetCommit
 
 def refuse_topics(
     topics: Iterable[OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic], code: ErrorCode
-) -> tuple[OffsetCommitResponseTopic, ...]:
+) -> tuple[Any, ...]:
     """What is said of every partition of a commit of which nothing was accepted."""
     return tuple(_result(topic, [code] * len(topic.partitions)) for topic in topics)
 
 
 def _result(
     topic: OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic, codes: Iterable[ErrorCode]
-) -> OffsetCommitResponseTopic:
-    topic_id = topic.topic_id if isinstance(topic, OffsetCommitRequestTopic) else NO_TOPIC_ID
+) -> OffsetCommitResponseTopic | TxnOffsetCommitResponseTopic:
+    is_plain = isinstance(topic, OffsetCommitRequestTopic)
+    made = OffsetCommitResponseTopic if is_plain else TxnOffsetCommitResponseTopic
     numbers = (one.partition_index for one in topic.partitions)
     partitions = map(OffsetCommitResponsePartition, numbers, codes)
-    return OffsetCommitResponseTopic(topic.name, topic_id, tuple(partitions))
+    return made(topic.name, topic.topic_id, tuple(partitions))
 
 
 def apply_offsets(offsets: Offsets, records: Iterable[Record]) -> Offsets:

@@ -53,7 +53,7 @@ APIS: Mapping[str, Api] = {
         Api(8, OffsetCommitRequest, OffsetCommitResponse, 2, 10, 8),
         Api(9, OffsetFetchRequest, OffsetFetchResponse, 1, 10, 6),
         Api(47, OffsetDeleteRequest, OffsetDeleteResponse, 0, 0, NEVER),
-        Api(28, TxnOffsetCommitRequest, TxnOffsetCommitResponse, 0, 5, 3),
+        Api(28, TxnOffsetCommitRequest, TxnOffsetCommitResponse, 0, 6, 3),
         Api(10, FindCoordinatorRequest, FindCoordinatorResponse, 0, 6, 3),
         Api(18, ApiVersionsRequest, ApiVersionsResponse, 0, 4, 3),
         Api(3, MetadataRequest, MetadataResponse, 0, 13, 9),

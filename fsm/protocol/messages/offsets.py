@@ -1,7 +1,8 @@
 """Messages about committed offsets: OffsetCommit, OffsetFetch, OffsetDelete, TxnOffsetCommit.
 
 Source: `OffsetCommitRequest.json`, `OffsetFetchRequest.json`, `OffsetDeleteRequest.json`,
-`TxnOffsetCommitRequest.json` and their responses. Since version 10 a topic is named by its id (KIP-848).
+`TxnOffsetCommitRequest.json` and their responses. Since version 10 a topic is named by its id (KIP-848),
+in TxnOffsetCommit since version 6 (KIP-1319).
 """
 
 from __future__ import annotations
@@ -213,8 +214,9 @@ class TxnOffsetCommitRequestPartition(NamedTuple):
 class TxnOffsetCommitRequestTopic(NamedTuple):
     """Offsets of one topic's partitions."""
 
-    name: str
-    partitions: tuple[TxnOffsetCommitRequestPartition, ...]
+    name: Annotated[str, Wire(until=5)] = ""
+    topic_id: Annotated[TopicId, Wire(since=6)] = NO_TOPIC_ID
+    partitions: tuple[TxnOffsetCommitRequestPartition, ...] = ()
 
 
 @value
@@ -231,9 +233,17 @@ class TxnOffsetCommitRequest:
     topics: tuple[TxnOffsetCommitRequestTopic, ...] = ()
 
 
+class TxnOffsetCommitResponseTopic(NamedTuple):
+    """What became of the offsets of one topic."""
+
+    name: Annotated[str, Wire(until=5)] = ""
+    topic_id: Annotated[TopicId, Wire(since=6)] = NO_TOPIC_ID
+    partitions: tuple[OffsetCommitResponsePartition, ...] = ()
+
+
 @value
 class TxnOffsetCommitResponse:
     """What became of each partition's offset."""
 
     throttle_time_ms: int = field(default=0, kw_only=True)
-    topics: tuple[OffsetCommitResponseTopic, ...] = ()
+    topics: tuple[TxnOffsetCommitResponseTopic, ...] = ()
