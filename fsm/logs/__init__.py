@@ -69,6 +69,9 @@ class Format:
     parse: Callable[[str, tzinfo], Sequence[TraceRecord] | None]
     """The records of one entry (head and continuation lines joined by newlines), `()` where it has no bearing,
     None where it is a candidate that was not understood. The zone is for time stamps that carry none."""
+    needles: tuple[bytes, ...] = ()
+    """Every entry that gives records, or that should have been understood, contains one of these: a search for them may
+    skip all others. Empty where every entry has to be asked."""
     client: Client | None = None
     """Whose messages are looked for in layouts that are learned from the file itself; `first` is empty then, and this
     format stands for those that the reader makes."""
@@ -115,7 +118,7 @@ def formats() -> tuple[Format, ...]:
 
 def _learned(client: Client) -> Format:
     marks = re.compile(b"|".join(map(re.escape, client.marks)))
-    return Format(client.name, LEARNED, b"", _NEVER, marks, lambda _entry, _zone: (), client)
+    return Format(client.name, LEARNED, b"", _NEVER, marks, lambda _entry, _zone: (), client.marks, client)
 
 
 _NEVER = re.compile(rb"(?!)")

@@ -280,5 +280,6 @@ FORMATS = (
         header=KAFKA_HEADER,
         candidate=re.compile(rb" \[GroupCoordinator id=\d"),
         parse=reading(kafka, CLIENT),
+        needles=CLIENT.marks,
     ),
 )

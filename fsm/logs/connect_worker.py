@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from fsm.logs import Client, Format, Message
-from fsm.logs.java_layouts import KAFKA_HEADER, kafka, reading
+from fsm.logs.java_layouts import KAFKA_HEADER, KAFKA_NEEDLES, kafka, reading
 from fsm.logs.java_messages import Build, JavaMessage, Records, Rule, emit, record, rule, take_apart
 from fsm.trace import Kind, Partition
 
@@ -315,4 +315,4 @@ CLIENT = Client(
     understand,
 )
 
-FORMATS = (Format("connect", "kafka", b"[", KAFKA_HEADER, _CANDIDATE, reading(kafka, CLIENT)),)
+FORMATS = (Format("connect", "kafka", b"[", KAFKA_HEADER, _CANDIDATE, reading(kafka, CLIENT), KAFKA_NEEDLES),)

@@ -116,7 +116,7 @@ def assemble(runs: Iterable[Run], formats: Sequence[Format]) -> Iterator[Entry]:
             else:
                 if owners:
                     yield Entry(
-                        head, head_number, owners, _join_lines(first, more) if more else first.removesuffix(b"\r"), cut
+                        head, head_number, owners, join_lines(first, more) if more else first.removesuffix(b"\r"), cut
                     )
                 if not found:
                     yield Entry(offset, number, (), line.removesuffix(b"\r"), was_cut)
@@ -126,7 +126,7 @@ def assemble(runs: Iterable[Run], formats: Sequence[Format]) -> Iterator[Entry]:
             offset += len(line) + 1
             number += 1
     if owners:
-        yield Entry(head, head_number, owners, _join_lines(first, more), cut)
+        yield Entry(head, head_number, owners, join_lines(first, more), cut)
 
 
 _Headers = tuple[tuple[Callable[[bytes], object], tuple[Format, ...]], ...]
@@ -134,7 +134,15 @@ _Headers = tuple[tuple[Callable[[bytes], object], tuple[Format, ...]], ...]
 
 
 def _by_first_byte(formats: Sequence[Format]) -> dict[int, _Headers]:
-    return {byte: _headers([f for f in formats if byte in f.first]) for byte in b"".join(f.first for f in formats)}
+    firsts = dict.fromkeys(f.first for f in formats)
+    by_firsts: dict[tuple[bytes, ...], _Headers] = {}
+    out: dict[int, _Headers] = {}
+    for byte in {byte: None for first in firsts for byte in first}:
+        its = tuple(first for first in firsts if byte in first)
+        if its not in by_firsts:
+            by_firsts[its] = _headers([f for f in formats if f.first in its])
+        out[byte] = by_firsts[its]
+    return out
 
 
 def _headers(formats: Sequence[Format]) -> _Headers:
@@ -144,5 +152,6 @@ def _headers(formats: Sequence[Format]) -> _Headers:
     return tuple((header.match, its) for header, its in shared.items())
 
 
-def _join_lines(first: bytes, more: Sequence[bytes]) -> bytes:
+def join_lines(first: bytes, more: Sequence[bytes]) -> bytes:
+    """The data of an entry."""
     return b"\n".join((first, *more)).replace(b"\r\n", b"\n").removesuffix(b"\r")

@@ -17,7 +17,7 @@ from fsm.logs.java_classic_member import COORDINATOR
 from fsm.logs.java_classic_member import MACHINE as CLASSIC
 from fsm.logs.java_consumer_member import CALLBACKS, HEARTBEATS, MEMBERSHIP, REQUESTS
 from fsm.logs.java_consumer_member import MACHINE as CONSUMER
-from fsm.logs.java_layouts import ECS_HEADER, KAFKA_HEADER, SPRING_HEADER, ecs, kafka, reading, spring
+from fsm.logs.java_layouts import ECS_HEADER, KAFKA_HEADER, KAFKA_NEEDLES, SPRING_HEADER, ecs, kafka, reading, spring
 from fsm.logs.java_messages import (
     Build,
     JavaMessage,
@@ -308,8 +308,10 @@ _SPRING_CANDIDATE = re.compile(
 )
 _ECS_CANDIDATE = re.compile(rf'logger" ?: ?"[\w.$]{{1,200}}\.(?:{_INTERNALS}|{_OTHERS}|NetworkClient)"'.encode())
 
+_NEEDLES = (b"Consumer", b"AppInfoParser")
+
 FORMATS = (
-    Format("java", "kafka", b"[", KAFKA_HEADER, _KAFKA_CANDIDATE, reading(kafka, CLIENT)),
-    Format("java", "spring", b"12", SPRING_HEADER, _SPRING_CANDIDATE, reading(spring, CLIENT)),
-    Format("java", "json", b"{", ECS_HEADER, _ECS_CANDIDATE, reading(ecs, CLIENT)),
+    Format("java", "kafka", b"[", KAFKA_HEADER, _KAFKA_CANDIDATE, reading(kafka, CLIENT), KAFKA_NEEDLES),
+    Format("java", "spring", b"12", SPRING_HEADER, _SPRING_CANDIDATE, reading(spring, CLIENT), _NEEDLES),
+    Format("java", "json", b"{", ECS_HEADER, _ECS_CANDIDATE, reading(ecs, CLIENT), _NEEDLES),
 )

@@ -72,6 +72,7 @@ _TRACE = re.compile(r"\n([A-Za-z_][\w.$]{0,200}(?:Exception|Error|Throwable|Fail
 
 KAFKA_HEADER = re.compile((_KAFKA_TIME + f" {LEVELS} {{1,2}}").encode())
 SPRING_HEADER = re.compile((_SPRING_TIME + rf" {{1,3}}{LEVELS} \d{{1,10}} --- \[").encode())
+KAFKA_NEEDLES = (b" (org.apache.kafka.",)
 ECS_HEADER = re.compile(rb'\{ ?"@timestamp" ?: ?"')
 
 

@@ -165,7 +165,7 @@ def _epoch_time(scalars: Mapping[str, Any], path: str) -> object:
 Frame = Parts | Named
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Layout:
     """How the lines of a file, or of one of the programs in it, are taken apart."""
 
@@ -182,6 +182,8 @@ class Layout:
     """What begins continuation lines as well."""
     clock: stamps.Clock
     description: Description = UNTOLD
+    speaking: frozenset[str] = frozenset()
+    """The clients that were understood in the lines that were learned from."""
 
     @property
     def by_lines(self) -> bool:
@@ -678,7 +680,7 @@ def _described(layout: Layout, lines: Sequence[str], clients: Sequence[Client]) 
         told is not None and (layout.begins(told.text) or bool(CONTINUES(told.text.encode("utf-8", "replace"))))
         for told in looks
     ]
-    example, lost = "", set[str]()
+    example, lost, speaking = "", set[str](), set[str]()
     order: list[int] = []
     thread = logger = False
     for line in some:
@@ -688,6 +690,7 @@ def _described(layout: Layout, lines: Sequence[str], clients: Sequence[Client]) 
         if found is None:
             continue
         message, missing = found
+        speaking |= {one.name for one in clients if one.name not in speaking and one.understand(message)}
         example = example or line
         lost |= missing
         thread, logger = thread or bool(message.thread), logger or bool(message.logger)
@@ -708,6 +711,7 @@ def _described(layout: Layout, lines: Sequence[str], clients: Sequence[Client]) 
             tuple(sorted(lost)),
             backwards > 2 * forwards + 2,
         ),
+        speaking=frozenset(speaking),
     )
 
 
@@ -735,10 +739,13 @@ def _hours(layout: Layout, lines: Iterable[str]) -> Iterator[int]:
 
 def formats_of(layouts: Sequence[Layout], clients: Sequence[Client]) -> tuple[Format, ...]:
     """A format for each client in each layout."""
-    return tuple(_format(layout, client) for layout in layouts for client in clients)
+    return tuple(
+        _format(layout, begins, client) for layout in layouts for begins in (Begins(layout),) for client in clients
+    )
 
 
-class _Begins(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class Begins:
     """What `Format.header` is where no pattern over bytes tells."""
 
     layout: Layout
@@ -748,11 +755,14 @@ class _Begins(NamedTuple):
         return told is not None and self.layout.begins(told.text)
 
 
-def _format(layout: Layout, client: Client) -> Format:
+def _format(layout: Layout, begins: Begins, client: Client) -> Format:
     def parse(entry: str, zone: tzinfo) -> Sequence[TraceRecord] | None:
         return layout.records(client, entry, zone)
 
-    return Format(client.name, LEARNED, bytes(range(256)), _Begins(layout), marks_of((client,)), parse, client)
+    return Format(client.name, LEARNED, _ANY_BYTE, begins, marks_of((client,)), parse, client.marks, client)
+
+
+_ANY_BYTE = bytes(range(256))
 
 
 def marks_of(clients: Sequence[Client]) -> re.Pattern[bytes]:

@@ -6,14 +6,16 @@ need, and ends once the last owned entry is complete. Compressed files are one p
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import IO, NamedTuple
 
 from fsm.logs import Format, formats
+from fsm.logs.blocks import Scanner
 from fsm.logs.entries import ENTRY_LIMIT, LINE_LIMIT, Entry, Run, assemble
-from fsm.logs.learned import Description, Guess, formats_of
+from fsm.logs.learned import Description, Guess, formats_of, marks_of
 from fsm.logs.opening import GZIP_MAGIC, READ_ERRORS, UntilBroken, in_memory, is_packed, open_packed
 from fsm.logs.samples import NOTHING, Learned, learn_blocks, learn_file
 from fsm.logs.segments import SegmentReader, is_segment
@@ -90,7 +92,11 @@ class PieceReader:
         self.formats = formats
         self.lines = 0
         self.learned = NOTHING
-        """The layouts that were learned from the file, known once `entries` has begun."""
+        """The layouts that were learned from the file, known once `entries` or `scan` has begun."""
+        self.passed = 0
+        """Entries that `scan` left out, complete once it is exhausted."""
+        self.repeats: Counter[bytes] = Counter()
+        """Orphans that `scan` left out, under a line of their shape."""
 
     @property
     def layouts(self) -> tuple[Description, ...]:
@@ -118,15 +124,44 @@ class PieceReader:
             if handle.problem is not None:
                 raise handle.problem
 
+    def scan(self) -> Iterator[Entry]:
+        """The entries that may matter: those in which a format's candidate is found, and of the orphans that hold no
+        mark of a client one of each shape. What is left out is counted in `passed` and `repeats`.
+
+        Raises one of `READ_ERRORS` where the file cannot be read any further; what came before stands.
+        """
+        self.learned = learn_file(self.piece.file, self.piece.gzipped, self.formats)
+        if self.by_streams:
+            yield from self.entries()
+            return
+        clients = {one.client.name: one.client for one in self.formats if one.client is not None}
+        marks = marks_of(tuple(clients.values()))
+        scanner = Scanner(self.expected, marks, self.piece.start, self.piece.end)
+        self.repeats = scanner.repeats
+        with _open_piece(self.piece) as opened:
+            handle = UntilBroken(opened)
+            for entry in scanner.scan(self.runs(handle)):
+                yield entry._replace(offset=WHOLE - entry.offset) if self.learned.reversed else entry
+            self.passed = scanner.passed
+            if handle.problem is not None:
+                raise handle.problem
+
+    @property
+    def by_streams(self) -> bool:
+        """Whether lines have to be told apart behind frames, or entries are rows."""
+        return self.learned.table is not None or any(layout.by_lines for layout in self.learned.layouts)
+
+    @property
+    def expected(self) -> list[Format]:
+        """The layouts that are known, and those that were learned."""
+        known = [one for one in self.formats if one.client is None]
+        return [*known, *formats_of(self.learned.layouts, self.learned.clients)]
+
     def assembled(self, handle: UntilBroken) -> Iterator[Entry]:
         """The entries of the piece and of its context, in the layouts that are known and were learned."""
-        known = [one for one in self.formats if one.client is None]
-        clients = [one.client for one in self.formats if one.client is not None]
-        layouts = self.learned.layouts
-        found = [*known, *formats_of(layouts, clients)]
-        if self.learned.table is not None or any(layout.by_lines for layout in layouts):
-            return assemble_streams(self.runs(handle), layouts, found, self.learned.table)
-        return assemble(self.runs(handle), found)
+        if self.by_streams:
+            return assemble_streams(self.runs(handle), self.learned.layouts, self.expected, self.learned.table)
+        return assemble(self.runs(handle), self.expected)
 
     def runs(self, handle: UntilBroken) -> Iterator[Run]:
         """Lines from the context before the piece to `ENTRY_LIMIT` behind it, in runs that do not cross its borders."""

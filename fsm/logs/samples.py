@@ -5,7 +5,6 @@ Whoever reads any piece of a file learns the same, for only the file decides. Th
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from datetime import UTC
@@ -21,7 +20,7 @@ from fsm.logs.opening import READ_ERRORS, UntilBroken, open_packed
 from fsm.logs.pattern import parse_pattern
 
 BLOCK = 1 << 20
-MOST_BLOCKS = 64
+MOST_BLOCKS = 32
 """How far a mark is looked for, in blocks."""
 _FIRST_LINES, _MARKED_LINES, _BEFORE, _BEHIND = 150, 150, 3, 40
 _LONGEST = 1 << 16
@@ -29,6 +28,7 @@ _TAIL = 1 << 12
 _MOST_MARKED = 400
 _LONGEST_ENTRY = 60
 """Lines above a mark among which the first one of its entry is looked for."""
+_LARGE = 4 << 20
 _ENOUGH = 2
 """Blocks with marks, all explained by known layouts, after which no more are read."""
 
@@ -51,6 +51,8 @@ class Learned(NamedTuple):
     """Where clients speak and no layout was found: the likeliest ones, and why they fail."""
     table: Table | None
     """Entries are its rows, which only quotes and braces tell apart: the file cannot be cut."""
+    clients: tuple[Client, ...]
+    """Those to look for in learned layouts: in a large file only those understood in the lines learned from."""
 
     @property
     def reversed(self) -> bool:
@@ -63,7 +65,7 @@ class Learned(NamedTuple):
         return self.table is not None or self.reversed
 
 
-NOTHING = Learned((), (), None)
+NOTHING = Learned((), (), None, ())
 
 
 def learn_file(file: str, packed: bool, formats: Sequence[Format]) -> Learned:
@@ -91,9 +93,11 @@ def _learn_file(file: str, size: int, modified_ms: int, packed: bool, formats: S
         with open_packed(file) if packed else Path(file).open("rb", buffering=0) as opened:
             blocks = _blocks(UntilBroken(opened))
             tail = b"" if packed else _tail(file, size)
-            return learn_blocks(blocks, tail, modified_ms, formats)
+            learned = learn_blocks(blocks, tail, modified_ms, formats)
     except READ_ERRORS:
         return NOTHING
+    everybody = tuple(one.client for one in formats if one.client is not None)
+    return learned._replace(clients=everybody) if size <= _LARGE else learned
 
 
 def _tail(file: str, size: int) -> bytes:
@@ -118,14 +122,14 @@ def learn_blocks(blocks: Iterator[bytes], tail: bytes, modified_ms: int, formats
     """What a file tells that consists of these blocks."""
     known = [one for one in formats if one.client is None]
     clients = tuple(one.client for one in formats if one.client is not None)
-    marks, seen = marks_of(clients), 0
+    marks, seen = sorted({mark for client in clients for mark in client.marks}), 0
     head = b""
     for block in blocks:
         head = head or block
-        if marks.search(block) is None:
+        lines, marked = _lines_of(block, marks)
+        if not marked:
             continue
         seen += 1
-        lines, marked = _lines_of(block, marks)
         open_lines, speaking = _unexplained(lines, marked, known, clients)
         if open_lines:
             pattern = next((one.layout for one in formats if one.client is not None), LEARNED)
@@ -140,25 +144,31 @@ def _unexplained(
 ) -> tuple[list[int], tuple[Client, ...]]:
     """The lines with marks that no known layout explains, and the clients of those marks.
 
-    Marks may be words of other programs, too: a line with a header of text that is known is explained. An object may
-    begin like that of a known layout and have other names for the rest; where a known client speaks in such objects,
-    they are that layout's.
+    Marks may be words of other programs, too: a line in a known layout can be of those alone who print in that layout
+    elsewhere. An object may begin like that of a known layout and have other names for the rest.
     """
     out: list[int] = []
     speaking: set[str] = set()
     own = {client.name: marks_of((client,)) for client in clients}
-    owned = {i: _owners(lines, i, known) for i in marked}
-    speaks = any(one.candidate.search(lines[i][:LINE_LIMIT]) for i, owners in owned.items() for one in owners)
-    for i, owners in owned.items():
+    for i in marked:
         line = lines[i][:LINE_LIMIT]
-        if owners and (speaks or not line.startswith(b"{")):
+        owners = _owners(lines, i, known)
+        if any(one.candidate.search(line) for one in owners):
             continue
-        told = {one.name for one in owners if one.parse(line.decode("utf-8", "replace"), UTC) is not None}
-        strange = {name for name, its in own.items() if name not in told and its.search(line)}
+        text = line.decode("utf-8", "replace") if line.startswith(b"{") else ""
+        told = frozenset(one.name for one in owners if not text or one.parse(text, UTC) is not None)
+        kin = _kin(told, known) if told else own.keys()
+        strange = {name for name in sorted(kin - told) if name in own and own[name].search(line)}
         if strange:
             speaking |= strange
             out.append(i)
     return out, tuple(client for client in clients if client.name in speaking)
+
+
+def _kin(names: frozenset[str], known: Sequence[Format]) -> frozenset[str]:
+    """Who may print in a layout of these: those who share another layout with them."""
+    shared = {one.header for one in known if one.name in names}
+    return frozenset(one.name for one in known if one.header in shared)
 
 
 def _owners(lines: Sequence[bytes], at: int, known: Sequence[Format]) -> list[Format]:
@@ -171,11 +181,19 @@ def _owners(lines: Sequence[bytes], at: int, known: Sequence[Format]) -> list[Fo
     return []
 
 
-def _lines_of(block: bytes, marks: re.Pattern[bytes]) -> tuple[list[bytes], list[int]]:
+def _lines_of(block: bytes, marks: Sequence[bytes]) -> tuple[list[bytes], list[int]]:
     """The lines of a block, and some of those with marks."""
+    places: set[int] = set()
+    for mark in marks:
+        place, count = block.find(mark), 0
+        while place >= 0 and count < _MOST_MARKED:
+            places.add(place)
+            place, count = block.find(mark, place + 1), count + 1
+    if not places:
+        return [], []
     lines = block.split(b"\n")
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
-    marked = sorted({bisect_right(starts, match.start()) - 1 for match in marks.finditer(block)})
+    marked = sorted({bisect_right(starts, place) - 1 for place in places})
     return lines, marked[:: max(1, len(marked) // _MOST_MARKED)]
 
 
@@ -195,7 +213,8 @@ def _learn_lines(lines: Sequence[bytes], marked: Sequence[int], file: File, clie
     layouts = with_hours(layouts, texts, file.tail[-_TAIL:].decode("utf-8", "replace").split("\n"))
     guesses = () if layouts else explain_failure(sample, clients)
     rows = isinstance(table, Pretty) or any(frame.name == "csv" for layout in layouts for frame in layout.frames)
-    return Learned(layouts, guesses, table if layouts and rows else None)
+    speaking = tuple(one for one in clients if any(one.name in layout.speaking for layout in layouts))
+    return Learned(layouts, guesses, table if layouts and rows else None, speaking)
 
 
 def _rows(data: bytes, table: Table) -> Iterator[str]:

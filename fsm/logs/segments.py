@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import mmap
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from fsm.errors import InputError
 from fsm.logs import Format
 from fsm.logs.consumer_offsets import RECORD
 from fsm.logs.entries import Entry
+from fsm.logs.learned import Description, Guess
 from fsm.protocol.record_batches import BEFORE_LENGTH, HEAD, MAGIC, LogRecord, read_batches
 from fsm.protocol.records import to_json
 
@@ -45,7 +47,10 @@ class SegmentReader:
     def __init__(self, file: str, formats: Sequence[Format]) -> None:
         self.file = file
         self.formats = (RECORD,) if RECORD in formats else ()
-        self.lines = 0
+        self.lines = self.passed = 0
+        self.repeats: Counter[bytes] = Counter()
+        self.layouts: tuple[Description, ...] = ()
+        self.guesses: tuple[Guess, ...] = ()
 
     def entries(self) -> Iterator[Entry]:
         """An entry for each record but the ends of transactions.
@@ -57,6 +62,9 @@ class SegmentReader:
             self.lines += 1
             if self.formats:
                 yield Entry(record.offset, self.lines, self.formats, _print_record(record, partition), False)
+
+    scan = entries
+    """Every record may matter."""
 
     def _records(self) -> Iterator[LogRecord]:
         with Path(self.file).open("rb") as handle:

@@ -32,5 +32,6 @@ FORMATS = (
         # Other programs may have a `v`, too, but not first, nor beside both of the other two.
         candidate=re.compile(rb'\A\{[ \t]*"v"|\A(?=[^\n]*"kind"[ \t]*:)[^\n]*"ts_ms"[ \t]*:'),
         parse=_parse,
+        needles=(b'"v"',),
     ),
 )
