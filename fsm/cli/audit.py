@@ -19,7 +19,7 @@ from fsm.cli import add_command
 from fsm.errors import InputError
 from fsm.logs import formats
 from fsm.logs.pattern import parse_pattern
-from fsm.spark.options import Options
+from fsm.spark.options import IN_PROCESS, Options
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -165,7 +165,8 @@ def _stoppable() -> Iterator[None]:
 def print_summary(result: Result, out: Path) -> None:
     """How much was understood, what was found, the worst of it, and where the rest is."""
     say, read = _say, result.inputs
-    say(f"read {read['lines']} lines of {read['files']} files; understood {_share(result)}\n")
+    where = " in this process, without Spark" if result.master == IN_PROCESS else ""
+    say(f"read {read['lines']} lines of {read['files']} files{where}; understood {_share(result)}\n")
     _name_files("no client was understood in", read["silent"], read["silent_files"])
     _name_files("not read, or not to the end:", [file for file, _ in read["unreadable"]], read["unreadable_files"])
     if older := read["older_results"]:

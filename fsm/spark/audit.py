@@ -40,6 +40,8 @@ class Result:
     metrics: dict[str, Any]
     worst: tuple[FindingView, ...]
     """The worst findings, as the report shows them."""
+    master: str = ""
+    """Where it was computed, as `Options.master`."""
     enough: bool = True
     """So much of what clients say was understood that the verdict counts."""
 
@@ -130,7 +132,7 @@ def _write_up(work: Path, inputs: Inputs, totals: Totals, options: Options) -> R
     shown = report(read, metrics, totals.worst, groups, groups_hidden=hidden, unknown_ends=unknown_ends)
     (work / REPORT).write_text(render(replace(shown, enough=enough)), encoding="utf-8")
     shutil.rmtree(work / "names", ignore_errors=True)
-    return Result(read, metrics, shown.findings, enough)
+    return Result(read, metrics, shown.findings, options.master, enough)
 
 
 def _nothing(inputs: Inputs, totals: Totals, options: Options) -> InputError:

@@ -368,7 +368,9 @@ def test_too_little_understood_is_no_verdict(tmp_path: Path, capsys: pytest.Capt
     given = ["audit", str(tmp_path / "a.log"), "-o", str(tmp_path / "out"), "--master", "none"]
     assert cli.main(given) == 2
     said = capsys.readouterr()
-    assert said.out.startswith("read 5 lines of 1 files; understood 20 % of 5 entries of clients\n")
+    assert said.out.startswith(
+        "read 5 lines of 1 files in this process, without Spark; understood 20 % of 5 entries of clients\n"
+    )
     assert said.err == (
         f"fsm: {tmp_path / 'out'}: not enough was understood: 20 % of 5 entries of clients; "
         "see what was not understood in the report, or give --min-understood\n"
