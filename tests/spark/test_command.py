@@ -226,7 +226,7 @@ def test_a_failing_worker_is_one_line(
 
     monkeypatch.setattr("fsm.spark.pipeline.judge", judge)
     said = refusal(capfd, recordings / "i_j09_kill9", "-o", tmp_path / "out")
-    assert "Spark failed while reading and judging: ZeroDivisionError: nobody" in said
+    assert re.search(r"Spark failed while (reading and )?judging: ZeroDivisionError: nobody", said)
     assert (tmp_path / "out" / MARK).read_text() == "older"
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
