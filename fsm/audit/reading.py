@@ -81,6 +81,13 @@ class PieceSummary:
             self._count_records(found, entry)
         return found or ()
 
+    def take_rest(self, passed: int, repeats: Mapping[bytes, int]) -> None:
+        """Entries that were counted and not made, and orphans under lines of their shapes."""
+        self.entries += passed
+        for line, count in repeats.items():
+            self.orphans += count
+            _count(self.shapes, self._shape(line), count)
+
     def take_layouts(self, reader: PieceReader) -> None:
         """What the reader learned of the file."""
         told = reader.layouts
@@ -102,9 +109,12 @@ class PieceSummary:
         """Counts the line under its shape; what is rare in a full table goes under an empty name."""
         if not self.bad_line:
             self.bad_line, self.bad_text = entry.number, first_line(entry.data)
-        line = entry.data.split(b"\n", 1)[0][: 4 * SHAPE_LENGTH]
+        _count(self.shapes, self._shape(entry.data))
+
+    def _shape(self, data: bytes) -> str:
+        line = data.split(b"\n", 1)[0][: 4 * SHAPE_LENGTH]
         shape = first_line(_VARIABLE.sub(b"#", line)[:SHAPE_LENGTH])
-        _count(self.shapes, shape if shape in self.shapes or len(self.shapes) < SHAPES_A_PIECE else "")
+        return shape if shape in self.shapes or len(self.shapes) < SHAPES_A_PIECE else ""
 
     @property
     def understood(self) -> int:
@@ -127,8 +137,8 @@ def _shown(text: str) -> str:
     return text if len(text) <= EXAMPLE else text[: EXAMPLE - 1] + "…"
 
 
-def _count(counts: Mapping[str, int], key: str) -> None:
-    counts[key] += 1  # type: ignore[index]
+def _count(counts: Mapping[str, int], key: str, by: int = 1) -> None:
+    counts[key] += by  # type: ignore[index]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,13 +163,14 @@ def read_piece(piece: Piece, formats: Sequence[Format], zone: tzinfo, cluster: s
     records = _Records(piece, f"{cluster}:" if cluster else "")
     reader, marks = reader_of(piece, formats), _marks(frozenset(one.name for one in formats))
     try:
-        for entry in reader.entries():
+        for entry in reader.scan():
             found = summary.take(entry, zone, marks)
             if found:
                 records.take(found, entry)
     except READ_ERRORS as problem:
         summary.error = f"{type(problem).__name__}: {problem}"
     summary.lines = reader.lines
+    summary.take_rest(reader.passed, reader.repeats)
     if isinstance(reader, PieceReader):
         summary.take_layouts(reader)
     facts = facts_of(records.rows[False], piece.file)
