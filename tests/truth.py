@@ -129,7 +129,8 @@ def finding(found: dict[str, Any]) -> Finding:
 
 def case(scenario: recordings.Scenario, said: dict[str, Any], found: list[Finding]) -> judge.Case:
     """One scenario for the judge."""
-    recorded = untold.recording(scenario.folder / "truth.jsonl", said)
+    with (scenario.folder / "truth.jsonl").open(encoding="utf-8") as truth:
+        recorded = untold.recording(truth, said)
     return judge.Case(
         name=scenario.name,
         label=f"{recorded.client} {recorded.level}" if recorded.client in CLIENTS else label(scenario),

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from judge import Verdict
@@ -32,16 +31,15 @@ class Recording:
     """Partitions that nobody ever had, as verdicts write them."""
 
 
-def recording(truth: Path, said: Mapping[str, Any]) -> Recording:
-    """What `truth.jsonl` and the verdicts say of the recording itself."""
+def recording(truth: Iterable[str | bytes], said: Mapping[str, Any]) -> Recording:
+    """What the lines of `truth.jsonl` and the verdicts say of the recording itself."""
     told: dict[str, Any] = {}
     static: set[str] = set()
-    with truth.open(encoding="utf-8") as lines:
-        for event in map(json.loads, lines):
-            if event.get("what") == "scenario":
-                told = event
-            elif event.get("ev") == "start" and (event.get("conf") or {}).get("group.instance.id"):
-                static.add(event["member"])
+    for event in map(json.loads, truth):
+        if event.get("what") == "scenario":
+            told = event
+        elif event.get("ev") == "start" and (event.get("conf") or {}).get("group.instance.id"):
+            static.add(event["member"])
     client, _, _ = str(told.get("client", "")).partition(" ")
     topics = dict(told["topics"]) if any(one.client == client for one in UNTOLD) else {}
     level, frame = told.get("client_level") or "", told.get("frame") or ""

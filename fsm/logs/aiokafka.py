@@ -50,7 +50,8 @@ _WORDS = Words(_ME, (
     (r"Heartbeat send request failed: (?P<detail>.*)",                                   Kind.COORDINATOR_LOST),
     (r"Heartbeat failed: (?P<detail>.*)",                                                Kind.ERROR),
     (rf"OffsetCommit failed for group {GROUP} due to .{{0,100}}?{ERROR_CODE}",           commit_refused(_ME)),
-    (r"OffsetCommit failed (?P<detail>.*)",                                              Kind.COMMIT_FAILED),
+    (r"OffsetCommit failed before join, ignoring: (?P<detail>.*)",                       Kind.COMMIT_FAILED),
+    (rf"OffsetCommit failed for group {GROUP}: (?P<detail>.*)",                          Kind.COMMIT_FAILED),
     (r"Attempt to join group failed due to fatal error: (?P<detail>.*)",                 Kind.FATAL),
     (r"Unexpected (?P<detail>error in coordinator routine)",                             Kind.ERROR),
     (rf"User provided subscription listener .{{1,400}}? for group {GROUP} failed on_partitions_revoked",
@@ -77,7 +78,6 @@ def understand(message: Message) -> Records | None:
 CLIENT = Client(
     _ME,
     (
-        b"aiokafka.consumer.group_coordinator",
         b"Updating subscribed topics to: frozenset",
         b"previously assigned partitions",
         b"newly assigned partitions",
@@ -87,7 +87,8 @@ CLIENT = Client(
         b"Discovered coordinator",
         b"local member_id was not recognized",
         b"generation id is not current",
-        b"OffsetCommit failed",
+        b"OffsetCommit failed for group",
+        b"OffsetCommit failed before join",
         b"Heartbeat s",
         b"failed on_partitions_revoked",
         b"failed on partition assignment",

@@ -79,6 +79,11 @@ def _joined(message: Message, fields: Fields) -> Records | None:
     return () if epoch is None else (_record(message, fields, Kind.JOINED, epoch=epoch),)
 
 
+def _joining(message: Message, fields: Fields) -> Records:
+    """Java's members say `(Re-)joining group`."""
+    return (_record(message, fields, Kind.JOINING),) if "group" in fields else ()
+
+
 def _started(protocol: str) -> _Read:
     settings = {"client": FACTS.name, "group.protocol": protocol}
     return lambda message, fields: (_record(message, fields, Kind.STARTED, settings=settings),)
@@ -159,7 +164,7 @@ def _commit(message: Message, fields: Fields) -> Records:
 _MESSAGES: dict[str, _Read] = {
     "beginning to manage the group lifecycle": _started("classic"),
     "beginning to manage the next-gen group lifecycle": _started("consumer"),
-    "joining group": _plain(Kind.JOINING),
+    "joining group": _joining,
     "join returned MemberIDRequired, rejoining with response's MemberID": _plain(Kind.MEMBER_ID),
     "join returned UnknownMemberID, rejoining without a member id": lambda message, fields: (
         _record(message, fields, Kind.FENCED, detail="UNKNOWN_MEMBER_ID"),
@@ -168,7 +173,6 @@ _MESSAGES: dict[str, _Read] = {
     "sync group failed": _errored,
     "joined": _joined,
     "joined, balancing group": _joined,
-    "synced": _plain(Kind.SYNCED),
     "consumer group initial heartbeat received assignment": _joined,
     "consumer group heartbeat detected an updated assignment; exited heartbeat loop to assign & reentering": _listing(
         Kind.TARGET, "now_assigned"
@@ -239,7 +243,6 @@ CLIENT = Client(
         b"UnknownMemberID",
         b"join group failed",
         b"sync group failed",
-        b"synced",
         b"group session begun",
         b"onRevoke",
         b"revoking prior assigned partitions",

@@ -94,9 +94,10 @@ _GIVEN_ID = re.compile(r"with the given member-id: (\S{1,300})", re.ASCII)
 
 def _leave(message: JavaMessage, match: re.Match[str]) -> Records:
     """Begins and sends the leave at once; a static member closes without it."""
-    fields = {"member_id": match["member_id"], "detail": match["reason"]}
+    reason = match.groupdict().get("reason", "")  # up to Kafka 2.4 there is none
+    fields = {"member_id": match["member_id"], "detail": reason}
     left = (record(message, Kind.LEAVE_BEGIN, **fields), record(message, Kind.LEAVE_SENT, **fields))
-    return (record(message, Kind.CLOSE_BEGIN), *left) if match["reason"] == CLOSED else left
+    return (record(message, Kind.CLOSE_BEGIN), *left) if reason == CLOSED else left
 
 
 def _target(message: JavaMessage, match: re.Match[str]) -> Records | None:
@@ -165,6 +166,7 @@ _LEAVES = (
         rf"Member (?P<member_id>{ID}) sending LeaveGroup request to coordinator {_NODE} due to (?P<reason>[^\n]*)",
         _leave,
     ),
+    rule(rf"Member (?P<member_id>{ID}) sending LeaveGroup request to coordinator ", _leave),
     rule(rf"LeaveGroup response with {_GENERATION} returned successfully", emit(Kind.LEFT)),
     rule(rf"LeaveGroup request with {_ANY_GENERATION} failed with error: {_DETAIL}", emit_error(Kind.ERROR)),
     # Only close() commits synchronously on its own, and before anything else.

@@ -109,8 +109,8 @@ INVOKER = RuleSet(
         rule(r"Adding newly assigned partitions: ?(?P<partitions>.*)", _callback(Kind.ASSIGN_BEGIN)),
         rule(r"Revoke previously assigned partitions ?(?P<partitions>.*)", _callback(Kind.REVOKE_BEGIN)),
         # Up to Kafka 2.3.
-        rule(r"Setting newly assigned partitions \[(?P<partitions>.*)\]", _callback(Kind.ASSIGN_BEGIN)),
-        rule(r"Revoking previously assigned partitions \[(?P<partitions>.*)\]", _callback(Kind.REVOKE_BEGIN)),
+        rule(r"Setting newly assigned partitions:? \[?(?P<partitions>[^\]]*)", _callback(Kind.ASSIGN_BEGIN)),
+        rule(r"Revoking previously assigned partitions \[(?P<partitions>[^\]]*)", _callback(Kind.REVOKE_BEGIN)),
         rule(r"Lost previously assigned partitions ?(?P<partitions>.*)", _callback(Kind.LOST_BEGIN)),
         rule(
             r"User provided listener \S{0,500} failed on invocation of onPartitions(?P<callback>Assigned|Revoked|Lost) "
@@ -208,6 +208,7 @@ PROCESS = RuleSet(
 
 STRICT = frozenset(
     {
+        "AbstractCoordinator",
         "ConsumerCoordinator",
         "ConsumerHeartbeatRequestManager",
         "ConsumerMembershipManager",

@@ -104,7 +104,7 @@ _WORDS = Words(_ME, (
     (rf"OffsetCommit for group {GROUP} failed due to fenced id error: {_INSTANCE}",      _instance_taken),
     (rf"OffsetCommit for group {GROUP} failed.{{0,100}}?{ERROR_CODE}",                   commit_refused(_ME)),
     (rf"OffsetCommit for group {GROUP} failed:? (?P<detail>.*)",                         Kind.COMMIT_FAILED),
-    (r"Failing OffsetCommit request since the consumer is not part of an active group",  Kind.COMMIT_FAILED),
+    (r"Failing OffsetCommit request since the consumer is not part of an active group",  None),  # as Java's
     (rf"{_REBALANCE_LISTENER} for group {GROUP} failed on_partitions_(?P<event>revoked|lost)", listener_failed(_ME)),
     (rf"{_LISTENER} for group {GROUP} failed on partition assignment: (?P<partitions>.*)",
                                                                                      listener_failed(_ME, "assigned")),
@@ -129,7 +129,6 @@ _STRICT = ("kafka.coordinator", "kafka.coordinator.consumer", "kafka.coordinator
 CLIENT = Client(
     _ME,
     (
-        b"kafka.coordinator",
         b"Updating subscribed topics to: [",
         b"previously assigned partitions",
         b"newly assigned partitions",
@@ -146,7 +145,7 @@ CLIENT = Client(
         b"Consumer poll timeout has expired",
         b"failed due to fatal error",
         b"failed due to unknown member id",
-        b"OffsetCommit ",
+        b"OffsetCommit for group",
         b"failed on_partitions_",
         b"failed on partition assignment",
         b"Rebalance listener",

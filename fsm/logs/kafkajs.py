@@ -124,7 +124,11 @@ _MESSAGES = {
 CLIENT = Client(
     FACTS.name,
     (
-        b"groupId",  # the words of a start and an end are everybody's
+        b"Starting",
+        b"Stopped",
+        b"[Consumer] ",  # a namespace is part of the message
+        b"[ConsumerGroup] ",
+        b"[Runner] ",
         b"Consumer has joined the group",
         b"Consumer group received unsubscribed topics",
         b"Received assignment",

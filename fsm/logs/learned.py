@@ -433,7 +433,8 @@ def _learn(seen: _Lines) -> Layout | None:
     befores = [before for _, before in hits]
     bare = sum(not before for before in befores)
     headers = [] if bare > len(hits) // 2 else commonest(map(split, filter(None, befores)))
-    if not any("time" in header.roles for header in headers):
+    timed = any(isinstance(frame, Named) and frame.roles.time for frame in seen.frames)
+    if not timed and not any("time" in header.roles for header in headers):
         headers = _of_two_lines(seen.lines, hits) or headers
     repeated, length = _repeated(seen.lines, headers)
     return Layout(
@@ -613,11 +614,17 @@ def _logfmt(seen: _Lines) -> Frame | None:
     return _named("logfmt", structured.logfmt, seen)
 
 
+def _quotes(seen: _Lines) -> bool:
+    """Whether some of the values stand in quotes, as texts of several words do."""
+    first = seen.some[:20]
+    return sum('="' in seen.lines[i] for i in first) > len(first) // 5
+
+
 def _named(name: str, read: structured.Reader, seen: _Lines) -> Named | None:
     """The frame of fields of which one holds the clients' messages, if most lines have it."""
     some = seen.some
     rows = [found for i in some if (found := read(seen.lines[i])) is not None]
-    if len(rows) <= 0.5 * len(some) or (name == "logfmt" and not all('="' in seen.lines[i] for i in some[:20])):
+    if len(rows) <= 0.5 * len(some) or (name == "logfmt" and not _quotes(seen)):
         return None
     flat = [structured.flatten(values) for _, values in rows]
     text = _text_path(flat, seen.clients)

@@ -145,19 +145,21 @@ def _unexplained(
     """The lines with marks that no known layout explains, and the clients of those marks.
 
     Marks may be words of other programs, too: a line in a known layout can be of those alone who print in that layout
-    elsewhere. An object may begin like that of a known layout and have other names for the rest.
+    elsewhere, or of anybody where nobody does. An object may begin like that of a known layout and have other names for
+    the rest.
     """
     out: list[int] = []
     speaking: set[str] = set()
     own = {client.name: marks_of((client,)) for client in clients}
+    owned = {i: _owners(lines, i, known) for i in marked}
+    speaks = any(one.candidate.search(lines[i][:LINE_LIMIT]) for i in marked for one in owned[i])
     for i in marked:
         line = lines[i][:LINE_LIMIT]
-        owners = _owners(lines, i, known)
-        if any(one.candidate.search(line) for one in owners):
+        if any(one.candidate.search(line) for one in owned[i]):
             continue
         text = line.decode("utf-8", "replace") if line.startswith(b"{") else ""
-        told = frozenset(one.name for one in owners if not text or one.parse(text, UTC) is not None)
-        kin = _kin(told, known) if told else own.keys()
+        told = frozenset(one.name for one in owned[i] if not text or one.parse(text, UTC) is not None)
+        kin = _kin(told, known) if told and speaks else own.keys()
         strange = {name for name in sorted(kin - told) if name in own and own[name].search(line)}
         if strange:
             speaking |= strange
