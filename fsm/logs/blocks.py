@@ -136,8 +136,8 @@ class Scanner:
             while behind < len(kinds) and kinds[behind] == _GOES_ON:
                 behind += 1
             data = join_lines(lines[i], lines[i + 1 : behind]) if behind > i + 1 else lines[i].removesuffix(b"\r")
-            owners = self._owners[kinds[i]]
-            if any(one.candidate.search(data) for one in owners):
+            owners = tuple(one for one in self._owners[kinds[i]] if one.candidate.search(data))
+            if owners:
                 self.passed -= 1
                 yield Entry(starts[i], number + i, owners, data, False)
 

@@ -130,21 +130,25 @@ def header_of(tokens: tuple[Token, ...], roles: tuple[str, ...]) -> Header:
 
 
 def _compile(tokens: Sequence[Token], roles: Sequence[str]) -> re.Pattern[str]:
-    out, slot = [], 0
+    out, slot = "", 0
+    opened = False  # after a slot of anything: it ends at the first place where what follows it stands
     for i, (kind, what) in enumerate(tokens):
         if kind == "blank":
-            out.append(r"(?:[ \t]+|\Z)" if i == len(tokens) - 1 else r"[ \t]+")
+            out += r"(?:[ \t]+|\Z)" if i == len(tokens) - 1 else r"[ \t]+"
         elif kind == "text":
-            out.append(re.escape(what))
+            out += re.escape(what)
         else:
-            out.append(f"({_slot(kind, what, roles[slot] if slot < len(roles) else 'word')})")
+            out += ")" if opened else ""
+            opened = kind == "lazy" and i + 1 < len(tokens) and tokens[i + 1].kind in ("blank", "text")
+            found = _slot(kind, what, roles[slot] if slot < len(roles) else "word")
+            out += f"(?>({found})" if opened else r"(\S*)" if kind == "lazy" else f"({found})"
             slot += 1
-    return re.compile("".join(out), re.ASCII)
+    return re.compile(out + (")" if opened else ""), re.ASCII)
 
 
 def _slot(kind: str, what: str, role: str) -> str:
     if kind == "lazy":
-        return r"[^\n]*?"
+        return r"[^\n]{0,400}?"
     if kind == "time" and not what:
         return stamps.ANY_TEXT
     if kind == "time":

@@ -495,11 +495,10 @@ def _hits(seen: _Lines) -> list[tuple[int, str]]:
         if len(out) == ENOUGH_SAMPLES:
             break
         line = seen.lines[i]
-        for client, mark in _marks(line, seen.clients):
-            place = _begin(line, mark, client)
-            if place is not None:
-                out.append((i, line[:place]))
-                break
+        begins = [_begin(line, mark, client) for client, mark in _marks(line, seen.clients)]
+        places = [place for place in begins if place is not None and place <= HEADER_LIMIT]
+        if places:  # of two clients the one that understands more: its message may hold words of the other
+            out.append((i, line[: min(places)]))
     return out
 
 
