@@ -18,8 +18,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from recordings import Scenario
 
-_ENTRY = re.compile(rb"^(?=\[20\d\d-|%\d\||\d{10}\.\d{3}\||20\d\d-\d\d-|\{\"@timestamp)", re.MULTILINE)
+_ENTRY = re.compile(rb"^(?=\[?20\d\d[-/]\d\d|%\d\||\d{10}\.\d{3}\||time=|\{\")", re.MULTILINE)
 """Where an entry of a client begins, in any layout."""
+CHATTER = {
+    "kafka": "[2026-11-21 08:00:00,{ms:03}] INFO Order {n} was stored in {ms} ms (com.example.orders.OrderStore)",
+    "spring": "2026-11-21T08:00:00.{ms:03}Z  INFO 4711 --- [orders] [nio-8080-exec-{ms}] c.example.orders.OrderStore"
+    "              : Order {n} was stored in {ms} ms",
+    "logback": "2026-11-21 08:00:00.{ms:03} [nio-8080-exec-{ms}] INFO  com.example.orders.OrderStore -- Order {n} was "
+    "stored in {ms} ms",
+    "json": '{{"@timestamp":"2026-11-21T08:00:00.{ms:03}Z","@version":"1","message":"Order {n} was stored in {ms} ms",'
+    '"logger_name":"com.example.orders.OrderStore","thread_name":"nio-8080-exec-{ms}","level":"INFO"}}',
+}
+"""What an application itself says, by layout."""
 _CLIENT = re.compile(rb"(?<=[|\[])(\w+)(?=#consumer-\d)")
 """librdkafka's `client.id` where a line's header has it; the Java clients' ids contain the group."""
 
@@ -48,7 +58,9 @@ def mix(scenarios: Iterable[Scenario], lines: int) -> list[Scenario]:
     return chosen
 
 
-def write(chosen: Sequence[Scenario], copies: int, folder: Path, chatter: int = 0) -> Fleet:
+def write(
+    chosen: Sequence[Scenario], copies: int, folder: Path, chatter: int = 0, layout: str = "kafka"
+) -> Fleet:
     """The logs of each scenario, `copies` times, each in a folder of its own.
 
     With `chatter` so many lines of the application itself stand before each entry of its client, as in most services.
@@ -58,20 +70,10 @@ def write(chosen: Sequence[Scenario], copies: int, folder: Path, chatter: int = 
         place = folder / f"{number:06}.{scenario.name}"
         place.mkdir(parents=True)
         for log in scenario.logs:
-            data = among(renamed(log.read_bytes(), scenario.folder.name, f"r{number}."), chatter)
+            data = among(renamed(log.read_bytes(), scenario.folder.name, f"r{number}."), chatter, layout)
             (place / log.name).write_bytes(data)
             files, lines, size = files + 1, lines + data.count(b"\n"), size + len(data)
     return Fleet(folder, files, lines, size, len(chosen) * copies)
-
-
-def joined(fleet: Fleet, folder: Path) -> Path:
-    """All lines of a fleet in one file, log after log; gives the folder it is in."""
-    folder.mkdir(parents=True)
-    with (folder / "all.log").open("wb") as out:
-        for log in sorted(fleet.folder.rglob("*.log")):
-            data = log.read_bytes()
-            out.write(data if data.endswith(b"\n") else data + b"\n")
-    return folder
 
 
 def renamed(log: bytes, scenario: str, prefix: str) -> bytes:
@@ -84,11 +86,8 @@ def renamed(log: bytes, scenario: str, prefix: str) -> bytes:
     return _CLIENT.sub(fresh, group.sub(fresh, log))
 
 
-def among(log: bytes, chatter: int) -> bytes:
-    """The log with so many lines of an application, in Kafka's layout, before each of its entries."""
-    said = b"".join(
-        b"[2026-11-21 08:00:00,%03d] INFO Order %d was stored in %d ms (com.example.orders.OrderStore)\n"
-        % (n, n * 7919, n)
-        for n in range(1, chatter + 1)
-    )
-    return _ENTRY.sub(said, log) if chatter else log
+def among(log: bytes, chatter: int, layout: str = "kafka") -> bytes:
+    """The log with so many lines of an application before each of its entries."""
+    lines = [CHATTER[layout].format(n=n * 7919, ms=n) + "\n" for n in range(1, chatter + 1)]
+    said = "".join(lines).encode()
+    return _ENTRY.sub(lambda _: said, log) if chatter else log
