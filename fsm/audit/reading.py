@@ -154,14 +154,17 @@ class PieceRecords:
     """Names of topics by their ids, as coordinators tell them."""
 
 
-def read_piece(piece: Piece, formats: Sequence[Format], zone: tzinfo, cluster: str = "") -> PieceRecords:
-    """Reads a piece to its end, or as far as it can be read; groups are named `cluster:group` where a cluster is given.
+def read_piece(
+    piece: Piece, formats: Sequence[Format], zone: tzinfo, cluster: str = "", name: str = ""
+) -> PieceRecords:
+    """Reads a piece to its end, or as far as it can be read; where it cannot, the summary says why.
 
-    Raises OSError where the file cannot be opened.
+    Groups are named `cluster:group` where a cluster is given; what is found names the file by `name` where it is given.
     """
+    reader, marks = reader_of(piece, formats), _marks(frozenset(one.name for one in formats))
+    piece = piece._replace(file=name or piece.file)
     summary = PieceSummary(piece.file, piece.start, piece.gzipped)
     records = _Records(piece, f"{cluster}:" if cluster else "")
-    reader, marks = reader_of(piece, formats), _marks(frozenset(one.name for one in formats))
     try:
         for entry in reader.scan():
             found = summary.take(entry, zone, marks)

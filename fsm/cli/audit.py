@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 EXAMPLES = """examples:
   fsm audit logs/ -o out                             every log below logs/, formats found by themselves
   fsm audit app.log.gz other.log -o out --json       findings as one JSON document on stdout
+  kubectl logs shop-0 --timestamps | fsm audit - -o out
   fsm audit logs/ -o out --group orders --since 2026-11-21T07:00Z
   fsm audit logs/ -o out --format java --timezone Europe/Berlin
   fsm audit logs/ -o out --layout "%d{HH:mm:ss} %p %c{1} %m%n"
@@ -49,7 +50,7 @@ def add(commands: Any) -> None:
     command = add_command(
         commands, "audit", "audit real logs of clients for rebalance problems, on Spark", EXAMPLES, run
     )
-    command.add_argument("paths", nargs="+", metavar="PATH", help="log files and folders, plain or .gz")
+    command.add_argument("paths", nargs="+", metavar="PATH", help="log files and folders, plain or .gz; - is stdin")
     command.add_argument("-o", dest="folder", metavar="DIR", type=Path, required=True, help="report, findings, Parquet")
     usual = Options()
     command.add_argument(
@@ -111,6 +112,7 @@ def run(args: argparse.Namespace) -> int:
     from fsm.spark.audit import audit_logs
     from fsm.spark.progress import Progress
     from fsm.spark.result import MARK
+    from fsm.spark.sources import STDIN
 
     options = Options(
         format=args.format,
@@ -132,7 +134,9 @@ def run(args: argparse.Namespace) -> int:
         ),
     )
     with _stoppable():
-        result = audit_logs([Path(p) for p in args.paths], args.folder, options, progress=Progress())
+        paths = [Path(path) for path in args.paths if path != STDIN]
+        stdin = STDIN in args.paths
+        result = audit_logs(paths, args.folder, options, stdin=stdin, progress=Progress())
     if args.json:
         with (args.folder / MARK).open(encoding="utf-8") as document:
             shutil.copyfileobj(document, sys.stdout)

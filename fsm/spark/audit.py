@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from fsm.errors import InputError
 from fsm.spark.options import IN_PROCESS, Options
 from fsm.spark.progress import Progress
-from fsm.spark.result import MARK, REPORT, put_in_place, workplace
+from fsm.spark.result import MARK, REPORT, STDIN_LOG, put_in_place, workplace
 
 if TYPE_CHECKING:
     from fsm.render.timeline.views import FindingView
@@ -50,24 +50,30 @@ class Result:
         return any(total["severity"] != "info" for total in self.metrics["findings"])
 
 
-def audit_logs(paths: Sequence[Path], out: Path, options: Options, *, progress: Progress | None = None) -> Result:
+def audit_logs(
+    paths: Sequence[Path], out: Path, options: Options, *, stdin: bool = False, progress: Progress | None = None
+) -> Result:
     """Audits the logs below `paths` into the folder `out`, on the active Spark session or on one of its own.
+
+    With `stdin` what is piped in is a log, too; the result keeps it, so that evidence can be opened.
 
     Raises `InputError` where nothing can be read or `out` holds something else, and `FsmError` where Spark fails; `out`
     is then as it was.
     """
     from fsm.spark import session, sources
 
-    out = out.resolve()
-    inputs = sources.find(paths, by_folder=options.by_folder, leave_out=out)
+    kept, out = str(out / STDIN_LOG), out.resolve()
+    found = sources.find(paths, by_folder=options.by_folder, leave_out=out) if paths or not stdin else None
     say = progress or Progress(StringIO())
     with workplace(out) as work:
+        inputs = sources.add_stdin(found, work / STDIN_LOG, kept) if stdin or found is None else found
         if options.master == IN_PROCESS:
             from fsm.spark import pipeline
 
             bins = sources.bins(inputs, options.split_bytes, 1)
             totals = pipeline.in_process(bins, _plan(inputs, bins, options, work), say)
         else:
+            say("starting Spark")
             with session.session(options.master, input_bytes=inputs.size, scratch=work / "scratch") as spark:
                 from fsm.spark import pipeline
 
@@ -87,7 +93,7 @@ def _plan(inputs: Inputs, bins: Sequence[Sequence[Job]], options: Options, work:
     from fsm.audit.attribution.rotation import missing
     from fsm.spark.pipeline import Plan
 
-    gone = missing(str(source.path) for source in inputs.sources)
+    gone = missing(source.name for source in inputs.sources)
     cut = sum(map(len, bins)) > len(inputs.sources)
     chosen = options.groups, options.since_ms, options.until_ms, options.top
     return Plan(str(work), options.format, options.layout, options.timezone, options.limits, *chosen, gone, cut)

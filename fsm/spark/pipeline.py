@@ -140,9 +140,9 @@ def read(jobs: Iterable[Job], plan: Plan, part: int) -> Iterator[Sent]:
     expected, zone = plan.formats, plan.zone
     names: dict[str, str] = {}
     for job in jobs:
-        found = read_piece(job.piece, expected, zone, job.cluster)
+        found = read_piece(job.piece, expected, zone, job.cluster, job.name)
         add_topic_names(names, found.names)
-        file, piece = job.piece.file, job.piece.start
+        file, piece = job.name, job.piece.start
         own = [_to_file(SUMMARY, file, piece, [getattr(found.summary, f.name) for f in fields(PieceSummary)])]
         worth = found.summary.missed, found.summary.lost
         own.append(_to_file(FACTS, file, piece, [worth, *map(tuple, found.facts)]))
@@ -303,14 +303,23 @@ def _judge_group(group: str, rows: Iterable[Sent], plan: Plan, names: Mapping[st
 def in_process(bins: Sequence[Sequence[Job]], plan: Plan, say: Progress) -> Totals:
     """Both stages in this process."""
     rows: list[Sent] = []
-    for number, jobs in enumerate(bins):
-        say("reading", _READING * number / len(bins))
-        rows += read(jobs, plan, number)
+    jobs = [job for own in bins for job in own]
+    size, done = sum(job.weight for job in jobs) or 1, 0
+    for number, job in enumerate(jobs):
+        say("reading", _READING * done / size)
+        rows += read([job], plan, number)
+        done += job.weight
     if plan.cut:
         rows = list(route(sorted(rows, key=attrgetter("file", "kind", "piece"))))
     rows.sort(key=attrgetter("key", "kind", "file", "piece"))
-    say("judging", _READING)
-    return judge(rows, plan, 0)
+    return judge(_watched(rows, say), plan, 0)
+
+
+def _watched(rows: Sequence[Sent], say: Progress) -> Iterator[Sent]:
+    for number, row in enumerate(rows):
+        if number % 100 == 0:
+            say("judging", _READING + (1 - _READING) * number / len(rows))
+        yield row
 
 
 def on_spark(spark: SparkSession, bins: Sequence[Sequence[Job]], plan: Plan, size: int, say: Progress) -> Totals:

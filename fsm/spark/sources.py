@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
+import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from pathlib import Path
 from typing import NamedTuple
 
 from fsm.errors import InputError
 from fsm.logs.opening import is_packed
-from fsm.logs.pieces import Piece, Unreadable, cut
+from fsm.logs.pieces import WHOLE, Piece, Unreadable, cut
 from fsm.logs.segments import begins_segment
 
 BINS_A_CORE = 4
@@ -22,6 +24,9 @@ BIN_BYTES = 2 << 20
 """What is worth a task of its own."""
 PIECE_BYTES = 8 << 20
 """What is worth a piece of its own: at its ends some context is read twice."""
+STDIN = "-"
+"""The path that stands for what is piped into the command."""
+_COPIED_AT_ONCE = 1 << 20
 _SNIFF = 4096
 _CONTROLS = bytes({*range(32), 127} - {*b"\t\n\v\f\r\x1b"})
 """Bytes that no log has but in passing; escape begins colours."""
@@ -33,6 +38,9 @@ _Identity = tuple[int, int]
 @dataclass(frozen=True, slots=True)
 class Source:
     path: Path
+    """Where it is, absolute: a task may run in another folder than this process."""
+    name: str
+    """As the user gave it, and as findings name it."""
     cluster: str
     """Name of the folder it came from when folders are clusters of their own; empty otherwise."""
     size: int
@@ -40,6 +48,8 @@ class Source:
 
 class Job(NamedTuple):
     piece: Piece
+    name: str
+    """Of its file, as findings show it."""
     cluster: str
     weight: int
     """How much there is to read, in bytes, as far as one can tell."""
@@ -60,7 +70,7 @@ class Inputs:
 
     @property
     def first(self) -> str:
-        return str(self.sources[0].path)
+        return self.sources[0].name
 
 
 def find(paths: Sequence[Path], *, by_folder: bool = False, leave_out: Path | None = None) -> Inputs:
@@ -90,15 +100,31 @@ def find(paths: Sequence[Path], *, by_folder: bool = False, leave_out: Path | No
             if reason:
                 _refuse(unreadable, path, reason)
             else:
-                sources.append(Source(path, _cluster(root, path) if by_folder else "", status.st_size))
+                cluster = _cluster(root, path) if by_folder else ""
+                sources.append(Source(path.absolute(), str(path), cluster, status.st_size))
     refused = tuple(sorted(unreadable.values()))
     if not sources:
         nothing = "nothing but the result of an audit" if results else "no file to read"
         file, reason = refused[0] if refused else (", ".join(map(_shown, paths)), nothing)
         raise InputError(reason, file, "give log files or a folder that holds some")
     if not any(source.size for source in sources):
-        raise InputError("is empty", _shown(sources[0].path), "give log files that hold something")
+        raise InputError("is empty", sources[0].name, "give log files that hold something")
     return Inputs(tuple(sorted(sources, key=lambda s: s.path)), refused, tuple(sorted(set(results))))
+
+
+def add_stdin(inputs: Inputs | None, copy: Path, name: str) -> Inputs:
+    """The inputs with what stdin holds, which is copied to a file; findings will name it by `name`.
+
+    Raises `InputError` where stdin holds nothing, or no log.
+    """
+    with copy.open("wb") as out:
+        shutil.copyfileobj(sys.stdin.buffer, out, _COPIED_AT_ONCE)
+    status = copy.stat()
+    reason = _explain_refusal(copy, status) if status.st_size else "is empty"
+    if reason:
+        raise InputError(reason, "stdin", "pipe a log into the command, or give its file")
+    source = Source(copy.absolute(), name, "", status.st_size)
+    return replace(inputs, sources=(*inputs.sources, source)) if inputs else Inputs((source,), ())
 
 
 def _refuse(unreadable: dict[str, Unreadable], path: Path, reason: str) -> None:
@@ -168,11 +194,11 @@ def _cluster(root: Path, path: Path) -> str:
 def bins(inputs: Inputs, split_bytes: int, cores: int) -> list[list[Job]]:
     """The pieces of every source, dealt out to tasks: the largest go first into the emptiest bin.
 
-    No piece is larger than `split_bytes`, nor so large that a core would wait for it in the end. Raises OSError where
-    a file is gone by now.
+    No piece is larger than `split_bytes`, nor so large that a core would wait for it in the end. Of a file that is gone
+    by now a task will say so.
     """
     most = min(split_bytes, max(PIECE_BYTES, inputs.size // (BINS_A_CORE * cores)))
-    jobs = [Job(piece, s.cluster, _weight(piece, s.size)) for s in inputs.sources for piece in cut(s.path, most)]
+    jobs = [Job(piece, s.name, s.cluster, _weight(piece, s.size)) for s in inputs.sources for piece in _cut(s, most)]
     wanted = 1 + sum(job.weight for job in jobs) // BIN_BYTES
     loads = [(0, number) for number in range(min(len(jobs), wanted, BINS_A_CORE * cores))]
     packed: list[list[Job]] = [[] for _ in loads]
@@ -183,5 +209,12 @@ def bins(inputs: Inputs, split_bytes: int, cores: int) -> list[list[Job]]:
     return [sorted(own) for own in packed]
 
 
+def _cut(source: Source, most: int) -> list[Piece]:
+    try:
+        return list(cut(source.path, most))
+    except OSError:
+        return [Piece(str(source.path), 0, WHOLE)]
+
+
 def _weight(piece: Piece, size: int) -> int:
-    return size * GZIP_FACTOR if piece.gzipped else piece.end - piece.start
+    return size * GZIP_FACTOR if piece.gzipped else min(piece.end - piece.start, size)

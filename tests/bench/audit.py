@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parents[at]) for at in (2, 1, 0)]
+sys.path.append(str(Path(__file__).parent.parent))
 
 import fleet
 import measure

@@ -58,9 +58,7 @@ def mix(scenarios: Iterable[Scenario], lines: int) -> list[Scenario]:
     return chosen
 
 
-def write(
-    chosen: Sequence[Scenario], copies: int, folder: Path, chatter: int = 0, layout: str = "kafka"
-) -> Fleet:
+def write(chosen: Sequence[Scenario], copies: int, folder: Path, chatter: int = 0, layout: str = "kafka") -> Fleet:
     """The logs of each scenario, `copies` times, each in a folder of its own.
 
     With `chatter` so many lines of the application itself stand before each entry of its client, as in most services.

@@ -1,4 +1,4 @@
-"""What `audit.py` measures beside the command: `python jobs.py JOB LOGS OUT` runs one job, prints what it found as JSON.
+"""What `audit.py` measures beside the command: `python jobs.py JOB LOGS OUT` runs one job and prints JSON.
 
 DuckDB and Polars do a small part of the audit's work: they read the same lines and count those that hold a mark of a
 client, which is how the audit knows where to look.
