@@ -360,11 +360,11 @@ def on_spark(spark: SparkSession, bins: Sequence[Sequence[Job]], plan: Plan, siz
 def _share_done(spark: SparkSession, reads: int) -> tuple[str, float] | None:
     """What is being done, and how much of all; the stage that reads has as many tasks as there are bins."""
     tracker = spark.sparkContext.statusTracker()
-    for stage in tracker.getActiveStageIds():
+    for stage in sorted(tracker.getActiveStageIds()):
         info = tracker.getStageInfo(stage)
         if info is not None and info.numTasks:
             share = info.numCompletedTasks / info.numTasks
-            reads_now = info.numTasks == reads and stage == min(tracker.getActiveStageIds())
+            reads_now = info.numTasks == reads
             return ("reading", _READING * share) if reads_now else ("judging", _READING + (1 - _READING) * share)
     return None
 

@@ -184,10 +184,10 @@ _MASTER = re.compile(
 def _start_session(master: str, settings: dict[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
-    if master.startswith("local"):
-        os.environ["JAVA_HOME"] = str(java_home())
+    os.environ["JAVA_HOME"] = str(java_home())
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if master.startswith("local"):  # the workers of a cluster must reach this process
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.master(master).appName("fsm audit")
     for key, value in settings.items():
         builder = builder.config(key, value)

@@ -32,14 +32,14 @@ def audit_twice(logs: Path, out: Path) -> dict[str, Any]:
 
     with session(input_bytes=find([logs]).size, scratch=out / "scratch"):
         audit_logs([logs], out / "first", Options())
-        begun_s, used_s = time.perf_counter(), _family_s(measure.family(os.getpid()))
+        watch = measure.Watch(os.getpid())
+        watch.start()
+        before_s, begun = {one.pid: one.cpu_seconds for one in measure.family(os.getpid())}, time.perf_counter()
         audit_logs([logs], out / "second", Options())
-        seconds = time.perf_counter() - begun_s
-        return {"seconds": seconds, "cpu_seconds": _family_s(measure.family(os.getpid())) - used_s}
-
-
-def _family_s(family: Any) -> float:
-    return float(sum(one.cpu_seconds for one in family))
+        seconds = time.perf_counter() - begun
+        watch.done.set()
+        watch.join()
+        return {"seconds": seconds, "cpu_seconds": sum(watch.cpu_s.values()) - sum(before_s.values())}
 
 
 def marks_duckdb(logs: Path, _out: Path) -> dict[str, Any]:

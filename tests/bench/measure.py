@@ -1,15 +1,13 @@
 """Runs a program to its end: seconds, CPU seconds and memory of it and of all that it starts.
 
-Linux only. CPU is what the kernel counted for every descendant; orphans come home to this process, so nothing is
-missed. Memory is sampled: what processes share is divided among them (PSS), so that a forked Python worker does not
-count what it has from its parent twice.
+Linux only. CPU and memory are sampled in /proc: the kernel adds up the CPU of children that are waited for, and those
+who fork Spark's Python workers do not wait for them. Memory that processes share is divided among them (PSS), so that
+a forked worker does not count what it has from its parent twice.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
-import resource
 import subprocess
 import sys
 import threading
@@ -20,7 +18,6 @@ from pathlib import Path
 
 EVERY_S = 0.1
 TICKS = os.sysconf("SC_CLK_TCK")
-_PR_SET_CHILD_SUBREAPER = 36
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +34,8 @@ class Measured:
 
 def run(command: Sequence[str | Path], **environment: str) -> Measured:
     """Runs a command to its end. Raises `SystemExit` where it fails: exit status 1 is that of an audit that found."""
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     settings = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment}
-    begun, before_s = time.perf_counter(), _children_s()
+    begun = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=settings, text=True) as child:
         watch = Watch(child.pid)
         watch.start()
@@ -49,21 +45,7 @@ def run(command: Sequence[str | Path], **environment: str) -> Measured:
         watch.join()
     if child.returncode not in (0, 1):
         raise SystemExit(f"{' '.join(map(str, command))} failed with {child.returncode}")
-    _reap_orphans()
-    return Measured(seconds, _children_s() - before_s, watch.peak_mb, printed)
-
-
-def _reap_orphans() -> None:
-    while True:
-        try:
-            os.wait()
-        except ChildProcessError:
-            return
-
-
-def _children_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    return Measured(seconds, sum(watch.cpu_s.values()), watch.peak_mb, printed)
 
 
 @dataclass(slots=True)
@@ -74,16 +56,16 @@ class Process:
     parent: int
     program: str
     cpu_seconds: float
-    """Its own, and that of children that have ended."""
 
 
 class Watch(threading.Thread):
-    """Looks at the memory of a process and its descendants every `EVERY_S` seconds."""
+    """Looks at a process and its descendants every `EVERY_S` seconds."""
 
     def __init__(self, root: int) -> None:
         super().__init__(daemon=True)
         self.root = root
         self.done = threading.Event()
+        self.cpu_s: dict[int, float] = {}
         self.peak_mb = dict.fromkeys(("all", "driver", "jvm", "workers"), 0.0)
 
     def run(self) -> None:
@@ -91,6 +73,7 @@ class Watch(threading.Thread):
         while not self.done.wait(EVERY_S):
             held = dict.fromkeys(self.peak_mb, 0.0)
             for one in family(self.root):
+                self.cpu_s[one.pid] = one.cpu_seconds
                 mine = memory_mb(one.pid)
                 held["all"] += mine
                 held["driver" if one.pid == self.root else "jvm" if one.program == "java" else "workers"] += mine
@@ -120,7 +103,7 @@ def _processes() -> Iterator[Process]:
                 program = (path / "exe").readlink().name
             except OSError:
                 continue  # it has just ended, or is none of ours
-            cpu_s = sum(map(int, values[11:15])) / TICKS
+            cpu_s = (int(values[11]) + int(values[12])) / TICKS
             yield Process(int(path.name), int(values[1]), program, cpu_s)
 
 

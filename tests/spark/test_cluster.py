@@ -1,0 +1,104 @@
+"""The audit on a standalone Spark cluster: a master and two workers on the loopback, from PySpark's own jars."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from fsm.spark.result import MARK, REPORT
+from fsm.spark.session import java_home
+
+from .conftest import run
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.usefixtures("spark")]
+SPARK = Path(pyspark.__file__).parent
+ROOT = Path(__file__).parents[2]
+UP_S = 90
+"""So long a process of the cluster may take to be there, on a busy machine."""
+
+
+@pytest.fixture
+def environment() -> dict[str, str]:
+    """What the cluster needs: Java, this package where its Python finds packages, and no address but the loopback."""
+    own = {"JAVA_HOME": str(java_home()), "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": str(ROOT)}
+    own["PYSPARK_SUBMIT_ARGS"] = (
+        "--executor-memory 512m --conf spark.scheduler.minRegisteredResourcesRatio=1.0 pyspark-shell"
+    )
+    return os.environ | own
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, environment: dict[str, str]) -> Iterator[str]:
+    """The address of a master with two workers of a core each."""
+    with ExitStack() as stack:
+        master = ("master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        said = stack.enter_context(daemon(master, tmp_path / "master.log", environment))
+        address = said(r"Starting Spark master at (spark://[\d.:]+)")
+        for number in range(2):
+            worker = ("worker.Worker", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0", "--cores", "1")
+            worker += ("--memory", "1g", "--work-dir", str(tmp_path / f"worker-{number}"), address)
+            said = stack.enter_context(daemon(worker, tmp_path / f"worker-{number}.log", environment))
+            said("(Successfully registered) with master")
+        yield address
+
+
+@contextmanager
+def daemon(command: tuple[str, ...], log: Path, environment: dict[str, str]):
+    """Starts a part of the cluster and ends it; gives a function that waits for what it logs."""
+    name, *arguments = command
+    with log.open("wb") as out:
+        started = subprocess.Popen(
+            [SPARK / "bin" / "spark-class", f"org.apache.spark.deploy.{name}", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            env=environment,
+        )
+
+    def said(pattern: str) -> str:
+        until = time.monotonic() + UP_S
+        while time.monotonic() < until:
+            found = re.search(pattern, log.read_text())
+            if found:
+                return found.group(1)
+            assert started.poll() is None, log.read_text()
+            time.sleep(0.2)
+        raise AssertionError(log.read_text())
+
+    try:
+        yield said
+    finally:
+        started.terminate()
+        try:
+            started.wait(30)
+        except subprocess.TimeoutExpired:
+            started.kill()
+            started.wait()
+
+
+def test_a_cluster_gives_the_bytes_of_this_process(
+    recordings: Path, cluster: str, environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files are named by relative paths, though the workers run elsewhere; files are cut, and both workers get pieces."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "logs").symlink_to(recordings)
+    run([Path("logs")], Path("local"), split_bytes=65536)
+    command = (sys.executable, "-m", "fsm", "audit", "logs", "-o", "cluster", "--split-bytes", "65536")
+    ran = subprocess.run(
+        [*command, "--master", cluster], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 1, ran.stderr
+    for name in (MARK, REPORT):
+        assert (tmp_path / "cluster" / name).read_bytes() == (tmp_path / "local" / name).read_bytes()
+    executors = list(tmp_path.glob("worker-*/app-*/*/stderr"))
+    assert len(executors) == 2
+    assert len([log for log in executors if "Running task" in log.read_text()]) == 2
