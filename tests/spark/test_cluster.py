@@ -88,7 +88,7 @@ def daemon(command: tuple[str, ...], log: Path, environment: dict[str, str]):
 def test_a_cluster_gives_the_bytes_of_this_process(
     recordings: Path, cluster: str, environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Files are named by relative paths, though the workers run elsewhere; files are cut, and both workers get pieces."""
+    """Files are named by relative paths, though workers run elsewhere; files are cut, and both workers get pieces."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "logs").symlink_to(recordings)
     run([Path("logs")], Path("local"), split_bytes=65536)
