@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
-from functools import cache
+from functools import cache, lru_cache
 
 from fsm.audit.attribution.identity import Facts, facts_of
 from fsm.audit.coordinator.assignments import add_topic_names
@@ -15,6 +15,7 @@ from fsm.audit.records import Chunk, Line, Row, pack, to_row
 from fsm.logs import Format, clients
 from fsm.logs.broker import THREAD
 from fsm.logs.entries import Entry, first_line, parse_entry
+from fsm.logs.learned import marks_of
 from fsm.logs.pieces import READ_ERRORS, Piece, PieceReader, reader_of
 from fsm.trace import Kind, TraceRecord
 
@@ -24,6 +25,8 @@ EXAMPLE = 160
 SHAPE_LENGTH = 100
 """Bytes of a line that tell its shape."""
 _VARIABLE = re.compile(rb"[0-9a-fA-F]{8,}|\d+")
+_DIGITS = bytes.maketrans(b"123456789", b"000000000")
+"""Most lines of one shape differ in digits only, and a shape does not show which: it is found once."""
 _LEVEL = re.compile(rb"\b(TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b")
 
 
@@ -113,7 +116,7 @@ class PieceSummary:
 
     def _shape(self, data: bytes) -> str:
         line = data.split(b"\n", 1)[0][: 4 * SHAPE_LENGTH]
-        shape = first_line(_VARIABLE.sub(b"#", line)[:SHAPE_LENGTH])
+        shape = _shape(line.translate(_DIGITS))
         return shape if shape in self.shapes or len(self.shapes) < SHAPES_A_PIECE else ""
 
     @property
@@ -129,8 +132,13 @@ class PieceSummary:
 
 @cache
 def _marks(names: frozenset[str]) -> re.Pattern[bytes]:
-    marks = [re.escape(mark) for client in clients() if client.name in names for mark in client.marks]
-    return re.compile(b"|".join(marks) or rb"(?!)")
+    speaking = [client for client in clients() if client.name in names]
+    return marks_of(speaking) if speaking else re.compile(rb"(?!)")
+
+
+@lru_cache(maxsize=4096)
+def _shape(line: bytes) -> str:
+    return first_line(_VARIABLE.sub(b"#", line)[:SHAPE_LENGTH])
 
 
 def _shown(text: str) -> str:

@@ -14,7 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 from itertools import pairwise, takewhile
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
+
+import re2
 
 from fsm.logs import LEARNED, Client, Format, Message, stamps
 from fsm.logs import fields as structured
@@ -772,8 +774,9 @@ _ANY_BYTE = bytes(range(256))
 
 
 def marks_of(clients: Sequence[Client]) -> re.Pattern[bytes]:
-    """Any mark of some clients."""
-    return re.compile(b"|".join(sorted({re.escape(mark) for client in clients for mark in client.marks})))
+    """Any mark of some clients: a pattern of RE2, whose time does not grow with their number, used like one of `re`."""
+    marks = b"|".join(sorted({re.escape(mark) for client in clients for mark in client.marks}))
+    return cast("re.Pattern[bytes]", re2.compile(marks))
 
 
 def state(sample: Sample, clients: Sequence[Client], stated: tuple[Header, Header | None]) -> tuple[Layout, ...]:

@@ -119,13 +119,13 @@ def test_a_terminal_shows_how_far_it_is(recordings: Path, tmp_path: Path) -> Non
 
 def test_colours_are_for_terminals(recordings: Path, tmp_path: Path) -> None:
     """What is bad is red, unless NO_COLOR is set or stdout is no terminal."""
-    given = (recordings / "spring_j07_maxpoll", "-o", "out", *IN_PROCESS)
+    given = (recordings / "r01_java_rdk", "-o", "out", *IN_PROCESS)
     out, _ = on_terminal(tmp_path, *given)
     assert "\x1b[31merror" in out
     out, _ = on_terminal(tmp_path, *given, NO_COLOR="1")
     assert "error" in out
     assert "\x1b" not in out
-    piped = audit(tmp_path, recordings / "spring_j07_maxpoll", "-o", "out")
+    piped = audit(tmp_path, recordings / "r01_java_rdk", "-o", "out")
     assert b"error" in piped.stdout
     assert b"\x1b" not in piped.stdout + piped.stderr
     assert (tmp_path / "out" / MARK).exists()
