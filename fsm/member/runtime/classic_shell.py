@@ -39,7 +39,7 @@ from fsm.member.events import (
     PartitionsAssignedEvent,
     PartitionsRemovedEvent,
 )
-from fsm.member.inputs import CoordinatorFound, CoordinatorLost, Tick
+from fsm.member.inputs import Tick
 from fsm.member.runtime.shell import MemberShell
 from fsm.member.runtime.trace import ClassicTrace, TraceTo
 from fsm.protocol.assignment import Partitions, TopicNames, without
@@ -151,11 +151,8 @@ class ClassicConsumerMember(MemberShell[UnsentClassicRequest, PartitionCounts]):
     ) -> None:
         self._step(ClassicAnswered(order, answer, jitter), now_ms)
 
-    def find_coordinator(self, now_ms: int) -> None:
-        self._step(CoordinatorFound(), now_ms)
-
     def lose_coordinator(self, error: KafkaError, now_ms: int) -> None:
-        self._step(CoordinatorLost(error), now_ms)
+        super().lose_coordinator(error, now_ms)
         self._background.append(ErrorEvent(error))
 
     def learn(self, metadata: PartitionCounts | TopicNames, now_ms: int) -> bool:

@@ -250,12 +250,6 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
         """The same as to `receive` what answers a request."""
         self.receive(Answered(order, answer, jitter), now_ms)
 
-    def find_coordinator(self, now_ms: int) -> None:
-        self.receive(CoordinatorFound(), now_ms)
-
-    def lose_coordinator(self, error: KafkaError, now_ms: int) -> None:
-        self.receive(CoordinatorLost(error), now_ms)
-
     def learn(self, metadata: TopicNames, now_ms: int) -> bool:
         """Names by id; whether they are others than before."""
         if metadata == self.member.client.metadata and not self.member.client.metadata_moved:

@@ -17,7 +17,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from fsm.errors import LocalProtocolError
 from fsm.member.effects import CallCompleted
 from fsm.member.events import ApplicationEvent, AsyncPollEvent, BackgroundEvent, GroupMembershipOperation, KafkaError
-from fsm.member.inputs import Tick
+from fsm.member.inputs import CoordinatorFound, CoordinatorLost, Tick
 from fsm.member.runtime.trace import MemberTrace
 from fsm.member.timers import NEVER
 from fsm.protocol.assignment import Partitions
@@ -149,13 +149,13 @@ class MemberShell(ABC, Generic[Sent, Metadata]):
     def receive_answer(self, order: Sent, answer: Any, jitter: float, now_ms: int) -> None:
         """The answer to a request, or why there is none. Raises `RemoteProtocolError` where it answers nothing."""
 
-    @abstractmethod
     def find_coordinator(self, now_ms: int) -> None:
         """Requests may be sent."""
+        self._step(CoordinatorFound(), now_ms)
 
-    @abstractmethod
     def lose_coordinator(self, error: KafkaError, now_ms: int) -> None:
         """The application is to see why the search failed."""
+        self._step(CoordinatorLost(error), now_ms)
 
     @abstractmethod
     def learn(self, metadata: Metadata, now_ms: int) -> bool:
