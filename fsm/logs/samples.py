@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fsm.logs import LEARNED, Client, Format, stamps
+from fsm.logs.blocks import places
 from fsm.logs.entries import CONTINUES, LINE_LIMIT
 from fsm.logs.fields import Pretty, Table, find_csv, find_pretty
 from fsm.logs.learned import Guess, Layout, Sample, explain_failure, learn, marks_of, state, with_hours
@@ -185,17 +186,12 @@ def _owners(lines: Sequence[bytes], at: int, known: Sequence[Format]) -> list[Fo
 
 def _lines_of(block: bytes, marks: Sequence[bytes]) -> tuple[list[bytes], list[int]]:
     """The lines of a block, and some of those with marks."""
-    places: set[int] = set()
-    for mark in marks:
-        place, count = block.find(mark), 0
-        while place >= 0 and count < _MOST_MARKED:
-            places.add(place)
-            place, count = block.find(mark, place + 1), count + 1
-    if not places:
+    found = places(block, marks)
+    if not found:
         return [], []
     lines = block.split(b"\n")
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
-    marked = sorted({bisect_right(starts, place) - 1 for place in places})
+    marked = sorted({bisect_right(starts, place) - 1 for place in found})
     return lines, marked[:: max(1, len(marked) // _MOST_MARKED)]
 
 
