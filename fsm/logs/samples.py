@@ -27,7 +27,7 @@ _FIRST_LINES, _MARKED_LINES, _BEFORE, _BEHIND = 150, 150, 3, 40
 _LONGEST = 1 << 16
 _TAIL = 1 << 12
 _MOST_MARKED = 100
-_LONGEST_ENTRY = 60
+_LONGEST_ENTRY = 400
 """Lines above a mark among which the first one of its entry is looked for."""
 _LARGE = 4 << 20
 _ENOUGH = 2

@@ -23,7 +23,7 @@ from fsm.audit.findings import FindingKind, Severity
 from fsm.cli.audit import print_summary
 from fsm.spark.audit import Result
 from fsm.spark.result import MARK, workplace
-from fsm.spark.tables import SCHEMAS
+from fsm.spark.tables import COORDINATORS, SCHEMAS
 
 from .conftest import Command, document, run
 
@@ -387,6 +387,13 @@ def test_a_file_that_tells_nothing_is_named(recordings: Path, tmp_path: Path) ->
     found = run([logs], tmp_path / "out", master="none")
     assert (found["inputs"]["silent_files"], found["inputs"]["silent"]) == (1, [str(logs / "C.log")])
     assert "no client was understood in 1 file" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_the_readme_lists_the_tables() -> None:
+    """Each table of a result, and no other, has a row."""
+    shown = (Path(__file__).parents[2] / "fsm" / "audit" / "README.md").read_text(encoding="utf-8")
+    rows = shown.split("| table | a row is |")[1].split("## On a cluster")[0]
+    assert re.findall(r"^\| `(\w+)` \|", rows, re.MULTILINE) == [*SCHEMAS, *COORDINATORS]
 
 
 # -- stopped, or not alone ------------------------------------------------------------------------------------
