@@ -114,9 +114,8 @@ def _write_up(work: Path, inputs: Inputs, totals: Totals, options: Options) -> R
         raise InputError("no such group in these logs", " ".join(options.groups), there)
     refused = in_order(map(unparsed.refused, inputs.unreadable))
     totals.add_findings(refused)
-    driver = tables.Tables(work, LAST_PART)
-    driver.add("findings", refused)
-    driver.close()
+    with tables.Tables(work, LAST_PART) as driver:
+        driver.add("findings", refused)
     tables.write_whole(work, "dwell", totals.dwell_times())
     coordinators = totals.sums["coordinators"] > 0
     tables.complete(work, coordinators=coordinators)

@@ -209,29 +209,28 @@ def _send_facts(
 
 def judge(rows: Iterable[Sent], plan: Plan, part: int) -> Totals:
     """Judges the groups to which the rows were sent, which come by key and kind, and writes their tables."""
-    totals, tables = Totals(plan.top), Tables(Path(plan.work), part)
+    totals = Totals(plan.top)
     names: dict[str, str] | None = None
     of_files: list[Finding] = []
-    for key, own in groupby(rows, key=attrgetter("key")):
-        if key.startswith(OF_FILE):
-            pieces = [PieceSummary(*_values(row)) for row in own]
-            totals.add_file(pieces)
-            tables.add("files", pieces)
-            of_files += unparsed.of_file(pieces)
-            continue
+    with Tables(Path(plan.work), part) as tables:
+        for key, own in groupby(rows, key=attrgetter("key")):
+            if key.startswith(OF_FILE):
+                pieces = [PieceSummary(*_values(row)) for row in own]
+                totals.add_file(pieces)
+                tables.add("files", pieces)
+                of_files += unparsed.of_file(pieces)
+                continue
+            _add_findings(in_order(of_files), totals, tables)
+            of_files = []
+            if not key:
+                for row in own:
+                    tables.add_records("", row.chunk, unpack(row.packed), None)
+            elif plan.judges(key):
+                names = _topic_names(plan) if names is None else names
+                _judge_group(key, own, plan, names, _Watch(totals, tables))
+            else:
+                totals.add_other_group(key)
         _add_findings(in_order(of_files), totals, tables)
-        of_files = []
-        if not key:
-            for row in own:
-                tables.add_records("", row.chunk, unpack(row.packed), None)
-            continue
-        if not plan.judges(key):
-            totals.add_other_group(key)
-            continue
-        names = _topic_names(plan) if names is None else names
-        _judge_group(key, own, plan, names, _Watch(totals, tables))
-    _add_findings(in_order(of_files), totals, tables)
-    tables.close()
     return totals
 
 

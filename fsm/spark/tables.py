@@ -7,9 +7,10 @@ twice leaves the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import pyarrow as pa
 from pyarrow import parquet
@@ -132,7 +133,7 @@ _CLASSES: dict[str, type] = {
 
 
 class Tables:
-    """The part files of one task below the folder `work`. To be closed when they are complete."""
+    """The part files of one task below the folder `work`, complete when the block ends."""
 
     def __init__(self, work: Path, part: int) -> None:
         self.work = work
@@ -154,7 +155,17 @@ class Tables:
         if len(self._records) >= RECORD_ROWS:
             self._flush_records()
 
-    def close(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self._complete()
+        finally:
+            self._abandon()
+
+    def _complete(self) -> None:
         """Writes what is held and gives the parts their names."""
         self._flush_records()
         for name in sorted(self._held):
@@ -162,6 +173,14 @@ class Tables:
         for writer, path in self._writers.values():
             writer.close()
             path.rename(path.with_name(f"part-{self.part:05}.parquet"))
+        self._writers = {}
+
+    def _abandon(self) -> None:
+        """Lets go of parts that cannot be completed; whoever owns the folder throws it away."""
+        for writer, _ in self._writers.values():
+            with suppress(OSError):
+                writer.close()
+            writer.is_open = False  # it would try once more when it is collected, and print what comes of that
         self._writers = {}
 
     def _flush(self, name: str) -> None:

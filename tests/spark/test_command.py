@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -405,6 +406,19 @@ def test_two_audits_into_one_folder(recordings: Path, tmp_path: Path, capsys: py
         given = (recordings / "i_j09_kill9", "-o", tmp_path / "out", "--master", "none")
         assert "another audit is writing it" in refusal(capsys, *given)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk(recordings: Path, tmp_path: Path) -> None:
+    """Where no more can be written, one line says so, and nothing half-written is left beside an older result."""
+    command = [sys.executable, "-m", "fsm", "audit", str(recordings), "-o", str(tmp_path / "out"), "--master", "none"]
+
+    def little() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+    done = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=little, timeout=100)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(r"fsm: .*[Ff]ile too large.*\n", done.stderr), done.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])

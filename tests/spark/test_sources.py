@@ -155,11 +155,10 @@ def test_no_byte_of_a_real_log_breaks_a_task(recordings: Path, tmp_path: Path) -
             )
         path.write_bytes(data)
         found = read_piece(Piece(str(path), 0, WHOLE), formats(), UTC)
-        tables = Tables(tmp_path, read)
-        tables.add("files", [found.summary])
-        for chunk in (*found.members, *found.coordinators):
-            tables.add_records("", chunk, unpack(chunk.packed), None)
-        tables.close()
+        with Tables(tmp_path, read) as tables:
+            tables.add("files", [found.summary])
+            for chunk in (*found.members, *found.coordinators):
+                tables.add_records("", chunk, unpack(chunk.packed), None)
         read += found.summary.records
     assert read > 500
     assert parquet.read_table(tmp_path / "records.parquet").num_rows == read
