@@ -79,7 +79,8 @@ def pack(group: str, client_id: str, file: str, piece: int, rows: Iterable[Row])
     given = list(rows)
     for start in range(0, len(given), ROWS):
         own = given[start : start + ROWS]
-        first_offset, last_offset = own[0][OFFSET], own[-1][OFFSET]
+        offsets = [row[OFFSET] for row in own]  # they fall where the newest entries stand first
+        first_offset, last_offset = min(offsets), max(offsets)
         own.sort(key=IN_ORDER)
         packed = marshal.dumps(own)
         yield Chunk(group, client_id, file, piece, 0, own[0][TIME], first_offset, last_offset, packed)

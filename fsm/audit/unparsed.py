@@ -19,8 +19,8 @@ def of_file(pieces: Sequence[PieceSummary]) -> Iterator[Finding]:
     """A finding where a file, all of whose pieces come in order, was damaged or not understood in every line."""
     file, lines = pieces[0].file, sum(one.orphans + one.not_understood for one in pieces)
     cut, error = sum(one.cut_lines for one in pieces), max(one.error for one in pieces)
-    tried = pieces[0].not_learned
-    if not (lines or cut or error or tried):
+    tried, no_time = pieces[0].not_learned, "time" in pieces[0].lost
+    if not (lines or cut or error or tried or no_time):
         return
     shapes: Counter[str] = Counter()
     for one in pieces:
@@ -34,6 +34,8 @@ def of_file(pieces: Sequence[PieceSummary]) -> Iterator[Finding]:
         said.append(f"not understood in {file}: {many(lines, 'line')}, the commonest: {shown}")
     if tried:
         said.append(f"no layout could be learned from {file}, --layout states it; tried: {' | '.join(tried)}")
+    if no_time:
+        said.append(f"{file} tells no time: what was owned at one time, and for how long, is not known")
     if cut:
         said.append(f"too long and cut in {file}: {many(cut, 'line')}")
     start_ms = min((one.first_ms for one in pieces if one.first_ms is not None), default=0)

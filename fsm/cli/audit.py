@@ -155,7 +155,8 @@ def _stoppable() -> Iterator[None]:
     def stop(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP)}
+    heard = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is not signal.SIG_IGN]  # nohup
+    before = {number: signal.signal(number, stop) for number in heard}
     try:
         yield
     except KeyboardInterrupt:
@@ -176,12 +177,12 @@ def print_summary(result: Result, out: Path) -> None:
     if older := read["older_results"]:
         say(f"left out what an audit wrote itself: {', '.join(older)}\n")
     for total in result.metrics["findings"]:
-        say(f"  {_coloured(total['severity'], 8)}{total['count']:6}  {total['kind']}\n")
+        say("  ", *_coloured(total["severity"], 8), f"{total['count']:6}  {total['kind']}\n")
     if not result.metrics["findings"]:
         say("  nothing found\n")
     shown = [f for f in result.worst if f.severity != "info"]
     for found in shown[:SHOWN]:
-        say(f"{_coloured(found.severity)}: {found.group}: {found.summary}\n")
+        say(*_coloured(found.severity), f": {found.group}: {found.summary}\n")
         for evidence in found.evidence[:1]:
             say(f"  {evidence.file}:{evidence.line}\n")
     if len(shown) > SHOWN:
@@ -201,20 +202,29 @@ def _name_files(why: str, files: list[str], count: int) -> None:
         _say(f"{why} {', '.join(files[:NAMED])}{more}\n")
 
 
-def _coloured(severity: str, width: int = 0) -> str:
+class _Colour(str):
+    """A code of our own, which the terminal shall obey."""
+
+    __slots__ = ()
+
+
+def _coloured(severity: str, width: int = 0) -> tuple[str, ...]:
     text = f"{severity:{width}}"
     if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or severity not in _COLOURS:
-        return text
-    return f"\x1b[{_COLOURS[severity]}m{text}\x1b[0m"
+        return (text,)
+    return _Colour(f"\x1b[{_COLOURS[severity]}m"), text, _Colour("\x1b[0m")
 
 
-def _say(text: str) -> None:
+def _say(*texts: str) -> None:
     """Writes to stdout. Names come from logs: what no terminal should obey, or can show, is written with its code."""
-    shown = "".join(c if c.isprintable() or c == "\n" else f"\\x{ord(c):02x}" for c in text)
-    for code in _COLOURS.values():  # our own
-        shown = shown.replace(f"\\x1b[{code}m", f"\x1b[{code}m")
     encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(shown.replace("\\x1b[0m", "\x1b[0m").encode(encoding, "backslashreplace").decode(encoding))
+    for text in texts:
+        shown = text if isinstance(text, _Colour) else "".join(map(_visible, text))
+        sys.stdout.write(shown.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def _visible(character: str) -> str:
+    return character if character.isprintable() or character == "\n" else f"\\x{ord(character):02x}"
 
 
 def _format(name: str) -> str:

@@ -27,6 +27,8 @@ _FIRST_LINES, _MARKED_LINES, _BEFORE, _BEHIND = 150, 150, 3, 40
 _LONGEST = 1 << 16
 _TAIL = 1 << 12
 _MOST_MARKED = 100
+_LATEST_MS = 253_402_300_799_000
+"""The end of the year 9999."""
 _LONGEST_ENTRY = 400
 """Lines above a mark among which the first one of its entry is looked for."""
 _LARGE = 4 << 20
@@ -81,7 +83,9 @@ def learn_file(file: str, packed: bool, formats: Sequence[Format]) -> Learned:
     if key not in _learned:
         if len(_learned) >= _MOST_KEPT:
             del _learned[next(iter(_learned))]
-        _learned[key] = _learn_file(file, status.st_size, status.st_mtime_ns // 1_000_000, packed, formats)
+        _learned[key] = _learn_file(
+            file, status.st_size, min(max(0, status.st_mtime_ns // 1_000_000), _LATEST_MS), packed, formats
+        )
     return _learned[key]
 
 

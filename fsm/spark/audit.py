@@ -65,7 +65,7 @@ def audit_logs(
     kept, out = str(out / STDIN_LOG), out.resolve()
     found = sources.find(paths, by_folder=options.by_folder, leave_out=out) if paths or not stdin else None
     say = progress or Progress(StringIO())
-    with workplace(out) as work:
+    with say.shown(), workplace(out) as work:
         inputs = sources.add_stdin(found, work / STDIN_LOG, kept) if stdin or found is None else found
         if options.master == IN_PROCESS:
             from fsm.spark import pipeline
@@ -85,7 +85,6 @@ def audit_logs(
         say("writing the report")
         result = _write_up(work, inputs, totals, options)
         put_in_place(work, out)
-    say.done()
     return result
 
 
@@ -95,7 +94,7 @@ def _plan(inputs: Inputs, bins: Sequence[Sequence[Job]], options: Options, work:
 
     gone = missing(source.name for source in inputs.sources)
     cut = sum(map(len, bins)) > len(inputs.sources)
-    chosen = options.groups, options.since_ms, options.until_ms, options.top
+    chosen = options.groups, options.by_folder, options.since_ms, options.until_ms, options.top
     return Plan(str(work), options.format, options.layout, options.timezone, options.limits, *chosen, gone, cut)
 
 
@@ -142,6 +141,10 @@ def _write_up(work: Path, inputs: Inputs, totals: Totals, options: Options) -> R
 
 def _nothing(inputs: Inputs, totals: Totals, options: Options) -> InputError:
     wrote = "no known client" if options.format == "auto" else f"no {options.format} log"
+    if totals.not_learned:
+        file, tried = totals.not_learned[0]
+        problem = f"clients speak, but no layout could be learned; tried: {' | '.join(tried)}"
+        return InputError(problem, file, "state the layout with --layout")
     if totals.damaged:
         file, error = totals.damaged[0]
         return InputError(f"cannot be read: {error}", file, "nor does any other file help")

@@ -21,6 +21,7 @@ from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import uuid4
 from zoneinfo import ZoneInfo
 
 from fsm.audit import unparsed
@@ -78,6 +79,8 @@ class Sent(NamedTuple):
         return Chunk(*self[2:])
 
 
+_ORDER = ("key", "kind", "file", "piece", "group", "client_id", "first_ms", "first_offset")
+"""The order in which the second stage gets what was sent: the same in every run."""
 _SCHEMA = (
     "key string, kind long, group string, client_id string, file string, piece long, lines_before long, first_ms long, "
     "first_offset long, last_offset long, packed binary"
@@ -97,6 +100,8 @@ class Plan:
     limits: Limits
     groups: tuple[str, ...]
     """Only these are judged; none means all."""
+    by_folder: bool
+    """Groups are named `folder:group`, and chosen with or without the folder's name."""
     since_ms: int | None
     until_ms: int | None
     """Findings outside are left out."""
@@ -108,8 +113,9 @@ class Plan:
     """Some files are cut into pieces."""
 
     def judges(self, group: str) -> bool:
-        """Whether a group was chosen, by its name with or without that of its cluster."""
-        return not self.groups or group in self.groups or group.partition(":")[2] in self.groups
+        """Whether a group was chosen."""
+        own = group.partition(":")[2] if self.by_folder else group
+        return not self.groups or group in self.groups or own in self.groups
 
     def chosen(self, findings: Iterable[Finding]) -> list[Finding]:
         """The findings of the time that was chosen."""
@@ -151,7 +157,7 @@ def read(jobs: Iterable[Job], plan: Plan, part: int) -> Iterator[Sent]:
         yield from own if plan.cut else route(own)
     if names:
         plan.names.mkdir(exist_ok=True)
-        path = plan.names / f".{part}-{id(names):x}"
+        path = plan.names / f".{part}-{uuid4().hex}"
         path.write_text(json.dumps(names), encoding="utf-8")
         path.rename(plan.names / f"{part}.json")
 
@@ -310,7 +316,7 @@ def in_process(bins: Sequence[Sequence[Job]], plan: Plan, say: Progress) -> Tota
         done += job.weight
     if plan.cut:
         rows = list(route(sorted(rows, key=attrgetter("file", "kind", "piece"))))
-    rows.sort(key=attrgetter("key", "kind", "file", "piece"))
+    rows.sort(key=attrgetter(*_ORDER))
     return judge(_watched(rows, say), plan, 0)
 
 
@@ -348,10 +354,10 @@ def on_spark(spark: SparkSession, bins: Sequence[Sequence[Job]], plan: Plan, siz
     if plan.cut:
         sent = sent.repartition(tasks, "file").sortWithinPartitions("file", "kind", "piece")
         sent = sent.mapInArrow(run_route, _SCHEMA)
-    by_group = sent.repartition(tasks, "key").sortWithinPartitions("key", "kind", "file", "piece")
+    by_group = sent.repartition(tasks, "key").sortWithinPartitions(*_ORDER)
     totals = Totals(plan.top)
     with say.watch(lambda: _share_done(spark, len(bins))):
-        for row in by_group.mapInArrow(run_judge, "totals binary").toLocalIterator():
+        for row in by_group.mapInArrow(run_judge, "totals binary").collect():  # bounded, and few
             totals.merge(pickle.loads(row["totals"]))  # noqa: S301  made by a task of this audit
     return totals
 

@@ -45,7 +45,15 @@ class Progress:
         left = _minutes(passed_s * (1 - share) / share)
         return f"{self.doing}, {share:.0%}, {_minutes(passed_s)}, about {left} left"
 
-    def done(self) -> None:
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """The line is cleared when the block ends, however it ends."""
+        try:
+            yield
+        finally:
+            self.clear()
+
+    def clear(self) -> None:
         if self._on_terminal:
             self.stream.write("\r\x1b[K")
             self.stream.flush()
@@ -57,7 +65,10 @@ class Progress:
 
         def run() -> None:
             while not ended.wait(_POLL_S):
-                told = look()
+                try:
+                    told = look()
+                except Exception:
+                    return
                 if told is not None:
                     self(*told)
 
@@ -67,7 +78,7 @@ class Progress:
             yield
         finally:
             ended.set()
-            thread.join()
+            thread.join(timeout=2)
 
 
 def _minutes(seconds: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -52,6 +53,8 @@ def _locked(out: Path) -> Iterator[None]:
             raise InputError(
                 "another audit is writing it", str(out), "wait for its end or give another folder"
             ) from None
+        if not path.exists() or os.fstat(lock.fileno()).st_ino != path.stat().st_ino:
+            raise InputError("another audit wrote it just now", str(out), "start again")
         try:
             yield
         finally:

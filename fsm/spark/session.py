@@ -207,7 +207,8 @@ def _postpone_signals() -> Iterator[None]:
         yield
         return
     came: list[int] = []
-    before = {number: signal.signal(number, lambda n, _: came.append(n)) for number in _SIGNALS}
+    heard = [one for one in _SIGNALS if signal.getsignal(one) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, lambda n, _: came.append(n)) for number in heard}
     try:
         yield
     finally:
@@ -292,10 +293,17 @@ def plainly(doing: Callable[[], str]) -> Iterator[None]:
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
+    logging.getLogger().addFilter(_is_not_of_py4j)  # it logs a call that a signal broke off, with its stack
     try:
         yield
     except (PySparkException, Py4JError, ConnectionError) as problem:
         raise FsmError(f"Spark failed while {doing()}: {reason(problem)}") from None
+    finally:
+        logging.getLogger().removeFilter(_is_not_of_py4j)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return "py4j" not in record.pathname
 
 
 _KNOWN = {

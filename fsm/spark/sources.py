@@ -118,7 +118,8 @@ def add_stdin(inputs: Inputs | None, copy: Path, name: str) -> Inputs:
     Raises `InputError` where stdin holds nothing, or no log.
     """
     with copy.open("wb") as out:
-        shutil.copyfileobj(sys.stdin.buffer, out, _COPIED_AT_ONCE)
+        if sys.stdin is not None:  # it may be closed
+            shutil.copyfileobj(sys.stdin.buffer, out, _COPIED_AT_ONCE)
     status = copy.stat()
     reason = _explain_refusal(copy, status) if status.st_size else "is empty"
     if reason:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
+from uuid import uuid4
 
 import pyarrow as pa
 from pyarrow import parquet
@@ -177,9 +178,10 @@ class Tables:
 
     def _abandon(self) -> None:
         """Lets go of parts that cannot be completed; whoever owns the folder throws it away."""
-        for writer, _ in self._writers.values():
+        for writer, path in self._writers.values():
             with suppress(OSError):
                 writer.close()
+            path.unlink(missing_ok=True)
             writer.is_open = False  # it would try once more when it is collected, and print what comes of that
         self._writers = {}
 
@@ -197,7 +199,7 @@ class Tables:
         if name not in self._writers:
             folder = self.work / f"{name}.parquet"
             folder.mkdir(parents=True, exist_ok=True)
-            path = folder / f".part-{self.part:05}-{id(self):x}"
+            path = folder / f".part-{self.part:05}-{uuid4().hex}"
             self._writers[name] = parquet.ParquetWriter(path, rows.schema, compression="zstd"), path
         self._writers[name][0].write_batch(rows)
 
@@ -224,7 +226,9 @@ def _whole_batch(name: str, rows: Sequence[Any]) -> pa.RecordBatch:
 
 
 def complete(work: Path, *, coordinators: bool) -> None:
-    """Adds the tables for which there were no rows at all."""
+    """Adds the tables for which there were no rows at all; parts of tasks that were killed go."""
+    for part in sorted(work.glob("*.parquet/.part-*")):
+        part.unlink()
     for name in (*SCHEMAS, *(COORDINATORS if coordinators else ())):
         if not (work / f"{name}.parquet").exists():
             write_whole(work, name, ())

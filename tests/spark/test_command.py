@@ -445,3 +445,39 @@ def _family(session: int) -> list[str]:
     """The processes of a session that are there."""
     found = subprocess.run(["ps", "-o", "args=", "--sid", str(session)], capture_output=True, text=True, check=False)
     return [line for line in found.stdout.splitlines() if line.strip()]
+
+
+# -- what a reviewer found ------------------------------------------------------------------------------------
+
+
+def test_no_code_of_a_log_reaches_a_terminal(tmp_path: Path) -> None:
+    """Names are shown with the codes of what a terminal would obey, beside our own colours."""
+    line = LINE % (1, b"Subscribed to topic(s): t", b"clients.consumer.internals.ClassicKafkaConsumer")
+    (tmp_path / "a.log").write_bytes(line + b"binary \x1b[31m\n" * 3)
+    (tmp_path / "\x1b[31mevil.log").write_bytes(b"told nothing\n")
+    command = [sys.executable, "-m", "fsm", "audit", str(tmp_path), "-o", str(tmp_path / "out"), "--master", "none"]
+    said = subprocess.run(command, capture_output=True, check=False).stdout
+    assert b"\\x1b[31mevil.log" in said
+    assert b"\x1b" not in said
+
+
+def test_a_log_with_its_newest_entry_first_keeps_its_evidence(recordings: Path, tmp_path: Path) -> None:
+    """Lines are shown wherever they stand."""
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    for log in sorted((recordings / "x09_coop_sigstop").glob("*.log")):
+        entries = re.split(rb"\n(?=\[2026-)", log.read_bytes().rstrip(b"\n"))
+        (logs / log.name).write_bytes(b"\n".join(reversed(entries)) + b"\n")
+    found = run([logs], tmp_path / "out", master="none")["findings"]
+    shown = [line for one in found for line in one["evidence"] if one["kind"] != "unparsed_lines"]
+    assert shown
+    assert all(line["text"] and line["line"] for line in shown)
+
+
+def test_a_layout_that_cannot_be_learned_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where a client speaks in a layout that nobody knows, what was tried stands in the error, and what to do."""
+    strange = b"~~%d~~x [Consumer clientId=a, groupId=g] Words of no release\n"
+    (tmp_path / "a.log").write_bytes(b"".join(strange % number for number in range(40)))
+    said = refusal(capsys, tmp_path / "a.log", "-o", tmp_path / "out", "--master", "none")
+    assert "no layout could be learned; tried: " in said
+    assert "--layout" in said

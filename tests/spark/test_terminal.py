@@ -139,7 +139,7 @@ def test_a_pipe_gets_a_line_now_and_then() -> None:
     for seconds in range(1, 3 * LINE_S + 2):
         now[0] = seconds
         say("reading", seconds / 200)
-    say.done()
+    say.clear()
     assert stream.getvalue().splitlines() == [
         "fsm audit: reading, 15%, 0:30, about 2:50 left",
         "fsm audit: reading, 30%, 1:00, about 2:20 left",
