@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from fsm.audit.limits import Limits
 from fsm.cli import add_command
-from fsm.errors import InputError
+from fsm.errors import FsmError, InputError
 from fsm.logs import formats
 from fsm.logs.pattern import parse_pattern
 from fsm.spark.options import IN_PROCESS, Options
@@ -151,17 +151,22 @@ def run(args: argparse.Namespace) -> int:
 @contextmanager
 def _stoppable() -> Iterator[None]:
     """A signal that asks to end stops the audit as Ctrl-C does, so that it cleans up behind itself."""
+    came: list[int] = []
 
-    def stop(_number: int, _frame: FrameType | None) -> None:
+    def stop(number: int, _frame: FrameType | None) -> None:
+        came.append(number)
         raise KeyboardInterrupt
 
-    heard = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is not signal.SIG_IGN]  # nohup
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    heard = [one for one in signals if signal.getsignal(one) is not signal.SIG_IGN]  # nohup
     before = {number: signal.signal(number, stop) for number in heard}
     try:
         yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, FsmError):
+        if not came:  # what a signal broke off may look like an error of Spark
+            raise
         print("fsm: stopped; no result was written", file=sys.stderr)  # noqa: T201
-        raise
+        raise KeyboardInterrupt from None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
