@@ -1,4 +1,4 @@
-"""What is added up over all files and groups: bounded whatever is read, and the same in whatever order it is added."""
+"""What is added up over all files and groups, bounded whatever is read; what is too much is rounded or let go."""
 
 from __future__ import annotations
 
