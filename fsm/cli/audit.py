@@ -162,8 +162,9 @@ def _stoppable() -> Iterator[None]:
     before = {number: signal.signal(number, stop) for number in heard}
     try:
         yield
-    except (KeyboardInterrupt, FsmError):
-        if not came:  # what a signal broke off may look like an error of Spark
+    except (KeyboardInterrupt, FsmError) as stopped:
+        # What a signal broke off may look like an error of Spark; for a while pyspark itself hears Ctrl-C.
+        if not came and isinstance(stopped, FsmError):
             raise
         print("fsm: stopped; no result was written", file=sys.stderr)  # noqa: T201
         raise KeyboardInterrupt from None

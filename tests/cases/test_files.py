@@ -183,6 +183,7 @@ def told(folder: Path, module: str = "test_files.py") -> str:
         "no:cacheprovider",
         "-p",
         "no:xdist",
+        "-rN",  # where CI is set, pytest's summary would repeat each whole message
         str(HERE / module),
     ]
     run = subprocess.run([*command, "--cases", str(folder)], capture_output=True, text=True, check=False)

@@ -441,6 +441,25 @@ def test_a_signal_leaves_nothing_behind(recordings: Path, tmp_path: Path, name: 
     assert not _family(audit.pid)
 
 
+CTRL_C_AT_THE_START = """
+import os, signal, sys
+from pyspark.sql import SparkSession
+from fsm.cli import main
+start = SparkSession.Builder.getOrCreate
+SparkSession.Builder.getOrCreate = lambda self: (start(self), os.kill(os.getpid(), signal.SIGINT))[0]
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_ctrl_c_while_pyspark_itself_hears_it(recordings: Path, tmp_path: Path) -> None:
+    """A context of Spark takes SIGINT over while the session starts; the audit still ends as after any signal."""
+    command = [sys.executable, "-c", CTRL_C_AT_THE_START, "audit"]
+    command += [str(recordings / "j05_throw_revoke"), "-o", str(tmp_path / "out")]
+    audit = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (audit.stderr, audit.stdout, audit.returncode) == ("fsm: stopped; no result was written\n", "", 130)
+    assert not list(tmp_path.glob("*out*"))
+
+
 def _family(session: int) -> list[str]:
     """The processes of a session that are there."""
     found = subprocess.run(["ps", "-o", "args=", "--sid", str(session)], capture_output=True, text=True, check=False)
