@@ -1,4 +1,4 @@
-"""How far findings can be trusted that rest on files whose layout leaves something out."""
+"""How far findings can be trusted: how much of the logs was understood, and what their layouts leave out."""
 
 from __future__ import annotations
 
@@ -13,6 +13,54 @@ _DAY = ("date", "year")
 _CLOCK = ("milliseconds",)
 
 
+class Understood(NamedTuple):
+    """How much of what clients say was understood."""
+
+    entries: int
+    missed: int
+    """Entries and lines of clients, or like theirs, that were not."""
+
+    @property
+    def all(self) -> int:
+        return self.entries + self.missed
+
+    @property
+    def share(self) -> float:
+        """From 0 to 1, in thousandths, rounded down."""
+        return self.entries * 1000 // max(1, self.all) / 1000
+
+    @property
+    def percent(self) -> str:
+        """The share, as in `98.7 %`."""
+        return f"{100 * self.share:g} %"
+
+    def enough(self, least: float) -> bool:
+        """Whether this share of it, or more, was understood."""
+        return self.entries >= least * self.all
+
+    def __str__(self) -> str:
+        return f"{self.percent} of {self.all} entries of clients"
+
+
+class TooLittle(NamedTuple):
+    """A file of which too little was understood, or one client in a file."""
+
+    file: str
+    client: str
+    """Its client id; empty where the whole file is meant."""
+    entries: int
+    """As in `Understood`, like `missed`."""
+    missed: int
+
+    @property
+    def understood(self) -> Understood:
+        return Understood(self.entries, self.missed)
+
+    @property
+    def where(self) -> str:
+        return f"{self.client} in {self.file}" if self.client else self.file
+
+
 class FileFacts(NamedTuple):
     """What the records of one file are worth."""
 
@@ -20,6 +68,12 @@ class FileFacts(NamedTuple):
     """Entries and lines of clients, or like theirs, that were not understood."""
     lost: tuple[str, ...]
     """What its layout leaves out, as `fsm.logs.learned.Description` names it."""
+    too_little: tuple[str, ...] = ()
+    """As `TooLittle.client`."""
+
+    def doubts(self, client: str) -> bool:
+        """Whether too little of what a client says in the file was understood."""
+        return client in self.too_little or "" in self.too_little
 
 
 def weigh(findings: Iterable[Finding], files: Mapping[str, FileFacts]) -> Iterator[Finding]:

@@ -15,18 +15,24 @@ from fsm.audit.records import Chunk, Line, Row, pack, to_row
 from fsm.logs import Format, clients
 from fsm.logs.broker import THREAD
 from fsm.logs.entries import Entry, first_line, parse_entry
-from fsm.logs.learned import marks_of
+from fsm.logs.learned import signs_of
 from fsm.logs.pieces import READ_ERRORS, Piece, PieceReader, reader_of
 from fsm.trace import Kind, TraceRecord
 
 SHAPES_A_PIECE = 40
 EXAMPLE = 160
 """Characters of a line that show its layout."""
+_NAMED_WITHIN = 1000
+"""Bytes of a line in which the name of its client is looked for."""
 SHAPE_LENGTH = 100
 """Bytes of a line that tell its shape."""
 _VARIABLE = re.compile(rb"[0-9a-fA-F]{8,}|\d+")
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 """Most lines of one shape differ in digits only, and a shape does not show which: it is found once."""
+NAMES_A_PIECE = 1000
+"""Client ids by which entries are counted."""
+_CLIENT_ID = re.compile(rb"clientId=([^,\]\s]{1,300})|[\[|]([^\[\]|\s]{1,300}#consumer-\d{1,9})[\]|]")
+"""How Java and librdkafka name the client that speaks."""
 _LEVEL = re.compile(rb"\b(TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b")
 
 
@@ -44,7 +50,7 @@ class PieceSummary:
     not_understood: int = 0
     orphans: int = 0
     suspects: int = 0
-    """Orphans that look like lines of a client: they hold what marks its lines."""
+    """Orphans that look like lines of a client: they hold words of its own."""
     cut_lines: int = 0
     layouts: Mapping[str, int] = field(default_factory=Counter)
     """Entries in which a client was understood, by client and layout."""
@@ -65,24 +71,38 @@ class PieceSummary:
     """What the layouts leave out: `date`, `milliseconds`, `thread`, `time`, ..."""
     not_learned: tuple[str, ...] = ()
     """Where clients speak and no layout could be learned: the likeliest, and why they fail."""
+    understood_of: Mapping[str, int] = field(default_factory=Counter)
+    """Entries in which a client was understood, by client id."""
+    missed_of: Mapping[str, int] = field(default_factory=Counter)
+    """Those of `missed` that name a client id, by that."""
 
-    def take(self, entry: Entry, zone: tzinfo, marks: re.Pattern[bytes]) -> Sequence[TraceRecord]:
-        """The records of an entry, counted; `marks` are those of the clients that are looked for."""
+    def take(self, entry: Entry, zone: tzinfo, signs: re.Pattern[bytes]) -> Sequence[TraceRecord]:
+        """The records of an entry, counted; by `signs` lines are known of the clients that are looked for."""
         self.cut_lines += entry.cut
         format_, found = parse_entry(entry, zone)
+        missed = found is None
         if entry.format is not None:
             self.entries += 1
-            self.not_understood += found is None
-        else:
-            self.orphans += found is None
-            self.suspects += found is None and marks.search(entry.data) is not None
+            self.not_understood += missed
+        elif missed:
+            self.orphans += 1
+            missed = signs.search(entry.data) is not None
+            self.suspects += missed
+        if missed:
+            named = _CLIENT_ID.search(entry.data, 0, _NAMED_WITHIN)
+            self._count_client(self.missed_of, _client_id(named) if named else "")
         if format_ is not None:  # several programs share a layout: it is counted for the one that is understood
             _count(self.layouts, f"{format_.name}/{format_.layout}")
         if found is None:
             self._count_shape(entry)
         elif found:
             self._count_records(found, entry)
+            self._count_client(self.understood_of, found[0].client_id)
         return found or ()
+
+    def _count_client(self, counts: Mapping[str, int], client_id: str) -> None:
+        if client_id and (client_id in counts or len(counts) < NAMES_A_PIECE):
+            _count(counts, client_id)
 
     def take_rest(self, passed: int, repeats: Mapping[bytes, int]) -> None:
         """Entries that were counted and not made, and orphans under lines of their shapes."""
@@ -131,9 +151,13 @@ class PieceSummary:
 
 
 @cache
-def _marks(names: frozenset[str]) -> re.Pattern[bytes]:
+def _signs(names: frozenset[str]) -> re.Pattern[bytes]:
     speaking = [client for client in clients() if client.name in names]
-    return marks_of(speaking) if speaking else re.compile(rb"(?!)")
+    return signs_of(speaking) if speaking else re.compile(rb"(?!)")
+
+
+def _client_id(named: re.Match[bytes]) -> str:
+    return first_line(named[1] or named[2])
 
 
 @lru_cache(maxsize=4096)
@@ -169,13 +193,13 @@ def read_piece(
 
     Groups are named `cluster:group` where a cluster is given; what is found names the file by `name` where it is given.
     """
-    reader, marks = reader_of(piece, formats), _marks(frozenset(one.name for one in formats))
+    reader, signs = reader_of(piece, formats), _signs(frozenset(one.name for one in formats))
     piece = piece._replace(file=name or piece.file)
     summary = PieceSummary(piece.file, piece.start, piece.gzipped)
     records = _Records(piece, f"{cluster}:" if cluster else "")
     try:
         for entry in reader.scan():
-            found = summary.take(entry, zone, marks)
+            found = summary.take(entry, zone, signs)
             if found:
                 records.take(found, entry)
     except READ_ERRORS as problem:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
+from fsm.audit.certainty import TooLittle, Understood
 from fsm.audit.coordinator.assignments import Assignment, AssignmentKind, CoordinatorRecord
 from fsm.audit.coordinator.evidence import STATEMENTS
 from fsm.audit.findings import UNIT_KINDS, Cause, Finding, FindingKind, Severity
@@ -33,6 +34,7 @@ UNLOGGED = 20
 """Members without logs that the timeline of a group shows."""
 STRETCHES = 10_000
 """Times without owner, or with two, that are drawn in one group."""
+NOT_UNDERSTOOD = "not understood"
 NAMES = 20
 """Protocols and versions of a group that its overview names."""
 _LATE = 50
@@ -76,7 +78,7 @@ class Overview:
     errors: int
     warnings: int
     coverage: str
-    """`whole` or `unknown`."""
+    """`whole`, `unknown`, or `not understood` where too little of what its members say was."""
     members_without_logs: int
     """Members that only a coordinator names."""
 
@@ -111,9 +113,14 @@ def overview(audit: GroupAudit) -> Overview | None:
         partitions_moved=sum(one.moved for one in audit.rebalances),
         errors=severities[Severity.ERROR],
         warnings=severities[Severity.WARNING],
-        coverage="whole" if lives and not begin_unknown + end_unknown else "unknown",
+        coverage=_covered(audit, bool(lives) and not begin_unknown + end_unknown),
         members_without_logs=len({one.record.member_id for one in audit.coordinator if not one.member} - {""}),
     )
+
+
+def _covered(audit: GroupAudit, whole: bool) -> str:
+    doubted = (audit.files[file].doubts(client) for _, client, file in audit.members if file in audit.files)
+    return NOT_UNDERSTOOD if any(doubted) else "whole" if whole else "unknown"
 
 
 # -- what is noted while records pass by --------------------------------------------------------------------
@@ -227,6 +234,7 @@ def group_view(audit: GroupAudit, known: Overview, noted: Highlights) -> views.G
         group=audit.group,
         start_ms=known.start_ms,
         end_ms=known.end_ms,
+        understood=known.coverage != NOT_UNDERSTOOD,
         members=members,
         members_hidden=known.members - len(members),
         coordinator=_coordinator_lane(audit.coordinator, known.end_ms),
@@ -449,10 +457,13 @@ def report(
         groups=tuple(groups),
         groups_hidden=groups_hidden,
         machines=_machines(metrics),
+        enough=read["enough"],
     )
 
 
 def _inputs(read: Mapping[str, Any], unknown_ends: int) -> views.Inputs:
+    understood = Understood(read["understood"], read["not_understood"] + read["suspects"])
+    too_little = (TooLittle(**one) for one in read["too_little"])
     return views.Inputs(
         files=read["files"],
         bytes=read["bytes"],
@@ -460,7 +471,10 @@ def _inputs(read: Mapping[str, Any], unknown_ends: int) -> views.Inputs:
         records=read["records"],
         orphans=read["orphans"],
         not_understood=read["not_understood"],
-        understood=read["understood"],
+        clients_said=understood.all,
+        share=understood.percent,
+        too_little_files=read["too_little_files"],
+        too_little=tuple((one.where, str(one.understood)) for one in too_little),
         suspects=read["suspects"],
         silent_files=read["silent_files"],
         silent=tuple(read["silent"]),

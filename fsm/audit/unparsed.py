@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from fsm.audit.certainty import TooLittle, Understood
 from fsm.audit.findings import Evidence, Finding, FindingKind, finding
 from fsm.audit.reading import PieceSummary
 from fsm.logs.pieces import Unreadable
@@ -41,6 +42,20 @@ def of_file(pieces: Sequence[PieceSummary]) -> Iterator[Finding]:
     start_ms = min((one.first_ms for one in pieces if one.first_ms is not None), default=0)
     end_ms = max((one.last_ms for one in pieces if one.last_ms is not None), default=0)
     yield _finding(start_ms, end_ms, "; ".join(said), _first_bad_line(pieces))
+
+
+def too_little(pieces: Sequence[PieceSummary], least: float) -> list[TooLittle]:
+    """Where less than this share of what clients say was understood: in a whole file, or else of clients in it."""
+    file = pieces[0].file
+    whole = Understood(sum(one.understood for one in pieces), sum(one.missed for one in pieces))
+    if whole.missed and not whole.enough(least):
+        return [TooLittle(file, "", *whole)]
+    entries, missed = Counter[str](), Counter[str]()
+    for one in pieces:
+        entries.update(one.understood_of)
+        missed.update(one.missed_of)
+    clients = [TooLittle(file, client, entries[client], missed[client]) for client in sorted(missed)]
+    return [one for one in clients if not one.understood.enough(least)]
 
 
 def refused(file: Unreadable) -> Finding:

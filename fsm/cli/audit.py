@@ -7,18 +7,20 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from fsm.audit.certainty import TooLittle
 from fsm.audit.limits import Limits
 from fsm.cli import add_command
 from fsm.errors import FsmError, InputError
 from fsm.logs import formats
 from fsm.logs.pattern import parse_pattern
+from fsm.render.wording import many
 from fsm.spark.options import IN_PROCESS, Options
 
 if TYPE_CHECKING:
@@ -83,7 +85,8 @@ def add(commands: Any) -> None:
         type=_percent,
         default=usual.min_understood,
         metavar="PERCENT",
-        help=f"give no verdict where less of what clients say was understood ({100 * usual.min_understood:.0f} %%)",
+        help="give no verdict where less of what clients say was understood, in all, in one file, or of one client in "
+        f"a file ({100 * usual.min_understood:.0f} %%)",
     )
     _add_limits(command, usual.limits)
     command.add_argument(
@@ -144,7 +147,9 @@ def run(args: argparse.Namespace) -> int:
         print_summary(result, args.folder)
     if not result.enough:
         remedy = "see what was not understood in the report, or give --min-understood"
-        raise InputError(f"not enough was understood: {_share(result)}", str(args.folder), remedy)
+        raise InputError(
+            f"not enough was understood: {result.understood}{_in_files(result.inputs)}", str(args.folder), remedy
+        )
     return 1 if result.bad else 0
 
 
@@ -177,7 +182,10 @@ def print_summary(result: Result, out: Path) -> None:
     """How much was understood, what was found, the worst of it, and where the rest is."""
     say, read = _say, result.inputs
     where = " in this process, without Spark" if result.master == IN_PROCESS else ""
-    say(f"read {read['lines']} lines of {read['files']} files{where}; understood {_share(result)}\n")
+    say(
+        f"read {read['lines']} lines of {read['files']} files{where}; understood {result.understood}{_in_files(read)}\n"
+    )
+    _name_files("too little was understood of", list(map(_share, read["too_little"])), len(read["too_little"]))
     _name_files("no client was understood in", read["silent"], read["silent_files"])
     _name_files("not read, or not to the end:", [file for file, _ in read["unreadable"]], read["unreadable_files"])
     if older := read["older_results"]:
@@ -196,10 +204,14 @@ def print_summary(result: Result, out: Path) -> None:
     say(f"report: {out / 'report.html'}\n")
 
 
-def _share(result: Result) -> str:
-    read = result.inputs
-    clients_said = read["understood"] + read["not_understood"] + read["suspects"]
-    return f"{read['understood'] * 1000 // max(1, clients_said) / 10:g} % of {clients_said} entries of clients"
+def _in_files(read: Mapping[str, Any]) -> str:
+    count = read["too_little_files"]
+    return f", too little in {many(count, 'file')}" if count and read["files"] > 1 else ""
+
+
+def _share(told: Mapping[str, Any]) -> str:
+    one = TooLittle(**told)
+    return f"{one.where} ({one.understood})"
 
 
 def _name_files(why: str, files: list[str], count: int) -> None:

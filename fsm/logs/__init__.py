@@ -44,6 +44,8 @@ class Client:
     not. The message may be any program's; logger and thread may be missing."""
     facts: ClientFacts | None = None
     """How it tells what happens; None where it has no consumers."""
+    everyday: frozenset[bytes] = frozenset()
+    """Those of the marks that other programs use as well: alone they do not make a line look like this client's."""
 
 
 class Header(Protocol):

@@ -96,4 +96,5 @@ CLIENT = Client(
     ),
     understand,
     FACTS,
+    everyday=frozenset({b"joining group", b" with member_id ", b"Heartbeat s"}),
 )

@@ -313,6 +313,7 @@ CLIENT = Client(
         b"connectors",
     ),
     understand,
+    everyday=frozenset({b"Stopping connector ", b"Stopping task ", b"connectors"}),
 )
 
 FORMATS = (Format("connect", "kafka", b"[", KAFKA_HEADER, _CANDIDATE, reading(kafka, CLIENT), KAFKA_NEEDLES),)

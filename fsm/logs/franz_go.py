@@ -258,4 +258,7 @@ CLIENT = Client(
     ),
     understand,
     FACTS,
+    everyday=frozenset(
+        {b"group lifecycle", b"joining group", b"member_id", b"onRevoke", b"heartbeating", b"leaving group"}
+    ),
 )

@@ -154,4 +154,14 @@ CLIENT = Client(
     ),
     understand,
     FACTS,
+    everyday=frozenset(
+        {
+            b"joining group",
+            b"joined group",
+            b"Received member id",
+            b"Cooperative ",
+            b"fenced",
+            b"failed due to fatal error",
+        }
+    ),
 )

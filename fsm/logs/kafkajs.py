@@ -138,4 +138,5 @@ CLIENT = Client(
     ),
     understand,
     FACTS,
+    everyday=frozenset({b"Starting", b"Stopped", b"[Runner] ", b"re-joining", b"Crash: "}),
 )

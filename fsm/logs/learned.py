@@ -774,9 +774,18 @@ _ANY_BYTE = bytes(range(256))
 
 
 def marks_of(clients: Sequence[Client]) -> re.Pattern[bytes]:
-    """Any mark of some clients: a pattern of RE2, whose time does not grow with their number, used like one of `re`."""
-    marks = b"|".join(sorted({re.escape(mark) for client in clients for mark in client.marks}))
-    return cast("re.Pattern[bytes]", re2.compile(marks))
+    """Any mark of some clients."""
+    return _any_of({mark for client in clients for mark in client.marks})
+
+
+def signs_of(clients: Sequence[Client]) -> re.Pattern[bytes]:
+    """Any mark of some clients that no other program's lines hold."""
+    return _any_of({mark for client in clients for mark in client.marks if mark not in client.everyday})
+
+
+def _any_of(marks: Iterable[bytes]) -> re.Pattern[bytes]:
+    """A pattern of RE2, whose time does not grow with the number of marks, used like one of `re`."""
+    return cast("re.Pattern[bytes]", re2.compile(b"|".join(sorted(map(re.escape, marks)))))
 
 
 def state(sample: Sample, clients: Sequence[Client], stated: tuple[Header, Header | None]) -> tuple[Layout, ...]:
@@ -804,10 +813,10 @@ def state(sample: Sample, clients: Sequence[Client], stated: tuple[Header, Heade
 
 def explain_failure(sample: Sample, clients: Sequence[Client]) -> tuple[Guess, ...]:
     """The likeliest layouts of lines from which none could be learned, at most three, and why they do not do."""
-    lines = [clean(line) for line in sample.lines]
+    lines, signs = [clean(line) for line in sample.lines], signs_of(clients)
     befores: dict[str, list[str]] = {}
     for line in lines:
-        for client, mark in _marks(line, clients)[:1]:
+        for client, mark in _marks(line, clients)[:1] if signs.search(line.encode("utf-8", "replace")) else ():
             befores.setdefault(client.name, []).append(line[max(0, mark - HEADER_LIMIT) : mark])
     out: list[Guess] = []
     for name, texts in befores.items():

@@ -64,4 +64,5 @@ CLIENT = Client(
     ),
     understand,
     FACTS,
+    everyday=frozenset({b"Initializing new client", b"coordinator for ", b" released", b"Closing Client"}),
 )

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fsm.audit.certainty import Understood
 from fsm.errors import InputError
 from fsm.spark.options import IN_PROCESS, Options
 from fsm.spark.progress import Progress
@@ -42,8 +43,17 @@ class Result:
     """The worst findings, as the report shows them."""
     master: str = ""
     """Where it was computed, as `Options.master`."""
-    enough: bool = True
-    """So much of what clients say was understood that the verdict counts."""
+
+    @property
+    def understood(self) -> Understood:
+        """How much of what clients say was understood."""
+        return Understood(self.inputs["understood"], self.inputs["not_understood"] + self.inputs["suspects"])
+
+    @property
+    def enough(self) -> bool:
+        """So much was understood, of all files and of each, that the verdict counts."""
+        enough: bool = self.inputs["enough"]
+        return enough
 
     @property
     def bad(self) -> bool:
@@ -94,8 +104,7 @@ def _plan(inputs: Inputs, bins: Sequence[Sequence[Job]], options: Options, work:
 
     gone = missing(source.name for source in inputs.sources)
     cut = sum(map(len, bins)) > len(inputs.sources)
-    chosen = options.groups, options.by_folder, options.since_ms, options.until_ms, options.top
-    return Plan(str(work), options.format, options.layout, options.timezone, options.limits, *chosen, gone, cut)
+    return Plan(str(work), options, gone, cut)
 
 
 def _write_up(work: Path, inputs: Inputs, totals: Totals, options: Options) -> Result:
@@ -132,11 +141,10 @@ def _write_up(work: Path, inputs: Inputs, totals: Totals, options: Options) -> R
     document.write(work / MARK, read, metrics, *told, coordinators=coordinators)
     hidden, unknown_ends = totals.sums["groups"] - len(totals.groups), totals.sums["end_unknown"]
     groups = [view for _, view in totals.groups]
-    enough = totals.share_understood() >= options.min_understood
     shown = report(read, metrics, totals.worst, groups, groups_hidden=hidden, unknown_ends=unknown_ends)
-    (work / REPORT).write_text(render(replace(shown, enough=enough)), encoding="utf-8")
+    (work / REPORT).write_text(render(shown), encoding="utf-8")
     shutil.rmtree(work / "names", ignore_errors=True)
-    return Result(read, metrics, shown.findings, options.master, enough)
+    return Result(read, metrics, shown.findings, options.master)
 
 
 def _nothing(inputs: Inputs, totals: Totals, options: Options) -> InputError:

@@ -31,13 +31,12 @@ from fsm.audit.certainty import FileFacts
 from fsm.audit.coordinator.assignments import add_topic_names
 from fsm.audit.findings import Finding, in_order, rank
 from fsm.audit.group_audit import audit_group
-from fsm.audit.intervals import FOREVER_MS
-from fsm.audit.limits import Limits
 from fsm.audit.reading import PieceSummary, read_piece
-from fsm.audit.records import Chunk, GroupRecords, spool, unpack
+from fsm.audit.records import Chunk, GroupRecords, Source, spool, unpack
 from fsm.audit.report import Highlights, Overview, overview
 from fsm.logs import Format, formats
 from fsm.logs.pattern import in_layout
+from fsm.spark.options import Options
 from fsm.spark.progress import Progress
 from fsm.spark.sources import Job
 from fsm.spark.tables import Tables, rows_of
@@ -64,27 +63,24 @@ class Sent(NamedTuple):
 
     key: str
     kind: int
-    group: str
-    client_id: str
-    file: str
-    piece: int
-    lines_before: int
-    first_ms: int
-    first_offset: int
-    last_offset: int
-    packed: bytes
-
-    @property
-    def chunk(self) -> Chunk:
-        return Chunk(*self[2:])
+    chunk: Chunk
+    """Where it is of another kind than records, the file and the piece that it is about, and its values."""
 
 
-_ORDER = ("key", "kind", "file", "piece", "group", "client_id", "first_ms", "first_offset")
-"""The order in which the second stage gets what was sent: the same in every run."""
+_COLUMNS = ("key", "kind", *Chunk._fields)
 _SCHEMA = (
     "key string, kind long, group string, client_id string, file string, piece long, lines_before long, first_ms long, "
     "first_offset long, last_offset long, packed binary"
 )
+_BY_FILE = ("file", "kind", "piece")
+"""The order in which what is sent by way of whole files is sent on."""
+_BY_GROUP = ("key", "kind", "file", "piece", "group", "client_id", "first_ms", "first_offset")
+"""The order in which the second stage gets what was sent: the same in every run."""
+
+
+def _sorted(rows: Iterable[Sent], order: Sequence[str]) -> list[Sent]:
+    """The rows as Spark sorts them by these columns."""
+    return sorted(rows, key=attrgetter(*(name if name in Sent._fields else f"chunk.{name}" for name in order)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,44 +89,37 @@ class Plan:
 
     work: str
     """The folder of the result."""
-    format: str
-    layout: str
-    """The layout of lines, where somebody stated it."""
-    timezone: str
-    limits: Limits
-    groups: tuple[str, ...]
-    """Only these are judged; none means all."""
-    by_folder: bool
-    """Groups are named `folder:group`, and chosen with or without the folder's name."""
-    since_ms: int | None
-    until_ms: int | None
-    """Findings outside are left out."""
-    top: int
-    """Groups that are drawn."""
+    options: Options
     gone: Missing
     """Rotated files that are missing."""
     cut: bool
     """Some files are cut into pieces."""
 
     def judges(self, group: str) -> bool:
-        """Whether a group was chosen."""
-        own = group.partition(":")[2] if self.by_folder else group
-        return not self.groups or group in self.groups or own in self.groups
+        """Whether a group was chosen, by its name with or without its cluster's."""
+        chosen = self.options.groups
+        own = group.partition(":")[2] if self.options.by_folder else group
+        return not chosen or group in chosen or own in chosen
 
     def chosen(self, findings: Iterable[Finding]) -> list[Finding]:
         """The findings of the time that was chosen."""
-        since_ms = -FOREVER_MS if self.since_ms is None else self.since_ms
-        until_ms = FOREVER_MS if self.until_ms is None else self.until_ms
-        return [one for one in findings if one.end_ms >= since_ms and one.start_ms <= until_ms]
+        since_ms, until_ms = self.options.since_ms, self.options.until_ms
+        rest = [one for one in findings if since_ms is None or one.end_ms >= since_ms]
+        return [one for one in rest if until_ms is None or one.start_ms <= until_ms]
 
     @property
     def zone(self) -> tzinfo:
-        return UTC if self.timezone == "UTC" else ZoneInfo(self.timezone)
+        return UTC if self.options.timezone == "UTC" else ZoneInfo(self.options.timezone)
 
     @property
     def formats(self) -> Sequence[Format]:
-        chosen = [one for one in formats() if self.format in ("auto", one.name)]
-        return in_layout(chosen, self.layout) if self.layout else chosen
+        chosen = [one for one in formats() if self.options.format in ("auto", one.name)]
+        return in_layout(chosen, self.options.layout) if self.options.layout else chosen
+
+    @property
+    def totals(self) -> Totals:
+        """Where nothing has been added up yet."""
+        return Totals(self.options.top, self.options.min_understood)
 
     @property
     def names(self) -> Path:
@@ -150,11 +139,10 @@ def read(jobs: Iterable[Job], plan: Plan, part: int) -> Iterator[Sent]:
         add_topic_names(names, found.names)
         file, piece = job.name, job.piece.start
         own = [_to_file(SUMMARY, file, piece, [getattr(found.summary, f.name) for f in fields(PieceSummary)])]
-        worth = found.summary.missed, found.summary.lost
-        own.append(_to_file(FACTS, file, piece, [worth, *map(tuple, found.facts)]))
-        own += [Sent(file, MEMBER, *chunk) for chunk in found.members]
-        own += [Sent(file, COORDINATOR, *chunk) for chunk in found.coordinators]
-        yield from own if plan.cut else route(own)
+        own.append(_to_file(FACTS, file, piece, list(map(tuple, found.facts))))
+        own += [Sent(file, MEMBER, chunk) for chunk in found.members]
+        own += [Sent(file, COORDINATOR, chunk) for chunk in found.coordinators]
+        yield from own if plan.cut else route(own, plan)
     if names:
         plan.names.mkdir(exist_ok=True)
         path = plan.names / f".{part}-{uuid4().hex}"
@@ -164,43 +152,48 @@ def read(jobs: Iterable[Job], plan: Plan, part: int) -> Iterator[Sent]:
 
 def _to_file(kind: int, file: str, piece: int, values: Sequence[Any]) -> Sent:
     plain = [dict(value) if isinstance(value, dict) else value for value in values]
-    return Sent(file, kind, "", "", file, piece, 0, 0, 0, 0, marshal.dumps(plain))
+    return Sent(file, kind, Chunk("", "", file, piece, 0, 0, 0, 0, marshal.dumps(plain)))
 
 
 def _values(sent: Sent) -> list[Any]:
-    values: list[Any] = marshal.loads(sent.packed)  # noqa: S302  written by a task of this audit
+    values: list[Any] = marshal.loads(sent.chunk.packed)  # noqa: S302  written by a task of this audit
     return values
 
 
 # -- route --------------------------------------------------------------------------------------------------
 
 
-def route(rows: Iterable[Sent]) -> Iterator[Sent]:
+def route(rows: Iterable[Sent], plan: Plan) -> Iterator[Sent]:
     """What was sent to whole files, sorted by file, kind and piece, is sent on to the groups it is about."""
-    for file, own in groupby(rows, key=attrgetter("file")):
-        lines_before: dict[int, int] = {}
-        lines, facts, missed, lost = 0, list[Facts](), 0, set[str]()
-        where: dict[tuple[str, str, str], tuple[str, str]] | None = None
-        for row in own:
-            if row.kind == SUMMARY:
-                lines_before[row.piece] = lines
-                lines += PieceSummary(*_values(row)).lines
-                yield row._replace(key=OF_FILE + file)
-            elif row.kind == FACTS:
-                worth, *told = _values(row)
-                facts += [Facts(*values) for values in told]
-                missed, lost = missed + worth[0], lost | set(worth[1])
+    for file, own in groupby(rows, key=attrgetter("chunk.file")):
+        pieces: list[PieceSummary] = []
+        lines, lines_before = 0, dict[int, int]()
+        where: Mapping[Source, tuple[str, str]] = {}
+        for kind, some in groupby(own, key=attrgetter("kind")):
+            if kind == SUMMARY:
+                for row in some:
+                    pieces.append(PieceSummary(*_values(row)))
+                    lines_before[row.chunk.piece] = lines
+                    lines += pieces[-1].lines
+                    yield row._replace(key=OF_FILE + file)
+            elif kind == FACTS:
+                facts = merge(Facts(*values) for row in some for values in _values(row))
+                where = homes(facts)
+                yield from _send_facts(facts, where, _worth(pieces, plan))
             else:
-                if where is None:
-                    facts, where = merge(facts), homes(facts)
-                    yield from _send_facts(facts, where, FileFacts(missed, tuple(sorted(lost))))
-                home = row.group if row.kind == COORDINATOR else where.get(row.chunk.source, ("", ""))[0]
-                yield row._replace(key=home, lines_before=lines_before[row.piece])
+                for row in some:
+                    chunk = row.chunk._replace(lines_before=lines_before[row.chunk.piece])
+                    home = chunk.group if kind == COORDINATOR else where.get(chunk.source, ("", ""))[0]
+                    yield Sent(home, kind, chunk)
 
 
-def _send_facts(
-    facts: Iterable[Facts], where: Mapping[tuple[str, str, str], tuple[str, str]], worth: FileFacts
-) -> Iterator[Sent]:
+def _worth(pieces: Sequence[PieceSummary], plan: Plan) -> FileFacts:
+    lost = sorted({name for one in pieces for name in one.lost})
+    doubted = (one.client for one in unparsed.too_little(pieces, plan.options.min_understood))
+    return FileFacts(sum(one.missed for one in pieces), tuple(lost), tuple(doubted))
+
+
+def _send_facts(facts: Iterable[Facts], where: Mapping[Source, tuple[str, str]], worth: FileFacts) -> Iterator[Sent]:
     by_home: dict[str, list[Facts]] = {}
     for one in facts:
         home = where.get((one.group, one.client_id, one.file))
@@ -215,7 +208,7 @@ def _send_facts(
 
 def judge(rows: Iterable[Sent], plan: Plan, part: int) -> Totals:
     """Judges the groups to which the rows were sent, which come by key and kind, and writes their tables."""
-    totals = Totals(plan.top)
+    totals = plan.totals
     names: dict[str, str] | None = None
     of_files: list[Finding] = []
     with Tables(Path(plan.work), part) as tables:
@@ -230,7 +223,7 @@ def judge(rows: Iterable[Sent], plan: Plan, part: int) -> Totals:
             of_files = []
             if not key:
                 for row in own:
-                    tables.add_records("", row.chunk, unpack(row.packed), None)
+                    tables.add_records("", row.chunk, unpack(row.chunk.packed), None)
             elif plan.judges(key):
                 names = _topic_names(plan) if names is None else names
                 _judge_group(key, own, plan, names, _Watch(totals, tables))
@@ -276,11 +269,11 @@ def _judge_group(group: str, rows: Iterable[Sent], plan: Plan, names: Mapping[st
             if row.kind == FACTS:
                 worth, *told = _values(row)
                 facts += [Facts(*values) for values in told]
-                files[row.file] = FileFacts(*worth)
+                files[row.chunk.file] = FileFacts(*worth)
             else:
                 records.add(row.chunk, coordinator=row.kind == COORDINATOR)
         audit = audit_group(
-            group, facts, records, plan.limits, gone=plan.gone, names=names, files=files, observer=watch
+            group, facts, records, plan.options.limits, gone=plan.gone, names=names, files=files, observer=watch
         )
         audit = replace(audit, findings=plan.chosen(audit.findings))
         for chunk, own in records.chunks():
@@ -315,9 +308,8 @@ def in_process(bins: Sequence[Sequence[Job]], plan: Plan, say: Progress) -> Tota
         rows += read([job], plan, number)
         done += job.weight
     if plan.cut:
-        rows = list(route(sorted(rows, key=attrgetter("file", "kind", "piece"))))
-    rows.sort(key=attrgetter(*_ORDER))
-    return judge(_watched(rows, say), plan, 0)
+        rows = list(route(_sorted(rows, _BY_FILE), plan))
+    return judge(_watched(_sorted(rows, _BY_GROUP), say), plan, 0)
 
 
 def _watched(rows: Sequence[Sent], say: Progress) -> Iterator[Sent]:
@@ -337,7 +329,7 @@ def on_spark(spark: SparkSession, bins: Sequence[Sequence[Job]], plan: Plan, siz
                 yield from _batches(read(bins[number], plan, number))
 
     def run_route(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return _batches(route(_rows(given)))
+        return _batches(route(_rows(given), plan))
 
     def run_judge(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow
@@ -352,10 +344,10 @@ def on_spark(spark: SparkSession, bins: Sequence[Sequence[Job]], plan: Plan, siz
     # A range has exactly one row in each of its partitions, and no shuffle.
     sent: DataFrame = spark.range(0, len(bins), 1, len(bins)).mapInArrow(run_read, _SCHEMA)
     if plan.cut:
-        sent = sent.repartition(tasks, "file").sortWithinPartitions("file", "kind", "piece")
+        sent = sent.repartition(tasks, "file").sortWithinPartitions(*_BY_FILE)
         sent = sent.mapInArrow(run_route, _SCHEMA)
-    by_group = sent.repartition(tasks, "key").sortWithinPartitions(*_ORDER)
-    totals = Totals(plan.top)
+    by_group = sent.repartition(tasks, "key").sortWithinPartitions(*_BY_GROUP)
+    totals = plan.totals
     with say.watch(lambda: _share_done(spark, len(bins))):
         for row in by_group.mapInArrow(run_judge, "totals binary").collect():  # bounded, and few
             totals.merge(pickle.loads(row["totals"]))  # noqa: S301  made by a task of this audit
@@ -376,22 +368,26 @@ def _share_done(spark: SparkSession, reads: int) -> tuple[str, float] | None:
 
 def _rows(given: Iterable[pa.RecordBatch]) -> Iterator[Sent]:
     for batch in given:
-        yield from map(Sent, *(column.to_pylist() for column in batch.columns))
+        keys, kinds, *rest = (column.to_pylist() for column in batch.columns)
+        yield from map(Sent, keys, kinds, map(Chunk, *rest))
 
 
 def _batches(rows: Iterable[Sent]) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
-    held: list[Sent] = []
+    def together() -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays(list(map(pa.array, zip(*held, strict=True))), names=_COLUMNS)
+
+    held: list[tuple[Any, ...]] = []
     size = 0
-    for row in rows:
-        held.append(row)
-        size += len(row.packed)
+    for key, kind, chunk in rows:
+        held.append((key, kind, *chunk))
+        size += len(chunk.packed)
         if size >= BATCH_BYTES:
-            yield pa.RecordBatch.from_arrays(list(map(pa.array, zip(*held, strict=True))), names=list(Sent._fields))
+            yield together()
             held, size = [], 0
     if held:
-        yield pa.RecordBatch.from_arrays(list(map(pa.array, zip(*held, strict=True))), names=list(Sent._fields))
+        yield together()
 
 
 # -- what the parts say together ----------------------------------------------------------------------------

@@ -7,15 +7,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import nsmallest
-from typing import Any, NamedTuple
+from typing import Any
 
+from fsm.audit import unparsed
+from fsm.audit.certainty import TooLittle, Understood
 from fsm.audit.conformance import edges
 from fsm.audit.findings import Finding, FindingKind, Severity
 from fsm.audit.group_audit import GroupAudit
 from fsm.audit.reading import PieceSummary
 from fsm.audit.report import Highlights, Overview, group_view
 from fsm.audit.rows import ObservedTransition
-from fsm.render.timeline.views import GroupView
+from fsm.render.timeline.views import GroupView, LearnedLayout
 
 FINDINGS = 400
 """How many findings the report shows, the worst first."""
@@ -63,22 +65,12 @@ class Durations:
         return 0
 
 
-class LearnedLayout(NamedTuple):
-    """A layout that was learned from files."""
-
-    files: int
-    told: str
-    """Its pattern, the share of lines that it explains in one of the files, and an example."""
-    guessed: tuple[str, ...]
-    """What was taken from elsewhere."""
-    lost: tuple[str, ...]
-    """What it leaves out."""
-
-
 @dataclass(slots=True)
 class Totals:
     top: int
     """How many groups are drawn, the worst first."""
+    min_understood: float
+    """As in `Options`."""
     sums: Counter[str] = field(default_factory=Counter)
     """Of `_SUMMED`, and of other things by their names."""
     start_ms: int | None = None
@@ -87,6 +79,8 @@ class Totals:
     """The first files that could not be read to their ends, and why."""
     silent: list[str] = field(default_factory=list)
     """The first files in which no client was understood."""
+    too_little: list[TooLittle] = field(default_factory=list)
+    """The first files of which too little was understood, whole or of one client."""
     learned: dict[str, LearnedLayout] = field(default_factory=dict)
     """Layouts that were learned, by pattern."""
     not_learned: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
@@ -116,6 +110,9 @@ class Totals:
         if not any(one.understood for one in pieces):
             self.sums["silent_files"] += 1
             self.silent = sorted([*self.silent, file])[:MOST]
+        too_little = unparsed.too_little(pieces, self.min_understood)
+        self.sums["too_little_files"] += bool(too_little)
+        self.too_little = sorted([*self.too_little, *too_little])[:MOST]
         for told in pieces[0].learned:
             self._add_layout(told.partition(" (")[0], LearnedLayout(1, told, pieces[0].guessed, pieces[0].lost))
         if pieces[0].not_learned:
@@ -184,6 +181,7 @@ class Totals:
         self._reach(other.start_ms, other.end_ms)
         self.damaged = sorted([*self.damaged, *other.damaged])[:MOST]
         self.silent = sorted([*self.silent, *other.silent])[:MOST]
+        self.too_little = sorted([*self.too_little, *other.too_little])[:MOST]
         self.others = sorted([*self.others, *other.others])[:MOST]
         self.not_learned = sorted([*self.not_learned, *other.not_learned])[:MOST]
         for pattern, one in sorted(other.learned.items()):
@@ -207,20 +205,27 @@ class Totals:
 
     # -- as the document has them ---------------------------------------------------------------------------
 
-    def share_understood(self) -> float:
-        """The share of what clients say that was understood, as far as one can tell, from 0 to 1."""
-        missed = self.sums["not_understood"] + self.sums["suspects"]
-        return self.sums["understood"] / max(1, self.sums["understood"] + missed)
+    @property
+    def understood(self) -> Understood:
+        """How much of what clients say was understood, as far as one can tell."""
+        return Understood(self.sums["understood"], self.sums["not_understood"] + self.sums["suspects"])
+
+    @property
+    def enough(self) -> bool:
+        """Whether so much was understood, of all files and of each, that there is a verdict."""
+        return self.understood.enough(self.min_understood) and not self.too_little
 
     def inputs(self) -> dict[str, Any]:
         """Sums, times and the commonest layouts, levels and shapes."""
-        names = (*_SUMMED, "understood", "gzipped_files", "silent_files")
+        names = (*_SUMMED, "understood", "gzipped_files", "silent_files", "too_little_files")
         common = {name: dict(_commonest(counts, MOST)) for name, counts in self.seen.items()}
         told = {n: self.sums[n] for n in names} | {"start_ms": self.start_ms, "end_ms": self.end_ms} | common
         learned = sorted(self.learned.values(), key=lambda one: (-one.files, one.told))[:MOST]
         return told | {
-            "understood_share": round(self.share_understood(), 4),
+            "understood_share": self.understood.share,
+            "enough": self.enough,
             "silent": self.silent,
+            "too_little": [one._asdict() for one in self.too_little],
             "learned": [one._asdict() for one in learned],
             "not_learned": [[file, *tried] for file, tried in self.not_learned],
         }

@@ -56,7 +56,7 @@ def test_the_summary_says_what_was_read_and_found(command: Command) -> None:
     """Lines and files, counts by kind, the worst findings with the place of their evidence, and where the report is."""
     lines = command.said.splitlines()
     files = sum(len(list(folder.iterdir())) for folder in command.logs)
-    understood = r"understood \d+(\.\d)? % of \d+ entries of clients"
+    understood = r"understood \d+(\.\d)? % of \d+ entries of clients, too little in 3 files"
     assert re.fullmatch(rf"read \d+ lines of {files} files; {understood}", lines[0])
     assert any(line.startswith("  error ") and line.endswith("  double_ownership") for line in lines)
     assert any(line.startswith("error: ") and "both owned" in line for line in lines)
@@ -68,6 +68,7 @@ def test_what_was_left_out_is_said_on_one_line(capsys: pytest.CaptureFixture[str
     """An older result inside the input is not read, and its reader is told so."""
     inputs = {"lines": 7, "files": 1, "older_results": ["logs/out", "logs/out-2"], "unreadable": [["c.gz", "cut"]]}
     inputs |= {"understood": 2, "not_understood": 0, "suspects": 1, "silent": [], "silent_files": 0}
+    inputs |= {"too_little": [], "too_little_files": 0}
     print_summary(Result(inputs | {"unreadable_files": 1}, {"findings": []}, ()), Path("new"))
     assert capsys.readouterr().out.splitlines() == [
         "read 7 lines of 1 files; understood 66.6 % of 3 entries of clients",

@@ -194,7 +194,10 @@ def _verdict(report: Report) -> tuple[str, str]:
     """(class, headline)."""
     errors, warnings = _total(report, "error"), _total(report, "warning")
     if not report.enough:
-        return "blind", f"Not enough was understood: {report.inputs.share} of what clients say"
+        inputs = report.inputs
+        count = inputs.too_little_files if inputs.files > 1 else 0
+        files = f", too little in {wording.many(count, 'file')}" if count else ""
+        return "blind", f"Not enough was understood: {inputs.share} of what clients say{files}"
     if errors:
         more = f" and {wording.many(warnings, 'warning')}" if warnings else ""
         return "error", wording.many(errors, "error") + more

@@ -150,8 +150,14 @@ class Inputs:
     """Lines that belong to no entry of a known layout."""
     not_understood: int = 0
     """Entries that speak of membership in words that no parser knows."""
-    understood: int = 0
-    """Entries in which a client was understood."""
+    clients_said: int = 0
+    """Entries and lines of clients, or that look like theirs."""
+    share: str = ""
+    """The share of these that was understood, as in `98.7 %`."""
+    too_little_files: int = 0
+    """Files of which, or of a client in which, too little was understood."""
+    too_little: tuple[tuple[str, str], ...] = ()
+    """The first of them, and how much was understood."""
     suspects: int = 0
     """Lines of no known layout that look like a client's."""
     silent_files: int = 0
@@ -172,16 +178,6 @@ class Inputs:
     """What was not understood, by shape."""
     notes: tuple[str, ...] = ()
     """What a reader must know before trusting the report, one sentence each."""
-
-    @property
-    def clients_said(self) -> int:
-        """Entries and lines of clients, or that look like theirs."""
-        return self.understood + self.not_understood + self.suspects
-
-    @property
-    def share(self) -> str:
-        """The share of these that was understood, rounded down, as in `98.7 %`."""
-        return f"{self.understood * 1000 // max(1, self.clients_said) / 10:g} %"
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +268,8 @@ class GroupView:
     unlogged: tuple[MemberView, ...] = ()
     """Members that only the coordinator names: their logs were not read."""
     unlogged_hidden: int = 0
+    understood: bool = True
+    """Enough of what its members say was understood."""
 
 
 @dataclass(frozen=True, slots=True)

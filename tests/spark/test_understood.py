@@ -1,0 +1,121 @@
+"""How much has to be understood for a verdict: of all that clients say, of each file, and of each client in a file."""
+
+from __future__ import annotations
+
+import codecs
+import random
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fsm import cli
+from fsm.audit.certainty import Understood
+
+from .conftest import document
+
+STRANGE = b"~7~ [Consumer clientId=%s, groupId=g] "
+"""What stands before messages in a layout that nobody knows; the words behind it are nobody's either."""
+NEWER = b"[2026-11-21 07:55:%02d,%03d] INFO [Consumer clientId=%s, groupId=g] %s (org.apache.kafka.%s)\n"
+COORDINATOR = b"clients.consumer.internals.ConsumerCoordinator"
+
+
+def strange(log: bytes, client: bytes) -> bytes:
+    """The log as a client of an unknown release would write it, in a layout of its own."""
+    words = codecs.encode(log.decode("utf-8", "replace"), "rot13").encode().splitlines()
+    return b"".join(STRANGE % client + re.sub(rb"[^ a-z]", b"", word)[:80] + b"\n" for word in words if word.strip())
+
+
+def audit(logs: Path, out: Path, capsys: pytest.CaptureFixture[str], *more: str) -> tuple[int, str, str, Any]:
+    """The exit status, stdout, stderr and what the document says of its inputs."""
+    capsys.readouterr()
+    status = cli.main(["audit", str(logs), "-o", str(out), "--master", "none", *more])
+    said = capsys.readouterr()
+    return status, said.out, said.err, document(out)["inputs"]
+
+
+@pytest.fixture
+def fleet(recordings: Path, tmp_path: Path) -> Path:
+    """Logs of which every line is understood, far more than any of the tests adds."""
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    for name in ("x03_range_maxpoll", "m_coop_static", "j07_maxpoll", "x05_range_fenced_static", "j18_topic_deleted"):
+        shutil.copytree(recordings / name, logs / name)
+    return logs
+
+
+def test_one_member_in_an_unknown_layout(fleet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The other member's log is understood, and nearly all of the fleet; what only both logs tell is not known."""
+    member = fleet / "x03_range_maxpoll" / "B.log"
+    member.write_bytes(strange(member.read_bytes()[:4000], b"B"))
+    status, said, error, read = audit(fleet, tmp_path / "out", capsys)
+    assert status == 2
+    assert re.match(r"read .*; understood 9\d(\.\d)? % of \d+ entries of clients, too little in 1 file\n", said)
+    assert re.search(rf"\ntoo little was understood of {member} \(0 % of \d+ entries of clients\)\n", said)
+    assert re.search(r"not enough was understood: 9.* % of \d+ entries of clients, too little in 1 file; see ", error)
+    assert (read["enough"], read["too_little_files"]) == (False, 1)
+    assert read["too_little"] == [{"file": str(member), "client": "", "entries": 0, "missed": read["suspects"]}]
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert re.search(r"<h2>Not enough was understood: 9.* % of what clients say, too little in 1 file</h2>", page)
+    assert "Nothing is wrong" not in page
+    assert audit(fleet, tmp_path / "out", capsys, "--min-understood", "0")[0] == 1
+
+
+def test_two_logs_full_of_words_of_another_release(
+    fleet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """668 lines of classes that tell who owns what are not understood: their group has no verdict, others have."""
+    known = b"Adding newly assigned partitions: t-0"
+    for client in (b"a", b"b"):
+        log = NEWER % (0, 0, client, known, b"clients.consumer.internals.ConsumerRebalanceListenerInvoker")
+        for number in range(334):
+            log += NEWER % (number // 10, number, client, b"Words that no release has", COORDINATOR)
+        (fleet / f"{client.decode()}.log").write_bytes(log)
+    status, said, _, read = audit(fleet, tmp_path / "out", capsys)
+    assert (status, read["not_understood"], read["too_little_files"]) == (2, 668, 2)
+    assert f"too little was understood of {fleet}/a.log (0.2 % of 335 entries of clients), {fleet}/b.log" in said
+    groups = {one["group"]: one["coverage"] for one in document(tmp_path / "out")["groups"]}
+    assert [group for group, coverage in groups.items() if coverage == "not understood"] == ["g"]
+    assert "not enough was understood of its logs" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_one_of_many_members_in_one_file(fleet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A collector wrote all members into one file: lines that name their client are counted for it."""
+    known = b"Adding newly assigned partitions: t-%d"
+    invoker = b"clients.consumer.internals.ConsumerRebalanceListenerInvoker"
+    lines = [NEWER % (n % 60, n, b"c%d" % (n % 9), known % (n % 9), invoker) for n in range(270)]
+    lines += [NEWER % (n, n, b"lost", b"Words that no release has", COORDINATOR) for n in range(9)]
+    (fleet / "all.log").write_bytes(b"".join(lines))
+    status, said, _, read = audit(fleet, tmp_path / "out", capsys)
+    assert status == 2
+    assert f"\ntoo little was understood of lost in {fleet}/all.log (0 % of 9 entries of clients)\n" in said
+    assert read["too_little"] == [{"file": f"{fleet}/all.log", "client": "lost", "entries": 0, "missed": 9}]
+
+
+def test_words_of_other_programs_are_no_sign_of_a_client(
+    fleet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A client's word such as `Starting` in the log of a service manager, or of a database, takes no verdict away."""
+    chosen = random.Random(7)  # noqa: S311
+    said = {
+        "systemd.log": "Nov 21 07:55:{s:02d} host systemd[1]: {word} Session {n} of user root.",
+        "postgres.log": "2026-11-21 07:55:{s:02d}.123 UTC [{n}] LOG:  {word} background worker",
+        "app.log": '{{"ts":"2026-11-21T07:55:{s:02d}Z","level":"info","msg":"{word} {n}"}}',
+    }
+    words = ("Starting", "Stopped", "member_id", "lock released", "joining group", "fenced", "connectors", "ready")
+    for name, line in said.items():
+        lines = [line.format(s=n % 60, n=n, word=chosen.choice(words)) for n in range(400)]
+        (fleet / name).write_text("\n".join(lines) + "\n")
+    status, _, _, read = audit(fleet, tmp_path / "out", capsys)
+    assert (status, read["suspects"], read["not_understood"]) == (1, 0, 0)
+    assert (read["silent_files"], read["not_learned"]) == (3, [])
+
+
+def test_a_share_is_rounded_down_and_told_in_one_way() -> None:
+    """Nothing looks better than it is, and nothing at all said is nothing understood."""
+    assert str(Understood(9999, 1)) == "99.9 % of 10000 entries of clients"
+    assert (Understood(9999, 1).share, Understood(2, 1).share, Understood(0, 0).share) == (0.999, 0.666, 0.0)
+    assert Understood(4, 1).enough(0.8)
+    assert not Understood(79_999, 20_001).enough(0.8)
