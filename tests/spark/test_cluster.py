@@ -96,7 +96,7 @@ def test_a_cluster_gives_the_bytes_of_this_process(
     ran = subprocess.run(
         [*command, "--master", cluster], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )
-    assert ran.returncode == 1, ran.stderr
+    assert ran.returncode == 2, ran.stderr  # one scenario is of a client that is hardly understood
     for name in (MARK, REPORT):
         assert (tmp_path / "cluster" / name).read_bytes() == (tmp_path / "local" / name).read_bytes()
     executors = list(tmp_path.glob("worker-*/app-*/*/stderr"))
