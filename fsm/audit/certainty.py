@@ -67,7 +67,7 @@ class FileFacts(NamedTuple):
     missed: int
     """Entries and lines of clients, or like theirs, that were not understood."""
     lost: tuple[str, ...]
-    """What its layout leaves out, as `fsm.logs.learned.Description` names it."""
+    """What its layout leaves out, as `fsm.logs.layout.Description` names it."""
     too_little: tuple[str, ...] = ()
     """As `TooLittle.client`."""
 

@@ -15,7 +15,7 @@ from fsm.audit.records import Chunk, Line, Row, pack, to_row
 from fsm.logs import Format, clients
 from fsm.logs.broker import THREAD
 from fsm.logs.entries import Entry, first_line, parse_entry
-from fsm.logs.learned import signs_of
+from fsm.logs.layout import signs_of
 from fsm.logs.pieces import READ_ERRORS, Piece, PieceReader, reader_of
 from fsm.trace import Kind, TraceRecord
 
@@ -152,7 +152,7 @@ class PieceSummary:
 
 @cache
 def _signs(names: frozenset[str]) -> re.Pattern[bytes]:
-    speaking = [client for client in clients() if client.name in names]
+    speaking = tuple(client for client in clients() if client.name in names)
     return signs_of(speaking) if speaking else re.compile(rb"(?!)")
 
 

@@ -84,6 +84,22 @@ def flatten(fields: object) -> dict[str, Any]:
     return out
 
 
+def value_at(fields: Fields, path: str) -> Any:
+    """The scalar that `flatten` gives for a path; None where there is none."""
+    value = fields.get(path)
+    if isinstance(value, list):
+        value = value[0] if len(value) == 1 else bytes(value).decode("utf-8", "replace") if _is_bytes(value) else None
+    if value is not None:
+        return value if not isinstance(value, Mapping | list) else None
+    for dot in (i for i, c in enumerate(path) if c == "."):
+        inner = fields.get(path[:dot])
+        if isinstance(inner, list) and len(inner) == 1:
+            inner = inner[0]
+        if isinstance(inner, Mapping) and (value := value_at(inner, path[dot + 1 :])) is not None:
+            return value
+    return None
+
+
 def _is_bytes(value: list[Any]) -> bool:
     """Journald exports a text with control characters as a list of its bytes."""
     return len(value) > 1 and all(type(one) is int and 0 <= one < 256 for one in value)

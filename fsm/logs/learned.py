@@ -9,21 +9,22 @@ so that known and learned layouts are read by one mechanism.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, tzinfo
-from itertools import pairwise, takewhile
-from typing import Any, NamedTuple, cast
+from dataclasses import replace
+from datetime import UTC
+from functools import lru_cache
+from itertools import accumulate, pairwise, takewhile
+from typing import Any, NamedTuple
 
-import re2
-
-from fsm.logs import LEARNED, Client, Format, Message, stamps
+from fsm.logs import Client, Message, stamps
 from fsm.logs import fields as structured
+from fsm.logs.blocks import places
 from fsm.logs.entries import CONTINUES, LINE_LIMIT
-from fsm.logs.headers import HEADER_LIMIT, SLOTS, Header, Token, commonest, header_of, split
-from fsm.logs.java_layouts import without_trace
-from fsm.trace import TraceRecord
+from fsm.logs.frames import Frame, Named, Parts, clean
+from fsm.logs.headers import HEADER_LIMIT, SLOTS, Header, Token, commonest, header_of, roles_of, split
+from fsm.logs.layout import Description, Layout, marks_among, marks_of, signs_of
 
 MOST_LAYOUTS = 4
 """Of one file."""
@@ -31,27 +32,7 @@ MOST_FRAMES = 4
 MOST_GUESSES = 3
 MOST_SAMPLES = 120
 """Lines with a message of a client from which a layout is learned."""
-ENOUGH_SAMPLES = 50
-QUARTER_MS = 900_000
-"""Zones differ by multiples of a quarter of an hour."""
-
-
-class Description(NamedTuple):
-    """A learned layout as it is told."""
-
-    pattern: str
-    share: float
-    """Of the lines that were looked at, those it explains."""
-    example: str
-    guessed: tuple[str, ...]
-    """What it took from elsewhere: `zone`, `year`, `date`."""
-    lost: tuple[str, ...]
-    """What the file does not tell: `date`, `logger`, `milliseconds`, `thread`, `time`, `year`, `zone`."""
-    reversed: bool = False
-    """The newest entry stands first."""
-
-
-UNTOLD = Description("", 0.0, "", (), ())
+ENOUGH_SAMPLES = 40
 
 
 class Guess(NamedTuple):
@@ -59,312 +40,6 @@ class Guess(NamedTuple):
 
     pattern: str
     why: str
-
-
-class Peeled(NamedTuple):
-    """A line without one frame."""
-
-    text: str
-    time: object = None
-    level: str = ""
-    thread: str = ""
-    logger: str = ""
-    error: str = ""
-    pid: str = ""
-    fields: Mapping[str, Any] = {}
-    stream: str = ""
-    partial: bool = False
-    """What follows in the next line of the stream belongs to this one."""
-
-
-_CRI = re.compile(
-    rf"({stamps.without_names(stamps.BY_NAME['iso'].pattern)}) (stdout|stderr) ([FP])(?::\S*)? (.*)\Z", re.DOTALL
-)
-
-
-class Parts:
-    """What the runtime of a Kubernetes node writes: `TIME stdout F line`, long lines in parts (`P`)."""
-
-    name = "cri"
-    framing = True
-
-    def peel(self, line: str) -> Peeled | None:
-        match = _CRI.match(line)
-        if match is None:
-            return None
-        return Peeled(match[4], time=match[1], stream=match[2], partial=match[3] == "P")
-
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """A line with named fields, of which one is the message or the line of another program."""
-
-    name: str
-    """`json`, `logfmt` or `csv`."""
-    read: structured.Reader
-    roles: structured.Roles
-    before: Header | None
-    """What stands before the fields."""
-    whole_lines: bool
-    """The field holds a line with its line feed, and one without goes on in the next (Docker's own files)."""
-    framing: bool
-    head: str = ""
-    """The first row of a table that names its columns."""
-
-    def peel(self, line: str) -> Peeled | None:
-        found = self.read(line)
-        if found is None:
-            return None
-        before, values = found
-        scalars = structured.flatten(values)
-        text = scalars.get(self.roles.text)
-        if not isinstance(text, str):
-            return None
-        text = structured.text_of(text)
-        said = {role: structured.text_of(scalars.get(path)) for role, path in self._paths() if path}
-        time: object = _epoch_time(scalars, self.roles.time)
-        stream = [structured.text_of(scalars.get(path)) for path in self.roles.stream]
-        if before and self.before is not None:
-            match = self.before.pattern.match(before)
-            slots = dict(zip(self.before.roles, match.groups(), strict=True)) if match else {}
-            time = time if time is not None else slots.get("time")
-            words = zip(self.before.roles, match.groups(), strict=True) if match else ()
-            stream += [word for role, word in words if role != "time"]
-        said["error"] = said.get("error", "").strip("\n").partition("\n")[0]
-        return Peeled(
-            text.removesuffix("\n"),
-            time,
-            **said,
-            fields=values,
-            stream="\0".join(stream),
-            partial=self.whole_lines and not text.endswith("\n"),
-        )
-
-    def heads(self, line: bytes) -> bool:
-        """Whether a line is the first row of a table, which names the columns."""
-        return self.head != "" and line.decode("utf-8", "replace").removeprefix("\ufeff").rstrip("\r") == self.head
-
-    def _paths(self) -> tuple[tuple[str, str], ...]:
-        roles = self.roles
-        return (
-            ("level", roles.level),
-            ("thread", roles.thread),
-            ("logger", roles.logger),
-            ("error", roles.error),
-            ("pid", roles.pid),
-        )
-
-
-def _epoch_time(scalars: Mapping[str, Any], path: str) -> object:
-    """A field's value; seconds are completed by the field of nanoseconds beside them."""
-    value = scalars.get(path)
-    if type(value) is int and path.lower().endswith("second"):
-        nanos = next((v for k, v in scalars.items() if "nano" in k.lower() and type(v) is int), 0)
-        return value * 1_000_000_000 + nanos
-    return value
-
-
-Frame = Parts | Named
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Layout:
-    """How the lines of a file, or of one of the programs in it, are taken apart."""
-
-    frames: tuple[Frame, ...]
-    headers: tuple[Header, ...]
-    """Of what the frames hold; none where that is the message itself."""
-    after: Header | None
-    """What stands behind each message."""
-    tail: bool
-    """Whether fields follow the message as a JSON object."""
-    first: tuple[re.Pattern[str], ...]
-    """As much of the headers as tells the first line of an entry."""
-    repeated: re.Pattern[str] | None
-    """What begins continuation lines as well."""
-    clock: stamps.Clock
-    description: Description = UNTOLD
-    speaking: frozenset[str] = frozenset()
-    """The clients that were understood in the lines that were learned from."""
-
-    @property
-    def by_lines(self) -> bool:
-        """Whether entries can be told only behind frames: continuation lines have them, too."""
-        return self.repeated is not None or self.second is not None or any(frame.framing for frame in self.frames)
-
-    def look(self, line: str) -> Peeled | None:
-        """The line without its frames; None where it has others."""
-        told = Peeled(line)
-        for frame in self.frames:
-            inner = frame.peel(told.text)
-            if inner is None:
-                return None
-            told = inner._replace(stream=f"{told.stream}\0{inner.stream}", partial=told.partial or inner.partial)
-        if self.repeated is not None:
-            match = self.repeated.match(told.text)
-            if match is None:
-                return None
-            words = [word for word in match.groups() if not stamps.ANY.fullmatch(word)]
-            if not self.begins(told.text):
-                told = told._replace(text=told.text[match.end() :])
-            told = told._replace(stream="\0".join((told.stream, *words)))
-        return told
-
-    @property
-    def second(self) -> re.Pattern[str] | None:
-        """The second line of headers that have one."""
-        lines = self.headers[0].lines if self.headers else ()
-        return header_of(lines[1], ()).pattern if len(lines) > 1 else None
-
-    def begins(self, text: str) -> bool:
-        """Whether a line without frames is the first of an entry."""
-        if not self.headers:
-            return not self.by_lines or _GOES_ON.match(text) is None
-        return any(pattern.match(text) for pattern in self.first)
-
-    def goes_on(self, text: str, above: int) -> bool:
-        """Whether a line without frames, with so many above it, belongs to their entry."""
-        if CONTINUES(text.encode("utf-8", "replace")):
-            return True
-        return above == 1 and self.second is not None and self.second.match(text) is not None
-
-    def message(self, entry: str, zone: tzinfo) -> tuple[Message, frozenset[str]] | None:
-        """What an entry says, and what its stamps leave out; None where it has not this layout."""
-        clock = self.clock._replace(zone=zone)
-        told, peeled = self._peel(clean(entry))
-        if told is None:
-            return None
-        times = [one.time for one in peeled]
-        values = {"level": "", "thread": "", "logger": ""}
-        text, words = told, dict[str, str]()
-        if self.headers:
-            found = self._headed(told)
-            if found is None:
-                return None
-            text, slots = found
-            for role, word in slots:
-                if role == "time":
-                    times.append(word)
-                elif role in values:
-                    values[role] = values[role] or word.strip()
-                else:
-                    words[str(len(words) + 1)] = word
-        text, error = without_trace(text)
-        attributes: Mapping[str, Any] = {}
-        if self.tail and (ended := structured.json_tail(text)) is not None:
-            text, attributes = ended
-        if self.after is not None and (match := _at_end(self.after, text)):
-            text = text[: match.start()]
-            for role, word in zip(self.after.roles, match.groups(), strict=True):
-                values[role] = word.strip() if role in values else values.get(role, "")
-        for one in reversed(peeled):
-            values = {role: value or getattr(one, role) for role, value in values.items()}
-            error = error or one.error
-        time = _resolve(times, clock)
-        inner = peeled[-1].fields if peeled and peeled[-1].fields else {}
-        pid = next((one.pid for one in reversed(peeled) if one.pid), "")
-        message = Message(
-            time.ms,
-            text,
-            values["level"],
-            values["logger"],
-            values["thread"],
-            error,
-            pid,
-            {**words, **inner, **attributes},
-        )
-        return message, time.lost
-
-    def _headed(self, told: str) -> tuple[str, list[tuple[str, str]]] | None:
-        """The message behind the header, and the header's slots."""
-        for header in self.headers:
-            match = header.pattern.match(told)
-            if match is not None:
-                return told[match.end() :], list(zip(header.roles, match.groups(), strict=True))
-        return None
-
-    def _peel(self, entry: str) -> tuple[str | None, list[Peeled]]:
-        """The text of an entry behind all frames, and the frames of its first line."""
-        if not self.frames and self.repeated is None:
-            return entry, []
-        if not self.by_lines:
-            return _peel_all(entry, self.frames)
-        first: list[Peeled] = []
-        out: list[str] = []
-        joined = False
-        for line in entry.split("\n"):
-            text, peeled = _peel_all(line, self.frames)
-            if text is None:
-                if not first:
-                    return None, []
-                text = line
-            if not first and not out:
-                first = peeled
-            elif self.repeated is not None and (match := self.repeated.match(text)):
-                text = text[match.end() :]
-            if joined and out:
-                out[-1] += text
-            else:
-                out.append(text)
-            joined = any(one.partial for one in peeled)
-        return "\n".join(out), first
-
-    def records(self, client: Client, entry: str, zone: tzinfo) -> Sequence[TraceRecord] | None:
-        """`Format.parse` of a client."""
-        found = self.message(entry, zone)
-        return client.understand(found[0]) if found is not None else None
-
-
-def _peel_all(text: str, frames: Sequence[Frame]) -> tuple[str | None, list[Peeled]]:
-    peeled: list[Peeled] = []
-    for frame in frames:
-        inner = frame.peel(text)
-        if inner is None:
-            return None, []
-        peeled.append(inner)
-        text = inner.text
-    return text, peeled
-
-
-_GOES_ON = re.compile(
-    r"[\s}\])*]|\Z|(?:Caused by|Suppressed|Wrapped by): |[\w$]{1,100}\.[\w$.]{0,200}?(?:Exception|Error)(?::|\s*\Z)"
-)
-"""What the line of a message without a header does not begin with."""
-_CODES = re.compile("\x1b\\[[0-9;?]{0,20}[A-Za-z]|\x1b\\([AB0]|\0")
-
-
-def clean(text: str) -> str:
-    """The text without what colours it on terminals, and without NUL characters."""
-    return _CODES.sub("", text) if "\x1b" in text or "\0" in text else text
-
-
-def _resolve(times: Sequence[object], clock: stamps.Clock) -> stamps.Time:
-    """The time that an entry's stamps tell, from the outermost to the innermost: the innermost counts, and others
-    complete what it leaves out."""
-    read = [one for one in (structured.time_of(value, clock) for value in times) if one is not None]
-    if not read:
-        return stamps.Time(0, frozenset({"time"}))
-    best = read[-1]
-    for other in reversed(read[:-1]):
-        missing = best.lost - other.lost
-        if not missing:
-            continue
-        differ = best.ms - other.ms
-        rest = differ - round(differ / QUARTER_MS) * QUARTER_MS
-        if missing & {"zone", "date", "year"} and not other.lost & {"zone", "date", "year"}:
-            best = stamps.Time(other.ms + rest, best.lost - {"zone", "date", "year"})
-        if "milliseconds" in missing and abs(rest) <= 2000 and not other.lost & {"zone", "date", "year"}:
-            best = stamps.Time(other.ms, other.lost)
-    return best
-
-
-def _at_end(after: Header, text: str) -> re.Match[str] | None:
-    return re.compile(after.pattern.pattern + r"[ \t]*\Z", re.ASCII).search(
-        text.rstrip("\n"), max(0, len(text) - HEADER_LIMIT)
-    )
-
-
-# -- learning ---------------------------------------------------------------------------------------------
 
 
 class Sample(NamedTuple):
@@ -376,10 +51,10 @@ class Sample(NamedTuple):
     """Entries are rows of it, not lines."""
 
 
-def learn(sample: Sample, clients: Sequence[Client]) -> tuple[Layout, ...]:
+def learn(sample: Sample, clients: tuple[Client, ...]) -> tuple[Layout, ...]:
     """The layouts in which messages of these clients stand."""
     lines = [clean(line) for line in sample.lines]
-    marked = [i for i, line in enumerate(lines) if _marks(line, clients)]
+    marked = _marked(lines, clients)
     objects = {i for i in marked if structured.json_object(lines[i]) is not None}
     found: list[Layout] = []
     for left in ([i for i in marked if i in objects], [i for i in marked if i not in objects]):
@@ -393,14 +68,57 @@ def learn(sample: Sample, clients: Sequence[Client]) -> tuple[Layout, ...]:
     return tuple(found)
 
 
-def _marks(line: str, clients: Sequence[Client]) -> list[tuple[Client, int]]:
+def fit(layouts: Sequence[Layout], sample: Sample, clients: tuple[Client, ...]) -> tuple[Layout, ...]:
+    """Layouts with the frames and headers of these, learned from another file; none where they do not explain the
+    lines as well as those they were learned from."""
+    lines = [clean(line) for line in sample.lines]
+    left = _marked(lines, clients)
+    out: list[Layout] = []
+    for old in layouts:
+        its = [i for i in left if _explains(old, lines[i])]
+        if not its:
+            continue
+        inner = lines
+        for frame in old.frames:
+            inner = _joined(frame, inner)
+        told = [old.look(lines[i]) for i in its]
+        headers = [_with_roles(header, [look.text for look in told if look is not None]) for header in old.headers]
+        new = _described(_layout(old.frames, headers, inner, sample), lines, clients)
+        if new.description.share < old.description.share - 0.01 or not new.speaking:
+            return ()
+        out.append(new)
+        left = [i for i in left if not _explains(new, lines[i])]
+    return tuple(out) if not left else ()
+
+
+def _with_roles(header: Header, lines: Sequence[str]) -> Header:
+    """The header with the roles that its slots have in other lines."""
+    rows = [match.groups() for line in lines if (match := header.pattern.match(line)) is not None]
+    return header_of(header.tokens, roles_of(header.tokens, rows)) if rows else header
+
+
+def _marks(line: str, clients: tuple[Client, ...]) -> list[tuple[Client, int]]:
     """The clients of which a line has a mark, and where its first one stands."""
+    if not marks_of(clients).search(line.encode("utf-8", "replace")):
+        return []
     out = []
     for client in clients:
-        places = [place for mark in client.marks if (place := line.find(mark.decode())) >= 0]
+        places = [place for mark in _words(client) if (place := line.find(mark)) >= 0]
         if places:
             out.append((client, min(places)))
     return out
+
+
+@lru_cache(maxsize=64)
+def _words(client: Client) -> tuple[str, ...]:
+    return tuple(mark.decode() for mark in client.marks)
+
+
+def _marked(lines: Sequence[str], clients: tuple[Client, ...]) -> list[int]:
+    """The lines that have marks."""
+    data = [line.encode("utf-8", "replace") for line in lines]
+    ends = list(accumulate(len(line) + 1 for line in data))
+    return sorted({bisect_right(ends, place) for place in places(b"\n".join(data), marks_among(clients))})
 
 
 class _Lines(NamedTuple):
@@ -408,7 +126,7 @@ class _Lines(NamedTuple):
 
     lines: Sequence[str]
     marked: Sequence[int]
-    clients: Sequence[Client]
+    clients: tuple[Client, ...]
     sample: Sample
     frames: tuple[Frame, ...] = ()
 
@@ -425,7 +143,7 @@ def _learn(seen: _Lines) -> Layout | None:
             if frame is None:
                 continue
             inner = _joined(frame, seen.lines)
-            still = [i for i, line in enumerate(inner) if _marks(line, seen.clients)]
+            still = _marked(inner, seen.clients)
             layout = _learn(seen._replace(lines=inner, marked=still, frames=(*seen.frames, frame)))
             if layout is not None:
                 return layout
@@ -438,15 +156,20 @@ def _learn(seen: _Lines) -> Layout | None:
     timed = any(isinstance(frame, Named) and frame.roles.time for frame in seen.frames)
     if not timed and not any("time" in header.roles for header in headers):
         headers = _of_two_lines(seen.lines, hits) or headers
-    repeated, length = _repeated(seen.lines, headers)
+    return _layout(seen.frames, headers, seen.lines, seen.sample)
+
+
+def _layout(frames: tuple[Frame, ...], headers: Sequence[Header], lines: Sequence[str], sample: Sample) -> Layout:
+    """The layout with these frames and headers; the lines are what the frames hold."""
+    repeated, length = _repeated(lines, headers)
     return Layout(
-        _with_framing(seen.frames, seen.lines, bool(headers)),
+        _with_framing(frames, lines, bool(headers)),
         tuple(headers),
-        _behind(seen.lines, headers),
-        _tailed(seen.lines, headers),
+        _behind(lines, headers),
+        _tailed(lines, headers),
         tuple(header.begins(length) for header in headers),
         repeated,
-        seen.sample.clock,
+        sample.clock,
     )
 
 
@@ -529,7 +252,8 @@ def _begin(line: str, mark: int, client: Client) -> int | None:
 
 def _behind(lines: Sequence[str], headers: Sequence[Header]) -> Header | None:
     """What stands at the end of the lines: a logger or a thread in brackets."""
-    whole = [line for line in lines if any(header.pattern.match(line) for header in headers)]
+    some = lines[:: max(1, len(lines) // _MOST_LOOKS)]
+    whole = [line for line in some if any(header.pattern.match(line) for header in headers)]
     tails = [match[0] for line in whole if (match := _LAST.search(line.rstrip(), max(0, len(line) - HEADER_LIMIT)))]
     if len(tails) >= max(3, 0.4 * len(whole)):
         best = commonest(map(split, tails), most=1)[0]
@@ -642,7 +366,7 @@ def _named(name: str, read: structured.Reader, seen: _Lines) -> Named | None:
     )
 
 
-def _text_path(rows: Sequence[Mapping[str, Any]], clients: Sequence[Client]) -> str:
+def _text_path(rows: Sequence[Mapping[str, Any]], clients: tuple[Client, ...]) -> str:
     """The field in which clients speak, the fullest if there are several; empty where there is none."""
     scores: Counter[str] = Counter()
     probed: Counter[str] = Counter()
@@ -667,7 +391,7 @@ _PROBES = 12
 def _hold_line_feeds(read: structured.Reader, path: str, lines: Sequence[str]) -> bool:
     """Whether a field holds lines with their line feeds, as those of Docker's own files do."""
     rows = [found for line in lines[:400] if (found := read(line)) is not None]
-    texts = [text for _, values in rows if isinstance(text := structured.flatten(values).get(path), str)]
+    texts = [text for _, values in rows if isinstance(text := structured.value_at(values, path), str)]
     return sum(text.endswith("\n") for text in texts) > 0.2 * len(texts)
 
 
@@ -675,15 +399,18 @@ def _explains(layout: Layout, line: str) -> bool:
     told = layout.look(line)
     if layout.second is not None:
         return told is not None and layout.second.match(told.text) is not None
-    return told is not None and (not layout.headers or layout._headed(told.text) is not None)
+    return told is not None and (not layout.headers or layout.headed(told.text) is not None)
 
 
-def _described(layout: Layout, lines: Sequence[str], clients: Sequence[Client]) -> Layout:
+_MOST_LOOKS = 400
+
+
+def _described(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...]) -> Layout:
     """The layout with what is told of it."""
     some = [line for line in lines if line.strip()]
     if layout.second is not None:
         some = [f"{above}\n{line}" for above, line in pairwise(some) if layout.second.match(line)] or some
-    looks = [layout.look(line) for line in some]
+    looks = [layout.look(line) for line in some[:: max(1, len(some) // _MOST_LOOKS)]]
     good = [
         told is not None and (layout.begins(told.text) or bool(CONTINUES(told.text.encode("utf-8", "replace"))))
         for told in looks
@@ -691,9 +418,7 @@ def _described(layout: Layout, lines: Sequence[str], clients: Sequence[Client]) 
     example, lost, speaking = "", set[str](), set[str]()
     order: list[int] = []
     thread = logger = False
-    for line in some:
-        if not _marks(line, clients):
-            continue
+    for line in map(some.__getitem__, _marked(some, clients)):
         found = layout.message(line, layout.clock.zone)
         if found is None:
             continue
@@ -745,73 +470,27 @@ def _hours(layout: Layout, lines: Iterable[str]) -> Iterator[int]:
             yield found[0].ts_ms % stamps.DAY_MS
 
 
-def formats_of(layouts: Sequence[Layout], clients: Sequence[Client]) -> tuple[Format, ...]:
-    """A format for each client in each layout."""
-    return tuple(
-        _format(layout, begins, client) for layout in layouts for begins in (Begins(layout),) for client in clients
-    )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Begins:
-    """What `Format.header` is where no pattern over bytes tells."""
-
-    layout: Layout
-
-    def match(self, line: bytes) -> bool:
-        told = self.layout.look(clean(line.decode("utf-8", "replace")))
-        return told is not None and self.layout.begins(told.text)
-
-
-def _format(layout: Layout, begins: Begins, client: Client) -> Format:
-    def parse(entry: str, zone: tzinfo) -> Sequence[TraceRecord] | None:
-        return layout.records(client, entry, zone)
-
-    return Format(client.name, LEARNED, _ANY_BYTE, begins, marks_of((client,)), parse, client.marks, client)
-
-
-_ANY_BYTE = bytes(range(256))
-
-
-def marks_of(clients: Sequence[Client]) -> re.Pattern[bytes]:
-    """Any mark of some clients."""
-    return _any_of({mark for client in clients for mark in client.marks})
-
-
-def signs_of(clients: Sequence[Client]) -> re.Pattern[bytes]:
-    """Any mark of some clients that no other program's lines hold."""
-    return _any_of({mark for client in clients for mark in client.marks if mark not in client.everyday})
-
-
-def _any_of(marks: Iterable[bytes]) -> re.Pattern[bytes]:
-    """A pattern of RE2, whose time does not grow with the number of marks, used like one of `re`."""
-    return cast("re.Pattern[bytes]", re2.compile(b"|".join(sorted(map(re.escape, marks)))))
-
-
-def state(sample: Sample, clients: Sequence[Client], stated: tuple[Header, Header | None]) -> tuple[Layout, ...]:
+def state(sample: Sample, clients: tuple[Client, ...], stated: tuple[Header, Header | None]) -> tuple[Layout, ...]:
     """The layout that somebody stated, behind the frames that lines have."""
     before, after = stated
     lines = [clean(line) for line in sample.lines]
-    marked = [i for i, line in enumerate(lines) if _marks(line, clients)]
+    marked = _marked(lines, clients)
     seen = _Lines(lines, marked, clients, sample)
     while seen.marked:
         if any(before.pattern.match(seen.lines[i]) for i in seen.marked):
             headers = (before,) if before.tokens else ()
-            repeated, length = _repeated(seen.lines, headers)
-            first = tuple(header.begins(length) for header in headers)
-            frames = _with_framing(seen.frames, seen.lines, bool(headers))
-            layout = Layout(frames, headers, after, _tailed(seen.lines, headers), first, repeated, sample.clock)
-            return (_described(layout, lines, clients),)
+            layout = _layout(seen.frames, headers, seen.lines, sample)
+            return (_described(replace(layout, after=after), lines, clients),)
         frame = next((found for find in (_parts, _json, _logfmt) if (found := find(seen)) is not None), None)
         if frame is None or len(seen.frames) == MOST_FRAMES:
             break
         inner = _joined(frame, seen.lines)
-        still = [i for i, line in enumerate(inner) if _marks(line, clients)]
+        still = _marked(inner, clients)
         seen = seen._replace(lines=inner, marked=still, frames=(*seen.frames, frame))
     return ()
 
 
-def explain_failure(sample: Sample, clients: Sequence[Client]) -> tuple[Guess, ...]:
+def explain_failure(sample: Sample, clients: tuple[Client, ...]) -> tuple[Guess, ...]:
     """The likeliest layouts of lines from which none could be learned, at most three, and why they do not do."""
     lines, signs = [clean(line) for line in sample.lines], signs_of(clients)
     befores: dict[str, list[str]] = {}

@@ -15,9 +15,10 @@ from typing import IO, NamedTuple
 from fsm.logs import Format, formats
 from fsm.logs.blocks import Scanner
 from fsm.logs.entries import ENTRY_LIMIT, LINE_LIMIT, Entry, Run, assemble
-from fsm.logs.learned import Description, Guess, formats_of, marks_of
+from fsm.logs.layout import Description, formats_of, marks_of
+from fsm.logs.learned import Guess
 from fsm.logs.opening import GZIP_MAGIC, READ_ERRORS, UntilBroken, in_memory, is_packed, open_packed
-from fsm.logs.samples import NOTHING, Learned, learn_blocks, learn_file
+from fsm.logs.samples import NOTHING, learn_bytes, learn_file
 from fsm.logs.segments import SegmentReader, is_segment
 from fsm.logs.streams import assemble_streams
 
@@ -245,12 +246,5 @@ def _size(lines: Sequence[bytes]) -> int:
 def from_bytes(data: bytes, formats: Sequence[Format], modified_ms: int = 0) -> Iterator[Entry]:
     """The entries of a text in memory; stamps without a year or a date are of the time given."""
     reader = PieceReader(Piece("", 0, WHOLE), formats)
-    reader.learned = _learn_bytes(data, formats, modified_ms)
+    reader.learned = learn_bytes(data, modified_ms, formats)
     return reader.assembled(in_memory(data))
-
-
-def _learn_bytes(data: bytes, formats: Sequence[Format], modified_ms: int) -> Learned:
-    if not any(one.client for one in formats):
-        return NOTHING
-    blocks = (data[i : i + CHUNK] for i in range(0, len(data), CHUNK))
-    return learn_blocks(blocks, data[-CHUNK:], modified_ms, formats)

@@ -6,24 +6,30 @@ Whoever reads any piece of a file learns the same, for only the file decides. Th
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC
+from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
-from fsm.logs import LEARNED, Client, Format, stamps
+from fsm.logs import LEARNED, Client, Format, Header, stamps
 from fsm.logs.blocks import places
 from fsm.logs.entries import CONTINUES, LINE_LIMIT
 from fsm.logs.fields import Pretty, Table, find_csv, find_pretty
-from fsm.logs.learned import Guess, Layout, Sample, explain_failure, learn, marks_of, state, with_hours
-from fsm.logs.opening import READ_ERRORS, UntilBroken, open_packed
+from fsm.logs.layout import Layout, marks_among, marks_of
+from fsm.logs.learned import Guess, Sample, explain_failure, fit, learn, state, with_hours
+from fsm.logs.opening import READ_ERRORS, UntilBroken, in_memory, open_packed
 from fsm.logs.pattern import parse_pattern
 
 BLOCK = 1 << 20
 MOST_BLOCKS = 32
 """How far a mark is looked for, in blocks."""
-_FIRST_LINES, _MARKED_LINES, _BEFORE, _BEHIND = 150, 150, 3, 40
+_PART = 1 << 14
+"""Bytes of a block that are looked at together."""
+_ENOUGH_MARKED = 40
+"""Lines with marks in a block, all explained by known layouts, after which no more of it is looked at."""
+_FIRST_LINES, _MARKED_LINES, _BEFORE, _BEHIND = 80, 60, 3, 16
 _LONGEST = 1 << 16
 _TAIL = 1 << 12
 _MOST_MARKED = 100
@@ -96,13 +102,21 @@ _learned: dict[tuple[object, ...], Learned] = {}
 def _learn_file(file: str, size: int, modified_ms: int, packed: bool, formats: Sequence[Format]) -> Learned:
     try:
         with open_packed(file) if packed else Path(file).open("rb", buffering=0) as opened:
-            blocks = _blocks(UntilBroken(opened))
+            handle = UntilBroken(opened)
+            blocks = _whole_lines(_in_turn(handle) if packed else _spread(handle, size))
             tail = b"" if packed else _tail(file, size)
-            learned = learn_blocks(blocks, tail, modified_ms, formats)
+            learned = _learn_blocks(blocks, tail, modified_ms, formats)
     except READ_ERRORS:
         return NOTHING
     everybody = tuple(one.client for one in formats if one.client is not None)
     return learned._replace(clients=everybody) if size <= _LARGE else learned
+
+
+def learn_bytes(data: bytes, modified_ms: int, formats: Sequence[Format]) -> Learned:
+    """`learn_file` of a text in memory."""
+    if not any(one.client for one in formats):
+        return NOTHING
+    return _learn_blocks(_whole_lines(_in_turn(in_memory(data))), data[-BLOCK:], modified_ms, formats)
 
 
 def _tail(file: str, size: int) -> bytes:
@@ -111,41 +125,125 @@ def _tail(file: str, size: int) -> bytes:
         return handle.read(_TAIL)
 
 
-def _blocks(handle: UntilBroken) -> Iterator[bytes]:
-    for _ in range(MOST_BLOCKS):
-        parts: list[bytes] = []
-        have = 0
-        while have < BLOCK and (part := handle.read(BLOCK - have)):
-            parts.append(part)
-            have += len(part)
-        if not have:
+Block = tuple[int, bytes, bool]
+"""Where it stands in its file, and whether the file ends there."""
+
+
+def _spread(handle: UntilBroken, size: int) -> Iterator[Block]:
+    """Blocks spread over a file: its beginning, its end, its middle and so on."""
+    count = -(-size // BLOCK)
+    chosen = (
+        range(count)
+        if count <= MOST_BLOCKS
+        else sorted({i * (count - 1) // (MOST_BLOCKS - 1) for i in range(MOST_BLOCKS)})
+    )
+    for i in sorted(chosen, key=lambda i: (i != 0, i != count - 1, f"{i:b}"[::-1])):
+        handle.seek(i * BLOCK)
+        yield i * BLOCK, _filled(handle), i == count - 1
+
+
+def _in_turn(handle: UntilBroken) -> Iterator[Block]:
+    """The first blocks of a file."""
+    for i in range(MOST_BLOCKS):
+        block = _filled(handle)
+        if not block:
             return
-        yield b"".join(parts)
+        yield i * BLOCK, block, len(block) < BLOCK
 
 
-def learn_blocks(blocks: Iterator[bytes], tail: bytes, modified_ms: int, formats: Sequence[Format]) -> Learned:
-    """What a file tells that consists of these blocks."""
-    known = [one for one in formats if one.client is None]
+def _filled(handle: UntilBroken) -> bytes:
+    parts: list[bytes] = []
+    have = 0
+    while have < BLOCK and (part := handle.read(BLOCK - have)):
+        parts.append(part)
+        have += len(part)
+    return b"".join(parts)
+
+
+def _whole_lines(blocks: Iterable[Block]) -> Iterator[bytes]:
+    """The blocks without the parts of lines at their ends."""
+    for offset, block, last in blocks:
+        start = block.find(b"\n") + 1 if offset else 0
+        end = len(block) if last else block.rfind(b"\n")
+        yield block[start : end if end > start else len(block)]
+
+
+def _learn_blocks(blocks: Iterator[bytes], tail: bytes, modified_ms: int, formats: Sequence[Format]) -> Learned:
+    """What a file tells that consists of these blocks of whole lines."""
+    known = _known(tuple(one for one in formats if one.client is None))
     clients = tuple(one.client for one in formats if one.client is not None)
-    marks, seen = sorted({mark for client in clients for mark in client.marks}), 0
-    head = b""
+    seen, head = 0, b""
     for block in blocks:
         head = head or block
-        lines, marked = _lines_of(block, marks)
-        if not marked:
+        some = _sampled(block, clients)
+        if not any(marked for _, marked in some):
             continue
         seen += 1
-        open_lines, speaking = _unexplained(lines, marked, known, clients)
-        if open_lines:
-            pattern = next((one.layout for one in formats if one.client is not None), LEARNED)
-            return _learn_lines(lines, open_lines, File(head, tail, modified_ms, pattern), speaking)
+        if any(_unexplained(lines, marked, known, clients)[0] for lines, marked in some):
+            lines, marked = _lines_of(block, clients)
+            open_lines, speaking = _unexplained(lines, marked, known, clients)
+            if open_lines:
+                pattern = next((one.layout for one in formats if one.client is not None), LEARNED)
+                return _learn_lines(lines, open_lines, File(head, tail, modified_ms, pattern), speaking)
         if seen >= _ENOUGH:
             break
     return NOTHING
 
 
+_Lines = tuple[list[bytes], list[int]]
+"""Lines, and which of them hold marks of clients."""
+
+
+def _sampled(block: bytes, clients: tuple[Client, ...]) -> list[_Lines]:
+    """Parts of a block, spread over all of it until they have marks enough; all of it where few lines have marks."""
+    if len(block) <= 2 * _PART:
+        return [_lines_of(block, clients)]
+    count = -(-len(block) // _PART)
+    out: list[_Lines] = []
+    found = 0
+    for i in sorted(range(count), key=lambda i: f"{i:b}"[::-1]):
+        start = block.find(b"\n", i * _PART) + 1 if i else 0
+        end = block.find(b"\n", min(len(block), (i + 1) * _PART)) + 1 or len(block)
+        out.append(_lines_of(block[start:end], clients))
+        found += len(out[-1][1])
+        if found >= _ENOUGH_MARKED:
+            break
+    return out
+
+
+class _Known:
+    """Which layouts are known of an entry whose first line this is."""
+
+    def __init__(self, formats: Sequence[Format]) -> None:
+        self.formats = formats
+        self._headers: dict[int, dict[Header, list[Format]]] = {}
+        for one in formats:
+            for byte in one.first:
+                self._headers.setdefault(byte, {}).setdefault(one.header, []).append(one)
+
+    def owners(self, lines: Sequence[bytes], marked: Sequence[int]) -> dict[int, list[Format]]:
+        """The known layouts of the entries to which some lines belong, whose numbers rise."""
+        out: dict[int, list[Format]] = {}
+        for at in marked:
+            out[at] = []
+            for i in range(at, max(-1, at - _LONGEST_ENTRY), -1):
+                line = lines[i]
+                headers = self._headers.get(line[0], {}) if line else {}
+                found = [one for header, its in headers.items() if header.match(line) for one in its]
+                if found or not CONTINUES(line):
+                    out[at] = found
+                    break
+                if i != at and i in out:
+                    out[at] = out[i]
+                    break
+        return out
+
+
+_known = lru_cache(maxsize=16)(_Known)
+
+
 def _unexplained(
-    lines: Sequence[bytes], marked: Sequence[int], known: Sequence[Format], clients: Sequence[Client]
+    lines: Sequence[bytes], marked: Sequence[int], known: _Known, clients: tuple[Client, ...]
 ) -> tuple[list[int], tuple[Client, ...]]:
     """The lines with marks that no known layout explains, and the clients of those marks.
 
@@ -155,19 +253,19 @@ def _unexplained(
     """
     out: list[int] = []
     speaking: set[str] = set()
-    own = {client.name: marks_of((client,)) for client in clients}
-    owned = {i: _owners(lines, i, known) for i in marked}
-    speaks = any(one.candidate.search(lines[i][:LINE_LIMIT]) for i in marked for one in owned[i])
-    for i in marked:
-        line = lines[i][:LINE_LIMIT]
-        if any(one.candidate.search(line) for one in owned[i]):
+    names = frozenset(client.name for client in clients)
+    owned = known.owners(lines, marked)
+    explained = {i for i, its in owned.items() if any(one.candidate.search(lines[i][:LINE_LIMIT]) for one in its)}
+    for i, its in owned.items():
+        if i in explained:
             continue
+        line = lines[i][:LINE_LIMIT]
         text = line.decode("utf-8", "replace") if line.startswith(b"{") else ""
-        told = frozenset(one.name for one in owned[i] if not text or one.parse(text, UTC) is not None)
-        kin = _kin(told, known) if told and speaks else own.keys()
-        strange = {name for name in sorted(kin - told) if name in own and own[name].search(line)}
-        if strange:
-            speaking |= strange
+        told = frozenset(one.name for one in its if not text or one.parse(text, UTC) is not None)
+        kin = _kin(told, known.formats) if told and explained else names
+        others = tuple(one for one in clients if one.name in kin and one.name not in told)
+        if others and marks_of(others).search(line):
+            speaking |= {one.name for one in others if marks_of((one,)).search(line)}
             out.append(i)
     return out, tuple(client for client in clients if client.name in speaking)
 
@@ -178,45 +276,52 @@ def _kin(names: frozenset[str], known: Sequence[Format]) -> frozenset[str]:
     return frozenset(one.name for one in known if one.header in shared)
 
 
-def _owners(lines: Sequence[bytes], at: int, known: Sequence[Format]) -> list[Format]:
-    """The known layouts of the entry to which a line belongs."""
-    for i in range(at, max(-1, at - _LONGEST_ENTRY), -1):
-        line = lines[i]
-        found = [one for one in known if line[:1] and line[0] in one.first and one.header.match(line)]
-        if found or not CONTINUES(line):
-            return found
-    return []
-
-
-def _lines_of(block: bytes, marks: Sequence[bytes]) -> tuple[list[bytes], list[int]]:
+def _lines_of(block: bytes, clients: tuple[Client, ...]) -> _Lines:
     """The lines of a block, and some of those with marks."""
-    found = places(block, marks)
+    found = places(block, marks_among(clients))
     if not found:
         return [], []
     lines = block.split(b"\n")
-    starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
+    starts = list(accumulate(map(len, lines), lambda at, length: at + length + 1, initial=0))
     marked = sorted({bisect_right(starts, place) - 1 for place in found})
     return lines, marked[:: max(1, len(marked) // _MOST_MARKED)]
 
 
-def _learn_lines(lines: Sequence[bytes], marked: Sequence[int], file: File, clients: Sequence[Client]) -> Learned:
+def _learn_lines(lines: Sequence[bytes], marked: Sequence[int], file: File, clients: tuple[Client, ...]) -> Learned:
     some = marked[:: max(1, len(marked) // _MARKED_LINES)]
     wanted = set(range(min(_FIRST_LINES, len(lines))))
     for i in some:
         wanted.update(range(max(0, i - _BEFORE), min(len(lines), i + _BEHIND)))
     chosen = [lines[i].removesuffix(b"\r") for i in sorted(wanted) if len(lines[i]) <= _LONGEST]
     texts = tuple(line.decode("utf-8", "replace") for line in chosen)
-    table: Table | None = find_pretty(file.head) or find_csv(file.head.decode("utf-8", "replace"))
+    table: Table | None = find_pretty(file.head) or find_csv(file.head[:_HEAD].decode("utf-8", "replace"))
     if table is not None:
         texts = tuple(_rows(file.head, table))
     sample = Sample(texts, stamps.Clock(UTC, file.modified_ms), table)
     stated = None if file.pattern == LEARNED else parse_pattern(file.pattern)
-    layouts = state(sample, clients, stated) if stated else learn(sample, clients)
+    layouts = state(sample, clients, stated) if stated else _shared(sample, clients) or learn(sample, clients)
+    if layouts and not stated:
+        _lately.insert(0, layouts)
+        del _lately[_MOST_SHARED:]
     layouts = with_hours(layouts, texts, file.tail[-_TAIL:].decode("utf-8", "replace").split("\n"))
     guesses = () if layouts else explain_failure(sample, clients)
     rows = isinstance(table, Pretty) or any(frame.name == "csv" for layout in layouts for frame in layout.frames)
     speaking = tuple(one for one in clients if any(one.name in layout.speaking for layout in layouts))
     return Learned(layouts, guesses, table if layouts and rows else None, speaking)
+
+
+_lately: list[tuple[Layout, ...]] = []
+"""What was learned from other files: most files of a fleet are alike."""
+_MOST_SHARED = 8
+
+
+def _shared(sample: Sample, clients: tuple[Client, ...]) -> tuple[Layout, ...]:
+    """Layouts of another file that explain these lines as well."""
+    for layouts in _lately:
+        if found := fit(layouts, sample, clients):
+            _lately.remove(layouts)
+            return found
+    return ()
 
 
 def _rows(data: bytes, table: Table) -> Iterator[str]:
@@ -232,4 +337,4 @@ def _rows(data: bytes, table: Table) -> Iterator[str]:
                 return
 
 
-_MOST_ROWS = 3000
+_MOST_ROWS, _HEAD = 1000, 1 << 16

@@ -19,7 +19,8 @@ from fsm.errors import InputError
 from fsm.logs import Format
 from fsm.logs.consumer_offsets import RECORD
 from fsm.logs.entries import Entry
-from fsm.logs.learned import Description, Guess
+from fsm.logs.layout import Description
+from fsm.logs.learned import Guess
 from fsm.protocol.record_batches import BEFORE_LENGTH, HEAD, MAGIC, LogRecord, read_batches
 from fsm.protocol.records import to_json
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from fsm.logs import Format
 from fsm.logs.entries import ENTRY_LIMIT, Entry, Run, assemble
 from fsm.logs.fields import Table
-from fsm.logs.learned import Layout, Named, clean
+from fsm.logs.frames import Named, clean
+from fsm.logs.layout import Layout
 
 MOST_STREAMS = 1000
 

@@ -16,7 +16,7 @@ from recordings import logs
 from fsm.logs import clients, formats
 from fsm.logs.blocks import _DIGITS, _SHAPE
 from fsm.logs.entries import ENTRY_LIMIT, LINE_LIMIT, Entry, parse_entry
-from fsm.logs.learned import marks_of
+from fsm.logs.layout import marks_of
 from fsm.logs.pieces import WHOLE, Piece, PieceReader, cut
 
 MARKS = marks_of(clients())

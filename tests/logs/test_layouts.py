@@ -21,7 +21,7 @@ from recordings import DATA, opened
 from fsm.errors import InputError
 from fsm.logs import Client, Message, clients, formats, stamps
 from fsm.logs.entries import parse_entry
-from fsm.logs.learned import Description
+from fsm.logs.layout import Description
 from fsm.logs.pattern import in_layout
 from fsm.logs.pieces import WHOLE, Piece, PieceReader, cut, is_gzip
 from fsm.trace import TraceRecord

@@ -1,0 +1,137 @@
+"""What collectors put around each line that a program prints: the parts into which a container's runtime cuts long
+lines, and named fields of which one holds the line or the message."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from fsm.logs import fields as structured
+from fsm.logs import stamps
+from fsm.logs.headers import Header
+
+
+class Peeled(NamedTuple):
+    """A line without one frame."""
+
+    text: str
+    time: object = None
+    level: str = ""
+    thread: str = ""
+    logger: str = ""
+    error: str = ""
+    pid: str = ""
+    fields: Mapping[str, Any] = {}
+    stream: str = ""
+    partial: bool = False
+    """What follows in the next line of the stream belongs to this one."""
+
+
+_CRI = re.compile(
+    rf"({stamps.without_names(stamps.BY_NAME['iso'].pattern)}) (stdout|stderr) ([FP])(?::\S*)? (.*)\Z", re.DOTALL
+)
+
+
+class Parts:
+    """What the runtime of a Kubernetes node writes: `TIME stdout F line`, long lines in parts (`P`)."""
+
+    name = "cri"
+    framing = True
+
+    def peel(self, line: str) -> Peeled | None:
+        match = _CRI.match(line)
+        if match is None:
+            return None
+        return Peeled(match[4], time=match[1], stream=match[2], partial=match[3] == "P")
+
+
+@dataclass(frozen=True)
+class Named:
+    """A line with named fields, of which one is the message or the line of another program."""
+
+    name: str
+    """`json`, `logfmt` or `csv`."""
+    read: structured.Reader
+    roles: structured.Roles
+    before: Header | None
+    """What stands before the fields."""
+    whole_lines: bool
+    """The field holds a line with its line feed, and one without goes on in the next (Docker's own files)."""
+    framing: bool
+    head: str = ""
+    """The first row of a table that names its columns."""
+
+    def peel(self, line: str) -> Peeled | None:
+        found = self.read(line)
+        if found is None:
+            return None
+        before, values = found
+        text = structured.value_at(values, self.roles.text)
+        if not isinstance(text, str):
+            return None
+        text = structured.text_of(text)
+        said = {role: structured.text_of(structured.value_at(values, path)) for role, path in self.paths}
+        time: object = _epoch_time(values, self.roles.time) if self.roles.time else None
+        stream = [structured.text_of(structured.value_at(values, path)) for path in self.roles.stream]
+        if before and self.before is not None:
+            match = self.before.pattern.match(before)
+            slots = dict(zip(self.before.roles, match.groups(), strict=True)) if match else {}
+            time = time if time is not None else slots.get("time")
+            words = zip(self.before.roles, match.groups(), strict=True) if match else ()
+            stream += [word for role, word in words if role != "time"]
+        if "error" in said:
+            said["error"] = said["error"].strip("\n").partition("\n")[0]
+        return Peeled(
+            text.removesuffix("\n"),
+            time,
+            **said,
+            fields=values,
+            stream="\0".join(stream),
+            partial=self.whole_lines and not text.endswith("\n"),
+        )
+
+    def heads(self, line: bytes) -> bool:
+        """Whether a line is the first row of a table, which names the columns."""
+        return self.head != "" and line.decode("utf-8", "replace").removeprefix("\ufeff").rstrip("\r") == self.head
+
+    @cached_property
+    def paths(self) -> tuple[tuple[str, str], ...]:
+        """The fields that are kept as they are, by their roles."""
+        named = self.roles._asdict()
+        kept = ("level", "thread", "logger", "error", "pid")
+        return tuple((role, named[role]) for role in kept if named[role])
+
+
+def _epoch_time(values: structured.Fields, path: str) -> object:
+    """A field's value; seconds are completed by the field of nanoseconds beside them."""
+    value = structured.value_at(values, path)
+    if type(value) is int and path.lower().endswith("second"):
+        scalars = structured.flatten(values)
+        nanos = next((v for k, v in scalars.items() if "nano" in k.lower() and type(v) is int), 0)
+        return value * 1_000_000_000 + nanos
+    return value
+
+
+Frame = Parts | Named
+
+
+def peel_all(text: str, frames: Sequence[Frame]) -> tuple[str | None, list[Peeled]]:
+    peeled: list[Peeled] = []
+    for frame in frames:
+        inner = frame.peel(text)
+        if inner is None:
+            return None, []
+        peeled.append(inner)
+        text = inner.text
+    return text, peeled
+
+
+_CODES = re.compile("\x1b\\[[0-9;?]{0,20}[A-Za-z]|\x1b\\([AB0]|\0")
+
+
+def clean(text: str) -> str:
+    """The text without what colours it on terminals, and without NUL characters."""
+    return _CODES.sub("", text) if "\x1b" in text or "\0" in text else text

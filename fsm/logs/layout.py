@@ -1,0 +1,274 @@
+"""Layouts: how the lines of a file are taken apart into messages. Frames are peeled one after another, then comes the
+header of what they hold. A layout becomes a `Format` for each client, so that known and learned layouts are read by one
+mechanism."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+from functools import lru_cache
+from typing import Any, NamedTuple, cast
+
+import re2
+
+from fsm.logs import LEARNED, Client, Format, Message, stamps
+from fsm.logs import fields as structured
+from fsm.logs.entries import CONTINUES
+from fsm.logs.frames import Frame, Peeled, clean, peel_all
+from fsm.logs.headers import HEADER_LIMIT, Header, header_of
+from fsm.logs.java_layouts import without_trace
+from fsm.trace import TraceRecord
+
+QUARTER_MS = 900_000
+"""Zones differ by multiples of a quarter of an hour."""
+
+
+class Description(NamedTuple):
+    """A learned layout as it is told."""
+
+    pattern: str
+    share: float
+    """Of the lines that were looked at, those it explains."""
+    example: str
+    guessed: tuple[str, ...]
+    """What it took from elsewhere: `zone`, `year`, `date`."""
+    lost: tuple[str, ...]
+    """What the file does not tell: `date`, `logger`, `milliseconds`, `thread`, `time`, `year`, `zone`."""
+    reversed: bool = False
+    """The newest entry stands first."""
+
+
+UNTOLD = Description("", 0.0, "", (), ())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """How the lines of a file, or of one of the programs in it, are taken apart."""
+
+    frames: tuple[Frame, ...]
+    headers: tuple[Header, ...]
+    """Of what the frames hold; none where that is the message itself."""
+    after: Header | None
+    """What stands behind each message."""
+    tail: bool
+    """Whether fields follow the message as a JSON object."""
+    first: tuple[re.Pattern[str], ...]
+    """As much of the headers as tells the first line of an entry."""
+    repeated: re.Pattern[str] | None
+    """What begins continuation lines as well."""
+    clock: stamps.Clock
+    description: Description = UNTOLD
+    speaking: frozenset[str] = frozenset()
+    """The clients that were understood in the lines that were learned from."""
+
+    @property
+    def by_lines(self) -> bool:
+        """Whether entries can be told only behind frames: continuation lines have them, too."""
+        return self.repeated is not None or self.second is not None or any(frame.framing for frame in self.frames)
+
+    def look(self, line: str) -> Peeled | None:
+        """The line without its frames; None where it has others."""
+        told = Peeled(line)
+        for frame in self.frames:
+            inner = frame.peel(told.text)
+            if inner is None:
+                return None
+            told = inner._replace(stream=f"{told.stream}\0{inner.stream}", partial=told.partial or inner.partial)
+        if self.repeated is not None:
+            match = self.repeated.match(told.text)
+            if match is None:
+                return None
+            words = [word for word in match.groups() if not stamps.ANY.fullmatch(word)]
+            if not self.begins(told.text):
+                told = told._replace(text=told.text[match.end() :])
+            told = told._replace(stream="\0".join((told.stream, *words)))
+        return told
+
+    @property
+    def second(self) -> re.Pattern[str] | None:
+        """The second line of headers that have one."""
+        lines = self.headers[0].lines if self.headers else ()
+        return header_of(lines[1], ()).pattern if len(lines) > 1 else None
+
+    def begins(self, text: str) -> bool:
+        """Whether a line without frames is the first of an entry."""
+        if not self.headers:
+            return not self.by_lines or _GOES_ON.match(text) is None
+        return any(pattern.match(text) for pattern in self.first)
+
+    def goes_on(self, text: str, above: int) -> bool:
+        """Whether a line without frames, with so many above it, belongs to their entry."""
+        if CONTINUES(text.encode("utf-8", "replace")):
+            return True
+        return above == 1 and self.second is not None and self.second.match(text) is not None
+
+    def message(self, entry: str, zone: tzinfo) -> tuple[Message, frozenset[str]] | None:
+        """What an entry says, and what its stamps leave out; None where it has not this layout."""
+        clock = self.clock._replace(zone=zone)
+        told, peeled = self._peel(clean(entry))
+        if told is None:
+            return None
+        times = [one.time for one in peeled]
+        values = {"level": "", "thread": "", "logger": ""}
+        text, words = told, dict[str, str]()
+        if self.headers:
+            found = self.headed(told)
+            if found is None:
+                return None
+            text, slots = found
+            for role, word in slots:
+                if role == "time":
+                    times.append(word)
+                elif role in values:
+                    values[role] = values[role] or _LINE_NUMBER.sub("", word.strip())
+                else:
+                    words[str(len(words) + 1)] = word
+        text, error = without_trace(text)
+        attributes: Mapping[str, Any] = {}
+        if self.tail and (ended := structured.json_tail(text)) is not None:
+            text, attributes = ended
+        if self.after is not None and (match := _at_end(self.after, text)):
+            text = text[: match.start()]
+            for role, word in zip(self.after.roles, match.groups(), strict=True):
+                values[role] = _LINE_NUMBER.sub("", word.strip()) if role in values else values.get(role, "")
+        for one in reversed(peeled):
+            values = {role: value or getattr(one, role) for role, value in values.items()}
+            error = error or one.error
+        time = _resolve(times, clock)
+        inner = peeled[-1].fields if peeled and peeled[-1].fields else {}
+        pid = next((one.pid for one in reversed(peeled) if one.pid), "")
+        message = Message(
+            time.ms,
+            text,
+            values["level"],
+            values["logger"],
+            values["thread"],
+            error,
+            pid,
+            {**words, **inner, **attributes},
+        )
+        return message, time.lost
+
+    def headed(self, told: str) -> tuple[str, list[tuple[str, str]]] | None:
+        """The message behind the header, and the header's slots."""
+        for header in self.headers:
+            match = header.pattern.match(told)
+            if match is not None:
+                return told[match.end() :], list(zip(header.roles, match.groups(), strict=True))
+        return None
+
+    def _peel(self, entry: str) -> tuple[str | None, list[Peeled]]:
+        """The text of an entry behind all frames, and the frames of its first line."""
+        if not self.frames and self.repeated is None:
+            return entry, []
+        if not self.by_lines:
+            return peel_all(entry, self.frames)
+        first: list[Peeled] = []
+        out: list[str] = []
+        joined = False
+        for line in entry.split("\n"):
+            text, peeled = peel_all(line, self.frames)
+            if text is None:
+                if not first:
+                    return None, []
+                text = line
+            if not first and not out:
+                first = peeled
+            elif self.repeated is not None and (match := self.repeated.match(text)):
+                text = text[match.end() :]
+            if joined and out:
+                out[-1] += text
+            else:
+                out.append(text)
+            joined = any(one.partial for one in peeled)
+        return "\n".join(out), first
+
+    def records(self, client: Client, entry: str, zone: tzinfo) -> Sequence[TraceRecord] | None:
+        """`Format.parse` of a client."""
+        found = self.message(entry, zone)
+        return client.understand(found[0]) if found is not None else None
+
+
+_GOES_ON = re.compile(
+    r"[\s}\])*]|\Z|(?:Caused by|Suppressed|Wrapped by): |[\w$]{1,100}\.[\w$.]{0,200}?(?:Exception|Error)(?::|\s*\Z)"
+)
+"""What the line of a message without a header does not begin with."""
+_LINE_NUMBER = re.compile(r":\d{1,6}\Z", re.ASCII)
+
+
+def _resolve(times: Sequence[object], clock: stamps.Clock) -> stamps.Time:
+    """The time that an entry's stamps tell, from the outermost to the innermost: the innermost counts, and others
+    complete what it leaves out."""
+    read = [one for one in (structured.time_of(value, clock) for value in times) if one is not None]
+    if not read:
+        return stamps.Time(0, frozenset({"time"}))
+    best = read[-1]
+    for other in reversed(read[:-1]):
+        missing = best.lost - other.lost
+        if not missing:
+            continue
+        differ = best.ms - other.ms
+        rest = differ - round(differ / QUARTER_MS) * QUARTER_MS
+        if missing & {"zone", "date", "year"} and not other.lost & {"zone", "date", "year"}:
+            best = stamps.Time(other.ms + rest, best.lost - {"zone", "date", "year"})
+        if "milliseconds" in missing and abs(rest) <= 2000 and not other.lost & {"zone", "date", "year"}:
+            best = stamps.Time(other.ms, other.lost)
+    return best
+
+
+def _at_end(after: Header, text: str) -> re.Match[str] | None:
+    return re.compile(after.pattern.pattern + r"[ \t]*\Z", re.ASCII).search(
+        text.rstrip("\n"), max(0, len(text) - HEADER_LIMIT)
+    )
+
+
+def formats_of(layouts: Sequence[Layout], clients: Sequence[Client]) -> tuple[Format, ...]:
+    """A format for each client in each layout."""
+    return tuple(
+        _format(layout, begins, client) for layout in layouts for begins in (Begins(layout),) for client in clients
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Begins:
+    """What `Format.header` is where no pattern over bytes tells."""
+
+    layout: Layout
+
+    def match(self, line: bytes) -> bool:
+        told = self.layout.look(clean(line.decode("utf-8", "replace")))
+        return told is not None and self.layout.begins(told.text)
+
+
+def _format(layout: Layout, begins: Begins, client: Client) -> Format:
+    def parse(entry: str, zone: tzinfo) -> Sequence[TraceRecord] | None:
+        return layout.records(client, entry, zone)
+
+    return Format(client.name, LEARNED, _ANY_BYTE, begins, marks_of((client,)), parse, client.marks, client)
+
+
+_ANY_BYTE = bytes(range(256))
+
+
+def marks_among(clients: Sequence[Client]) -> list[bytes]:
+    """The marks of some clients, sorted."""
+    return sorted({mark for client in clients for mark in client.marks})
+
+
+@lru_cache(maxsize=128)
+def marks_of(clients: tuple[Client, ...]) -> re.Pattern[bytes]:
+    """Any mark of some clients."""
+    return _any_of(marks_among(clients))
+
+
+@lru_cache(maxsize=128)
+def signs_of(clients: tuple[Client, ...]) -> re.Pattern[bytes]:
+    """Any mark of some clients that no other program's lines hold."""
+    return _any_of({mark for client in clients for mark in client.marks if mark not in client.everyday})
+
+
+def _any_of(marks: Iterable[bytes]) -> re.Pattern[bytes]:
+    """A pattern of RE2, whose time does not grow with the number of marks, used like one of `re`."""
+    return cast("re.Pattern[bytes]", re2.compile(b"|".join(sorted(map(re.escape, marks)))))
