@@ -12,9 +12,11 @@ from functools import cache, lru_cache
 from fsm.audit.attribution.identity import Facts, facts_of
 from fsm.audit.coordinator.assignments import add_topic_names
 from fsm.audit.records import Chunk, Line, Row, pack, to_row
+from fsm.audit.scanning import Parsed, Scanner, parse_all
 from fsm.logs import Format, clients
+from fsm.logs.blocks import Words
 from fsm.logs.broker import THREAD
-from fsm.logs.entries import Entry, first_line, parse_entry
+from fsm.logs.entries import Entry, first_line
 from fsm.logs.layout import signs_of
 from fsm.logs.pieces import READ_ERRORS, Piece, PieceReader, reader_of
 from fsm.trace import Kind, TraceRecord
@@ -76,17 +78,17 @@ class PieceSummary:
     missed_of: Mapping[str, int] = field(default_factory=Counter)
     """Those of `missed` that name a client id, by that."""
 
-    def take(self, entry: Entry, zone: tzinfo, signs: re.Pattern[bytes]) -> Sequence[TraceRecord]:
-        """The records of an entry, counted; by `signs` lines are known of the clients that are looked for."""
+    def take(self, parsed: Parsed, signs: Words) -> None:
+        """Counts an entry and its records; by `signs` lines are known of the clients that are looked for."""
+        entry, format_, found = parsed
         self.cut_lines += entry.cut
-        format_, found = parse_entry(entry, zone)
         missed = found is None
         if entry.format is not None:
             self.entries += 1
             self.not_understood += missed
         elif missed:
             self.orphans += 1
-            missed = signs.search(entry.data) is not None
+            missed = signs.search(entry.data)
             self.suspects += missed
         if missed:
             named = _CLIENT_ID.search(entry.data, 0, _NAMED_WITHIN)
@@ -98,7 +100,6 @@ class PieceSummary:
         elif found:
             self._count_records(found, entry)
             self._count_client(self.understood_of, found[0].client_id)
-        return found or ()
 
     def _count_client(self, counts: Mapping[str, int], client_id: str) -> None:
         if client_id and (client_id in counts or len(counts) < NAMES_A_PIECE):
@@ -151,9 +152,8 @@ class PieceSummary:
 
 
 @cache
-def _signs(names: frozenset[str]) -> re.Pattern[bytes]:
-    speaking = tuple(client for client in clients() if client.name in names)
-    return signs_of(speaking) if speaking else re.compile(rb"(?!)")
+def _signs(names: frozenset[str]) -> Words:
+    return signs_of(tuple(client for client in clients() if client.name in names))
 
 
 def _client_id(named: re.Match[bytes]) -> str:
@@ -197,17 +197,18 @@ def read_piece(
     piece = piece._replace(file=name or piece.file)
     summary = PieceSummary(piece.file, piece.start, piece.gzipped)
     records = _Records(piece, f"{cluster}:" if cluster else "")
+    scanner = Scanner(reader, signs, zone) if isinstance(reader, PieceReader) else None
     try:
-        for entry in reader.scan():
-            found = summary.take(entry, zone, signs)
-            if found:
-                records.take(found, entry)
+        for parsed in scanner.scan() if scanner else parse_all(reader.entries(), zone):
+            summary.take(parsed, signs)
+            if parsed.records:
+                records.take(parsed.records, parsed.entry)
     except READ_ERRORS as problem:
         summary.error = f"{type(problem).__name__}: {problem}"
     summary.lines = reader.lines
-    summary.take_rest(reader.passed, reader.repeats)
-    if isinstance(reader, PieceReader):
-        summary.take_layouts(reader)
+    if scanner:
+        summary.take_rest(scanner.passed, scanner.repeats)
+        summary.take_layouts(scanner.reader)
     facts = facts_of(records.rows[False], piece.file)
     return PieceRecords(summary, facts, list(records.chunks(False)), list(records.chunks(True)), records.names)
 

@@ -41,7 +41,8 @@ class Client:
     be rare in the lines of others. JSON must not escape them: no quotes, no backslash, no slash, ASCII."""
     understand: Callable[[Message], Sequence[TraceRecord] | None]
     """The records of a message, `()` where it has no bearing, None where it should have been understood and was
-    not. The message may be any program's; logger and thread may be missing."""
+    not. The message may be any program's; logger and thread may be missing. `NO_BEARING` says that no message with
+    other digits has a bearing either: it is not asked again."""
     facts: ClientFacts | None = None
     """How it tells what happens; None where it has no consumers."""
     everyday: frozenset[bytes] = frozenset()
@@ -52,6 +53,12 @@ class Header(Protocol):
     """A pattern over bytes, or what answers like one."""
 
     def match(self, line: bytes, /) -> object: ...
+
+
+class Search(Protocol):
+    """A pattern over bytes, or what answers like one."""
+
+    def search(self, data: bytes, /) -> object: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +73,18 @@ class Format:
     """Bytes an entry may begin with: the quick test."""
     header: Header
     """Matches at the start of an entry's first line. Formats may share a header: each is asked, in their order."""
-    candidate: re.Pattern[bytes]
+    candidate: Search
     """Searched in the raw entry. Without a hit the entry has no bearing on this format."""
     parse: Callable[[str, tzinfo], Sequence[TraceRecord] | None]
     """The records of one entry (head and continuation lines joined by newlines), `()` where it has no bearing,
-    None where it is a candidate that was not understood. The zone is for time stamps that carry none."""
+    None where it is a candidate that was not understood; `NO_BEARING` as of a client. The zone is for time stamps
+    that carry none."""
     needles: tuple[bytes, ...] = ()
     """Every entry that gives records, or that should have been understood, contains one of these: a search for them may
     skip all others. Empty where every entry has to be asked."""
+    reach: int = 0
+    """How many bytes of a line its header reads at most, at which one digit is like another. 0 where it may read all of
+    the line; then a needle stands in the first line of each entry."""
     client: Client | None = None
     """Whose messages are looked for in layouts that are learned from the file itself; `first` is empty then, and this
     format stands for those that the reader makes."""
@@ -120,7 +131,7 @@ def formats() -> tuple[Format, ...]:
 
 def _learned(client: Client) -> Format:
     marks = re.compile(b"|".join(map(re.escape, client.marks)))
-    return Format(client.name, LEARNED, b"", _NEVER, marks, lambda _entry, _zone: (), client.marks, client)
+    return Format(client.name, LEARNED, b"", _NEVER, marks, lambda _entry, _zone: (), client.marks, client=client)
 
 
 _NEVER = re.compile(rb"(?!)")

@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 
 from fsm.logs import Client, Format, Message
-from fsm.logs.java_layouts import KAFKA_HEADER, kafka, reading
+from fsm.logs.java_layouts import KAFKA_HEADER, KAFKA_REACH, kafka, reading
 from fsm.logs.java_messages import (
     EPOCH,
     Build,
@@ -27,6 +27,7 @@ from fsm.logs.java_messages import (
     record,
     take_apart,
 )
+from fsm.logs.message import NO_BEARING
 from fsm.trace import Kind, Partition, by_partition
 
 THREAD = "coordinator"
@@ -248,7 +249,7 @@ def understand(told: Message) -> Records | None:
     message = take_apart(told)
     prefix = _PREFIX.match(message.text)
     if prefix is None or ((message.logger or told.cut) and message.logger not in (*_STRICT, _OFFSETS)):
-        return ()
+        return NO_BEARING
     text = message.text[prefix.end() :]
     head = _GROUP.match(text)
     group = head["group"] if head else ""
@@ -258,7 +259,7 @@ def understand(told: Message) -> Records | None:
     if found or message.logger == _OFFSETS:
         return (record(message, Kind.TOPIC_NAMES, settings={found["id"]: found["topic"]}),) if found else ()
     if head and head["other"]:
-        return ()  # `[GroupId g][MemberId m]`: streams groups
+        return NO_BEARING  # `[GroupId g][MemberId m]`: streams groups
     records = _apply(_RULES_IN_GROUP if head else _RULES_WITHOUT_PREFIX, message, text.rstrip())
     return () if records is None and not message.logger else records
 
@@ -268,7 +269,7 @@ def _apply(rules: Mapping[str, tuple[Rule, ...]], message: JavaMessage, text: st
         match = rule.pattern.fullmatch(text)
         if match is not None:
             return rule.build(message, match)
-    return () if _OTHER_GROUPS.search(text) else None
+    return NO_BEARING if _OTHER_GROUPS.search(text) else None
 
 
 CLIENT = Client("broker", (b"[GroupCoordinator id=",), understand)
@@ -281,5 +282,6 @@ FORMATS = (
         candidate=re.compile(rb" \[GroupCoordinator id=\d"),
         parse=reading(kafka, CLIENT),
         needles=CLIENT.marks,
+        reach=KAFKA_REACH,
     ),
 )

@@ -17,8 +17,9 @@ from typing import Any
 from urllib.parse import unquote
 
 from fsm.logs import Client, Format, Message
-from fsm.logs.java_layouts import KAFKA_HEADER, KAFKA_NEEDLES, kafka, reading
-from fsm.logs.java_messages import Build, JavaMessage, Records, Rule, emit, record, rule, take_apart
+from fsm.logs.java_layouts import KAFKA_HEADER, KAFKA_REACH, kafka, reading
+from fsm.logs.java_messages import Build, JavaMessage, Records, Rule, emit, ignore, record, rule, take_apart
+from fsm.logs.message import NO_BEARING
 from fsm.trace import Kind, Partition
 
 MACHINE = "connect-worker"
@@ -239,6 +240,7 @@ _START = (
     rule(r"S(?:ource|ink)ConnectorConfig values:", _connector_settings),
 )
 _REST = (
+    *ignore(r'\S{1,300} \S{1,300} \S{1,300} \[[^\]]{1,60}\] "GET '),
     rule(
         r"\S{1,300} \S{1,300} \S{1,300} \[[^\]]{1,60}\] "
         r'"(?:PUT /connectors/(?P<connector>[^/?" ]{1,900})/config|POST /connectors/?)(?:\?[^" ]{0,900})? '
@@ -283,7 +285,7 @@ def understand(told: Message) -> Records | None:
         match = one.pattern.match(text)
         if match:
             return one.build(message, match)
-    return ()
+    return () if unknown or message.logger == "RestServer" else NO_BEARING
 
 
 _PREFIXES = {"WorkerCoordinator": "Worker", "DistributedHerder": "Worker", "KafkaProducer": "Producer"}
@@ -316,4 +318,5 @@ CLIENT = Client(
     everyday=frozenset({b"Stopping connector ", b"Stopping task ", b"connectors"}),
 )
 
-FORMATS = (Format("connect", "kafka", b"[", KAFKA_HEADER, _CANDIDATE, reading(kafka, CLIENT), KAFKA_NEEDLES),)
+_NEEDLES = tuple(f".{name}".encode() for name in RULES)
+FORMATS = (Format("connect", "kafka", b"[", KAFKA_HEADER, _CANDIDATE, reading(kafka, CLIENT), _NEEDLES, KAFKA_REACH),)

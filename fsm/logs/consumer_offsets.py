@@ -247,6 +247,7 @@ RECORD = Format(
         rb'"type":(?:[2-8]|16)\b|"partition":0\},(?:"value_version":\d{1,5},)?"value":\{[^{}]{0,500}"topicId"'
     ),
     parse=_line,
+    reach=34,
 )
 
 FORMATS = (
@@ -263,6 +264,7 @@ FORMATS = (
             rb'payload: \{"version":"\d{1,5}","data":\{[^{}]{0,500}"topicId")'
         ),
         parse=_dumped,
+        reach=44,
     ),
     Format(
         name="consumer-offsets",
@@ -271,5 +273,6 @@ FORMATS = (
         header=re.compile(rb'\{"key":\{"(?:type|version)":\d'),
         candidate=re.compile(rb'\A\{"key":'),
         parse=_formatted,
+        reach=19,
     ),
 )

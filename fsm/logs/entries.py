@@ -48,6 +48,20 @@ class Run(NamedTuple):
     """True where this is one line of which the reader kept only the first `LINE_LIMIT` bytes."""
 
 
+class Block(NamedTuple):
+    """The same lines as a reader has them at first."""
+
+    offset: int
+    number: int
+    data: bytes
+    """Without the last line feed: no bytes are one empty line."""
+    cut: bool = False
+
+    @property
+    def run(self) -> Run:
+        return Run(self.offset, self.number, self.data.split(b"\n"), self.cut)
+
+
 class Entry(NamedTuple):
     """A first line and its continuation, or an orphan line, which is of no format."""
 
@@ -79,7 +93,7 @@ def parse_entry(entry: Entry, zone: tzinfo) -> tuple[Format | None, Sequence[Tra
         return None, () if not entry.data.strip() else None
     understood: set[bool] = set()
     for format_ in entry.formats:
-        hit = format_.candidate.search(entry.data) is not None
+        hit = bool(format_.candidate.search(entry.data))
         # What a candidate is known by may stand in the part that was cut off.
         if hit or entry.cut:
             found = format_.parse(entry.data.decode("utf-8", "replace"), zone)

@@ -17,7 +17,18 @@ from fsm.logs.java_classic_member import COORDINATOR
 from fsm.logs.java_classic_member import MACHINE as CLASSIC
 from fsm.logs.java_consumer_member import CALLBACKS, HEARTBEATS, MEMBERSHIP, REQUESTS
 from fsm.logs.java_consumer_member import MACHINE as CONSUMER
-from fsm.logs.java_layouts import ECS_HEADER, KAFKA_HEADER, KAFKA_NEEDLES, SPRING_HEADER, ecs, kafka, reading, spring
+from fsm.logs.java_layouts import (
+    ECS_HEADER,
+    ECS_REACH,
+    KAFKA_HEADER,
+    KAFKA_REACH,
+    SPRING_HEADER,
+    SPRING_REACH,
+    ecs,
+    kafka,
+    reading,
+    spring,
+)
 from fsm.logs.java_messages import (
     Build,
     JavaMessage,
@@ -34,6 +45,7 @@ from fsm.logs.java_messages import (
     rule,
     take_apart,
 )
+from fsm.logs.message import NO_BEARING
 from fsm.trace import Kind
 
 FACTS = ClientFacts(
@@ -257,16 +269,16 @@ def understand(told: Message) -> Records | None:
     word = first_word(message.text)
     logger = message.logger or (_OPENINGS.get(word, "") if message.cut else "")
     if message.client not in {"", "Consumer"}:
-        return None if logger in STRICT else ()
+        return None if logger in STRICT else NO_BEARING
     if logger == "AsyncKafkaConsumer" and _STREAMS_CLIENT.search(message.client_id):
-        return ()
+        return NO_BEARING
     rules = ((logger, one) for one in RULES.get(logger, {}).get(word, ())) if logger else _of_any_class(message, word)
     for owner, one in rules:
         match = one.pattern.match(message.text)
         if match:
             thread = THREADS.get(owner, message.thread)
             return one.build(message if thread == message.thread else message._replace(thread=thread), match)
-    return None if logger in STRICT else ()
+    return None if logger in STRICT else NO_BEARING
 
 
 def _of_any_class(message: JavaMessage, word: str) -> Iterator[tuple[str, Rule]]:
@@ -286,33 +298,51 @@ CLIENT = Client(
 
 
 _INTERNALS = (
-    r"(?:(?:Abstract|Consumer)Coordinator|ConsumerMembershipManager|ConsumerHeartbeatRequestManager|ConsumerRebalanceListenerInvoker"
-    r"|AsyncKafkaConsumer|ClassicKafkaConsumer|LegacyKafkaConsumer|CoordinatorRequestManager|CommitRequestManager"
-    r"|Share(?:MembershipManager|HeartbeatRequestManager)"
-    r"|Streams(?:MembershipManager|GroupHeartbeatRequestManager|RebalanceListenerInvoker))"
+    "AbstractCoordinator",
+    "AsyncKafkaConsumer",
+    "ClassicKafkaConsumer",
+    "CommitRequestManager",
+    "ConsumerCoordinator",
+    "ConsumerHeartbeatRequestManager",
+    "ConsumerMembershipManager",
+    "ConsumerRebalanceListenerInvoker",
+    "CoordinatorRequestManager",
+    "LegacyKafkaConsumer",
+    "ShareHeartbeatRequestManager",
+    "ShareMembershipManager",
+    "StreamsGroupHeartbeatRequestManager",
+    "StreamsMembershipManager",
+    "StreamsRebalanceListenerInvoker",
 )
-_OTHERS = r"(?:AppInfoParser|AbstractConfig|ConsumerConfig|KafkaConsumer)"
+_OTHERS = ("AppInfoParser", "AbstractConfig", "ConsumerConfig", "KafkaConsumer")
+_ANY_INTERNAL, _ANY = "|".join(_INTERNALS), "|".join(_INTERNALS + _OTHERS)
 # A search that begins with a literal runs at the speed of memory; most lines are read no further. Requests and answers
 # end with a parenthesis, what NetworkClient says about connections does not.
 _KAFKA_CANDIDATE = re.compile(
     (
-        rf" \(org\.apache\.kafka\.(?:clients\.consumer\.(?:internals\.{_INTERNALS}|ConsumerConfig|KafkaConsumer)"
-        rf"|common\.[a-z.]{{1,40}}{_OTHERS}"
+        rf" \(org\.apache\.kafka\.(?:clients\.consumer\.(?:internals\.(?:{_ANY_INTERNAL})|ConsumerConfig|KafkaConsumer)"
+        rf"|common\.[a-z.]{{1,40}}(?:{'|'.join(_OTHERS)})"
         r"|(?<=\) \(org\.apache\.kafka\.)clients\.NetworkClient)(?::\d{1,6})?\)"
     ).encode()
 )
 _SPRING_CANDIDATE = re.compile(
     (
-        rf"\.(?:{_INTERNALS}|{_OTHERS}|NetworkClient"
+        rf"\.(?:{_ANY}|NetworkClient"
         r"(?= {0,60}: \[Consumer [^\n\]]{0,600}\] (?:Sending|Received) CONSUMER_GROUP_HEARTBEAT )) {0,60}: "
     ).encode()
 )
-_ECS_CANDIDATE = re.compile(rf'logger" ?: ?"[\w.$]{{1,200}}\.(?:{_INTERNALS}|{_OTHERS}|NetworkClient)"'.encode())
+_ECS_CANDIDATE = re.compile(rf'logger" ?: ?"[\w.$]{{1,200}}\.(?:{_ANY}|NetworkClient)"'.encode())
 
-_NEEDLES = (b"Consumer", b"AppInfoParser")
+_CLASSES = tuple(f".{name}".encode() for name in _INTERNALS + _OTHERS)
+_KAFKA_NEEDLES = (*_CLASSES, b") (org.apache.kafka.clients.NetworkClient")
+_SPRING_NEEDLES = (*_CLASSES, b" CONSUMER_GROUP_HEARTBEAT ")
+_ECS_NEEDLES = (*_CLASSES, b'.NetworkClient"')
 
-FORMATS = (
-    Format("java", "kafka", b"[", KAFKA_HEADER, _KAFKA_CANDIDATE, reading(kafka, CLIENT), KAFKA_NEEDLES),
-    Format("java", "spring", b"12", SPRING_HEADER, _SPRING_CANDIDATE, reading(spring, CLIENT), _NEEDLES),
-    Format("java", "json", b"{", ECS_HEADER, _ECS_CANDIDATE, reading(ecs, CLIENT), _NEEDLES),
+FORMATS = tuple(
+    Format("java", name, first, header, candidate, reading(layout, CLIENT), needles, reach)
+    for name, first, header, reach, layout, candidate, needles in (
+        ("kafka", b"[", KAFKA_HEADER, KAFKA_REACH, kafka, _KAFKA_CANDIDATE, _KAFKA_NEEDLES),
+        ("spring", b"12", SPRING_HEADER, SPRING_REACH, spring, _SPRING_CANDIDATE, _SPRING_NEEDLES),
+        ("json", b"{", ECS_HEADER, ECS_REACH, ecs, _ECS_CANDIDATE, _ECS_NEEDLES),
+    )
 )

@@ -23,11 +23,10 @@ LEVELS = r"(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)"
 def kafka(entry: str, zone: tzinfo) -> Message | None:
     """An entry of Kafka's log4j pattern. The logger stands behind the message, a stack trace behind the logger."""
     head = _KAFKA_HEAD.match(entry)
-    start = head and _minute_ms(head[1], zone)
-    if head is None or start is None:
+    if head is None:
         return None
     logger = _KAFKA_LOGGER.search(entry, head.end())
-    ts_ms = start + int(head[2]) * 1000 + int(head[3])
+    ts_ms = _time_ms(head[1], head[2], head[3], zone)
     level = head[4]
     if logger is None:
         return Message(ts_ms, entry[head.end() :], level, cut=True)
@@ -38,12 +37,11 @@ def kafka(entry: str, zone: tzinfo) -> Message | None:
 def spring(entry: str, zone: tzinfo) -> Message | None:
     """An entry of Spring Boot's console pattern; a date without an offset is in `zone`."""
     head = _SPRING_HEAD.match(entry)
-    ts_ms = _iso_ms(entry, zone) if head else None
-    if head is None or ts_ms is None:
+    if head is None:
         return None
     text, error = without_trace(entry[head.end() :])
     cut = len(entry) > LINE_LIMIT // 4 and len(entry.encode("utf-8", "replace")) >= LINE_LIMIT
-    return Message(ts_ms, text, head[1], head[4], head[3].strip(), error, head[2], cut=cut)
+    return Message(_iso_ms(entry, zone), text, head[1], head[4], head[3].strip(), error, head[2], cut=cut)
 
 
 def ecs(entry: str, zone: tzinfo) -> Message | None:
@@ -51,18 +49,18 @@ def ecs(entry: str, zone: tzinfo) -> Message | None:
     fields = _json_object(entry.partition("\n")[0])
     stamp, text, logger = (_text(fields, name) for name in ("@timestamp", "message", "log.logger"))
     ts_ms = _iso_ms(stamp, zone)
-    if ts_ms is None or not logger:
+    if not stamp or not logger:
         return None
     error = _first_line(_text(fields, "error.stack_trace")) or _text(fields, "error.type")
     level, thread, pid = (_text(fields, name) for name in ("log.level", "process.thread.name", "process.pid"))
     return Message(ts_ms, text, level, logger, thread, error, pid, fields)
 
 
-_KAFKA_TIME = r"\[(\d{4}-\d\d-\d\d \d\d:\d\d):([0-5]\d),(\d{3})\]"
+_KAFKA_TIME = r"\[(\d{4}-\d\d-\d\d \d\d:\d\d):(\d\d),(\d{3})\]"
 _KAFKA_HEAD = re.compile(_KAFKA_TIME + rf" ({LEVELS}) {{1,2}}", re.ASCII)
 _KAFKA_LOGGER = re.compile(r" \((org\.apache\.kafka\.[\w.$]{1,200})(?::\d{1,6})?\)(?=\n|\Z)", re.ASCII)
-_ISO = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d):([0-5]\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?(?![\d:])", re.ASCII)
-_SPRING_TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:[0-5]\d[.,]\d{3}(?:Z|[+-]\d\d:?\d\d)?"
+_ISO = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d):(\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?(?![\d:])", re.ASCII)
+_SPRING_TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,]\d{3}(?:Z|[+-]\d\d:?\d\d)?"
 _SPRING_HEAD = re.compile(
     _SPRING_TIME + rf" {{1,3}}({LEVELS}) (\d{{1,10}}) --- "
     r"(?:\[[^\]\n]{0,120}\] ?){0,2}\[([^\]\n]{0,120})\] (\S{1,120}) {0,60}: ",
@@ -70,9 +68,10 @@ _SPRING_HEAD = re.compile(
 )
 _TRACE = re.compile(r"\n([A-Za-z_][\w.$]{0,200}(?:Exception|Error|Throwable|Failure)(?:: [^\n]*)?)(?=\n|\Z)", re.ASCII)
 
-KAFKA_HEADER = re.compile((_KAFKA_TIME + f" {LEVELS} {{1,2}}").encode())
+KAFKA_HEADER = re.compile((_KAFKA_TIME + f" {LEVELS} ").encode())
 SPRING_HEADER = re.compile((_SPRING_TIME + rf" {{1,3}}{LEVELS} \d{{1,10}} --- \[").encode())
-KAFKA_NEEDLES = (b" (org.apache.kafka.",)
+KAFKA_REACH, SPRING_REACH, ECS_REACH = 32, 54, 18
+"""Bytes that the headers read."""
 ECS_HEADER = re.compile(rb'\{ ?"@timestamp" ?: ?"')
 
 
@@ -96,13 +95,21 @@ def _offset(text: str) -> tzinfo | None:
     return timezone(timedelta(hours=hours, minutes=minutes) * (-1 if text[0] == "-" else 1))
 
 
-def _iso_ms(text: str, zone: tzinfo) -> int | None:
+def _time_ms(minute: str, seconds: str, milliseconds: str, zone: tzinfo) -> int:
+    start = _minute_ms(minute, zone)
+    return _NO_TIME if start is None or seconds > "59" else start + int(seconds) * 1000 + int(milliseconds)
+
+
+def _iso_ms(text: str, zone: tzinfo) -> int:
     found = _ISO.match(text)
     place = (_offset(found[5]) if found[5] else zone) if found else None
-    start = _minute_ms(f"{found[1]} {found[2]}", place) if found and place else None
-    if found is None or start is None:
-        return None
-    return start + int(found[3]) * 1000 + int(((found[4] or "") + "000")[:3])
+    if found is None or place is None:
+        return _NO_TIME
+    return _time_ms(f"{found[1]} {found[2]}", found[3], ((found[4] or "") + "000")[:3], place)
+
+
+_NO_TIME = -(1 << 62)
+"""Of a stamp that looks like one and is none: nothing is made of it."""
 
 
 def without_trace(text: str) -> tuple[str, str]:
@@ -148,6 +155,9 @@ def reading(layout: Layout, client: Client) -> Callable[[str, tzinfo], Sequence[
 
     def parse(entry: str, zone: tzinfo) -> Sequence[TraceRecord] | None:
         message = layout(entry, zone)
-        return None if message is None else client.understand(message)
+        if message is None:
+            return None
+        found = client.understand(message)
+        return None if found and message.ts_ms == _NO_TIME else found
 
     return parse

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fsm.logs.message import Message
+from fsm.logs.message import NO_BEARING, Message
 from fsm.trace import DETAIL_LIMIT, Kind, Partition, TraceRecord, by_partition
 
 BACKGROUND_THREADS = ("consumer_background_thread", "kafka-coordinator-heartbeat-thread | ")
@@ -133,7 +133,7 @@ def rule(pattern: str, build: Build) -> Rule:
 
 
 def no_records(_message: JavaMessage, _match: re.Match[str]) -> Records:
-    return ()
+    return NO_BEARING
 
 
 def ignore(*patterns: str) -> tuple[Rule, ...]:

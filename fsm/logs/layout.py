@@ -5,16 +5,14 @@ mechanism."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
-from functools import lru_cache
-from typing import Any, NamedTuple, cast
-
-import re2
+from typing import Any, NamedTuple
 
 from fsm.logs import LEARNED, Client, Format, Message, stamps
 from fsm.logs import fields as structured
+from fsm.logs.blocks import Words, words
 from fsm.logs.entries import CONTINUES
 from fsm.logs.frames import Frame, Peeled, clean, peel_all
 from fsm.logs.headers import HEADER_LIMIT, Header, header_of
@@ -246,7 +244,7 @@ def _format(layout: Layout, begins: Begins, client: Client) -> Format:
     def parse(entry: str, zone: tzinfo) -> Sequence[TraceRecord] | None:
         return layout.records(client, entry, zone)
 
-    return Format(client.name, LEARNED, _ANY_BYTE, begins, marks_of((client,)), parse, client.marks, client)
+    return Format(client.name, LEARNED, _ANY_BYTE, begins, marks_of((client,)), parse, client.marks, client=client)
 
 
 _ANY_BYTE = bytes(range(256))
@@ -257,18 +255,11 @@ def marks_among(clients: Sequence[Client]) -> list[bytes]:
     return sorted({mark for client in clients for mark in client.marks})
 
 
-@lru_cache(maxsize=128)
-def marks_of(clients: tuple[Client, ...]) -> re.Pattern[bytes]:
+def marks_of(clients: Sequence[Client]) -> Words:
     """Any mark of some clients."""
-    return _any_of(marks_among(clients))
+    return words(*marks_among(clients))
 
 
-@lru_cache(maxsize=128)
-def signs_of(clients: tuple[Client, ...]) -> re.Pattern[bytes]:
+def signs_of(clients: Sequence[Client]) -> Words:
     """Any mark of some clients that no other program's lines hold."""
-    return _any_of({mark for client in clients for mark in client.marks if mark not in client.everyday})
-
-
-def _any_of(marks: Iterable[bytes]) -> re.Pattern[bytes]:
-    """A pattern of RE2, whose time does not grow with the number of marks, used like one of `re`."""
-    return cast("re.Pattern[bytes]", re2.compile(b"|".join(sorted(map(re.escape, marks)))))
+    return words(*(mark for client in clients for mark in client.marks if mark not in client.everyday))

@@ -33,6 +33,7 @@ from typing import Any, NamedTuple
 
 from fsm.logs import Client, Format, Message
 from fsm.logs.client_facts import ClientFacts
+from fsm.logs.message import NO_BEARING
 from fsm.trace import DETAIL_LIMIT, Kind, Partition, TraceRecord, by_partition
 
 JOIN_STATE_MACHINE = "rdkafka-join-state"
@@ -295,6 +296,11 @@ def _committed(head: _Head, found: _Found) -> _Records:
     return () if found["error"] in _NOT_A_FAILURE else _plain(Kind.COMMIT_FAILED, head, found)
 
 
+def _other_digits_mean(_head: _Head, _found: _Found) -> _Records:
+    """Nothing: something would, with other digits."""
+    return ()
+
+
 # -- rules ------------------------------------------------------------------------------------------------
 
 _GROUP = r'Group "(?P<group>[^"]*)"'
@@ -355,7 +361,7 @@ _TEXTS: dict[str, tuple[tuple[str, Kind | _Reader | None], ...]] = {
         (rf"{_GROUP} changed join state {_STATES} \(state [a-z-]+\)",                             _join_state),),
     "SUBSCRIBE": (
         (rf"{_GROUP}: subscribe to new (?:unset )?subscription of 0 topics .*",                   Kind.UNSUBSCRIBED),
-        (rf"{_GROUP}: (?:subscribe to|modifying|postponing|invoking) .*",                         None)),
+        (rf"{_GROUP}: (?:subscribe to|modifying|postponing|invoking) .*",                         _other_digits_mean)),
     "SUBSCRIPTION": (
         (rf" Topic (?P<topic>\S+) with -?{_N} partition\(s\)",                                    _topic),
         (_RESTARTED_LIST,                                                                 Kind.EFFECTIVE_TOPICS)),
@@ -435,7 +441,7 @@ concern the membership, or a neighbouring line says it as well."""
 
 
 def _nothing(_head: _Head, _found: _Found) -> _Records:
-    return ()
+    return NO_BEARING
 
 
 def _reader(means: Kind | _Reader | None) -> _Reader:
@@ -461,7 +467,7 @@ def _parse(layout: re.Pattern[str], entry: str, _zone: tzinfo) -> Sequence[Trace
         return None
     seconds, milliseconds, facility, name, thread, text = match.groups()
     if facility not in _RULES or FACTS.mark not in name:
-        return ()  # producers print some of the same facilities
+        return NO_BEARING  # producers print some of the same facilities
     head = _Head(int(seconds) * 1000 + int(milliseconds), name, _thread(thread))
     return _apply(_RULES[facility], head, text)
 
@@ -522,16 +528,20 @@ FORMATS = (
         name="librdkafka",
         layout="stderr",
         first=b"%",
-        header=re.compile(rb"%\d\|\d{1,11}\.\d{3}\|[A-Z0-9_]+\|[^|]*\| "),
+        header=re.compile(rb"%\d\|\d{1,11}\.\d{3}\|[A-Z0-9_]{1,20}\|"),
         candidate=re.compile(rb"\|(?:" + _FACILITIES + rb")\|"),
         parse=partial(_parse, _STDERR),
+        needles=tuple(f"|{facility}|".encode() for facility in sorted(_RULES)),
+        reach=40,
     ),
     Format(
         name="librdkafka",
         layout="logging",
         first=b"0123456789",
-        header=re.compile(rb"\d{1,11}\.\d{3}\|[A-Z]+\|[A-Z0-9_]+ \[[^\]]*#(?:consumer|producer)-\d+\] "),
+        header=re.compile(rb"\d{1,11}\.\d{3}\|[A-Z]{1,10}\|[A-Z0-9_]{1,20} \["),
         candidate=re.compile(rb"\|(?:" + _FACILITIES + rb") \["),
         parse=partial(_parse, _LOGGING),
+        needles=tuple(f"|{facility} [".encode() for facility in sorted(_RULES)),
+        reach=49,
     ),
 )

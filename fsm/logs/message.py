@@ -35,3 +35,13 @@ class Message(NamedTuple):
     mapping, or comes under its dotted name where the line spells it so) or of a logfmt line."""
     cut: bool = False
     """The end is missing."""
+
+
+class NoBearing(tuple[Any, ...]):
+    """No records."""
+
+    __slots__ = ()
+
+
+NO_BEARING = NoBearing()
+"""What a client answers to a message that has no bearing whatever its digits are, and whenever it was printed."""

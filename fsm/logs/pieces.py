@@ -6,16 +6,13 @@ need, and ends once the last owned entry is complete. Compressed files are one p
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, NamedTuple, TypeVar
 
 from fsm.logs import Format, formats
-from fsm.logs.blocks import Scanner
-from fsm.logs.entries import ENTRY_LIMIT, LINE_LIMIT, Entry, Run, assemble
-from fsm.logs.layout import Description, formats_of, marks_of
+from fsm.logs.entries import ENTRY_LIMIT, LINE_LIMIT, Block, Entry, assemble
+from fsm.logs.layout import Description, formats_of
 from fsm.logs.learned import Guess
 from fsm.logs.opening import GZIP_MAGIC, READ_ERRORS, UntilBroken, in_memory, is_packed, open_packed
 from fsm.logs.samples import NOTHING, learn_bytes, learn_file
@@ -35,6 +32,8 @@ __all__ = [
     "is_gzip",
     "reader_of",
 ]
+
+Found = TypeVar("Found")
 
 CHUNK = 1 << 20
 """Bytes read at once."""
@@ -93,11 +92,7 @@ class PieceReader:
         self.formats = formats
         self.lines = 0
         self.learned = NOTHING
-        """The layouts that were learned from the file, known once `entries` or `scan` has begun."""
-        self.passed = 0
-        """Entries that `scan` left out, complete once it is exhausted."""
-        self.repeats: Counter[bytes] = Counter()
-        """Orphans that `scan` left out, under a line of their shape."""
+        """The layouts that were learned from the file, known once it is opened."""
 
     @property
     def layouts(self) -> tuple[Description, ...]:
@@ -116,36 +111,22 @@ class PieceReader:
         Raises one of `READ_ERRORS` where the file cannot be read any further; what came before stands.
         """
         start, end = self.piece.start, self.piece.end
+        for entry in self.read(self.assembled):
+            if start <= entry.offset < end:
+                yield self.placed(entry)
+
+    def read(self, how: Callable[[UntilBroken], Iterator[Found]]) -> Iterator[Found]:
+        """What a function makes of the opened file, which is called when its layouts are known. Raises as `entries`."""
         self.learned = learn_file(self.piece.file, self.piece.gzipped, self.formats)
         with _open_piece(self.piece) as opened:
             handle = UntilBroken(opened)
-            for entry in self.assembled(handle):
-                if start <= entry.offset < end:
-                    yield entry._replace(offset=WHOLE - entry.offset) if self.learned.reversed else entry
+            yield from how(handle)
             if handle.problem is not None:
                 raise handle.problem
 
-    def scan(self) -> Iterator[Entry]:
-        """The entries that may matter: those in which a format's candidate is found, and of the orphans that hold no
-        mark of a client one of each shape. What is left out is counted in `passed` and `repeats`.
-
-        Raises one of `READ_ERRORS` where the file cannot be read any further; what came before stands.
-        """
-        self.learned = learn_file(self.piece.file, self.piece.gzipped, self.formats)
-        if self.by_streams:
-            yield from self.entries()
-            return
-        clients = {one.client.name: one.client for one in self.formats if one.client is not None}
-        marks = marks_of(tuple(clients.values()))
-        scanner = Scanner(self.expected, marks, self.piece.start, self.piece.end)
-        self.repeats = scanner.repeats
-        with _open_piece(self.piece) as opened:
-            handle = UntilBroken(opened)
-            for entry in scanner.scan(self.runs(handle)):
-                yield entry._replace(offset=WHOLE - entry.offset) if self.learned.reversed else entry
-            self.passed = scanner.passed
-            if handle.problem is not None:
-                raise handle.problem
+    def placed(self, entry: Entry) -> Entry:
+        """The entry at an offset that rises with time."""
+        return entry._replace(offset=WHOLE - entry.offset) if self.learned.reversed else entry
 
     @property
     def by_streams(self) -> bool:
@@ -160,34 +141,31 @@ class PieceReader:
 
     def assembled(self, handle: UntilBroken) -> Iterator[Entry]:
         """The entries of the piece and of its context, in the layouts that are known and were learned."""
+        runs = (block.run for block in self.blocks(handle))
         if self.by_streams:
-            return assemble_streams(self.runs(handle), self.learned.layouts, self.expected, self.learned.table)
-        return assemble(self.runs(handle), self.expected)
+            return assemble_streams(runs, self.learned.layouts, self.expected, self.learned.table)
+        return assemble(runs, self.expected)
 
-    def runs(self, handle: UntilBroken) -> Iterator[Run]:
-        """Lines from the context before the piece to `ENTRY_LIMIT` behind it, in runs that do not cross its borders."""
+    def blocks(self, handle: UntilBroken) -> Iterator[Block]:
+        """Lines from the context before the piece to `ENTRY_LIMIT` behind it; no block crosses its borders."""
         start, end = self.piece.start, self.piece.end
         stop = end + ENTRY_LIMIT
-        raw = _without_mark(_raw_runs(handle, max(0, start - ENTRY_LIMIT), stop))
-        for offset, lines, was_cut in (part for run in raw for part in _split_run(run, (start, end, stop))):
-            if offset >= stop:
+        read = _without_mark(_read_blocks(handle, max(0, start - ENTRY_LIMIT), stop))
+        for block in (part for whole in read for part in _split(whole, (start, end, stop))):
+            if block.offset >= stop:
                 return
             number = self.lines + 1
-            if start <= offset < end:
-                self.lines += len(lines)
-            yield Run(offset, number, lines, was_cut)
+            if start <= block.offset < end:
+                self.lines += block.data.count(b"\n") + 1
+            yield block._replace(number=number)
 
 
 def _open_piece(piece: Piece) -> IO[bytes]:
     return open_packed(piece.file) if piece.gzipped else Path(piece.file).open("rb", buffering=0)
 
 
-_RawRun = tuple[int, list[bytes], bool]
-"""A `Run` without its number."""
-
-
-def _raw_runs(handle: UntilBroken, begin: int, stop: int) -> Iterator[_RawRun]:
-    """The lines that start from `begin` on, to some behind `stop`; holds one chunk and one cut line."""
+def _read_blocks(handle: UntilBroken, begin: int, stop: int) -> Iterator[Block]:
+    """The lines that start from `begin` on, to some behind `stop`, not numbered; holds one chunk and one cut line."""
     if begin:
         handle.seek(begin - 1)
     offset = max(0, begin - 1)
@@ -197,50 +175,48 @@ def _raw_runs(handle: UntilBroken, begin: int, stop: int) -> Iterator[_RawRun]:
     while offset < stop and (chunk := handle.read(size)):
         if skipping and offset + skipped + len(rest) > stop:
             return
-        lines = chunk.split(b"\n")
-        long = rest + lines[0]
-        lines[0] = long[:LINE_LIMIT]
-        skipped += len(long) - len(lines[0])
-        rest = lines.pop()
-        if not lines:
-            continue
-        if skipping or skipped:
-            first = lines.pop(0)
+        last = chunk.rfind(b"\n")
+        first = chunk.find(b"\n") if last >= 0 else len(chunk)
+        if skipping or skipped or last < 0 or len(rest) + first > LINE_LIMIT:
+            skipped += max(0, len(rest) + first - LINE_LIMIT)
+            rest = (rest + chunk[:first])[:LINE_LIMIT]
+            if last < 0:
+                continue
             if not skipping:
-                yield offset, [first], True
-            offset += len(first) + skipped + 1
-            skipping, skipped = False, 0
-        yield offset, lines, False
-        offset += _size(lines)
-    if (rest or skipped) and not skipping:
-        yield offset, [rest], bool(skipped)
-
-
-def _split_run(run: _RawRun, borders: Sequence[int]) -> Iterator[_RawRun]:
-    """The run in parts that do not cross the borders, which rise: each line belongs where it starts."""
-    offset, lines, was_cut = run
-    for border in borders:
-        if offset < border < offset + _size(lines):
-            starts = accumulate((len(line) + 1 for line in lines), initial=offset)
-            count = min(len(lines), sum(start < border for start in starts))
-            yield offset, lines[:count], was_cut
-            offset, lines = offset + _size(lines[:count]), lines[count:]
-    if lines:
-        yield offset, lines, was_cut
-
-
-def _without_mark(runs: Iterable[_RawRun]) -> Iterator[_RawRun]:
-    """A byte order mark is left out of the first line of a file; the offset of the second counts it."""
-    for offset, lines, was_cut in runs:
-        if offset or not lines or not lines[0].startswith(BOM):
-            yield offset, lines, was_cut
+                yield Block(offset, 0, rest, bool(skipped))
+            offset += len(rest) + skipped + 1
+            lines = chunk[first + 1 : last] if first < last else None
         else:
-            yield 0, [lines[0].removeprefix(BOM)], was_cut
-            yield len(lines[0]) + 1, lines[1:], was_cut
+            lines = rest + chunk[:last]
+        skipping, skipped, rest = False, 0, chunk[last + 1 :]
+        if lines is not None:
+            yield Block(offset, 0, lines)
+            offset += len(lines) + 1
+    if (rest or skipped) and not skipping:
+        yield Block(offset, 0, rest, bool(skipped))
 
 
-def _size(lines: Sequence[bytes]) -> int:
-    return sum(map(len, lines)) + len(lines)
+def _split(block: Block, borders: Sequence[int]) -> Iterator[Block]:
+    """The block in parts that do not cross the borders, which rise: each line belongs where it starts."""
+    for border in borders:
+        if block.offset < border <= block.offset + len(block.data):
+            end = block.data.find(b"\n", border - block.offset - 1)
+            if end >= 0:
+                yield block._replace(data=block.data[:end])
+                block = block._replace(offset=block.offset + end + 1, data=block.data[end + 1 :])
+    yield block
+
+
+def _without_mark(blocks: Iterable[Block]) -> Iterator[Block]:
+    """A byte order mark is left out of the first line of a file; the offset of the second counts it."""
+    for block in blocks:
+        if block.offset or not block.data.startswith(BOM):
+            yield block
+            continue
+        first, feed, others = block.data.partition(b"\n")
+        yield block._replace(data=first.removeprefix(BOM))
+        if feed:
+            yield Block(len(first) + 1, 0, others)
 
 
 def from_bytes(data: bytes, formats: Sequence[Format], modified_ms: int = 0) -> Iterator[Entry]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import mmap
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -48,8 +47,7 @@ class SegmentReader:
     def __init__(self, file: str, formats: Sequence[Format]) -> None:
         self.file = file
         self.formats = (RECORD,) if RECORD in formats else ()
-        self.lines = self.passed = 0
-        self.repeats: Counter[bytes] = Counter()
+        self.lines = 0
         self.layouts: tuple[Description, ...] = ()
         self.guesses: tuple[Guess, ...] = ()
 
@@ -63,9 +61,6 @@ class SegmentReader:
             self.lines += 1
             if self.formats:
                 yield Entry(record.offset, self.lines, self.formats, _print_record(record, partition), False)
-
-    scan = entries
-    """Every record may matter."""
 
     def _records(self) -> Iterator[LogRecord]:
         with Path(self.file).open("rb") as handle:

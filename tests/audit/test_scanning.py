@@ -1,4 +1,4 @@
-"""`PieceReader.scan` finds what `entries` finds, and counts the rest."""
+"""A scan finds what reading every entry finds, and counts the rest."""
 
 from __future__ import annotations
 
@@ -13,21 +13,20 @@ from hypothesis import strategies as st
 from logs.wrappers import JAVA, Event, java_events
 from recordings import logs
 
+from fsm.audit.scanning import _DIGITS, _SHAPE, Parsed, Scanner, parse_all
 from fsm.logs import clients, formats
-from fsm.logs.blocks import _DIGITS, _SHAPE
-from fsm.logs.entries import ENTRY_LIMIT, LINE_LIMIT, Entry, parse_entry
-from fsm.logs.layout import marks_of
+from fsm.logs.entries import ENTRY_LIMIT, LINE_LIMIT
+from fsm.logs.layout import signs_of
 from fsm.logs.pieces import WHOLE, Piece, PieceReader, cut
 
-MARKS = marks_of(clients())
+SIGNS = signs_of(clients())
 
 
-def told(entries: list[Entry]) -> list[tuple[Any, ...]]:
+def told(found: list[Parsed]) -> list[tuple[Any, ...]]:
     """What matters of entries: records, what was not understood, and orphans with marks."""
     out: list[tuple[Any, ...]] = []
-    for entry in entries:
-        format_, records = parse_entry(entry, UTC)
-        if records or (records is None and (entry.formats or MARKS.search(entry.data))):
+    for entry, format_, records in found:
+        if records or (records is None and (entry.formats or SIGNS.search(entry.data))):
             out.append((entry.offset, entry.number, entry.data, entry.cut, format_ and format_.layout, records))
     return out
 
@@ -37,22 +36,28 @@ def shape(line: bytes) -> bytes:
 
 
 def counted(piece: Piece) -> tuple[Any, ...]:
-    """Lines, entries, orphans by shape, and what matters, by `entries`."""
+    """Lines, entries, orphans by shape, and what matters, where every entry is read."""
     reader = PieceReader(piece, formats())
-    found = list(reader.entries())
-    orphans = Counter(shape(e.data) for e in found if not e.formats and e.data.strip())
-    return reader.lines, sum(bool(e.formats) for e in found), orphans, told(found)
+    found = list(parse_all(reader.entries(), UTC))
+    return reader.lines, entries(found), orphans(found), told(found)
+
+
+def entries(found: list[Parsed]) -> int:
+    return sum(bool(one.entry.formats) for one in found)
+
+
+def orphans(found: list[Parsed]) -> Counter[bytes]:
+    return Counter(shape(one.entry.data) for one in found if not one.entry.formats and one.entry.data.strip())
 
 
 def scanned(piece: Piece) -> tuple[Any, ...]:
-    """The same by `scan`."""
-    reader = PieceReader(piece, formats())
-    found = list(reader.scan())
-    orphans = Counter(shape(e.data) for e in found if not e.formats and e.data.strip())
+    """The same by a scan."""
+    scanner = Scanner(PieceReader(piece, formats()), SIGNS, UTC)
+    found = list(scanner.scan())
     return (
-        reader.lines,
-        sum(bool(e.formats) for e in found) + reader.passed,
-        orphans + reader.repeats,
+        scanner.reader.lines,
+        entries(found) + scanner.passed,
+        orphans(found) + scanner.repeats,
         told(found),
     )
 

@@ -1,0 +1,340 @@
+"""A piece of a file scanned many lines at a time for the entries that may matter; the others are only counted.
+
+Lines are told apart by NumPy. Whether a line begins an entry depends on its beginning, in which one digit is like
+another, so headers are asked once for each distinct beginning. What entries that matter are known by is searched in a
+whole block at once, and only entries around it are made. What a client ignored once, whatever its digits, is not parsed
+again. `assemble` and `parse_entry` are the meaning of all of it, and do what this cannot.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import tzinfo
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fsm.logs import Format
+from fsm.logs.blocks import Words, places
+from fsm.logs.entries import CONTINUES, ENTRY_LIMIT, Block, Entry, Run, assemble, parse_entry
+from fsm.logs.message import NoBearing
+from fsm.logs.opening import UntilBroken
+from fsm.logs.pieces import PieceReader
+from fsm.trace import TraceRecord
+
+Numbers = npt.NDArray[np.int64]
+Kinds = npt.NDArray[np.uint8]
+
+_DIGITS = bytes(48 if 48 <= i < 58 else i for i in range(256))
+"""Makes all digits equal."""
+_SHAPE = 400
+"""Bytes of an orphan that tell its shape."""
+_LEARNED_REACH = 64
+"""Bytes by which a line is known to begin an entry of a learned layout, once one was seen."""
+_LONGEST_KNOWN = 1000
+"""Bytes of entries whose owners are remembered."""
+_MOST_KEPT = 20_000
+"""Distinct beginnings, entries and shapes that are remembered."""
+_MOST_OPEN = 4 << 20
+_GOES_ON, _ORPHAN = 0, 1
+_NO_HEADER = 255
+_PAD = b"\n" * 256
+_CONTINUED = np.array([CONTINUES(bytes([i])) is not None and not chr(i).isalnum() for i in range(256)])
+"""Whether any line that begins with a byte continues an entry, where it begins none."""
+
+
+class Parsed(NamedTuple):
+    """An entry that matters, or an orphan."""
+
+    entry: Entry
+    format: Format | None
+    """The first format that finds records, if any does."""
+    records: Sequence[TraceRecord] | None
+    """As `parse_entry` gives them."""
+
+
+class Scanner:
+    """Scans one piece. Its counts are complete once `scan` is exhausted."""
+
+    def __init__(self, reader: PieceReader, signs: Words, zone: tzinfo) -> None:
+        self.reader = reader
+        self.signs = signs
+        """What makes an orphan worth being shown by itself."""
+        self.zone = zone
+        self.passed = 0
+        """Entries that were counted and not made."""
+        self.repeats: Counter[bytes] = Counter()
+        """Orphans that were counted and not made, under a line of their shape."""
+        self._owned = range(reader.piece.start, reader.piece.end)
+        self._shapes: set[bytes] = set()
+        self._formats: tuple[Format, ...] = ()
+
+    def scan(self) -> Iterator[Parsed]:
+        """The entries in which a client was understood, or should have been, and of the orphans that hold no mark of a
+        client one of each shape.
+
+        Raises one of `READ_ERRORS` where the file cannot be read any further; what came before stands.
+        """
+        for parsed in self.reader.read(self._scan):
+            yield parsed._replace(entry=self.reader.placed(parsed.entry))
+
+    def _scan(self, handle: UntilBroken) -> Iterator[Parsed]:
+        if self.reader.by_streams:
+            for entry in self.reader.assembled(handle):
+                if entry.offset in self._owned:
+                    yield _parsed(entry, self.zone)
+            return
+        self._formats = tuple(self.reader.expected)
+        known = _knowledge(self._formats)
+        opened: list[Run] = []  # from the first line of the last entry on, which may go on in the next block
+        for block in self.reader.blocks(handle):
+            lines = None if block.cut else _lines(block, known)
+            heads = np.flatnonzero(lines.kinds if lines is not None else ())
+            if lines is None or not len(heads):
+                opened.append(block.run)
+                if block.offset - opened[0].offset > _MOST_OPEN:  # far beyond the limit of an entry
+                    yield from self._one_by_one(opened)
+                    opened = []
+                continue
+            first, last = int(heads[0]), int(heads[-1])
+            if first:
+                opened.append(lines.part(0, first).run)
+            yield from self._one_by_one(opened)
+            if first < last and block.offset in self._owned:
+                yield from self._many(lines, first, last, known)
+            opened = [lines.part(last, len(lines.kinds)).run]
+        yield from self._one_by_one(opened)
+
+    def _one_by_one(self, runs: Sequence[Run]) -> Iterator[Parsed]:
+        for entry in assemble(runs, self._formats) if runs else ():
+            if entry.offset not in self._owned:
+                continue
+            if not entry.formats:
+                marked = self.signs.search(entry.data)
+                yield from self._orphan(entry.offset, entry.number, entry.data, marked=marked, cut=entry.cut)
+                continue
+            parsed = _parsed(entry, self.zone)
+            if parsed.records or parsed.records is None or entry.cut:
+                yield parsed
+            else:
+                self.passed += 1
+
+    def _orphan(self, offset: int, number: int, line: bytes, *, marked: bool, cut: bool = False) -> Iterator[Parsed]:
+        if not cut and not line.strip():
+            return
+        shape = line[:_SHAPE].translate(_DIGITS)
+        if shape in self._shapes and not cut and not marked:
+            self.repeats[shape] += 1
+            return
+        if len(self._shapes) < _MOST_KEPT:
+            self._shapes.add(shape)
+        entry = Entry(offset, number, (), line.removesuffix(b"\r"), cut)
+        yield _parsed(entry, self.zone)
+
+    def _many(self, lines: _Lines, first: int, last: int, known: _Knowledge) -> Iterator[Parsed]:
+        """The entries that matter from the first line of one up to the first line of another."""
+        kinds, starts = lines.kinds[first:last], lines.bounds[first:last]
+        heads = np.flatnonzero(kinds)
+        # The first line to which each line belongs.
+        of = heads[np.cumsum(kinds != _GOES_ON) - 1] if len(heads) < len(kinds) else heads
+        if int((starts - starts[of]).max()) >= ENTRY_LIMIT:
+            yield from self._one_by_one((lines.part(first, last).run,))
+            return
+        strange = np.flatnonzero(kinds[of] == _ORPHAN)
+        wanted = known.wanted(lines.data, lines.bounds[first : last + 1], of, kinds)
+        self.passed += len(heads) - int(np.count_nonzero(kinds == _ORPHAN))
+        if len(strange):
+            marked = set(_lines_at(self.signs.places(lines.data), lines.bounds[first : last + 1]).tolist())
+            wanted = np.union1d(wanted, strange)
+        ends = np.append(heads, len(kinds))[np.searchsorted(heads, wanted, "right")]
+        bounds = lines.bounds[first : last + 1]
+        number, offset = lines.number + first, lines.offset
+        for i, kind, start, stop, behind in zip(
+            wanted.tolist(),
+            kinds[of[wanted]].tolist(),
+            bounds[wanted].tolist(),
+            (bounds[ends] - 1).tolist(),
+            (bounds[wanted + 1] - 1).tolist(),
+            strict=True,
+        ):
+            if kind == _ORPHAN:
+                line = lines.data[start:behind]
+                yield from self._orphan(offset + start, number + i, line, marked=i in marked)
+                continue
+            data = lines.data[start:stop]
+            if b"\r" in data:
+                data = data.replace(b"\r\n", b"\n").removesuffix(b"\r")
+            found = known.parse(kind, data, self.zone)
+            if found is not None:
+                self.passed -= 1
+                owners, format_, records = found
+                yield Parsed(Entry(offset + start, number + i, owners, data, False), format_, records)
+
+
+def parse_all(entries: Iterable[Entry], zone: tzinfo) -> Iterator[Parsed]:
+    """What all entries say."""
+    return (_parsed(entry, zone) for entry in entries)
+
+
+def _parsed(entry: Entry, zone: tzinfo) -> Parsed:
+    format_, records = parse_entry(entry, zone)
+    return Parsed(entry, format_, records)
+
+
+class _Lines(NamedTuple):
+    """The lines of a block, and what each of them is."""
+
+    offset: int
+    number: int
+    data: bytes
+    bounds: Numbers
+    """Where each line starts, and where one behind the last would."""
+    kinds: Kinds
+    """It goes on, is an orphan, or begins an entry of some formats."""
+
+    def line(self, i: int) -> bytes:
+        return self.data[self.bounds[i] : self.bounds[i + 1] - 1]
+
+    def part(self, begin: int, end: int) -> Block:
+        start = int(self.bounds[begin])
+        return Block(self.offset + start, self.number + begin, self.data[start : int(self.bounds[end]) - 1])
+
+
+def _lines(block: Block, known: _Knowledge) -> _Lines:
+    data = block.data
+    cells = np.frombuffer(data + _PAD, np.uint8)
+    feeds = np.flatnonzero(cells[: len(data)] == 10)
+    bounds = np.empty(len(feeds) + 2, np.int64)
+    bounds[0], bounds[1:-1], bounds[-1] = 0, feeds + 1, len(data) + 1
+    lines = _Lines(block.offset, block.number, data, bounds, np.empty(0, np.uint8))
+    return lines._replace(kinds=known.kinds(lines, cells))
+
+
+class _Owners(NamedTuple):
+    """Who may make records of entries that differ in digits only."""
+
+    formats: tuple[Format, ...]
+    understood: bool = False
+    """Somebody else knows what they mean: nothing that concerns him."""
+
+
+class _Knowledge:
+    """What was found out about lines and entries in some layouts, whatever the file."""
+
+    def __init__(self, formats: Sequence[Format]) -> None:
+        self._formats = formats
+        self._learned = any(one.client is not None for one in formats)
+        self._owners: list[tuple[Format, ...]] = [(), ()]
+        self._each = [one for one in formats if not one.reach and one.client is None]
+        self._by_reach = [one for one in formats if one.reach or one.client is not None]
+        self._by_beginning: dict[int, dict[bytes, int]] = {}
+        self._by_entry: list[dict[bytes, _Owners]] = [{}, {}]
+        self._reach = np.zeros(256, np.uint8)
+        for one in formats:
+            for byte in one.first:
+                reach = one.reach if one.client is None else _LEARNED_REACH
+                self._reach[byte] = max(self._reach[byte], reach)
+
+    def kinds(self, lines: _Lines, cells: Kinds) -> Kinds:
+        """What each line is."""
+        starts = lines.bounds[:-1]
+        first = cells[starts]
+        kinds = np.where(_CONTINUED[first], _GOES_ON, _NO_HEADER).astype(np.uint8)
+        reaches = self._reach[first]
+        for reach in np.flatnonzero(np.bincount(reaches)).tolist():
+            if reach:
+                at = np.flatnonzero(reaches == reach)
+                found = self._by_headers(lines, cells, at, reach)
+                kinds[at] = np.where(found == _NO_HEADER, kinds[at], found)
+        for one in self._each:
+            mine = np.isin(first, np.frombuffer(one.first, np.uint8))
+            if one.needles and mine.any():
+                hits = _lines_at(places(lines.data, one.needles), lines.bounds)
+                mine &= np.bincount(hits, minlength=len(mine)).astype(bool)
+            for i in np.flatnonzero(mine).tolist():
+                kind = self._ask(lines.line(i), self._formats)
+                kinds[i] = kinds[i] if kind == _NO_HEADER else kind
+        for i in np.flatnonzero(kinds == _NO_HEADER).tolist():
+            kinds[i] = _GOES_ON if CONTINUES(lines.line(i)) else _ORPHAN
+        return kinds
+
+    def _by_headers(self, lines: _Lines, cells: Kinds, at: Numbers, reach: int) -> Kinds:
+        known = self._by_beginning.setdefault(reach, {})
+        if len(known) > _MOST_KEPT:
+            known.clear()
+        view = np.ndarray((len(cells) - reach + 1,), f"V{reach}", cells, strides=(1,))
+        joined = view[lines.bounds[at]].tobytes().translate(_DIGITS)
+        keys = [joined[i : i + reach] for i in range(0, len(joined), reach)]
+        found = [known.get(key, -1) for key in keys]
+        if -1 in found:
+            for n, i in enumerate(at.tolist()):
+                if found[n] < 0:
+                    found[n] = known.get(keys[n], -1)
+                if found[n] < 0:
+                    found[n] = self._ask(lines.line(i), self._by_reach)
+                    if found[n] != _NO_HEADER or not self._learned:
+                        known[keys[n]] = found[n]
+        return np.array(found, np.uint8)
+
+    def _ask(self, line: bytes, formats: Sequence[Format]) -> int:
+        """Whose entry begins with the line, of these."""
+        found = tuple(one for one in formats if line[:1] and line[0] in one.first and one.header.match(line))
+        if not found:
+            return _NO_HEADER
+        if found not in self._owners:
+            self._owners.append(found)
+            self._by_entry.append({})
+        return self._owners.index(found)
+
+    def wanted(self, data: bytes, bounds: Numbers, of: Numbers, kinds: Kinds) -> Numbers:
+        """The first lines of entries that hold what one of their formats needs; `of` has the first line of each line's
+        entry."""
+        present = [self._owners[kind] for kind in np.flatnonzero(np.bincount(kinds)).tolist() if kind > _ORPHAN]
+        needles = sorted({needle for owners in present for one in owners for needle in one.needles})
+        found = np.unique(of[_lines_at(places(data, needles) if needles else (), bounds)])
+        bare = [owners for owners in present if any(not one.needles for one in owners)]
+        if bare:
+            asked = np.isin(kinds, [self._owners.index(owners) for owners in bare])
+            found = np.union1d(found, np.flatnonzero(asked))
+        return found[kinds[found] > _ORPHAN]
+
+    def parse(
+        self, kind: int, data: bytes, zone: tzinfo
+    ) -> tuple[tuple[Format, ...], Format | None, Sequence[TraceRecord] | None] | None:
+        """Who may make records of an entry, who does, and the records, or None where it was not understood; nothing
+        where it has no bearing."""
+        known = self._by_entry[kind]
+        if len(known) > _MOST_KEPT:
+            known.clear()
+        key = data.translate(_DIGITS) if len(data) <= _LONGEST_KNOWN else b""
+        owners = known.get(key)
+        if owners is None:
+            owners = _Owners(tuple(one for one in self._owners[kind] if one.candidate.search(data)))
+            if key:
+                known[key] = owners
+        if not owners.formats:
+            return None
+        text, understood = data.decode("utf-8", "replace"), owners.understood
+        for one in owners.formats:
+            records = one.parse(text, zone)
+            if records:
+                return owners.formats, one, records
+            understood = understood or records is not None
+            if key and isinstance(records, NoBearing):
+                left = tuple(other for other in known[key].formats if other is not one)
+                known[key] = _Owners(left, understood=True)
+        return None if understood else (owners.formats, None, None)
+
+
+def _lines_at(places: Sequence[int], bounds: Numbers) -> Numbers:
+    """In which of the lines between these bounds the places are."""
+    found = np.searchsorted(bounds, np.array(places, np.int64), "right") - 1
+    return found[(found >= 0) & (found < len(bounds) - 1)]
+
+
+@lru_cache(maxsize=8)
+def _knowledge(formats: tuple[Format, ...]) -> _Knowledge:
+    return _Knowledge(formats)
