@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re._parser as parser  # type: ignore[import-not-found]
 from collections import Counter
 from datetime import UTC
 from pathlib import Path
@@ -14,12 +15,16 @@ from logs.wrappers import JAVA, Event, java_events
 from recordings import logs
 
 from fsm.audit.scanning import _DIGITS, _SHAPE, Parsed, Scanner, parse_all
-from fsm.logs import clients, formats
+from fsm.logs import broker, clients, connect_worker, formats, java_client, librdkafka
 from fsm.logs.entries import ENTRY_LIMIT, LINE_LIMIT
 from fsm.logs.layout import signs_of
+from fsm.logs.message import NoBearing
 from fsm.logs.pieces import WHOLE, Piece, PieceReader, cut
 
 SIGNS = signs_of(clients())
+REST = b" (org.apache.kafka.connect.runtime.rest.RestServer:62)"
+ODD = ("INIT", "SUBSCRIBE")
+"""Facilities of librdkafka that ask for digits."""
 
 
 def told(found: list[Parsed]) -> list[tuple[Any, ...]]:
@@ -101,6 +106,111 @@ def other(event: Event) -> Event:
     return event._replace(logger="com.acme.Orders", text=f"order {event.ts_ms} was taken", trace="")
 
 
+SPRING = b"2026-11-21T07:57:36.001+01:00  "
+HEADS_OF_ONE_BEGINNING = {
+    "spring with an offset": (SPRING + b"INFO 1 --- [main] a.B  : yes", SPRING + b"INSIDE of what was thrown"),
+    "spring, the process": (SPRING + b"INFO 1 --- [main] a.B  : yes", SPRING + b"INFO 1 is no process"),
+    "trace": (
+        b'{"kind":"joining","group":"a rather long name","ts_ms":1,"v":1}',
+        b'{"kind":"joining","group":"a rather long name","ts_ms":1}',
+    ),
+    "thrown": (
+        b"org.apache.kafka.common.errors.DisconnectException: yes",
+        b"org.apache.kafka.common.errors.DisconnectAndGo is no class of theirs",
+    ),
+    "librdkafka": (b"%7|1795247856.001|HEARTBEAT|c#consumer-1| [thrd:main]: yes", b"%7|1795247856.001|HEARTBEAT"),
+    "seconds": (b"[2026-11-21 07:57:36,001] INFO yes (com.acme.A)", b"[2026-11-21 07:57:76,001] INFO no (com.acme.A)"),
+    "offsets": (b'{"partition":17,"offset":3,"type":1}', b'{"partition":17,"offset":null,"type":1}'),
+}
+
+
+@pytest.mark.parametrize("names", HEADS_OF_ONE_BEGINNING, ids=str)
+def test_of_two_lines_with_one_beginning_each_is_looked_at(names: str, tmp_path: Path) -> None:
+    """In either order, whatever the line above it is."""
+    one, other = HEADS_OF_ONE_BEGINNING[names]
+    path = tmp_path / "a.log"
+    for above in (b"[2026-11-21 07:57:36,001] INFO text (com.acme.A)", b"stray"):
+        for pair in ((one, other), (other, one)):
+            path.write_bytes(b"\n".join([above, *pair, b"\tat a.B.c(B.java:7)", b"stray", *pair, above, b""]))
+            hold(path, WHOLE)
+
+
+@pytest.mark.parametrize("name", ["logback", "logstash"])
+def test_a_line_that_begins_like_one_of_a_learned_layout_hides_no_other(name: str, tmp_path: Path) -> None:
+    """A line that does not go on like the others, and comes first, leaves them what they are."""
+    lines = JAVA[name](java_events(logs("java")["i_j09_kill9"]["A.log"])).encode().split(b"\n")
+    path = tmp_path / "a.log"
+    path.write_bytes(b"\n".join([lines[0][:20] + b" and no more", *lines]))
+    assert told_of(scanned(path_of(path))) == told_of(counted(path_of(path)))
+
+
+def path_of(path: Path) -> Piece:
+    return next(cut(path, WHOLE))
+
+
+def told_of(found: tuple[Any, ...]) -> Any:
+    """What matters of the entries."""
+    return found[-1]
+
+
+@pytest.mark.parametrize("one", [one for one in formats() if one.reach], ids=lambda one: f"{one.name}-{one.layout}")
+def test_a_header_reads_as_far_as_its_format_says(one: Any) -> None:
+    """And in what it reads, one digit is like another."""
+    parsed = parser.parse(one.header.pattern)
+    assert parsed.getwidth()[1] <= one.reach
+    assert digits_alike(parsed)
+    assert "(?=" not in str(one.header.pattern)
+    assert "(?!" not in str(one.header.pattern)
+    assert not one.needles or digits_alike(parser.parse(one.candidate.pattern))
+
+
+RULES = [
+    *(("java", r.pattern) for words in java_client.RULES.values() for rules in words.values() for r in rules),
+    *(("connect", r.pattern) for name, rules in connect_worker.RULES.items() for r in rules if name != "RestServer"),
+    *(("broker", r.pattern) for rules in broker._RULES_IN_GROUP.values() for r in rules),
+    *(("broker", r.pattern) for rules in broker._RULES_WITHOUT_PREFIX.values() for r in rules),
+    *(("librdkafka", r[0]) for name, rules in librdkafka._RULES.items() for r in rules if name not in ODD),
+]
+
+
+def test_clients_that_remember_what_has_no_bearing_treat_all_digits_alike() -> None:
+    """`NO_BEARING` holds for messages with other digits, so no rule of theirs may ask for one; those that do, and
+    their neighbours, answer otherwise."""
+    odd = [(client, pattern.pattern) for client, pattern in RULES if not digits_alike(parser.parse(pattern.pattern))]
+    assert odd == []
+    ok = b'[2026-11-21 07:57:36,001] INFO [x y] 127.0.0.1 - - [x] "PUT /connectors/c/config HTTP/1.1" 500 1 - 7'
+    assert not isinstance(connect_worker.FORMATS[0].parse((ok + REST).decode(), UTC), NoBearing)
+    said = 'Group "g": subscribe to new subscription of 3 topics (join-state x)'
+    line = f"%7|1795247856.001|SUBSCRIBE|c#consumer-1| [thrd:main]: {said}"
+    assert not isinstance(librdkafka.FORMATS[0].parse(line, UTC), NoBearing)
+
+
+def digits_alike(pattern: Any) -> bool:
+    """Whether a parsed pattern holds nothing that only some digits match."""
+    for operation, value in pattern:
+        match str(operation):
+            case "LITERAL" | "NOT_LITERAL":
+                good = not chr(value).isdigit()
+            case "IN":
+                single = {chr(v) for op, v in value if str(op) == "LITERAL"} & set("0123456789")
+                ranges = [v for op, v in value if str(op) == "RANGE" and v[0] <= 57 and v[1] >= 48]
+                whole = any(low <= 48 and high >= 57 for low, high in ranges)
+                good = whole or any(str(op) == "CATEGORY" for op, _ in value) or not (single or ranges)
+            case "MAX_REPEAT" | "MIN_REPEAT":
+                good = digits_alike(value[2])
+            case "SUBPATTERN":
+                good = digits_alike(value[3])
+            case "BRANCH":
+                good = all(map(digits_alike, value[1]))
+            case "ASSERT" | "ASSERT_NOT":
+                good = digits_alike(value[1])
+            case _:
+                good = True
+        if not good:
+            return False
+    return True
+
+
 CLASS = b" (org.apache.kafka.clients.consumer.internals.ConsumerCoordinator)"
 PARTS = st.sampled_from(
     [
@@ -109,6 +219,7 @@ PARTS = st.sampled_from(
         b"[2026-11-21 07:57:37,001] DEBUG [Consumer clientId=c, groupId=g] odd" + CLASS,
         b"\tat a.B.c(B.java:7)",
         b"stray 17",
+        *(line for pair in HEADS_OF_ONE_BEGINNING.values() for line in pair),
         b"about [Consumer clientId=c, groupId=g] nothing",
         b"",
         b"\r",
