@@ -61,14 +61,19 @@ def is_gzip(path: Path) -> bool:
         return is_packed(handle.read(8))
 
 
-def cut(path: Path, split_bytes: int) -> Iterator[Piece]:
-    """The pieces of one file: one of what is compressed, a segment, a table, or has its newest entries first.
+def cut(path: Path, split_bytes: int, expected: Sequence[Format] = ()) -> Iterator[Piece]:
+    """The pieces of one file: one of what is compressed, a segment, or, in the formats that are expected (none means
+    all), a table or a file that has its newest entries first.
 
     Raises OSError where it cannot be opened.
     """
     size = path.stat().st_size
     gzipped = is_gzip(path)
-    if gzipped or is_segment(path) or (size > split_bytes and learn_file(str(path), False, formats()).whole):
+    if (
+        gzipped
+        or is_segment(path)
+        or (size > split_bytes and learn_file(str(path), False, expected or formats()).whole)
+    ):
         yield Piece(str(path), 0, WHOLE, gzipped)
         return
     for start in range(0, max(size, 1), split_bytes):

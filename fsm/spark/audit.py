@@ -80,14 +80,15 @@ def audit_logs(
         if options.master == IN_PROCESS:
             from fsm.spark import pipeline
 
-            bins = sources.bins(inputs, options.split_bytes, 1)
+            bins = sources.bins(inputs, options.split_bytes, 1, sources.expected(options))
             totals = pipeline.in_process(bins, _plan(inputs, bins, options, work), say)
         else:
             say("starting Spark")
             with session.session(options.master, input_bytes=inputs.size, scratch=work / "scratch") as spark:
                 from fsm.spark import pipeline
 
-                bins = sources.bins(inputs, options.split_bytes, spark.sparkContext.defaultParallelism)
+                cores = spark.sparkContext.defaultParallelism
+                bins = sources.bins(inputs, options.split_bytes, cores, sources.expected(options))
                 plan = _plan(inputs, bins, options, work)
                 with session.plainly(lambda: say.doing):
                     totals = pipeline.on_spark(spark, bins, plan, inputs.size, say)

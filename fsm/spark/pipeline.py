@@ -34,11 +34,10 @@ from fsm.audit.group_audit import audit_group
 from fsm.audit.reading import PieceSummary, read_piece
 from fsm.audit.records import Chunk, GroupRecords, Source, spool, unpack
 from fsm.audit.report import Highlights, Overview, overview
-from fsm.logs import Format, formats
-from fsm.logs.pattern import in_layout
+from fsm.logs import Format
 from fsm.spark.options import Options
 from fsm.spark.progress import Progress
-from fsm.spark.sources import Job
+from fsm.spark.sources import Job, expected
 from fsm.spark.tables import Tables, rows_of
 from fsm.spark.totals import Totals
 
@@ -113,8 +112,7 @@ class Plan:
 
     @property
     def formats(self) -> Sequence[Format]:
-        chosen = [one for one in formats() if self.options.format in ("auto", one.name)]
-        return in_layout(chosen, self.options.layout) if self.options.layout else chosen
+        return expected(self.options)
 
     @property
     def totals(self) -> Totals:
@@ -132,10 +130,10 @@ class Plan:
 
 def read(jobs: Iterable[Job], plan: Plan, part: int) -> Iterator[Sent]:
     """What some pieces of files hold; to the groups it is about, unless files are cut."""
-    expected, zone = plan.formats, plan.zone
+    formats, zone = plan.formats, plan.zone
     names: dict[str, str] = {}
     for job in jobs:
-        found = read_piece(job.piece, expected, zone, job.cluster, job.name)
+        found = read_piece(job.piece, formats, zone, job.cluster, job.name)
         add_topic_names(names, found.names)
         file, piece = job.name, job.piece.start
         own = [_to_file(SUMMARY, file, piece, [getattr(found.summary, f.name) for f in fields(PieceSummary)])]

@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fsm.errors import InputError
+from fsm.logs import Format, formats
 from fsm.logs.opening import is_packed
+from fsm.logs.pattern import in_layout
 from fsm.logs.pieces import WHOLE, Piece, Unreadable, cut
 from fsm.logs.segments import begins_segment
+from fsm.spark.options import Options
 
 BINS_A_CORE = 4
 GZIP_FACTOR = 8
@@ -192,14 +195,22 @@ def _cluster(root: Path, path: Path) -> str:
     return below[0] if len(below) > 1 else root.name
 
 
-def bins(inputs: Inputs, split_bytes: int, cores: int) -> list[list[Job]]:
+def expected(options: Options) -> Sequence[Format]:
+    """The formats that are looked for."""
+    chosen = [one for one in formats() if options.format in ("auto", one.name)]
+    return in_layout(chosen, options.layout) if options.layout else chosen
+
+
+def bins(inputs: Inputs, split_bytes: int, cores: int, expected: Sequence[Format] = ()) -> list[list[Job]]:
     """The pieces of every source, dealt out to tasks: the largest go first into the emptiest bin.
 
-    No piece is larger than `split_bytes`, nor so large that a core would wait for it in the end. Of a file that is gone
+    No piece is larger than `split_bytes`, nor so large that a core would wait for it in the end. The formats that are
+    expected tell which files cannot be cut; none means all. Of a file that is gone
     by now a task will say so.
     """
     most = min(split_bytes, max(PIECE_BYTES, inputs.size // (BINS_A_CORE * cores)))
-    jobs = [Job(piece, s.name, s.cluster, _weight(piece, s.size)) for s in inputs.sources for piece in _cut(s, most)]
+    pieces = ((source, piece) for source in inputs.sources for piece in _cut(source, most, expected))
+    jobs = [Job(piece, s.name, s.cluster, _weight(piece, s.size)) for s, piece in pieces]
     wanted = 1 + sum(job.weight for job in jobs) // BIN_BYTES
     loads = [(0, number) for number in range(min(len(jobs), wanted, BINS_A_CORE * cores))]
     packed: list[list[Job]] = [[] for _ in loads]
@@ -210,9 +221,9 @@ def bins(inputs: Inputs, split_bytes: int, cores: int) -> list[list[Job]]:
     return [sorted(own) for own in packed]
 
 
-def _cut(source: Source, most: int) -> list[Piece]:
+def _cut(source: Source, most: int, expected: Sequence[Format]) -> list[Piece]:
     try:
-        return list(cut(source.path, most))
+        return list(cut(source.path, most, expected))
     except OSError:
         return [Piece(str(source.path), 0, WHOLE)]
 

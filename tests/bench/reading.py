@@ -11,7 +11,7 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC
 from pathlib import Path
 
@@ -20,8 +20,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from logs.wrappers import JAVA, Event, java_events
 from recordings import logs
 
-from fsm.logs import formats
-from fsm.logs.entries import Entry, parse_entry
+from fsm.audit.scanning import Parsed, Scanner, parse_all
+from fsm.logs import clients, formats
+from fsm.logs.learned import signs_of
 from fsm.logs.pieces import WHOLE, Piece, PieceReader
 
 WORDS = (
@@ -66,12 +67,20 @@ def write_debug(path: Path, count: int) -> None:
     path.write_bytes(data * (1 + count // data.count(b"\n")))
 
 
-def measure(path: Path, entries: Callable[[PieceReader], Iterator[Entry]]) -> tuple[float, int]:
+def every(reader: PieceReader) -> Iterable[Parsed]:
+    return parse_all(reader.entries(), UTC)
+
+
+def some(reader: PieceReader) -> Iterable[Parsed]:
+    return Scanner(reader, signs_of(clients()), UTC).scan()
+
+
+def measure(path: Path, entries: Callable[[PieceReader], Iterable[Parsed]]) -> tuple[float, int]:
     """CPU microseconds a line, and the records that were found."""
     begin, found = time.process_time(), 0
     reader = PieceReader(Piece(str(path), 0, WHOLE), formats())
-    for entry in entries(reader):
-        found += len(parse_entry(entry, UTC)[1] or ())
+    for parsed in entries(reader):
+        found += len(parsed.records or ())
     return (time.process_time() - begin) * 1e6 / reader.lines, found
 
 
@@ -85,9 +94,9 @@ def main() -> None:
                 write_debug(path, count)
             else:
                 write(path, layout, count)
-            (every, found), (some, same) = (measure(path, how) for how in (PieceReader.entries, PieceReader.scan))
+            (entries, found), (scanned, same) = (measure(path, how) for how in (every, some))
             assert found == same, (layout, found, same)
-            print(f"{layout:24} {every:12.2f} {some:18.2f}")
+            print(f"{layout:24} {entries:12.2f} {scanned:18.2f}")
 
 
 if __name__ == "__main__":

@@ -24,6 +24,8 @@ from fsm.logs.entries import parse_entry
 from fsm.logs.layout import Description
 from fsm.logs.pattern import in_layout
 from fsm.logs.pieces import WHOLE, Piece, PieceReader, cut, is_gzip
+from fsm.spark.options import Options
+from fsm.spark.sources import bins, expected, find
 from fsm.trace import TraceRecord
 
 CLIENTS = {client.name: client for client in clients()}
@@ -161,6 +163,15 @@ def test_marks_without_a_layout_are_told(tmp_path: Path) -> None:
     assert [guess.why for guess in reader.guesses] == [
         "the words behind it are not understood as those of java, and no time stamp was found"
     ]
+
+
+def test_whether_a_file_is_cut_is_for_the_formats_that_are_expected(tmp_path: Path) -> None:
+    """A table of a client that nobody looks for is text like any other."""
+    path = write(tmp_path / "a.log", JAVA["csv"](events("java")), events("java"))
+    looked_for = expected(Options(format="java")), expected(Options(format="broker"))
+    assert [len(list(cut(path, 100_000, its))) > 1 for its in looked_for] == [False, True]
+    jobs = [sum(map(len, bins(find([path]), 100_000, 1, its))) for its in looked_for]
+    assert [count > 1 for count in jobs] == [False, True]
 
 
 STATED = {
