@@ -61,13 +61,13 @@ def is_gzip(path: Path) -> bool:
         return is_packed(handle.read(8))
 
 
-def cut(path: Path, split_bytes: int, expected: Sequence[Format] = ()) -> Iterator[Piece]:
+def cut(path: Path, split_bytes: int, expected: Sequence[Format] = (), *, size: int | None = None) -> Iterator[Piece]:
     """The pieces of one file: one of what is compressed, a segment, or, in the formats that are expected (none means
     all), a table or a file that has its newest entries first.
 
-    Raises OSError where it cannot be opened.
+    A file that grows may be cut at the size that it had. Raises OSError where it cannot be opened.
     """
-    size = path.stat().st_size
+    size = path.stat().st_size if size is None else size
     gzipped = is_gzip(path)
     if (
         gzipped

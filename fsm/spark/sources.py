@@ -223,7 +223,7 @@ def bins(inputs: Inputs, split_bytes: int, cores: int, expected: Sequence[Format
 
 def _cut(source: Source, most: int, expected: Sequence[Format]) -> list[Piece]:
     try:
-        return list(cut(source.path, most, expected))
+        return list(cut(source.path, most, expected, size=source.size))
     except OSError:
         return [Piece(str(source.path), 0, WHOLE)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -92,13 +93,57 @@ def test_a_cluster_gives_the_bytes_of_this_process(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "logs").symlink_to(recordings)
     run([Path("logs")], Path("local"), split_bytes=65536)
-    command = (sys.executable, "-m", "fsm", "audit", "logs", "-o", "cluster", "--split-bytes", "65536")
-    ran = subprocess.run(
-        [*command, "--master", cluster], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
-    assert ran.returncode == 2, ran.stderr  # one scenario is of a client that is hardly understood
+    with audit(cluster, tmp_path, environment) as ran:
+        _, complained = ran.communicate()
+    assert ran.returncode == 2, complained  # one scenario is of a client that is hardly understood
     for name in (MARK, REPORT):
         assert (tmp_path / "cluster" / name).read_bytes() == (tmp_path / "local" / name).read_bytes()
     executors = list(tmp_path.glob("worker-*/app-*/*/stderr"))
     assert len(executors) == 2
     assert len([log for log in executors if "Running task" in log.read_text()]) == 2
+
+
+@pytest.mark.slow
+def test_a_killed_executor_changes_no_byte(
+    recordings: Path, cluster: str, environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of two is killed while both judge, and what it read is lost with it: it is read and judged once more."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "logs").symlink_to(recordings)
+    run([Path("logs")], Path("local"), split_bytes=65536)
+    with audit(cluster, tmp_path, environment) as ran:
+        until = time.monotonic() + UP_S
+        while not list(tmp_path.glob(".cluster-*/records.parquet/.part-*")):
+            assert ran.poll() is None, ran.communicate()
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        (killed,) = executors_below(tmp_path / "worker-0")
+        os.kill(killed, signal.SIGKILL)
+        _, complained = ran.communicate()
+    assert ran.returncode == 2, complained
+    for name in (MARK, REPORT):
+        assert (tmp_path / "cluster" / name).read_bytes() == (tmp_path / "local" / name).read_bytes()
+    assert sorted(p.name for p in (tmp_path / "cluster" / "records.parquet").iterdir()) == sorted(
+        p.name for p in (tmp_path / "local" / "records.parquet").iterdir()
+    )
+    assert not list((tmp_path / "cluster").rglob(".*"))
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def audit(master: str, folder: Path, environment: dict[str, str]) -> subprocess.Popen[str]:
+    """`fsm audit` of `logs` below a folder, files cut into pieces, into `cluster` beside it."""
+    command = (sys.executable, "-m", "fsm", "audit", "logs", "-o", "cluster", "--split-bytes", "65536")
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([*command, "--master", master], cwd=folder, env=environment, text=True, **pipes)
+
+
+def executors_below(folder: Path) -> list[int]:
+    """The Java processes that a worker started in its folder."""
+    found = []
+    for process in Path("/proc").iterdir():
+        try:
+            if (process / "exe").readlink().name == "java" and (process / "cwd").readlink().is_relative_to(folder):
+                found.append(int(process.name))
+        except (OSError, ValueError):
+            continue
+    return [pid for pid in found if b"CoarseGrainedExecutorBackend" in Path(f"/proc/{pid}/cmdline").read_bytes()]
