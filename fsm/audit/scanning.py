@@ -83,9 +83,12 @@ class Scanner:
 
     def _scan(self, handle: UntilBroken) -> Iterator[Parsed]:
         if self.reader.by_streams:
-            for entry in self.reader.assembled(handle):
+            streams = self.reader.stream_scanner()
+            found = streams.scan(self.reader.blocks(handle)) if streams else self.reader.assembled(handle)
+            for entry in found:
                 if entry.offset in self._owned:
                     yield _parsed(entry, self.zone)
+            self.passed = streams.passed if streams else 0
             return
         self._formats = tuple(self.reader.expected)
         known = _knowledge(self._formats)

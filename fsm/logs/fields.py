@@ -87,15 +87,17 @@ def flatten(fields: object) -> dict[str, Any]:
 def value_at(fields: Fields, path: str) -> Any:
     """The scalar that `flatten` gives for a path; None where there is none."""
     value = fields.get(path)
+    if isinstance(value, str | int | float):
+        return value
     if isinstance(value, list):
         value = value[0] if len(value) == 1 else bytes(value).decode("utf-8", "replace") if _is_bytes(value) else None
     if value is not None:
-        return value if not isinstance(value, Mapping | list) else None
+        return value if not isinstance(value, dict | list) else None
     for dot in (i for i, c in enumerate(path) if c == "."):
         inner = fields.get(path[:dot])
         if isinstance(inner, list) and len(inner) == 1:
             inner = inner[0]
-        if isinstance(inner, Mapping) and (value := value_at(inner, path[dot + 1 :])) is not None:
+        if isinstance(inner, dict) and (value := value_at(inner, path[dot + 1 :])) is not None:
             return value
     return None
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from fsm.logs import fields as structured
@@ -48,7 +48,7 @@ class Parts:
         return Peeled(match[4], time=match[1], stream=match[2], partial=match[3] == "P")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Named:
     """A line with named fields, of which one is the message or the line of another program."""
 
@@ -65,33 +65,7 @@ class Named:
     """The first row of a table that names its columns."""
 
     def peel(self, line: str) -> Peeled | None:
-        found = self.read(line)
-        if found is None:
-            return None
-        before, values = found
-        text = structured.value_at(values, self.roles.text)
-        if not isinstance(text, str):
-            return None
-        text = structured.text_of(text)
-        said = {role: structured.text_of(structured.value_at(values, path)) for role, path in self.paths}
-        time: object = _epoch_time(values, self.roles.time) if self.roles.time else None
-        stream = [structured.text_of(structured.value_at(values, path)) for path in self.roles.stream]
-        if before and self.before is not None:
-            match = self.before.pattern.match(before)
-            slots = dict(zip(self.before.roles, match.groups(), strict=True)) if match else {}
-            time = time if time is not None else slots.get("time")
-            words = zip(self.before.roles, match.groups(), strict=True) if match else ()
-            stream += [word for role, word in words if role != "time"]
-        if "error" in said:
-            said["error"] = said["error"].strip("\n").partition("\n")[0]
-        return Peeled(
-            text.removesuffix("\n"),
-            time,
-            **said,
-            fields=values,
-            stream="\0".join(stream),
-            partial=self.whole_lines and not text.endswith("\n"),
-        )
+        return _peel(self, line) if len(line) > _LONG else _peel_again(self, line)
 
     def heads(self, line: bytes) -> bool:
         """Whether a line is the first row of a table, which names the columns."""
@@ -114,6 +88,34 @@ def _epoch_time(values: structured.Fields, path: str) -> object:
         return value * 1_000_000_000 + nanos
     return value
 
+
+def _peel(frame: Named, line: str) -> Peeled | None:
+    found = frame.read(line)
+    if found is None:
+        return None
+    before, values = found
+    roles = frame.roles
+    text = structured.value_at(values, roles.text)
+    if not isinstance(text, str):
+        return None
+    text = structured.text_of(text)
+    said = {role: structured.text_of(structured.value_at(values, path)) for role, path in frame.paths}
+    time: object = _epoch_time(values, roles.time) if roles.time else None
+    stream = [structured.text_of(structured.value_at(values, path)) for path in roles.stream]
+    if before and frame.before is not None:
+        match = frame.before.pattern.match(before)
+        slots = list(zip(frame.before.roles, match.groups(), strict=True)) if match else []
+        time = time if time is not None else dict(slots).get("time")
+        stream += [word for role, word in slots if role != "time"]
+    if "error" in said:
+        said["error"] = said["error"].strip("\n").partition("\n")[0]
+    partial = frame.whole_lines and not text.endswith("\n")
+    return Peeled(text.removesuffix("\n"), time, **said, fields=values, stream="\0".join(stream), partial=partial)
+
+
+_LONG, _MOST_AGAIN = 2000, 2000
+_peel_again = lru_cache(_MOST_AGAIN)(_peel)
+"""A line is looked at twice: when entries are put together, and when they are read."""
 
 Frame = Parts | Named
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from fsm.logs import LEARNED, Client, Format, Message, stamps
@@ -41,7 +42,7 @@ class Description(NamedTuple):
 UNTOLD = Description("", 0.0, "", (), ())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Layout:
     """How the lines of a file, or of one of the programs in it, are taken apart."""
 
@@ -61,7 +62,7 @@ class Layout:
     speaking: frozenset[str] = frozenset()
     """The clients that were understood in the lines that were learned from."""
 
-    @property
+    @cached_property
     def by_lines(self) -> bool:
         """Whether entries can be told only behind frames: continuation lines have them, too."""
         return self.repeated is not None or self.second is not None or any(frame.framing for frame in self.frames)
@@ -73,7 +74,9 @@ class Layout:
             inner = frame.peel(told.text)
             if inner is None:
                 return None
-            told = inner._replace(stream=f"{told.stream}\0{inner.stream}", partial=told.partial or inner.partial)
+            if told.stream or told.partial:
+                inner = inner._replace(stream=f"{told.stream}\0{inner.stream}", partial=told.partial or inner.partial)
+            told = inner
         if self.repeated is not None:
             match = self.repeated.match(told.text)
             if match is None:
@@ -84,11 +87,17 @@ class Layout:
             told = told._replace(stream="\0".join((told.stream, *words)))
         return told
 
-    @property
+    @cached_property
     def second(self) -> re.Pattern[str] | None:
         """The second line of headers that have one."""
         lines = self.headers[0].lines if self.headers else ()
         return header_of(lines[1], ()).pattern if len(lines) > 1 else None
+
+    @cached_property
+    def _at_end(self) -> re.Pattern[str] | None:
+        if self.after is None:
+            return None
+        return re.compile(self.after.pattern.pattern + r"[ \t]*\Z", re.ASCII)
 
     def begins(self, text: str) -> bool:
         """Whether a line without frames is the first of an entry."""
@@ -98,13 +107,13 @@ class Layout:
 
     def goes_on(self, text: str, above: int) -> bool:
         """Whether a line without frames, with so many above it, belongs to their entry."""
-        if CONTINUES(text.encode("utf-8", "replace")):
+        if CONTINUES(text[:_BEGINNING].encode("utf-8", "replace")):
             return True
         return above == 1 and self.second is not None and self.second.match(text) is not None
 
     def message(self, entry: str, zone: tzinfo) -> tuple[Message, frozenset[str]] | None:
         """What an entry says, and what its stamps leave out; None where it has not this layout."""
-        clock = self.clock._replace(zone=zone)
+        clock = self.clock if zone is self.clock.zone else self.clock._replace(zone=zone)
         told, peeled = self._peel(clean(entry))
         if told is None:
             return None
@@ -127,9 +136,10 @@ class Layout:
         attributes: Mapping[str, Any] = {}
         if self.tail and (ended := structured.json_tail(text)) is not None:
             text, attributes = ended
-        if self.after is not None and (match := _at_end(self.after, text)):
-            text = text[: match.start()]
-            for role, word in zip(self.after.roles, match.groups(), strict=True):
+        end = self._at_end.search(text.rstrip("\n"), max(0, len(text) - HEADER_LIMIT)) if self._at_end else None
+        if self.after is not None and end is not None:
+            text = text[: end.start()]
+            for role, word in zip(self.after.roles, end.groups(), strict=True):
                 values[role] = _LINE_NUMBER.sub("", word.strip()) if role in values else values.get(role, "")
         for one in reversed(peeled):
             values = {role: value or getattr(one, role) for role, value in values.items()}
@@ -193,6 +203,7 @@ _GOES_ON = re.compile(
     r"[\s}\])*]|\Z|(?:Caused by|Suppressed|Wrapped by): |[\w$]{1,100}\.[\w$.]{0,200}?(?:Exception|Error)(?::|\s*\Z)"
 )
 """What the line of a message without a header does not begin with."""
+_BEGINNING = 400
 _LINE_NUMBER = re.compile(r":\d{1,6}\Z", re.ASCII)
 
 
@@ -214,12 +225,6 @@ def _resolve(times: Sequence[object], clock: stamps.Clock) -> stamps.Time:
         if "milliseconds" in missing and abs(rest) <= 2000 and not other.lost & {"zone", "date", "year"}:
             best = stamps.Time(other.ms, other.lost)
     return best
-
-
-def _at_end(after: Header, text: str) -> re.Match[str] | None:
-    return re.compile(after.pattern.pattern + r"[ \t]*\Z", re.ASCII).search(
-        text.rstrip("\n"), max(0, len(text) - HEADER_LIMIT)
-    )
 
 
 def formats_of(layouts: Sequence[Layout], clients: Sequence[Client]) -> tuple[Format, ...]:

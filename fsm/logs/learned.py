@@ -402,7 +402,7 @@ def _explains(layout: Layout, line: str) -> bool:
     return told is not None and (not layout.headers or layout.headed(told.text) is not None)
 
 
-_MOST_LOOKS = 400
+_MOST_LOOKS = 200
 
 
 def _described(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...]) -> Layout:
@@ -418,7 +418,8 @@ def _described(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...]
     example, lost, speaking = "", set[str](), set[str]()
     order: list[int] = []
     thread = logger = False
-    for line in map(some.__getitem__, _marked(some, clients)):
+    speaks = _marked(some, clients)
+    for line in map(some.__getitem__, speaks[:: max(1, len(speaks) // MOST_SAMPLES)]):
         found = layout.message(line, layout.clock.zone)
         if found is None:
             continue

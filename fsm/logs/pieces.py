@@ -17,7 +17,7 @@ from fsm.logs.learned import Guess
 from fsm.logs.opening import GZIP_MAGIC, READ_ERRORS, UntilBroken, in_memory, is_packed, open_packed
 from fsm.logs.samples import NOTHING, learn_bytes, learn_file
 from fsm.logs.segments import SegmentReader, is_segment
-from fsm.logs.streams import assemble_streams
+from fsm.logs.streams import StreamScanner, assemble_streams
 
 __all__ = [
     "CHUNK",
@@ -137,6 +137,14 @@ class PieceReader:
     def by_streams(self) -> bool:
         """Whether lines have to be told apart behind frames, or entries are rows."""
         return self.learned.table is not None or any(layout.by_lines for layout in self.learned.layouts)
+
+    def stream_scanner(self) -> StreamScanner | None:
+        """Who looks behind the frames of few lines; None where all have to be looked at."""
+        layouts = self.learned.layouts
+        if self.learned.table is not None or any(layout.second for layout in layouts):
+            return None
+        clients = [one.client for one in self.formats if one.client is not None]
+        return StreamScanner(layouts, self.expected, clients, range(self.piece.start, self.piece.end))
 
     @property
     def expected(self) -> list[Format]:

@@ -29,7 +29,7 @@ _PART = 1 << 14
 """Bytes of a block that are looked at together."""
 _ENOUGH_MARKED = 40
 """Lines with marks in a block, all explained by known layouts, after which no more of it is looked at."""
-_FIRST_LINES, _MARKED_LINES, _BEFORE, _BEHIND = 80, 60, 3, 16
+_FIRST_LINES, _MARKED_LINES, _BEFORE, _BEHIND = 80, 40, 3, 10
 _LONGEST = 1 << 16
 _TAIL = 1 << 12
 _MOST_MARKED = 100
@@ -230,7 +230,7 @@ class _Known:
                 line = lines[i]
                 headers = self._headers.get(line[0], {}) if line else {}
                 found = [one for header, its in headers.items() if header.match(line) for one in its]
-                if found or not CONTINUES(line):
+                if found or not CONTINUES(line) or line.startswith(b'{"'):
                     out[at] = found
                     break
                 if i != at and i in out:

@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 from logs.wrappers import JAVA, OTHERS, PLAIN, Event, Writer, java_events, librdkafka_events
 from recordings import DATA, opened
 
+from fsm.audit.scanning import Scanner
 from fsm.errors import InputError
 from fsm.logs import Client, Message, clients, formats, stamps
 from fsm.logs.entries import parse_entry
-from fsm.logs.layout import Description
+from fsm.logs.layout import Description, marks_of
 from fsm.logs.pattern import in_layout
 from fsm.logs.pieces import WHOLE, Piece, PieceReader, cut, is_gzip
 from fsm.spark.options import Options
@@ -275,3 +276,21 @@ def test_deep_objects_are_bounded(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     path.write_text("\n".join([deep, wide] * 5))
     assert len(read(path, CLIENTS["java"])[0]) in (0, 10)
+
+
+@pytest.mark.parametrize("name", ["docker json", "docker json parts", "cri", "compose", "kubectl prefix timestamps"])
+def test_a_scan_finds_in_frames_what_reading_every_line_finds(name: str, tmp_path: Path) -> None:
+    """Entries that matter, with all their lines, wherever the file is cut; the rest is counted."""
+    told = [e for one in events("java") for e in (one, *(CHATTER._replace(ts_ms=one.ts_ms) for _ in range(5)))]
+    path = write(tmp_path / "a.log", JAVA[name](told), told)
+    for split_bytes in (WHOLE, 50_000):
+        for piece in cut(path, split_bytes):
+            wanted = {e.offset: e.data for e in PieceReader(piece, formats()).entries() if parse_entry(e, UTC)[1]}
+            few = Scanner(PieceReader(piece, formats()), marks_of(clients()), UTC)
+            assert {one.entry.offset: one.entry.data for one in few.scan() if one.records} == wanted
+            assert few.passed > 0
+
+
+CHATTER = Event(
+    0, "INFO", "com.example.Orders", "main", "Order 17 was stored", "x.y.StoreException: no\n\tat x.y.Z(Z.java:1)"
+)
