@@ -6,18 +6,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from fsm.audit.attribution.identity import Facts, Key, identify
-from fsm.audit.attribution.rotation import Missing
-from fsm.audit.attribution.shared_client_id import separate
 from fsm.audit.certainty import FileFacts, weigh
 from fsm.audit.conformance import illegal_transitions
 from fsm.audit.coordinator import evidence
 from fsm.audit.coordinator.assignments import Assignment, CoordinatorRecord, assignments, with_names
 from fsm.audit.findings import Evidence, Finding, in_order
+from fsm.audit.follower import Row
 from fsm.audit.group import Rebalance, judge, rebalances
 from fsm.audit.group.coverage import Coverage, find_coverage
+from fsm.audit.hygiene.identity import Facts, Key, identify
+from fsm.audit.hygiene.rotation import Missing
 from fsm.audit.limits import Limits
-from fsm.audit.member.fold import fold
+from fsm.audit.member.fold import MemberFollower
 from fsm.audit.records import GroupRecords, Line, Source
 from fsm.audit.rows import GroupRows, Interval, Life, MemberRebalance, ObservedTransition, Place, Seen, Subscription
 
@@ -67,23 +67,21 @@ def audit_group(
     lives: list[Life] = []
     turns: list[MemberRebalance] = []
     findings: list[Finding] = []
-    for key, sources in _by_member(keys):
-        for member, seen in _streams(key, _watched(key.member, records.in_time(sources), observer)):
-            for row in fold(group, member, seen, limits, gone):
-                match row:
-                    case ObservedTransition():
-                        observer.see_transition(row)
-                        findings += illegal_transitions((row,))
-                    case Interval():
-                        intervals.append(row)
-                    case Finding():
-                        findings.append(row)
-                    case MemberRebalance():
-                        turns.append(row)
-                    case Subscription():
-                        subscriptions.append(row)
-                    case Life():
-                        lives.append(row)
+    for row in _member_rows(group, keys, records, limits, gone, observer):
+        match row:
+            case ObservedTransition():
+                observer.see_transition(row)
+                findings += illegal_transitions((row,))
+            case Interval():
+                intervals.append(row)
+            case Finding():
+                findings.append(row)
+            case MemberRebalance():
+                turns.append(row)
+            case Subscription():
+                subscriptions.append(row)
+            case Life():
+                lives.append(row)
     rows = GroupRows(intervals, subscriptions, lives, turns)
     findings += judge(group, rows, limits)
     told = _coordinator_records(records, _member_ids(known, keys), names)
@@ -106,29 +104,19 @@ def audit_group(
     )
 
 
-def _by_member(keys: Mapping[Source, Key]) -> Iterator[tuple[Key, list[tuple[Source, int]]]]:
-    """Each member with its sources and the rank of their files."""
+def _member_rows(
+    group: str, keys: Mapping[Source, Key], records: GroupRecords, limits: Limits, gone: Missing, observer: Observer
+) -> Iterator[Row]:
+    """The rows of one member after the other."""
     owned: dict[Key, list[tuple[Source, int]]] = {}
     for source, key in sorted(keys.items()):
         owned.setdefault(key._replace(rank=0), []).append((source, key.rank))
-    yield from sorted(owned.items())
-
-
-def _watched(member: str, records: Iterable[Seen], observer: Observer) -> Iterator[Seen]:
-    for seen in records:
-        observer.see(member, seen)
-        yield seen
-
-
-def _streams(key: Key, records: Iterator[Seen]) -> Iterator[tuple[str, Iterable[Seen]]]:
-    """The records of the member; of each of several consumers behind one client id, which are held: this is rare."""
-    if not key.shared:
-        yield key.member, records
-        return
-    told_apart: dict[str, list[Seen]] = {}
-    for member, seen in separate(key.member, records):
-        told_apart.setdefault(member, []).append(seen)
-    yield from sorted(told_apart.items())
+    for key, sources in sorted(owned.items()):
+        follower = MemberFollower(group, key.member, limits, gone, shared=key.shared)
+        for seen in records.in_time(sources):
+            observer.see(key.member, seen)
+            yield from follower.see(seen)
+        yield from follower.finish()
 
 
 def _member_ids(facts: Iterable[Facts], keys: Mapping[Source, Key]) -> dict[str, str]:

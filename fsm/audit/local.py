@@ -12,13 +12,13 @@ from datetime import UTC, tzinfo
 from itertools import groupby
 from pathlib import Path
 
-from fsm.audit.attribution.identity import Facts, Key, facts_of, homes
-from fsm.audit.attribution.rotation import missing
 from fsm.audit.coordinator.assignments import add_topic_names
 from fsm.audit.findings import Finding
 from fsm.audit.group import Rebalance
 from fsm.audit.group.coverage import Coverage
 from fsm.audit.group_audit import audit_group
+from fsm.audit.hygiene.identity import Facts, Key, facts_of, homes
+from fsm.audit.hygiene.rotation import missing
 from fsm.audit.limits import Limits
 from fsm.audit.records import GroupRecords, Line, Row, Source, pack, spool, to_row
 from fsm.audit.rows import GroupRows, ObservedTransition, Place, Seen

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import tzinfo
 from functools import cache, lru_cache
 
-from fsm.audit.attribution.identity import Facts, facts_of
 from fsm.audit.coordinator.assignments import add_topic_names
+from fsm.audit.hygiene.identity import Facts, facts_of
 from fsm.audit.records import Chunk, Line, Row, pack, to_row
 from fsm.audit.scanning import Parsed, Scanner, parse_all
 from fsm.logs import Format, clients

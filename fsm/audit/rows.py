@@ -1,4 +1,4 @@
-"""What the fold of one member yields: flat rows, ready for columns.
+"""What passes between the stages: records of members with what is certain about them, and flat rows, ready for columns.
 
 Every row names its group and member. Times are epoch milliseconds. A place in a log is (file, offset), the
 byte offset of the entry's first line; an empty file with offset -1 means that no line says it.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import NamedTuple
 
 from fsm.trace import TraceRecord
@@ -30,8 +30,64 @@ class Seen(NamedTuple):
     place: Place
 
 
-DOUBT = "lines of several processes are mixed and cannot all be told apart"
-"""Detail of the record that `shared_client_id.separate` adds when it is not sure any more."""
+class At(NamedTuple):
+    """A line of a member: when it was printed, and where."""
+
+    ts_ms: int
+    place: Place
+    stretch: int = 0
+    """Between two lines of one stretch nothing is missing."""
+
+    def joins(self, other: At) -> bool:
+        """Whether nothing is missing between this line and the other one of the same process."""
+        return self.stretch == other.stretch
+
+
+class Order(IntEnum):
+    """How far the order is known in which the lines of a process were printed."""
+
+    KNOWN = 0
+    SETTLES = 1
+    """A file has just begun, and the one before it may not be complete yet."""
+    INTERLEAVED = 2
+    """They are spread over several files, each in order: time orders all but those of one moment."""
+    NONE = 3
+    """The lines of the file have no order."""
+
+
+class Known(NamedTuple):
+    """A record of one process of a member, in its place among the others, and what is certain about it."""
+
+    record: TraceRecord
+    at: At
+    order: Order = Order.KNOWN
+    whole: bool = True
+    """The log shows the start of its process."""
+    doubtful: bool = False
+    """It may be another process's."""
+
+
+class Begin(NamedTuple):
+    """A process of a member begins, or its log does."""
+
+    number: int
+    """Counted from 0."""
+    at: At
+    whole: bool
+    """The log shows its start."""
+    worker: bool = False
+    """A worker of Connect."""
+    goes_on: bool = False
+    """It is the process before, of which nobody knows what it did in the meantime."""
+
+
+class End(NamedTuple):
+    """The process that began last ends, or its log does."""
+
+    how: Ended
+    """`RESTARTED`, `HOLE` or `LOG_ENDED`; whether it was closed before, its own records tell."""
+    last: At
+    """Its last line."""
 
 
 class Begun(StrEnum):

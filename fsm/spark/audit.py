@@ -100,7 +100,7 @@ def audit_logs(
 
 
 def _plan(inputs: Inputs, bins: Sequence[Sequence[Job]], options: Options, work: Path) -> Plan:
-    from fsm.audit.attribution.rotation import missing
+    from fsm.audit.hygiene.rotation import missing
     from fsm.spark.pipeline import Plan
 
     gone = missing(source.name for source in inputs.sources)

@@ -25,8 +25,8 @@ from uuid import uuid4
 from zoneinfo import ZoneInfo
 
 from fsm.audit import unparsed
-from fsm.audit.attribution.identity import Facts, homes, merge
-from fsm.audit.attribution.rotation import Missing
+from fsm.audit.hygiene.identity import Facts, homes, merge
+from fsm.audit.hygiene.rotation import Missing
 from fsm.audit.certainty import FileFacts
 from fsm.audit.coordinator.assignments import add_topic_names
 from fsm.audit.findings import Finding, in_order, rank

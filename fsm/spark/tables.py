@@ -16,7 +16,7 @@ from uuid import uuid4
 import pyarrow as pa
 from pyarrow import parquet
 
-from fsm.audit.attribution.identity import Key
+from fsm.audit.hygiene.identity import Key
 from fsm.audit.conformance import edges, targets
 from fsm.audit.coordinator.assignments import Assignment, CoordinatorRecord
 from fsm.audit.findings import Finding

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fsm.audit.attribution.rotation import Missing
+from fsm.audit.hygiene.rotation import Missing
 from fsm.audit.member.fold import fold
 from fsm.audit.rows import Begun, Ended, Interval, Life, Place, Seen, Subscription
 from fsm.trace import Kind, TraceRecord

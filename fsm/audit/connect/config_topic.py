@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from fsm.audit.connect.running import INSTANCE, At, unit_partition
+from fsm.audit.connect.running import INSTANCE, unit_partition
 from fsm.audit.findings import Cause
-from fsm.audit.rows import Begun, Ended, Interval, Place, Subscription
+from fsm.audit.rows import At, Begun, Ended, Interval, Known, Subscription
 from fsm.trace import Partition, TraceRecord
 
 NAMES = {Begun.CALLED: "the config topic", Begun.WAITS: "a scheduled delay"}
@@ -54,10 +54,10 @@ class ConfigTopic:
     def wants(self, unit: Partition) -> bool:
         return unit in self.wanted
 
-    def add_running(self, units: Iterable[Partition], ts_ms: int, place: Place) -> None:
+    def add_running(self, units: Iterable[Partition], at: At) -> None:
         """Units that are assigned, or run, must be called for, though no line shows their config."""
         for unit in units:
-            self.wanted.setdefault(unit, (ts_ms, place))
+            self.wanted.setdefault(unit, at)
 
     def keep_tasks_max(self, record: TraceRecord) -> None:
         (name,) = record.topics
@@ -65,21 +65,22 @@ class ConfigTopic:
         if text.isdecimal() and len(text) < 6:
             self.tasks_max[name] = int(text)
 
-    def see(self, record: TraceRecord, place: Place) -> Rows:
+    def see(self, known: Known) -> Rows:
         """A record of the config topic, or the answer to a request that wrote one."""
-        ts_ms = record.ts_ms
+        record, at = known.record, known.at
+        ts_ms = at.ts_ms
         match record.event:
             case "config":
                 for name in record.topics:
                     if name not in self.asked:
-                        self.asked[name] = (ts_ms, place)
+                        self.asked[name] = at
                         self.answered.pop(name, None)
                     self.read[name] = ts_ms
-                    yield from self._call([(name, INSTANCE)], (ts_ms, place), ts_ms)
+                    yield from self._call([(name, INSTANCE)], at, ts_ms)
             case "answered":
                 yield from self._answer(record)
             case "tasks" if record.partitions:
-                yield from self._tasks(record, place)
+                yield from self._tasks(record, at)
             case "tasks":
                 self.emptied = ts_ms
             case "target":
@@ -98,7 +99,7 @@ class ConfigTopic:
         if asked is not None and connector not in self.failed:
             self.failed.add(connector)
             count = min(self.tasks_max.get(connector, 0), NAMED_TASKS)
-            until_ms = self.answered.get(connector, asked[0])
+            until_ms = self.answered.get(connector, asked.ts_ms)
             for unit in [(connector, number) for number in range(INSTANCE, count)]:
                 self.wanted.setdefault(unit, asked)
                 called = self._called(unit, asked, until_ms)
@@ -110,16 +111,16 @@ class ConfigTopic:
     def _of(self, connectors: Iterable[str]) -> set[Partition]:
         return {unit for unit in self.wanted if unit[0] in connectors}
 
-    def _tasks(self, record: TraceRecord, place: Place) -> Rows:
+    def _tasks(self, record: TraceRecord, at: At) -> Rows:
         for name in record.topics:
-            since = self.asked.pop(name, (record.ts_ms, place))
+            since = self.asked.pop(name, at)
             self.failed.discard(name)
-            if record.ts_ms - since[0] > FOLLOW_MS:
-                since = (record.ts_ms, place)
-            yield from self._call([(name, INSTANCE)], since, since[0])
+            if at.ts_ms - since.ts_ms > FOLLOW_MS:
+                since = at
+            yield from self._call([(name, INSTANCE)], since, since.ts_ms)
             tasks = sorted(unit for unit in record.partitions if unit[0] == name)
-            yield from self._call(tasks, since, self.answered.get(name, since[0]), record.ts_ms)
-            yield from self.withdraw(self._of([name]) - {(name, INSTANCE), *tasks}, record.ts_ms)
+            yield from self._call(tasks, since, self.answered.get(name, since.ts_ms), at.ts_ms)
+            yield from self.withdraw(self._of([name]) - {(name, INSTANCE), *tasks}, at.ts_ms)
 
     def _answer(self, record: TraceRecord) -> Rows:
         begun_ms = record.ts_ms - int(record.settings.get("took_ms", "0")) - ANSWERED_WITHIN_MS
@@ -127,10 +128,10 @@ class ConfigTopic:
         for name in names:
             read_ms = self.read.get(name, 0)
             if begun_ms <= read_ms <= record.ts_ms:
-                if name in self.asked and self.asked[name][0] == read_ms:
+                if name in self.asked and self.asked[name].ts_ms == read_ms:
                     self.answered[name] = record.ts_ms
                 for unit in sorted(self._of([name])):
-                    if self.wanted[unit][0] == read_ms:
+                    if self.wanted[unit].ts_ms == read_ms:
                         yield self._called(unit, self.wanted[unit], record.ts_ms)
 
     def _call(self, units: Iterable[Partition], since: At, until_ms: int, known_ms: int | None = None) -> Rows:
@@ -139,14 +140,14 @@ class ConfigTopic:
             if unit not in self.wanted:
                 self.wanted[unit] = since
                 called = self._called(unit, since, until_ms)
-                yield replace(called, turn_ms=since[0] if known_ms is None else known_ms)
+                yield replace(called, turn_ms=since.ts_ms if known_ms is None else known_ms)
 
     def _called(self, unit: Partition, since: At, until_ms: int) -> Interval:
         return of_nobody(self.group, unit, Begun.CALLED, since, until_ms)
 
     def withdraw(self, units: Iterable[Partition], ts_ms: int) -> Rows:
         for unit in sorted(units):
-            start_ms, place = self.wanted.pop(unit)
+            start_ms, place, _ = self.wanted.pop(unit)
             topic, _ = unit_partition(unit)
             yield Subscription(self.group, self.member, topic, "", start_ms, max(ts_ms, start_ms), place)
 
@@ -154,7 +155,7 @@ class ConfigTopic:
 def of_nobody(group: str, unit: Partition, begun: Begun, start: At, end_ms: int) -> Interval:
     """A stretch of time that tells about a unit that nobody has."""
     topic, number = unit_partition(unit)
-    start_ms, place = start
+    start_ms, place, _ = start
     return Interval(
         group=group,
         member=NAMES[begun],

@@ -7,21 +7,19 @@ where a unit ran nowhere meanwhile, the delay is why.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from fsm.audit.connect.config_topic import of_nobody
-from fsm.audit.connect.running import At
-from fsm.audit.findings import Cause, Finding, FindingKind, finding
+from fsm.audit.findings import Cause, FindingKind
+from fsm.audit.follower import Process, Rows
 from fsm.audit.limits import Limits
-from fsm.audit.rows import Begun, Interval, MemberRebalance, Place
+from fsm.audit.rows import At, Begun, Known, MemberRebalance
 from fsm.audit.wording import seconds
 from fsm.trace import Partition, TraceRecord
 
 LAGS = 3
 """Rounds in a row that started nothing because of the config topic."""
-
-Rows = Iterator[Interval | MemberRebalance | Finding]
 
 
 @dataclass(slots=True)
@@ -30,7 +28,7 @@ class _Lag:
 
     start_ms: int = 0
     end_ms: int = 0
-    places: list[Place] = field(default_factory=list)
+    shown: list[At] = field(default_factory=list)
     timed_out: bool = False
 
 
@@ -52,36 +50,40 @@ class _Delay:
 class Rounds:
     """Follows one worker; what belongs to one process begins anew with `start_process`."""
 
-    def __init__(self, group: str, member: str, limits: Limits) -> None:
-        self.group, self.member, self.limits = group, member, limits
+    def __init__(self, process: Process, limits: Limits) -> None:
+        self.limits = limits
         self.lag = _Lag()
         self.joins: list[At] = []
-        self.start_process()
+        self.start_process(process)
 
-    def start_process(self) -> None:
+    def start_process(self, process: Process) -> None:
+        self.process = process
         self.turn: At | None = None
+        """Where the round that goes on began."""
         self.version = ""
         self.held: set[Partition] = set()
         self.delay: _Delay | None = None
 
-    def join(self, record: TraceRecord, place: Place) -> Rows:
-        if record.event == "JOIN_DUE":
-            self.turn = self.turn or (record.ts_ms, place)
-            while self.joins and record.ts_ms - self.joins[0][0] > self.limits.window_ms:
+    def join(self, known: Known) -> Rows:
+        at = known.at
+        if known.record.event == "JOIN_DUE":
+            self.turn = self.turn or at
+            while self.joins and at.ts_ms - self.joins[0].ts_ms > self.limits.window_ms:
                 yield from self._storm(keep=True)
                 self.joins.pop(0)
-            self.joins.append((record.ts_ms, place))
+            self.joins.append(at)
 
-    def finish(self, record: TraceRecord, place: Place, member_id: str, wanted: Iterable[Partition]) -> Rows:
-        start_ms, begun = self.turn or (record.ts_ms, place)
-        self.turn = None
+    def finish(self, known: Known, wanted: Iterable[Partition]) -> Rows:
+        record, process = known.record, self.process
+        begun, self.turn = self.turn or known.at, None
         held = set(record.full or ())
         new, gone = len(held - self.held), len(record.revoked)
         self.held = held
-        yield MemberRebalance(self.group, self.member, start_ms, record.ts_ms, record.epoch, new, gone, "", begun)
-        yield from self._delay(record, place, member_id, wanted)
+        span = begun.ts_ms, record.ts_ms
+        yield MemberRebalance(process.group, process.member, *span, record.epoch, new, gone, "", begun.place)
+        yield from self._delay(known, wanted)
         if record.settings.get("error", "0") != "0":
-            yield from self.lag_behind(record.ts_ms, place)
+            yield from self.lag_behind(known.at)
 
     def is_downgrade(self, record: TraceRecord) -> bool:
         """Whether the group goes back to the eager protocol with this round."""
@@ -98,12 +100,13 @@ class Rounds:
             yield from self._end_delay(self.delay, min(last_ms, self.delay.due_ms), wanted)
         self.delay = None
 
-    def _delay(self, record: TraceRecord, place: Place, member_id: str, wanted: Iterable[Partition]) -> Rows:
+    def _delay(self, known: Known, wanted: Iterable[Partition]) -> Rows:
+        record, member_id = known.record, self.process.member_id
         delay_ms = record.settings.get("delay_ms", "0")
         leads = bool(member_id) and record.settings.get("leader") == member_id
         if delay_ms != "0":
             if self.delay is None or self.delay.end_ms is not None:
-                self.delay = _Delay((record.ts_ms, place), record.ts_ms, wanted=set(wanted))
+                self.delay = _Delay(known.at, record.ts_ms, wanted=set(wanted))
             self.delay.due_ms = record.ts_ms + int(delay_ms)
             self.delay.led |= leads
         elif self.delay is not None and self.delay.end_ms is None:
@@ -118,41 +121,34 @@ class Rounds:
     def _wait(self, delay: _Delay, units: Iterable[Partition], end_ms: int) -> Rows:
         for unit in sorted(set(units) - delay.waited):
             delay.waited.add(unit)
-            yield of_nobody(self.group, unit, Begun.WAITS, delay.start, end_ms)
+            yield of_nobody(self.process.group, unit, Begun.WAITS, delay.start, end_ms)
 
     # The config topic
 
-    def lag_behind(self, ts_ms: int, place: Place, *, timed_out: bool = False) -> Rows:
+    def lag_behind(self, at: At, *, timed_out: bool = False) -> Rows:
         """The worker could not start anything, for want of the config topic."""
-        if self.lag.places and ts_ms - self.lag.end_ms > self.limits.window_ms:
+        if self.lag.shown and at.ts_ms - self.lag.end_ms > self.limits.window_ms:
             yield from self.catch_up()
         lag = self.lag
         lag.timed_out |= timed_out
-        lag.start_ms = lag.start_ms if lag.places else ts_ms
-        lag.end_ms = ts_ms
-        lag.places.append(place)
-        if len(lag.places) > LAGS:
-            del lag.places[LAGS - 1 : -1]
+        lag.start_ms = lag.start_ms if lag.shown else at.ts_ms
+        lag.end_ms = at.ts_ms
+        lag.shown.append(at)
+        if len(lag.shown) > LAGS:
+            del lag.shown[LAGS - 1 : -1]
 
     def catch_up(self) -> Rows:
         """The worker starts its work, or its log ends."""
         lag, self.lag = self.lag, _Lag()
-        if len(lag.places) >= LAGS or lag.timed_out:
+        if len(lag.shown) >= LAGS or lag.timed_out:
             why = (
                 "could not read the config topic to its end in time"
                 if lag.timed_out
                 else "read another offset of the config topic than its assignments were made for, and started nothing"
             )
-            yield finding(
-                FindingKind.CONFIG_LAG,
-                self.group,
-                self.member,
-                lag.start_ms,
-                lag.end_ms,
-                summary=f"{self.member} {why} for {seconds(lag.end_ms - lag.start_ms)}",
-                cause=Cause.UNKNOWN,
-                places=lag.places,
-            )
+            summary = f"{self.process.member} {why} for {seconds(lag.end_ms - lag.start_ms)}"
+            kind, cause = FindingKind.CONFIG_LAG, Cause.UNKNOWN
+            yield self.process.finding(kind, lag.start_ms, lag.end_ms, summary, lag.shown, cause=cause)
 
     def end_log(self) -> Rows:
         yield from self.catch_up()
@@ -162,14 +158,8 @@ class Rounds:
         """A window with too many joins is reported once, and begins anew."""
         if len(self.joins) > self.limits.storm_turns:
             first, last = self.joins[0], self.joins[-1]
-            yield finding(
-                FindingKind.REBALANCE_STORM,
-                self.group,
-                self.member,
-                first[0],
-                last[0],
-                summary=f"{self.member} joined {len(self.joins)} times within {seconds(last[0] - first[0])}",
-                cause=Cause.UNKNOWN,
-                places=[first[1], last[1]],
-            )
+            lasted = seconds(last.ts_ms - first.ts_ms)
+            summary = f"{self.process.member} joined {len(self.joins)} times within {lasted}"
+            kind, cause = FindingKind.REBALANCE_STORM, Cause.UNKNOWN
+            yield self.process.finding(kind, first.ts_ms, last.ts_ms, summary, [first, last], cause=cause)
             self.joins = self.joins[:1] if keep else []

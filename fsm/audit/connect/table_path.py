@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from fsm.audit.findings import Finding, FindingKind, finding
-from fsm.audit.rows import Place, Seen
+from fsm.audit.rows import Known, Place
 from fsm.tables.connect_worker import TABLE, Event, State
 from fsm.trace import Kind, TraceRecord
 
@@ -157,9 +157,9 @@ class TablePath:
         self.steps = 0
         """Lines so far that are steps of the table, or should be."""
 
-    def see(self, seen: Seen) -> Iterator[Finding]:
+    def see(self, known: Known) -> Iterator[Finding]:
         """A finding where the record has no place in the table; the worker may be anywhere afterwards."""
-        record, place = seen
+        record, place = known.record, known.at.place
         self.stopping = record.kind is not Kind.STARTED and (self.stopping or record.kind is Kind.CLOSE_BEGIN)
         if self.stopping and record.kind is not Kind.CLOSE_BEGIN:
             return  # the herder's thread finishes what it is at

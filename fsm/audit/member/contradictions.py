@@ -9,71 +9,65 @@
 * A poll timeout is followed by a leave: both are one action of one thread. librdkafka's members of the consumer
   protocol are the exception: they leave when the application polls again.
 
-What stands in two files that follow each other is not judged where one between them may be missing. Where a member's
-lines are spread over several files, contradictions are for information.
+What something may be missing between is not judged. Where a member's lines are interleaved, contradictions are for
+information.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 from fsm.audit.conformance import initial
 from fsm.audit.findings import Finding, FindingKind, Severity
+from fsm.audit.follower import Follower, Rows, on
 from fsm.audit.limits import REORDER_MS, SETTLED_MS
 from fsm.audit.member.consumer_instance import ConsumerInstance
-from fsm.audit.rows import Place, Seen
+from fsm.audit.rows import At, Known
 from fsm.tables.classic_member import TABLE as CLASSIC
 from fsm.tables.consumer_member import TABLE as CONSUMER
 from fsm.trace import Kind, TraceRecord
 
 Findings = Iterator[Finding]
-Step = Findings | None
 
 
-def _contradiction(
-    consumer: ConsumerInstance, start_ms: int, end_ms: int, summary: str, places: Sequence[Place]
-) -> Finding:
-    found = consumer.finding(FindingKind.ILLEGAL_TRANSITION, start_ms, end_ms, summary, places)
+def _contradiction(consumer: ConsumerInstance, summary: str, *shown: At, start_ms: int | None = None) -> Finding:
+    """What shows at the last of these lines, since a moment or at once."""
+    end_ms = shown[-1].ts_ms
+    start_ms = end_ms if start_ms is None else start_ms
+    found = consumer.finding(FindingKind.ILLEGAL_TRANSITION, start_ms, end_ms, summary, shown)
     return replace(found, severity=Severity.INFO) if consumer.interleaved else found
 
 
 # -- epochs, generations and ids ----------------------------------------------------------------------------
 
 
-class EpochTracker:
+class Epochs(Follower):
     def __init__(self, consumer: ConsumerInstance) -> None:
         self.consumer = consumer
-        self.epoch: tuple[int, int, Place] | None = None
-        """The greatest of this membership, since when, and where it stands."""
-        self.joined: tuple[int, Place] | None = None
+        self.epoch: tuple[int, At] | None = None
+        """The greatest of this membership, and since when."""
+        self.joined: tuple[int, At] | None = None
         """The generation that was joined last, and where."""
         self.member_id = ""
-        self.in_group: Place | None = None
+        self.in_group: At | None = None
         """The last line that shows a member; None since something may have taken it out of its group."""
 
-    def see(self, seen: Seen) -> Findings:
-        record, place = seen
-        if self.in_group is not None and not self.consumer.unbroken(self.in_group.file, place.file):
+    def see(self, known: Known) -> Findings:
+        record, at = known.record, known.at
+        if self.in_group is not None and not at.joins(self.in_group):
             self.in_group = None
         if _leaves(record) or record.kind in _MAY_LEAVE:
             self.in_group = None
-        step = _EPOCH_STEPS.get(record.kind)
-        if step is not None and (self.consumer.in_order or self.consumer.interleaved):
-            yield from self._check_id(seen)
-            yield from step(self, seen) or ()
+        if record.kind in self.steps and (self.consumer.in_order or self.consumer.interleaved):
+            yield from self._check_id(known)
+            yield from super().see(known)  # type: ignore[misc]  # its steps give findings only
         if _shows_member(record):
-            self.in_group = place
+            self.in_group = at
 
-    def _at(self, seen: Seen, summary: str, *before: Place, start_ms: int | None = None) -> Finding:
-        """The contradiction that shows at this record."""
-        ts_ms = seen.record.ts_ms
-        start_ms = ts_ms if start_ms is None else start_ms
-        return _contradiction(self.consumer, start_ms, ts_ms, summary, [*before, seen.place])
-
-    def _check_id(self, seen: Seen) -> Findings:
+    def _check_id(self, known: Known) -> Findings:
         """The id stays what it was, unless something took the member out of its group."""
-        record = seen.record
+        record, member = known.record, self.consumer.member
         if not record.member_id:
             return
         chosen = record.machine == CONSUMER.name and bool(record.state)
@@ -82,88 +76,97 @@ class EpochTracker:
             self.member_id = record.member_id
             return
         what = "a step" if chosen else "a line"
-        yield self._at(seen, f"{self.consumer.member} is {self.member_id}, but {what} of it names {record.member_id}")
+        summary = f"{member} is {self.member_id}, but {what} of it names {record.member_id}"
+        yield _contradiction(self.consumer, summary, known.at)
 
-    def _check(self, seen: Seen) -> Findings:
-        yield from self._check_epoch(seen, 0)
+    @on(Kind.JOINING)
+    def _check(self, known: Known) -> Findings:
+        return self._check_epoch(known, 0)
 
-    def _check_heartbeat(self, seen: Seen) -> Findings:
+    @on(Kind.HEARTBEAT_SENT, Kind.HEARTBEAT_OK)
+    def _check_heartbeat(self, known: Known) -> Findings:
         """Another thread than that which joins may print it."""
-        yield from self._check_epoch(seen, 0 if self.consumer.facts.one_thread else REORDER_MS)
+        return self._check_epoch(known, 0 if self.consumer.facts.one_thread else REORDER_MS)
 
-    def _check_epoch(self, seen: Seen, slack_ms: int) -> Findings:
-        record, place = seen
-        if record.epoch is None:
+    def _check_epoch(self, known: Known, slack_ms: int) -> Findings:
+        epoch, at = known.record.epoch, known.at
+        if epoch is None:
             return
-        if record.epoch <= 0:
-            yield from self._check_out_of_group(seen)
+        if epoch <= 0:
+            yield from self._check_out_of_group(known)
             return
         interleaved = self.consumer.interleaved
         slack_ms = REORDER_MS if interleaved else slack_ms
         before = self.epoch
-        if before is not None and not (interleaved or self.consumer.unbroken(before[2].file, place.file)):
+        if before is not None and not (interleaved or at.joins(before[1])):
             before = None
-        if before is not None and record.epoch < before[0] and record.ts_ms - before[1] < slack_ms:
+        back = before is not None and epoch < before[0]
+        if before is not None and back and at.ts_ms - before[1].ts_ms < slack_ms:
             return
-        if before is None or record.epoch != before[0]:
-            self.epoch = (record.epoch, record.ts_ms, place)
-        if before is not None and record.epoch < before[0]:
-            member = self.consumer.member
-            summary = f"the epoch of {member} went back from {before[0]} to {record.epoch} without a new join"
-            start_ms = before[1] if record.ts_ms - before[1] < SETTLED_MS else record.ts_ms
-            yield self._at(seen, summary, before[2], start_ms=start_ms)
+        if before is None or epoch != before[0]:
+            self.epoch = epoch, at
+        if before is not None and back:
+            summary = f"the epoch of {self.consumer.member} went back from {before[0]} to {epoch} without a new join"
+            start_ms = before[1].ts_ms if at.ts_ms - before[1].ts_ms < SETTLED_MS else at.ts_ms
+            yield _contradiction(self.consumer, summary, before[1], at, start_ms=start_ms)
 
-    def _check_out_of_group(self, seen: Seen) -> Findings:
+    def _check_out_of_group(self, known: Known) -> Findings:
         """An epoch that no member has: it joins, or leaves, for which there must be a reason."""
-        record = seen.record
+        record = known.record
         settled = self.in_group is not None and not self.consumer.interleaved
         member = record.kind in (Kind.JOINED, Kind.SYNCED) or settled
         if record.kind is Kind.TRANSITION or not member:
             self.epoch = None
             return
         summary = f"{self.consumer.member} tells epoch {record.epoch}, which no member has, and nothing took it out"
-        yield self._at(seen, f"{summary} of its group", *filter(None, [self.in_group]))
+        yield _contradiction(self.consumer, f"{summary} of its group", *filter(None, [self.in_group]), known.at)
 
-    def _transition(self, seen: Seen) -> Findings:
-        record = seen.record
+    @on(Kind.TRANSITION)
+    def _transition(self, known: Known) -> Findings:
+        record = known.record
         expected = _expected_sign(record)
         if expected is not None and record.epoch is not None and _sign(record.epoch) != expected:
             step = f"went from {record.state} to {record.next_state} with epoch {record.epoch}"
-            yield self._at(seen, f"{self.consumer.member} {step}, but its epoch is {_SIGNS[expected]} then")
+            summary = f"{self.consumer.member} {step}, but its epoch is {_SIGNS[expected]} then"
+            yield _contradiction(self.consumer, summary, known.at)
         elif record.machine == CONSUMER.name:
-            yield from self._check(seen)
+            yield from self._check(known)
 
-    def _joined(self, seen: Seen) -> Findings:
-        record, place = seen
-        if record.epoch is None:
+    @on(Kind.JOINED)
+    def _joined(self, known: Known) -> Findings:
+        epoch, at = known.record.epoch, known.at
+        if epoch is None:
             return
-        before, self.joined = self.joined, (record.epoch, place)
-        stayed = before is not None and self.in_group is not None and self.consumer.unbroken(before[1].file, place.file)
-        if before is not None and stayed and not self.consumer.interleaved and record.epoch > before[0] + 1:
+        before, self.joined = self.joined, (epoch, at)
+        stayed = before is not None and self.in_group is not None and at.joins(before[1])
+        if before is not None and stayed and not self.consumer.interleaved and epoch > before[0] + 1:
             summary = (
-                f"{self.consumer.member} joined generation {before[0]}, and then {record.epoch}: it missed what was "
+                f"{self.consumer.member} joined generation {before[0]}, and then {epoch}: it missed what was "
                 "between them, the group was upgraded meanwhile, or lines are missing"
             )
-            yield replace(self._at(seen, summary, before[1]), severity=Severity.INFO)
-        yield from self._check(seen)
+            yield replace(_contradiction(self.consumer, summary, before[1], at), severity=Severity.INFO)
+        yield from self._check(known)
 
-    def _synced(self, seen: Seen) -> Findings:
-        record, place = seen
-        joined = self.joined[0] if self.joined and self.consumer.unbroken(self.joined[1].file, place.file) else None
-        if record.epoch is not None and joined is not None and record.epoch > joined:
+    @on(Kind.SYNCED)
+    def _synced(self, known: Known) -> Findings:
+        epoch, at = known.record.epoch, known.at
+        joined = self.joined[0] if self.joined and at.joins(self.joined[1]) else None
+        if epoch is not None and joined is not None and epoch > joined:
             self.epoch = None
-            synced = f"{self.consumer.member} synced generation {record.epoch}"
-            yield self._at(seen, f"{synced}, but had joined generation {joined}")
+            summary = f"{self.consumer.member} synced generation {epoch}, but had joined generation {joined}"
+            yield _contradiction(self.consumer, summary, at)
         else:
-            yield from self._check(seen)
+            yield from self._check(known)
 
-    def _reset(self, _seen: Seen) -> None:
+    @on(Kind.GENERATION_RESET, Kind.FENCED, Kind.MEMBER_ID, Kind.LEFT)
+    def _reset(self, _known: Known) -> None:
         self.epoch = self.joined = None
 
-    def _leave_sent(self, seen: Seen) -> Findings:
+    @on(Kind.LEAVE_SENT)
+    def _leave_sent(self, known: Known) -> Findings:
         """librdkafka prints one line without and one with its epoch."""
-        if (seen.record.epoch or 0) < 0:
-            yield from self._check_out_of_group(seen)
+        if (known.record.epoch or 0) < 0:
+            yield from self._check_out_of_group(known)
         self.epoch = self.joined = self.in_group = None
 
 
@@ -222,116 +225,89 @@ def _expected_sign(record: TraceRecord) -> int | None:
     return _SIGN.get(record.state if ends else record.next_state)
 
 
-_EPOCH_STEPS: dict[Kind, Callable[[EpochTracker, Seen], Step]] = {
-    Kind.TRANSITION: EpochTracker._transition,
-    Kind.JOINING: EpochTracker._check,
-    Kind.JOINED: EpochTracker._joined,
-    Kind.SYNCED: EpochTracker._synced,
-    Kind.HEARTBEAT_SENT: EpochTracker._check_heartbeat,
-    Kind.HEARTBEAT_OK: EpochTracker._check_heartbeat,
-    Kind.GENERATION_RESET: EpochTracker._reset,
-    Kind.FENCED: EpochTracker._reset,
-    Kind.MEMBER_ID: EpochTracker._reset,
-    Kind.LEAVE_SENT: EpochTracker._leave_sent,
-    Kind.LEFT: EpochTracker._reset,
-}
-
-
 # -- states and poll timeouts -------------------------------------------------------------------------------
 
 
-class ContradictionTracker:
+class Contradictions(Follower):
     """Follows the states of one instance, and with them its epochs."""
 
     def __init__(self, consumer: ConsumerInstance) -> None:
         self.consumer = consumer
-        self.epochs = EpochTracker(consumer)
+        self.epochs = Epochs(consumer)
+        self.at: dict[str, tuple[str, At]] = {}
+        """The state of each machine, and the line of its last transition."""
         self.prints_steps = False
-        self.at: dict[str, tuple[str, int, Place]] = {}
-        """The state of each machine, since when, and the line of its last transition."""
-        self.assigned: Place | None = None
+        self.assigned: At | None = None
         """Where a classic member got the assignment of its generation; it gets one in each."""
         self.callback_failed = False
         """A callback failed in this generation; the assignment then comes again."""
-        self.expired: tuple[int, Place] | None = None
+        self.expired: At | None = None
         """A poll timeout that nothing followed yet."""
 
-    def see(self, seen: Seen) -> Findings:
+    def see(self, known: Known) -> Rows:
         judged = self.consumer.in_order or self.consumer.interleaved
         if judged and self.expired is not None:
-            yield from self._check_left(seen, *self.expired)
-        yield from self.epochs.see(seen)
-        step = _STEPS.get(seen.record.kind)
-        if step is not None and judged:
-            yield from step(self, seen) or ()
+            yield from self._check_left(known, self.expired)
+        yield from self.epochs.see(known)
+        if judged:
+            yield from super().see(known)
 
-    def _transition(self, seen: Seen) -> None:
-        record, place = seen
+    @on(Kind.TRANSITION)
+    def _transition(self, known: Known) -> None:
         self.prints_steps = True
-        self.at[record.machine] = (record.next_state, record.ts_ms, place)
+        self.at[known.record.machine] = known.record.next_state, known.at
         self.assigned, self.callback_failed = None, False
 
-    def _fails(self, _seen: Seen) -> None:
+    @on(Kind.CALLBACK_FAILED)
+    def _fails(self, _known: Known) -> None:
         self.callback_failed = True
 
-    def _assigned(self, seen: Seen) -> Findings:
-        yield from self._begins(seen)
+    @on(Kind.ASSIGN_BEGIN)
+    def _assigned(self, known: Known) -> Findings:
+        yield from self._begins(known)
         if CLASSIC.name not in self.at or self.consumer.interleaved:
             return
-        before, self.assigned = self.assigned, seen.place
-        if before is not None and not self.callback_failed and self.consumer.unbroken(before.file, seen.place.file):
-            ts_ms = seen.record.ts_ms
+        before, self.assigned = self.assigned, known.at
+        if before is not None and not self.callback_failed and known.at.joins(before):
             summary = f"{self.consumer.member} got two assignments in one generation; lines are missing"
-            yield _contradiction(self.consumer, ts_ms, ts_ms, summary, [before, seen.place])
+            yield _contradiction(self.consumer, summary, before, known.at)
 
-    def _begins(self, seen: Seen) -> Findings:
-        record, place = seen
+    @on(Kind.TARGET, Kind.RECONCILING, Kind.REVOKE_BEGIN, Kind.LOST_BEGIN)
+    def _begins(self, known: Known) -> Findings:
+        kind, at = known.record.kind, known.at
         if self.consumer.interleaved:
             return
-        for machine, (state, since_ms, since) in self.at.items():
-            allowed = self.consumer.facts.begins_in.get((machine, record.kind))
+        for machine, (state, since) in self.at.items():
+            allowed = self.consumer.facts.begins_in.get((machine, kind))
             # Java calls back on another thread than that of its transitions.
-            reordered = record.kind is Kind.ASSIGN_BEGIN and record.ts_ms - since_ms < REORDER_MS
-            if allowed is None or state in allowed or reordered or not self.consumer.unbroken(since.file, place.file):
-                continue
-            del self.at[machine]
-            summary = f"{self.consumer.member} {_WHAT[record.kind]} while it was {state}; lines are missing"
-            yield _contradiction(self.consumer, record.ts_ms, record.ts_ms, summary, [since, place])
-            return
+            reordered = kind is Kind.ASSIGN_BEGIN and at.ts_ms - since.ts_ms < REORDER_MS
+            if allowed is not None and state not in allowed and not reordered and at.joins(since):
+                del self.at[machine]
+                summary = f"{self.consumer.member} {_WHAT[kind]} while it was {state}; lines are missing"
+                yield _contradiction(self.consumer, summary, since, at)
+                return
 
-    def _expires(self, seen: Seen) -> None:
+    @on(Kind.POLL_EXPIRED)
+    def _expires(self, known: Known) -> None:
         away = not self.consumer.in_group or self.consumer.closing_ms is not None
         leaves_later = self.consumer.facts.leaves_at_poll and self.epochs.joined is None
         if self.prints_steps and not away and not leaves_later:
-            self.expired = (seen.record.ts_ms, seen.place)
+            self.expired = known.at
 
-    def _check_left(self, seen: Seen, ts_ms: int, place: Place) -> Findings:
+    def _check_left(self, known: Known, expired: At) -> Findings:
         """Whether anything says in time after a poll timeout that the member leaves."""
-        late = seen.record.ts_ms - ts_ms > SETTLED_MS
-        left = _leaves(seen.record) or seen.record.kind is Kind.LEAVE_SENT
-        if late or (left and seen.place != place):
+        at = known.at
+        late = at.ts_ms - expired.ts_ms > SETTLED_MS
+        left = _leaves(known.record) or known.record.kind is Kind.LEAVE_SENT
+        if late or (left and at.place != expired.place):
             self.expired = None
         if late:
             timeout = f"{self.consumer.member} said that its poll timeout had expired"
             summary = f"{timeout}, but did not leave; lines are missing"
-            yield _contradiction(self.consumer, ts_ms, seen.record.ts_ms, summary, [place, seen.place])
+            yield _contradiction(self.consumer, summary, expired, at, start_ms=expired.ts_ms)
 
 
-_WHAT = {
-    Kind.TARGET: "got an assignment",
-    Kind.RECONCILING: "got an assignment",
-    Kind.ASSIGN_BEGIN: "got an assignment",
+_WHAT = dict.fromkeys((Kind.TARGET, Kind.RECONCILING, Kind.ASSIGN_BEGIN), "got an assignment") | {
     Kind.REVOKE_BEGIN: "gave an assignment up",
     Kind.LOST_BEGIN: "lost an assignment",
-}
-
-_STEPS: dict[Kind, Callable[[ContradictionTracker, Seen], Step]] = {
-    Kind.TRANSITION: ContradictionTracker._transition,
-    Kind.TARGET: ContradictionTracker._begins,
-    Kind.RECONCILING: ContradictionTracker._begins,
-    Kind.ASSIGN_BEGIN: ContradictionTracker._assigned,
-    Kind.CALLBACK_FAILED: ContradictionTracker._fails,
-    Kind.REVOKE_BEGIN: ContradictionTracker._begins,
-    Kind.LOST_BEGIN: ContradictionTracker._begins,
-    Kind.POLL_EXPIRED: ContradictionTracker._expires,
 }

@@ -6,30 +6,20 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from fsm.audit.findings import Cause, Finding, FindingKind, Severity
+from fsm.audit.follower import Void
 from fsm.audit.limits import CLOSE_TIMEOUT_MS, REORDER_MS
 from fsm.audit.member.consumer_instance import ConsumerInstance
-from fsm.audit.rows import UNTOLD, Begun, Ended, Interval, Place
+from fsm.audit.rows import UNTOLD, At, Begun, Ended, Interval
 from fsm.audit.wording import names
 from fsm.trace import Partition, by_partition
-
-Rows = Iterator[Interval | Finding]
 
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    start_ms: int
-    start: Place
+    start: At
     begun: Begun
     turn_ms: int | None = None
     """When the rebalance began that gave it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Void:
-    """Since when, and why, the coordinator no longer counts this member as owner."""
-
-    ms: int
-    cause: Cause
 
 
 class OwnedPartitions:
@@ -39,8 +29,8 @@ class OwnedPartitions:
         self.void: Void | None = None
         self.has_listener = False
         """A callback was logged for this instance."""
-        self.complete = consumer.whole_start
-        """False while partitions may be owned since before the log began."""
+        self.told = False
+        """A line has told of everything that is owned."""
         self.given_up: set[Partition] = set()
         """Partitions that were owned and are no longer."""
         self.changed = consumer.start
@@ -48,68 +38,59 @@ class OwnedPartitions:
         self.cause = Cause.NONE
         """Why partitions that go now go."""
 
+    @property
+    def complete(self) -> bool:
+        """False while partitions may be owned since before the log began."""
+        return self.told or self.consumer.whole_start
+
     def mark_void(self, ts_ms: int, cause: Cause) -> None:
         """The coordinator has taken the partitions away; the application does not know yet."""
         if self.void is None and self.partitions and self.consumer.closing_ms is None:
             self.void = Void(ts_ms, cause)
 
-    def add(self, partitions: Iterable[Partition], ts_ms: int, place: Place) -> None:
+    def add(self, partitions: Iterable[Partition], at: At) -> None:
         """Adds partitions; one that is owned already keeps its start."""
-        self.changed = place
+        self.changed = at
         for partition in partitions:
             self.void = None
             self.given_up.discard(partition)
-            self.partitions.setdefault(partition, Owned(ts_ms, place, Begun.ASSIGNED, self.consumer.turn_ms))
+            self.partitions.setdefault(partition, Owned(at, Begun.ASSIGNED, self.consumer.turn_ms))
 
-    def add_found(self, partitions: Iterable[Partition], since: tuple[int, Place] | None = None) -> None:
+    def add_found(self, partitions: Iterable[Partition], since: At | None = None) -> None:
         """Adds partitions that were owned before a line tells of it: since the log begins, or since a moment."""
-        ts_ms, place = since or (self.consumer.start_ms, self.consumer.start)
         for partition in partitions:
-            self.partitions.setdefault(partition, Owned(ts_ms, place, Begun.FOUND))
+            self.partitions.setdefault(partition, Owned(since or self.consumer.start, Begun.FOUND))
 
     def not_owned(self, partitions: Iterable[Partition]) -> list[Partition]:
         """Those that are certainly not owned."""
         known = self.given_up if self.consumer.in_order else set()
         return [p for p in partitions if p not in self.partitions and (self.complete or p in known)]
 
-    def remove(
-        self, partitions: Iterable[Partition], ts_ms: int, place: Place, how: Ended, *, exact: bool = True
-    ) -> Iterator[Interval]:
+    def remove(self, partitions: Iterable[Partition], at: At, how: Ended, *, exact: bool = True) -> Iterator[Interval]:
         """Ends the ownership of those that are owned; `exact` is false where they may have been owned longer."""
         for partition in by_partition(partitions):
             owned = self.partitions.pop(partition, None)
             if owned is not None:
-                self.changed = place
+                self.changed = at
                 self.given_up.add(partition)
-                interval = self._interval(partition, owned, max(ts_ms, owned.start_ms), place, how)
-                yield interval if exact else replace(interval, end_exact=False)
+                yield self.consumer.interval(
+                    partition,
+                    owned.start,
+                    at,
+                    owned.begun,
+                    how,
+                    exact=exact and how not in (*UNTOLD, Ended.HANGS),
+                    doubtful=self.consumer.doubtful_ms is not None,
+                    void=self.void,
+                    turn_ms=owned.turn_ms,
+                )
         if not self.partitions:
             self.void = None
 
-    def replace(self, full: tuple[Partition, ...], ts_ms: int, place: Place) -> Iterator[Interval]:
+    def replace(self, full: tuple[Partition, ...], at: At) -> Iterator[Interval]:
         kept = set(full)
-        yield from self.remove([p for p in self.partitions if p not in kept], ts_ms, place, Ended.REASSIGNED)
-        self.add(full, ts_ms, place)
-
-    def _interval(self, partition: Partition, owned: Owned, end_ms: int, end: Place, how: Ended) -> Interval:
-        return Interval(
-            group=self.consumer.group,
-            member=self.consumer.member,
-            topic=partition[0],
-            partition=partition[1],
-            start_ms=owned.start_ms,
-            end_ms=end_ms,
-            begun=owned.begun,
-            ended=how,
-            end_exact=how not in (*UNTOLD, Ended.HANGS),
-            doubtful=self.consumer.doubtful_ms is not None,
-            void_ms=self.void.ms if self.void else None,
-            void_cause=self.void.cause.value if self.void else "",
-            life=self.consumer.number,
-            start=owned.start,
-            end=end,
-            turn_ms=owned.turn_ms,
-        )
+        yield from self.remove([p for p in self.partitions if p not in kept], at, Ended.REASSIGNED)
+        self.add(full, at)
 
     # -- findings ---------------------------------------------------------------------------------------
 
@@ -118,7 +99,7 @@ class OwnedPartitions:
         partitions: Collection[Partition],
         start_ms: int,
         end_ms: int,
-        places: Iterable[Place],
+        shown: Iterable[At],
         cause: Cause | None = None,
     ) -> Finding:
         """Partitions went through the lost callback; the cause is the current one unless it is given."""
@@ -129,9 +110,9 @@ class OwnedPartitions:
             f"{BECAUSE[cause]}; their last records may be processed twice"
         )
         kind = FindingKind.PARTITIONS_LOST
-        return self.consumer.finding(kind, start_ms, end_ms, summary, places, partitions=partitions, cause=cause)
+        return self.consumer.finding(kind, start_ms, end_ms, summary, shown, partitions=partitions, cause=cause)
 
-    def lost_without_callback(self, partitions: Collection[Partition], ts_ms: int, places: Iterable[Place]) -> Finding:
+    def lost_without_callback(self, partitions: Collection[Partition], ts_ms: int, shown: Iterable[At]) -> Finding:
         """Partitions went without a callback; a log that ends within close() may have been cut there."""
         closing = self.consumer.closing_ms is not None
         hangs = closing and self.consumer.closed_ms is None
@@ -143,35 +124,35 @@ class OwnedPartitions:
             ts_ms + CLOSE_TIMEOUT_MS if hangs else ts_ms,
             f"{names(partitions)} were taken from {self.consumer.member} {how}{BECAUSE[cause]}, "
             "and no callback told its application",
-            places,
+            shown,
             partitions=partitions,
             cause=cause,
         )
         return replace(found, severity=Severity.INFO) if hangs else found
 
-    def added_twice(self, partitions: Iterable[Partition], ts_ms: int, places: Sequence[Place]) -> Iterator[Finding]:
+    def added_twice(self, partitions: Iterable[Partition], ts_ms: int, shown: Sequence[At]) -> Iterator[Finding]:
         """The application was given what it had, with nothing missing in between as far as is known."""
         owned = {p: self.partitions[p] for p in by_partition(partitions) if p in self.partitions}
-        twice = [p for p, since in owned.items() if self._follows(since, ts_ms, places[-1])]
+        twice = [p for p, since in owned.items() if self._follows(since, ts_ms, shown[-1])]
         if twice:
             summary = (
                 f"{self.consumer.member} was given {names(twice)} though it had not given them up; "
                 "lines are missing, or stand there twice"
             )
             kind = FindingKind.ILLEGAL_TRANSITION
-            found = self.consumer.finding(kind, ts_ms, ts_ms, summary, places, partitions=twice)
+            found = self.consumer.finding(kind, ts_ms, ts_ms, summary, shown, partitions=twice)
             yield replace(found, severity=Severity.INFO) if self.consumer.interleaved else found
 
-    def _follows(self, owned: Owned, ts_ms: int, place: Place) -> bool:
+    def _follows(self, owned: Owned, ts_ms: int, at: At) -> bool:
         """Whether the line comes after the one that gave the partition, with nothing missing in between."""
         if owned.begun is not Begun.ASSIGNED:
             return False
-        later = self.consumer.interleaved and ts_ms - owned.start_ms > REORDER_MS
-        return later or self.consumer.unbroken(owned.start.file, place.file)
+        later = self.consumer.interleaved and ts_ms - owned.start.ts_ms > REORDER_MS
+        return later or at.joins(owned.start)
 
-    def check(self, says: Collection[Partition], ts_ms: int, place: Place) -> Iterator[Finding]:
+    def check(self, says: Collection[Partition], at: At) -> Iterator[Finding]:
         consumer = self.consumer
-        known = self.complete and consumer.in_order and consumer.unbroken(self.changed.file, place.file)
+        known = self.complete and consumer.in_order and at.joins(self.changed)
         if not known or set(says) == self.partitions.keys():
             return
         says_owned, owned = names(says) or "nothing", names(self.partitions) or "nothing"
@@ -181,15 +162,15 @@ class OwnedPartitions:
         )
         differ = self.partitions.keys() ^ set(says)
         kind = FindingKind.ILLEGAL_TRANSITION
-        yield consumer.finding(kind, ts_ms, ts_ms, summary, [self.changed, place], partitions=differ)
+        yield consumer.finding(kind, at.ts_ms, at.ts_ms, summary, [self.changed, at], partitions=differ)
 
     def callback_not_owned(
-        self, what: str, partitions: Collection[Partition], ts_ms: int, places: Iterable[Place]
+        self, what: str, partitions: Collection[Partition], ts_ms: int, shown: Iterable[At]
     ) -> Finding:
         """The application was told to give up what it did not have."""
         summary = f"{self.consumer.member} {what} {names(partitions)}, which its application no longer held"
         kind = FindingKind.CALLBACK_NOT_OWNED
-        return self.consumer.finding(kind, ts_ms, ts_ms, summary, places, partitions=partitions)
+        return self.consumer.finding(kind, ts_ms, ts_ms, summary, shown, partitions=partitions)
 
 
 BECAUSE: dict[Cause, str] = dict.fromkeys(Cause, "") | {

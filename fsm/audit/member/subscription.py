@@ -7,29 +7,32 @@ loss) and ends when the member has its assignment, has left, or is closed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from fsm.audit.follower import Follower, Rows, on
 from fsm.audit.limits import REORDER_MS
 from fsm.audit.member.consumer_instance import ConsumerInstance
 from fsm.audit.member.librdkafka_ownership import partition_count
 from fsm.audit.member.owned_partitions import OwnedPartitions
-from fsm.audit.rows import MemberRebalance, Place, Seen, Subscription
+from fsm.audit.rows import At, Known, MemberRebalance, Subscription
 from fsm.trace import Kind
 
 _Subscribed = tuple[str, str]
 """(topic, pattern); one of them is empty."""
-Subscriptions = Iterator[Subscription]
+_CHANGES = frozenset(
+    {Kind.ASSIGN_BEGIN, Kind.REVOKE_END, Kind.JOINING, Kind.LOST_BEGIN, Kind.OWNED, Kind.ADDED, Kind.DROPPED}
+)
+"""After these, what is owned may be something else."""
 
 
-class SubscriptionTracker:
+class Subscriptions(Follower):
     def __init__(self, consumer: ConsumerInstance, owned: OwnedPartitions) -> None:
         self.consumer = consumer
         self.owned = owned
         self.given_up_ms: dict[str, int] = {}
         """Of a client that does not tell its subscription: topics of which it owns nothing any more, since when."""
-        self.open: dict[_Subscribed, tuple[int, Place]] = {}
-        self.known = consumer.whole_start
+        self.open: dict[_Subscribed, At] = {}
+        self.told = False
         """The subscription was logged."""
         self.stale: set[_Subscribed] = set()
         """Topics subscribed before the list that is being read."""
@@ -37,38 +40,41 @@ class SubscriptionTracker:
         self.listed_ms: dict[_Subscribed, int] = {}
         """When each topic was last named by a list."""
 
-    def see(self, seen: Seen) -> Subscriptions:
-        if self.stale and seen.record.ts_ms - self.stale_ms > REORDER_MS:
+    def see(self, known: Known) -> Rows:
+        if self.stale and known.at.ts_ms - self.stale_ms > REORDER_MS:
             yield from self._close_stale()
-        if step := _SUBSCRIPTION_STEPS.get(seen.record.kind):
-            yield from step(self, seen) or ()
-        if not self.consumer.facts.tells_subscription and seen.record.kind in _CHANGES:
-            yield from self._infer(seen)
+        yield from super().see(known)
+        if not self.consumer.facts.tells_subscription and known.record.kind in _CHANGES:
+            yield from self._infer(known)
 
-    def _infer(self, seen: Seen) -> Subscriptions:
+    def _infer(self, known: Known) -> Rows:
         """It wants the topics of what it owns; one that it gave up, no more if the next assignment has none of it."""
-        record, place = seen
+        record, at = known.record, known.at
         owned = {topic for topic, _ in self.owned.partitions}
         assigned = record.kind is Kind.ASSIGN_BEGIN or (record.kind is Kind.OWNED and bool(record.full))
         for topic in sorted({topic for topic, _ in self.open} - owned):
             if assigned and topic in self.given_up_ms:
                 yield self._end_one((topic, ""), self.given_up_ms.pop(topic))
             else:
-                self.given_up_ms.setdefault(topic, record.ts_ms)
+                self.given_up_ms.setdefault(topic, at.ts_ms)
         for topic in sorted(owned):
             self.given_up_ms.pop(topic, None)
-            self.open.setdefault((topic, ""), (record.ts_ms, place))
+            self.open.setdefault((topic, ""), at)
 
-    def end(self, ts_ms: int) -> Subscriptions:
+    def finish(self) -> Rows:
+        return self._end(self.consumer.last.ts_ms)
+
+    def _end(self, ts_ms: int) -> Rows:
         """Nothing is wanted any more, since this moment or since the close began."""
         closing_ms = self.consumer.closing_ms
         ts_ms = ts_ms if closing_ms is None else min(ts_ms, closing_ms)
         for subscribed in list(self.open):
             yield self._end_one(subscribed, self.given_up_ms.get(subscribed[0], ts_ms))
 
-    def _subscribe(self, seen: Seen) -> Subscriptions:
-        record, place = seen
-        self.known = True
+    @on(Kind.SUBSCRIBED)
+    def _subscribe(self, known: Known) -> Rows:
+        record, at = known.record, known.at
+        self.told = True
         new: list[_Subscribed] = [(topic, "") for topic in record.topics]
         if record.detail:
             beginning = self.consumer.facts.pattern_matches_beginning
@@ -76,174 +82,146 @@ class SubscriptionTracker:
         if not new:
             return  # topics follow, on lines of their own
         for subscribed in [old for old in self.open if old not in new]:
-            yield self._end_one(subscribed, record.ts_ms)
+            yield self._end_one(subscribed, at.ts_ms)
         for subscribed in new:
-            self.open.setdefault(subscribed, (record.ts_ms, place))
+            self.open.setdefault(subscribed, at)
 
-    def _list(self, seen: Seen) -> None:
+    @on(Kind.EFFECTIVE_TOPICS)
+    def _list(self, known: Known) -> None:
         """Topics that match the subscription now, one record each after an empty one."""
-        record, place = seen
-        if record.topics:
-            for topic in record.topics:
-                self.stale.discard((topic, ""))
-                self.listed_ms[topic, ""] = record.ts_ms
-                self.open.setdefault((topic, ""), (record.ts_ms, place))
-        else:
-            self.known = True
-            self.stale_ms = record.ts_ms
-            listed = {key for key, ts_ms in self.listed_ms.items() if record.ts_ms - ts_ms <= REORDER_MS}
+        topics, at = known.record.topics, known.at
+        for topic in topics:
+            self.stale.discard((topic, ""))
+            self.listed_ms[topic, ""] = at.ts_ms
+            self.open.setdefault((topic, ""), at)
+        if not topics:
+            self.told = True
+            self.stale_ms = at.ts_ms
+            listed = {key for key, ts_ms in self.listed_ms.items() if at.ts_ms - ts_ms <= REORDER_MS}
             self.stale = {key for key in self.open if key[0]} - listed
 
-    def _close_stale(self) -> Subscriptions:
+    def _close_stale(self) -> Rows:
         """Topics that were not named again."""
         stale, self.stale = self.stale, set()
         for subscribed in sorted(stale & self.open.keys()):
             self.listed_ms.pop(subscribed, None)
             yield self._end_one(subscribed, self.stale_ms)
 
-    def _unsubscribe(self, seen: Seen) -> Subscriptions:
-        self.known = True
-        return self.end(seen.record.ts_ms)
+    @on(Kind.UNSUBSCRIBED, Kind.CLOSE_END, Kind.FATAL)
+    def _stop(self, known: Known) -> Rows:
+        self.told = self.told or known.record.kind is Kind.UNSUBSCRIBED
+        return self._end(known.at.ts_ms)
 
-    def _stop(self, seen: Seen) -> Subscriptions:
-        return self.end(seen.record.ts_ms)
-
-    def _fenced(self, seen: Seen) -> Subscriptions | None:
+    @on(Kind.FENCED, Kind.ERROR)
+    def _fenced(self, known: Known) -> Rows | None:
         """Another process has this instance id: fatal for the application, though a classic client would go on."""
-        return self.end(seen.record.ts_ms) if seen.record.detail == "FENCED_INSTANCE_ID" else None
+        return self._end(known.at.ts_ms) if known.record.detail == "FENCED_INSTANCE_ID" else None
 
-    def _own(self, seen: Seen) -> None:
+    @on(Kind.ASSIGN_BEGIN, Kind.ADDED, Kind.REVOKE_BEGIN, Kind.LOST_BEGIN)
+    def _own(self, known: Known) -> None:
         """Partitions of an instance whose subscription was not logged."""
-        if not self.known:
-            for topic in sorted({topic for topic, _ in seen.record.partitions}):
-                self.open.setdefault((topic, ""), (self.consumer.start_ms, self.consumer.start))
+        if not self.told and not self.consumer.whole_start:
+            for topic in sorted({topic for topic, _ in known.record.partitions}):
+                self.open.setdefault((topic, ""), self.consumer.start)
 
     def _end_one(self, subscribed: _Subscribed, end_ms: int) -> Subscription:
-        start_ms, place = self.open.pop(subscribed)
+        start_ms, place, _ = self.open.pop(subscribed)
         consumer = self.consumer
         return Subscription(consumer.group, consumer.member, *subscribed, start_ms, max(start_ms, end_ms), place)
 
 
-_CHANGES = frozenset(
-    {Kind.ASSIGN_BEGIN, Kind.REVOKE_END, Kind.JOINING, Kind.LOST_BEGIN, Kind.OWNED, Kind.ADDED, Kind.DROPPED}
-)
-"""After these, what is owned may be something else."""
-_SUBSCRIPTION_STEPS: dict[Kind, Callable[[SubscriptionTracker, Seen], Subscriptions | None]] = {
-    Kind.SUBSCRIBED: SubscriptionTracker._subscribe,
-    Kind.EFFECTIVE_TOPICS: SubscriptionTracker._list,
-    Kind.UNSUBSCRIBED: SubscriptionTracker._unsubscribe,
-    Kind.CLOSE_END: SubscriptionTracker._stop,
-    Kind.FATAL: SubscriptionTracker._stop,
-    Kind.FENCED: SubscriptionTracker._fenced,
-    Kind.ERROR: SubscriptionTracker._fenced,
-    Kind.ASSIGN_BEGIN: SubscriptionTracker._own,
-    Kind.ADDED: SubscriptionTracker._own,
-    Kind.REVOKE_BEGIN: SubscriptionTracker._own,
-    Kind.LOST_BEGIN: SubscriptionTracker._own,
-}
-
-
 # -- rebalances ---------------------------------------------------------------------------------------------
-
-Rebalances = Iterator[MemberRebalance]
 
 
 @dataclass(slots=True)
 class _Open:
-    start_ms: int
-    place: Place
+    at: At
     cause: str
     added: int = 0
     removed: int = 0
     epoch: int | None = None
 
 
-class RebalanceTracker:
+class Rebalances(Follower):
     def __init__(self, consumer: ConsumerInstance) -> None:
         self.consumer = consumer
         self.open: _Open | None = None
         self.answered_epoch: int | None = None
         """The epoch of the coordinator's last answer."""
 
-    def see(self, seen: Seen) -> Rebalances:
-        if step := _REBALANCE_STEPS.get(seen.record.kind):
-            yield from step(self, seen) or ()
+    def finish(self) -> Rows:
+        return self._end(self.consumer.last.ts_ms)
 
-    def end(self, end_ms: int) -> Rebalances:
+    def _end(self, end_ms: int) -> Rows:
         rebalance, self.open = self.open, None
         if rebalance is not None:
             yield MemberRebalance(
                 group=self.consumer.group,
                 member=self.consumer.member,
-                start_ms=rebalance.start_ms,
-                end_ms=max(end_ms, rebalance.start_ms),
+                start_ms=rebalance.at.ts_ms,
+                end_ms=max(end_ms, rebalance.at.ts_ms),
                 epoch=rebalance.epoch,
                 added=rebalance.added,
                 removed=rebalance.removed,
                 cause=rebalance.cause,
-                place=rebalance.place,
+                place=rebalance.at.place,
                 timeout_ms=self.consumer.rebalance_timeout_ms,
             )
 
-    def _begin(self, seen: Seen, cause: str) -> _Open:
+    def _begin(self, known: Known, cause: str) -> _Open:
         if self.open is None:
-            self.open = _Open(seen.record.ts_ms, seen.place, cause)
-            self.consumer.turn_ms = seen.record.ts_ms
-        if seen.record.epoch is not None:
-            self.open.epoch = seen.record.epoch
+            self.open = _Open(known.at, cause)
+            self.consumer.turn_ms = known.at.ts_ms
+        if known.record.epoch is not None:
+            self.open.epoch = known.record.epoch
         return self.open
 
-    def _reconcile(self, seen: Seen) -> None:
-        rebalance = self._begin(seen, "")
+    @on(Kind.RECONCILING)
+    def _reconcile(self, known: Known) -> None:
+        rebalance = self._begin(known, "")
         if self.consumer.facts.epoch_before_assignment:
             rebalance.epoch = self.answered_epoch
 
-    def _answer(self, seen: Seen) -> None:
-        self.answered_epoch = seen.record.epoch
+    @on(Kind.HEARTBEAT_OK)
+    def _answer(self, known: Known) -> None:
+        self.answered_epoch = known.record.epoch
 
-    def _join(self, seen: Seen) -> None:
-        self._begin(seen, "joined")
+    @on(Kind.JOINING)
+    def _join(self, known: Known) -> None:
+        self._begin(known, "joined")
 
-    def _joined(self, seen: Seen) -> None:
+    @on(Kind.JOINED)
+    def _joined(self, known: Known) -> None:
         if self.open is not None:
-            self.open.epoch = seen.record.epoch
+            self.open.epoch = known.record.epoch
 
-    def _revoke(self, seen: Seen) -> None:
+    @on(Kind.REVOKE_BEGIN)
+    def _revoke(self, known: Known) -> None:
         leaves = self.consumer.closing_ms is not None
-        self._begin(seen, "left" if leaves else "").removed += partition_count(seen.record)
+        self._begin(known, "left" if leaves else "").removed += partition_count(known.record)
 
-    def _lose(self, seen: Seen) -> None:
-        self._begin(seen, "lost").removed += partition_count(seen.record)
+    @on(Kind.LOST_BEGIN)
+    def _lose(self, known: Known) -> None:
+        self._begin(known, "lost").removed += partition_count(known.record)
 
-    def _assign(self, seen: Seen) -> Rebalances:
-        self._begin(seen, "").added += partition_count(seen.record)
-        return self.end(seen.record.ts_ms)
+    @on(Kind.ASSIGN_BEGIN)
+    def _assign(self, known: Known) -> Rows:
+        self._begin(known, "").added += partition_count(known.record)
+        return self._end(known.at.ts_ms)
 
-    def _own(self, seen: Seen) -> Rebalances | None:
+    @on(Kind.OWNED)
+    def _own(self, known: Known) -> Rows | None:
         """A client without callbacks has its assignment."""
-        if self.consumer.facts.names_each_partition or not seen.record.full:
+        if self.consumer.facts.names_each_partition or not known.record.full:
             return None
-        return self._assign(seen)
+        return self._assign(known)
 
-    def _transition(self, seen: Seen) -> Rebalances | None:
-        if seen.record.next_state == "RECONCILING":
-            self._begin(seen, "")
-        return self._stop(seen) if seen.record.next_state in ("STABLE", "FATAL", "UNSUBSCRIBED") else None
+    @on(Kind.TRANSITION)
+    def _transition(self, known: Known) -> Rows | None:
+        if known.record.next_state == "RECONCILING":
+            self._begin(known, "")
+        return self._stop(known) if known.record.next_state in ("STABLE", "FATAL", "UNSUBSCRIBED") else None
 
-    def _stop(self, seen: Seen) -> Rebalances:
-        return self.end(seen.record.ts_ms)
-
-
-_REBALANCE_STEPS: dict[Kind, Callable[[RebalanceTracker, Seen], Rebalances | None]] = {
-    Kind.RECONCILING: RebalanceTracker._reconcile,
-    Kind.JOINING: RebalanceTracker._join,
-    Kind.JOINED: RebalanceTracker._joined,
-    Kind.HEARTBEAT_OK: RebalanceTracker._answer,
-    Kind.REVOKE_BEGIN: RebalanceTracker._revoke,
-    Kind.LOST_BEGIN: RebalanceTracker._lose,
-    Kind.ASSIGN_BEGIN: RebalanceTracker._assign,
-    Kind.OWNED: RebalanceTracker._own,
-    Kind.TRANSITION: RebalanceTracker._transition,
-    Kind.LEFT: RebalanceTracker._stop,
-    Kind.CLOSE_END: RebalanceTracker._stop,
-}
+    @on(Kind.LEFT, Kind.CLOSE_END)
+    def _stop(self, known: Known) -> Rows:
+        return self._end(known.at.ts_ms)

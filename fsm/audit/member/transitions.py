@@ -1,11 +1,11 @@
 """The transitions of one consumer instance: in which order, for how long in which state, and where it got stuck.
 
-**Order.** Within one file the lines of one thread are in order. Where a member's lines are spread over several files,
-those of one moment may come in any order: transitions wait for `REORDER_MS`, and if they do not follow each other as
-they stand, but do in another order, they are taken in that one. A transition that does not fit keeps its place, and
-its row says which state the member was in before, unless that stands in another file and a file between the two may be
-missing. A source that tells only where a machine went (classic Java members) is taken to come from where it was.
-Several machines of a member (librdkafka prints two) are followed separately.
+**Order.** Within one stretch the lines of one thread are in order. Those of one moment in several may come in any
+order: transitions wait for `REORDER_MS`, and if they do not follow each other as they stand, but do in another order,
+they are taken in that one. A transition that does not fit keeps its place, and its row says which state the member was
+in before, unless something between the two may be missing. A source that tells only where a machine went (classic Java
+members) is taken to come from where it was. Several machines of a member (librdkafka prints two) are followed
+separately.
 
 **Stuck.** Every state on the way to an assignment, or out of the group, is left within the rebalance timeout: the
 coordinator removes a member that takes longer. A classic member that waits for others waits for the longest timeout in
@@ -16,16 +16,18 @@ otherwise, lines are missing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from fsm.audit.conformance import initial
-from fsm.audit.findings import Cause, Finding, FindingKind
+from fsm.audit.findings import Cause, FindingKind
+from fsm.audit.follower import Follower, Rows, on
 from fsm.audit.limits import DEFAULT_MAX_POLL_INTERVAL_MS, REORDER_MS
 from fsm.audit.member.consumer_instance import ConsumerInstance
-from fsm.audit.rows import ObservedTransition, Place, Seen
+from fsm.audit.rows import At, Ended, Known, ObservedTransition, Order
 from fsm.audit.wording import seconds
+from fsm.trace import Kind
 
 TRANSIENT = frozenset(
     {
@@ -52,72 +54,73 @@ WAITS_FOR_OTHERS = frozenset({"PREPARING_REBALANCE", "COMPLETING_REBALANCE", "WA
 CLOSED_IN = frozenset({"UNSUBSCRIBED", "FATAL", "STALE", "UNJOINED", "INIT"})
 """States in which recordings of closed consumers end."""
 
-Rows = Iterator[ObservedTransition | Finding]
-
 
 @dataclass(slots=True)
 class MachineState:
     state: str = ""
     """Empty until the first transition."""
     since_ms: int = 0
-    file: str = ""
-    """File of its last transition."""
-    several_files: bool = False
-    """Its transitions stand in several files, between which something may be missing."""
-    waiting: list[Seen] = field(default_factory=list)
+    at: At | None = None
+    """Its last transition; the start of its instance, where it has none."""
+    broken: bool = False
+    """Something may be missing between its transitions."""
+    waiting: list[Known] = field(default_factory=list)
 
 
-class TransitionTracker:
+class Transitions(Follower):
     def __init__(self, consumer: ConsumerInstance) -> None:
         self.consumer = consumer
         self.machines: dict[str, MachineState] = {}
 
-    def see(self, seen: Seen) -> Rows:
-        """The transitions whose order is known now, and states held too long; `seen` is a transition."""
-        machine = self.machines.get(seen.record.machine)
+    @on(Kind.TRANSITION)
+    def _see(self, known: Known) -> Rows:
+        """The transitions whose order is known now, and states held too long."""
+        machine = self.machines.get(known.record.machine)
         if machine is None:
-            machine = self.machines[seen.record.machine] = self._first_seen(seen)
-        if machine.waiting and seen.record.ts_ms - machine.waiting[0].record.ts_ms > REORDER_MS:
+            machine = self.machines[known.record.machine] = self._first_seen(known)
+        if machine.waiting and known.at.ts_ms - machine.waiting[0].at.ts_ms > REORDER_MS:
             yield from self._take(machine)
-        machine.waiting.append(seen)
+        machine.waiting.append(known)
 
-    def _first_seen(self, first: Seen) -> MachineState:
-        """A machine whose instance started in this file is in its table's initial state."""
-        start = self.consumer.start.file if self.consumer.whole_start else ""
-        state = initial(first.record.machine) if self.consumer.unbroken(start, first.place.file) else ""
-        return MachineState(state, self.consumer.start_ms, start)
+    def _first_seen(self, first: Known) -> MachineState:
+        """A machine whose instance started in this stretch is in its table's initial state."""
+        start = self.consumer.start
+        if not self.consumer.whole_start:
+            return MachineState("", start.ts_ms)
+        state = initial(first.record.machine) if first.at.joins(start) else ""
+        return MachineState(state, start.ts_ms, start)
 
-    def end(self, *, closed: bool) -> Rows:
+    def finish(self) -> Rows:
         """The transitions that still waited, and what is wrong with the states in which the machines end."""
         consumer = self.consumer
         for machine in self.machines.values():
             yield from self._take(machine)
         for machine in self.machines.values():
-            yield from self._stuck(machine.state, machine.since_ms, consumer.last_ms, consumer.last)
-        if closed and not consumer.stays_in_group and consumer.tells_last_step:
+            yield from self._stuck(machine.state, machine.since_ms, consumer.last)
+        if consumer.ended is Ended.CLOSED and not consumer.stays_in_group and consumer.tells_last_step:
             for name, machine in self.machines.items():
-                if machine.state not in CLOSED_IN and not machine.several_files:
+                if machine.state not in CLOSED_IN and not machine.broken:
                     yield from self._closed_in_between(name, machine)
 
     def _take(self, machine: MachineState) -> Rows:
         waiting, machine.waiting = machine.waiting, []
-        unbroken = self.consumer.unbroken
-        several = self.consumer.shuffled or any(not unbroken(a.place.file, b.place.file) for a, b in pairwise(waiting))
-        for seen in (_in_sequence(machine.state, waiting) or waiting) if several else waiting:
-            transition = self._transition(seen, machine, sure=bool(seen.record.state) or not several)
+        mixed = self.consumer.order is Order.NONE or any(not b.at.joins(a.at) for a, b in pairwise(waiting))
+        for known in (_in_sequence(machine.state, waiting) or waiting) if mixed else waiting:
+            record, at = known.record, known.at
+            transition = self._transition(known, machine, sure=bool(record.state) or not mixed)
             yield transition
             if transition.dwell_ms is not None:
-                start_ms = transition.ts_ms - transition.dwell_ms
-                yield from self._stuck(transition.state, start_ms, transition.ts_ms, transition.place)
-            if machine.file and not unbroken(machine.file, seen.place.file):
-                machine.several_files = True
-            machine.state, machine.since_ms, machine.file = seen.record.next_state, seen.record.ts_ms, seen.place.file
+                yield from self._stuck(transition.state, transition.ts_ms - transition.dwell_ms, at)
+            if machine.at is not None and not at.joins(machine.at):
+                machine.broken = True
+            machine.state, machine.since_ms, machine.at = record.next_state, record.ts_ms, at
 
-    def _transition(self, seen: Seen, machine: MachineState, sure: bool) -> ObservedTransition:
-        """The row; where it came from is not sure if only the order of lines tells, and several files hold them."""
-        record, place = seen
+    def _transition(self, known: Known, machine: MachineState, sure: bool) -> ObservedTransition:
+        """The row; where it came from is not sure if only the order of lines tells, and that is not known."""
+        record, at = known.record, known.at
         came_from = record.state or (machine.state if sure else "")
         fits = bool(machine.state) and came_from == machine.state
+        joins = machine.at is not None and at.joins(machine.at)
         return ObservedTransition(
             group=self.consumer.group,
             member=self.consumer.member,
@@ -127,56 +130,47 @@ class TransitionTracker:
             event=record.event,
             ts_ms=record.ts_ms,
             dwell_ms=max(0, record.ts_ms - machine.since_ms) if fits else None,
-            previous=machine.state if fits or self.consumer.unbroken(machine.file, place.file) else "",
-            place=place,
+            previous=machine.state if fits or joins else "",
+            place=at.place,
         )
 
-    def _stuck(self, state: str, start_ms: int, end_ms: int, place: Place) -> Iterator[Finding]:
+    def _stuck(self, state: str, start_ms: int, end: At) -> Rows:
         waits = state in WAITS_FOR_OTHERS
         limit_ms = max(self.consumer.rebalance_timeout_ms, DEFAULT_MAX_POLL_INTERVAL_MS if waits else 0)
-        if state in TRANSIENT and end_ms - start_ms > limit_ms:
+        if state in TRANSIENT and end.ts_ms - start_ms > limit_ms:
             limit = f"the group waits {seconds(limit_ms)}" if waits else f"its rebalance timeout is {seconds(limit_ms)}"
-            yield self.consumer.finding(
-                FindingKind.STUCK_STATE,
-                start_ms,
-                end_ms,
-                f"{self.consumer.member} was {state} for {seconds(end_ms - start_ms)}; {limit}",
-                [place],
-                cause=Cause.UNKNOWN,
-            )
+            summary = f"{self.consumer.member} was {state} for {seconds(end.ts_ms - start_ms)}; {limit}"
+            kind, cause = FindingKind.STUCK_STATE, Cause.UNKNOWN
+            yield self.consumer.finding(kind, start_ms, end.ts_ms, summary, [end], cause=cause)
 
-    def _closed_in_between(self, name: str, machine: MachineState) -> Iterator[Finding]:
-        consumer = self.consumer
-        if consumer.unbroken(machine.file, consumer.last.file):
-            summary = (
-                f"{consumer.member} was closed, but its last step left it {machine.state}; lines of {name} are missing"
-            )
-            yield consumer.finding(
-                FindingKind.ILLEGAL_TRANSITION, consumer.last_ms, consumer.last_ms, summary, [consumer.last]
-            )
+    def _closed_in_between(self, name: str, machine: MachineState) -> Rows:
+        member, last = self.consumer.member, self.consumer.last
+        if machine.at is not None and last.joins(machine.at):
+            summary = f"{member} was closed, but its last step left it {machine.state}; lines of {name} are missing"
+            yield self.consumer.finding(FindingKind.ILLEGAL_TRANSITION, last.ts_ms, last.ts_ms, summary, [last])
 
 
-def _in_sequence(state: str, waiting: Sequence[Seen]) -> list[Seen] | None:
+def _in_sequence(state: str, waiting: Sequence[Known]) -> list[Known] | None:
     """The transitions in an order in which each begins where the one before it ended; None if there is none.
 
     As they stand, if that is such an order; else a trail through all of them (Hierholzer), which prefers the order
     they have. Transitions that do not say where they come from fit anywhere, so they are left as they stand.
     """
-    if any(not seen.record.state for seen in waiting):
+    if any(not known.record.state for known in waiting):
         return None
-    for start in [state] if state else dict.fromkeys(seen.record.state for seen in waiting):
+    for start in [state] if state else dict.fromkeys(known.record.state for known in waiting):
         trail = _trail(start, waiting)
         if trail is not None:
             return trail
     return None
 
 
-def _trail(start: str, waiting: Sequence[Seen]) -> list[Seen] | None:
-    ways: dict[str, list[Seen]] = {}
-    for seen in reversed(waiting):
-        ways.setdefault(seen.record.state, []).append(seen)
-    path: list[tuple[str, Seen | None]] = [(start, None)]
-    trail: list[Seen] = []
+def _trail(start: str, waiting: Sequence[Known]) -> list[Known] | None:
+    ways: dict[str, list[Known]] = {}
+    for known in reversed(waiting):
+        ways.setdefault(known.record.state, []).append(known)
+    path: list[tuple[str, Known | None]] = [(start, None)]
+    trail: list[Known] = []
     while path:
         state, reached = path[-1]
         if ways.get(state):

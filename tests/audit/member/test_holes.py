@@ -6,7 +6,7 @@ import memory
 import pytest
 import recordings
 
-from fsm.audit.attribution.rotation import is_hole, missing
+from fsm.audit.hygiene.rotation import is_hole, missing
 from fsm.audit.findings import Finding, FindingKind, Severity
 from fsm.audit.group import judge
 from fsm.audit.group.coverage import find_coverage

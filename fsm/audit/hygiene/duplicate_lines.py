@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from itertools import groupby
 
-from fsm.audit.attribution.rotation import adjoin
 from fsm.audit.findings import Finding, FindingKind, finding
+from fsm.audit.hygiene.rotation import adjoin
 from fsm.audit.rows import Place, Seen
 
 MANY = 64
@@ -21,7 +20,7 @@ MANY = 64
 
 
 class DuplicateLines:
-    """Leaves the duplicates out of one member's records, and counts them."""
+    """Leaves the duplicates out of one process's records, which come by time, file and offset, and counts them."""
 
     def __init__(self, group: str, member: str) -> None:
         self.group = group
@@ -32,20 +31,22 @@ class DuplicateLines:
         """The first line that has a copy, and the copy."""
         self.furthest: dict[str, int] = {}
         """The last offset in each file before the current moment."""
+        self.together: list[Seen] = []
+        """The current moment."""
+        self.following: list[Seen] = []
+        """The next one, as far as it is known."""
         self.ahead: dict[str, list[int]] = {}
         """The offsets of the next moment in each file, in order."""
 
-    def leave_out(self, records: Iterable[Seen]) -> Iterator[Seen]:
-        """The records without duplicates; they come by time, file and offset."""
-        moments = (list(moment) for _, moment in groupby(records, key=lambda seen: seen.record.ts_ms))
-        together = next(moments, [])
-        while together:
-            following = next(moments, [])
-            self.ahead = _offsets(following)
-            yield from self._of_moment(together) if len(together) > 1 else together
-            for _, place in together:
-                self.furthest[place.file] = max(place.offset, self.furthest.get(place.file, -1))
-            together = following
+    def see(self, seen: Seen) -> Iterable[Seen]:
+        """What is left of the moment before the last, once the last one is over."""
+        over = self.following and self.following[0].record.ts_ms != seen.record.ts_ms
+        left = self._move_on() if over else ()
+        self.following.append(seen)
+        return left
+
+    def finish(self) -> Iterable[Seen]:
+        return [*self._move_on(), *self._move_on()]
 
     def findings(self) -> Iterator[Finding]:
         if self.first is not None:
@@ -60,12 +61,19 @@ class DuplicateLines:
                 places=self.first,
             )
 
-    def _of_moment(self, together: list[Seen]) -> Iterator[Seen]:
+    def _move_on(self) -> list[Seen]:
+        left = self.together if len(self.together) < 2 else self._of_moment(self.together)
+        for _, place in self.together:
+            self.furthest[place.file] = max(place.offset, self.furthest.get(place.file, -1))
+        self.together, self.following = self.following, []
+        return left
+
+    def _of_moment(self, together: list[Seen]) -> list[Seen]:
+        self.ahead = _offsets(self.following)
         kept: list[list[Seen]] = []
         stretches = list(self._stretches(together))
         if len(stretches) > MANY:
-            yield from together
-            return
+            return together
         for stretch in stretches:
             original = next((one for one in kept if _is_part(stretch, one)), None)
             part = next((i for i, one in enumerate(kept) if _is_part(one, stretch)), None)
@@ -76,8 +84,7 @@ class DuplicateLines:
                 kept[part] = stretch
             else:
                 kept.append(stretch)
-        for stretch in kept:
-            yield from stretch
+        return [seen for stretch in kept for seen in stretch]
 
     def _stretches(self, together: list[Seen]) -> Iterator[list[Seen]]:
         stretch = together[:1]

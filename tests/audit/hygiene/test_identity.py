@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fsm.audit.attribution.identity import Facts, facts_of, identify
-from fsm.audit.attribution.rotation import stem
+from fsm.audit.hygiene.identity import Facts, facts_of, identify
+from fsm.audit.hygiene.rotation import stem
 from fsm.audit.records import Line, to_row
 from fsm.trace import Kind, TraceRecord
 

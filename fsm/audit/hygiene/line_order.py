@@ -15,8 +15,8 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from fsm.audit.attribution.rotation import rotations
 from fsm.audit.findings import Finding, FindingKind, finding
+from fsm.audit.hygiene.rotation import rotations
 from fsm.audit.limits import CLOCK_MS
 from fsm.audit.rows import Place, Seen
 from fsm.audit.wording import seconds

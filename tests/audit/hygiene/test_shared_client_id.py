@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fsm.audit.attribution.shared_client_id import separate
+from fsm.audit.hygiene.shared_client_id import separate
 from fsm.audit.rows import DOUBT, Place, Seen
 from fsm.trace import Kind
 

@@ -27,7 +27,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from fsm.audit.attribution.rotation import rotations_of, stem
+from fsm.audit.hygiene.rotation import rotations_of, stem
 from fsm.audit.limits import REORDER_MS, UNDATED_MS
 from fsm.audit.records import KIND, MEMBER_ID, TIME, Row, Source
 from fsm.logs import facts_of as client_facts_of

@@ -10,25 +10,24 @@ into one file, most lines do not say which process printed them. What they say t
   give up, or lose just these partitions; where several fit, the one that has waited longest is next;
 * a process that has left is the next to close.
 
-A record that fits no process is left out. From then on nothing is sure: every process is marked by a record that says
-so (`DOUBT`), and what is found in its lines is for information only. librdkafka prints one partition a line and no ids:
+A record that fits no process is left out. From then on nothing is sure: every record is marked as doubtful, and what is
+found in such lines is for information only. librdkafka prints one partition a line and no ids:
 its clients cannot be told apart at all. A transition of the classic protocol names no state it comes from, so its order
 cannot be checked here: those transitions are left out as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from itertools import groupby
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
-from fsm.audit.attribution.line_order import LineOrder
-from fsm.audit.rows import DOUBT, Seen
+from fsm.audit.hygiene.line_order import LineOrder
+from fsm.audit.rows import Seen
 from fsm.logs import facts_of
 from fsm.trace import Kind, Partition, TraceRecord
 
-Owned = Iterator[tuple[str, Seen]]
-"""Records with the member they belong to."""
+Owned = Iterator[tuple[str, Seen, bool]]
+"""Records with the member they belong to, and whether they are doubtful."""
 EXPIRY_MS = 100
 """A poll timeout is announced this long before the step it causes, at most."""
 
@@ -59,8 +58,6 @@ class _Process:
     leaving: bool = False
     closing: bool = False
     closed: bool = False
-    marked: bool = False
-    """A record says that its lines are not certain."""
 
     def learn(self, record: TraceRecord, entry: int) -> None:
         """Takes over what a record of this process, in the entry of that number, says about it."""
@@ -119,18 +116,9 @@ class _Process:
         return True
 
 
-_DOUBT = TraceRecord(0, Kind.ERROR, detail=DOUBT)
+class SharedClientId:
+    """Tells the processes behind one client id apart; records come in order."""
 
-
-def separate(member: str, records: Iterable[Seen]) -> Owned:
-    """(member, record) for every record whose process is known; `records` are in order."""
-    processes = _Processes(member)
-    for _, entry in groupby(records, key=lambda seen: seen.place):
-        yield from processes.take(list(entry))
-    yield from processes.finish()
-
-
-class _Processes:
     def __init__(self, member: str) -> None:
         self.member = member
         self.alive: list[_Process] = []
@@ -144,9 +132,17 @@ class _Processes:
         """Every line so far could be attributed; most lines of some clients name neither consumer nor member."""
         self.entries = 0
         self.started = 0
-
-    def take(self, entry: list[Seen]) -> Owned:
+        self.entry: list[Seen] = []
         """The records of one entry, which belong to one process."""
+
+    def see(self, seen: Seen) -> Owned:
+        """(member, record, doubtful) for every record whose process is known by now."""
+        if self.entry and self.entry[0].place != seen.place:
+            yield from self._take_entry()
+        self.entry.append(seen)
+
+    def _take_entry(self) -> Owned:
+        entry, self.entry = self.entry, []
         self.entries += 1
         self._check_order(entry[0])
         self.sure = self.sure and facts_of(entry[0].record.client_id).tells_members
@@ -176,9 +172,11 @@ class _Processes:
             self.files.append(file)
 
     def finish(self) -> Owned:
+        if self.entry:
+            yield from self._take_entry()
         for process in self.alive:
             for seen in process.waiting:
-                yield self._name(process), seen
+                yield self._name(process), seen, False
 
     def _give(self, process: _Process, seen: Seen) -> Owned:
         process.learn(seen.record, self.entries)
@@ -187,13 +185,7 @@ class _Processes:
             return
         earlier, process.waiting = process.waiting, []
         for one in (*earlier, *self._timeouts(seen.record), seen):
-            yield self._name(process), one
-        if not self.sure and not process.marked:
-            process.marked = True
-            yield (
-                self._name(process),
-                Seen(replace(_DOUBT, ts_ms=seen.record.ts_ms, group=seen.record.group), seen.place),
-            )
+            yield self._name(process), one, one is seen and not self.sure
         if process.closed:
             self.alive = [p for p in self.alive if p is not process]
 

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from fsm.audit.attribution.line_order import LineOrder
-from fsm.audit.attribution.rotation import adjoin, rotations
+from fsm.audit.hygiene.line_order import LineOrder
+from fsm.audit.hygiene.rotation import adjoin, rotations
 from fsm.audit.findings import FindingKind
 from fsm.audit.rows import Place, Seen
 from fsm.trace import Kind, TraceRecord

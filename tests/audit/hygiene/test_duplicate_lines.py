@@ -6,7 +6,7 @@ import memory
 import pytest
 import recordings
 
-from fsm.audit.attribution.duplicate_lines import DuplicateLines
+from fsm.audit.hygiene.duplicate_lines import DuplicateLines
 from fsm.audit.findings import Finding, FindingKind, Severity
 from fsm.audit.rows import Place, Seen
 from fsm.trace import Kind, TraceRecord

@@ -1,0 +1,195 @@
+"""What follows the stream of one process: small classes that take its records and give rows and findings.
+
+    for known in stream:
+        yield from follower.see(known)
+    yield from follower.finish()
+
+Rows come out as soon as they are known. State is plain values, so that a follower can be kept between any two records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeVar
+
+from fsm.audit.findings import Cause, Finding, FindingKind, finding
+from fsm.audit.rows import (
+    At,
+    Begun,
+    End,
+    Ended,
+    Interval,
+    Known,
+    Life,
+    MemberRebalance,
+    ObservedTransition,
+    Order,
+    Subscription,
+)
+from fsm.trace import Kind, Partition
+
+Row = Interval | Subscription | Life | ObservedTransition | MemberRebalance | Finding
+Rows = Iterable[Row]
+Step = Callable[[Any, Known], Rows | None]
+_Step = TypeVar("_Step", bound=Step)
+
+
+def on(*kinds: Kind) -> Callable[[_Step], _Step]:
+    """Marks the method of a follower that takes records of these kinds."""
+
+    def mark(step: _Step) -> _Step:
+        step.kinds = kinds  # type: ignore[attr-defined]  # functions have attributes
+        return step
+
+    return mark
+
+
+class Follower:
+    """Follows one side of a process."""
+
+    steps: ClassVar[dict[Kind, Step]] = {}
+
+    def __init_subclass__(cls) -> None:
+        cls.steps = {kind: step for step in vars(cls).values() for kind in getattr(step, "kinds", ())}
+
+    def see(self, known: Known) -> Rows:
+        step = self.steps.get(known.record.kind)
+        return () if step is None else step(self, known) or ()
+
+    def finish(self) -> Rows:
+        """What the end of the process, or of its log, decides."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Void:
+    """Since when, and why, the coordinator no longer counts a member as owner."""
+
+    ms: int
+    cause: Cause
+
+
+@dataclass(slots=True)
+class Process:
+    """What all followers of a process know about it."""
+
+    group: str
+    member: str
+    number: int
+    start: At
+    whole_start: bool
+    """The log shows its start."""
+    last: At
+    order: Order = Order.KNOWN
+    ended: Ended = Ended.LOG_ENDED
+    client_id: str = ""
+    instance_id: str = ""
+    member_id: str = ""
+    protocol: str = ""
+    version: str = ""
+    in_group: bool = False
+    doubtful_ms: int | None = None
+    """Since when its lines may include those of another process."""
+    settings: dict[str, str] = field(default_factory=dict)
+
+    def see(self, known: Known) -> None:
+        """Takes over what the record says about the process itself."""
+        record = known.record
+        self.last, self.order = known.at, known.order
+        if known.doubtful and self.doubtful_ms is None:
+            self.doubtful_ms = record.ts_ms
+        self.client_id = record.client_id or self.client_id
+        self.instance_id = record.instance_id or self.instance_id
+        self.member_id = record.member_id or self.member_id
+
+    def end(self, end: End) -> None:
+        self.last, self.ended = end.last, end.how
+
+    def setting_ms(self, name: str) -> int | None:
+        """A setting in milliseconds; None where it was not printed or is not a number."""
+        text = self.settings.get(name, "")
+        return int(text) if text.isdecimal() else None
+
+    @property
+    def session_timeout_ms(self) -> int | None:
+        return self.setting_ms("session.timeout.ms")
+
+    @property
+    def heartbeat_interval_ms(self) -> int | None:
+        return self.setting_ms("heartbeat.interval.ms")
+
+    @property
+    def max_poll_interval_ms(self) -> int | None:
+        return self.setting_ms("max.poll.interval.ms")
+
+    def finding(
+        self,
+        kind: FindingKind,
+        start_ms: int,
+        end_ms: int,
+        summary: str,
+        shown: Iterable[At],
+        *,
+        partitions: Iterable[Partition] = (),
+        cause: Cause = Cause.NONE,
+    ) -> Finding:
+        """A finding about this member, with the lines that show it."""
+        places = [at.place for at in shown]
+        about = self.group, self.member, start_ms, end_ms
+        return finding(kind, *about, summary=summary, partitions=partitions, cause=cause, places=places)
+
+    def interval(
+        self,
+        partition: Partition,
+        start: At,
+        end: At,
+        begun: Begun,
+        ended: Ended,
+        *,
+        exact: bool,
+        doubtful: bool,
+        void: Void | None,
+        turn_ms: int | None,
+    ) -> Interval:
+        return Interval(
+            group=self.group,
+            member=self.member,
+            topic=partition[0],
+            partition=partition[1],
+            start_ms=start.ts_ms,
+            end_ms=max(start.ts_ms, end.ts_ms),
+            begun=begun,
+            ended=ended,
+            end_exact=exact,
+            doubtful=doubtful,
+            void_ms=void.ms if void else None,
+            void_cause=void.cause.value if void else "",
+            life=self.number,
+            start=start.place,
+            end=end.place,
+            turn_ms=turn_ms,
+        )
+
+    def life(self) -> Life:
+        return Life(
+            group=self.group,
+            member=self.member,
+            number=self.number,
+            client_id=self.client_id,
+            instance_id=self.instance_id,
+            member_id=self.member_id,
+            protocol=self.protocol,
+            version=self.version,
+            start_ms=self.start.ts_ms,
+            end_ms=self.last.ts_ms,
+            whole_start=self.whole_start,
+            ended=self.ended,
+            in_group=self.in_group,
+            doubtful_ms=self.doubtful_ms,
+            session_timeout_ms=self.session_timeout_ms,
+            heartbeat_interval_ms=self.heartbeat_interval_ms,
+            max_poll_interval_ms=self.max_poll_interval_ms,
+            start=self.start.place,
+            end=self.last.place,
+        )

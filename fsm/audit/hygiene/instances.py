@@ -1,0 +1,318 @@
+"""Where one process of a member ends and another one begins, and in which order the lines of each were printed.
+
+**Consumers.** An instance begins with `STARTED`, or with the first line where the log begins later, and ends with a
+close, with the next `STARTED`, or with the last line. The lines of a start may be missing. Then a member id shows a new
+instance: a classic member gets a new id only after it gave up the old one, and says so; a member of the consumer
+protocol chooses one when it is created and keeps it (KIP-848). An instance subscribes before it has its id, so the
+lines since the last subscription are its own as well: they are held until one of them tells.
+
+**Workers of Connect** name themselves with the first line of their herder, after that which says that they start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from fsm.audit.conformance import initial
+from fsm.audit.findings import Finding, FindingKind, finding
+from fsm.audit.hygiene.line_order import LineOrder
+from fsm.audit.hygiene.rotation import Missing, adjoin, is_hole
+from fsm.audit.limits import BURST_MS, REORDER_MS, SETTLED_MS
+from fsm.audit.rows import NOWHERE, At, Begin, End, Ended, Known, Order, Seen
+from fsm.audit.wording import seconds
+from fsm.logs import ClientFacts, facts_of
+from fsm.logs.connect_worker import MACHINE as WORKER
+from fsm.trace import Kind, TraceRecord
+
+Stream = Iterator[Begin | Known | End | Finding]
+"""Every `Known` record stands between the `Begin` and the `End` of its process."""
+
+ACTIVE = frozenset(
+    {
+        Kind.TRANSITION,
+        Kind.SUBSCRIBED,
+        Kind.JOINING,
+        Kind.JOINED,
+        Kind.RECONCILING,
+        Kind.ASSIGN_BEGIN,
+        Kind.REVOKE_BEGIN,
+    }
+)
+"""What no consumer does after its close: in another file, another process begins with it."""
+_HELD = 64
+"""Lines between a subscription and the id that are held; an instance that prints more is not new."""
+_GIVES_UP_ID = frozenset(
+    {
+        Kind.GENERATION_RESET,
+        Kind.FENCED,
+        Kind.ERROR,
+        Kind.LOST_BEGIN,
+        Kind.POLL_EXPIRED,
+        Kind.LEAVE_BEGIN,
+        Kind.LEAVE_SENT,
+        Kind.LEFT,
+        Kind.FATAL,
+        Kind.UNSUBSCRIBED,
+        Kind.CLOSE_BEGIN,
+    }
+)
+"""After these a classic member may get another id."""
+_GETS_ID = (Kind.JOINED, Kind.MEMBER_ID)
+_NEEDS_ID = (Kind.ASSIGN_BEGIN, Kind.REVOKE_BEGIN, Kind.LOST_BEGIN, Kind.SYNCED)
+"""No instance without an id prints these."""
+
+
+_NO_LINE = At(0, NOWHERE)
+
+
+@dataclass(slots=True)
+class _Process:
+    """What tells a process from the next one, and in which order its lines are."""
+
+    number: int
+    last: At
+    whole: bool = False
+    """The log shows its start."""
+    start_ms: int = 0
+    closed_ms: int | None = None
+    client_id: str = ""
+    facts: ClientFacts = field(default_factory=lambda: facts_of(""))
+    member_id: str = ""
+    id_files: set[str] = field(default_factory=set)
+    """Files that name its member id."""
+    gave_up_id: bool = False
+    """A classic member may get another id."""
+    works: bool = False
+    """It has told of partitions."""
+    burst_ms: int = 0
+    """When the current burst of lines began, which follow each other closely."""
+    before_burst: At = _NO_LINE
+    """The last line before that burst."""
+    stretches: dict[str, int] = field(default_factory=dict)
+    """The stretch of each file so far."""
+    file_ms: int | None = None
+    """When the last file began, where it is not a rotation of the one before."""
+    scattered: bool = False
+    """A file continued after another one had followed it."""
+
+    def add(self, seen: Seen, *, shuffled: bool, doubtful: bool) -> Known:
+        record, place = seen
+        if record.ts_ms - self.last.ts_ms > BURST_MS:
+            self.before_burst, self.burst_ms = self.last, record.ts_ms
+        if place.file != self.last.place.file:
+            self._change_file(record.ts_ms, place.file)
+        self.last = At(record.ts_ms, place, self.stretches[place.file])
+        if record.kind in _GIVES_UP_ID:
+            self.gave_up_id = True
+        elif record.kind is Kind.JOINED and record.member_id == self.member_id:
+            self.gave_up_id = False
+        if record.client_id not in ("", self.client_id):
+            self.client_id, self.facts = record.client_id, facts_of(record.client_id)
+        if record.member_id:
+            self.member_id = record.member_id
+            self.id_files.add(place.file)
+        if record.kind is Kind.CLOSE_END:
+            self.closed_ms = record.ts_ms
+        self.works = self.works or bool(record.partitions or record.full)
+        return Known(record, self.last, self._order(shuffled), self.whole, doubtful)
+
+    def _change_file(self, ts_ms: int, file: str) -> None:
+        self.scattered = self.scattered or file in self.stretches
+        before = self.last.place.file
+        if adjoin(before, file) and not self.scattered:
+            self.stretches[file] = self.stretches[before]
+        else:
+            self.stretches.setdefault(file, len(self.stretches))
+            self.file_ms = ts_ms
+
+    def _order(self, shuffled: bool) -> Order:
+        if shuffled:
+            return Order.NONE
+        if self.scattered:
+            return Order.INTERLEAVED
+        settles = self.file_ms is not None and self.last.ts_ms - self.file_ms <= REORDER_MS
+        return Order.SETTLES if settles else Order.KNOWN
+
+
+class ConsumerInstances:
+    """Cuts the records of a member, which come by time, file and offset, into instances."""
+
+    def __init__(self, group: str, member: str, gone: Missing) -> None:
+        self.group = group
+        self.member = member
+        self.gone = gone
+        self.order = LineOrder(group, member)
+        self.process = _Process(-1, _NO_LINE)
+        self.held: list[tuple[Seen, Known]] | None = None
+        """Lines since the last subscription, or since the coordinator was found, while none needs an id."""
+        self.before_held = self.process.last
+        """The last line before those."""
+
+    def see(self, seen: Seen, *, doubtful: bool = False) -> Stream:
+        process, record = self.process, seen.record
+        if record.kind is Kind.VERSION:  # of any client in the process: it tells nothing of when
+            if process.number >= 0:
+                yield Known(record, process.last)
+            return
+        behind_hole = self._is_behind_hole(seen)
+        self.order.see(seen)
+        if behind_hole:
+            yield from self._release()
+            yield self._missing_file(seen)
+            yield End(Ended.HOLE, process.last)
+            yield self._begin(seen, whole=False, goes_on=True)
+        elif self._is_successor(seen):
+            yield from self._succeed(seen, doubtful)
+        elif self._completes_start(seen):
+            process.whole = True
+        elif self._starts(seen):
+            yield from self._release()
+            if process.closed_ms is None:
+                self._end_before_burst(record.ts_ms)
+            yield from self._end(Ended.RESTARTED)
+            yield self._begin(seen, whole=record.kind in (Kind.STARTED, facts_of(record.client_id).begins_with))
+        yield from self._add(seen, doubtful)
+
+    def finish(self) -> Stream:
+        yield from self._release()
+        yield from self._end(Ended.LOG_ENDED)
+        yield from self.order.findings()
+
+    def _add(self, seen: Seen, doubtful: bool) -> Stream:
+        process, record = self.process, seen.record
+        found = record.kind is Kind.COORDINATOR_FOUND and self.held is None
+        if record.kind is Kind.SUBSCRIBED or found:
+            yield from self._release()
+            if process.member_id and not process.facts.id_names_instance:
+                self.held, self.before_held = [], process.last
+        elif record.member_id or record.kind in _NEEDS_ID or (self.held is not None and len(self.held) == _HELD):
+            yield from self._release()
+        known = process.add(seen, shuffled=self.order.is_shuffled(seen.place.file), doubtful=doubtful)
+        if self.held is None:
+            yield known
+        else:
+            self.held.append((seen, known))
+
+    def _release(self) -> Stream:
+        """The held lines are this process's own."""
+        held, self.held = self.held, None
+        for _, known in held or ():
+            yield known
+
+    def _succeed(self, seen: Seen, doubtful: bool) -> Stream:
+        """Another process took over: what was said before it had its id is its own."""
+        held, self.held = self.held, None
+        if held:
+            self.process.last = self.before_held
+        else:
+            self._end_before_burst(seen.record.ts_ms)
+        yield from self._end(Ended.RESTARTED)
+        first = held[0][0] if held else seen
+        yield self._begin(first, whole=first.record.kind is Kind.SUBSCRIBED)
+        for one, _ in held or ():
+            yield from self._add(one, doubtful)
+
+    def _begin(self, seen: Seen, *, whole: bool, goes_on: bool = False) -> Begin:
+        number = self.process.number + 1
+        at = At(seen.record.ts_ms, seen.place)
+        self.process = _Process(number, at, whole, at.ts_ms, stretches={seen.place.file: 0})
+        return Begin(number, at, whole, goes_on=goes_on)
+
+    def _end(self, how: Ended) -> Stream:
+        if self.process.number >= 0:
+            yield End(how, self.process.last)
+
+    def _end_before_burst(self, ts_ms: int) -> None:
+        """Leaves the last burst to the next instance: its first lines precede the one that says `STARTED`."""
+        process = self.process
+        if ts_ms - process.burst_ms <= SETTLED_MS and process.before_burst.ts_ms >= process.start_ms:
+            process.last = process.before_burst
+
+    # -- what shows another process -------------------------------------------------------------------------
+
+    def _is_successor(self, seen: Seen) -> bool:
+        """Whether another instance printed the line, though no line says that it started."""
+        process, record = self.process, seen.record
+        old = process.member_id
+        if not old or record.member_id in ("", old) or process.scattered or process.facts.id_names_instance:
+            return False
+        if len(record.member_id) == process.facts.chosen_id_length:
+            return bool(record.state) and record.state == initial(record.machine)
+        joins = record.kind in _GETS_ID or record.next_state == "COMPLETING_REBALANCE"
+        return joins and not process.gave_up_id
+
+    def _completes_start(self, seen: Seen) -> bool:
+        """librdkafka prints a few lines of a new client before the one that says so."""
+        process = self.process
+        early = process.number >= 0 and not process.whole and seen.record.ts_ms - process.start_ms <= SETTLED_MS
+        return early and seen.record.kind is Kind.STARTED and not process.works
+
+    def _starts(self, seen: Seen) -> bool:
+        process, record = self.process, seen.record
+        if process.number < 0 or record.kind is Kind.STARTED or self._has_another_id(seen):
+            return True
+        if process.closed_ms is None:
+            return False
+        elsewhere = record.kind in ACTIVE and seen.place.file != process.last.place.file
+        return (elsewhere and record.ts_ms > process.closed_ms) or record.ts_ms - process.closed_ms > SETTLED_MS
+
+    def _has_another_id(self, seen: Seen) -> bool:
+        """A file that is new to this instance and names another id is another process's, whose start was not logged.
+
+        Only where the client chooses its id, which it then keeps: a classic member gets a new one when it rejoins.
+        """
+        old, new = self.process.member_id, seen.record.member_id
+        chosen = len(old) == len(new) == self.process.facts.chosen_id_length and old != new
+        return chosen and seen.place.file not in self.process.id_files
+
+    def _is_behind_hole(self, seen: Seen) -> bool:
+        """The record is the first of its file, and a rotated file between that and the one before was not given."""
+        process = self.process
+        begins = process.number < 0 or process.closed_ms is not None or seen.record.kind is Kind.STARTED
+        return (
+            not begins and is_hole(self.gone, process.last.place.file, seen.place.file) and not self.order.knows(seen)
+        )
+
+    def _missing_file(self, seen: Seen) -> Finding:
+        last, end_ms = self.process.last, seen.record.ts_ms
+        return finding(
+            FindingKind.UNPARSED_LINES,
+            self.group,
+            self.member,
+            last.ts_ms,
+            end_ms,
+            summary=f"a rotated file between {last.place.file} and {seen.place.file} is missing: what {self.member} "
+            f"did in these {seconds(end_ms - last.ts_ms)} is not known",
+            places=[last.place, seen.place],
+        )
+
+
+class WorkerProcesses:
+    """Cuts the records of a worker of Connect into processes."""
+
+    def __init__(self) -> None:
+        self.process = _Process(-1, _NO_LINE)
+        self.herded = False
+        """The herder of this process has named itself."""
+
+    def see(self, seen: Seen, *, doubtful: bool = False) -> Stream:
+        record = seen.record
+        starts = record.kind is Kind.STARTED or (record.kind is Kind.TRANSITION and record.event == "START")
+        if self.process.number < 0 or record.kind is Kind.STARTED or (starts and self.herded):
+            if self.process.number >= 0:
+                yield End(Ended.RESTARTED, self.process.last)
+            at = At(record.ts_ms, seen.place)
+            self.process = _Process(self.process.number + 1, at, starts, at.ts_ms, stretches={seen.place.file: 0})
+            self.herded = False
+            yield Begin(self.process.number, at, starts, worker=True)
+        self.herded = self.herded or bool(record.client_id)
+        yield self.process.add(seen, shuffled=False, doubtful=doubtful)
+
+    def finish(self) -> Stream:
+        if self.process.number >= 0:
+            yield End(Ended.LOG_ENDED, self.process.last)
+
+
+def is_worker(record: TraceRecord) -> bool:
+    return record.machine == WORKER
