@@ -22,7 +22,7 @@ import recordings
 from recorded_rounds import differences, rounds_of
 
 from fsm.audit.connect.table_path import TablePath as WorkerPath
-from fsm.audit.rows import Place, Seen
+from fsm.audit.rows import At, Known, Place
 from fsm.logs.connect_worker import FORMATS
 from fsm.logs.entries import records_of
 from fsm.logs.pieces import WHOLE, Piece, PieceReader, is_gzip
@@ -122,12 +122,12 @@ def compared(log: Path) -> Compared:
     return Compared(len(rounds) - differing, differing, worker.steps - len(illegal), len(illegal), tuple(lines))
 
 
-def records(log: Path) -> Iterable[Seen]:
+def records(log: Path) -> Iterable[Known]:
     """What the lines of one worker say, in order."""
     reader = PieceReader(Piece(str(log), 0, WHOLE, is_gzip(log)), FORMATS)
     for entry in reader.entries():
         for record in records_of(entry, UTC) or ():
-            yield Seen(record, Place(str(log), entry.offset))
+            yield Known(record, At(record.ts_ms, Place(str(log), entry.offset)))
 
 
 def told(log: Path, time_ms: int, what: str, expected: object, got: object) -> str:

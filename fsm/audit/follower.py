@@ -49,6 +49,8 @@ class Follower:
     """Follows one side of a process."""
 
     steps: ClassVar[dict[Kind, Step]] = {}
+    every: ClassVar[bool] = False
+    """It takes every record, whether it has a step for it or not."""
 
     def __init_subclass__(cls) -> None:
         cls.steps = {kind: step for step in vars(cls).values() for kind in getattr(step, "kinds", ())}

@@ -17,7 +17,7 @@ from fsm.audit.group.coverage import Coverage, find_coverage
 from fsm.audit.hygiene.identity import Facts, Key, identify
 from fsm.audit.hygiene.rotation import Missing
 from fsm.audit.limits import Limits
-from fsm.audit.member.fold import MemberFollower
+from fsm.audit.member.fold import MemberFollower, SharedFollower
 from fsm.audit.records import GroupRecords, Line, Source
 from fsm.audit.rows import GroupRows, Interval, Life, MemberRebalance, ObservedTransition, Place, Seen, Subscription
 
@@ -67,7 +67,7 @@ def audit_group(
     lives: list[Life] = []
     turns: list[MemberRebalance] = []
     findings: list[Finding] = []
-    for row in _member_rows(group, keys, records, limits, gone, observer):
+    for row in _member_rows((group, limits, gone), keys, records, observer):
         match row:
             case ObservedTransition():
                 observer.see_transition(row)
@@ -105,14 +105,15 @@ def audit_group(
 
 
 def _member_rows(
-    group: str, keys: Mapping[Source, Key], records: GroupRecords, limits: Limits, gone: Missing, observer: Observer
+    about: tuple[str, Limits, Missing], keys: Mapping[Source, Key], records: GroupRecords, observer: Observer
 ) -> Iterator[Row]:
     """The rows of one member after the other."""
+    group, limits, gone = about
     owned: dict[Key, list[tuple[Source, int]]] = {}
     for source, key in sorted(keys.items()):
         owned.setdefault(key._replace(rank=0), []).append((source, key.rank))
     for key, sources in sorted(owned.items()):
-        follower = MemberFollower(group, key.member, limits, gone, shared=key.shared)
+        follower = (SharedFollower if key.shared else MemberFollower)(group, key.member, limits, gone)
         for seen in records.in_time(sources):
             observer.see(key.member, seen)
             yield from follower.see(seen)

@@ -11,7 +11,6 @@ import marshal
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
-from heapq import heappop, heappush, heapreplace
 from operator import attrgetter, itemgetter
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any, NamedTuple
@@ -133,18 +132,18 @@ class GroupRecords:
             (held.chunk.first_ms, rank, held) for source, rank in sources for held in self._members.get(source, ())
         ]
         chunks.sort(key=lambda c: (c[0], c[1], c[2].start))
-        if len(chunks) == 1:
-            held = chunks[0][2]
-            for row in self._rows(held):
-                yield to_seen(row, held.chunk.file)
-            return
-        heap: list[_Open] = []
+        waiting: list[tuple[int, int, int, int, int, Row]] = []
         for number, (first_ms, rank, held) in enumerate(chunks):
-            while heap and heap[0].order[0] < first_ms:
-                yield _take(heap)
-            heappush(heap, _open(iter(self._rows(held)), rank, number, held.chunk.file))
-        while heap:
-            yield _take(heap)
+            if waiting:
+                waiting.sort()
+                ready = bisect_left(waiting, (first_ms,))
+                for *_, before, row in waiting[:ready]:
+                    yield to_seen(row, chunks[before][2].chunk.file)
+                del waiting[:ready]
+            waiting += [(row[TIME], rank, row[OFFSET], row[SEQ], number, row) for row in self._rows(held)]
+        waiting.sort()
+        for *_, number, row in waiting:
+            yield to_seen(row, chunks[number][2].chunk.file)
 
     def lines(self, wanted: Iterable[Place]) -> dict[Place, Line]:
         """The lines at some places, of those at which a record begins."""
@@ -178,31 +177,3 @@ class _Held(NamedTuple):
     chunk: Chunk
     start: int
     length: int
-
-
-class _Open(NamedTuple):
-    """A chunk that is being read, ordered by its next row."""
-
-    order: tuple[int, int, int, int]
-    number: int
-    row: Row
-    rows: Iterator[Row]
-    rank: int
-    file: str
-
-
-def _open(rows: Iterator[Row], rank: int, number: int, file: str) -> _Open:
-    row = next(rows)
-    return _Open((row[TIME], rank, row[OFFSET], row[SEQ]), number, row, rows, rank, file)
-
-
-def _take(heap: list[_Open]) -> Seen:
-    """The next record of all open chunks."""
-    first = heap[0]
-    row = next(first.rows, None)
-    if row is None:
-        heappop(heap)
-    else:
-        order = (row[TIME], first.rank, row[OFFSET], row[SEQ])
-        heapreplace(heap, _Open(order, first.number, row, first.rows, first.rank, first.file))
-    return to_seen(first.row, first.file)

@@ -83,9 +83,10 @@ class WorkerFollower(Follower):
         a machine that is short of time: its lines come late while its tasks run, unless a whole session passes.
         """
         process, now_ms = self.process, known.at.ts_ms
+        if self.answered_ms is None or self.heartbeat_ms is None or self.rounds.turn is not None:
+            return
         session_ms, interval_ms = process.session_timeout_ms, process.heartbeat_interval_ms
-        joins = self.rounds.turn is not None or not process.in_group
-        if self.answered_ms is None or self.heartbeat_ms is None or joins or session_ms is None or interval_ms is None:
+        if session_ms is None or interval_ms is None or not process.in_group:
             return
         last_ms = process.last.ts_ms
         due_ms = max(last_ms, self.heartbeat_ms + interval_ms)

@@ -9,7 +9,7 @@ where a log was rotated between the two: the rules for contradictions judge it.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from fsm.audit.findings import Finding, FindingKind, finding
 from fsm.audit.hygiene.rotation import adjoin
@@ -38,14 +38,14 @@ class DuplicateLines:
         self.ahead: dict[str, list[int]] = {}
         """The offsets of the next moment in each file, in order."""
 
-    def see(self, seen: Seen) -> Iterable[Seen]:
+    def see(self, seen: Seen) -> Sequence[Seen]:
         """What is left of the moment before the last, once the last one is over."""
         over = self.following and self.following[0].record.ts_ms != seen.record.ts_ms
         left = self._move_on() if over else ()
         self.following.append(seen)
         return left
 
-    def finish(self) -> Iterable[Seen]:
+    def finish(self) -> Sequence[Seen]:
         return [*self._move_on(), *self._move_on()]
 
     def findings(self) -> Iterator[Finding]:
@@ -63,8 +63,9 @@ class DuplicateLines:
 
     def _move_on(self) -> list[Seen]:
         left = self.together if len(self.together) < 2 else self._of_moment(self.together)
-        for _, place in self.together:
-            self.furthest[place.file] = max(place.offset, self.furthest.get(place.file, -1))
+        for _, (file, offset) in self.together:
+            if offset > self.furthest.get(file, -1):
+                self.furthest[file] = offset
         self.together, self.following = self.following, []
         return left
 

@@ -11,7 +11,7 @@ lines since the last subscription are its own as well: they are held until one o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from fsm.audit.conformance import initial
@@ -22,10 +22,10 @@ from fsm.audit.limits import BURST_MS, REORDER_MS, SETTLED_MS
 from fsm.audit.rows import NOWHERE, At, Begin, End, Ended, Known, Order, Seen
 from fsm.audit.wording import seconds
 from fsm.logs import ClientFacts, facts_of
-from fsm.logs.connect_worker import MACHINE as WORKER
-from fsm.trace import Kind, TraceRecord
+from fsm.trace import Kind
 
-Stream = Iterator[Begin | Known | End | Finding]
+Item = Begin | Known | End | Finding
+Stream = Iterable[Item]
 """Every `Known` record stands between the `Begin` and the `End` of its process."""
 
 ACTIVE = frozenset(
@@ -89,6 +89,7 @@ class _Process:
     """When the current burst of lines began, which follow each other closely."""
     before_burst: At = _NO_LINE
     """The last line before that burst."""
+    stretch: int = 0
     stretches: dict[str, int] = field(default_factory=dict)
     """The stretch of each file so far."""
     file_ms: int | None = None
@@ -102,7 +103,7 @@ class _Process:
             self.before_burst, self.burst_ms = self.last, record.ts_ms
         if place.file != self.last.place.file:
             self._change_file(record.ts_ms, place.file)
-        self.last = At(record.ts_ms, place, self.stretches[place.file])
+        self.last = At(record.ts_ms, place, self.stretch)
         if record.kind in _GIVES_UP_ID:
             self.gave_up_id = True
         elif record.kind is Kind.JOINED and record.member_id == self.member_id:
@@ -114,16 +115,18 @@ class _Process:
             self.id_files.add(place.file)
         if record.kind is Kind.CLOSE_END:
             self.closed_ms = record.ts_ms
-        self.works = self.works or bool(record.partitions or record.full)
-        return Known(record, self.last, self._order(shuffled), self.whole, doubtful)
+        if record.partitions or record.full:
+            self.works = True
+        plain = self.file_ms is None and not shuffled
+        return Known(record, self.last, Order.KNOWN if plain else self._order(shuffled), self.whole, doubtful)
 
     def _change_file(self, ts_ms: int, file: str) -> None:
         self.scattered = self.scattered or file in self.stretches
         before = self.last.place.file
         if adjoin(before, file) and not self.scattered:
-            self.stretches[file] = self.stretches[before]
+            self.stretches[file] = self.stretch
         else:
-            self.stretches.setdefault(file, len(self.stretches))
+            self.stretch = self.stretches.setdefault(file, len(self.stretches))
             self.file_ms = ts_ms
 
     def _order(self, shuffled: bool) -> Order:
@@ -149,56 +152,56 @@ class ConsumerInstances:
         self.before_held = self.process.last
         """The last line before those."""
 
-    def see(self, seen: Seen, *, doubtful: bool = False) -> Stream:
+    def see(self, seen: Seen, doubtful: bool) -> Stream:
         process, record = self.process, seen.record
         if record.kind is Kind.VERSION:  # of any client in the process: it tells nothing of when
-            if process.number >= 0:
-                yield Known(record, process.last)
-            return
+            return [Known(record, process.last)] if process.number >= 0 else ()
+        out: list[Item] = []
+        if self._goes_on(seen):
+            self.order.see(seen)
+            self._add(seen, doubtful, out)
+            return out
         behind_hole = self._is_behind_hole(seen)
         self.order.see(seen)
         if behind_hole:
-            yield from self._release()
-            yield self._missing_file(seen)
-            yield End(Ended.HOLE, process.last)
-            yield self._begin(seen, whole=False, goes_on=True)
+            out += [*self._release(), self._missing_file(seen), End(Ended.HOLE, process.last)]
+            out.append(self._begin(seen, whole=False, goes_on=True))
         elif self._is_successor(seen):
-            yield from self._succeed(seen, doubtful)
+            out += self._succeed(seen, doubtful)
         elif self._completes_start(seen):
             process.whole = True
         elif self._starts(seen):
-            yield from self._release()
+            out += self._release()
             if process.closed_ms is None:
                 self._end_before_burst(record.ts_ms)
-            yield from self._end(Ended.RESTARTED)
-            yield self._begin(seen, whole=record.kind in (Kind.STARTED, facts_of(record.client_id).begins_with))
-        yield from self._add(seen, doubtful)
+            out += self._end(Ended.RESTARTED)
+            begins = record.kind in (Kind.STARTED, facts_of(record.client_id).begins_with)
+            out.append(self._begin(seen, whole=begins))
+        self._add(seen, doubtful, out)
+        return out
 
     def finish(self) -> Stream:
-        yield from self._release()
-        yield from self._end(Ended.LOG_ENDED)
-        yield from self.order.findings()
+        return [*self._release(), *self._end(Ended.LOG_ENDED), *self.order.findings()]
 
-    def _add(self, seen: Seen, doubtful: bool) -> Stream:
+    def _add(self, seen: Seen, doubtful: bool, out: list[Item]) -> None:
         process, record = self.process, seen.record
         found = record.kind is Kind.COORDINATOR_FOUND and self.held is None
         if record.kind is Kind.SUBSCRIBED or found:
-            yield from self._release()
+            out += self._release()
             if process.member_id and not process.facts.id_names_instance:
                 self.held, self.before_held = [], process.last
-        elif record.member_id or record.kind in _NEEDS_ID or (self.held is not None and len(self.held) == _HELD):
-            yield from self._release()
+        elif self.held is not None and (record.member_id or record.kind in _NEEDS_ID or len(self.held) == _HELD):
+            out += self._release()
         known = process.add(seen, shuffled=self.order.is_shuffled(seen.place.file), doubtful=doubtful)
         if self.held is None:
-            yield known
+            out.append(known)
         else:
             self.held.append((seen, known))
 
     def _release(self) -> Stream:
         """The held lines are this process's own."""
         held, self.held = self.held, None
-        for _, known in held or ():
-            yield known
+        return [known for _, known in held or ()]
 
     def _succeed(self, seen: Seen, doubtful: bool) -> Stream:
         """Another process took over: what was said before it had its id is its own."""
@@ -207,11 +210,11 @@ class ConsumerInstances:
             self.process.last = self.before_held
         else:
             self._end_before_burst(seen.record.ts_ms)
-        yield from self._end(Ended.RESTARTED)
         first = held[0][0] if held else seen
-        yield self._begin(first, whole=first.record.kind is Kind.SUBSCRIBED)
+        out = [*self._end(Ended.RESTARTED), self._begin(first, whole=first.record.kind is Kind.SUBSCRIBED)]
         for one, _ in held or ():
-            yield from self._add(one, doubtful)
+            self._add(one, doubtful, out)
+        return out
 
     def _begin(self, seen: Seen, *, whole: bool, goes_on: bool = False) -> Begin:
         number = self.process.number + 1
@@ -220,8 +223,7 @@ class ConsumerInstances:
         return Begin(number, at, whole, goes_on=goes_on)
 
     def _end(self, how: Ended) -> Stream:
-        if self.process.number >= 0:
-            yield End(how, self.process.last)
+        return [End(how, self.process.last)] if self.process.number >= 0 else ()
 
     def _end_before_burst(self, ts_ms: int) -> None:
         """Leaves the last burst to the next instance: its first lines precede the one that says `STARTED`."""
@@ -230,6 +232,13 @@ class ConsumerInstances:
             process.last = process.before_burst
 
     # -- what shows another process -------------------------------------------------------------------------
+
+    def _goes_on(self, seen: Seen) -> bool:
+        """Whether nothing about the line can show another process: most lines are such."""
+        process, record = self.process, seen.record
+        same_id = not process.member_id or record.member_id in ("", process.member_id)
+        begun = process.number >= 0 and process.closed_ms is None and record.kind is not Kind.STARTED
+        return same_id and begun and seen.place.file == process.last.place.file
 
     def _is_successor(self, seen: Seen) -> bool:
         """Whether another instance printed the line, though no line says that it started."""
@@ -296,23 +305,19 @@ class WorkerProcesses:
         self.herded = False
         """The herder of this process has named itself."""
 
-    def see(self, seen: Seen, *, doubtful: bool = False) -> Stream:
-        record = seen.record
+    def see(self, seen: Seen, doubtful: bool) -> Stream:
+        record, out = seen.record, list[Item]()
         starts = record.kind is Kind.STARTED or (record.kind is Kind.TRANSITION and record.event == "START")
         if self.process.number < 0 or record.kind is Kind.STARTED or (starts and self.herded):
             if self.process.number >= 0:
-                yield End(Ended.RESTARTED, self.process.last)
+                out.append(End(Ended.RESTARTED, self.process.last))
             at = At(record.ts_ms, seen.place)
             self.process = _Process(self.process.number + 1, at, starts, at.ts_ms, stretches={seen.place.file: 0})
             self.herded = False
-            yield Begin(self.process.number, at, starts, worker=True)
+            out.append(Begin(self.process.number, at, starts, worker=True))
         self.herded = self.herded or bool(record.client_id)
-        yield self.process.add(seen, shuffled=False, doubtful=doubtful)
+        out.append(self.process.add(seen, shuffled=False, doubtful=doubtful))
+        return out
 
     def finish(self) -> Stream:
-        if self.process.number >= 0:
-            yield End(Ended.LOG_ENDED, self.process.last)
-
-
-def is_worker(record: TraceRecord) -> bool:
-    return record.machine == WORKER
+        return [End(Ended.LOG_ENDED, self.process.last)] if self.process.number >= 0 else ()

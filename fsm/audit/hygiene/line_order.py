@@ -69,22 +69,24 @@ class LineOrder:
     def see(self, seen: Seen) -> None:
         record, place = seen
         known = self.files.get(place.file)
-        self.scattered = self.scattered or (known is not None and place.file != self.last)
-        self.last = place.file
+        if place.file != self.last:
+            self.scattered = self.scattered or known is not None
+            self.last = place.file
         if known is None:
             known = self.files[place.file] = _File()
         is_step = record.kind is Kind.TRANSITION
-        back_ms = _back_ms(known.furthest, record.ts_ms, place.offset)
-        if back_ms <= CLOCK_MS:
-            back_ms = _back_ms(known.furthest_step, record.ts_ms, place.offset) if is_step else 0
         known.lines += 1
         if known.furthest and place.offset < known.furthest[-1][0]:
+            back_ms = _back_ms(known.furthest, record.ts_ms, place.offset)
+            if back_ms <= CLOCK_MS:
+                back_ms = _back_ms(known.furthest_step, record.ts_ms, place.offset) if is_step else 0
             known.misplaced += 1
             known.misplaced_twice += place.offset < known.furthest_misplaced
             known.furthest_misplaced = max(known.furthest_misplaced, place.offset)
-        if back_ms > 0:
-            _note(known, seen, back_ms)
-        _reach(known.furthest, record.ts_ms, place.offset)
+            if back_ms > 0:
+                _note(known, seen, back_ms)
+        else:
+            _reach(known.furthest, record.ts_ms, place.offset)
         if is_step:
             _reach(known.furthest_step, record.ts_ms, place.offset)
 

@@ -1,15 +1,15 @@
-"""The records of one member as the stream of each of its processes."""
+"""The records of one member as the streams of its processes, one after the other."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from fsm.audit.hygiene.duplicate_lines import DuplicateLines
 from fsm.audit.hygiene.identity import ASSIGNS_ITSELF
-from fsm.audit.hygiene.instances import ACTIVE, ConsumerInstances, Stream, WorkerProcesses, is_worker
+from fsm.audit.hygiene.instances import ACTIVE, ConsumerInstances, Stream, WorkerProcesses
 from fsm.audit.hygiene.rotation import Missing
-from fsm.audit.hygiene.shared_client_id import SharedClientId
 from fsm.audit.rows import Place, Seen
+from fsm.logs.connect_worker import MACHINE as WORKER
 from fsm.trace import Kind
 
 
@@ -34,13 +34,13 @@ class ProcessStreams:
             self.begun = True
             self.idle = [] if ASSIGNS_ITSELF.search(seen.record.client_id) else None
         if self.idle is None:
-            yield from self._cut(self.duplicates.see(seen))
-            return
+            given = self.duplicates.see(seen)
+            return self._see(given[0]) if len(given) == 1 else self._cut(given)
         self.idle.append(seen)
-        if seen.record.kind in ACTIVE and seen.record.kind is not Kind.TRANSITION:
-            given, self.idle = self.idle, None
-            for one in given:
-                yield from self._cut(self.duplicates.see(one))
+        if seen.record.kind not in ACTIVE or seen.record.kind is Kind.TRANSITION:
+            return ()
+        idle, self.idle = self.idle, None
+        return [item for one in idle for item in self._cut(self.duplicates.see(one))]
 
     def finish(self) -> Stream:
         if self.idle is None:
@@ -49,37 +49,10 @@ class ProcessStreams:
             yield from self.duplicates.findings()
 
     def _cut(self, given: Iterable[Seen]) -> Stream:
-        for seen in given:
-            if is_worker(seen.record) and isinstance(self.processes, ConsumerInstances):  # VERSION lines come before
-                self.processes = WorkerProcesses()
-            since = self.doubtful_since
-            doubtful = since is not None and (seen.record.ts_ms, seen.place) >= since
-            yield from self.processes.see(seen, doubtful=doubtful)
+        return [item for seen in given for item in self._see(seen)]
 
-
-class MemberStreams:
-    """The streams of the processes behind one client id, by the name of the member each of them is."""
-
-    def __init__(self, group: str, member: str, gone: Missing, *, shared: bool) -> None:
-        self.group, self.member, self.gone = group, member, gone
-        self.apart = SharedClientId(member) if shared else None
-        self.streams: dict[str, ProcessStreams] = {}
-
-    def see(self, seen: Seen) -> Iterator[tuple[str, Stream]]:
-        if self.apart is None:
-            yield self.member, self._stream(self.member).see(seen)
-            return
-        for member, one, doubtful in self.apart.see(seen):
-            yield member, self._stream(member).see(one, doubtful=doubtful)
-
-    def finish(self) -> Iterator[tuple[str, Stream]]:
-        for member, one, doubtful in self.apart.finish() if self.apart is not None else ():
-            yield member, self._stream(member).see(one, doubtful=doubtful)
-        for member, stream in sorted(self.streams.items()):
-            yield member, stream.finish()
-
-    def _stream(self, member: str) -> ProcessStreams:
-        stream = self.streams.get(member)
-        if stream is None:
-            stream = self.streams[member] = ProcessStreams(self.group, member, self.gone)
-        return stream
+    def _see(self, seen: Seen) -> Stream:
+        if seen.record.machine == WORKER and isinstance(self.processes, ConsumerInstances):  # VERSION lines come before
+            self.processes = WorkerProcesses()
+        since = self.doubtful_since
+        return self.processes.see(seen, since is not None and (seen.record.ts_ms, seen.place) >= since)

@@ -126,6 +126,11 @@ class ConsumerInstance(Process):
         return self.order is Order.INTERLEAVED
 
     @property
+    def ordered(self) -> bool:
+        """Whether one of the two holds."""
+        return self.order is Order.KNOWN or self.order is Order.INTERLEAVED
+
+    @property
     def rebalance_timeout_ms(self) -> int:
         return self.max_poll_interval_ms or DEFAULT_MAX_POLL_INTERVAL_MS
 

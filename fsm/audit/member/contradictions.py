@@ -59,7 +59,7 @@ class Epochs(Follower):
             self.in_group = None
         if _leaves(record) or record.kind in _MAY_LEAVE:
             self.in_group = None
-        if record.kind in self.steps and (self.consumer.in_order or self.consumer.interleaved):
+        if record.kind in self.steps and self.consumer.ordered:
             yield from self._check_id(known)
             yield from super().see(known)  # type: ignore[misc]  # its steps give findings only
         if _shows_member(record):
@@ -231,6 +231,8 @@ def _expected_sign(record: TraceRecord) -> int | None:
 class Contradictions(Follower):
     """Follows the states of one instance, and with them its epochs."""
 
+    every = True
+
     def __init__(self, consumer: ConsumerInstance) -> None:
         self.consumer = consumer
         self.epochs = Epochs(consumer)
@@ -245,7 +247,7 @@ class Contradictions(Follower):
         """A poll timeout that nothing followed yet."""
 
     def see(self, known: Known) -> Rows:
-        judged = self.consumer.in_order or self.consumer.interleaved
+        judged = self.consumer.ordered
         if judged and self.expired is not None:
             yield from self._check_left(known, self.expired)
         yield from self.epochs.see(known)

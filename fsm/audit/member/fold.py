@@ -7,15 +7,17 @@ What several members do to each other is left to `fsm.audit.group`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 
 from fsm.audit.connect.worker import WorkerFollower
 from fsm.audit.findings import Finding, FindingKind, Severity
-from fsm.audit.follower import Row, Rows
+from fsm.audit.follower import Follower, Row, Rows, Step
 from fsm.audit.hygiene.instances import Stream
 from fsm.audit.hygiene.rotation import Missing
-from fsm.audit.hygiene.stream import MemberStreams
+from fsm.audit.hygiene.shared_client_id import Owned, SharedClientId
+from fsm.audit.hygiene.stream import ProcessStreams
 from fsm.audit.limits import UNDATED_MS, Limits
 from fsm.audit.member.consumer_instance import ConsumerInstance
 from fsm.audit.member.contradictions import Contradictions
@@ -27,8 +29,24 @@ from fsm.audit.member.transitions import Transitions
 from fsm.audit.rows import Begin, Known, Seen
 from fsm.trace import Kind
 
+_IN_ORDER: dict[str, type[Follower]] = {
+    "contradictions": Contradictions,
+    "membership": Membership,  # it knows why partitions go before ownership sees them go
+    "rebalances": Rebalances,  # ownership asks when the rebalance began that gave a partition
+    "ownership": Ownership,
+    "subscriptions": Subscriptions,
+    "transitions": Transitions,
+}
+"""Who takes a record first."""
 _DEFAULTS = Limits()
 _NONE: Missing = {}
+
+
+@cache
+def _concerned(kind: Kind) -> tuple[tuple[str, Step], ...]:
+    """Who takes records of that kind, and how."""
+    concerned = ((name, one) for name, one in _IN_ORDER.items() if one.every or kind in one.steps)
+    return tuple((name, one.see if one.every else one.steps[kind]) for name, one in concerned)
 
 
 class ConsumerFollower:
@@ -53,18 +71,12 @@ class ConsumerFollower:
     def see(self, known: Known) -> Rows:
         if known.record.kind is Kind.VERSION:
             self.process.version = known.record.settings.get("version", "")
-            return
+            return ()
         self.process.see(known)
-        for follower in (
-            self.contradictions,
-            self.membership,  # it knows why partitions go before ownership sees them go
-            self.rebalances,  # ownership asks when the rebalance began that gave a partition
-            self.ownership,
-            self.subscriptions,
-            self.transitions,
-        ):
-            for row in follower.see(known):
-                yield self.weigh(row) if isinstance(row, Finding) else row
+        rows: list[Row] = []
+        for name, step in _concerned(known.record.kind):
+            rows += step(getattr(self, name), known) or ()
+        return [self.weigh(row) if isinstance(row, Finding) else row for row in rows] if rows else rows
 
     def finish(self) -> Rows:
         for follower in (self.transitions, self.membership, self.ownership, self.subscriptions, self.rebalances):
@@ -84,46 +96,68 @@ class ConsumerFollower:
 
 
 class MemberFollower:
-    """Follows one member, or the members behind one client id, through all their processes."""
+    """Follows one member through all its processes."""
 
-    def __init__(
-        self, group: str, member: str, limits: Limits = _DEFAULTS, gone: Missing = _NONE, *, shared: bool = False
-    ) -> None:
-        self.group, self.limits = group, limits
-        self.streams = MemberStreams(group, member, gone, shared=shared)
-        self.followers: dict[str, ConsumerFollower | WorkerFollower] = {}
-        """Who follows the current process of each member."""
+    def __init__(self, group: str, member: str, limits: Limits, gone: Missing) -> None:
+        self.about = group, member, limits
+        self.streams = ProcessStreams(group, member, gone)
+        self.follower: ConsumerFollower | WorkerFollower | None = None
+        """Who follows the current process."""
 
-    def see(self, seen: Seen) -> Iterator[Row]:
-        for member, stream in self.streams.see(seen):
-            yield from self._follow(member, stream)
+    def see(self, seen: Seen, *, doubtful: bool = False) -> Sequence[Row]:
+        return self._follow(self.streams.see(seen, doubtful=doubtful))
 
-    def finish(self) -> Iterator[Row]:
-        for member, stream in self.streams.finish():
-            yield from self._follow(member, stream)
+    def finish(self) -> Sequence[Row]:
+        return self._follow(self.streams.finish())
 
-    def _follow(self, member: str, stream: Stream) -> Iterator[Row]:
+    def _follow(self, stream: Stream) -> list[Row]:
+        rows: list[Row] = []
+        follower = self.follower
         for item in stream:
-            follower = self.followers.get(member)
             if isinstance(item, Begin):
-                self.followers[member] = self._start(member, item, follower)
+                follower = self.follower = self._start(item)
             elif isinstance(item, Finding):
-                yield follower.weigh(item) if follower is not None else item
+                rows.append(follower.weigh(item) if follower is not None else item)
             elif follower is None:
                 continue
             elif isinstance(item, Known):
-                yield from follower.see(item)
+                rows += follower.see(item)
             else:
                 follower.process.end(item)
-                yield from follower.finish()
+                rows += follower.finish()
+        return rows
 
-    def _start(
-        self, member: str, begin: Begin, before: ConsumerFollower | WorkerFollower | None
-    ) -> ConsumerFollower | WorkerFollower:
-        about = self.group, member, self.limits, begin
+    def _start(self, begin: Begin) -> ConsumerFollower | WorkerFollower:
+        before = self.follower
         if begin.worker:
-            return WorkerFollower(*about, before if isinstance(before, WorkerFollower) else None)
-        return ConsumerFollower(*about, before if isinstance(before, ConsumerFollower) else None)
+            return WorkerFollower(*self.about, begin, before if isinstance(before, WorkerFollower) else None)
+        return ConsumerFollower(*self.about, begin, before if isinstance(before, ConsumerFollower) else None)
+
+
+class SharedFollower:
+    """Follows each of the members behind one client id."""
+
+    def __init__(self, group: str, client_id: str, limits: Limits, gone: Missing) -> None:
+        self.group, self.limits, self.gone = group, limits, gone
+        self.apart = SharedClientId(client_id)
+        self.members: dict[str, MemberFollower] = {}
+
+    def see(self, seen: Seen) -> Sequence[Row]:
+        return self._follow(self.apart.see(seen))
+
+    def finish(self) -> Sequence[Row]:
+        rows = self._follow(self.apart.finish())
+        for _, follower in sorted(self.members.items()):
+            rows += follower.finish()
+        return rows
+
+    def _follow(self, told_apart: Owned) -> list[Row]:
+        rows: list[Row] = []
+        for member, seen, doubtful in told_apart:
+            if member not in self.members:
+                self.members[member] = MemberFollower(self.group, member, self.limits, self.gone)
+            rows += self.members[member].see(seen, doubtful=doubtful)
+        return rows
 
 
 def fold(

@@ -255,7 +255,7 @@ class LibrdkafkaOwnership(Follower):
     def _report_added_twice(self, partitions: Iterable[Partition]) -> Rows:
         """Partitions that were added though they were owned, and not dropped in the same moment."""
         twice = self.added_owned.take(partitions)
-        if twice.lines and (self.consumer.in_order or self.consumer.interleaved):
+        if twice.lines and self.consumer.ordered:
             yield from self.owned.added_twice(twice.lines, twice.latest_ms, list(twice.lines.values()))
 
 

@@ -27,6 +27,8 @@ _AFTER_CALLBACK = ("ACKNOWLEDGING", "PREPARE_LEAVING", "LEAVING", "UNSUBSCRIBED"
 
 
 class Ownership(Follower):
+    every = True
+
     def __init__(self, consumer: ConsumerInstance, owned: OwnedPartitions) -> None:
         self.consumer = consumer
         self.owned = owned
@@ -71,7 +73,7 @@ class Ownership(Follower):
         failed, self.failed = self.failed, False
         yield from self._close_begin(known)
         yield from self._give_up(at)
-        if not failed and (self.consumer.in_order or self.consumer.interleaved):
+        if not failed and self.consumer.ordered:
             yield from self.owned.added_twice(record.partitions, at.ts_ms, [at])
         self.assigning = at
         self.owned.add(record.partitions, at)

@@ -26,6 +26,8 @@ _CHANGES = frozenset(
 
 
 class Subscriptions(Follower):
+    every = True
+
     def __init__(self, consumer: ConsumerInstance, owned: OwnedPartitions) -> None:
         self.consumer = consumer
         self.owned = owned
@@ -41,6 +43,10 @@ class Subscriptions(Follower):
         """When each topic was last named by a list."""
 
     def see(self, known: Known) -> Rows:
+        settled = not self.stale and self.consumer.facts.tells_subscription
+        return super().see(known) if settled else self._see(known)
+
+    def _see(self, known: Known) -> Rows:
         if self.stale and known.at.ts_ms - self.stale_ms > REORDER_MS:
             yield from self._close_stale()
         yield from super().see(known)

@@ -9,25 +9,25 @@ import pytest
 
 from fsm.audit.connect.table_path import UP, TablePath, follow
 from fsm.audit.findings import Finding
-from fsm.audit.rows import Life, Place, Seen
+from fsm.audit.rows import At, Known, Life, Place
 from fsm.tables.connect_worker import State
 from fsm.trace import Kind, TraceRecord
 
 
-def illegal_steps(records: Iterable[Seen]) -> Iterator[Finding]:
+def illegal_steps(records: Iterable[Known]) -> Iterator[Finding]:
     """The lines of one worker, in order, that its table does not allow."""
     path = TablePath("g", "w")
-    for seen in records:
-        yield from path.see(seen)
+    for known in records:
+        yield from path.see(known)
 
 
-def lines(*given: tuple[Kind, str, str]) -> Iterable[Seen]:
+def lines(*given: tuple[Kind, str, str]) -> Iterable[Known]:
     """Records by kind, event and next state, one a second."""
     for number, (kind, event, next_state) in enumerate(given):
         record = TraceRecord(
             1_000 * number, kind, "g", "w", machine="connect-worker", event=event, next_state=next_state
         )
-        yield Seen(record, Place("w.log", number))
+        yield Known(record, At(record.ts_ms, Place("w.log", number)))
 
 
 BORN = (

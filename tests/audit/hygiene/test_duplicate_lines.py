@@ -6,8 +6,8 @@ import memory
 import pytest
 import recordings
 
-from fsm.audit.hygiene.duplicate_lines import DuplicateLines
 from fsm.audit.findings import Finding, FindingKind, Severity
+from fsm.audit.hygiene.duplicate_lines import DuplicateLines
 from fsm.audit.rows import Place, Seen
 from fsm.trace import Kind, TraceRecord
 
@@ -16,11 +16,17 @@ def seen(ts_ms, epoch, offset, file="a.log"):
     return Seen(TraceRecord(ts_ms, Kind.HEARTBEAT_OK, epoch=epoch), Place(file, offset))
 
 
-def left(*given):
-    """(file, offset) of what is left of records, which are read by time, and what is told."""
+def read(*given):
+    """What is left of records, which are read by time, and what is told."""
     lines = DuplicateLines("g", "c")
-    kept = [tuple(one.place) for one in lines.leave_out(sorted(given, key=lambda s: (s.record.ts_ms, s.place)))]
-    return kept, [f.summary for f in lines.findings()]
+    kept = [one for each in sorted(given, key=lambda s: (s.record.ts_ms, s.place)) for one in lines.see(each)]
+    return [*kept, *lines.finish()], list(lines.findings())
+
+
+def left(*given):
+    """The same as (file, offset) and words."""
+    kept, told = read(*given)
+    return [tuple(one.place) for one in kept], [f.summary for f in told]
 
 
 def test_a_block_that_was_shipped_twice_is_read_once():
@@ -34,11 +40,8 @@ def test_a_block_that_was_shipped_twice_is_read_once():
 def test_a_file_under_two_names_is_read_once():
     """Every line of the copy is an echo, and the first pair is shown."""
     lines = [(10, 1, 0), (10, 2, 50), (20, 3, 100)]
-    duplicates = DuplicateLines("g", "c")
-    given = [seen(*one, file) for file in ("a.log", "b.log") for one in lines]
-    kept = list(duplicates.leave_out(sorted(given, key=lambda s: (s.record.ts_ms, s.place))))
+    kept, (told,) = read(*(seen(*one, file) for file in ("a.log", "b.log") for one in lines))
     assert {one.place.file for one in kept} == {"a.log"}
-    (told,) = duplicates.findings()
     assert (told.severity, told.kind, told.start_ms, told.end_ms) == (Severity.INFO, FindingKind.UNPARSED_LINES, 10, 20)
     assert [(e.file, e.offset) for e in told.evidence] == [("a.log", 0), ("b.log", 0)]
 

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
+from fsm.audit.findings import FindingKind
 from fsm.audit.hygiene.line_order import LineOrder
 from fsm.audit.hygiene.rotation import adjoin, rotations
-from fsm.audit.findings import FindingKind
 from fsm.audit.rows import Place, Seen
 from fsm.trace import Kind, TraceRecord
 

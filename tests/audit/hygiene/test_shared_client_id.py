@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fsm.audit.hygiene.shared_client_id import separate
-from fsm.audit.rows import DOUBT, Place, Seen
+from fsm.audit.hygiene.shared_client_id import SharedClientId
+from fsm.audit.rows import Place, Seen
 from fsm.trace import Kind
 
 P = [("t", i) for i in range(6)]
@@ -23,10 +23,16 @@ def two(new_log):
     return log
 
 
+def separate(records):
+    """(member, record, doubtful) for each."""
+    apart = SharedClientId("c")
+    return [*(one for seen in records for one in apart.see(seen)), *apart.finish()]
+
+
 def owners(log):
-    """Who each record was given to, by time and kind; marks of doubt left out."""
+    """Who each record was given to, by time and kind."""
     ordered = sorted(log.seen, key=lambda s: s.record.ts_ms)
-    return {(s.record.ts_ms, s.record.kind): who for who, s in separate("c", ordered) if s.record.detail != DOUBT}
+    return {(s.record.ts_ms, s.record.kind): who for who, s, _ in separate(ordered)}
 
 
 def test_callbacks_go_to_whom_the_block_told(two):
@@ -75,9 +81,9 @@ def test_what_fits_nobody_is_left_out_and_puts_everybody_in_doubt(two):
     two(500, Kind.REVOKE_BEGIN, partitions=(("u", 0),)).step(600, "STABLE", "RECONCILING", member_id="x")
     two.step(610, "STABLE", "RECONCILING", member_id="y")
     ordered = sorted(two.seen, key=lambda s: s.record.ts_ms)
-    given = list(separate("c", ordered))
-    assert 500 not in [s.record.ts_ms for _, s in given]
-    assert [(who, s.record.ts_ms) for who, s in given if s.record.detail == DOUBT] == [("c [x]", 600), ("c [y]", 610)]
+    given = separate(ordered)
+    assert 500 not in [s.record.ts_ms for _, s, _ in given]
+    assert [(who, s.record.ts_ms) for who, s, doubtful in given if doubtful] == [("c [x]", 600), ("c [y]", 610)]
 
 
 def test_files_put_behind_one_another_put_everybody_in_doubt(two):
@@ -86,7 +92,7 @@ def test_files_put_behind_one_another_put_everybody_in_doubt(two):
     behind, before = two.seen[-1], Place("all.log", 0)
     for place in (behind.place, before):
         ordered = sorted([*two.seen[:-1], Seen(behind.record, place)], key=lambda s: s.record.ts_ms)
-        doubted = [who for who, s in separate("c", ordered) if s.record.detail == DOUBT]
+        doubted = [who for who, _, doubtful in separate(ordered) if doubtful]
         assert doubted == (["c [x]"] if place == before else [])
 
 
@@ -106,5 +112,4 @@ def test_lines_that_alternate_between_files_are_in_doubt_from_the_start(two):
             s._replace(place=s.place._replace(file=files[i % 4 if doubted else i // 3 % 4]))
             for i, s in enumerate(two.seen)
         ]
-        marks = [s for _, s in separate("c", entries) if s.record.detail == DOUBT]
-        assert bool(marks) is doubted
+        assert any(doubtful for _, _, doubtful in separate(entries)) is doubted

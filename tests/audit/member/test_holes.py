@@ -6,10 +6,10 @@ import memory
 import pytest
 import recordings
 
-from fsm.audit.hygiene.rotation import is_hole, missing
 from fsm.audit.findings import Finding, FindingKind, Severity
 from fsm.audit.group import judge
 from fsm.audit.group.coverage import find_coverage
+from fsm.audit.hygiene.rotation import is_hole, missing
 from fsm.audit.rows import Begun, Ended, GroupRows, Interval, Life
 from fsm.trace import Kind
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 from fsm.audit.findings import Cause, Finding, FindingKind, Severity
-from fsm.audit.rows import DOUBT, Ended, Interval, Life, Subscription
+from fsm.audit.limits import Limits
+from fsm.audit.member.fold import MemberFollower
+from fsm.audit.rows import Ended, Interval, Life, Subscription
 from fsm.trace import Kind
 
 T0 = ("t", 0)
@@ -108,12 +112,29 @@ def test_a_change_of_subscription_ends_only_what_is_not_wanted_any_more(log):
     ]
 
 
-def test_after_a_mark_of_doubt_findings_inform_only(log):
+def test_after_a_doubtful_line_findings_inform_only(log):
     """What rests on lines that may be another process's is not an error."""
-    log(0, Kind.STARTED)(10, Kind.ASSIGN_BEGIN, partitions=(T0,))(20, Kind.ERROR, detail=DOUBT)
+    log(0, Kind.STARTED)(10, Kind.ASSIGN_BEGIN, partitions=(T0,))(20, Kind.HEARTBEAT_OK)
     log(50, Kind.REVOKE_BEGIN, partitions=(("t", 9),))(900, Kind.CLOSE_END)
-    assert next((f.kind, f.severity) for f in log.rows(Finding)) == (FindingKind.CALLBACK_NOT_OWNED, Severity.INFO)
-    assert [i.doubtful for i in log.rows(Interval)] == [True]
+    follower = MemberFollower("g", "c", Limits(), {})
+    rows = [row for seen in log.seen for row in follower.see(seen, doubtful=seen.record.ts_ms == 20)]
+    rows += follower.finish()
+    found = [(row.kind, row.severity) for row in rows if isinstance(row, Finding)]
+    assert found[0] == (FindingKind.CALLBACK_NOT_OWNED, Severity.INFO)
+    assert [row.doubtful for row in rows if isinstance(row, Interval)] == [True]
+    assert [row.doubtful_ms for row in rows if isinstance(row, Life)] == [20]
+
+
+def test_a_member_can_be_kept_between_any_two_records(log):
+    """A follower that was pickled and read again goes on as if nothing had happened."""
+    log(0, Kind.STARTED)(5, Kind.SUBSCRIBED, topics=("t",))(10, Kind.ASSIGN_BEGIN, partitions=(T0,))
+    log.step(20, "RECONCILING", "ACKNOWLEDGING")(50, Kind.REVOKE_BEGIN, partitions=(("t", 9),))
+    log(900, Kind.CLOSE_BEGIN)(950, Kind.CLOSE_END)(5000, Kind.STARTED)(5100, Kind.POLL_EXPIRED)
+    follower, rows = MemberFollower("g", "c", Limits(), {}), []
+    for seen in log.seen:
+        rows += follower.see(seen)
+        follower = pickle.loads(pickle.dumps(follower))  # noqa: S301  its own
+    assert [*rows, *follower.finish()] == log.rows()
 
 
 def test_a_state_held_longer_than_the_rebalance_timeout(log):
