@@ -25,12 +25,12 @@ from uuid import uuid4
 from zoneinfo import ZoneInfo
 
 from fsm.audit import unparsed
-from fsm.audit.hygiene.identity import Facts, homes, merge
-from fsm.audit.hygiene.rotation import Missing
 from fsm.audit.certainty import FileFacts
 from fsm.audit.coordinator.assignments import add_topic_names
 from fsm.audit.findings import Finding, in_order, rank
 from fsm.audit.group_audit import audit_group
+from fsm.audit.hygiene.identity import Facts, homes, merge
+from fsm.audit.hygiene.rotation import Missing
 from fsm.audit.reading import PieceSummary, read_piece
 from fsm.audit.records import Chunk, GroupRecords, Source, spool, unpack
 from fsm.audit.report import Highlights, Overview, overview

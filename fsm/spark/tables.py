@@ -16,12 +16,12 @@ from uuid import uuid4
 import pyarrow as pa
 from pyarrow import parquet
 
-from fsm.audit.hygiene.identity import Key
 from fsm.audit.conformance import edges, targets
 from fsm.audit.coordinator.assignments import Assignment, CoordinatorRecord
 from fsm.audit.findings import Finding
 from fsm.audit.group import Rebalance
 from fsm.audit.group.coverage import Coverage
+from fsm.audit.hygiene.identity import Key
 from fsm.audit.reading import PieceSummary
 from fsm.audit.records import KIND, NUMBER, OFFSET, SEQ, TEXT, TIME, Chunk, Row
 from fsm.audit.report import Overview
