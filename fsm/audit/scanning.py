@@ -41,6 +41,7 @@ _MOST_KEPT = 20_000
 _MOST_OPEN = 4 << 20
 _GOES_ON, _ORPHAN = 0, 1
 _NO_HEADER = 255
+_FEED = 10
 _PAD = b"\n" * 256
 _CONTINUED = np.array([CONTINUES(bytes([i])) is not None and not chr(i).isalnum() for i in range(256)])
 """Whether any line that begins with a byte continues an entry, where it begins none."""
@@ -93,7 +94,7 @@ class Scanner:
         self._formats = tuple(self.reader.expected)
         known = _knowledge(self._formats)
         opened: list[Run] = []  # from the first line of the last entry on, which may go on in the next block
-        for block in self.reader.blocks(handle):
+        for block in self.reader.blocks(handle, _count_feeds):
             lines = None if block.cut else _lines(block, known)
             heads = np.flatnonzero(lines.kinds if lines is not None else ())
             if lines is None or not len(heads):
@@ -209,7 +210,7 @@ class _Lines(NamedTuple):
 def _lines(block: Block, known: _Knowledge) -> _Lines:
     data = block.data
     cells = np.frombuffer(data + _PAD, np.uint8)
-    feeds = np.flatnonzero(cells[: len(data)] == 10)
+    feeds = np.flatnonzero(cells[: len(data)] == _FEED)
     bounds = np.empty(len(feeds) + 2, np.int64)
     bounds[0], bounds[1:-1], bounds[-1] = 0, feeds + 1, len(data) + 1
     lines = _Lines(block.offset, block.number, data, bounds, np.empty(0, np.uint8))
@@ -270,17 +271,20 @@ class _Knowledge:
             known.clear()
         view = np.ndarray((len(cells) - reach + 1,), f"V{reach}", cells, strides=(1,))
         joined = view[lines.bounds[at]].tobytes().translate(_DIGITS)
-        keys = [joined[i : i + reach] for i in range(0, len(joined), reach)]
-        found = [known.get(key, -1) for key in keys]
-        if -1 in found:
-            for n, i in enumerate(at.tolist()):
-                if found[n] < 0:
-                    found[n] = known.get(keys[n], -1)
-                if found[n] < 0:
-                    found[n] = self._ask(lines.line(i), self._by_reach)
-                    if found[n] != _NO_HEADER or not self._learned:
-                        known[keys[n]] = found[n]
-        return np.array(found, np.uint8)
+        keys: list[bytes] = np.frombuffer(joined, f"V{reach}").tolist()
+        try:
+            found = bytes(map(known.__getitem__, keys))
+        except KeyError:
+            found = bytes(self._by_header(lines.line(i), key, known) for i, key in zip(at.tolist(), keys, strict=True))
+        return np.frombuffer(found, np.uint8)
+
+    def _by_header(self, line: bytes, beginning: bytes, known: dict[bytes, int]) -> int:
+        found = known.get(beginning, -1)
+        if found < 0:
+            found = self._ask(line, self._by_reach)
+            if found != _NO_HEADER or not self._learned:
+                known[beginning] = found
+        return found
 
     def _ask(self, line: bytes, formats: Sequence[Format]) -> int:
         """Whose entry begins with the line, of these."""
@@ -330,6 +334,10 @@ class _Knowledge:
                 left = tuple(other for other in known[key].formats if other is not one)
                 known[key] = _Owners(left, understood=True)
         return None if understood else (owners.formats, None, None)
+
+
+def _count_feeds(data: bytes) -> int:
+    return int(np.count_nonzero(np.frombuffer(data, np.uint8) == _FEED))
 
 
 def _lines_at(places: Sequence[int], bounds: Numbers) -> Numbers:

@@ -89,6 +89,10 @@ def reader_of(piece: Piece, formats: Sequence[Format]) -> PieceReader | SegmentR
     return SegmentReader(piece.file, formats) if whole else PieceReader(piece, formats)
 
 
+def _count_feeds(data: bytes) -> int:
+    return data.count(b"\n")
+
+
 class PieceReader:
     """Reads one piece. `lines` counts the lines that start in it, complete once `entries` is exhausted."""
 
@@ -159,7 +163,7 @@ class PieceReader:
             return assemble_streams(runs, self.learned.layouts, self.expected, self.learned.table)
         return assemble(runs, self.expected)
 
-    def blocks(self, handle: UntilBroken) -> Iterator[Block]:
+    def blocks(self, handle: UntilBroken, count_feeds: Callable[[bytes], int] = _count_feeds) -> Iterator[Block]:
         """Lines from the context before the piece to `ENTRY_LIMIT` behind it; no block crosses its borders."""
         start, end = self.piece.start, self.piece.end
         stop = end + ENTRY_LIMIT
@@ -169,7 +173,7 @@ class PieceReader:
                 return
             number = self.lines + 1
             if start <= block.offset < end:
-                self.lines += block.data.count(b"\n") + 1
+                self.lines += count_feeds(block.data) + 1
             yield block._replace(number=number)
 
 
