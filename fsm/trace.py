@@ -134,9 +134,13 @@ class Kind(StrEnum):
     """Connect: the `settings` of a process that has started."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TraceRecord:
-    """One thing seen. Times are epoch milliseconds; partitions are (topic, number)."""
+    """One thing seen. Times are epoch milliseconds; partitions are (topic, number).
+
+    Nobody changes a record. It is not frozen, because then it takes five times as long to make one, and an audit makes
+    two of each.
+    """
 
     ts_ms: int
     kind: Kind

@@ -80,7 +80,7 @@ class Scanner:
         Raises one of `READ_ERRORS` where the file cannot be read any further; what came before stands.
         """
         for parsed in self.reader.read(self._scan):
-            yield parsed._replace(entry=self.reader.placed(parsed.entry))
+            yield parsed._replace(entry=self.reader.placed(parsed.entry)) if self.reader.learned.reversed else parsed
 
     def _scan(self, handle: UntilBroken) -> Iterator[Parsed]:
         if self.reader.by_streams:

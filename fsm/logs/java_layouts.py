@@ -26,12 +26,13 @@ def kafka(entry: str, zone: tzinfo) -> Message | None:
     if head is None:
         return None
     logger = _KAFKA_LOGGER.search(entry, head.end())
-    ts_ms = _time_ms(head[1], head[2], head[3], zone)
-    level = head[4]
+    minute, seconds, milliseconds, level = head.groups()
+    ts_ms = _time_ms(minute, seconds, milliseconds, zone)
     if logger is None:
         return Message(ts_ms, entry[head.end() :], level, cut=True)
     text = entry[head.end() : logger.start()]
-    return Message(ts_ms, text, level, logger[1], error=_first_line(entry[logger.end() :]))
+    error = _first_line(entry[logger.end() :]) if logger.end() < len(entry) else ""
+    return Message(ts_ms, text, level, logger[1], "", error)
 
 
 def spring(entry: str, zone: tzinfo) -> Message | None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeVar
 
 from fsm.logs.message import NO_BEARING, Message
 from fsm.trace import DETAIL_LIMIT, Kind, Partition, TraceRecord, by_partition
@@ -42,41 +43,60 @@ class JavaMessage(NamedTuple):
 
 
 class Prefix(NamedTuple):
-    """`[Consumer instanceId=.., clientId=.., groupId=..] ` and what follows it."""
+    """`[Consumer instanceId=.., clientId=.., groupId=..] `."""
 
     client: str
     group: str
     client_id: str
     instance_id: str
-    rest: str
+
+
+NO_PREFIX = Prefix("", "", "", "")
 
 
 def take_apart(message: Message) -> JavaMessage:
     """The message with the client's prefix read, behind what others put before it (Connect: `[connector|task-0] `)."""
-    text = message.text
-    found, rest = _prefix(text), text
-    for _ in range(MOST_CONTEXTS):
-        _, closed, rest = rest.partition("] ")
-        if found.client or not closed or not rest.startswith("["):
+    text = rest = message.text
+    prefix = NO_PREFIX
+    for _ in range(1 + MOST_CONTEXTS):
+        inner, closed, rest = rest.partition("] ")
+        if not closed or not inner.startswith("["):
             break
-        found = _prefix(rest)
-    if not found.client:
-        found = Prefix("", "", "", "", text)
+        prefix = _prefix(inner)
+        if prefix.client:
+            text = rest
+            break
+    client, group, client_id, instance_id = prefix
+    thread = _thread(message.thread, group) if message.thread else ""
+    logger = _class_name(message.logger)
     return JavaMessage(
         message.ts_ms,
-        _class_name(message.logger),
-        found.rest,
+        logger,
+        text,
         message.error,
-        _thread(message.thread, found.group),
+        thread,
         message.pid,
-        found.client,
-        found.group,
-        found.client_id,
-        found.instance_id,
+        client,
+        group,
+        client_id,
+        instance_id,
         message.cut,
     )
 
 
+_Part = TypeVar("_Part")
+
+
+def _remembered(read: Callable[[str], _Part]) -> Callable[[str], _Part]:
+    """A function whose results for short texts are kept for a while: the same few are asked for again and again."""
+    known = lru_cache(maxsize=4096)(read)
+    return lambda text: known(text) if len(text) <= _SHORT else read(text)
+
+
+_SHORT = 500
+
+
+@_remembered
 def _class_name(logger: str) -> str:
     """The class without its package; some layouts put the method behind it."""
     rest, _, last = logger.rpartition(".")
@@ -85,22 +105,20 @@ def _class_name(logger: str) -> str:
     return last
 
 
-def _prefix(text: str) -> Prefix:
-    """The prefix that the text begins with. Ids may hold anything but `] ` and the next field's name."""
-    inner, closed, rest = text[1:].partition("] ") if text.startswith("[") else ("", "", "")
-    client, _, fields = inner.partition(" ")
-    if not closed or "clientId=" not in fields:
-        return Prefix("", "", "", "", text)
+@_remembered
+def _prefix(inner: str) -> Prefix:
+    """What the bracket says. Ids may hold anything but `] ` and the next field's name."""
+    client, _, fields = inner[1:].partition(" ")
+    if not client or "clientId=" not in fields:
+        return NO_PREFIX
     before, _, ids = fields.partition("clientId=")
     client_id, _, group = ids.partition(", groupId=")
     instance_id = before.removeprefix("instanceId=").removesuffix(", ")
-    return Prefix(client, "" if group == "null" else group, client_id, instance_id, rest)
+    return Prefix(client, "" if group == "null" else group, client_id, instance_id)
 
 
 def _thread(name: str, group: str) -> str:
     """Spring keeps only the last 15 characters of a thread's name."""
-    if not name:
-        return ""
     if len(name) >= 10 and any((known + group).endswith(name) for known in BACKGROUND_THREADS):
         return "background"
     return "background" if name.startswith(BACKGROUND_THREADS) else "app"
