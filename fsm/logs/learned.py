@@ -121,6 +121,26 @@ def _marked(lines: Sequence[str], clients: tuple[Client, ...]) -> list[int]:
     return sorted({bisect_right(ends, place) for place in places(b"\n".join(data), marks_among(clients))})
 
 
+def of_each_shape(lines: Sequence[str] | Sequence[bytes], chosen: Sequence[int], most: int) -> list[int]:
+    """Some of the chosen lines, in their order: of each shape the first ones. Shapes differ in more than digits."""
+    if len(chosen) <= most:
+        return list(chosen)
+    seen: Counter[str | bytes] = Counter()
+    ranks: list[tuple[int, int]] = []
+    for i in chosen:
+        line = lines[i][:_SHAPE]
+        shape = line.translate(_TEXT_DIGITS) if isinstance(line, str) else line.translate(_DIGITS)
+        seen[shape] += 1
+        ranks.append((seen[shape], i))
+    firsts = [i for rank, i in ranks if rank == 1]
+    return firsts[:: -(-len(firsts) // most)] if len(firsts) > most else sorted(i for _, i in sorted(ranks)[:most])
+
+
+_SHAPE = 300
+_DIGITS = bytes(48 if 48 <= i < 58 else i for i in range(256))
+_TEXT_DIGITS = str.maketrans("123456789", "000000000")
+
+
 class _Lines(NamedTuple):
     """Lines behind some frames, and which of them speak of clients."""
 
@@ -132,7 +152,7 @@ class _Lines(NamedTuple):
 
     @property
     def some(self) -> Sequence[int]:
-        return self.marked[:: max(1, len(self.marked) // MOST_SAMPLES)]
+        return of_each_shape(self.lines, self.marked, MOST_SAMPLES)
 
 
 def _learn(seen: _Lines) -> Layout | None:

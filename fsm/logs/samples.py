@@ -18,7 +18,7 @@ from fsm.logs.blocks import places
 from fsm.logs.entries import CONTINUES, LINE_LIMIT
 from fsm.logs.fields import Pretty, Table, find_csv, find_pretty
 from fsm.logs.layout import Layout, marks_among, marks_of
-from fsm.logs.learned import Guess, Sample, explain_failure, fit, learn, state, with_hours
+from fsm.logs.learned import Guess, Sample, explain_failure, fit, learn, of_each_shape, state, with_hours
 from fsm.logs.opening import READ_ERRORS, UntilBroken, in_memory, open_packed
 from fsm.logs.pattern import parse_pattern
 
@@ -284,11 +284,11 @@ def _lines_of(block: bytes, clients: tuple[Client, ...]) -> _Lines:
     lines = block.split(b"\n")
     starts = list(accumulate(map(len, lines), lambda at, length: at + length + 1, initial=0))
     marked = sorted({bisect_right(starts, place) - 1 for place in found})
-    return lines, marked[:: max(1, len(marked) // _MOST_MARKED)]
+    return lines, of_each_shape(lines, marked, _MOST_MARKED)
 
 
 def _learn_lines(lines: Sequence[bytes], marked: Sequence[int], file: File, clients: tuple[Client, ...]) -> Learned:
-    some = marked[:: max(1, len(marked) // _MARKED_LINES)]
+    some = of_each_shape(lines, marked, _MARKED_LINES)
     wanted = set(range(min(_FIRST_LINES, len(lines))))
     for i in some:
         wanted.update(range(max(0, i - _BEFORE), min(len(lines), i + _BEHIND)))
