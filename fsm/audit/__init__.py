@@ -1,13 +1,13 @@
 """The audit: what trace records of a fleet mean, as pure functions over records and rows.
 
-Four stages, each of which can run distributed, because each needs only what its key brings together: `attribution`
-(which member a record belongs to; key: group and client id, over a few facts per file), `member` (one member's records
-in order become rows; key: group and member), `group` (rows of several members are held against each other; key: group)
-and `findings` (what is reported, in which words and which order). `local` runs them in one process; nothing here knows
-Spark.
+`reading` makes records of pieces of files, `routing` sends them to their groups, and `group_audit` judges a group in
+two stages: `hygiene` (which process a record belongs to, in which order, and how far that is certain) and followers
+(`member` and `connect` make rows of one process's records, `group` holds the rows of several members against each
+other). `findings` says what is reported, in which words and which order. `local` runs all of it in one process; nothing
+here knows Spark.
 
-* `audit_files`, `audit_records`, `read_files`: from files to findings, whole or in two steps
-* `Audit`, `Read`, `Options`, `Limits`: what comes of it, and what it goes by
+* `audit_files`: from files to findings
+* `Audit`, `Options`, `Limits`: what comes of it, and what it goes by
 * `Finding`, `FindingKind`, `Cause`, `Severity`, `Evidence`: a finding
 
 >>> from fsm.audit import audit_files
@@ -22,7 +22,7 @@ from fsm.exports import on_demand
 if TYPE_CHECKING:
     from fsm.audit.findings import Cause, Evidence, Finding, FindingKind, Severity
     from fsm.audit.limits import Limits
-    from fsm.audit.local import Audit, Options, Read, audit_files, audit_records, read_files
+    from fsm.audit.local import Audit, Options, audit_files
 
 __all__ = [
     "Audit",
@@ -32,11 +32,8 @@ __all__ = [
     "FindingKind",
     "Limits",
     "Options",
-    "Read",
     "Severity",
     "audit_files",
-    "audit_records",
-    "read_files",
 ]
 
 __getattr__ = on_demand(
@@ -50,9 +47,6 @@ __getattr__ = on_demand(
         "Limits": "limits",
         "Audit": "local",
         "Options": "local",
-        "Read": "local",
         "audit_files": "local",
-        "audit_records": "local",
-        "read_files": "local",
     },
 )

@@ -32,6 +32,10 @@ LATE_LEAVE_MS = 1000
 """A leave that goes out later than this after it was announced is late."""
 
 
+MIN_UNDERSTOOD = 0.8
+"""The share of what clients say in a file below which too little of it was understood, unless it is given."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Thresholds of `fsm audit`, all in milliseconds."""

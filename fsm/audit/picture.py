@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from fsm.audit.connect.picture import of_workers
-from fsm.audit.local import Options, audit_records, read_files
+from fsm.audit.local import Options, audit_files
 from fsm.audit.rows import GroupRows
 from fsm.logs.connect_worker import MACHINE
 from fsm.render.timeline.ownership import Bar, Mark, Partition, Picture, Stay, picture
@@ -14,11 +14,10 @@ from fsm.render.timeline.ownership import Bar, Mark, Partition, Picture, Stay, p
 
 def of_files(paths: Iterable[Path], options: Options | None = None) -> dict[str, Picture]:
     """The picture of every group in some log files. Raises `OSError` for a file that cannot be read."""
-    options = options or Options()
-    read = read_files(paths, options)
-    connect = [seen for seen in read.seen if seen.record.machine == MACHINE]
+    audit = audit_files(paths, options)
+    connect = [seen for seen in audit.seen if seen.record.machine == MACHINE]
     workers = {seen.record.group for seen in connect}
-    rows = audit_records(read, options.limits).rows
+    rows = audit.rows
     found = {g: of_workers(g, rows[g], connect) if g in workers else of_consumers(rows[g]) for g in sorted(rows)}
     return {group: made for group, made in found.items() if made.stays or made.bars}
 

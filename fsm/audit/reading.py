@@ -196,7 +196,7 @@ def read_piece(
     reader, signs = reader_of(piece, formats), _signs(frozenset(one.name for one in formats))
     piece = piece._replace(file=name or piece.file)
     summary = PieceSummary(piece.file, piece.start, piece.gzipped)
-    records = _Records(piece, f"{cluster}:" if cluster else "")
+    records = SourceRecords(piece, f"{cluster}:" if cluster else "")
     scanner = Scanner(reader, signs, zone) if isinstance(reader, PieceReader) else None
     try:
         for parsed in scanner.scan() if scanner else parse_all(reader.entries(), zone):
@@ -209,14 +209,13 @@ def read_piece(
     if scanner:
         summary.take_rest(scanner.passed, scanner.repeats)
         summary.take_layouts(scanner.reader)
-    facts = facts_of(records.rows[False], piece.file)
-    return PieceRecords(summary, facts, list(records.chunks(False)), list(records.chunks(True)), records.names)
+    return records.of_piece(summary)
 
 
-class _Records:
+class SourceRecords:
     """The rows of a piece by their sources."""
 
-    def __init__(self, piece: Piece, cluster: str) -> None:
+    def __init__(self, piece: Piece, cluster: str = "") -> None:
         self.piece = piece
         self.cluster = cluster
         self.rows: tuple[dict[tuple[str, str], list[Row]], ...] = ({}, {})
@@ -233,6 +232,10 @@ class _Records:
             row = to_row(record, group, (entry.offset, seq), line)
             self.rows[coordinator].setdefault((group, record.client_id), []).append(row)
 
-    def chunks(self, coordinator: bool) -> Iterator[Chunk]:
+    def of_piece(self, summary: PieceSummary) -> PieceRecords:
+        facts = facts_of(self.rows[False], self.piece.file)
+        return PieceRecords(summary, facts, list(self._chunks(False)), list(self._chunks(True)), self.names)
+
+    def _chunks(self, coordinator: bool) -> Iterator[Chunk]:
         for (group, client_id), rows in sorted(self.rows[coordinator].items()):
             yield from pack(group, client_id, self.piece.file, self.piece.start, rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fsm.audit.limits import Limits
+from fsm.audit.limits import MIN_UNDERSTOOD, Limits
 
 IN_PROCESS = "none"
 """The master that stands for this process: no Spark."""
@@ -30,6 +30,6 @@ class Options:
     """Findings that end before the one or begin after the other are left out."""
     top: int = 12
     """Groups whose timelines the report shows."""
-    min_understood: float = 0.8
+    min_understood: float = MIN_UNDERSTOOD
     """Of less than this share of what clients say, understood, no verdict is given."""
     limits: Limits = field(default_factory=Limits)

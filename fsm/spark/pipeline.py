@@ -11,29 +11,27 @@ loop; nothing but totals comes back to the driver.
 from __future__ import annotations
 
 import json
-import marshal
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 from heapq import merge as merge_sorted
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 from zoneinfo import ZoneInfo
 
 from fsm.audit import unparsed
-from fsm.audit.certainty import FileFacts
 from fsm.audit.coordinator.assignments import add_topic_names
 from fsm.audit.findings import Finding, in_order, rank
 from fsm.audit.group_audit import audit_group
-from fsm.audit.hygiene.identity import Facts, homes, merge
 from fsm.audit.hygiene.rotation import Missing
-from fsm.audit.reading import PieceSummary, read_piece
-from fsm.audit.records import Chunk, GroupRecords, Source, spool, unpack
+from fsm.audit.reading import read_piece
+from fsm.audit.records import Chunk, spool, unpack
 from fsm.audit.report import Highlights, Overview, overview
+from fsm.audit.routing import BY_FILE, BY_GROUP, OF_FILE, Sent, in_order_of, receive, route, send, summary_of
 from fsm.logs import Format
 from fsm.spark.options import Options
 from fsm.spark.progress import Progress
@@ -45,10 +43,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-SUMMARY, FACTS, MEMBER, COORDINATOR = range(4)
-"""What is sent: the summary of a piece; which members it tells of; a chunk of their records; one of a coordinator's."""
-OF_FILE = "\0"
-"""Begins the key of what is sent to nobody's group but counted by file."""
 BATCH_BYTES = 4 << 20
 """Packed records that a task hands over at once."""
 _READING = 0.6
@@ -57,29 +51,11 @@ REDUCE_BYTES = 32 << 20
 """What is worth a task of its own in the second stage, in bytes of logs."""
 
 
-class Sent(NamedTuple):
-    """What the first stage sends to the second, under a key: a group, a file, or nobody's."""
-
-    key: str
-    kind: int
-    chunk: Chunk
-    """Where it is of another kind than records, the file and the piece that it is about, and its values."""
-
-
 _COLUMNS = ("key", "kind", *Chunk._fields)
 _SCHEMA = (
     "key string, kind long, group string, client_id string, file string, piece long, lines_before long, first_ms long, "
     "first_offset long, last_offset long, packed binary"
 )
-_BY_FILE = ("file", "kind", "piece")
-"""The order in which what is sent by way of whole files is sent on."""
-_BY_GROUP = ("key", "kind", "file", "piece", "group", "client_id", "first_ms", "first_offset")
-"""The order in which the second stage gets what was sent: the same in every run."""
-
-
-def _sorted(rows: Iterable[Sent], order: Sequence[str]) -> list[Sent]:
-    """The rows as Spark sorts them by these columns."""
-    return sorted(rows, key=attrgetter(*(name if name in Sent._fields else f"chunk.{name}" for name in order)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,70 +111,12 @@ def read(jobs: Iterable[Job], plan: Plan, part: int) -> Iterator[Sent]:
     for job in jobs:
         found = read_piece(job.piece, formats, zone, job.cluster, job.name)
         add_topic_names(names, found.names)
-        file, piece = job.name, job.piece.start
-        own = [_to_file(SUMMARY, file, piece, [getattr(found.summary, f.name) for f in fields(PieceSummary)])]
-        own.append(_to_file(FACTS, file, piece, list(map(tuple, found.facts))))
-        own += [Sent(file, MEMBER, chunk) for chunk in found.members]
-        own += [Sent(file, COORDINATOR, chunk) for chunk in found.coordinators]
-        yield from own if plan.cut else route(own, plan)
+        yield from send(found) if plan.cut else route(send(found), plan.options.min_understood)
     if names:
         plan.names.mkdir(exist_ok=True)
         path = plan.names / f".{part}-{uuid4().hex}"
         path.write_text(json.dumps(names), encoding="utf-8")
         path.rename(plan.names / f"{part}.json")
-
-
-def _to_file(kind: int, file: str, piece: int, values: Sequence[Any]) -> Sent:
-    plain = [dict(value) if isinstance(value, dict) else value for value in values]
-    return Sent(file, kind, Chunk("", "", file, piece, 0, 0, 0, 0, marshal.dumps(plain)))
-
-
-def _values(sent: Sent) -> list[Any]:
-    values: list[Any] = marshal.loads(sent.chunk.packed)  # noqa: S302  written by a task of this audit
-    return values
-
-
-# -- route --------------------------------------------------------------------------------------------------
-
-
-def route(rows: Iterable[Sent], plan: Plan) -> Iterator[Sent]:
-    """What was sent to whole files, sorted by file, kind and piece, is sent on to the groups it is about."""
-    for file, own in groupby(rows, key=attrgetter("chunk.file")):
-        pieces: list[PieceSummary] = []
-        lines, lines_before = 0, dict[int, int]()
-        where: Mapping[Source, tuple[str, str]] = {}
-        for kind, some in groupby(own, key=attrgetter("kind")):
-            if kind == SUMMARY:
-                for row in some:
-                    pieces.append(PieceSummary(*_values(row)))
-                    lines_before[row.chunk.piece] = lines
-                    lines += pieces[-1].lines
-                    yield row._replace(key=OF_FILE + file)
-            elif kind == FACTS:
-                facts = merge(Facts(*values) for row in some for values in _values(row))
-                where = homes(facts)
-                yield from _send_facts(facts, where, _worth(pieces, plan))
-            else:
-                for row in some:
-                    chunk = row.chunk._replace(lines_before=lines_before[row.chunk.piece])
-                    home = chunk.group if kind == COORDINATOR else where.get(chunk.source, ("", ""))[0]
-                    yield Sent(home, kind, chunk)
-
-
-def _worth(pieces: Sequence[PieceSummary], plan: Plan) -> FileFacts:
-    lost = sorted({name for one in pieces for name in one.lost})
-    doubted = (one.client for one in unparsed.too_little(pieces, plan.options.min_understood))
-    return FileFacts(sum(one.missed for one in pieces), tuple(lost), tuple(doubted))
-
-
-def _send_facts(facts: Iterable[Facts], where: Mapping[Source, tuple[str, str]], worth: FileFacts) -> Iterator[Sent]:
-    by_home: dict[str, list[Facts]] = {}
-    for one in facts:
-        home = where.get((one.group, one.client_id, one.file))
-        if home is not None:
-            by_home.setdefault(home[0], []).append(one)
-    for home_group, own in sorted(by_home.items()):
-        yield _to_file(FACTS, own[0].file, 0, [tuple(worth), *map(tuple, own)])._replace(key=home_group)
 
 
 # -- judge --------------------------------------------------------------------------------------------------
@@ -212,7 +130,7 @@ def judge(rows: Iterable[Sent], plan: Plan, part: int) -> Totals:
     with Tables(Path(plan.work), part) as tables:
         for key, own in groupby(rows, key=attrgetter("key")):
             if key.startswith(OF_FILE):
-                pieces = [PieceSummary(*_values(row)) for row in own]
+                pieces = [summary_of(row) for row in own]
                 totals.add_file(pieces)
                 tables.add("files", pieces)
                 of_files += unparsed.of_file(pieces)
@@ -258,18 +176,9 @@ class _Watch(Highlights):
 
 
 def _judge_group(group: str, rows: Iterable[Sent], plan: Plan, names: Mapping[str, str], watch: _Watch) -> None:
-    facts: list[Facts] = []
-    files: dict[str, FileFacts] = {}
     totals, tables = watch.totals, watch.tables
     with spool() as held:
-        records = GroupRecords(held)
-        for row in rows:
-            if row.kind == FACTS:
-                worth, *told = _values(row)
-                facts += [Facts(*values) for values in told]
-                files[row.chunk.file] = FileFacts(*worth)
-            else:
-                records.add(row.chunk, coordinator=row.kind == COORDINATOR)
+        records, facts, files = receive(rows, held)
         audit = audit_group(
             group, facts, records, plan.options.limits, gone=plan.gone, names=names, files=files, observer=watch
         )
@@ -306,8 +215,8 @@ def in_process(bins: Sequence[Sequence[Job]], plan: Plan, say: Progress) -> Tota
         rows += read([job], plan, number)
         done += job.weight
     if plan.cut:
-        rows = list(route(_sorted(rows, _BY_FILE), plan))
-    return judge(_watched(_sorted(rows, _BY_GROUP), say), plan, 0)
+        rows = list(route(in_order_of(rows, BY_FILE), plan.options.min_understood))
+    return judge(_watched(in_order_of(rows, BY_GROUP), say), plan, 0)
 
 
 def _watched(rows: Sequence[Sent], say: Progress) -> Iterator[Sent]:
@@ -327,7 +236,7 @@ def on_spark(spark: SparkSession, bins: Sequence[Sequence[Job]], plan: Plan, siz
                 yield from _batches(read(bins[number], plan, number))
 
     def run_route(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return _batches(route(_rows(given), plan))
+        return _batches(route(_rows(given), plan.options.min_understood))
 
     def run_judge(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow
@@ -342,9 +251,9 @@ def on_spark(spark: SparkSession, bins: Sequence[Sequence[Job]], plan: Plan, siz
     # A range has exactly one row in each of its partitions, and no shuffle.
     sent: DataFrame = spark.range(0, len(bins), 1, len(bins)).mapInArrow(run_read, _SCHEMA)
     if plan.cut:
-        sent = sent.repartition(tasks, "file").sortWithinPartitions(*_BY_FILE)
+        sent = sent.repartition(tasks, "file").sortWithinPartitions(*BY_FILE)
         sent = sent.mapInArrow(run_route, _SCHEMA)
-    by_group = sent.repartition(tasks, "key").sortWithinPartitions(*_BY_GROUP)
+    by_group = sent.repartition(tasks, "key").sortWithinPartitions(*BY_GROUP)
     totals = plan.totals
     with say.watch(lambda: _share_done(spark, len(bins))):
         for row in by_group.mapInArrow(run_judge, "totals binary").collect():  # bounded, and few

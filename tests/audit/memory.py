@@ -8,11 +8,11 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from fsm.audit.limits import Limits
-from fsm.audit.local import Audit, Line, Read, audit_records
-from fsm.audit.rows import Place, Seen
+from fsm.audit.local import Audit, audit_pieces
+from fsm.audit.reading import PieceRecords, PieceSummary, SourceRecords
 from fsm.logs import formats
-from fsm.logs.entries import first_line, records_of
-from fsm.logs.pieces import from_bytes
+from fsm.logs.entries import records_of
+from fsm.logs.pieces import WHOLE, Piece, from_bytes
 from fsm.trace import TraceRecord
 
 
@@ -43,15 +43,11 @@ def parsed(data: bytes) -> tuple[Parsed, ...]:
 
 def audit(files: Mapping[str, bytes], limits: Limits = _DEFAULTS) -> Audit:
     """What is wrong in these files."""
-    read = Read()
-    for name in sorted(files):
-        read.files.append(name)
-        for offset, number, data, records in parsed(files[name]):
-            read.entries += 1
-            if records is None:
-                read.not_understood[name] += 1
-            elif records:
-                place = Place(name, offset)
-                read.seen.extend(Seen(record, place) for record in records)
-                read.lines[place] = Line(number, first_line(data))
-    return audit_records(read, limits)
+    return audit_pieces((_piece(name, files[name]) for name in sorted(files)), limits)
+
+
+def _piece(name: str, data: bytes) -> PieceRecords:
+    found = SourceRecords(Piece(name, 0, WHOLE, False))
+    for entry in parsed(data):
+        found.take(entry.records or (), entry)
+    return found.of_piece(PieceSummary(name, 0, False))

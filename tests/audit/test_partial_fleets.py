@@ -82,5 +82,5 @@ def test_connect_writes_its_context_first(tmp_path: Path) -> None:
     """What a Connect worker puts before the client's own prefix does not hide it."""
     line = "[sink|task-0] " + NAME + "Adding newly assigned partitions: [t-0] "
     log = written(tmp_path, (2, line + INTERNALS + "ConsumerRebalanceListenerInvoker)"))
-    (seen,) = audit_files([log]).read.seen
+    (seen,) = audit_files([log]).seen
     assert (seen.record.group, seen.record.client_id, seen.record.partitions) == ("g", "c", (("t", 0),))

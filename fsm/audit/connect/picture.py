@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import as_file, files
 
-from fsm.audit.local import Options, audit_records, read_files
+from fsm.audit.local import audit_files
 from fsm.audit.rows import GroupRows, Seen
 from fsm.audit.wording import UNIT, unit
 from fsm.connect.units import Unit
@@ -42,9 +42,9 @@ def shipped_pictures() -> Iterator[tuple[str, bytes]]:
     """(file name, content) of every picture that comes with the package."""
     for name in PICTURES:
         with as_file(files(__package__) / name) as folder:
-            read = read_files(sorted(folder.glob("*.log")), Options())
-        records = [seen for seen in read.seen if seen.record.machine == MACHINE]
-        ((group, rows),) = audit_records(read, Options().limits).rows.items()
+            audit = audit_files(folder.glob("*.log"))
+        records = [seen for seen in audit.seen if seen.record.machine == MACHINE]
+        ((group, rows),) = audit.rows.items()
         yield f"{name}.svg", svg(of_workers(group, rows, records).close_up(MARGIN_MS), TITLES[name]).encode()
 
 
