@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, takewhile
+from operator import itemgetter
 from typing import NamedTuple, TypeVar
 
 from fsm.audit.findings import Cause
@@ -58,6 +61,13 @@ def union(spans: Spans) -> list[tuple[int, int]]:
         else:
             out.append((start, end))
     return out
+
+
+def within(spans: Sequence[tuple[int, int]], start_ms: int, end_ms: int) -> list[tuple[int, int]]:
+    """The parts of disjoint, ordered spans that lie in a time."""
+    first = bisect_right(spans, start_ms, key=itemgetter(1))
+    inside = takewhile(lambda span: span[0] < end_ms, islice(spans, first, None))
+    return [(max(start, start_ms), min(end, end_ms)) for start, end in inside]
 
 
 def length_ms(spans: Spans) -> int:

@@ -17,13 +17,13 @@ from one session before the coordinator acted: before the delay, or before the n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from fsm.audit.findings import Cause
-from fsm.audit.intervals import FOREVER_MS, Gap, Overlap, length_ms, union
+from fsm.audit.intervals import FOREVER_MS, Gap, Overlap, length_ms, union, within
 from fsm.audit.limits import SETTLED_MS, Limits
-from fsm.audit.rows import NOBODY, UNTOLD, Begun, Ended, Interval, Life, Subscription
+from fsm.audit.rows import NOBODY, UNTOLD, Begun, Ended, Interval, Life
 from fsm.audit.wording import UNIT, seconds
 from fsm.trace import Partition
 
@@ -67,16 +67,19 @@ def is_unit(partition: Partition) -> bool:
 
 
 def gaps(
-    intervals: Sequence[Interval], wants: Iterable[Subscription], lives: Lives, dark: tuple[int, int], limits: Limits
+    intervals: Sequence[Interval],
+    wanted: Sequence[tuple[int, int]],
+    lives: Lives,
+    dark: tuple[int, int],
+    limits: Limits,
 ) -> Iterator[Gap]:
     """Times in which one unit was wanted and ran nowhere; arguments as those of `group.gaps`."""
     unit = _Unit(intervals, [i for i in intervals if i.begun is Begun.WAITS], lives)
-    spans = union((w.start_ms, w.end_ms) for w in wants if w.topic == intervals[0].topic)
     for hole in _holes(unit):
-        wanted = _within(spans, hole.start_ms, hole.end_ms)
-        wanted_ms = length_ms(wanted)
-        if wanted_ms > limits.unowned_ms + EDGES_MS:
-            yield _gap(hole._replace(start_ms=wanted[0][0], end_ms=wanted[-1][1]), wanted_ms, unit, dark)
+        missed = within(wanted, hole.start_ms, hole.end_ms)
+        missed_ms = length_ms(missed)
+        if missed_ms > limits.unowned_ms + EDGES_MS:
+            yield _gap(hole._replace(start_ms=missed[0][0], end_ms=missed[-1][1]), missed_ms, unit, dark)
 
 
 def _holes(unit: _Unit) -> Iterator[_Hole]:
@@ -113,13 +116,9 @@ def _gone_ms(last: Interval, end_ms: int, unit: _Unit) -> int:
     return max(last.end_ms, acted_ms - (life.session_timeout_ms or SESSION_TIMEOUT_MS))
 
 
-def _within(spans: Iterable[tuple[int, int]], start_ms: int, end_ms: int) -> list[tuple[int, int]]:
-    return [(max(a, start_ms), min(b, end_ms)) for a, b in spans if a < end_ms and b > start_ms]
-
-
 def _gap(hole: _Hole, wanted_ms: int, unit: _Unit, dark: tuple[int, int]) -> Gap:
     delays = union((wait.start_ms, wait.end_ms) for wait in unit.waits)
-    waited_ms = length_ms(_within(delays, hole.start_ms, hole.end_ms))
+    waited_ms = length_ms(within(delays, hole.start_ms, hole.end_ms))
     cause = _cause(hole, wanted_ms, waited_ms, unit)
     told = [w for w in unit.waits if w.start_ms < hole.end_ms and w.end_ms > hole.start_ms][:1]
     return Gap(

@@ -23,11 +23,12 @@ Nothing depends on the order of the input. Gaps of several partitions are merged
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 
 from fsm.audit.connect import missing_work
 from fsm.audit.findings import Cause, Finding, FindingKind, finding
 from fsm.audit.group.coverage import dark_ms, find_coverage
-from fsm.audit.intervals import FOREVER_MS, Gap, by_pair, length_ms, of_partitions, runs, union
+from fsm.audit.intervals import FOREVER_MS, Gap, by_pair, length_ms, of_partitions, runs, union, within
 from fsm.audit.limits import CONSUMER_HEARTBEAT_INTERVAL_MS, DEFAULT_SESSION_TIMEOUT_MS, SETTLED_MS, Limits
 from fsm.audit.rows import NOBODY, UNTOLD, Begun, Ended, GroupRows, Interval, Life, Subscription
 from fsm.audit.wording import names, seconds
@@ -43,39 +44,44 @@ def find_unowned(group: str, rows: GroupRows, limits: Limits) -> Iterator[Findin
     dark = dark_ms(find_coverage(rows.lives, rows.intervals))
     lives = {(life.member, life.number): life for life in rows.lives}
     partitions = of_partitions(rows.intervals).values()
-    found = [gap for own in partitions for gap in gaps(own, rows.subscriptions, lives, dark, limits)]
+
+    @cache
+    def wanted(topic: str) -> list[tuple[int, int]]:
+        return union((one.start_ms, one.end_ms) for one in rows.subscriptions if matches(one, topic))
+
+    found = [gap for own in partitions for gap in gaps(own, wanted(own[0].topic), lives, dark, limits)]
     for own in by_pair(found):
         for merged in runs(own):
             yield finding_of(group, merged)
 
 
 def gaps(
-    intervals: Iterable[Interval],
-    subscriptions: Sequence[Subscription],
+    own: Sequence[Interval],
+    wanted: Sequence[tuple[int, int]],
     lives: Lives,
     dark: tuple[int, int],
     limits: Limits,
 ) -> Iterator[Gap]:
     """Subscribed gaps of one partition; its intervals come in the order of (start, end, member).
 
-    `lives` holds at least the lives of these intervals; `dark` is what `dark_ms` gives.
+    `wanted` is when anybody was subscribed to its topic, disjoint and in order; `lives` holds at least the lives of
+    these intervals; `dark` is what `dark_ms` gives.
     """
-    own = list(intervals)
-    if own and missing_work.is_unit((own[0].topic, own[0].partition)):
-        yield from missing_work.gaps(own, subscriptions, lives, dark, limits)
+    if missing_work.is_unit((own[0].topic, own[0].partition)):
+        yield from missing_work.gaps(own, wanted, lives, dark, limits)
         return
     dark_until_ms, dark_from_ms = dark
     for old, start_ms, end_ms, new in holes(own, lives):
-        wanted = union(_find_subscribed(subscriptions, old.topic, start_ms, end_ms))
-        wanted_ms = length_ms(wanted)
+        missed = within(wanted, start_ms, end_ms)
+        wanted_ms = length_ms(missed)
         if wanted_ms > limits.unowned_ms:
             yield Gap(
                 old.member,
                 new.member if new else "",
-                wanted[0][0],
-                wanted[-1][1],
+                missed[0][0],
+                missed[-1][1],
                 (old.topic, old.partition),
-                _cause(old, new, wanted[-1][1] - wanted[0][0], lives),
+                _cause(old, new, missed[-1][1] - missed[0][0], lives),
                 (old.end, new.start) if new else (old.end,),
                 wanted_ms,
                 old.ended not in UNTOLD
@@ -151,14 +157,6 @@ def _cause(old: Interval, new: Interval | None, lasted_ms: int, lives: Lives) ->
     if learns_ms is not None and lasted_ms <= learns_ms + SETTLED_MS:
         return Cause.HEARTBEAT_INTERVAL
     return Cause.REVOKED
-
-
-def _find_subscribed(
-    subscriptions: Iterable[Subscription], topic: str, start_ms: int, end_ms: int
-) -> Iterator[tuple[int, int]]:
-    for one in subscriptions:
-        if one.start_ms < end_ms and one.end_ms > start_ms and matches(one, topic):
-            yield max(one.start_ms, start_ms), min(one.end_ms, end_ms)
 
 
 def matches(subscription: Subscription, topic: str) -> bool:
