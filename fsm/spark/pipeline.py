@@ -18,8 +18,9 @@ from datetime import UTC, tzinfo
 from heapq import merge as merge_sorted
 from itertools import groupby
 from operator import attrgetter
+from os import SEEK_END
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 from uuid import uuid4
 from zoneinfo import ZoneInfo
 
@@ -206,24 +207,40 @@ def _judge_group(group: str, rows: Iterable[Sent], plan: Plan, names: Mapping[st
 
 
 def in_process(bins: Sequence[Sequence[Job]], plan: Plan, say: Progress) -> Totals:
-    """Both stages in this process."""
-    rows: list[Sent] = []
+    """Both stages in this process. What is sent is held on disk where it is much."""
     jobs = [job for own in bins for job in own]
     size, done = sum(job.weight for job in jobs) or 1, 0
-    for number, job in enumerate(jobs):
-        say("reading", _READING * done / size)
-        rows += read([job], plan, number)
-        done += job.weight
-    if plan.cut:
-        rows = list(route(in_order_of(rows, BY_FILE), plan.options.min_understood))
-    return judge(_watched(in_order_of(rows, BY_GROUP), say), plan, 0)
+    with spool() as held:
+        rows: list[Sent] = []
+        for number, job in enumerate(jobs):
+            say("reading", _READING * done / size)
+            rows += (_put_away(row, held) for row in read([job], plan, number))
+            done += job.weight
+        if plan.cut:
+            by_file = (_fetched(row, held) for row in in_order_of(rows, BY_FILE))
+            rows = [_put_away(row, held) for row in route(by_file, plan.options.min_understood)]
+        return judge(_watched(in_order_of(rows, BY_GROUP), held, say), plan, 0)
 
 
-def _watched(rows: Sequence[Sent], say: Progress) -> Iterator[Sent]:
+def _put_away(row: Sent, held: IO[bytes]) -> Sent:
+    """The row with the place of what it packs instead of that."""
+    packed = row.chunk.packed
+    place = b"%d %d" % (held.seek(0, SEEK_END), len(packed))
+    held.write(packed)
+    return row._replace(chunk=row.chunk._replace(packed=place))
+
+
+def _fetched(row: Sent, held: IO[bytes]) -> Sent:
+    start, length = map(int, row.chunk.packed.split())
+    held.seek(start)
+    return row._replace(chunk=row.chunk._replace(packed=held.read(length)))
+
+
+def _watched(rows: Sequence[Sent], held: IO[bytes], say: Progress) -> Iterator[Sent]:
     for number, row in enumerate(rows):
         if number % 100 == 0:
             say("judging", _READING + (1 - _READING) * number / len(rows))
-        yield row
+        yield _fetched(row, held)
 
 
 def on_spark(spark: SparkSession, bins: Sequence[Sequence[Job]], plan: Plan, size: int, say: Progress) -> Totals:

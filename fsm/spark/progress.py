@@ -14,6 +14,8 @@ LINE_S = 30
 _POLL_S = 0.5
 _TOO_EARLY = 0.05
 """From a smaller share of the work no end is estimated."""
+_TOO_LATE = 0.99
+"""Nor where nearly all has been handed out: one large group may still be judged."""
 
 
 class Progress:
@@ -23,34 +25,52 @@ class Progress:
         self.stream = stream
         self.clock = clock
         self.doing = "starting"
+        self._share: float | None = None
+        self._look: Callable[[], tuple[str, float] | None] = _nothing
+        self._saying = threading.Lock()
         self._on_terminal = stream.isatty()
         self._start_s = self._said_s = clock()
 
     def __call__(self, doing: str, share: float | None = None) -> None:
         """Says what is being done; `share` is how much of all is done, from 0 to 1."""
-        new, self.doing = doing != self.doing, doing
-        now_s = self.clock()
-        if self._on_terminal:
-            self.stream.write(f"\r\x1b[Kfsm audit: {self._text(now_s, share)}")
-            self.stream.flush()
-        elif now_s - self._said_s >= LINE_S and (new or share is not None):
-            self._said_s = now_s
-            self.stream.write(f"fsm audit: {self._text(now_s, share)}\n")
-            self.stream.flush()
+        with self._saying:
+            self.doing, self._share = doing, share
+            now_s = self.clock()
+            if self._on_terminal:
+                self.stream.write(f"\r\x1b[Kfsm audit: {self._text(now_s)}")
+                self.stream.flush()
+            elif now_s - self._said_s >= LINE_S:
+                self._said_s = now_s
+                self.stream.write(f"fsm audit: {self._text(now_s)}\n")
+                self.stream.flush()
 
-    def _text(self, now_s: float, share: float | None) -> str:
-        passed_s = now_s - self._start_s
-        if share is None or share <= _TOO_EARLY:
+    def _text(self, now_s: float) -> str:
+        passed_s, share = now_s - self._start_s, self._share
+        if share is None or not _TOO_EARLY < share < _TOO_LATE:
             return f"{self.doing}, {_minutes(passed_s)}"
         left = _minutes(passed_s * (1 - share) / share)
         return f"{self.doing}, {share:.0%}, {_minutes(passed_s)}, about {left} left"
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """The line is cleared when the block ends, however it ends."""
+        """Says again and again what is being done while the block runs; the line is cleared when it ends."""
+        ended = threading.Event()
+
+        def run() -> None:
+            while not ended.wait(_POLL_S):
+                try:
+                    told = self._look()
+                except Exception:  # whom it asks may be gone
+                    told = None
+                self(*(told or (self.doing, self._share)))
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
         try:
             yield
         finally:
+            ended.set()
+            thread.join(timeout=2)
             self.clear()
 
     def clear(self) -> None:
@@ -60,25 +80,16 @@ class Progress:
 
     @contextmanager
     def watch(self, look: Callable[[], tuple[str, float] | None]) -> Iterator[None]:
-        """Says what `look` tells, again and again while the block runs; None is nothing new."""
-        ended = threading.Event()
-
-        def run() -> None:
-            while not ended.wait(_POLL_S):
-                try:
-                    told = look()
-                except Exception:
-                    return
-                if told is not None:
-                    self(*told)
-
-        thread = threading.Thread(target=run, daemon=True)
-        thread.start()
+        """What is being done is what `look` tells while the block runs; None is nothing new."""
+        self._look = look
         try:
             yield
         finally:
-            ended.set()
-            thread.join(timeout=2)
+            self._look = _nothing
+
+
+def _nothing() -> None:
+    pass
 
 
 def _minutes(seconds: float) -> str:
