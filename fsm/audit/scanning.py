@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from fsm.logs import Format
 from fsm.logs.blocks import Words, places
-from fsm.logs.entries import CONTINUES, ENTRY_LIMIT, Block, Entry, Run, assemble, parse_entry
+from fsm.logs.entries import CONTINUED_BY, CONTINUES, ENTRY_LIMIT, Block, Entry, Run, assemble, parse_entry
 from fsm.logs.message import NoBearing
 from fsm.logs.opening import UntilBroken
 from fsm.logs.pieces import PieceReader
@@ -63,14 +63,15 @@ class Scanner:
     def __init__(self, reader: PieceReader, signs: Words, zone: tzinfo) -> None:
         self.reader = reader
         self.signs = signs
-        """What makes an orphan worth being shown by itself."""
+        """What makes an orphan worth being shown by itself; they hold no digits."""
         self.zone = zone
         self.passed = 0
         """Entries that were counted and not made."""
         self.repeats: Counter[bytes] = Counter()
         """Orphans that were counted and not made, under a line of their shape."""
         self._owned = range(reader.piece.start, reader.piece.end)
-        self._shapes: set[bytes] = set()
+        self._shapes: dict[bytes, bool] = {}
+        """Those of orphans, and whether they hold a sign."""
         self._formats: tuple[Format, ...] = ()
 
     def scan(self) -> Iterator[Parsed]:
@@ -117,8 +118,8 @@ class Scanner:
             if entry.offset not in self._owned:
                 continue
             if not entry.formats:
-                marked = self.signs.search(entry.data)
-                yield from self._orphan(entry.offset, entry.number, entry.data, marked=marked, cut=entry.cut)
+                if entry.cut or self._shows(entry.data, entry.data[:_SHAPE].translate(_DIGITS)):
+                    yield _parsed(entry, self.zone)
                 continue
             parsed = _parsed(entry, self.zone)
             if parsed.records or parsed.records is None or entry.cut:
@@ -126,17 +127,35 @@ class Scanner:
             else:
                 self.passed += 1
 
-    def _orphan(self, offset: int, number: int, line: bytes, *, marked: bool, cut: bool = False) -> Iterator[Parsed]:
-        if not cut and not line.strip():
-            return
-        shape = line[:_SHAPE].translate(_DIGITS)
-        if shape in self._shapes and not cut and not marked:
+    def _shows(self, line: bytes, shape: bytes) -> bool:
+        """Whether an orphan is shown by itself; it is counted otherwise, unless it is blank."""
+        signed = self._shapes.get(shape)
+        new = signed is None
+        if new or len(line) > _SHAPE:
+            signed = self.signs.search(line)
+        if not new and not signed:
             self.repeats[shape] += 1
-            return
-        if len(self._shapes) < _MOST_KEPT:
-            self._shapes.add(shape)
-        entry = Entry(offset, number, (), line.removesuffix(b"\r"), cut)
-        yield _parsed(entry, self.zone)
+            return False
+        if not line.strip():
+            return False
+        if new and len(self._shapes) < _MOST_KEPT:
+            self._shapes[shape] = bool(signed)
+        return True
+
+    def _shown(self, lines: _Lines, orphans: Numbers) -> Numbers:
+        """Which orphans are shown by themselves; the others are counted."""
+        if not len(orphans):
+            return orphans
+        starts, ends = lines.bounds[orphans], lines.bounds[orphans + 1] - 1
+        masked = lines.data.translate(_DIGITS)
+        upto = np.minimum(ends, starts + _SHAPE).tolist()
+        shapes = [masked[start:end] for start, end in zip(starts.tolist(), upto, strict=True)]
+        counts = Counter(shapes)
+        if int((ends - starts).max()) <= _SHAPE and not any(self._shapes.get(shape, True) for shape in counts):
+            self.repeats.update(counts)
+            return orphans[:0]
+        shown = [i for i, shape in zip(orphans.tolist(), shapes, strict=True) if self._shows(lines.line(i), shape)]
+        return np.array(shown, np.int64)
 
     def _many(self, lines: _Lines, first: int, last: int, known: _Knowledge) -> Iterator[Parsed]:
         """The entries that matter from the first line of one up to the first line of another."""
@@ -147,12 +166,10 @@ class Scanner:
         if int((starts - starts[of]).max()) >= ENTRY_LIMIT:
             yield from self._one_by_one((lines.part(first, last).run,))
             return
-        strange = np.flatnonzero(kinds[of] == _ORPHAN)
+        shown = self._shown(lines, first + np.flatnonzero(kinds[of] == _ORPHAN)) - first
         wanted = known.wanted(lines.data, lines.bounds[first : last + 1], of, kinds)
         self.passed += len(heads) - int(np.count_nonzero(kinds == _ORPHAN))
-        if len(strange):
-            marked = set(_lines_at(self.signs.places(lines.data), lines.bounds[first : last + 1]).tolist())
-            wanted = np.union1d(wanted, strange)
+        wanted = np.union1d(wanted, shown)
         ends = np.append(heads, len(kinds))[np.searchsorted(heads, wanted, "right")]
         bounds = lines.bounds[first : last + 1]
         number, offset = lines.number + first, lines.offset
@@ -165,8 +182,8 @@ class Scanner:
             strict=True,
         ):
             if kind == _ORPHAN:
-                line = lines.data[start:behind]
-                yield from self._orphan(offset + start, number + i, line, marked=i in marked)
+                line = lines.data[start:behind].removesuffix(b"\r")
+                yield _parsed(Entry(offset + start, number + i, (), line, False), self.zone)
                 continue
             data = lines.data[start:stop]
             if b"\r" in data:
@@ -261,8 +278,12 @@ class _Knowledge:
             for i in np.flatnonzero(mine).tolist():
                 kind = self._ask(lines.line(i), self._formats)
                 kinds[i] = kinds[i] if kind == _NO_HEADER else kind
-        for i in np.flatnonzero(kinds == _NO_HEADER).tolist():
-            kinds[i] = _GOES_ON if CONTINUES(lines.line(i)) else _ORPHAN
+        strange = kinds == _NO_HEADER
+        if strange.any():
+            kinds[strange] = _ORPHAN
+            hits = np.unique(_lines_at(places(lines.data, CONTINUED_BY), lines.bounds))
+            for i in hits[strange[hits]].tolist():
+                kinds[i] = _GOES_ON if CONTINUES(lines.line(i)) else _ORPHAN
         return kinds
 
     def _by_headers(self, lines: _Lines, cells: Kinds, at: Numbers, reach: int) -> Kinds:
@@ -272,19 +293,14 @@ class _Knowledge:
         view = np.ndarray((len(cells) - reach + 1,), f"V{reach}", cells, strides=(1,))
         joined = view[lines.bounds[at]].tobytes().translate(_DIGITS)
         keys: list[bytes] = np.frombuffer(joined, f"V{reach}").tolist()
-        try:
-            found = bytes(map(known.__getitem__, keys))
-        except KeyError:
-            found = bytes(self._by_header(lines.line(i), key, known) for i, key in zip(at.tolist(), keys, strict=True))
-        return np.frombuffer(found, np.uint8)
-
-    def _by_header(self, line: bytes, beginning: bytes, known: dict[bytes, int]) -> int:
-        found = known.get(beginning, -1)
-        if found < 0:
-            found = self._ask(line, self._by_reach)
-            if found != _NO_HEADER or not self._learned:
-                known[beginning] = found
-        return found
+        found = list(map(known.get, keys))
+        for n in [n for n, kind in enumerate(found) if kind is None] if None in found else ():
+            found[n] = known.get(keys[n])
+            if found[n] is None:
+                found[n] = kind = self._ask(lines.line(at[n]), self._by_reach)
+                if kind != _NO_HEADER or not self._learned:
+                    known[keys[n]] = kind
+        return np.array(found, np.uint8)
 
     def _ask(self, line: bytes, formats: Sequence[Format]) -> int:
         """Whose entry begins with the line, of these."""

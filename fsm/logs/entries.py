@@ -21,16 +21,20 @@ ENTRY_LIMIT = 256 * 1024
 """How far from the start of its first line a continuation line may begin, in bytes."""
 LINE_LIMIT = 1024 * 1024
 """Longest line that is kept whole, in bytes; readers cut what is longer and say so."""
+_CAUSES = (b"Caused by: ", b"Suppressed: ", b"Wrapped by: ")
+_THROWN = (b"Exception", b"Error", b"Throwable")
+_FOLLOWING = b"Following "
 _CONTINUES = re.compile(
     rb"[\s{}\[\]()*]|\Z"
-    rb"|(?:Caused by|Suppressed|Wrapped by): "
-    rb"|[\w$]{1,100}\.[\w$.]{0,200}?(?:Exception|Error|Throwable)(?::|\s*\Z)"
-    rb"|Following [a-z ]+\(s\) "
+    rb"|" + b"|".join(_CAUSES) + rb"|[\w$]{1,100}\.[\w$.]{0,200}?(?:" + b"|".join(_THROWN) + rb")(?::|\s*\Z)"
+    rb"|" + _FOLLOWING + rb"[a-z ]+\(s\) "
 )
 """What a continuation line begins with: a blank or a bracket, an asterisk of a banner, the class of what was thrown,
 and the only words that a client of Kafka (Streams) puts there."""
 CONTINUES = _CONTINUES.match
 """Whether a line that begins no entry continues one."""
+CONTINUED_BY = (*_CAUSES, *_THROWN, _FOLLOWING)
+"""Such a line holds one of these, unless its first byte tells."""
 TEXT_LIMIT = 400
 """Characters of a line that are kept to be shown."""
 

@@ -164,6 +164,11 @@ def test_a_header_reads_as_far_as_its_format_says(one: Any) -> None:
     assert not one.needles or digits_alike(parser.parse(one.candidate.pattern))
 
 
+def test_marks_hold_no_digits() -> None:
+    """An orphan's shape, in which all digits are equal, tells whether it holds one."""
+    assert not any(mark.translate(_DIGITS) != mark or b"0" in mark for one in clients() for mark in one.marks)
+
+
 RULES = [
     *(("java", r.pattern) for words in java_client.RULES.values() for rules in words.values() for r in rules),
     *(("connect", r.pattern) for name, rules in connect_worker.RULES.items() for r in rules if name != "RestServer"),
