@@ -1,0 +1,1 @@
+"""Models of Kafka's own protocols, made of the member and the coordinator that run elsewhere."""

@@ -1,0 +1,286 @@
+"""One consumer of KIP-848 as a component: `ConsumerMember` with its queues, and an application that polls and uses.
+
+The state has no clock. A timer is either over or runs; that it runs out is a choice. Everything else is the member's own
+code, and a callback takes as long as it pleases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from enum import Enum
+from typing import Any, NamedTuple
+
+from fsm.check.model import Choice, Component, Missed, Received, Step, Undelivered
+from fsm.errors import InputError
+from fsm.member.consumer.state import Member, new_member
+from fsm.member.dialect.dialect import Dialect
+from fsm.member.events import AsyncPollEvent, BackgroundEvent, ListenerMethod, PartitionsAssignedEvent
+from fsm.member.events import TopicSubscriptionChangeEvent, UnsubscribeEvent
+from fsm.member.runtime.consumer_shell import ConsumerMember
+from fsm.member.runtime.queues import InvokeListener, process
+from fsm.member.timers import NEVER
+from fsm.protocol.assignment import Partitions, TopicNames, TopicPartition, partitions, without
+from fsm.protocol.config import ConsumerConfig
+from fsm.protocol.messages import TIMED_OUT, ConsumerGroupHeartbeatRequest
+from fsm.tables.consumer_member import State
+
+NOW = 1_700_000_000_000
+FAR = NOW + 10_000_000_000
+"""The deadline of a timer that runs."""
+GROUP = "g"
+BROKER = "broker"
+GOES_ON_AFTER = frozenset({"RebalanceInProgressException", "TimeoutException"})
+"""Errors of a poll after which an application polls again; any other one ends its process."""
+TURNS = 8
+"""So many turns of the background in a row, with nothing from outside, are a busy loop."""
+
+
+class App(Enum):
+    """What the application does."""
+
+    IDLE = "has not subscribed"
+    RUNNING = "polls"
+    LEAVING = "unsubscribes"
+    LEFT = "has unsubscribed"
+    CRASHED = "was ended by an error"
+    DEAD = "is killed"
+
+    __hash__ = object.__hash__
+
+
+ENDED = (App.CRASHED, App.DEAD)
+
+
+class Consumer(NamedTuple):
+    """A consumer between two steps."""
+
+    member: Member
+    app: App = App.IDLE
+    using: Partitions = ()
+    """What the application takes records from: from the end of its assigned callback to the end of the removing one."""
+    events: tuple[BackgroundEvent, ...] = ()
+    """The background queue."""
+    calling: BackgroundEvent | None = None
+    """The event whose callback is under way."""
+    assignment: Partitions = ()
+    generation: int = -1
+
+
+class _Shell(ConsumerMember):
+    """The production shell around a consumer that is a value."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        member = consumer.member
+        super().__init__(member.settings.config, member_id=member.member_id, now_ms=NOW, dialect=member.settings.dialect)
+        self.member, self.assignment, self.generation = member, consumer.assignment, consumer.generation
+        self._background.extend(consumer.events)
+        if member.leaving.calls:
+            self._calls, self._waiting[1] = 1, (UnsubscribeEvent.__name__, NEVER)
+        self.sent: list[Any] = []
+        self.broken: list[str] = []
+
+    @property
+    def waiting_events(self) -> tuple[BackgroundEvent, ...]:
+        """The background queue."""
+        return tuple(self._background)
+
+    def turn(self) -> None:
+        """Turns the background until it waits for something."""
+        for _ in range(TURNS):
+            result = self.poll(NOW)
+            self.sent += result.unsent_requests
+            if not self.member.client.coordinator_known:
+                self.find_coordinator(NOW)
+            elif result.time_until_next_poll_ms > 0:
+                return
+        self.broken.append("the background waits for something")
+
+    def take_events(self, app: App) -> tuple[BackgroundEvent | None, str]:
+        """The application's pass over its queue up to a callback: the event of that, and the first error of the pass."""
+        error = ""
+        while (event := self.next_background_event()) is not None:
+            running, answer = process(iter((event,)), listener=True, unsubscribing=app is App.LEAVING), None
+            while True:
+                try:
+                    asked = running.send(answer)
+                except StopIteration as over:
+                    failed = over.value.first
+                    error = error or ("" if failed is None else failed.name)
+                    break
+                if isinstance(asked, InvokeListener):
+                    return event, error
+                answer = self._do(asked, NOW)
+        return None, error
+
+    def end_callback(self, consumer: Consumer) -> Partitions:
+        """The callback under way returns; what the application uses from then on."""
+        assert consumer.calling is not None
+        running = process(iter((consumer.calling,)), listener=True, unsubscribing=consumer.app is App.LEAVING)
+        asked = next(running)
+        while not isinstance(asked, InvokeListener):  # the assignment was applied before the callback began
+            asked = running.send(None)
+        if asked.method is ListenerMethod.ASSIGNED:
+            using = partitions((*consumer.using, *asked.partitions))
+        else:
+            using = without(consumer.using, asked.partitions)
+        answer = None
+        try:
+            while True:
+                asked = running.send(answer)
+                answer = None if isinstance(asked, InvokeListener) else self._do(asked, NOW)
+        except StopIteration:
+            return using
+
+
+class ConsumerModel:
+    """Makes the component of one consumer."""
+
+    def __init__(self, name: str, topics: tuple[str, ...], dialect: Dialect, names: TopicNames) -> None:
+        config = ConsumerConfig(GROUP, enable_auto_commit=False, request_timeout_ms=1_000, max_poll_interval_ms=4_000)
+        self.name, self.topics = name, topics
+        member = new_member(config, f"{name}-0", dialect, NOW)
+        self.new = Consumer(_timeless(replace(member, client=replace(member.client, coordinator_known=True, metadata=names))))
+
+    def component(self, bits: dict[TopicPartition, int], ids: dict[tuple[str, int], int]) -> Component:
+        """`bits` numbers the partitions of masks, by topic name; `ids` by topic id."""
+
+        def mask(found: Iterable[TopicPartition]) -> int:
+            return sum(1 << bits[one] for one in found)
+
+        features = {
+            "epoch": lambda c: c.member.epoch,
+            "using": lambda c: mask(c.using),
+            "begins": lambda c: 0 if c.member.run is None else mask(c.member.run.full) & ~mask(c.using),
+            "omitted": lambda c: (1 << len(bits)) - 1 if c.member.sent is None else 0,
+            "ended": lambda c: int(c.app in ENDED),
+            "crashed": lambda c: int(c.app is App.CRASHED),
+            "silent": lambda c: int(c.member.state in (State.STALE, State.UNSUBSCRIBED, State.FATAL)),
+            "wants": lambda c: int(c.app is App.RUNNING),
+            "rests": lambda c: int(self._rests(c)),
+        }
+        return Component(self.name, self.new, self.choices, self.step, features, describe=describe)
+
+    def _rests(self, consumer: Consumer) -> bool:
+        """Whether it has nothing to do, as far as it knows."""
+        if consumer.app in (*ENDED, App.LEFT, App.IDLE):
+            return True
+        member = consumer.member
+        is_busy = consumer.events or consumer.calling or member.run or member.awaited
+        is_stable = consumer.app is App.RUNNING and member.state is State.STABLE
+        return is_stable and not is_busy and consumer.using == member.ownership.owned
+
+    def choices(self, consumer: Consumer) -> Iterable[Choice]:
+        """What its application, its timers and the machine below it may do."""
+        member, app = consumer.member, consumer.app
+        if app in ENDED:
+            return
+        if app is App.IDLE:
+            yield Choice("subscribes")
+        if app is App.LEFT:
+            yield Choice("subscribes", disturbance="rejoin")
+        if app is App.RUNNING and consumer.calling is None:
+            yield Choice("polls")
+            yield Choice("unsubscribes", disturbance="leave")
+        if app is App.LEAVING and consumer.calling is None and consumer.events:
+            yield Choice("goes on")
+        if consumer.calling is not None:
+            yield Choice("returns from its callback")
+        if member.heartbeat_due_ms > NOW or member.heartbeat_ready_ms > NOW:
+            yield Choice("heartbeat interval is over")
+        if app is App.RUNNING:
+            if member.poll_due_ms > NOW and member.state is not State.UNSUBSCRIBED:
+                yield Choice("poll timer runs out", disturbance="poll_timeout")
+            yield Choice("is killed", disturbance="crash")
+
+    def step(self, consumer: Consumer, given: Any) -> Step:
+        """What an input does: a choice's label, an answer, or that there is none."""
+        member, app = consumer.member, consumer.app
+        if app in ENDED:
+            return Step(consumer)
+        if given == "is killed":
+            return Step(self.new._replace(app=App.DEAD), hangs_up=True)
+        if given == "heartbeat interval is over":
+            member = replace(member, heartbeat_due_ms=NOW, heartbeat_ready_ms=NOW)
+        if given == "poll timer runs out":
+            member = replace(member, poll_due_ms=NOW)
+        shell = _Shell(consumer._replace(member=member))
+        using, calling = consumer.using, consumer.calling
+        passes = given in ("polls", "unsubscribes", "goes on", "returns from its callback")
+        match given:
+            case "subscribes":
+                app = App.RUNNING
+                shell.submit(TopicSubscriptionChangeEvent(self.topics, listener=True))
+            case "polls":
+                shell.submit(AsyncPollEvent())
+            case "unsubscribes":
+                app = App.LEAVING
+                shell.submit(UnsubscribeEvent())
+            case "returns from its callback":
+                using, calling = shell.end_callback(consumer), None
+            case Received(message=(order, answer)):
+                shell.receive_answer(order, answer, 0.0, NOW)
+            case Missed(message=(order, _)) | Undelivered(message=order):
+                shell.receive_answer(order, TIMED_OUT, 0.0, NOW)
+        shell.turn()
+        if passes:
+            calling, error = shell.take_events(app)
+            shell.turn()
+            if error and error not in GOES_ON_AFTER:
+                app, using, calling = App.CRASHED, (), None
+        if app is App.LEAVING and shell.member.leaving.calls is None and calling is None:
+            app = App.LEFT
+        events = shell.waiting_events
+        after = Consumer(_timeless(shell.member), app, using, events, calling, shell.assignment, shell.generation)
+        sends = [(BROKER, order) for order in shell.sent]
+        if not sends and given == "heartbeat interval is over":  # it is noted when it makes a heartbeat due
+            return Step(consumer)
+        return Step(after, sends, shell.broken, hangs_up=app is App.CRASHED)
+
+
+def _timeless(member: Member) -> Member:
+    """The member with timers that run or are over, and nothing more; its callers are numbered from 1."""
+    calls = member.leaving.calls
+    return replace(
+        member,
+        poll_due_ms=_over_or_far(member.poll_due_ms),
+        heartbeat_due_ms=_over_or_far(member.heartbeat_due_ms),
+        heartbeat_ready_ms=_over_or_far(member.heartbeat_ready_ms),
+        heartbeat_attempts=min(member.heartbeat_attempts, 1),
+        client=replace(member.client, metadata_moved=False),
+        leaving=replace(member.leaving, calls=calls and tuple(range(1, len(calls) + 1))),
+    )
+
+
+def _over_or_far(at_ms: int) -> int:
+    return NOW if at_ms <= NOW else FAR
+
+
+def omitted(found: Iterable[Any], ids: dict[tuple[str, int], int]) -> int:
+    """Partitions that reports under way leave out: of orders, or of (order, answer)."""
+    left_out, everything = 0, (1 << len(ids)) - 1
+    for one in found:
+        order = one[0] if isinstance(one, tuple) and len(one) == 2 else one
+        body = order.body
+        if isinstance(body, ConsumerGroupHeartbeatRequest) and body.topic_partitions is not None and body.member_epoch > 0:
+            left_out |= everything & ~sum(1 << ids[t, p] for t, numbers in body.topic_partitions for p in numbers)
+    return left_out
+
+
+def describe(consumer: Consumer) -> str:
+    """A consumer on one line."""
+    member = consumer.member
+    using = ", ".join(f"{topic}-{number}" for topic, number in consumer.using)
+    text = f"{member.state.name} at epoch {member.epoch}, uses {using or 'nothing'}"
+    if consumer.calling is not None:
+        method = "assigned" if isinstance(consumer.calling, PartitionsAssignedEvent) else consumer.calling.method.name.lower()
+        text += f", in its {method} callback"
+    return text if consumer.app is App.RUNNING else f"{consumer.app.value}; {text}"
+
+
+def topic_numbers(topics: dict[str, int]) -> dict[TopicPartition, int]:
+    """A number for each partition. Raises `InputError` where there are more than masks have bits."""
+    found = [(name, number) for name, count in topics.items() for number in range(count)]
+    if len(found) > 62:
+        raise InputError(f"{len(found)} partitions", "--topics", "give at most 62")
+    return {one: i for i, one in enumerate(found)}

@@ -1,0 +1,187 @@
+"""Tables of integers that are filled on demand: a function of one number or two runs once for each distinct argument.
+
+Frontiers of a search are columns of such numbers; `Rows.join` and `Pairs.join` look up a whole column at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Ids = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
+
+
+class Numbers:
+    """Values by number and numbers by value, from 0 in the order in which they came."""
+
+    __slots__ = ("ids", "values")
+
+    def __init__(self, *first: Hashable) -> None:
+        self.ids: dict[Hashable, int] = {}
+        self.values: list[Any] = []
+        for one in first:
+            self.number(one)
+
+    def number(self, key: Hashable, value: Any = None) -> int:
+        """The number of this key, whose value is the key itself unless another is given."""
+        found = self.ids.get(key)
+        if found is None:
+            found = self.ids[key] = len(self.values)
+            self.values.append(key if value is None else value)
+        return found
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+class Growing:
+    """An array that grows at its end."""
+
+    __slots__ = ("array", "size")
+
+    def __init__(self, dtype: npt.DTypeLike, width: int = 0) -> None:
+        self.array = np.zeros((1024, width) if width else 1024, dtype)
+        self.size = 0
+
+    def extend(self, values: npt.ArrayLike, count: int) -> None:
+        """Adds so many values, or one value so many times."""
+        need = self.size + count
+        if need > len(self.array):
+            grown = np.zeros((max(need, len(self.array) * 3 // 2), *self.array.shape[1:]), self.array.dtype)
+            grown[: self.size] = self.array[: self.size]
+            self.array = grown
+        self.array[self.size : need] = values
+        self.size = need
+
+    @property
+    def view(self) -> npt.NDArray[Any]:
+        """What there is, without a copy."""
+        return self.array[: self.size]
+
+
+class Rows:
+    """For each number some rows of integers, made once by a function."""
+
+    def __init__(self, width: int, make: Callable[[int], Sequence[tuple[int, ...]]]) -> None:
+        self._start, self._count = np.zeros(1024, np.int64), np.full(1024, -1, np.int32)
+        self._rows, self._make = Growing(np.int32, width), make
+
+    def join(self, ids: Ids) -> tuple[Longs, Ids]:
+        """Each row of each number, with the index of that number in `ids`."""
+        self._fill(ids)
+        count = self._count[ids]
+        index = np.repeat(np.arange(len(ids)), count)
+        at = np.arange(len(index)) + np.repeat(self._start[ids] - (np.cumsum(count, dtype=np.int64) - count), count)
+        return index, self._rows.array[at]
+
+    def _fill(self, ids: Ids) -> None:
+        top = int(ids.max(initial=-1)) + 1
+        if top > len(self._count):
+            size = max(top, 2 * len(self._count))
+            self._start = np.concatenate([self._start, np.zeros(size - len(self._start), np.int64)])
+            self._count = np.concatenate([self._count, np.full(size - len(self._count), -1, np.int32)])
+        asked = np.zeros(top, np.bool_)
+        asked[ids] = True
+        for one in np.flatnonzero(asked & (self._count[:top] < 0)).tolist():
+            rows = self._make(one)
+            self._start[one], self._count[one] = self._rows.size, len(rows)
+            if rows:
+                self._rows.extend(rows, len(rows))
+
+    @property
+    def nbytes(self) -> int:
+        return self._start.nbytes + self._count.nbytes + self._rows.array.nbytes
+
+
+class Pairs:
+    """For each pair of numbers one row of integers, made once by a function: a hash table with open addressing."""
+
+    def __init__(self, width: int, make: Callable[[int, int], tuple[int, ...]]) -> None:
+        self._keys, self._at = np.full(1024, -1, np.int64), np.zeros(1024, np.int32)
+        self._rows, self._make = Growing(np.int32, width), make
+
+    def join(self, first: Ids, second: Ids) -> Ids:
+        """The row of each pair."""
+        codes = (first.astype(np.int64) << 32) | second
+        slots = self._find(codes)
+        unknown = self._keys[slots] != codes
+        if unknown.any():
+            new = np.unique(codes[unknown])
+            begin = self._rows.size
+            self._rows.extend([self._make(code >> 32, code & 0xFFFFFFFF) for code in new.tolist()], len(new))
+            self._insert(new, np.arange(begin, self._rows.size, dtype=np.int32))
+            slots = self._find(codes)
+        found: Ids = self._rows.array[self._at[slots]]
+        return found
+
+    def _find(self, codes: Longs) -> Longs:
+        """The slot that holds each code, or the empty one where it belongs."""
+        last = len(self._keys) - 1
+        slots = _spread(codes) & last
+        there = self._keys[slots]
+        astray = np.flatnonzero((there != codes) & (there >= 0))
+        while len(astray):
+            slots[astray] = (slots[astray] + 1) & last
+            there = self._keys[slots[astray]]
+            astray = astray[(there != codes[astray]) & (there >= 0)]
+        return slots
+
+    def _insert(self, codes: Longs, at: Ids) -> None:
+        if 3 * self._rows.size > len(self._keys):
+            held = self._keys >= 0
+            codes, at = np.concatenate([self._keys[held], codes]), np.concatenate([self._at[held], at])
+            size = 1 << int(6 * self._rows.size).bit_length()
+            self._keys, self._at = np.full(size, -1, np.int64), np.zeros(size, np.int32)
+        while len(codes):
+            slots = self._find(codes)
+            _, first = np.unique(slots, return_index=True)  # of those that want one slot, one gets it
+            self._keys[slots[first]], self._at[slots[first]] = codes[first], at[first]
+            left = np.ones(len(codes), np.bool_)
+            left[first] = False
+            codes, at = codes[left], at[left]
+
+    @property
+    def nbytes(self) -> int:
+        return self._keys.nbytes + self._at.nbytes + self._rows.array.nbytes
+
+    def __len__(self) -> int:
+        return self._rows.size
+
+
+def _spread(codes: Longs) -> Longs:
+    """Numbers spread over 63 bits, so that their low bits make good slots."""
+    mixed = codes.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return (mixed >> np.uint64(24)).astype(np.int64)
+
+
+class Visited:
+    """Keys that were met, in sorted runs whose sizes fall geometrically."""
+
+    def __init__(self) -> None:
+        self._runs: list[npt.NDArray[np.uint64]] = []
+
+    def unmet(self, keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+        """Which of these sorted distinct keys were never met."""
+        fresh = np.ones(len(keys), np.bool_)
+        for run in self._runs:
+            at = np.searchsorted(run, keys)
+            at[at == len(run)] = 0
+            fresh &= run[at] != keys
+        return fresh
+
+    def add(self, keys: npt.NDArray[np.uint64]) -> None:
+        """Notes sorted keys that were not met."""
+        self._runs.append(keys)
+        while len(self._runs) > 1 and len(self._runs[-2]) < 2 * len(self._runs[-1]):
+            merged = np.concatenate([self._runs.pop(), self._runs.pop()])
+            merged.sort(kind="stable")
+            self._runs.append(merged)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(run.nbytes for run in self._runs)
+

@@ -1,0 +1,226 @@
+"""What is checked: components and the wires between them, what is asked of them, and how they may be disturbed.
+
+A component is a start, the choices it has by itself, and a pure step; all else is optional. Whatever it is made of, its
+states, inputs and messages are hashable values.
+
+    light = Component("light", "red", lambda state: [Choice("turns")], lambda state, given: Step(NEXT[state]))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from fsm.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Mask = npt.NDArray[np.bool_]
+    Integers = npt.NDArray[np.int64]
+
+State = Any
+"""A state of a component: a hashable value."""
+
+
+class Choice(NamedTuple):
+    """Something that a component may do by itself."""
+
+    label: str
+    given: Hashable = None
+    """The input of the step; the label where it is None."""
+    disturbance: str = ""
+    """The kind of disturbance that it is: it happens only where that kind is switched on, and costs one."""
+    free_when: str = ""
+    """A condition of the model under which it costs nothing."""
+
+
+class Received(NamedTuple):
+    """The input of a component that a message reaches."""
+
+    sender: str
+    message: Any
+    late: bool = False
+    """Its sender had given it up."""
+
+
+class Undelivered(NamedTuple):
+    """The input of a component that gives up on a message it sent."""
+
+    receiver: str
+    message: Any
+
+
+class Missed(NamedTuple):
+    """The input of a component that gives up on a message it was to receive."""
+
+    sender: str
+    message: Any
+
+
+class Step(NamedTuple):
+    """What a step of a component gives."""
+
+    state: State
+    sends: Sequence[tuple[str, Any]] = ()
+    """(receiver, message), in order."""
+    broken: Sequence[str] = ()
+    """Names of what this step breaks: a property of a local step."""
+    hangs_up: bool = False
+    """Its wires break: what it sent is late where a wire can be late and else gone, what it was to receive is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One of those that take steps."""
+
+    name: str
+    start: State
+    choices: Callable[[State], Iterable[Choice]]
+    step: Callable[[State, Any], Step]
+    """What an input does: a choice's `given`, `Received`, `Undelivered` or `Missed`. Pure."""
+    features: Mapping[str, Callable[[State], int]] = field(default_factory=dict)
+    """Numbers that properties ask for; each is computed once for each distinct state."""
+    key: Callable[[State], Hashable] | None = None
+    """Two states are one where their keys are equal; the state itself by default."""
+    describe: Callable[[State], str] = str
+
+
+class Fault(Enum):
+    """What can happen to a message."""
+
+    LOSE = "lost"
+    """It never arrives."""
+    LATE = "late"
+    """It is given up, and may arrive at any time after."""
+    DUPLICATE = "duplicated"
+    """It arrives, and once more at any time after."""
+
+
+class Told(Enum):
+    """Who learns that a message is lost or late."""
+
+    SENDER = "sender"
+    RECEIVER = "receiver"
+    NOBODY = "nobody"
+
+
+class Disturbance(NamedTuple):
+    """A kind of disturbance of a wire."""
+
+    kind: str
+    """Its name, by which it is switched on."""
+    fault: Fault
+    told: Told = Told.NOBODY
+
+
+class Queue(NamedTuple):
+    """What is under way on a wire."""
+
+    line: tuple[Any, ...] = ()
+    late: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """A connection in one direction: first in, first out, unless it reorders."""
+
+    sender: str
+    receiver: str
+    disturbances: Sequence[Disturbance] = ()
+    reorders: bool = False
+    at_most: int = 16
+    """So many messages at once; a step that would send more is cut off and counted."""
+    features: Mapping[str, Callable[[Queue], int]] = field(default_factory=dict)
+
+
+class View(Protocol):
+    """Many global states at once, as columns of numbers."""
+
+    def of(self, component: str, feature: str) -> Integers:
+        """A feature of a component in each state."""
+
+    def on(self, sender: str, receiver: str, feature: str = "") -> Integers:
+        """A feature of a wire in each state; by default how many messages are under way on it, late ones too."""
+
+    def __len__(self) -> int: ...
+
+
+Condition = Callable[[View], "Mask"]
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """What holds in every state, asked of columns."""
+
+    name: str
+    holds: Condition
+    meaning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PairProperty:
+    """What holds between two components, asked once for each distinct pair of their states."""
+
+    name: str
+    first: str
+    second: str
+    holds: Callable[[State, State], bool]
+    meaning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What can be reached from every state without a further disturbance, however often something else happens."""
+
+    name: str
+    reached: Condition
+    by: tuple[str, ...] = ()
+    """Labels of disturbances that happen by themselves sooner or later, as a timer runs out."""
+    meaning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """Components, wires and what is asked of them. Raises `InputError` where it contradicts itself."""
+
+    name: str
+    components: Sequence[Component]
+    wires: Sequence[Wire] = ()
+    properties: Sequence[Property | PairProperty] = ()
+    goal: Goal | None = None
+    conditions: Mapping[str, Condition] = field(default_factory=dict)
+    """Conditions of `Choice.free_when`."""
+    hazards: Mapping[str, Condition] = field(default_factory=dict)
+    """Known weak spots: a state in which one shows is counted, and not continued, where the caller names it."""
+    disturbances: Sequence[str] = ()
+    """The kinds of disturbance that components and wires know; those of the wires need no mention."""
+    not_modelled: Sequence[str] = ()
+    """What the real thing does and this model leaves out."""
+
+    def __post_init__(self) -> None:
+        names = [one.name for one in self.components]
+        if not names:
+            raise InputError("has no component", self.name)
+        for name in names:
+            if names.count(name) > 1:
+                raise InputError(f"has two components {name!r}", self.name)
+        ends = [(wire.sender, wire.receiver) for wire in self.wires]
+        for wire in ends:
+            if missing := [end for end in wire if end not in names]:
+                raise InputError(f"has a wire to no component: {missing[0]!r}", self.name)
+            if ends.count(wire) > 1:
+                raise InputError(f"has two wires from {wire[0]!r} to {wire[1]!r}", self.name)
+        for one in self.properties:
+            for end in (one.first, one.second) if isinstance(one, PairProperty) else ():
+                if end not in names:
+                    raise InputError(f"property {one.name!r} asks for no component: {end!r}", self.name)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Every kind of disturbance, sorted."""
+        of_wires = (one.kind for wire in self.wires for one in wire.disturbances)
+        return tuple(sorted({*self.disturbances, *of_wires}))

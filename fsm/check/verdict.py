@@ -1,0 +1,252 @@
+"""What a search says: whether everything holds, and where not, how it comes to that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fsm.check.model import Goal, Model
+from fsm.check.search import DEADLOCK, Found, Limits, Search
+from fsm.check.space import Action
+
+AFTERWARDS = 60
+"""So many steps show what becomes of a doomed state."""
+
+
+class PathStep(NamedTuple):
+    """One step of a path, and what it changed."""
+
+    action: Action
+    state: dict[str, str]
+    """Each component's state after it, described; only those that changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A property that does not hold, by the path with the fewest disturbances and then the fewest steps."""
+
+    property: str
+    meaning: str
+    disturbances: int
+    start: dict[str, str]
+    path: tuple[PathStep, ...]
+    doomed_at: int | None = None
+    """The step after which a goal is out of reach; steps behind it show what becomes of that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a check found, and how much it covered."""
+
+    model: str
+    violations: tuple[Violation, ...]
+    stopped: str
+    """Why not every state was met; empty where they all were."""
+    states: int
+    transitions: int
+    depth: int
+    exact: bool
+    """Whether keys were exact; else two states may have been taken for one."""
+    cpu_s: float
+    bytes_per_state: float
+    components: dict[str, int]
+    """Distinct states of each component."""
+    memo_steps: int
+    """Steps that Python took; all others were looked up."""
+    cut: dict[str, int]
+    """What was not continued: states of known hazards, wires that were full."""
+    disturbed: tuple[str, ...] = ()
+    disturbances: int = 0
+    uncovered: tuple[str, ...] = ()
+    """What the model leaves out."""
+    checked: tuple[str, ...] = field(default=())
+    """Properties that were asked."""
+
+    @property
+    def word(self) -> str:
+        """`violated`, `stopped` or `holds`."""
+        return "violated" if self.violations else "stopped" if self.stopped else "holds"
+
+    def document(self) -> dict[str, Any]:
+        """The verdict as lists and dicts."""
+        return {
+            "model": self.model,
+            "verdict": self.word,
+            "stopped": self.stopped,
+            "states": self.states,
+            "transitions": self.transitions,
+            "depth": self.depth,
+            "exact": self.exact,
+            "cpu_s": round(self.cpu_s, 2),
+            "bytes_per_state": round(self.bytes_per_state, 1),
+            "components": self.components,
+            "memo_steps": self.memo_steps,
+            "disturbed": list(self.disturbed),
+            "disturbances": self.disturbances,
+            "cut": self.cut,
+            "uncovered": list(self.uncovered),
+            "checked": list(self.checked),
+            "violations": [_violation_document(one) for one in self.violations],
+        }
+
+
+def _violation_document(one: Violation) -> dict[str, Any]:
+    path = [
+        {"actor": step.action.actor, "action": label(step.action), "disturbance": step.action.disturbance}
+        | {"state": step.state}
+        for step in one.path
+    ]
+    return {
+        "property": one.property,
+        "meaning": one.meaning,
+        "disturbances": one.disturbances,
+        "steps": len(one.path) if one.doomed_at is None else one.doomed_at,
+        "doomed_at": one.doomed_at,
+        "start": one.start,
+        "path": path,
+    }
+
+
+def label(action: Action) -> str:
+    """What happens, with the message that it is about."""
+    return action.what if action.message is None else f"{action.what} {action.message}"
+
+
+def check(
+    model: Model,
+    *,
+    disturb: Sequence[str] = (),
+    disturbances: int = 0,
+    known: Sequence[str] = (),
+    properties: Sequence[str] = (),
+    limits: Limits = Limits(),
+    every: bool = False,
+    clock: Callable[[], float] = lambda: 0.0,
+    progress: Callable[[int, int, int], None] = lambda _states, _transitions, _depth: None,
+) -> Verdict:
+    """Meets every state of a model with at most so many disturbances of these kinds, and asks it all properties.
+
+    `properties` chooses some by name; `known` are hazards to cut off. `clock` gives CPU seconds, for the verdict. The
+    first counterexample ends the search unless `every` is given. Liveness is asked when every state was met and nothing
+    else was broken. Raises `InputError` for a name that there is not, and a model whose step is not pure.
+    """
+    began = clock()
+    search = Search(_chosen(model, properties), frozenset(disturb), disturbances, known, limits, every, progress)
+    search.run()
+    violations = [_violation(search, found) for found in search.found.values()]
+    if search.model.goal is not None and not search.stopped and (every or not violations):
+        doomed = search.doomed()
+        if len(doomed):
+            violations.append(_doomed(search, search.model.goal, int(doomed[0])))
+    parts = search.space.parts
+    goal = () if search.model.goal is None else (DEADLOCK, search.model.goal.name)
+    return Verdict(
+        model=model.name,
+        violations=tuple(sorted(violations, key=lambda one: (one.disturbances, len(one.path), one.property))),
+        stopped="" if search.stopped is None else search.stopped.why,
+        states=search.states.size,
+        transitions=search.transitions,
+        depth=search.depth,
+        exact=search.exact,
+        cpu_s=clock() - began,
+        bytes_per_state=search.nbytes / max(1, search.states.size),
+        components={part.component.name: len(part.states) for part in parts},
+        memo_steps=search.space.memo_size,
+        cut=dict(sorted(search.cut.items())),
+        disturbed=tuple(sorted(disturb)),
+        disturbances=disturbances,
+        uncovered=tuple(model.not_modelled),
+        checked=(*(one.name for one in search.model.properties), *goal),
+    )
+
+
+def _chosen(model: Model, names: Sequence[str]) -> Model:
+    from dataclasses import replace
+
+    from fsm.errors import InputError
+
+    if not names:
+        return model
+    known = {one.name: one for one in model.properties}
+    goal = model.goal
+    for name in names:
+        if name not in known and (goal is None or name != goal.name):
+            there = ", ".join((*known, *(() if goal is None else (goal.name,))))
+            raise InputError(f"no property {name!r}", model.name, f"choose from {there}")
+    kept = goal if goal is not None and goal.name in names else None
+    return replace(model, properties=[one for name, one in known.items() if name in names], goal=kept)
+
+
+def _violation(search: Search, found: Found) -> Violation:
+    trail = _trail(search, found.state)
+    meaning = next((one.meaning for one in search.model.properties if one.name == found.name), "")
+    path = list(_told(search, trail))
+    cost = int(search.cost.array[found.state])
+    if found.action >= 0:
+        action = search.space.actions.values[found.action]
+        path.append(PathStep(action, {}))
+        cost += bool(action.disturbance)
+    return Violation(found.name, meaning, cost, _described(search, trail[0]), tuple(path))
+
+
+def _doomed(search: Search, goal: Goal, state: int) -> Violation:
+    """The way to the first doomed state, and one way on from it."""
+    trail = _trail(search, state)
+    path = list(_told(search, trail))
+    rows = search.states.array[state : state + 1]
+    seen = {rows.tobytes()}
+    for _ in range(AFTERWARDS):
+        step = next((s for s in (_first_free(search, rows))), None)
+        if step is None or step[1].tobytes() in seen:
+            break
+        path.append(PathStep(search.space.actions.values[step[0]], _changes(search, rows[0], step[1][0])))
+        rows = step[1]
+        seen.add(rows.tobytes())
+    cost = int(search.cost.array[state])
+    return Violation(goal.name, goal.meaning, cost, _described(search, trail[0]), tuple(path), len(trail) - 1)
+
+
+def _first_free(search: Search, rows: Any) -> Any:
+    for one in search.successors(rows):
+        for at in np.flatnonzero(one.cost == 0).tolist():
+            after = rows.copy()
+            for j, now in one.cells.items():
+                after[0, j] = now[at]
+            yield int(one.action[at]), after
+
+
+def _trail(search: Search, state: int) -> list[int]:
+    """The states on the way to one, from the first."""
+    trail = [state]
+    while (parent := int(search.parent.array[trail[-1]])) >= 0:
+        trail.append(parent)
+    return trail[::-1]
+
+
+def _told(search: Search, trail: Sequence[int]) -> Any:
+    for before, after in zip(trail, trail[1:], strict=False):
+        rows = search.states.array
+        action = search.space.actions.values[int(search.action.array[after])]
+        yield PathStep(action, _changes(search, rows[before], rows[after]))
+
+
+def _described(search: Search, state: int) -> dict[str, str]:
+    row = search.states.array[state]
+    return {cell.part.component.name: _describe(cell, int(number)) for cell, number in zip(search.space.cells, row, strict=True)}
+
+
+def _changes(search: Search, before: Any, after: Any) -> dict[str, str]:
+    found = {}
+    for cell, old, new in zip(search.space.cells, before, after, strict=True):
+        told, was = _describe(cell, int(new)), _describe(cell, int(old))
+        if told != was:
+            found[cell.part.component.name] = told
+    return found
+
+
+def _describe(cell: Any, number: int) -> str:
+    text: str = cell.part.component.describe(cell.value(cell.ids.values[number], 0))
+    return text
