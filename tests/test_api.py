@@ -10,6 +10,7 @@ import pytest
 PACKAGES = (
     "fsm",
     "fsm.audit",
+    "fsm.check",
     "fsm.cluster",
     "fsm.conformance",
     "fsm.connect",

@@ -175,7 +175,8 @@ class Visited:
 
     def add(self, keys: npt.NDArray[np.uint64]) -> None:
         """Notes sorted keys that were not met."""
-        self._runs.append(keys)
+        if len(keys):
+            self._runs.append(keys)
         while len(self._runs) > 1 and len(self._runs[-2]) < 2 * len(self._runs[-1]):
             merged = np.concatenate([self._runs.pop(), self._runs.pop()])
             merged.sort(kind="stable")
@@ -184,4 +185,3 @@ class Visited:
     @property
     def nbytes(self) -> int:
         return sum(run.nbytes for run in self._runs)
-

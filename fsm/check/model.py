@@ -135,6 +135,8 @@ class Wire:
     at_most: int = 16
     """So many messages at once; a step that would send more is cut off and counted."""
     features: Mapping[str, Callable[[Queue], int]] = field(default_factory=dict)
+    describe: Callable[[Any], str] = str
+    """A message on one line."""
 
 
 class View(Protocol):

@@ -11,7 +11,7 @@ verdict says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fsm.check.memo import Growing, Ids, Longs, Pairs, Visited
-from fsm.check.model import Condition, Model, PairProperty
-from fsm.check.space import ACTION, BROKEN, CELL, COST, FREE_WHEN, INPUT, NO_ROOM, Space
+from fsm.check.model import Condition, Model, PairProperty, Property
+from fsm.check.space import ACTION, BROKEN, CELL, COST, FREE, FREE_WHEN, INPUT, NO_ROOM, PAID, Space
 from fsm.errors import InputError
 
 if TYPE_CHECKING:
@@ -28,10 +28,12 @@ if TYPE_CHECKING:
 
 CHUNK = 200_000
 """States that are expanded at once."""
+ROUNDS = 4
+"""So often in a row a goal may count on what happens sooner or later: without end, epochs would grow without end."""
 Keys = npt.NDArray[np.uint64]
 
-DEADLOCK = "something can happen, or the goal is reached"
-"""The property that a deadlock breaks."""
+DEADLOCK = "no deadlock"
+"""The property of a model with a goal: where nothing can happen any more, the goal is reached."""
 
 
 class Found(NamedTuple):
@@ -56,6 +58,9 @@ class Limits:
     max_states: int = 200_000_000
     max_memory: int = 6 << 30
     """Bytes of states, keys and tables."""
+
+
+USUAL = Limits()
 
 
 class _Successors(NamedTuple):
@@ -109,7 +114,7 @@ class Search:
     """So many of them."""
     known: Sequence[str] = ()
     """Hazards at which it is cut."""
-    limits: Limits = Limits()
+    limits: Limits = USUAL
     every: bool = False
     """Goes on where something is broken, up to one counterexample for each property."""
     progress: Callable[[int, int, int], None] = lambda _states, _transitions, _depth: None
@@ -125,10 +130,14 @@ class Search:
     def __post_init__(self) -> None:
         for kind in sorted(self.kinds):
             if kind not in self.model.kinds:
-                raise InputError(f"no kind of disturbance: {kind!r}", self.model.name, f"choose from {_list(self.model.kinds)}")
+                raise InputError(
+                    f"no kind of disturbance: {kind!r}", self.model.name, f"choose from {_list(self.model.kinds)}"
+                )
         for name in self.known:
             if name not in self.model.hazards:
-                raise InputError(f"no known hazard: {name!r}", self.model.name, f"choose from {_list(sorted(self.model.hazards))}")
+                raise InputError(
+                    f"no known hazard: {name!r}", self.model.name, f"choose from {_list(sorted(self.model.hazards))}"
+                )
         self.space = Space(self.model, self.kinds)
         many = len(self.space.cells)
         self.states, self.parent = Growing(np.int32, many), Growing(np.int64)
@@ -141,11 +150,10 @@ class Search:
         self._pairs = [self._pair(one) if isinstance(one, PairProperty) else None for one in self.model.properties]
 
     def _pair(self, one: PairProperty) -> Pairs:
-        first, second = self.space.index[one.first], self.space.index[one.second]
-        a, b = self.space.cells[first], self.space.cells[second]
+        first, second = (self.space.parts[self.space.index[end]].states.values for end in (one.first, one.second))
 
         def ask(left: int, right: int) -> tuple[int, ...]:
-            return (int(one.holds(a.value(a.ids.values[left], 0), b.value(b.ids.values[right], 0))),)
+            return (int(one.holds(first[left], second[right])),)
 
         return Pairs(1, ask)
 
@@ -173,8 +181,9 @@ class Search:
                     self.stopped = self._limit()
                     if self.stopped or (self.found and not self.every):
                         return self
+                if high > low:
+                    self.depth = max(self.depth, depth - 1)  # the start is met at depth 0 and expanded at 1
                 low, depth = high, depth + 1
-                self.depth = max(self.depth, depth - 1)
         return self
 
     def _limit(self) -> Stopped | None:
@@ -199,18 +208,18 @@ class Search:
         moving = np.zeros(len(rows), np.bool_)
         free, paid = [], []
         for one in steps:
-            self.transitions += len(one.source)
-            is_free = one.cost == 0
-            for costs, which in ((cost, is_free), (cost + 1, ~is_free)):
+            is_free, is_paid = one.cost == FREE, one.cost == PAID
+            for costs, which in ((cost, is_free), (cost + 1, is_paid)):
                 broken = np.flatnonzero(which & (one.broken > 0))
                 for name in np.unique(one.broken[broken]).tolist() if costs <= self.most else ():
                     at = int(broken[one.broken[broken] == name][0])
                     found = Found(self.space.broken.values[name], int(here[one.source[at]]), int(one.action[at]))
                     self._broken_steps.setdefault(costs, []).append(found)
-            moving[one.source[is_free]] = True
+            self.transitions += int(is_free.sum()) + int(is_paid.sum())
+            moving[one.source[self._possible(one, self.space.by)]] = True
             keys = self._changed(base, rows, one)
             free.append((one, keys, is_free))
-            paid.append((one, keys, ~is_free))
+            paid.append((one, keys, is_paid))
         if self.model.goal is not None and not moving.all():
             still = np.flatnonzero(~moving)
             reached = self.model.goal.reached(Columns(self.space, rows[still]))
@@ -224,25 +233,23 @@ class Search:
         space = self.space
         for i, cell in enumerate(space.cells):
             source, found = cell.local.join(rows[:, i])
-            yield from self._tell(rows, source, {i: found[:, CELL]}, found, found[:, BROKEN], found[:, BROKEN + 1 :])
-            for j, outgoing in enumerate(cell.outgoing):
+            yield from self._tell(rows, source, {i: found[:, CELL]}, found, found[:, BROKEN:])
+            for j, outgoing in cell.outgoing.items():
                 source, found = outgoing.join(rows[:, i])
                 if len(source):
                     heard = space.cells[j].receive.join(rows[source, j], found[:, INPUT])
-                    yield from self._tell(
-                        rows, source, {i: found[:, CELL], j: heard[:, 0]}, found, heard[:, 1], heard[:, 2:]
-                    )
+                    cells = {i: found[:, CELL], j: heard[:, 0]}
+                    yield from self._tell(rows, source, cells, found, heard[:, 1:])
 
-    def _tell(
-        self, rows: Ids, source: Longs, cells: dict[int, Ids], found: Ids, broken: Ids, bundles: Ids
-    ) -> Iterator[_Successors]:
-        """Puts on the wires what a step sends."""
+    def _tell(self, rows: Ids, source: Longs, cells: dict[int, Ids], found: Ids, given: Ids) -> Iterator[_Successors]:
+        """Puts on the wires what a step sends. `given` is what it breaks, and what the wires of each cell are told."""
         if not len(source):
             return
+        broken, bundles = given[:, 0], given[:, 1:]
         cost = self._costs(rows, source, found)
         full = np.zeros(len(source), np.bool_)
-        for j, cell in enumerate(self.space.cells):
-            told = np.flatnonzero(bundles[:, j])
+        for j in np.flatnonzero(bundles.any(axis=0)).tolist():
+            cell, told = self.space.cells[j], np.flatnonzero(bundles[:, j])
             if len(told):
                 now = cells[j].copy() if j in cells else rows[source, j]
                 told = told[now[told] != NO_ROOM]
@@ -265,7 +272,7 @@ class Search:
             those = np.flatnonzero(asked == name)
             condition: Condition = self.model.conditions[self.space.conditions.values[name]]
             cost = cost.copy()
-            cost[those[condition(Columns(self.space, rows[source[those]]))]] = 0
+            cost[those[condition(Columns(self.space, rows[source[those]]))]] = FREE
         return cost
 
     # Keys
@@ -348,11 +355,15 @@ class Search:
             rows, parent, action = rows[chosen], parent[chosen], action[chosen]
         if not len(rows):
             return
-        self._visited.add(keys[0])
+        low = self._append(rows, parent, action, keys[0], cost)
+        self._look(rows, low)
+
+    def _append(self, rows: Ids, parent: Longs, action: Ids, keys: Keys, cost: int) -> int:
+        self._visited.add(keys)
         low, count = self.states.size, len(rows)
         for column, values in ((self.states, rows), (self.parent, parent), (self.action, action), (self.cost, cost)):
             column.extend(values, count)
-        self._look(rows, low)
+        return low
 
     # What is asked
 
@@ -367,13 +378,13 @@ class Search:
         for one, pairs in zip(self.model.properties, self._pairs, strict=True):
             if one.name in self.found:
                 continue
-            if isinstance(one, PairProperty):
-                assert pairs is not None
-                ends = rows[:, self.space.index[one.first]], rows[:, self.space.index[one.second]]
+            if isinstance(one, PairProperty) and pairs is not None:
+                first, second = self.space.index[one.first], self.space.index[one.second]
+                ends = (self.space.cells[i].states()[rows[:, i]] for i in (first, second))
                 holds = pairs.join(*ends)[:, 0].astype(np.bool_)
-            else:
+            elif isinstance(one, Property):
                 holds = one.holds(view)
-                if holds.shape != (len(rows),) or holds.dtype != np.bool_:
+                if getattr(holds, "shape", None) != (len(rows),) or holds.dtype != np.bool_:
                     raise InputError(f"property {one.name!r} gave no truth for each state", self.model.name)
             bad = np.flatnonzero(~holds & ~is_cut)
             if len(bad):
@@ -393,40 +404,79 @@ class Search:
         """States, in their order, from which the goal is out of reach without a further disturbance.
 
         A run that may go on does go on, and takes a way out that is open again and again at last (strong fairness): so
-        a state is doomed when no path of free steps leads to the goal, and no cycle is overlooked.
+        a state is doomed when no path of free steps leads to the goal, and no cycle is overlooked. What the goal counts
+        on (`Goal.by`) may happen on the path, too; the states behind it are explored for that.
         """
         goal = self.model.goal
         if goal is None:
             return np.zeros(0, np.int64)
-        states = self.states.view
-        keys = self._keys(states)
+        met = self.states.size
+        good = goal.reached(Columns(self.space, self.states.view)) | self.is_cut.view
+        self._spread(good, np.arange(met), by=())
+        edge = lost = np.flatnonzero(~good)
+        for _ in range(ROUNDS if goal.by else 0):
+            low = self.states.size
+            self._go_on(edge, goal.by)
+            new = np.arange(low, self.states.size)
+            good = np.concatenate([good, goal.reached(Columns(self.space, self.states.array[new]))])
+            lost = np.concatenate([lost, new])
+            self._spread(good, lost, goal.by)
+            edge = new[~good[new]]
+            if not len(edge) or self._limit():
+                break
+        return np.flatnonzero(~good[:met])
+
+    def _possible(self, one: _Successors, by: Collection[str]) -> Longs:
+        """Of these steps the free ones, and those of the named kinds of disturbance."""
+        named = np.array([action.disturbance in by for action in self.space.actions.values])
+        return np.flatnonzero((one.cost == FREE) | named[one.action])
+
+    def _go_on(self, states: Longs, by: Collection[str]) -> None:
+        """Meets what follows some states by a step of the named kinds and then by free ones; nothing is asked of it."""
+        while len(states) and not self._limit():
+            low = self.states.size
+            for at in range(0, len(states), CHUNK):
+                here = states[at : at + CHUNK]
+                rows = self.states.array[here]
+                steps = list(self.successors(rows))
+                base, found = self._keys(rows), []
+                for one in steps:
+                    mask = np.zeros(len(one.source), np.bool_)
+                    mask[self._possible(one, by)] = True
+                    found.append((one, self._changed(base, rows, one), mask))
+                self._append(*self._fresh(rows, here, found), self.most + 1)
+            states, by = np.arange(low, self.states.size), ()
+
+    def _spread(self, good: Mask, states: Longs, by: Collection[str]) -> None:
+        """Marks those of the states from which a good one can be reached."""
+        keys = self._keys(self.states.view)
         order = np.argsort(keys, kind="stable")
         keys = keys[order]
-        good = goal.reached(Columns(self.space, states)) | self.is_cut.view
-        sources, targets = [], []
+        sources, targets = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
         for low in range(0, len(states), CHUNK):
-            here = low + np.flatnonzero(~self.is_cut.view[low : low + CHUNK])
-            rows = states[here]
+            here = states[low : low + CHUNK]
+            here = here[~good[here]]
+            rows = self.states.array[here]
             base = self._keys(rows)
             for one in self.successors(rows):
-                free = np.flatnonzero(one.cost == 0)
-                reached = self._changed(base, rows, one)[free]
-                at = np.searchsorted(keys, reached)
-                sources.append(here[one.source[free]].astype(np.int32))
-                targets.append(order[at].astype(np.int32))
+                possible = self._possible(one, by)
+                reached = self._changed(base, rows, one)[possible]
+                at = np.minimum(np.searchsorted(keys, reached), len(keys) - 1)
+                met = keys[at] == reached  # all are, but what follows the last round
+                sources.append(here[one.source[possible]][met].astype(np.int32))
+                targets.append(order[at[met]].astype(np.int32))
         source, target = np.concatenate(sources), np.concatenate(targets)
         by_target = np.argsort(target, kind="stable")
         source = source[by_target]
-        begin = np.searchsorted(target[by_target], np.arange(len(states) + 1))
+        begin = np.searchsorted(target[by_target], np.arange(len(good) + 1))
         edge = np.flatnonzero(good)
         while len(edge):
             count = begin[edge + 1] - begin[edge]
             at = np.arange(int(count.sum())) + np.repeat(begin[edge] - (np.cumsum(count) - count), count)
-            reached = np.zeros(len(states), np.bool_)
-            reached[source[at]] = True
-            edge = np.flatnonzero(reached & ~good)
+            before = np.zeros(len(good), np.bool_)
+            before[source[at]] = True
+            edge = np.flatnonzero(before & ~good)
             good[edge] = True
-        return np.flatnonzero(~good)
 
 
 def _list(names: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ component and the wires that are kept with it make a cell; a global state is one
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,8 @@ from fsm.check.memo import Growing, Ids, Numbers, Pairs, Rows
 from fsm.check.model import Choice, Component, Fault, Missed, Model, Queue, Received, Step, Told, Undelivered, Wire
 from fsm.errors import InputError
 
+FREE, PAID, SOONER_OR_LATER = range(3)
+"""Costs: nothing; one disturbance; a disturbance that is not switched on, but that liveness may count on."""
 CELL, ACTION, COST, FREE_WHEN, BROKEN = range(5)
 """Columns of a row of what a cell does by itself; what it sends to each cell follows."""
 INPUT = 4
@@ -31,8 +34,11 @@ class Action(NamedTuple):
     """A step as it is told."""
 
     actor: str
+    """The component that takes it; empty where a message is lost unheard."""
     what: str
     disturbance: str = ""
+    wire: int = -1
+    """The wire whose message it is about."""
     message: Any = None
 
 
@@ -68,6 +74,7 @@ class Space:
 
     def __init__(self, model: Model, kinds: frozenset[str]) -> None:
         self.model, self.kinds = model, kinds
+        self.by = frozenset() if model.goal is None else frozenset(model.goal.by)
         self.parts = [_Part(one) for one in model.components]
         self.index = {one.name: i for i, one in enumerate(model.components)}
         self.inputs, self.actions, self.broken, self.orders = Numbers(), Numbers(), Numbers(""), Numbers(())
@@ -115,7 +122,7 @@ class Space:
         if choice.disturbance and choice.disturbance not in self.model.kinds:
             remedy = "name it in the disturbances of the model"
             raise InputError(f"no kind of disturbance: {choice.disturbance!r}", part.component.name, remedy)
-        return not choice.disturbance or choice.disturbance in self.kinds
+        return not choice.disturbance or choice.disturbance in self.kinds | self.by
 
     def step(self, who: int, state: int, given: int) -> _Done:
         """A component's step; what it raises is what it breaks."""
@@ -134,7 +141,7 @@ class Space:
         part = self.parts[who]
         try:
             step = part.component.step(part.states.values[state], self.inputs.values[given])
-        except Exception as problem:  # noqa: BLE001  # whatever a step raises is a counterexample
+        except Exception as problem:  # whatever a step raises is a counterexample
             return _Done(state, self.broken.number(f"raises {type(problem).__name__}: {problem}"), ())
         if not isinstance(step, Step):
             raise InputError(f"its step gave {type(step).__name__}; give a Step", part.component.name)
@@ -195,20 +202,25 @@ class Space:
         one, queues = self.model.wires[wire], self.queues[wire]
         line, late = queues.values[queue]
         sender, receiver = self.index[one.sender], self.index[one.receiver]
-        where = f"{one.sender} to {one.receiver}"
         for at, message in enumerate(line if one.reorders else line[:1]):
             rest = (*line[:at], *line[at + 1 :])
             if message in line[:at]:
                 continue  # one of equal messages stands for all
             heard = self.inputs.number(Received(one.sender, message))
             after = queues.number(Queue(rest, late))
-            yield after, receiver, heard, self.actions.number(Action(one.receiver, "receives", "", message)), 0
+            yield after, receiver, heard, self.actions.number(Action(one.receiver, "receives", "", wire, message)), FREE
             for kind, fault, told in one.disturbances:
                 if kind not in self.kinds:
                     continue
                 if fault is Fault.DUPLICATE:
                     after = queues.number(Queue(rest, self._sorted((*late, message))))
-                    yield after, receiver, heard, self.actions.number(Action(where, "duplicated", kind, message)), 1
+                    yield (
+                        after,
+                        receiver,
+                        heard,
+                        self.actions.number(Action(one.receiver, fault.value, kind, wire, message)),
+                        1,
+                    )
                     continue
                 after = queues.number(Queue(rest, self._sorted((*late, message)) if fault is Fault.LATE else late))
                 who, given = {
@@ -216,14 +228,19 @@ class Space:
                     Told.RECEIVER: (receiver, Missed(one.sender, message)),
                     Told.NOBODY: (-1, None),
                 }[told]
-                yield after, who, self.inputs.number(given), self.actions.number(
-                    Action(where, fault.value, kind, message)
-                ), 1
+                action = Action(self.model.components[who].name if who >= 0 else "", fault.value, kind, wire, message)
+                yield after, who, self.inputs.number(given), self.actions.number(action), PAID
         for at, message in enumerate(late):
             if message not in late[:at]:
                 after = queues.number(Queue(line, (*late[:at], *late[at + 1 :])))
                 heard = self.inputs.number(Received(one.sender, message, late=True))
-                yield after, receiver, heard, self.actions.number(Action(one.receiver, "receives late", "", message)), 0
+                yield (
+                    after,
+                    receiver,
+                    heard,
+                    self.actions.number(Action(one.receiver, "receives late", "", wire, message)),
+                    0,
+                )
 
 
 class _Cell:
@@ -237,7 +254,7 @@ class _Cell:
         self.places: dict[int, int] = {}
         self.local: Rows
         """What it does by itself."""
-        self.outgoing: list[Rows]
+        self.outgoing: dict[int, Rows]
         """By cell that is reached: what its wires bring there."""
         self.receive: Pairs
         """What an input does: (cell, broken, what it sends to each cell)."""
@@ -247,6 +264,7 @@ class _Cell:
         """Features: of the component (place 0) or of a wire."""
         self._measured: dict[str, tuple[Growing, Growing]] = {}
         """A feature of each state or queue, and of each cell."""
+        self._states = Growing(np.int32)
 
     def adopt_wires(self) -> None:
         """Takes the wires that it shares with a component that has more of them, or as many and comes later."""
@@ -257,14 +275,31 @@ class _Cell:
             if min(ends, key=lambda end: (degree[end], end)) == self.who:
                 self.places[wire] = len(self.wires) + 1
                 self.wires.append(wire)
-        self.local, self.receive, self.told = Rows(5 + many, self._act), Pairs(2 + many, self._receive), Pairs(1, self._tell)
-        self.outgoing = [Rows(5, lambda cell, there=there: self._deliver(cell, there)) for there in range(many)]
+        self.local, self.receive, self.told = (
+            Rows(5 + many, self._act),
+            Pairs(2 + many, self._receive),
+            Pairs(1, self._tell),
+        )
+        near = {
+            self.space.index[end]
+            for wire in self.wires
+            for end in (model.wires[wire].sender, model.wires[wire].receiver)
+        }
+        self.outgoing = {there: Rows(5, partial(self._deliver, there)) for there in sorted(near - {self.who})}
         self._measures = {name: (0, measure) for name, measure in self.part.component.features.items()}
         for wire in self.wires:
             one = model.wires[wire]
             where = f"{one.sender} to {one.receiver} "
-            self._measures[where] = self.places[wire], lambda queue: len(queue.line) + len(queue.late)
+            self._measures[where] = self.places[wire], _under_way
             self._measures |= {where + name: (self.places[wire], measure) for name, measure in one.features.items()}
+
+    def states(self) -> Ids:
+        """The state of the component in each cell there is."""
+        if self._states.size < len(self.ids):
+            new = [cell[0] for cell in self.ids.values[self._states.size :]]
+            self._states.extend(new, len(new))
+        found: Ids = self._states.view
+        return found
 
     def feature(self, name: str) -> Any:
         """A column of numbers, one for each cell there is; None where there is no such feature."""
@@ -289,7 +324,8 @@ class _Cell:
 
     @property
     def nbytes(self) -> int:
-        return sum(one.nbytes for one in (self.local, self.receive, self.told, *self.outgoing))
+        pairs = self.receive.nbytes + self.told.nbytes
+        return pairs + self.local.nbytes + sum(one.nbytes for one in self.outgoing.values())
 
     # Tables
 
@@ -300,7 +336,8 @@ class _Cell:
             given = space.inputs.number(choice.label if choice.given is None else choice.given)
             action = space.actions.number(Action(name, choice.label, choice.disturbance))
             free_when = space.conditions.ids[choice.free_when]
-            rows.append(self._after(values, given, action, int(bool(choice.disturbance)), free_when))
+            cost = FREE if not choice.disturbance else PAID if choice.disturbance in space.kinds else SOONER_OR_LATER
+            rows.append(self._after(values, given, action, cost, free_when))
         for wire in self.wires:
             for queue, who, given, action, cost in space.deliveries(wire, values[self.places[wire]]):
                 after = _put(values, self.places[wire], queue)
@@ -342,13 +379,18 @@ class _Cell:
             values = _put(values, self.places[wire], queue)
         return (self.ids.number(values),)
 
-    def _deliver(self, cell: int, there: int) -> list[tuple[int, ...]]:
-        values, rows = self.ids.values[cell], []
+    def _deliver(self, there: int, cell: int) -> list[tuple[int, ...]]:
+        values = self.ids.values[cell]
+        rows: list[tuple[int, ...]] = []
         for wire in self.wires:
             for queue, who, given, action, cost in self.space.deliveries(wire, values[self.places[wire]]):
                 if who == there != self.who:
                     rows.append((self.ids.number(_put(values, self.places[wire], queue)), action, cost, 0, given))
         return rows
+
+
+def _under_way(queue: Queue) -> int:
+    return len(queue.line) + len(queue.late)
 
 
 def _put(values: tuple[int, ...], place: int, value: int) -> tuple[int, ...]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fsm.check.model import Goal, Model
-from fsm.check.search import DEADLOCK, Found, Limits, Search
-from fsm.check.space import Action
+from fsm.check.search import DEADLOCK, USUAL, Found, Limits, Search
+from fsm.check.space import FREE
+from fsm.errors import InputError
 
 AFTERWARDS = 60
 """So many steps show what becomes of a doomed state."""
@@ -19,9 +21,17 @@ AFTERWARDS = 60
 class PathStep(NamedTuple):
     """One step of a path, and what it changed."""
 
-    action: Action
+    actor: str
+    """The component that takes the step; empty where a message is lost unheard."""
+    action: str
+    disturbance: str
+    """The kind of disturbance that it is, or nothing."""
     state: dict[str, str]
     """Each component's state after it, described; only those that changed."""
+    sender: str = ""
+    receiver: str = ""
+    message: str = ""
+    """The message that the step is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +104,6 @@ class Verdict:
 
 
 def _violation_document(one: Violation) -> dict[str, Any]:
-    path = [
-        {"actor": step.action.actor, "action": label(step.action), "disturbance": step.action.disturbance}
-        | {"state": step.state}
-        for step in one.path
-    ]
     return {
         "property": one.property,
         "meaning": one.meaning,
@@ -106,13 +111,8 @@ def _violation_document(one: Violation) -> dict[str, Any]:
         "steps": len(one.path) if one.doomed_at is None else one.doomed_at,
         "doomed_at": one.doomed_at,
         "start": one.start,
-        "path": path,
+        "path": [step._asdict() for step in one.path],
     }
-
-
-def label(action: Action) -> str:
-    """What happens, with the message that it is about."""
-    return action.what if action.message is None else f"{action.what} {action.message}"
 
 
 def check(
@@ -122,7 +122,7 @@ def check(
     disturbances: int = 0,
     known: Sequence[str] = (),
     properties: Sequence[str] = (),
-    limits: Limits = Limits(),
+    limits: Limits = USUAL,
     every: bool = False,
     clock: Callable[[], float] = lambda: 0.0,
     progress: Callable[[int, int, int], None] = lambda _states, _transitions, _depth: None,
@@ -136,6 +136,7 @@ def check(
     began = clock()
     search = Search(_chosen(model, properties), frozenset(disturb), disturbances, known, limits, every, progress)
     search.run()
+    met = search.states.size
     violations = [_violation(search, found) for found in search.found.values()]
     if search.model.goal is not None and not search.stopped and (every or not violations):
         doomed = search.doomed()
@@ -147,12 +148,12 @@ def check(
         model=model.name,
         violations=tuple(sorted(violations, key=lambda one: (one.disturbances, len(one.path), one.property))),
         stopped="" if search.stopped is None else search.stopped.why,
-        states=search.states.size,
+        states=met,
         transitions=search.transitions,
         depth=search.depth,
         exact=search.exact,
         cpu_s=clock() - began,
-        bytes_per_state=search.nbytes / max(1, search.states.size),
+        bytes_per_state=search.nbytes / max(1, met),
         components={part.component.name: len(part.states) for part in parts},
         memo_steps=search.space.memo_size,
         cut=dict(sorted(search.cut.items())),
@@ -164,10 +165,6 @@ def check(
 
 
 def _chosen(model: Model, names: Sequence[str]) -> Model:
-    from dataclasses import replace
-
-    from fsm.errors import InputError
-
     if not names:
         return model
     known = {one.name: one for one in model.properties}
@@ -186,9 +183,8 @@ def _violation(search: Search, found: Found) -> Violation:
     path = list(_told(search, trail))
     cost = int(search.cost.array[found.state])
     if found.action >= 0:
-        action = search.space.actions.values[found.action]
-        path.append(PathStep(action, {}))
-        cost += bool(action.disturbance)
+        path.append(_step(search, found.action, {}))
+        cost += bool(path[-1].disturbance)
     return Violation(found.name, meaning, cost, _described(search, trail[0]), tuple(path))
 
 
@@ -202,7 +198,7 @@ def _doomed(search: Search, goal: Goal, state: int) -> Violation:
         step = next((s for s in (_first_free(search, rows))), None)
         if step is None or step[1].tobytes() in seen:
             break
-        path.append(PathStep(search.space.actions.values[step[0]], _changes(search, rows[0], step[1][0])))
+        path.append(_step(search, step[0], _changes(search, rows[0], step[1][0])))
         rows = step[1]
         seen.add(rows.tobytes())
     cost = int(search.cost.array[state])
@@ -211,7 +207,7 @@ def _doomed(search: Search, goal: Goal, state: int) -> Violation:
 
 def _first_free(search: Search, rows: Any) -> Any:
     for one in search.successors(rows):
-        for at in np.flatnonzero(one.cost == 0).tolist():
+        for at in np.flatnonzero(one.cost == FREE).tolist():
             after = rows.copy()
             for j, now in one.cells.items():
                 after[0, j] = now[at]
@@ -227,15 +223,25 @@ def _trail(search: Search, state: int) -> list[int]:
 
 
 def _told(search: Search, trail: Sequence[int]) -> Any:
-    for before, after in zip(trail, trail[1:], strict=False):
+    for before, after in pairwise(trail):
         rows = search.states.array
-        action = search.space.actions.values[int(search.action.array[after])]
-        yield PathStep(action, _changes(search, rows[before], rows[after]))
+        yield _step(search, int(search.action.array[after]), _changes(search, rows[before], rows[after]))
+
+
+def _step(search: Search, number: int, changes: dict[str, str]) -> PathStep:
+    actor, what, disturbance, wire, message = search.space.actions.values[number]
+    if wire < 0:
+        return PathStep(actor, what, disturbance, changes)
+    one = search.model.wires[wire]
+    return PathStep(actor, what, disturbance, changes, one.sender, one.receiver, one.describe(message))
 
 
 def _described(search: Search, state: int) -> dict[str, str]:
     row = search.states.array[state]
-    return {cell.part.component.name: _describe(cell, int(number)) for cell, number in zip(search.space.cells, row, strict=True)}
+    return {
+        cell.part.component.name: _describe(cell, int(number))
+        for cell, number in zip(search.space.cells, row, strict=True)
+    }
 
 
 def _changes(search: Search, before: Any, after: Any) -> dict[str, str]:

@@ -140,6 +140,7 @@ text{font:11px Helvetica,Arial,sans-serif;fill:#1f2933}
 .part-text{font-weight:bold;fill:#52606d}
 .arrow{stroke:#1f2933;stroke-width:1.2;fill:none}
 .take{stroke-dasharray:5,3}
+.lost{stroke:#d64545;stroke-dasharray:2,3}
 .told{text-anchor:middle;paint-order:stroke;stroke:#fff;stroke-width:3px}
 .note{fill:#fff;stroke:#9aa5b1}
 .state{fill:#d9f2e3;stroke:#2f855a}
@@ -204,15 +205,16 @@ def _arrow(arrow: Arrow, x: dict[str, int], y: int, body: list[str]) -> int:
     lines = _wrap(arrow.text, ROOM * (right - left) // PITCH)
     body.extend(_text("told", (left + right) / 2, y + LINE * n, line) for n, line in enumerate(lines))
     y += LINE * len(lines) - 6
-    take = " take" if arrow.look is Look.TAKE else ""
-    body.append(f'<path class="arrow{take}" marker-end="url(#tip)" d="M{x[arrow.source]},{y}H{x[arrow.target]}"/>')
+    cls = {Look.TAKE: "arrow take", Look.RAISE: "arrow lost"}.get(arrow.look, "arrow")
+    body.append(f'<path class="{cls}" marker-end="url(#tip)" d="M{x[arrow.source]},{y}H{x[arrow.target]}"/>')
     return y + 20
 
 
 def _note(arrow: Arrow, x: dict[str, int], y: int, body: list[str]) -> int:
     cls = {Look.STATE: "state", Look.RAISE: "raise"}.get(arrow.look, "note")
-    lines = _wrap(arrow.text, ROOM)
-    wide = max(44, max(len(line) for line in lines) * (BOLD if arrow.look is Look.STATE else CHARACTER) + 18)
+    letter = BOLD if arrow.look is Look.STATE else CHARACTER
+    lines = _wrap(arrow.text, int(ROOM * CHARACTER / letter))
+    wide = max(44, max(len(line) for line in lines) * letter + 18)
     high = LINE * len(lines) + 7
     rounded = 9 if arrow.look is Look.STATE else 3
     at = f'x="{x[arrow.source] - wide / 2:.1f}" y="{y - 12}" width="{wide:.1f}" height="{high}" rx="{rounded}"'

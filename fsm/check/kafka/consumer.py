@@ -1,12 +1,12 @@
 """One consumer of KIP-848 as a component: `ConsumerMember` with its queues, and an application that polls and uses.
 
-The state has no clock. A timer is either over or runs; that it runs out is a choice. Everything else is the member's own
-code, and a callback takes as long as it pleases.
+The state has no clock. A timer is over or runs; that it runs out is a choice. Everything else is the member's own code,
+and a callback takes as long as it pleases.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from enum import Enum
 from typing import Any, NamedTuple
@@ -15,13 +15,21 @@ from fsm.check.model import Choice, Component, Missed, Received, Step, Undeliver
 from fsm.errors import InputError
 from fsm.member.consumer.state import Member, new_member
 from fsm.member.dialect.dialect import Dialect
-from fsm.member.events import AsyncPollEvent, BackgroundEvent, ListenerMethod, PartitionsAssignedEvent
-from fsm.member.events import TopicSubscriptionChangeEvent, UnsubscribeEvent
+from fsm.member.events import (
+    AsyncPollEvent,
+    BackgroundEvent,
+    ListenerMethod,
+    PartitionsAssignedEvent,
+    PartitionsRemovedEvent,
+    TopicSubscriptionChangeEvent,
+    UnsubscribeEvent,
+)
 from fsm.member.runtime.consumer_shell import ConsumerMember
 from fsm.member.runtime.queues import InvokeListener, process
 from fsm.member.timers import NEVER
-from fsm.protocol.assignment import Partitions, TopicNames, TopicPartition, partitions, without
+from fsm.protocol.assignment import Partitions, TopicNames, TopicPartition, TopicPartitions, partitions, without
 from fsm.protocol.config import ConsumerConfig
+from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import TIMED_OUT, ConsumerGroupHeartbeatRequest
 from fsm.tables.consumer_member import State
 
@@ -50,6 +58,8 @@ class App(Enum):
 
 
 ENDED = (App.CRASHED, App.DEAD)
+PASSES = ("polls", "unsubscribes", "goes on", "returns from its callback")
+"""After these the application looks at its background queue."""
 
 
 class Consumer(NamedTuple):
@@ -72,7 +82,9 @@ class _Shell(ConsumerMember):
 
     def __init__(self, consumer: Consumer) -> None:
         member = consumer.member
-        super().__init__(member.settings.config, member_id=member.member_id, now_ms=NOW, dialect=member.settings.dialect)
+        super().__init__(
+            member.settings.config, member_id=member.member_id, now_ms=NOW, dialect=member.settings.dialect
+        )
         self.member, self.assignment, self.generation = member, consumer.assignment, consumer.generation
         self._background.extend(consumer.events)
         if member.leaving.calls:
@@ -97,7 +109,7 @@ class _Shell(ConsumerMember):
         self.broken.append("the background waits for something")
 
     def take_events(self, app: App) -> tuple[BackgroundEvent | None, str]:
-        """The application's pass over its queue up to a callback: the event of that, and the first error of the pass."""
+        """The application's pass over its queue up to a callback: the event of that, and the first error."""
         error = ""
         while (event := self.next_background_event()) is not None:
             running, answer = process(iter((event,)), listener=True, unsubscribing=app is App.LEAVING), None
@@ -113,10 +125,9 @@ class _Shell(ConsumerMember):
                 answer = self._do(asked, NOW)
         return None, error
 
-    def end_callback(self, consumer: Consumer) -> Partitions:
+    def end_callback(self, consumer: Consumer, calling: BackgroundEvent) -> Partitions:
         """The callback under way returns; what the application uses from then on."""
-        assert consumer.calling is not None
-        running = process(iter((consumer.calling,)), listener=True, unsubscribing=consumer.app is App.LEAVING)
+        running = process(iter((calling,)), listener=True, unsubscribing=consumer.app is App.LEAVING)
         asked = next(running)
         while not isinstance(asked, InvokeListener):  # the assignment was applied before the callback began
             asked = running.send(None)
@@ -140,10 +151,12 @@ class ConsumerModel:
         config = ConsumerConfig(GROUP, enable_auto_commit=False, request_timeout_ms=1_000, max_poll_interval_ms=4_000)
         self.name, self.topics = name, topics
         member = new_member(config, f"{name}-0", dialect, NOW)
-        self.new = Consumer(_timeless(replace(member, client=replace(member.client, coordinator_known=True, metadata=names))))
+        self.new = Consumer(
+            _timeless(replace(member, client=replace(member.client, coordinator_known=True, metadata=names)))
+        )
 
-    def component(self, bits: dict[TopicPartition, int], ids: dict[tuple[str, int], int]) -> Component:
-        """`bits` numbers the partitions of masks, by topic name; `ids` by topic id."""
+    def component(self, bits: Mapping[TopicPartition, int]) -> Component:
+        """`bits` numbers the partitions of masks."""
 
         def mask(found: Iterable[TopicPartition]) -> int:
             return sum(1 << bits[one] for one in found)
@@ -205,8 +218,24 @@ class ConsumerModel:
         if given == "poll timer runs out":
             member = replace(member, poll_due_ms=NOW)
         shell = _Shell(consumer._replace(member=member))
-        using, calling = consumer.using, consumer.calling
-        passes = given in ("polls", "unsubscribes", "goes on", "returns from its callback")
+        app, using, calling = self._hand_in(shell, consumer, given)
+        shell.turn()
+        if given in PASSES:
+            calling, error = shell.take_events(app)
+            shell.turn()
+            if error and error not in GOES_ON_AFTER:
+                app, using, calling = App.CRASHED, (), None
+        if app is App.LEAVING and shell.member.leaving.calls is None and calling is None:
+            app = App.LEFT
+        if given == "heartbeat interval is over" and not shell.sent:  # it is noted when it makes a heartbeat due
+            return Step(consumer)
+        kept = shell.assignment, shell.generation
+        after = Consumer(_timeless(shell.member), app, using, shell.waiting_events, calling, *kept)
+        return Step(after, [(BROKER, order) for order in shell.sent], shell.broken, hangs_up=app is App.CRASHED)
+
+    def _hand_in(self, shell: _Shell, consumer: Consumer, given: Any) -> tuple[App, Partitions, BackgroundEvent | None]:
+        """Tells the shell what happens; what the application does and uses, and the callback it is in."""
+        app, using, calling = consumer.app, consumer.using, consumer.calling
         match given:
             case "subscribes":
                 app = App.RUNNING
@@ -216,26 +245,13 @@ class ConsumerModel:
             case "unsubscribes":
                 app = App.LEAVING
                 shell.submit(UnsubscribeEvent())
-            case "returns from its callback":
-                using, calling = shell.end_callback(consumer), None
+            case "returns from its callback" if calling is not None:
+                using, calling = shell.end_callback(consumer, calling), None
             case Received(message=(order, answer)):
                 shell.receive_answer(order, answer, 0.0, NOW)
             case Missed(message=(order, _)) | Undelivered(message=order):
                 shell.receive_answer(order, TIMED_OUT, 0.0, NOW)
-        shell.turn()
-        if passes:
-            calling, error = shell.take_events(app)
-            shell.turn()
-            if error and error not in GOES_ON_AFTER:
-                app, using, calling = App.CRASHED, (), None
-        if app is App.LEAVING and shell.member.leaving.calls is None and calling is None:
-            app = App.LEFT
-        events = shell.waiting_events
-        after = Consumer(_timeless(shell.member), app, using, events, calling, shell.assignment, shell.generation)
-        sends = [(BROKER, order) for order in shell.sent]
-        if not sends and given == "heartbeat interval is over":  # it is noted when it makes a heartbeat due
-            return Step(consumer)
-        return Step(after, sends, shell.broken, hangs_up=app is App.CRASHED)
+        return app, using, calling
 
 
 def _timeless(member: Member) -> Member:
@@ -262,7 +278,11 @@ def omitted(found: Iterable[Any], ids: dict[tuple[str, int], int]) -> int:
     for one in found:
         order = one[0] if isinstance(one, tuple) and len(one) == 2 else one
         body = order.body
-        if isinstance(body, ConsumerGroupHeartbeatRequest) and body.topic_partitions is not None and body.member_epoch > 0:
+        if (
+            isinstance(body, ConsumerGroupHeartbeatRequest)
+            and body.topic_partitions is not None
+            and body.member_epoch > 0
+        ):
             left_out |= everything & ~sum(1 << ids[t, p] for t, numbers in body.topic_partitions for p in numbers)
     return left_out
 
@@ -272,10 +292,32 @@ def describe(consumer: Consumer) -> str:
     member = consumer.member
     using = ", ".join(f"{topic}-{number}" for topic, number in consumer.using)
     text = f"{member.state.name} at epoch {member.epoch}, uses {using or 'nothing'}"
-    if consumer.calling is not None:
-        method = "assigned" if isinstance(consumer.calling, PartitionsAssignedEvent) else consumer.calling.method.name.lower()
-        text += f", in its {method} callback"
+    match consumer.calling:
+        case PartitionsAssignedEvent():
+            text += ", in its assigned callback"
+        case PartitionsRemovedEvent(method=method):
+            text += f", in its {method.name.lower()} callback"
     return text if consumer.app is App.RUNNING else f"{consumer.app.value}; {text}"
+
+
+def describe_message(message: Any, image_names: Mapping[str, str]) -> str:
+    """A request that is under way, or the answer to one, on one line."""
+    if isinstance(message, tuple):
+        _, answer = message
+        if answer.error_code is not ErrorCode.NONE:
+            return str(answer.error_code.name)
+        given = answer.assignment
+        told = "" if given is None else f", is assigned {show_partitions(given, image_names)}"
+        return f"epoch {answer.member_epoch}{told}"
+    body = message.body
+    owned = "" if body.topic_partitions is None else f", owns {show_partitions(body.topic_partitions, image_names)}"
+    what = {0: "joins", -1: "leaves"}.get(body.member_epoch, f"heartbeat at epoch {body.member_epoch}")
+    return what + owned
+
+
+def show_partitions(found: TopicPartitions, names: Mapping[str, str]) -> str:
+    """Partitions of topic ids by the names of their topics."""
+    return ", ".join(f"{names[topic_id]}-{n}" for topic_id, numbers in found for n in numbers) or "nothing"
 
 
 def topic_numbers(topics: dict[str, int]) -> dict[TopicPartition, int]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fsm.check.kafka.consumer import BROKER, FAR, GROUP, NOW, ConsumerModel, omitted, topic_numbers
+from fsm.check.kafka.consumer import BROKER, FAR, GROUP, NOW, ConsumerModel, describe_message, omitted, topic_numbers
 from fsm.check.model import (
     Choice,
     Component,
@@ -30,7 +31,7 @@ from fsm.check.model import (
 )
 from fsm.coordinator import coordinator as broker
 from fsm.coordinator.coordinator import Coordinator
-from fsm.coordinator.model.consumer_group import ConsumerGroup
+from fsm.coordinator.model.consumer_group import ConsumerGroup, CurrentAssignment
 from fsm.coordinator.model.context import BrokerConfig, Context, Image, Topic
 from fsm.coordinator.model.dialect import dialect as coordinator_dialect
 from fsm.coordinator.model.groups import NO_GROUPS
@@ -43,6 +44,7 @@ from fsm.member.dialect.dialect import dialect as member_dialect
 from fsm.protocol.assignment import TopicNames
 from fsm.protocol.codec import API_OF
 from fsm.protocol.releases import LATEST
+from fsm.tables.consumer_group import State
 
 if TYPE_CHECKING:
     from fsm.check.model import Mask
@@ -57,7 +59,10 @@ SETTINGS = BrokerConfig(
     group_consumer_min_heartbeat_interval_ms=500,
     group_consumer_assignment_interval_ms=0,
 )
-TIMERS = {TimerKind.SESSION: ("expire", "session of {} expires"), TimerKind.REBALANCE: ("rebalance_timeout", "rebalance timeout of {} is over")}
+TIMERS = {
+    TimerKind.SESSION: ("expire", "session of {} expires"),
+    TimerKind.REBALANCE: ("rebalance_timeout", "rebalance timeout of {} is over"),
+}
 NOT_MODELLED = (
     "commits and auto-commit",
     "callbacks that raise",
@@ -85,7 +90,10 @@ def consumer_group(
     names = TopicNames({topic.topic_id: name for name, topic in known.items()})
     spoken = member_dialect(client)
     consumers = [ConsumerModel(name, tuple(sorted(topics)), spoken, names) for name in NAMES[:members]]
-    hub = _Coordinator([one.name for one in consumers], ids, Context(NOW, coordinator_dialect(coordinator), SETTINGS, Image(known, 1)))
+    hub = _Coordinator(
+        [one.name for one in consumers], ids, Context(NOW, coordinator_dialect(coordinator), SETTINGS, Image(known, 1))
+    )
+    tell = partial(describe_message, image_names=names)
     wires = []
     for one in consumers:
         requests = (Disturbance("lose", Fault.LOSE, Told.SENDER), Disturbance("late", Fault.LATE, Told.SENDER))
@@ -94,19 +102,35 @@ def consumer_group(
             "line": lambda queue: len(queue.line),
             "omitted": lambda queue: omitted((*queue.line, *queue.late), ids),
         }
-        wires += [Wire(one.name, BROKER, requests, features=features), Wire(BROKER, one.name, answers, features=features)]
+        wires += [
+            Wire(one.name, BROKER, requests, features=features, describe=tell),
+            Wire(BROKER, one.name, answers, features=features, describe=tell),
+        ]
     group = _Group([one.name for one in consumers], (1 << len(bits)) - 1)
     return Model(
         f"consumer-group, {members} members of {client}, coordinator of {coordinator}, {_list(topics)}",
-        [*(one.component(bits, ids) for one in consumers), hub.component()],
+        [*(one.component(bits) for one in consumers), hub.component()],
         wires,
         [
-            Property("held by the coordinator's book", group.client_safety, "what a member in good standing uses, the coordinator counts as held by it"),
-            Property("one user", group.one_user, "no partition is used by two applications whose members are in good standing"),
+            Property(
+                "held by the coordinator's book",
+                group.client_safety,
+                "what a member in good standing uses, the coordinator counts as held by it",
+            ),
+            Property(
+                "one user",
+                group.one_user,
+                "no partition is used by two applications whose members are in good standing",
+            ),
             Property("one holder", group.one_holder, "the coordinator counts no partition as held by two members"),
             Property("no application is ended", group.nobody_crashes, "no application is ended by an error"),
         ],
-        Goal("the group settles", group.settled, ("rebalance_timeout",), "undisturbed, everybody at last uses what it is assigned, and every partition is used"),
+        Goal(
+            "the group settles",
+            group.settled,
+            ("rebalance_timeout",),
+            "undisturbed, everybody at last uses what it is assigned, and every partition is used",
+        ),
         {f"{one.name} is silent": group.silent(one.name) for one in consumers},
         {"W1": group.w1},
         ("crash", "expire", "failover", "leave", "poll_timeout", "rebalance_timeout", "rejoin"),
@@ -126,18 +150,18 @@ class _Coordinator:
 
     def component(self) -> Component:
         """Its features tell of each member: whether it is one, its epochs, what it holds and was assigned."""
-        features: dict[str, Any] = {"rests": lambda state: int(_group(state) is None or _group(state).state.name in ("STABLE", "EMPTY"))}
+        features: dict[str, Any] = {"rests": _rests}
         for name in self.names:
             for feature in ("member", "epoch", "previous", "held", "assigned"):
-                features[f"{feature} {name}"] = lambda state, name=name, feature=feature: self._feature(state, name, feature)
+                features[f"{feature} {name}"] = partial(self._feature, name, feature)
         return Component(BROKER, Coordinator(), self.choices, self.step, features, describe=self.describe)
 
-    def _feature(self, state: Coordinator, name: str, feature: str) -> int:
+    def _feature(self, name: str, feature: str, state: Coordinator) -> int:
         group = _group(state)
         member = None if group is None else group.members.get(_id(name))
         if member is None:
             return {"epoch": -9, "previous": -9}.get(feature, 0)
-        current = member.current
+        current: CurrentAssignment = member.current
         match feature:
             case "member":
                 return 1
@@ -145,10 +169,8 @@ class _Coordinator:
                 return current.epoch
             case "previous":
                 return current.previous_epoch
-            case "held":
-                return sum(1 << self.ids[one] for one in current.held)
-            case _:
-                return sum(1 << self.ids[one] for one, _ in current.assigned)
+        found = current.held if feature == "held" else (one for one, _ in current.assigned)
+        return sum(1 << self.ids[one] for one in found)
 
     def choices(self, state: Coordinator) -> Iterable[Choice]:
         """Its timers may run out, and another broker may take over."""
@@ -171,8 +193,7 @@ class _Coordinator:
                 done = broker.handle(state, request, self.context)
                 answers = [] if late else [(sender, (order, answer.body)) for answer in done.answers]
                 return Step(_timeless(done.state), answers)
-            case (TimerKind() as kind, str(who)):
-                group = state.groups[GROUP]
+            case (TimerKind() as kind, str(who)) if (group := _group(state)) is not None:
                 due = replace(group, timers=group.timers.set((kind, who), NOW, group.timers.epoch((kind, who))))
                 return Step(_timeless(broker.handle_timer(state.with_group(due), self.context).state))
         return Step(_timeless(load(state, self.context).state))
@@ -187,7 +208,10 @@ class _Coordinator:
             current = member.current
             held = _partitions(self.context.image, (one for one, _ in current.assigned))
             pending = _partitions(self.context.image, (one for one, _ in current.pending))
-            told.append(f"{who.partition('-')[0]} {current.state.name} at {current.epoch}: {held}" + (f", to give up {pending}" if current.pending else ""))
+            told.append(
+                f"{who.partition('-')[0]} {current.state.name} at {current.epoch}: {held}"
+                + (f", to give up {pending}" if current.pending else "")
+            )
         return f"{group.state.name}, epoch {group.epoch}, target {group.target_epoch}; " + "; ".join(told)
 
 
@@ -199,14 +223,20 @@ def _id(name: str) -> str:
     return f"{name}-0"
 
 
-def _group(state: Coordinator) -> Any:
-    return state.groups.get(GROUP)
+def _group(state: Coordinator) -> ConsumerGroup | None:
+    group = state.groups.get(GROUP)
+    return group if isinstance(group, ConsumerGroup) else None
+
+
+def _rests(state: Coordinator) -> int:
+    group = _group(state)
+    return int(group is None or group.state in (State.STABLE, State.EMPTY))
 
 
 def _timeless(state: Coordinator) -> Coordinator:
     """The coordinator with timers that run, in a fixed order."""
     group = _group(state)
-    if not isinstance(group, ConsumerGroup):
+    if group is None:
         return Coordinator()
     running = sorted((kind.value, who, kind, epoch) for (kind, who), _, epoch in group.timers.in_order())
     timers = Deadlines(((kind, who), FAR, epoch) for _, who, kind, epoch in running)
@@ -225,7 +255,8 @@ class _Group:
 
         def condition(view: View) -> Mask:
             quiet = (view.of(name, "silent") == 1) & (view.on(name, BROKER, "line") == 0)
-            return (view.of(name, "ended") == 1) | quiet
+            silent: Mask = (view.of(name, "ended") == 1) | quiet
+            return silent
 
         return condition
 
@@ -233,12 +264,14 @@ class _Group:
         """The coordinator knows the member, under the epoch that the client has, or had before."""
         epoch = view.of(name, "epoch")
         is_known = (epoch == view.of(BROKER, f"epoch {name}")) | (epoch == view.of(BROKER, f"previous {name}"))
-        return (view.of(BROKER, f"member {name}") == 1) & (epoch > 0) & is_known
+        stands: Mask = (view.of(BROKER, f"member {name}") == 1) & (epoch > 0) & is_known
+        return stands
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
         return ((one, other) for i, one in enumerate(self.names) for other in self.names[:i])
 
     def client_safety(self, view: View) -> Mask:
+        """What a member in good standing uses, the coordinator counts as held by it."""
         holds = np.ones(len(view), np.bool_)
         for name in self.names:
             stray = view.of(name, "using") & ~view.of(BROKER, f"held {name}")
@@ -246,6 +279,7 @@ class _Group:
         return holds
 
     def one_user(self, view: View) -> Mask:
+        """No two applications whose members stand well use one partition."""
         holds = np.ones(len(view), np.bool_)
         for one, other in self._pairs():
             both = (view.of(one, "using") & view.of(other, "using")) != 0
@@ -253,28 +287,33 @@ class _Group:
         return holds
 
     def one_holder(self, view: View) -> Mask:
+        """The coordinator counts no partition as held by two members."""
         holds = np.ones(len(view), np.bool_)
         for one, other in self._pairs():
             holds &= (view.of(BROKER, f"held {one}") & view.of(BROKER, f"held {other}")) == 0
         return holds
 
     def nobody_crashes(self, view: View) -> Mask:
+        """No application was ended by an error."""
         holds = np.ones(len(view), np.bool_)
         for name in self.names:
             holds &= view.of(name, "crashed") == 0
         return holds
 
     def settled(self, view: View) -> Mask:
+        """Everybody uses what it is assigned, and everything is used."""
         good = view.of(BROKER, "rests") == 1
         used, anybody = np.zeros(len(view), np.int64), np.zeros(len(view), np.bool_)
         for name in self.names:
             using, wants = view.of(name, "using"), view.of(name, "wants") == 1
             member = view.of(BROKER, f"member {name}") == 1
-            has_it = (using == view.of(BROKER, f"assigned {name}")) & (view.of(name, "epoch") == view.of(BROKER, f"epoch {name}"))
+            has_it = using == view.of(BROKER, f"assigned {name}")
+            has_it &= view.of(name, "epoch") == view.of(BROKER, f"epoch {name}")
             good &= (view.of(name, "rests") == 1) & np.where(wants, member & has_it, ~member)
             used |= np.where(wants, using, 0)
             anybody |= wants
-        return good & (~anybody | (used == self.everything))
+        settled: Mask = good & (~anybody | (used == self.everything))
+        return settled
 
     def w1(self, view: View) -> Mask:
         """What a report left out, because it was not used yet, is taken back and used, or is going to be."""

@@ -1,0 +1,102 @@
+"""Exhaustive checks of models: every state, every order of messages, so many disturbances, the shortest way to harm.
+
+* `check`, `Verdict`, `Violation`, `PathStep`: a check, and what it says
+* `Model`, `Component`, `Choice`, `Step`: who takes steps
+* `Wire`, `Queue`, `Disturbance`, `Fault`, `Told`: the connections between them, and how those fail
+* `Received`, `Undelivered`, `Missed`: what a connection tells a component
+* `Property`, `PairProperty`, `Goal`, `View`, `Condition`: what is asked
+* `Limits`: where a check stops
+* `compose`: tables that work together, as a model
+* `lines`, `tell`, `diagram`: a verdict as text, a counterexample as a story and as a sequence diagram
+
+A model of three components, `fsm/check/examples/two_phase_commit.py`, shows how one is written.
+"""
+
+from typing import TYPE_CHECKING
+
+from fsm.exports import on_demand
+
+if TYPE_CHECKING:
+    from fsm.check.model import (
+        Choice,
+        Component,
+        Condition,
+        Disturbance,
+        Fault,
+        Goal,
+        Missed,
+        Model,
+        PairProperty,
+        Property,
+        Queue,
+        Received,
+        Step,
+        Told,
+        Undelivered,
+        View,
+        Wire,
+    )
+    from fsm.check.search import Limits
+    from fsm.check.story import diagram, lines, tell
+    from fsm.check.tables import compose
+    from fsm.check.verdict import PathStep, Verdict, Violation, check
+
+__all__ = [
+    "Choice",
+    "Component",
+    "Condition",
+    "Disturbance",
+    "Fault",
+    "Goal",
+    "Limits",
+    "Missed",
+    "Model",
+    "PairProperty",
+    "PathStep",
+    "Property",
+    "Queue",
+    "Received",
+    "Step",
+    "Told",
+    "Undelivered",
+    "Verdict",
+    "View",
+    "Violation",
+    "Wire",
+    "check",
+    "compose",
+    "diagram",
+    "lines",
+    "tell",
+]
+__getattr__ = on_demand(
+    __name__,
+    {
+        "Choice": "model",
+        "Component": "model",
+        "Condition": "model",
+        "Disturbance": "model",
+        "Fault": "model",
+        "Goal": "model",
+        "Missed": "model",
+        "Model": "model",
+        "PairProperty": "model",
+        "Property": "model",
+        "Queue": "model",
+        "Received": "model",
+        "Step": "model",
+        "Told": "model",
+        "Undelivered": "model",
+        "View": "model",
+        "Wire": "model",
+        "Limits": "search",
+        "PathStep": "verdict",
+        "Verdict": "verdict",
+        "Violation": "verdict",
+        "check": "verdict",
+        "compose": "tables",
+        "diagram": "story",
+        "lines": "story",
+        "tell": "story",
+    },
+)

@@ -1,0 +1,96 @@
+"""A verdict as text, and a counterexample as a numbered story and a sequence diagram."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fsm.check.verdict import PathStep, Verdict, Violation
+from fsm.render.sequence import Arrow, Diagram, Look, Part
+
+MANY = 100_000
+"""From so many states on, tables take less than the states themselves."""
+
+
+def lines(verdict: Verdict) -> Iterator[str]:
+    """The verdict on a few lines, then each counterexample."""
+    yield f"{verdict.model}: {_WORDS[verdict.word]}"
+    yield from (f"  {line}" for line in _coverage(verdict))
+    for one in verdict.violations:
+        yield ""
+        yield from tell(one)
+
+
+_WORDS = {
+    "holds": "everything that was asked holds",
+    "violated": "something does not hold",
+    "stopped": "nothing was broken as far as it came",
+}
+
+
+def _coverage(verdict: Verdict) -> Iterator[str]:
+    keys = "exact keys" if verdict.exact else "hashed keys: two states may have been taken for one"
+    yield f"{verdict.states:,} states, {verdict.transitions:,} transitions, depth {verdict.depth}, {keys}"
+    parts = ", ".join(f"{name} {count:,}" for name, count in verdict.components.items())
+    yield f"distinct states of {parts}; {verdict.memo_steps:,} of their steps were computed, all others looked up"
+    each = f", {verdict.bytes_per_state:,.0f} bytes a state" if verdict.states >= MANY else ""
+    yield f"{verdict.cpu_s:.1f} CPU s{each}"
+    if verdict.stopped:
+        yield f"stopped at {verdict.stopped}: what lies beyond is not known"
+    if verdict.disturbances:
+        yield f"disturbances, at most {verdict.disturbances}: {', '.join(verdict.disturbed)}"
+    yield f"asked: {', '.join(verdict.checked) or 'nothing but the steps themselves'}"
+    if verdict.cut:
+        yield f"cut off: {', '.join(f'{name} {count:,}' for name, count in verdict.cut.items())}"
+    if verdict.uncovered:
+        yield f"not modelled: {', '.join(verdict.uncovered)}"
+
+
+def tell(one: Violation) -> Iterator[str]:
+    """The counterexample, step by step."""
+    steps = len(one.path) if one.doomed_at is None else one.doomed_at
+    yield f"broken: {one.property}, after {_many(one.disturbances, 'disturbance')} (!) and {_many(steps, 'step')}"
+    if one.meaning:
+        yield f"  {one.meaning}"
+    yield "  start"
+    yield from (f"       {name}: {state}" for name, state in one.start.items())
+    for number, step in enumerate(one.path, 1):
+        yield f"{number:>5}{'!' if step.disturbance else ' '} {line(step)}"
+        yield from (f"       {name}: {state}" for name, state in step.state.items())
+        if number == one.doomed_at:
+            yield "  from here on, without another disturbance, that is out of reach; one way on:"
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def line(step: PathStep) -> str:
+    """A step on one line."""
+    if not step.sender:
+        return f"{step.actor} {step.action}"
+    if step.action.startswith("receives"):
+        late = ", late" if step.action != "receives" else ""
+        return f"{step.receiver} receives from {step.sender}{late}: {step.message}"
+    return f"{step.action} on the way from {step.sender} to {step.receiver}: {step.message}"
+
+
+def diagram(one: Violation) -> Diagram:
+    """The counterexample as lanes and arrows: one lane for each component, disturbances marked, what is broken last."""
+    lanes = tuple(one.start)
+    arrows: list[Arrow] = []
+    for number, step in enumerate(one.path, 1):
+        lane = step.actor or step.receiver
+        if not step.sender:
+            arrows.append(Arrow(lane, lane, step.action, Look.RAISE if step.disturbance else Look.NOTE))
+        elif step.action.startswith("receives"):
+            late = "" if step.action == "receives" else "late: "
+            arrows.append(Arrow(step.sender, step.receiver, late + step.message))
+        else:
+            arrows.append(Arrow(step.sender, step.receiver, f"{step.action} on its way: {step.message}", Look.RAISE))
+        arrows += [Arrow(name, name, state, Look.STATE) for name, state in step.state.items()]
+        if number == one.doomed_at:
+            arrows.append(Arrow(lane, lane, "from here on out of reach", Look.RAISE))
+    last = arrows[-1].target if arrows else lanes[0]
+    broken = Part(f"broken: {one.property}", (Arrow(last, last, one.meaning or one.property, Look.RAISE),))
+    title = f"{one.property}: {_many(one.disturbances, 'disturbance')}, {_many(len(one.path), 'step')}"
+    return Diagram(title, lanes, (Part("", tuple(arrows)), broken))

@@ -1,0 +1,234 @@
+"""`fsm check`: every state of a model, and the shortest way to what does not hold."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fsm.cli import add_command, out
+from fsm.cli.chosen import SUFFIXES
+from fsm.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fsm.check import Model, Verdict
+
+EXAMPLES = """examples:
+  fsm check consumer-group                                  two members, one topic, undisturbed
+  fsm check consumer-group --disturb lose,expire --disturbances 1
+  fsm check consumer-group --disturb all --disturbances 1 --client fixed --known W1
+  fsm check consumer-group --members 3 --topics foo:2,bar:1 --client 4.1 --coordinator 4.4
+  fsm check consumer-group --disturb late --disturbances 1 -o out     the counterexample as out/*.svg, .mmd, .puml, .txt
+  fsm check lock --disturb expire --disturbances 1          a small model that comes along; fenced-lock holds
+  fsm check my_model.py:MODEL                               a model of your own: a Model, or a function that makes one
+  fsm check door.yaml --with lift.yaml --never door.OPEN,lift.MOVING
+
+A model is explored whole: every order of messages and choices, with at most so many disturbances. A property that does
+not hold comes with the path that has the fewest disturbances and then the fewest steps. Models: {models}. Of tables,
+an effect of one that is an event of another is a message to it; all other events come from outside.
+
+exit status: 0 everything holds; 1 a counterexample; 2 unusable input, or a limit was reached before all was known"""
+
+MODELS = ("consumer-group", "two-phase-commit", "lock", "fenced-lock")
+FORMS = {".svg": "svg", ".mmd": "mermaid", ".puml": "plantuml"}
+
+
+def add(commands: Any) -> None:
+    """Registers the command."""
+    details = EXAMPLES.replace("{models}", ", ".join(MODELS))
+    command = add_command(commands, "check", "explore every state of a model, and prove or refute", details, run)
+    command.add_argument("model", metavar="MODEL", help="its name, FILE.py:NAME, or a table as YAML")
+    group = command.add_argument_group("consumer-group")
+    group.add_argument("--members", type=_positive, metavar="N", help="how many members (2)")
+    group.add_argument("--topics", type=_topics, metavar="LIST", help="topics with their partitions (foo:2)")
+    group.add_argument("--client", metavar="DIALECT", help="the rules of the members; the latest release")
+    group.add_argument("--coordinator", metavar="DIALECT", help="the rules of the coordinator; the latest release")
+    tables = command.add_argument_group("tables")
+    tables.add_argument("--with", dest="others", action="append", default=[], metavar="TABLE", help="beside it")
+    tables.add_argument(
+        "--never", action="append", default=[], metavar="PLACES", help="not at once: door.OPEN,lift.MOVING"
+    )
+    tables.add_argument("--goal", default="", metavar="PLACES", help="can always be reached: door.SHUT")
+    command.add_argument("--disturb", default="", metavar="LIST", help="kinds of disturbance, or all")
+    command.add_argument("--disturbances", type=_count, metavar="K", help="at most so many; 1 where kinds are given")
+    command.add_argument("--known", default="", metavar="LIST", help="known hazards: cut off where they show, counted")
+    command.add_argument(
+        "--property", action="append", default=[], metavar="NAME", help="ask this one only; repeatable"
+    )
+    command.add_argument("--every", action="store_true", help="go on after a counterexample: one for each property")
+    command.add_argument("--max-states", type=_positive, metavar="N", help="stop beyond so many (200 million)")
+    command.add_argument("--max-memory", type=_size, metavar="BYTES", help="stop beyond so much, as 6G (6G)")
+    command.add_argument("-o", dest="folder", type=Path, metavar="DIR", help="counterexamples as pictures and texts")
+    command.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Checks, prints the verdict, gives the exit status. Raises `InputError` for what is no model."""
+    import time
+
+    _require_numpy()
+    from fsm.check import Limits, check, lines
+
+    model = _model(args)
+    kinds = model.kinds if args.disturb == "all" else _split(args.disturb)
+    usual = Limits()
+    limits = Limits(args.max_states or usual.max_states, args.max_memory or usual.max_memory)
+    most = args.disturbances if args.disturbances is not None else int(bool(kinds))
+    if most and not kinds:
+        raise InputError(
+            "no kind of disturbance is switched on", "--disturb", f"choose from {', '.join(model.kinds)}, or all"
+        )
+    verdict = check(
+        model,
+        disturb=kinds,
+        disturbances=most,
+        known=_split(args.known),
+        properties=args.property,
+        limits=limits,
+        every=args.every,
+        clock=time.process_time,
+        progress=_progress(),
+    )
+    if args.folder:
+        _draw(verdict, args.folder)
+    if args.json:
+        out(json.dumps(verdict.document(), ensure_ascii=False, indent=2) + "\n")
+    else:
+        out("".join(f"{line}\n" for line in lines(verdict)))
+    return {"holds": 0, "violated": 1, "stopped": 2}[verdict.word]
+
+
+def _model(args: argparse.Namespace) -> Model:
+    """The model that the arguments mean; options of another kind of model are refused."""
+    kind = "consumer-group" if args.model == "consumer-group" else "tables" if _is_table(args.model) else ""
+    owners = {
+        "consumer-group": ("members", "topics", "client", "coordinator"),
+        "tables": ("others", "never", "goal"),
+    }
+    for owner, options in owners.items():
+        given = [option for option in options if getattr(args, option)]
+        if given and owner != kind:
+            option = {"others": "with"}.get(given[0], given[0])
+            raise InputError(f"--{option} is for {owner}", args.model, "leave it out")
+    if kind == "tables":
+        from fsm.check import compose
+        from fsm.cli.chosen import chosen
+
+        return compose([chosen(name) for name in (args.model, *args.others)], args.never, args.goal)
+    if args.model in MODELS:
+        return _shipped(args)
+    if ".py:" in args.model:
+        return _own(args.model)
+    raise InputError(
+        f"no model {args.model!r}", "", f"choose from {', '.join(MODELS)}, FILE.py:NAME, or a table as YAML"
+    )
+
+
+def _is_table(name: str) -> bool:
+    from fsm.tables import ALL
+
+    return (
+        any(table.name == name and table.name not in MODELS for table in ALL) or Path(name).suffix.lower() in SUFFIXES
+    )
+
+
+def _shipped(args: argparse.Namespace) -> Model:
+    if args.model == "consumer-group":
+        from fsm.check.kafka.consumer_group import consumer_group
+
+        given = {option: getattr(args, option) for option in ("members", "topics", "client", "coordinator")}
+        return consumer_group(**{option: value for option, value in given.items() if value})
+    if args.model == "two-phase-commit":
+        from fsm.check.examples.two_phase_commit import two_phase_commit
+
+        return two_phase_commit()
+    from fsm.check.examples.lock import lock
+
+    return lock(fenced=args.model == "fenced-lock")
+
+
+def _own(name: str) -> Model:
+    """A model out of a Python file, which is run as the user's own program."""
+    import runpy
+
+    from fsm.check import Model
+
+    path, _, attribute = name.rpartition(":")
+    try:
+        found = runpy.run_path(path).get(attribute)
+        model = found() if callable(found) else found
+    except InputError:
+        raise
+    except Exception as problem:  # whatever the user's own file raises
+        raise InputError(f"cannot be run: {type(problem).__name__}: {problem}", path, "mend the file") from None
+    if not isinstance(model, Model):
+        raise InputError(f"{attribute} is no Model", path, "name a Model, or a function that makes one")
+    return model
+
+
+def _draw(verdict: Verdict, folder: Path) -> None:
+    """Each counterexample as a sequence diagram and as a text."""
+    from fsm.check import diagram, tell
+    from fsm.cli.output import write
+    from fsm.render import sequence
+
+    for one in verdict.violations:
+        name = "".join(c if c.isalnum() else "-" for c in one.property)[:60].strip("-")
+        for suffix, form in FORMS.items():
+            write(folder / f"{name}{suffix}", getattr(sequence, form)(diagram(one)).encode())
+        write(folder / f"{name}.txt", "".join(f"{line}\n" for line in tell(one)).encode())
+    write(folder / "verdict.json", (json.dumps(verdict.document(), ensure_ascii=False, indent=2) + "\n").encode())
+
+
+def _progress() -> Callable[[int, int, int], None]:
+    """States so far, in place, on a terminal only."""
+    if not sys.stderr.isatty():
+        return lambda _states, _transitions, _depth: None
+
+    def show(states: int, transitions: int, depth: int) -> None:
+        sys.stderr.write(f"\r\x1b[Kfsm check: {states:,} states, {transitions:,} transitions, depth {depth}")
+        sys.stderr.flush()
+
+    return show
+
+
+def _require_numpy() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("numpy") is None:
+        raise InputError("numpy is not installed", "fsm check", "in a checkout: pip install '.[check]'")
+
+
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f"give a whole number from 0 on, not {text!r}")
+    return int(text)
+
+
+def _positive(text: str) -> int:
+    if not _count(text):
+        raise argparse.ArgumentTypeError("give a whole number from 1 on")
+    return int(text)
+
+
+def _size(text: str) -> int:
+    factor = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:].upper(), 1)
+    return _positive(text[:-1] if factor > 1 else text) * factor
+
+
+def _topics(text: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for one in text.split(","):
+        name, _, count = one.strip().partition(":")
+        if not name or name in found:
+            raise argparse.ArgumentTypeError(f"write topics as foo:2,bar:1, not {text!r}")
+        found[name] = _positive(count or "1")
+    return found

@@ -1,0 +1,86 @@
+"""Consumer groups: how many states there are, what holds of them, and which weak spots the checker finds by itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from fsm.check import Verdict, Violation, check
+from fsm.check.kafka.consumer_group import consumer_group
+from fsm.check.search import Search
+from fsm.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("options", "kinds", "states", "transitions"),
+    [
+        ({}, (), 2_893, 8_774),
+        ({"topics": {"foo": 1, "bar": 1}}, (), 2_893, 8_774),
+        ({"client": "fixed"}, (), 2_893, 8_774),
+        ({"client": "4.0.0", "coordinator": "4.0.0"}, (), 2_893, 8_774),
+        ({}, ("late",), 54_841, 234_140),
+        ({}, ("crash", "expire"), 104_293, 720_988),
+    ],
+)
+def test_groups_have_so_many_states(options: dict, kinds: tuple[str, ...], states: int, transitions: int) -> None:
+    """Whoever changes a member's or the coordinator's behaviour sees it here."""
+    found = Search(consumer_group(**options), frozenset(kinds), int(bool(kinds)), every=True).run()
+    assert (found.states.size, found.transitions, found.exact) == (states, transitions, True)
+
+
+@pytest.mark.parametrize("client", ["4.0.0", "4.4.0", "fixed"])
+def test_an_undisturbed_group_is_safe_and_settles(client: str) -> None:
+    assert check(consumer_group(client=client), every=True).word == "holds"
+
+
+def late(**options: str) -> Verdict:
+    return check(consumer_group(**options), disturb=["late"], disturbances=1, every=True)
+
+
+def broken(verdict: Verdict, name: str) -> Violation:
+    return next(one for one in verdict.violations if one.property == name)
+
+
+def test_a_late_request_swallows_a_grant() -> None:
+    """A heartbeat that was given up is handled after the full retry; its answer, with a new target, goes nowhere.
+
+    From then on the coordinator answers that nothing changed. No timer helps: to the coordinator, all is settled.
+    """
+    found = broken(late(), "the group settles")
+    assert (found.disturbances, found.doomed_at) == (1, 17)
+    assert [step.action for step in found.path if step.disturbance] == ["late"]
+    assert found.path[16].action == "receives late"
+    assert found.path[16].state["broker"].startswith("STABLE")
+
+
+def test_a_late_join_makes_the_coordinator_forget_what_is_used() -> None:
+    """W6: it owns nothing, it says, and by then it has been told to use everything."""
+    found = broken(late(), "held by the coordinator's book")
+    assert (found.disturbances, len(found.path)) == (1, 11)
+    assert [step.action for step in found.path if step.disturbance] == ["late"]
+    assert found.path[-1].state == {"a": "STABLE at epoch 2, uses foo-0, foo-1"}
+
+
+def test_an_assignment_of_an_earlier_life_is_used() -> None:
+    """H17: the poll timer ran out, the member left, rejoined, and its application applies what it was given before."""
+    verdict = check(consumer_group(), disturb=["poll_timeout"], disturbances=1, properties=["one user"])
+    (found,) = verdict.violations
+    assert (found.disturbances, len(found.path)) == (1, 17)
+
+
+def test_a_known_hazard_can_be_cut_off() -> None:
+    """W1 is counted; but for it, the fixed client is clean, one disturbance of nine kinds anywhere."""
+    kinds = set(consumer_group().kinds) - {"late", "rejoin"}
+    fixed = check(consumer_group(client="fixed"), disturb=sorted(kinds), disturbances=1, known=["W1"], every=True)
+    assert (fixed.word, fixed.states, fixed.cut) == ("holds", 198_353, {"W1": 2_210})
+
+
+def test_what_is_not_modelled_is_said() -> None:
+    verdict = check(consumer_group(1))
+    assert "close()" in verdict.uncovered
+    assert verdict.document()["uncovered"] == list(verdict.uncovered)
+
+
+@pytest.mark.parametrize("options", [{"members": 0}, {"members": 7}, {"topics": {"foo": 63}}])
+def test_more_than_it_can_is_refused(options: dict) -> None:
+    with pytest.raises(InputError, match=r"--members|--topics"):
+        consumer_group(**options)

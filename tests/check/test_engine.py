@@ -1,0 +1,354 @@
+"""The engine: the same states as a naive search, the shortest counterexamples, and one line for a bad model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from naive_search import Naive
+
+from fsm.check import (
+    Choice,
+    Component,
+    Disturbance,
+    Fault,
+    Goal,
+    Limits,
+    Model,
+    PairProperty,
+    Property,
+    Received,
+    Step,
+    Told,
+    Undelivered,
+    Verdict,
+    View,
+    Wire,
+    check,
+)
+from fsm.check.examples.lock import lock
+from fsm.check.examples.two_phase_commit import two_phase_commit
+from fsm.check.kafka.consumer_group import consumer_group
+from fsm.check.search import Search
+from fsm.errors import InputError
+
+
+def talkers(*disturbances: Disturbance, reorders: bool = False, at_most: int = 16) -> Model:
+    """One sends three numbers, and each again that it is told is not delivered; the other adds up what it hears."""
+
+    def choices(state: int) -> Iterable[Choice]:
+        if state < 3:
+            yield Choice("speaks")
+        yield Choice("falls silent", disturbance="crash")
+
+    def speak(state: int, given: Any) -> Step:
+        if isinstance(given, Undelivered):
+            return Step(state, [("hears", given.message)])
+        if given == "falls silent":
+            return Step(9, hangs_up=True)
+        return Step(state + 1, [("hears", state)])
+
+    def hear(state: tuple[int, ...], given: Any) -> Step:
+        if isinstance(given, Received):
+            return Step((*state, 10 * given.message if given.late else given.message)[-4:])
+        return Step((*state, -1)[-4:])
+
+    speaker = Component("speaks", 0, choices, speak)
+    hearer = Component("hears", (), lambda _: (), hear)
+    wire = Wire("speaks", "hears", disturbances, reorders, at_most)
+    return Model("talkers", [speaker, hearer], [wire], disturbances=["crash"])
+
+
+def states_of(model: Model, kinds: Iterable[str] = (), most: int = 0) -> Search:
+    return Search(model, frozenset(kinds), most, every=True).run()
+
+
+@pytest.mark.parametrize("told", list(Told))
+@pytest.mark.parametrize("fault", list(Fault))
+@pytest.mark.parametrize("reorders", [False, True])
+@pytest.mark.parametrize("most", [0, 1, 2])
+def test_the_states_are_those_of_a_naive_search(told: Told, fault: Fault, reorders: bool, most: int) -> None:
+    """Each wire, each fault, whoever is told: as many states at each cost."""
+    model = talkers(Disturbance("harm", fault, told), reorders=reorders)
+    kinds = frozenset(("harm", "crash"))
+    found, naive = states_of(model, kinds, most), Naive(model, kinds, most)
+    costs = found.cost.view.tolist()
+    assert sorted(costs) == sorted(naive.cost.values())
+    assert len(costs) >= 8
+
+
+@pytest.mark.parametrize(
+    ("model", "kinds", "most", "states"),
+    [
+        (two_phase_commit(3), (), 0, 288),
+        (two_phase_commit(5), (), 0, 8_832),
+        (two_phase_commit(4), ("lose",), 2, None),
+        (lock(), ("expire",), 3, None),
+        (consumer_group(1, {"foo": 1}), ("late", "crash", "lose", "leave"), 2, None),
+    ],
+)
+def test_real_models_have_the_states_of_a_naive_search(
+    model: Model, kinds: tuple[str, ...], most: int, states: int | None
+) -> None:
+    """Protocols with several wires between many components, the production classes among them.
+
+    288 and 8,832 are what TLC and Stateright count for Lamport's two-phase commit with three and five managers.
+    """
+    naive = Naive(model, frozenset(kinds), most)
+    found = states_of(model, kinds, most)
+    assert found.states.size == len(naive.cost)
+    assert states is None or found.states.size == states
+
+
+def test_states_are_met_in_the_order_of_disturbances_and_steps() -> None:
+    """So a counterexample is the shortest one."""
+    found = states_of(two_phase_commit(3), ("lose",), 2)
+    depth = np.zeros(found.states.size, int)
+    for at in range(1, found.states.size):
+        depth[at] = depth[found.parent.array[at]] + 1
+    order = list(zip(found.cost.view.tolist(), depth.tolist(), strict=True))
+    assert order == sorted(order)
+
+
+def test_a_manager_that_counts_wrong_is_caught_by_the_shortest_path() -> None:
+    """Two of three prepare, the third aborts: seven steps, no disturbance."""
+    verdict = check(two_phase_commit(3, counts_to=2))
+    assert verdict.word == "violated"
+    (found,) = verdict.violations
+    assert (found.property, found.disturbances, len(found.path)) == ("all agree", 0, 7)
+    assert [step.actor for step in found.path].count("manager") == 3
+    assert (
+        found.path[-1].state in ({f"resource-{i}": "committed"} for i in (1, 2, 3)) or "aborts" in found.path[-1].action
+    )
+
+
+def test_two_phase_commit_holds_until_a_message_is_lost() -> None:
+    """Then somebody waits for ever: a deadlock, and the goal out of reach."""
+    assert check(two_phase_commit(3)).word == "holds"
+    verdict = check(two_phase_commit(3), disturb=["lose"], disturbances=1, every=True)
+    assert {one.property for one in verdict.violations} == {"no deadlock", "everybody decides"}
+    assert all(one.disturbances == 1 for one in verdict.violations)
+
+
+def test_a_lease_that_ends_needs_a_fence() -> None:
+    """The old holder writes after the new one; the fenced store passes it over."""
+    assert check(lock()).word == "holds"
+    (found,) = check(lock(), disturb=["expire"], disturbances=1).violations
+    assert (found.property, found.disturbances) == ("writes come in the order of the lock", 1)
+    assert check(lock(fenced=True), disturb=["expire"], disturbances=3).word == "holds"
+
+
+# -- liveness ---------------------------------------------------------------------------------------------------
+
+
+def walker(edges: dict[str, str], start: str = "a", goal: str = "z", **kinds: str) -> Model:
+    """One component that walks a graph: `edges` has the letters that each letter leads to."""
+
+    def choices(state: str) -> Iterable[Choice]:
+        for there in edges.get(state, ""):
+            yield Choice(f"to {there}", there, kinds.get(state + there, ""))
+
+    one = Component("walker", start, choices, lambda _, there: Step(there), {"goal": lambda state: int(state == goal)})
+    by = tuple(kind for kind in kinds.values() if kind == "timer")
+    reached = Goal("z is reached", lambda view: view.of("walker", "goal") == 1, by)
+    return Model("walk", [one], goal=reached, disturbances=sorted(set(kinds.values())))
+
+
+def doomed(model: Model, **options: Any) -> Verdict:
+    return check(model, every=True, **options)
+
+
+def test_a_cycle_without_a_way_out_is_no_progress() -> None:
+    """Something happens for ever, and the goal is out of reach from the moment the cycle is entered."""
+    (found,) = doomed(walker({"a": "bz", "b": "c", "c": "d", "d": "b"})).violations
+    assert (found.property, found.doomed_at) == ("z is reached", 1)
+    assert [step.action for step in found.path] == ["to b", "to c", "to d"]
+
+
+def test_a_cycle_with_a_way_out_is_left_at_last() -> None:
+    """Strong fairness: what is possible again and again happens."""
+    assert doomed(walker({"a": "b", "b": "c", "c": "az"})).word == "holds"
+
+
+def test_a_way_out_that_is_a_disturbance_does_not_count() -> None:
+    """Nobody may wait for one; for a timer that runs out, one may."""
+    assert doomed(walker({"a": "b", "b": "bz"}, bz="luck")).word == "violated"
+    assert doomed(walker({"a": "b", "b": "bz"}, bz="timer")).word == "holds"
+
+
+def test_what_a_timer_leads_to_is_explored_even_where_no_disturbance_is_left() -> None:
+    """The states behind it are not counted as met, and a dead end behind it is one."""
+    edges = {"a": "bz", "b": "b" + "c", "c": "d", "d": "z"}
+    verdict = doomed(walker(edges, bc="timer"))
+    assert (verdict.word, verdict.states) == ("holds", 3)
+    assert doomed(walker(edges | {"d": "d"}, bc="timer")).word == "violated"
+
+
+# -- properties ---------------------------------------------------------------------------------------------------
+
+
+def test_a_pair_is_asked_once_for_each_distinct_pair() -> None:
+    """And finds what columns find."""
+    asked: list[tuple[str, str]] = []
+
+    def apart(one: str, other: str) -> bool:
+        asked.append((one, other))
+        return {one, other} != {"committed", "aborted"}
+
+    model = two_phase_commit(3, counts_to=2)
+    pairs = [
+        PairProperty(f"{a} and {b} agree", a, b, apart)
+        for a, b in combinations([one.name for one in model.components[:3]], 2)
+    ]
+    verdict = check(replace(model, properties=[*pairs, *model.properties]), every=True)
+    assert {one.property for one in verdict.violations} == {one.name for one in (*pairs, *model.properties)}
+    assert {len(one.path) for one in verdict.violations} == {7}
+    assert len(asked) <= 3 * 16
+
+
+def test_a_known_hazard_is_cut_off_and_counted() -> None:
+    """What lies behind it is not continued, and is no violation."""
+    model = replace(
+        two_phase_commit(3, counts_to=2),
+        hazards={"H": lambda view: sum(view.of(f"resource-{i}", "committed") for i in (1, 2, 3)) > 0},
+        goal=None,
+    )
+    verdict = check(model, known=["H"])
+    assert verdict.word == "holds"
+    assert verdict.cut["H"] > 0
+    assert check(model).word == "violated"
+
+
+def test_what_a_step_raises_is_a_counterexample() -> None:
+    """With the path to it; the search goes on where it is asked to."""
+
+    def step(state: int, _given: Any) -> Step:
+        if state == 3:
+            raise ValueError("too far")
+        return Step(state + 1)
+
+    model = Model("count", [Component("counter", 0, lambda s: [Choice("counts")] if s < 4 else (), step)])
+    (found,) = check(model).violations
+    assert (found.property, len(found.path)) == ("raises ValueError: too far", 4)
+
+
+def test_a_broken_step_that_costs_more_comes_later() -> None:
+    """A way without disturbances is the shorter one, however long."""
+
+    def choices(_state: int) -> Iterable[Choice]:
+        yield Choice("counts")
+        yield Choice("jumps", disturbance="jump")
+
+    def step(state: int, given: str) -> Step:
+        return Step(min(state + 1, 6), broken=["far"] if given == "jumps" or state == 5 else [])
+
+    model = Model("count", [Component("counter", 0, choices, step)], disturbances=["jump"])
+    (found,) = check(model, disturb=["jump"], disturbances=1).violations
+    assert (found.disturbances, len(found.path)) == (0, 6)
+
+
+# -- keys and limits ------------------------------------------------------------------------------------------------
+
+
+def test_keys_make_room_for_cells_that_grow() -> None:
+    """Sixty-four components of which each has one bit at first; keys are made again as they need more."""
+    names = [f"c{i}" for i in range(21)]
+    busy = Component("busy", 0, lambda s: [Choice("counts")] if s < 3_000 else (), lambda s, _: Step(s + 1))
+    idle = [Component(name, 0, lambda _: (), lambda s, _: Step(s)) for name in names]
+    found = states_of(Model("wide", [*idle, busy]))
+    assert (found.states.size, found.exact) == (3_001, True)
+
+
+def test_hashed_keys_are_told() -> None:
+    """Where the numbers of cells do not fit side by side; the states are the same."""
+    model = two_phase_commit(3)
+    search = Search(model)
+    search.exact = False
+    assert search.run().states.size == states_of(model).states.size
+    wide = [
+        Component(f"c{i}", 0, lambda s: [Choice("goes")] if s < 1 else (), lambda s, _: Step(s + 1)) for i in range(66)
+    ]
+    verdict = check(Model("wide", wide), limits=Limits(max_states=3_000))
+    assert (verdict.word, verdict.exact) == ("stopped", False)
+
+
+def test_a_limit_stops_with_what_is_known() -> None:
+    verdict = check(two_phase_commit(5), limits=Limits(max_states=500))
+    assert (verdict.word, verdict.stopped) == ("stopped", "more than 500 states")
+    assert verdict.states > 500
+    assert check(two_phase_commit(5), limits=Limits(max_memory=1)).word == "stopped"
+
+
+def test_a_wire_that_is_full_is_counted() -> None:
+    found = states_of(talkers(at_most=1))
+    assert found.cut["wires that are full"] > 0
+    assert found.states.size < states_of(talkers()).states.size
+
+
+def test_the_same_model_gives_the_same_verdict() -> None:
+    first, second = (check(lock(), disturb=["expire"], disturbances=1).document() for _ in range(2))
+    assert first == second
+
+
+# -- bad models -----------------------------------------------------------------------------------------------------
+
+
+def impure() -> Component:
+    seen: list[int] = []
+    return Component("dice", 0, lambda _: [Choice("rolls")], lambda _, __: Step(seen.append(0) or len(seen)))  # type: ignore[func-returns-value]
+
+
+def simple(**changes: Any) -> Component:
+    given: dict[str, Any] = {"choices": lambda _: [Choice("goes")], "step": lambda s, _: Step(s)} | changes
+    return Component("one", given.pop("start", 0), **given)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Model("m", []), "m: has no component"),
+        (lambda: Model("m", [simple(), simple()]), "two components 'one'"),
+        (lambda: Model("m", [simple()], [Wire("one", "two")]), "a wire to no component: 'two'"),
+        (lambda: Model("m", [simple()], [Wire("one", "one")] * 2), "two wires from 'one' to 'one'"),
+        (lambda: Model("m", [simple()], (), [PairProperty("p", "one", "x", lambda *_: True)]), "no component: 'x'"),
+        (lambda: Model("m", [impure()]), "dice: its step is not pure"),
+        (lambda: Model("m", [simple(start=[])]), "one: a state cannot be hashed"),
+        (lambda: Model("m", [simple(step=lambda s, _: s)]), "one: its step gave int; give a Step"),
+        (
+            lambda: Model("m", [simple(step=lambda s, _: Step(s, [("x", 1)]))]),
+            "one: sends to 'x', to whom it has no wire",
+        ),
+        (lambda: Model("m", [simple(choices=lambda _: [Choice("a", None, "b")])]), "one: no kind of disturbance: 'b'"),
+        (lambda: Model("m", [simple(choices=lambda _: [Choice("a", free_when="b")])]), "asks for no condition: 'b'"),
+        (lambda: Model("m", [simple()], (), [Property("p", lambda v: v.of("one", "f") == 1)]), "no feature 'f'"),
+        (lambda: Model("m", [simple()], (), [Property("p", lambda _: True)]), "'p' gave no truth for each state"),
+    ],
+)
+def test_a_bad_model_is_one_line(make: Any, said: str) -> None:
+    with pytest.raises(InputError) as refused:
+        check(make())
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_names_that_there_are_not_are_refused() -> None:
+    for options, said in (
+        ({"disturb": ["x"], "disturbances": 1}, "no kind of disturbance: 'x'; choose from lose"),
+        ({"known": ["W9"]}, "no known hazard: 'W9'; choose from none"),
+        ({"properties": ["x"]}, "no property 'x'; choose from all agree, everybody decides"),
+    ):
+        with pytest.raises(InputError) as refused:
+            check(two_phase_commit(2), **options)  # type: ignore[arg-type]
+        assert said in str(refused.value)
+
+
+def test_a_view_knows_how_many_messages_are_under_way() -> None:
+    def few(view: View) -> Any:
+        return view.on("speaks", "hears") < 3
+
+    (found,) = check(replace(talkers(), properties=[Property("few", few)])).violations
+    assert [step.action for step in found.path] == ["speaks"] * 3

@@ -1,0 +1,125 @@
+"""`fsm check`: exit status, what it prints, what it writes, and one line for what it cannot use."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fsm.cli import main
+from fsm.cli.check import MODELS
+
+OWN = """
+from fsm.check import Choice, Component, Model, Step
+
+def make():
+    return Model("own", [Component("one", 0, lambda s: [Choice("goes")] if s < 2 else (), lambda s, _: Step(s + 1))])
+
+MODEL, NUMBER = make(), 3
+"""
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    status = main(["check", *arguments])
+    said = capsys.readouterr()
+    return status, said.out, said.err
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_model_that_comes_along_holds_undisturbed(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, said, _ = run(capsys, model)
+    assert status == 0
+    assert "everything that was asked holds" in said
+    assert "exact keys" in said
+
+
+def test_a_counterexample_is_told_step_by_step(capsys: pytest.CaptureFixture[str]) -> None:
+    status, said, _ = run(capsys, "lock", "--disturb", "expire")
+    assert status == 1
+    assert "broken: writes come in the order of the lock, after 1 disturbance (!) and 11 steps" in said
+    assert "    4! server ends the lease\n" in said
+    assert "server receives from ann: acquire" in said
+
+
+def test_json_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
+    status, said, _ = run(capsys, "consumer-group", "--disturb", "late", "--every", "--json")
+    told = json.loads(said)
+    assert status == 1
+    assert (told["verdict"], told["states"], told["transitions"], told["exact"]) == ("violated", 54_841, 234_140, True)
+    settles = next(one for one in told["violations"] if one["property"] == "the group settles")
+    assert (settles["disturbances"], settles["steps"], settles["doomed_at"]) == (1, 17, 17)
+    assert settles["path"][8]["disturbance"] == "late"
+    assert told["cpu_s"] > 0
+    assert told["uncovered"]
+
+
+def test_counterexamples_are_written_as_pictures_and_texts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each form; the same bytes again."""
+    arguments = ("lock", "--disturb", "expire", "-o", str(tmp_path / "out"))
+    assert run(capsys, *arguments)[0] == 1
+    written = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir() if path.suffix != ".json"}
+    assert sorted(Path(name).suffix for name in written) == [".mmd", ".puml", ".svg", ".txt"]
+    assert run(capsys, *arguments)[0] == 1
+    assert {name: (tmp_path / "out" / name).read_bytes() for name in written} == written
+    svg = next(data for name, data in written.items() if name.endswith(".svg")).decode()
+    assert "broken: writes come in the order of the lock" in svg
+    assert svg.count('class="head"') == 4
+
+
+def test_a_model_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "own.py").write_text(OWN)
+    for name in ("MODEL", "make"):
+        status, said, _ = run(capsys, f"{tmp_path / 'own.py'}:{name}")
+        assert status == 0
+        assert "own: everything that was asked holds\n  3 states, 2 transitions, depth 2" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nix"], "no model 'nix'; choose from consumer-group"),
+        (["nix.yaml"], "nix.yaml: cannot be read"),
+        (["nix.py:MODEL"], "nix.py: cannot be run: FileNotFoundError"),
+        (["lock", "--members", "3"], "lock: --members is for consumer-group"),
+        (["consumer-group", "--never", "a.B"], "consumer-group: --never is for tables"),
+        (["consumer-group", "--client", "9.9"], "9.9"),
+        (["consumer-group", "--members", "0"], "give a whole number from 1 on"),
+        (["consumer-group", "--topics", "foo:2,foo:1"], "write topics as foo:2,bar:1"),
+        (["consumer-group", "--disturb", "rain"], "no kind of disturbance: 'rain'; choose from crash"),
+        (["consumer-group", "--disturbances", "1"], "no kind of disturbance is switched on"),
+        (["consumer-group", "--known", "W99"], "no known hazard: 'W99'; choose from W1"),
+        (["consumer-group", "--property", "luck"], "no property 'luck'; choose from"),
+        (["lock", "--max-memory", "much"], "give a whole number"),
+    ],
+)
+def test_what_cannot_be_used_is_one_line(
+    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    status, told, error = run(capsys, *arguments)
+    assert (status, told, error.count("\n")) == (2, "", 1)
+    assert said in error
+
+
+def test_a_file_that_holds_no_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "own.py").write_text(OWN)
+    for name in ("NUMBER", "nix"):
+        assert "is no Model; name a Model, or a function" in run(capsys, f"{tmp_path / 'own.py'}:{name}")[2]
+    (tmp_path / "bad.py").write_text("1 / 0")
+    assert "cannot be run: ZeroDivisionError" in run(capsys, f"{tmp_path / 'bad.py'}:MODEL")[2]
+
+
+def test_a_limit_is_exit_status_two(capsys: pytest.CaptureFixture[str]) -> None:
+    status, said, _ = run(
+        capsys, "consumer-group", "--disturb", "all", "--max-states", "5000", "--property", "one holder"
+    )
+    assert status == 2
+    assert "stopped at more than 5,000 states: what lies beyond is not known" in said
+
+
+def test_what_reads_no_models_loads_no_numpy() -> None:
+    program = "import sys, fsm, fsm.check, fsm.cli.check; assert 'numpy' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)
