@@ -65,6 +65,7 @@ bench: .venv/.dev ## ratios against transitions, a plain dict, Kafka's assignors
 	@$(BIN)/python tests/bench/assignors.py
 	@$(BIN)/python tests/bench/coordinator.py
 	@$(BIN)/python tests/bench/audit.py
+	@$(BIN)/python tests/bench/check.py
 
 diagrams: .venv/.user ## draw every table again (needs the program dot)
 	$(BIN)/fsm draw -o diagrams --format dot,svg,mermaid,plantuml,markdown

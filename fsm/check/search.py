@@ -215,7 +215,7 @@ class Search:
                     at = int(broken[one.broken[broken] == name][0])
                     found = Found(self.space.broken.values[name], int(here[one.source[at]]), int(one.action[at]))
                     self._broken_steps.setdefault(costs, []).append(found)
-            self.transitions += int(is_free.sum()) + int(is_paid.sum())
+            self.transitions += int(is_free.sum()) + (int(is_paid.sum()) if cost < self.most else 0)
             moving[one.source[self._possible(one, self.space.by)]] = True
             keys = self._changed(base, rows, one)
             free.append((one, keys, is_free))

@@ -17,8 +17,8 @@ from fsm.errors import InputError
         ({"topics": {"foo": 1, "bar": 1}}, (), 2_893, 8_774),
         ({"client": "fixed"}, (), 2_893, 8_774),
         ({"client": "4.0.0", "coordinator": "4.0.0"}, (), 2_893, 8_774),
-        ({}, ("late",), 54_841, 234_140),
-        ({}, ("crash", "expire"), 104_293, 720_988),
+        ({}, ("late",), 54_841, 196_308),
+        ({}, ("crash", "expire"), 104_293, 346_550),
     ],
 )
 def test_groups_have_so_many_states(options: dict, kinds: tuple[str, ...], states: int, transitions: int) -> None:

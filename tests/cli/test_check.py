@@ -48,7 +48,7 @@ def test_json_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
     status, said, _ = run(capsys, "consumer-group", "--disturb", "late", "--every", "--json")
     told = json.loads(said)
     assert status == 1
-    assert (told["verdict"], told["states"], told["transitions"], told["exact"]) == ("violated", 54_841, 234_140, True)
+    assert (told["verdict"], told["states"], told["transitions"], told["exact"]) == ("violated", 54_841, 196_308, True)
     settles = next(one for one in told["violations"] if one["property"] == "the group settles")
     assert (settles["disturbances"], settles["steps"], settles["doomed_at"]) == (1, 17, 17)
     assert settles["path"][8]["disturbance"] == "late"
