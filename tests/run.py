@@ -1,4 +1,4 @@
-"""`make run`: audits real logs on Spark, checks a consumer group and whether pictures are current, says where all is."""
+"""`make run`: audits real logs on Spark, checks a consumer group and the pictures, says where everything is."""
 
 from __future__ import annotations
 
