@@ -38,6 +38,18 @@ class Choice(NamedTuple):
     """A condition of the model under which it costs nothing."""
 
 
+class Action(NamedTuple):
+    """A step as it is told."""
+
+    actor: str
+    """The component that takes it; empty where a message is lost unheard."""
+    what: str
+    disturbance: str = ""
+    wire: int = -1
+    """The wire whose message it is about."""
+    message: Any = None
+
+
 class Received(NamedTuple):
     """The input of a component that a message reaches."""
 
@@ -200,6 +212,8 @@ class Model:
     """Known weak spots: a state in which one shows is counted, and not continued, where the caller names it."""
     disturbances: Sequence[str] = ()
     """The kinds of disturbance that components and wires know; those of the wires need no mention."""
+    replay: Callable[[Sequence[tuple[Action, Mapping[str, State]]]], str] | None = None
+    """Has live objects take a path: each action, with all states after it. Gives what differs, or nothing."""
     not_modelled: Sequence[str] = ()
     """What the real thing does and this model leaves out."""
 

@@ -13,7 +13,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fsm.check.memo import Growing, Ids, Numbers, Pairs, Rows
-from fsm.check.model import Choice, Component, Fault, Missed, Model, Queue, Received, Step, Told, Undelivered, Wire
+from fsm.check.model import (
+    Action,
+    Choice,
+    Component,
+    Fault,
+    Missed,
+    Model,
+    Queue,
+    Received,
+    Step,
+    Told,
+    Undelivered,
+    Wire,
+)
 from fsm.errors import InputError
 
 FREE, PAID, SOONER_OR_LATER = range(3)
@@ -28,18 +41,6 @@ TWICE = 256
 """Of so many steps one is taken twice, to see whether it is pure; all of the first so many are."""
 
 _SEND, _HANG_UP, _HUNG_UP = range(3)
-
-
-class Action(NamedTuple):
-    """A step as it is told."""
-
-    actor: str
-    """The component that takes it; empty where a message is lost unheard."""
-    what: str
-    disturbance: str = ""
-    wire: int = -1
-    """The wire whose message it is about."""
-    message: Any = None
 
 
 class _Done(NamedTuple):

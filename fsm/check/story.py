@@ -51,6 +51,10 @@ def tell(one: Violation) -> Iterator[str]:
     yield f"broken: {one.property}, after {_many(one.disturbances, 'disturbance')} (!) and {_many(steps, 'step')}"
     if one.meaning:
         yield f"  {one.meaning}"
+    if one.replayed:
+        yield f"  live objects differ, so the model errs: {one.replayed}"
+    elif one.replayed is not None:
+        yield "  live objects, with clocks that run, took this path too"
     yield "  start"
     yield from (f"       {name}: {state}" for name, state in one.start.items())
     for number, step in enumerate(one.path, 1):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fsm.check.model import Goal, Model
+from fsm.check.model import Action, Goal, Model, State
 from fsm.check.search import DEADLOCK, USUAL, Found, Limits, Search
 from fsm.check.space import FREE
 from fsm.errors import InputError
@@ -45,6 +45,8 @@ class Violation:
     path: tuple[PathStep, ...]
     doomed_at: int | None = None
     """The step after which a goal is out of reach; steps behind it show what becomes of that."""
+    replayed: str | None = None
+    """What was different when live objects took the path: nothing, or the model errs; None where none can take it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,8 @@ def _violation_document(one: Violation) -> dict[str, Any]:
         "disturbances": one.disturbances,
         "steps": len(one.path) if one.doomed_at is None else one.doomed_at,
         "doomed_at": one.doomed_at,
+        "replayed": None if one.replayed is None else not one.replayed,
+        "differs": one.replayed or "",
         "start": one.start,
         "path": [step._asdict() for step in one.path],
     }
@@ -185,7 +189,23 @@ def _violation(search: Search, found: Found) -> Violation:
     if found.action >= 0:
         path.append(_step(search, found.action, {}))
         cost += bool(path[-1].disturbance)
-    return Violation(found.name, meaning, cost, _described(search, trail[0]), tuple(path))
+    start = _described(search, trail[0])
+    return Violation(found.name, meaning, cost, start, tuple(path), replayed=_replayed(search, found.state))
+
+
+def states_on(search: Search, state: int) -> list[tuple[Action, dict[str, State]]]:
+    """The way to a state: each action, and the state of each component after it."""
+    found = []
+    for at in _trail(search, state)[1:]:
+        cells = zip(search.space.cells, search.states.array[at].tolist(), strict=True)
+        states = {cell.part.component.name: cell.value(cell.ids.values[number], 0) for cell, number in cells}
+        found.append((search.space.actions.values[int(search.action.array[at])], states))
+    return found
+
+
+def _replayed(search: Search, state: int) -> str | None:
+    replay = search.model.replay
+    return None if replay is None else replay(states_on(search, state))
 
 
 def _doomed(search: Search, goal: Goal, state: int) -> Violation:
@@ -202,7 +222,9 @@ def _doomed(search: Search, goal: Goal, state: int) -> Violation:
         rows = step[1]
         seen.add(rows.tobytes())
     cost = int(search.cost.array[state])
-    return Violation(goal.name, goal.meaning, cost, _described(search, trail[0]), tuple(path), len(trail) - 1)
+    start = _described(search, trail[0])
+    doomed_at, replayed = len(trail) - 1, _replayed(search, state)
+    return Violation(goal.name, goal.meaning, cost, start, tuple(path), doomed_at, replayed)
 
 
 def _first_free(search: Search, rows: Any) -> Any:

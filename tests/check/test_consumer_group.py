@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from random import Random
+
 import pytest
 
 from fsm.check import Verdict, Violation, check
 from fsm.check.kafka.consumer_group import consumer_group
 from fsm.check.search import Search
+from fsm.check.verdict import states_on
 from fsm.errors import InputError
 
 
@@ -49,6 +53,7 @@ def test_a_late_request_swallows_a_grant() -> None:
     assert (found.disturbances, found.doomed_at) == (1, 17)
     assert [step.action for step in found.path if step.disturbance] == ["late"]
     assert found.path[16].action == "receives late"
+    assert found.replayed == ""
     assert found.path[16].state["broker"].startswith("STABLE")
 
 
@@ -72,6 +77,34 @@ def test_a_known_hazard_can_be_cut_off() -> None:
     kinds = set(consumer_group().kinds) - {"late", "rejoin"}
     fixed = check(consumer_group(client="fixed"), disturb=sorted(kinds), disturbances=1, known=["W1"], every=True)
     assert (fixed.word, fixed.states, fixed.cut) == ("holds", 198_353, {"W1": 2_210})
+
+
+@pytest.mark.parametrize(
+    ("options", "kinds"),
+    [
+        ({}, ("late", "poll_timeout")),
+        ({"client": "fixed", "coordinator": "4.1.0"}, ("leave", "rejoin", "crash", "failover")),
+    ],
+)
+def test_paths_are_taken_by_live_objects_too(options: dict, kinds: tuple[str, ...]) -> None:
+    """Clocks that run, call numbers, generators: after each step of any path all is as the model says."""
+    search = Search(consumer_group(**options), frozenset(kinds), 1, every=True).run()
+    chance = Random(1)  # noqa: S311
+    for _ in range(100):
+        path = states_on(search, chance.randrange(search.states.size))
+        assert search.model.replay is not None
+        assert search.model.replay(path) == ""
+
+
+def test_a_path_that_live_objects_do_not_take_is_told() -> None:
+    """Here one in which a member claims another epoch."""
+    search = Search(consumer_group(), frozenset(("late",)), 1, every=True).run()
+    path = states_on(search, search.states.size - 1)
+    action, states = path[-1]
+    states["a"] = states["a"]._replace(member=replace(states["a"].member, epoch=99))
+    assert search.model.replay is not None
+    told = search.model.replay(path)
+    assert told.startswith(f"step {len(path)}, {action.actor} {action.what}: a is ")
 
 
 def test_what_is_not_modelled_is_said() -> None:

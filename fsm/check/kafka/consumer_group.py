@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fsm.check.kafka.consumer import BROKER, FAR, GROUP, NOW, ConsumerModel, describe_message, omitted, topic_numbers
+from fsm.check.kafka.replay import Replay
 from fsm.check.model import (
     Choice,
     Component,
@@ -134,6 +135,7 @@ def consumer_group(
         {f"{one.name} is silent": group.silent(one.name) for one in consumers},
         {"W1": group.w1},
         ("crash", "expire", "failover", "leave", "poll_timeout", "rebalance_timeout", "rejoin"),
+        lambda path: Replay(NAMES[:members], tuple(sorted(topics)), spoken, names, hub.context).along(path),
         NOT_MODELLED,
     )
 
