@@ -1,10 +1,10 @@
 """What an audit costs in CPU seconds of all processes, beside DuckDB and Polars that only look for clients' lines.
 
-    python tests/bench/audit.py [--lines N] [--only INPUT ...] [--jobs JOB ...] [--scratch DIR]
+    python tests/bench/audit.py [--lines N ...] [--only INPUT ...] [--jobs JOB ...] [--scratch DIR]
 
 The logs are the recorded ones over and over, under fresh names (`fleet.py`): ten lines; clients at DEBUG and nothing
 else; nine lines in ten an application's own, in several layouts. Each job runs in a process of its own, one after the
-other. Nobody passes or fails here by time: the figures are for reading.
+other. Of several sizes, one after the other, the last column shows how CPU time grows. Nobody passes or fails here by time: the figures are for reading.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parent.parent))
@@ -36,22 +38,34 @@ JOBS_FILE = Path(__file__).parent / "jobs.py"
 def main() -> None:
     """Writes each input, runs the jobs, prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lines", type=int, default=ROUND, help="about so many lines each (default: %(default)s)")
+    parser.add_argument(
+        "--lines",
+        type=int,
+        nargs="+",
+        default=[ROUND],
+        metavar="N",
+        help=f"about so many lines each (default: {ROUND})",
+    )
     parser.add_argument("--only", nargs="+", choices=INPUTS, default=INPUTS, help="inputs (default: all)")
     parser.add_argument("--jobs", nargs="+", choices=JOBS, default=list(JOBS), help="jobs (default: all)")
     parser.add_argument("--scratch", type=Path, help="where the logs go: some 250 MB for a million lines")
     options = parser.parse_args()
     print(f"{len(os.sched_getaffinity(0))} cores, load before {os.getloadavg()[0]:.1f}\n")
-    print(f"{'':26}{'lines':>13}{'seconds':>9}{'CPU s':>8}{'lines/CPU s':>13}   peak MB: all, driver, JVM, workers")
+    print(
+        f"{'':26}{'lines':>13}{'seconds':>9}{'CPU s':>8}{'lines/CPU s':>13}{'CPU us/line':>13}"
+        "   peak MB: all, driver, JVM, workers"
+    )
     with tempfile.TemporaryDirectory(dir=options.scratch, prefix="fsm-bench-") as made:
         work = Path(made)
         roots = recordings.unpacked(recordings.DATA, work / "recordings")
         scenarios = list(recordings.scenarios(roots))
-        for name in options.only:
-            logs = lay_out(scenarios, name, options.lines, work / name)
+        for name, lines in product(options.only, sorted(options.lines)):
+            logs = lay_out(scenarios, name, lines, work / name)
             for job in options.jobs:
-                for shown, took in JOBS[job](logs.folder, work / f"{name}-{job}"):
+                for shown, took in JOBS[job](logs.folder, work / job):
                     print_row(f"{name}: {shown}", logs.lines, took)
+                shutil.rmtree(work / job)
+            shutil.rmtree(logs.folder)
 
 
 def lay_out(scenarios: list[recordings.Scenario], name: str, lines: int, folder: Path) -> fleet.Fleet:
@@ -72,8 +86,10 @@ def print_row(name: str, lines: int, took: Measured) -> None:
     """One line of the table."""
     peaks = ", ".join(f"{took.peak_mb[part]:,.0f}" for part in ("all", "driver", "jvm", "workers"))
     rate = lines / took.cpu_seconds if took.cpu_seconds else 0
+    cost_us = 1e6 * took.cpu_seconds / lines
     print(
-        f"{name:26}{lines:13,}{took.seconds:9.1f}{took.cpu_seconds:8.1f}{rate:13,.0f}   {peaks if took.peak_mb else ''}"
+        f"{name:26}{lines:13,}{took.seconds:9.1f}{took.cpu_seconds:8.1f}{rate:13,.0f}{cost_us:13.2f}"
+        f"   {peaks if took.peak_mb else ''}"
     )
     sys.stdout.flush()
 
