@@ -4,7 +4,8 @@
 
 The logs are the recorded ones over and over, under fresh names (`fleet.py`): ten lines; clients at DEBUG and nothing
 else; nine lines in ten an application's own, in several layouts. Each job runs in a process of its own, one after the
-other. Of several sizes, one after the other, the last column shows how CPU time grows. Nobody passes or fails here by time: the figures are for reading.
+other. Of several sizes CPU microseconds a line show how the work grows. Nobody passes or fails here by time: the
+figures are for reading.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def main() -> None:
         nargs="+",
         default=[ROUND],
         metavar="N",
-        help=f"about so many lines each (default: {ROUND})",
+        help=f"about so many each (default: {ROUND})",
     )
     parser.add_argument("--only", nargs="+", choices=INPUTS, default=INPUTS, help="inputs (default: all)")
     parser.add_argument("--jobs", nargs="+", choices=JOBS, default=list(JOBS), help="jobs (default: all)")
