@@ -252,7 +252,8 @@ class _Knowledge:
         self._each = [one for one in formats if not one.reach and one.client is None]
         self._by_reach = [one for one in formats if one.reach or one.client is not None]
         self._by_beginning: dict[int, dict[bytes, int]] = {}
-        self._by_entry: list[dict[bytes, _Owners]] = [{}, {}]
+        self._by_entry: list[dict[bytes, _Owners] | None] = [None, None]
+        """Of each kind; none where a format asks for digits."""
         self._reach = np.zeros(256, np.uint8)
         for one in formats:
             for byte in one.first:
@@ -309,7 +310,7 @@ class _Knowledge:
             return _NO_HEADER
         if found not in self._owners:
             self._owners.append(found)
-            self._by_entry.append({})
+            self._by_entry.append({} if all(one.needles for one in found) else None)
         return self._owners.index(found)
 
     def wanted(self, data: bytes, bounds: Numbers, of: Numbers, kinds: Kinds) -> Numbers:
@@ -330,14 +331,15 @@ class _Knowledge:
         """Who may make records of an entry, who does, and the records, or None where it was not understood; nothing
         where it has no bearing."""
         known = self._by_entry[kind]
-        if len(known) > _MOST_KEPT:
+        if known is None or len(data) > _LONGEST_KNOWN:
+            known = {}
+        elif len(known) > _MOST_KEPT:
             known.clear()
-        key = data.translate(_DIGITS) if len(data) <= _LONGEST_KNOWN else b""
+        key = data.translate(_DIGITS)
         owners = known.get(key)
         if owners is None:
             owners = _Owners(tuple(one for one in self._owners[kind] if one.candidate.search(data)))
-            if key:
-                known[key] = owners
+            known[key] = owners
         if not owners.formats:
             return None
         text, understood = data.decode("utf-8", "replace"), owners.understood
@@ -346,7 +348,7 @@ class _Knowledge:
             if records:
                 return owners.formats, one, records
             understood = understood or records is not None
-            if key and isinstance(records, NoBearing):
+            if isinstance(records, NoBearing):
                 left = tuple(other for other in known[key].formats if other is not one)
                 known[key] = _Owners(left, understood=True)
         return None if understood else (owners.formats, None, None)

@@ -81,7 +81,7 @@ class Format:
     that carry none."""
     needles: tuple[bytes, ...] = ()
     """Every entry that gives records, or that should have been understood, contains one of these: a search for them may
-    skip all others. Empty where every entry has to be asked."""
+    skip all others, and to `candidate` one digit is like another. Empty where every entry has to be asked."""
     reach: int = 0
     """How many bytes of a line its header reads at most, at which one digit is like another. 0 where it may read all of
     the line; then a needle stands in the first line of each entry."""

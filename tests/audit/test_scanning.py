@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import re._parser as parser  # type: ignore[import-not-found]
 from collections import Counter
 from datetime import UTC
@@ -161,7 +162,22 @@ def test_a_header_reads_as_far_as_its_format_says(one: Any) -> None:
     assert digits_alike(parsed)
     assert "(?=" not in str(one.header.pattern)
     assert "(?!" not in str(one.header.pattern)
-    assert not one.needles or digits_alike(parser.parse(one.candidate.pattern))
+
+
+def test_where_entries_are_found_by_words_no_digit_matters() -> None:
+    """An entry that no format wants stands for all that differ from it in digits only."""
+    patterns = [one.candidate.pattern for one in formats() if one.needles and isinstance(one.candidate, re.Pattern)]
+    assert len(patterns) > 5
+    assert all(digits_alike(parser.parse(pattern)) for pattern in patterns)
+
+
+def test_entries_in_which_a_digit_matters_are_each_looked_at(tmp_path: Path) -> None:
+    """Of records of `__consumer_offsets` that differ in their type alone, those of a group count."""
+    line = b'{"partition":7,"offset":%d,"type":%d,"key":{"group":"g"},"value":null}'
+    path = tmp_path / "a.log"
+    path.write_bytes(b"\n".join(line % (n, n % 10) for n in range(100)))
+    hold(path, WHOLE)
+    assert told_of(scanned(path_of(path)))
 
 
 def test_marks_hold_no_digits() -> None:
