@@ -51,6 +51,8 @@ def tell(one: Violation) -> Iterator[str]:
     yield f"broken: {one.property}, after {_many(one.disturbances, 'disturbance')} (!) and {_many(steps, 'step')}"
     if one.meaning:
         yield f"  {one.meaning}"
+    if one.hazards:
+        yield f"  known hazard: {', '.join(one.hazards)} (--known cuts it off)"
     if one.replayed:
         yield f"  live objects differ, so the model errs: {one.replayed}"
     elif one.replayed is not None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fsm.check.model import Action, Goal, Model, State
-from fsm.check.search import DEADLOCK, USUAL, Found, Limits, Search
+from fsm.check.search import DEADLOCK, USUAL, Columns, Found, Limits, Search
 from fsm.check.space import FREE
 from fsm.errors import InputError
 
@@ -47,6 +47,8 @@ class Violation:
     """The step after which a goal is out of reach; steps behind it show what becomes of that."""
     replayed: str | None = None
     """What was different when live objects took the path: nothing, or the model errs; None where none can take it."""
+    hazards: tuple[str, ...] = ()
+    """Known hazards that show at its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,7 @@ def _violation_document(one: Violation) -> dict[str, Any]:
         "disturbances": one.disturbances,
         "steps": len(one.path) if one.doomed_at is None else one.doomed_at,
         "doomed_at": one.doomed_at,
+        "hazard": ", ".join(one.hazards),
         "replayed": None if one.replayed is None else not one.replayed,
         "differs": one.replayed or "",
         "start": one.start,
@@ -190,7 +193,15 @@ def _violation(search: Search, found: Found) -> Violation:
         path.append(_step(search, found.action, {}))
         cost += bool(path[-1].disturbance)
     start = _described(search, trail[0])
-    return Violation(found.name, meaning, cost, start, tuple(path), replayed=_replayed(search, found.state))
+    return Violation(
+        found.name,
+        meaning,
+        cost,
+        start,
+        tuple(path),
+        replayed=_replayed(search, found.state),
+        hazards=_hazards(search, found.state),
+    )
 
 
 def states_on(search: Search, state: int) -> list[tuple[Action, dict[str, State]]]:
@@ -201,6 +212,11 @@ def states_on(search: Search, state: int) -> list[tuple[Action, dict[str, State]
         states = {cell.part.component.name: cell.value(cell.ids.values[number], 0) for cell, number in cells}
         found.append((search.space.actions.values[int(search.action.array[at])], states))
     return found
+
+
+def _hazards(search: Search, state: int) -> tuple[str, ...]:
+    view = Columns(search.space, search.states.array[state : state + 1])
+    return tuple(name for name, shows in sorted(search.model.hazards.items()) if shows(view)[0])
 
 
 def _replayed(search: Search, state: int) -> str | None:
@@ -224,7 +240,7 @@ def _doomed(search: Search, goal: Goal, state: int) -> Violation:
     cost = int(search.cost.array[state])
     start = _described(search, trail[0])
     doomed_at, replayed = len(trail) - 1, _replayed(search, state)
-    return Violation(goal.name, goal.meaning, cost, start, tuple(path), doomed_at, replayed)
+    return Violation(goal.name, goal.meaning, cost, start, tuple(path), doomed_at, replayed, _hazards(search, state))
 
 
 def _first_free(search: Search, rows: Any) -> Any:
