@@ -63,6 +63,9 @@ class Limits:
 USUAL = Limits()
 
 
+NOTHING: tuple[Longs, Ids] = np.zeros(0, np.int64), np.zeros((0, 5), np.int32)
+
+
 class _Successors(NamedTuple):
     """One kind of step of many states."""
 
@@ -203,7 +206,7 @@ class Search:
         """Meets what follows some states at the same cost; gives what costs one more."""
         here = low + np.flatnonzero(~self.is_cut.view[low:high])
         rows = self.states.array[here]
-        steps = list(self.successors(rows))
+        steps = list(self.successors(rows, paid=cost < self.most))
         base = self._keys(rows)
         moving = np.zeros(len(rows), np.bool_)
         free, paid = [], []
@@ -228,14 +231,16 @@ class Search:
         self._keep(*self._fresh(rows, here, free), cost)
         return self._fresh(rows, here, paid)[:3] if cost < self.most else (rows[:0], here[:0], np.zeros(0, np.int32))
 
-    def successors(self, rows: Ids) -> Iterator[_Successors]:
-        """Every step from these states."""
+    def successors(self, rows: Ids, *, paid: bool) -> Iterator[_Successors]:
+        """Steps from these states: all that may cost nothing or that the goal counts on; with `paid` the others too."""
         space = self.space
         for i, cell in enumerate(space.cells):
-            source, found = cell.local.join(rows[:, i])
-            yield from self._tell(rows, source, {i: found[:, CELL]}, found, found[:, BROKEN:])
-            for j, outgoing in cell.outgoing.items():
-                source, found = outgoing.join(rows[:, i])
+            for is_paid, local in cell.local.items():
+                if paid or not is_paid:
+                    source, found = local.join(rows[:, i])
+                    yield from self._tell(rows, source, {i: found[:, CELL]}, found, found[:, BROKEN:])
+            for (j, is_paid), outgoing in cell.outgoing.items():
+                source, found = outgoing.join(rows[:, i]) if paid or not is_paid else NOTHING
                 if len(source):
                     heard = space.cells[j].receive.join(rows[source, j], found[:, INPUT])
                     cells = {i: found[:, CELL], j: heard[:, 0]}
@@ -438,7 +443,7 @@ class Search:
             for at in range(0, len(states), CHUNK):
                 here = states[at : at + CHUNK]
                 rows = self.states.array[here]
-                steps = list(self.successors(rows))
+                steps = list(self.successors(rows, paid=False))
                 base, found = self._keys(rows), []
                 for one in steps:
                     mask = np.zeros(len(one.source), np.bool_)
@@ -458,7 +463,7 @@ class Search:
             here = here[~good[here]]
             rows = self.states.array[here]
             base = self._keys(rows)
-            for one in self.successors(rows):
+            for one in self.successors(rows, paid=False):
                 possible = self._possible(one, by)
                 reached = self._changed(base, rows, one)[possible]
                 at = np.minimum(np.searchsorted(keys, reached), len(keys) - 1)

@@ -89,6 +89,8 @@ class Space:
         self.cells = [_Cell(self, i) for i in range(len(self.parts))]
         for cell in self.cells:
             cell.adopt_wires()
+        self.keepers = {wire: cell.who for cell in self.cells for wire in cell.wires}
+        """The cell that each wire is kept with."""
 
     def start(self) -> Ids:
         """The first state."""
@@ -253,10 +255,10 @@ class _Cell:
         """(state of the component, queue of each wire)"""
         self.wires: list[int] = []
         self.places: dict[int, int] = {}
-        self.local: Rows
-        """What it does by itself."""
-        self.outgoing: dict[int, Rows]
-        """By cell that is reached: what its wires bring there."""
+        self.local: dict[bool, Rows]
+        """What it does by itself: what may cost nothing, and what costs."""
+        self.outgoing: dict[tuple[int, bool], Rows]
+        """By cell that is reached: what its wires bring there, at no cost or at some."""
         self.receive: Pairs
         """What an input does: (cell, broken, what it sends to each cell)."""
         self.told: Pairs
@@ -276,17 +278,18 @@ class _Cell:
             if min(ends, key=lambda end: (degree[end], end)) == self.who:
                 self.places[wire] = len(self.wires) + 1
                 self.wires.append(wire)
-        self.local, self.receive, self.told = (
-            Rows(5 + many, self._act),
-            Pairs(2 + many, self._receive),
-            Pairs(1, self._tell),
-        )
+        self.receive, self.told = Pairs(2 + many, self._receive), Pairs(1, self._tell)
+        self.local = {paid: Rows(5 + many, partial(self._act, paid)) for paid in (False, True)}
         near = {
             self.space.index[end]
             for wire in self.wires
             for end in (model.wires[wire].sender, model.wires[wire].receiver)
         }
-        self.outgoing = {there: Rows(5, partial(self._deliver, there)) for there in sorted(near - {self.who})}
+        self.outgoing = {
+            (there, paid): Rows(5, partial(self._deliver, there, paid))
+            for there in sorted(near - {self.who})
+            for paid in (False, True)
+        }
         self._measures = {name: (0, measure) for name, measure in self.part.component.features.items()}
         for wire in self.wires:
             one = model.wires[wire]
@@ -326,14 +329,16 @@ class _Cell:
     @property
     def nbytes(self) -> int:
         pairs = self.receive.nbytes + self.told.nbytes
-        return pairs + self.local.nbytes + sum(one.nbytes for one in self.outgoing.values())
+        return pairs + sum(one.nbytes for one in (*self.local.values(), *self.outgoing.values()))
 
     # Tables
 
-    def _act(self, cell: int) -> list[tuple[int, ...]]:
+    def _act(self, paid: bool, cell: int) -> list[tuple[int, ...]]:
         values, rows, space = self.ids.values[cell], [], self.space
         name = self.part.component.name
         for choice in space.offers(self.who, values[0]):
+            if paid == (not choice.disturbance or bool(choice.free_when) or choice.disturbance in space.by):
+                continue
             given = space.inputs.number(choice.label if choice.given is None else choice.given)
             action = space.actions.number(Action(name, choice.label, choice.disturbance))
             free_when = space.conditions.ids[choice.free_when]
@@ -342,6 +347,8 @@ class _Cell:
         for wire in self.wires:
             for queue, who, given, action, cost in space.deliveries(wire, values[self.places[wire]]):
                 after = _put(values, self.places[wire], queue)
+                if paid != (cost == PAID):
+                    continue
                 if who == self.who:
                     rows.append(self._after(after, given, action, cost, 0))
                 elif who < 0:
@@ -363,8 +370,7 @@ class _Cell:
                     return (NO_ROOM, 0, *([0] * len(self.space.cells)))
                 values = _put(values, self.places[wire], queue)
             else:
-                owner = next(cell.who for cell in self.space.cells if wire in cell.places)
-                elsewhere.setdefault(owner, []).append((wire, order))
+                elsewhere.setdefault(self.space.keepers[wire], []).append((wire, order))
         bundles = [self.space.bundles.number(tuple(elsewhere.get(i, ()))) for i in range(len(self.space.cells))]
         return (self.ids.number(values), done.broken, *bundles)
 
@@ -380,12 +386,12 @@ class _Cell:
             values = _put(values, self.places[wire], queue)
         return (self.ids.number(values),)
 
-    def _deliver(self, there: int, cell: int) -> list[tuple[int, ...]]:
+    def _deliver(self, there: int, paid: bool, cell: int) -> list[tuple[int, ...]]:
         values = self.ids.values[cell]
         rows: list[tuple[int, ...]] = []
         for wire in self.wires:
             for queue, who, given, action, cost in self.space.deliveries(wire, values[self.places[wire]]):
-                if who == there != self.who:
+                if who == there and paid == (cost == PAID):
                     rows.append((self.ids.number(_put(values, self.places[wire], queue)), action, cost, 0, given))
         return rows
 

@@ -244,7 +244,7 @@ def _doomed(search: Search, goal: Goal, state: int) -> Violation:
 
 
 def _first_free(search: Search, rows: Any) -> Any:
-    for one in search.successors(rows):
+    for one in search.successors(rows, paid=False):
         for at in np.flatnonzero(one.cost == FREE).tolist():
             after = rows.copy()
             for j, now in one.cells.items():
