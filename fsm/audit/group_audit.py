@@ -19,7 +19,7 @@ from fsm.audit.hygiene.rotation import Missing
 from fsm.audit.limits import Limits
 from fsm.audit.member.fold import MemberFollower, SharedFollower
 from fsm.audit.records import GroupRecords, Line, Source
-from fsm.audit.rows import GroupRows, Interval, Life, MemberRebalance, ObservedTransition, Place, Seen, Subscription
+from fsm.audit.rows import GroupRows, ObservedTransition, Place, Seen
 
 
 class Observer(Protocol):
@@ -62,27 +62,16 @@ def audit_group(
     """Judges one group. `gone` are rotated files that are missing, `names` are those of topics by their ids."""
     known = list(facts)
     keys = identify(known)
-    intervals: list[Interval] = []
-    subscriptions: list[Subscription] = []
-    lives: list[Life] = []
-    turns: list[MemberRebalance] = []
+    rows = GroupRows(spool=records.spool)
     findings: list[Finding] = []
     for row in _member_rows((group, limits, gone), keys, records, observer):
-        match row:
-            case ObservedTransition():
-                observer.see_transition(row)
-                findings += illegal_transitions((row,))
-            case Interval():
-                intervals.append(row)
-            case Finding():
-                findings.append(row)
-            case MemberRebalance():
-                turns.append(row)
-            case Subscription():
-                subscriptions.append(row)
-            case Life():
-                lives.append(row)
-    rows = GroupRows(intervals, subscriptions, lives, turns)
+        if isinstance(row, ObservedTransition):
+            observer.see_transition(row)
+            findings += illegal_transitions((row,))
+        elif isinstance(row, Finding):
+            findings.append(row)
+        else:
+            rows.add(row)
     findings += judge(group, rows, limits)
     told = _coordinator_records(records, _member_ids(known, keys), names)
     given = list(assignments(group, (one for one in told if one.record.ts_ms > 0)))
@@ -97,7 +86,7 @@ def audit_group(
         rows,
         # Two machines of one member may be stuck at once in states of one name: that is said once.
         findings=list(dict.fromkeys(_with_text(found, lines) for found in in_order(findings))),
-        coverage=find_coverage(lives, intervals),
+        coverage=find_coverage(rows.lives, rows.intervals),
         rebalances=rebalances(group, rows),
         coordinator=told,
         assignments=given,

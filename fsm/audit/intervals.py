@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice, takewhile
-from operator import itemgetter
+from itertools import groupby, islice, takewhile
+from operator import attrgetter, itemgetter
 from typing import NamedTuple, TypeVar
 
 from fsm.audit.findings import Cause
@@ -74,13 +74,11 @@ def length_ms(spans: Spans) -> int:
     return sum(end - start for start, end in spans)
 
 
-def of_partitions(intervals: Iterable[Interval]) -> dict[Partition, list[Interval]]:
-    """The intervals of each partition, in the order of (start, end, member); without those whose log has no time."""
-    out: dict[Partition, list[Interval]] = {}
-    for interval in sorted(intervals, key=lambda i: (i.topic, i.partition, i.start_ms, i.end_ms, i.member)):
-        if interval.end_ms != UNDATED_MS:
-            out.setdefault((interval.topic, interval.partition), []).append(interval)
-    return out
+def of_partitions(intervals: Iterable[Interval]) -> Iterator[list[Interval]]:
+    """The intervals of each partition, as `GroupRows` has them; without those whose log has no time."""
+    dated = (one for one in intervals if one.end_ms != UNDATED_MS)
+    for _, own in groupby(dated, key=attrgetter("topic", "partition")):
+        yield list(own)
 
 
 def by_pair(parts: Iterable[_Part]) -> Iterator[list[_Part]]:

@@ -83,13 +83,10 @@ def audit_pieces(pieces: Iterable[PieceRecords], limits: Limits) -> Audit:
     groups = []
     for group, own in groupby(in_order_of(rows, BY_GROUP), key=attrgetter("key")):
         if group and not group.startswith(OF_FILE):
-            with spool() as held:
-                records, facts, worth = receive(own, held)
-                groups.append(
-                    audit_group(
-                        group, facts, records, limits, gone=missing(files), names=names, files=worth, observer=kept
-                    )
-                )
+            records, facts, worth = receive(own, spool())  # some rows may wait there until they are read
+            groups.append(
+                audit_group(group, facts, records, limits, gone=missing(files), names=names, files=worth, observer=kept)
+            )
     return Audit([one for one in groups if one.members], kept.seen, kept.transitions)
 
 

@@ -100,22 +100,22 @@ class GroupRecords:
     """The records of one group, held packed in a file, which several groups may share."""
 
     def __init__(self, spool: IO[bytes]) -> None:
-        self._spool = spool
+        self.spool = spool
         self._members: dict[Source, list[_Held]] = {}
         self._coordinators: list[_Held] = []
 
     def add(self, chunk: Chunk, *, coordinator: bool) -> None:
-        self._spool.seek(0, 2)
-        held = _Held(chunk._replace(packed=b""), self._spool.tell(), len(chunk.packed))
-        self._spool.write(chunk.packed)
+        self.spool.seek(0, 2)
+        held = _Held(chunk._replace(packed=b""), self.spool.tell(), len(chunk.packed))
+        self.spool.write(chunk.packed)
         if coordinator:
             self._coordinators.append(held)
         else:
             self._members.setdefault(chunk.source, []).append(held)
 
     def _rows(self, held: _Held) -> list[Row]:
-        self._spool.seek(held.start)
-        return unpack(self._spool.read(held.length))
+        self.spool.seek(held.start)
+        return unpack(self.spool.read(held.length))
 
     def coordinators(self) -> Iterator[tuple[Seen, int]]:
         """What coordinators say, with the position in its entry; in no order."""

@@ -6,11 +6,13 @@ byte offset of the entry's first line; an empty file with offset -1 means that n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from typing import NamedTuple
+from operator import attrgetter
+from typing import IO, NamedTuple
 
+from fsm.audit.sorted_rows import SortedRows
 from fsm.trace import TraceRecord
 
 
@@ -251,9 +253,34 @@ class MemberRebalance:
     """How long its group waits for this member; 0 where nothing tells."""
 
 
-@dataclass(frozen=True, slots=True)
 class GroupRows:
-    intervals: Sequence[Interval] = ()
-    subscriptions: Sequence[Subscription] = ()
-    lives: Sequence[Life] = ()
-    rebalances: Sequence[MemberRebalance] = ()
+    """The rows of a group's members, each kind in its order; those of which there may be many can wait in a file."""
+
+    def __init__(
+        self,
+        intervals: Iterable[Interval] = (),
+        subscriptions: Iterable[Subscription] = (),
+        lives: Iterable[Life] = (),
+        rebalances: Iterable[MemberRebalance] = (),
+        spool: IO[bytes] | None = None,
+    ) -> None:
+        self.spool = spool
+        self.intervals = SortedRows(_BY_PARTITION, intervals, spool)
+        self.subscriptions = list(subscriptions)
+        self.lives = list(lives)
+        self.rebalances = SortedRows(_BY_TIME, rebalances, spool)
+
+    def add(self, row: Interval | Subscription | Life | MemberRebalance) -> None:
+        match row:
+            case Interval():
+                self.intervals.append(row)
+            case Subscription():
+                self.subscriptions.append(row)
+            case Life():
+                self.lives.append(row)
+            case MemberRebalance():
+                self.rebalances.append(row)
+
+
+_BY_PARTITION = attrgetter("topic", "partition", "start_ms", "end_ms", "member")
+_BY_TIME = attrgetter("start_ms", "end_ms", "member")

@@ -186,21 +186,21 @@ def _judge_group(group: str, rows: Iterable[Sent], plan: Plan, names: Mapping[st
         audit = replace(audit, findings=plan.chosen(audit.findings))
         for chunk, own in records.chunks():
             tables.add_records(group, chunk, own, audit.members.get(chunk.source))
-    its = audit.rows
-    tables.add("intervals", its.intervals)
-    tables.add("wants", its.subscriptions)
-    tables.add("turns", its.rebalances)
-    tables.add("rebalances", audit.rebalances)
-    lives = sorted(its.lives, key=attrgetter("member", "number"))
-    tables.add("lives", list(zip(lives, audit.coverage, strict=True)))
-    tables.add("coordinator", audit.coordinator)
-    tables.add("assignments", audit.assignments)
-    _add_findings(audit.findings, totals, tables)
-    totals.sums["coordinators"] += len(audit.coordinator)
-    known = overview(audit)
-    if known is not None:
-        tables.add("groups", [known])
-        totals.add_group(audit, known, watch)
+        its = audit.rows
+        tables.add("intervals", its.intervals)
+        tables.add("wants", its.subscriptions)
+        tables.add("turns", its.rebalances)
+        tables.add("rebalances", audit.rebalances)
+        lives = sorted(its.lives, key=attrgetter("member", "number"))
+        tables.add("lives", list(zip(lives, audit.coverage, strict=True)))
+        tables.add("coordinator", audit.coordinator)
+        tables.add("assignments", audit.assignments)
+        _add_findings(audit.findings, totals, tables)
+        totals.sums["coordinators"] += len(audit.coordinator)
+        known = overview(audit)
+        if known is not None:
+            tables.add("groups", [known])
+            totals.add_group(audit, known, watch)
 
 
 # -- in one process, and on Spark ---------------------------------------------------------------------------

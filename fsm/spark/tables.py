@@ -145,10 +145,11 @@ class Tables:
 
     def add(self, name: str, rows: Iterable[Any]) -> None:
         """Adds rows to a table: instances of its class, or pairs of them where it has columns of two."""
-        held = self._held.setdefault(name, [])
-        held.extend(rows)
-        if len(held) >= ROWS:
-            self._flush(name)
+        for row in rows:
+            held = self._held.setdefault(name, [])
+            held.append(row)
+            if len(held) >= ROWS:
+                self._flush(name)
 
     def add_records(self, group: str, chunk: Chunk, rows: Sequence[Row], key: Key | None) -> None:
         """Adds the records of a source with the group and member that they belong to."""

@@ -6,6 +6,7 @@ These rules are the reference: `fsm.spark` runs the same functions over any numb
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import attrgetter
 
 from fsm.audit.findings import Finding, Severity, in_order
 from fsm.audit.group.clocks import clocks_apart
@@ -26,9 +27,10 @@ def judge(group: str, rows: GroupRows, limits: Limits = _DEFAULTS) -> list[Findi
     Where the clocks of some members are wrong, nobody knows who owned what at one time: findings about owners are for
     information only in that group.
     """
-    by_epoch = sorted(rows.rebalances, key=lambda one: (one.epoch or 0, one.member, one.start_ms))
+    by_epoch = rows.rebalances.by(lambda one: (one.epoch or 0, one.member, one.start_ms))
     apart = list(clocks_apart(group, by_epoch))
     owners = [*find_doubly_owned(group, rows, limits), *find_unowned(group, rows, limits)]
     if apart:
         owners = [replace(found, severity=Severity.INFO) for found in owners]
-    return in_order([*apart, *owners, *rebalance_storms(group, rows.rebalances, limits)])
+    by_member = rows.rebalances.by(attrgetter("member", "start_ms"))
+    return in_order([*apart, *owners, *rebalance_storms(group, by_member, limits)])

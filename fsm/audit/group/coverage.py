@@ -67,15 +67,12 @@ def cover_life(life: Life, *, succeeded: bool) -> Coverage:
 def _taken_over(intervals: Iterable[Interval]) -> set[tuple[str, int]]:
     """Lives that ended without a word and one of whose partitions another member got afterwards."""
     taken: set[tuple[str, int]] = set()
-    for each in of_partitions(intervals).values():
+    for each in of_partitions(intervals):
+        last_ms = {new.member: new.start_ms for new in each if new.begun is Begun.ASSIGNED}
         for old in each:
-            if old.ended in UNTOLD and any(_takes_over(new, old) for new in each):
+            if old.ended in UNTOLD and any(m != old.member and ms >= old.end_ms for m, ms in last_ms.items()):
                 taken.add((old.member, old.life))
     return taken
-
-
-def _takes_over(new: Interval, old: Interval) -> bool:
-    return new.member != old.member and new.begun is Begun.ASSIGNED and new.start_ms >= old.end_ms
 
 
 def dark_ms(covered: Iterable[Coverage]) -> tuple[int, int]:

@@ -23,7 +23,7 @@ from fsm.audit.wording import names, seconds
 
 def find_doubly_owned(group: str, rows: GroupRows, limits: Limits) -> Iterator[Finding]:
     end_ms = max((life.end_ms for life in rows.lives), default=0)
-    found = [o for each in of_partitions(rows.intervals).values() for o in overlaps(each, end_ms, limits)]
+    found = [o for each in of_partitions(rows.intervals) for o in overlaps(each, end_ms, limits)]
     for own in by_pair(found):
         yield from findings_of_pair(group, own)
 

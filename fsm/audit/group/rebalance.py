@@ -12,12 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 
 from fsm.audit.findings import Cause, Finding, FindingKind, finding
 from fsm.audit.group.unowned_partitions import holes
 from fsm.audit.intervals import of_partitions
 from fsm.audit.limits import SETTLED_MS, Limits
 from fsm.audit.rows import GroupRows, MemberRebalance
+from fsm.audit.sorted_rows import SortedRows
 from fsm.audit.wording import seconds
 
 Hole = tuple[int, int]
@@ -38,13 +41,16 @@ class Rebalance:
 
 
 def rebalances(group: str, rows: GroupRows) -> list[Rebalance]:
-    unowned: list[MemberRebalance | Hole] = [
+    unowned = (
         (start_ms, end_ms)
-        for intervals in of_partitions(rows.intervals).values()
+        for intervals in of_partitions(rows.intervals)
         for _, start_ms, end_ms, new in holes(intervals, {})
         if new is not None
-    ]
-    return list(merge_rebalances(group, sorted([*unowned, *rows.rebalances], key=_start_and_end)))
+    )
+    in_time = SortedRows[MemberRebalance | Hole](_start_and_end, rows.rebalances, rows.spool)
+    for hole in unowned:
+        in_time.append(hole)
+    return list(merge_rebalances(group, in_time))
 
 
 def _start_and_end(item: MemberRebalance | Hole) -> tuple[int, int, str]:
@@ -88,13 +94,10 @@ def _rebalance(group: str, own: Sequence[MemberRebalance], end_ms: int, unowned:
 
 
 def rebalance_storms(group: str, rebalances_: Iterable[MemberRebalance], limits: Limits) -> Iterator[Finding]:
-    """Members that do nothing but rebalance."""
-    by_member: dict[str, list[MemberRebalance]] = {}
-    for one in rebalances_:
-        if one.added or one.removed:
-            by_member.setdefault(one.member, []).append(one)
-    for member, own in sorted(by_member.items()):
-        own.sort(key=lambda one: one.start_ms)
+    """Members that do nothing but rebalance; their rebalances come by member and start."""
+    busy = (one for one in rebalances_ if one.added or one.removed)
+    for member, turns in groupby(busy, key=attrgetter("member")):
+        own = list(turns)
         first = 0
         for last, one in enumerate(own):
             while one.start_ms - own[first].start_ms > limits.window_ms:

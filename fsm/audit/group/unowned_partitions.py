@@ -43,7 +43,7 @@ Lives = Mapping[tuple[str, int], Life]
 def find_unowned(group: str, rows: GroupRows, limits: Limits) -> Iterator[Finding]:
     dark = dark_ms(find_coverage(rows.lives, rows.intervals))
     lives = {(life.member, life.number): life for life in rows.lives}
-    partitions = of_partitions(rows.intervals).values()
+    partitions = of_partitions(rows.intervals)
 
     @cache
     def wanted(topic: str) -> list[tuple[int, int]]:
