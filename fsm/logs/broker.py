@@ -20,10 +20,11 @@ from fsm.logs.java_messages import (
     JavaMessage,
     Records,
     Rule,
+    by_word,
     emit,
-    first_word,
     named_groups,
     no_records,
+    of_word,
     record,
     take_apart,
 )
@@ -221,17 +222,7 @@ _WITHOUT_PREFIX = (
 )
 
 
-def _by_word(rules: tuple[Rule, ...]) -> Mapping[str, tuple[Rule, ...]]:
-    """Rules by their literal first word; those that begin otherwise under the empty one."""
-    out: dict[str, tuple[Rule, ...]] = {}
-    for one in rules:
-        word = first_word(one.pattern.pattern)
-        word = word if word.isalpha() else ""
-        out[word] = (*out.get(word, ()), one)
-    return out
-
-
-_RULES_IN_GROUP, _RULES_WITHOUT_PREFIX = _by_word(_IN_GROUP), _by_word(_WITHOUT_PREFIX)
+_RULES_IN_GROUP, _RULES_WITHOUT_PREFIX = by_word(_IN_GROUP), by_word(_WITHOUT_PREFIX)
 _PREFIX = re.compile(r"\[GroupCoordinator id=\d{1,10}(?: topic=\S{1,249} partition=\d{1,10})?\] ")
 _GROUP = re.compile(r"\[Group(?:Id)?[ =](?P<group>[^\n]{1,300}?)\](?P<other>\[)? ?")
 _OFFSETS = "OffsetMetadataManager"
@@ -265,7 +256,7 @@ def understand(told: Message) -> Records | None:
 
 
 def _apply(rules: Mapping[str, tuple[Rule, ...]], message: JavaMessage, text: str) -> Records | None:
-    for rule in (*rules.get(first_word(text), ()), *rules.get("", ())):
+    for rule in of_word(rules, text):
         match = rule.pattern.fullmatch(text)
         if match is not None:
             return rule.build(message, match)

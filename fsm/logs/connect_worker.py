@@ -18,7 +18,19 @@ from urllib.parse import unquote
 
 from fsm.logs import Client, Format, Message
 from fsm.logs.java_layouts import KAFKA_HEADER, KAFKA_REACH, kafka, reading
-from fsm.logs.java_messages import Build, JavaMessage, Records, Rule, emit, ignore, record, rule, take_apart
+from fsm.logs.java_messages import (
+    Build,
+    JavaMessage,
+    Records,
+    Rule,
+    by_word,
+    emit,
+    ignore,
+    of_word,
+    record,
+    rule,
+    take_apart,
+)
 from fsm.logs.message import NO_BEARING
 from fsm.trace import Kind, Partition
 
@@ -268,6 +280,8 @@ RULES: dict[str, tuple[Rule, ...]] = {
 }
 """What the lines of each class mean; other lines of these classes are ignored."""
 
+_BY_WORD = {name: by_word(rules) for name, rules in RULES.items()}
+
 _CANDIDATE = re.compile(  # begins with a literal: the search runs over every line of every log
     rb" \(org\.apache\.kafka\.(?:connect\.(?:runtime|cli)\.(?:distributed\.|rest\.)?(?:"
     + "|".join(sorted(RULES)).encode()
@@ -281,7 +295,8 @@ def understand(told: Message) -> Records | None:
     message = take_apart(told)
     text = _CONTEXT.sub("", message.text, count=1) if message.text.startswith("[") else message.text
     unknown = not message.logger and not message.cut  # the layout has no loggers
-    for one in _BY_PREFIX.get(message.client, ()) if unknown else RULES.get(message.logger, ()):
+    rules = _BY_PREFIX.get(message.client, ()) if unknown else of_word(_BY_WORD.get(message.logger, {}), text)
+    for one in rules:
         match = one.pattern.match(text)
         if match:
             return one.build(message, match)

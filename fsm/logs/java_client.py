@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import repeat
 
 from fsm.logs import Client, Format, Message
 from fsm.logs.client_facts import JAVA, ClientFacts
@@ -272,8 +273,8 @@ def understand(told: Message) -> Records | None:
         return None if logger in STRICT else NO_BEARING
     if logger == "AsyncKafkaConsumer" and _STREAMS_CLIENT.search(message.client_id):
         return NO_BEARING
-    rules = ((logger, one) for one in RULES.get(logger, {}).get(word, ())) if logger else _of_any_class(message, word)
-    for owner, one in rules:
+    known = zip(repeat(logger), RULES.get(logger, {}).get(word, ()), strict=False)
+    for owner, one in known if logger else _of_any_class(message, word):
         match = one.pattern.match(message.text)
         if match:
             thread = THREADS.get(owner, message.thread)

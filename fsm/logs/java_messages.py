@@ -174,6 +174,21 @@ def index(sets: Iterable[RuleSet]) -> Mapping[str, Mapping[str, tuple[Rule, ...]
     return out
 
 
+def by_word(rules: Iterable[Rule]) -> Mapping[str, tuple[Rule, ...]]:
+    """Rules by their literal first word; those that begin otherwise under the empty one."""
+    out: dict[str, tuple[Rule, ...]] = {}
+    for one in rules:
+        word = first_word(one.pattern.pattern)
+        word = word if word.isalpha() else ""
+        out[word] = (*out.get(word, ()), one)
+    return out
+
+
+def of_word(rules: Mapping[str, tuple[Rule, ...]], text: str) -> tuple[Rule, ...]:
+    """Those that a text may fit."""
+    return rules.get(first_word(text), ()) + rules.get("", ())
+
+
 _GROUP = re.compile(r"\A\(\?P<\w+>")
 """A pattern may begin with a named group around its first words."""
 
@@ -196,7 +211,8 @@ def emit(kind: Kind, **fields: Any) -> Build:
     """One record; named groups of the pattern fill its fields."""
 
     def build(message: JavaMessage, match: re.Match[str]) -> Records:
-        return (record(message, kind, **{**named_groups(match), **fields}),)
+        given = {**named_groups(match), **fields} if match.re.groupindex else fields
+        return (record(message, kind, **given),)
 
     return build
 
