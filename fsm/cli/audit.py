@@ -136,6 +136,8 @@ def run(args: argparse.Namespace) -> int:
             window_ms=args.window_ms,
         ),
     )
+    if options.since_ms is not None and options.until_ms is not None and options.since_ms > options.until_ms:
+        raise InputError("is after --until", f"--since {args.since}", "give a time before it")
     with _stoppable():
         paths = [Path(path) for path in args.paths if path != STDIN]
         stdin = STDIN in args.paths

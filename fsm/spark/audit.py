@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from fsm.audit.certainty import Understood
 from fsm.errors import InputError
+from fsm.render.wording import utc
 from fsm.spark.options import IN_PROCESS, Options
 from fsm.spark.progress import Progress
 from fsm.spark.result import MARK, REPORT, STDIN_LOG, put_in_place, workplace
@@ -121,6 +122,7 @@ def _write_up(work: Path, inputs: Inputs, totals: Totals, options: Options) -> R
     if totals.others and not totals.sums["groups"]:
         there = f"there are {', '.join(totals.others[:NAMED])}" + (" and others" if totals.others[NAMED:] else "")
         raise InputError("no such group in these logs", " ".join(options.groups), there)
+    _check_time(totals, options)
     refused = in_order(map(unparsed.refused, inputs.unreadable))
     totals.add_findings(refused)
     with tables.Tables(work, LAST_PART) as driver:
@@ -146,6 +148,18 @@ def _write_up(work: Path, inputs: Inputs, totals: Totals, options: Options) -> R
     (work / REPORT).write_text(render(shown), encoding="utf-8")
     shutil.rmtree(work / "names", ignore_errors=True)
     return Result(read, metrics, shown.findings, options.master)
+
+
+def _check_time(totals: Totals, options: Options) -> None:
+    """Raises `InputError` where no line is of the time that was chosen: that nothing is found would tell nothing."""
+    first_ms, last_ms = totals.start_ms, totals.end_ms
+    if not first_ms or last_ms is None:  # logs without a clock are of any time
+        return
+    there = f"they are from {utc(first_ms)} to {utc(last_ms)} UTC"
+    if options.since_ms is not None and options.since_ms > last_ms:
+        raise InputError("these logs end before", f"--since {utc(options.since_ms)}", there)
+    if options.until_ms is not None and options.until_ms < first_ms:
+        raise InputError("these logs begin after", f"--until {utc(options.until_ms)}", there)
 
 
 def _nothing(inputs: Inputs, totals: Totals, options: Options) -> InputError:

@@ -355,6 +355,17 @@ def test_a_group_and_a_time_are_chosen(command: Command, tmp_path: Path) -> None
     assert 0 < len(expected) < len(own)
 
 
+def test_a_time_of_which_there_is_no_line(recordings: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """That nothing was found then would look like good news; when the logs are from is told."""
+    given = (recordings / "j07_maxpoll", "-o", tmp_path / "out", "--master", "none")
+    early, late = "2026-11-20T07:00Z", "2026-11-22T07:00Z"
+    said = refusal(capsys, *given, "--since", late)
+    assert "--since 2026-11-22 07:00:00.000: these logs end before; they are from 2026-11-21 07:54:" in said
+    assert "--until 2026-11-20 07:00:00.000: these logs begin after" in refusal(capsys, *given, "--until", early)
+    assert f"--since {late}: is after --until" in refusal(capsys, *given, "--since", late, "--until", early)
+    assert cli.main(["audit", *map(str, given), "--since", early, "--until", late]) == 1
+
+
 def test_a_group_that_is_not_there(recordings: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Those that are there are named."""
     said = refusal(capsys, recordings / "i_j09_kill9", "-o", tmp_path / "out", "--group", "nope", "--master", "none")
