@@ -272,21 +272,24 @@ def on_spark(spark: SparkSession, bins: Sequence[Sequence[Job]], plan: Plan, siz
         sent = sent.mapInArrow(run_route, _SCHEMA)
     by_group = sent.repartition(tasks, "key").sortWithinPartitions(*BY_GROUP)
     totals = plan.totals
-    with say.watch(lambda: _share_done(spark, len(bins))):
+    begun: set[int] = set()
+    with say.watch(lambda: _share_done(spark, begun)):
         for row in by_group.mapInArrow(run_judge, "totals binary").collect():  # bounded, and few
             totals.merge(pickle.loads(row["totals"]))  # noqa: S301  made by a task of this audit
     return totals
 
 
-def _share_done(spark: SparkSession, reads: int) -> tuple[str, float] | None:
-    """What is being done, and how much of all; the stage that reads has as many tasks as there are bins."""
+def _share_done(spark: SparkSession, begun: set[int]) -> tuple[str, float] | None:
+    """What is being done, and how much of all; the stage that reads is the first of those that have begun."""
     tracker = spark.sparkContext.statusTracker()
     for stage in sorted(tracker.getActiveStageIds()):
         info = tracker.getStageInfo(stage)
         if info is not None and info.numTasks:
+            begun.add(stage)
             share = info.numCompletedTasks / info.numTasks
-            reads_now = info.numTasks == reads
-            return ("reading", _READING * share) if reads_now else ("judging", _READING + (1 - _READING) * share)
+            return (
+                ("reading", _READING * share) if stage == min(begun) else ("judging", _READING + (1 - _READING) * share)
+            )
     return None
 
 
