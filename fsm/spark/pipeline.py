@@ -287,9 +287,9 @@ def _share_done(spark: SparkSession, begun: set[int]) -> tuple[str, float] | Non
         if info is not None and info.numTasks:
             begun.add(stage)
             share = info.numCompletedTasks / info.numTasks
-            return (
-                ("reading", _READING * share) if stage == min(begun) else ("judging", _READING + (1 - _READING) * share)
-            )
+            if stage == min(begun):
+                return "reading", _READING * share
+            return "judging", _READING + (1 - _READING) * share
     return None
 
 
