@@ -57,6 +57,8 @@ class Layout:
     """As much of the headers as tells the first line of an entry."""
     repeated: re.Pattern[str] | None
     """What begins continuation lines as well."""
+    told_apart: tuple[int, ...]
+    """The slots of that which tell apart the programs that share a file."""
     clock: stamps.Clock
     description: Description = UNTOLD
     speaking: frozenset[str] = frozenset()
@@ -81,7 +83,7 @@ class Layout:
             match = self.repeated.match(told.text)
             if match is None:
                 return None
-            words = [word for word in match.groups() if not stamps.ANY.fullmatch(word)]
+            words = [match.groups()[i] for i in self.told_apart]
             if not self.begins(told.text):
                 told = told._replace(text=told.text[match.end() :])
             told = told._replace(stream="\0".join((told.stream, *words)))
@@ -133,14 +135,13 @@ class Layout:
                 else:
                     words[str(len(words) + 1)] = word
         text, error = without_trace(text)
+        whole, (text, behind) = text, self._without_end(text)
         attributes: Mapping[str, Any] = {}
         if self.tail and (ended := structured.json_tail(text)) is not None:
-            text, attributes = ended
-        end = self._at_end.search(text.rstrip("\n"), max(0, len(text) - HEADER_LIMIT)) if self._at_end else None
-        if self.after is not None and end is not None:
-            text = text[: end.start()]
-            for role, word in zip(self.after.roles, end.groups(), strict=True):
-                values[role] = _LINE_NUMBER.sub("", word.strip()) if role in values else values.get(role, "")
+            attributes = ended[1]
+            text, behind = self._without_end(ended[0]) if text == whole else (ended[0], behind)
+        values |= {role: _LINE_NUMBER.sub("", word.strip()) for role, word in behind if role in values}
+        text = self._unescaped(text)
         for one in reversed(peeled):
             values = {role: value or getattr(one, role) for role, value in values.items()}
             error = error or one.error
@@ -159,6 +160,28 @@ class Layout:
         )
         return message, time.lost
 
+    def _without_end(self, text: str) -> tuple[str, list[tuple[str, str]]]:
+        """The text without what stands behind each message, and the slots of that."""
+        if self._at_end is None or self.after is None:
+            return text, []
+        match = self._at_end.search(text.rstrip("\n"), max(0, len(text) - HEADER_LIMIT))
+        if match is None:
+            return text, []
+        return text[: match.start()], list(zip(self.after.roles, match.groups(), strict=True))
+
+    def _unescaped(self, text: str) -> str:
+        """A message that a collector wrote on one line, or a logger in quotes, as it was."""
+        if "#012" in text:
+            text = text.replace("#012", "\n").replace("#011", "\t")
+        if "\\n" in text or (self.quoted and "\\" in text):
+            return _ESCAPED.sub(lambda found: _ESCAPES[found[1]], text)
+        return text
+
+    @cached_property
+    def quoted(self) -> bool:
+        """Whether messages stand in quotes in a text."""
+        return self.after is not None and self.after.describe().startswith('"')
+
     def headed(self, told: str) -> tuple[str, list[tuple[str, str]]] | None:
         """The message behind the header, and the header's slots."""
         for header in self.headers:
@@ -173,6 +196,8 @@ class Layout:
             return entry, []
         if not self.by_lines:
             return peel_all(entry, self.frames)
+        if _OPENS.match(entry) and (whole := peel_all(entry, self.frames))[0] is not None:
+            return whole
         first: list[Peeled] = []
         out: list[str] = []
         joined = False
@@ -204,6 +229,9 @@ _GOES_ON = re.compile(
 )
 """What the line of a message without a header does not begin with."""
 _BEGINNING = 400
+_OPENS = re.compile(r"\s*\{\s*\n")
+_ESCAPED = re.compile(r'\\([nrt"\\])')
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
 _LINE_NUMBER = re.compile(r":\d{1,6}\Z", re.ASCII)
 
 

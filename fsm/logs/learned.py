@@ -82,6 +82,8 @@ def fit(layouts: Sequence[Layout], sample: Sample, clients: tuple[Client, ...]) 
         for frame in old.frames:
             inner = _joined(frame, inner)
         told = [old.look(lines[i]) for i in its]
+        if not old.headers and any(look is not None and stamps.ANY.match(look.text[1:]) for look in told):
+            return ()
         headers = [_with_roles(header, [look.text for look in told if look is not None]) for header in old.headers]
         new = _described(_layout(old.frames, headers, inner, sample), lines, clients)
         if new.description.share < old.description.share - 0.01 or not new.speaking:
@@ -181,14 +183,16 @@ def _learn(seen: _Lines) -> Layout | None:
 
 def _layout(frames: tuple[Frame, ...], headers: Sequence[Header], lines: Sequence[str], sample: Sample) -> Layout:
     """The layout with these frames and headers; the lines are what the frames hold."""
-    repeated, length = _repeated(lines, headers)
+    repeated, length, told_apart = _repeated(lines, headers)
+    after = _behind(lines, headers)
     return Layout(
         _with_framing(frames, lines, bool(headers)),
         tuple(headers),
-        _behind(lines, headers),
-        _tailed(lines, headers),
+        after,
+        _tailed(lines, headers, after),
         tuple(header.begins(length) for header in headers),
         repeated,
+        told_apart,
         sample.clock,
     )
 
@@ -247,7 +251,7 @@ def _hits(seen: _Lines) -> list[tuple[int, str]]:
     return out
 
 
-_TAIL = re.compile(r"(?:\s*(?:\([^()\s]*\)|\[[^\[\]]*\]|[\"'}]|,))\Z")
+_TAIL = re.compile(r"(?:\s*(?:\([^()\s]*\)|\[[^\[\]]*\]|[\"'}>]|\]\]|,))\Z")
 
 
 _BEFORE_MESSAGES = frozenset(" \t\n\"':|,;>)]}[({=")
@@ -271,16 +275,48 @@ def _begin(line: str, mark: int, client: Client) -> int | None:
 
 
 def _behind(lines: Sequence[str], headers: Sequence[Header]) -> Header | None:
-    """What stands at the end of the lines: a logger or a thread in brackets."""
+    """What stands at the end of the lines: a logger or a thread in brackets, the same words in each, or both."""
+    whole = _whole(lines, headers)
+    best = _bracketed(whole)
+    if best is not None:
+        return best
+    text = _closing(headers, whole) or _common_end(whole)
+    if not text:
+        return None
+    best = _bracketed([line.rstrip().removesuffix(text) for line in whole])
+    return header_of((*(best.tokens if best else ()), Token("text", text)), best.roles if best else ())
+
+
+def _whole(lines: Sequence[str], headers: Sequence[Header]) -> list[str]:
+    """Some of the first lines of entries, with the second one where headers have two."""
     some = lines[:: max(1, len(lines) // _MOST_LOOKS)]
-    whole = [line for line in some if any(header.pattern.match(line) for header in headers)]
+    if headers and len(headers[0].lines) > 1:
+        some = [f"{above}\n{line}" for above, line in pairwise(lines)]
+    return [line for line in some if any(header.pattern.match(line) for header in headers)]
+
+
+def _bracketed(whole: Sequence[str]) -> Header | None:
+    """The logger or the thread in brackets at the end of most lines."""
     tails = [match[0] for line in whole if (match := _LAST.search(line.rstrip(), max(0, len(line) - HEADER_LIMIT)))]
-    if len(tails) >= max(3, 0.4 * len(whole)):
-        best = commonest(map(split, tails), most=1)[0]
-        if {"logger", "thread"} & set(best.roles):
-            return best
-    text = _closing(headers, whole)
-    return header_of((Token("text", text),), ()) if text else None
+    if len(tails) < max(3, 0.4 * len(whole)):
+        return None
+    best = commonest(map(split, tails), most=1)[0]
+    return best if {"logger", "thread"} & set(best.roles) else None
+
+
+def _common_end(whole: Sequence[str]) -> str:
+    """What stands behind a blank at the end of most lines, the same in each; empty where nothing does."""
+    texts = (line.rstrip() if (tail := structured.json_tail(line)) is None else tail[0] for line in whole)
+    same, common = [text[-_CLOSING_LENGTH:] for text in texts], ""
+    while len(same) >= max(_FEWEST_CLOSED, 0.7 * len(whole)):
+        text = common
+        chars = Counter(line[-len(text) - 1] for line in same if len(line) > len(text))
+        if not chars:
+            break
+        common = chars.most_common(1)[0][0] + text
+        same = [line for line in same if line.endswith(common)]
+    blank = text.find(" ") if len(whole) >= _FEWEST_CLOSED else -1
+    return text[blank:] if blank >= 0 and len(text) - blank > 2 else ""
 
 
 def _closing(headers: Sequence[Header], whole: Sequence[str]) -> str:
@@ -305,9 +341,11 @@ def _closing(headers: Sequence[Header], whole: Sequence[str]) -> str:
 _FEWEST_CLOSED, _CLOSING_LENGTH = 5, 120
 
 
-def _tailed(lines: Sequence[str], headers: Sequence[Header]) -> bool:
-    """Whether lines end with an object of their fields."""
-    whole = [line for line in lines if any(header.pattern.match(line) for header in headers)]
+def _tailed(lines: Sequence[str], headers: Sequence[Header], after: Header | None) -> bool:
+    """Whether lines end with an object of their fields, perhaps before what stands behind each message."""
+    whole = _whole(lines, headers)
+    ends = re.compile(after.pattern.pattern + r"[ \t]*\Z", re.ASCII) if after is not None else None
+    whole = [ends.sub("", line) if ends is not None else line for line in whole]
     return sum(structured.json_tail(line) is not None for line in whole) > 0.3 * len(whole)
 
 
@@ -317,15 +355,16 @@ _LAST = re.compile(r"(?:[ \t]+(?:\([^()\s]{1,200}\)|\[[^\[\]\n]{1,120}\])){1,2}\
 _INDENTED = re.compile(r"[ \t]+\S|Caused by: |Suppressed: |[\w$]{1,100}\.[\w$.]{1,200}(?:Exception|Error)(?::|\s*\Z)")
 
 
-def _repeated(lines: Sequence[str], headers: Sequence[Header]) -> tuple[re.Pattern[str] | None, int]:
-    """The part of the header that continuation lines have, too, and how many of its tokens that is."""
+def _repeated(lines: Sequence[str], headers: Sequence[Header]) -> tuple[re.Pattern[str] | None, int, tuple[int, ...]]:
+    """The part of the header that continuation lines have, too, how many of its tokens that is, and which of its slots
+    tell programs apart."""
     others = [line for line in lines if line.strip() and not any(h.pattern.match(line) for h in headers)]
     tokens = headers[0].tokens if headers and len(others) > 1 else ()
     fits: list[tuple[int, re.Pattern[str], int]] = []
     for end in range(1, len(tokens)):
         if tokens[end - 1].kind == "blank" or not any(token.kind in SLOTS for token in tokens[:end]):
             continue
-        pattern = header_of(tokens[:end], ()).pattern.pattern + (" ?" if tokens[end].kind == "blank" else "")
+        pattern = header_of(tokens[:end], ()).pattern.pattern + ("[ \t]?" if tokens[end].kind == "blank" else "")
         part = re.compile(pattern, re.ASCII)
         rests = [line[match.end() :] for line in others if (match := part.match(line))]
         goes_on = sum(_INDENTED.match(rest) is not None for rest in rests)
@@ -334,7 +373,13 @@ def _repeated(lines: Sequence[str], headers: Sequence[Header]) -> tuple[re.Patte
             fits.append((goes_on, part, end))
     most = max((goes_on for goes_on, _, _ in fits), default=0)
     longest = [(part, end) for goes_on, part, end in fits if goes_on >= most / 5]
-    return longest[-1] if longest else (None, 0)
+    if not longest:
+        return None, 0, ()
+    part, end = longest[-1]
+    rows = [match.groups() for line in lines if (match := part.match(line))]
+    slots = [token for token in tokens[:end] if token.kind in SLOTS]
+    few = [len(set(column)) <= max(3, len(rows) // 8) for column in zip(*rows, strict=True)]  # others count lines
+    return part, end, tuple(i for i, slot in enumerate(slots) if slot.kind != "time" and few[i])
 
 
 def _parts(seen: _Lines) -> Frame | None:
