@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
@@ -197,33 +198,104 @@ class Csv(NamedTuple):
         return closed
 
 
-class Pretty:
+class Pretty(NamedTuple):
     """JSON objects over several lines, closed where they are indented like their beginning."""
+
+    indent: bytes
 
     def closer(self) -> Closer:
         """An object is whole once its brace is closed; other lines stand for themselves."""
-        until: bytes | None = None
+        opened = False
 
         def closed(row: Sequence[bytes]) -> bool:
-            nonlocal until
+            nonlocal opened
             if len(row) == 1:
                 found = _OPENS.match(row[0])
-                until = found[1] + b"}" if found else None
-            return until is None or row[-1].rstrip(b" \t\r,]") == until
+                opened = found is not None and found[1] == self.indent
+            return not opened or row[-1].rstrip(b" \t\r,]") == self.indent + b"}"
 
         return closed
 
 
-Table = Csv | Pretty
+class Document(NamedTuple):
+    """Lines of JSON that hold many objects each, in an array, as the answers of search engines do."""
+
+    path: tuple[str, ...]
+    """Where the array is, or the arrays in an array."""
+
+    def rows(self, line: bytes) -> list[bytes]:
+        """The objects of a line, each as a line; the line itself where there are none."""
+        found = _arrays(_loaded(line.decode("utf-8", "replace"))).get(self.path, [])
+        return [json.dumps(one).encode() for one in found] or [line]
+
+
+Table = Csv | Pretty | Document
 _OPENS = re.compile(rb"([ \t]*)\{\s*\Z")
 
 
 def find_pretty(head: bytes) -> Pretty | None:
-    """Whether a text consists of objects over several lines."""
-    lines = head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 3)[:3]
-    opened = [_OPENS.match(line) for line in lines]
-    bare = lines[0].strip() == b"["
-    return Pretty() if (opened[0] or (bare and len(lines) > 1 and opened[1])) else None
+    """Whether a text consists of objects over several lines; those count that are indented like most."""
+    lines = head.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    if not _OPENS.match(lines[0]) and lines[0].strip() != b"[":
+        return None
+    indents = Counter(found[1] for line in lines if (found := _OPENS.match(line)))
+    return Pretty(min(indents, key=lambda indent: (-indents[indent], len(indent)))) if indents else None
+
+
+def find_document(head: bytes) -> Document | None:
+    """Whether the first line of a text holds an array of objects, and little else."""
+    line = head.lstrip(b"\xef\xbb\xbf \t\r\n").split(b"\n", 1)[0]
+    if line[:1] not in (b"{", b"[") or len(line) < _SHORTEST_DOCUMENT:
+        return None
+    arrays = _arrays(_loaded(line.decode("utf-8", "replace")))
+    path = max(arrays, key=lambda path: len(arrays[path]), default=())
+    found = arrays.get(path, [])
+    return Document(path) if len(found) > 2 and sum(len(json.dumps(one)) for one in found) > len(line) / 2 else None
+
+
+_SHORTEST_DOCUMENT = 2000
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}]|(?<=[]}]),')
+
+
+def _loaded(text: str) -> object:
+    """JSON, as much of it as there is."""
+    try:
+        return json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        pass
+    stack: list[str] = []
+    end, closing = 0, ""
+    for token in _BRACKETS.finditer(text):
+        if token[0] in "[{":
+            stack.append("]" if token[0] == "[" else "}")
+        elif token[0] in "]}" and stack:
+            stack.pop()
+        elif token[0] == "," and len(stack) <= 2 * DEPTH:
+            end, closing = token.start(), "".join(reversed(stack))
+    try:
+        return json.loads(text[:end] + closing, strict=False)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _arrays(value: object) -> dict[tuple[str, ...], list[dict[str, Any]]]:
+    """Objects in arrays, by the paths of the arrays; pairs of a time and a text become objects."""
+    out: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    stack: list[tuple[tuple[str, ...], object]] = [((), value)]
+    while stack:
+        path, one = stack.pop()
+        inner: list[tuple[tuple[str, ...], object]] = []
+        if isinstance(one, dict) and len(path) < 2 * DEPTH:
+            inner = [((*path, str(name)), item) for name, item in one.items()]
+        elif isinstance(one, list) and len(path) < 2 * DEPTH:
+            for item in one:
+                if isinstance(item, list) and len(item) > 1 and isinstance(item[1], str):
+                    out.setdefault(path, []).append({"time": item[0], "line": item[1]})
+                elif isinstance(item, dict):
+                    out.setdefault(path, []).append(item)
+                    inner.append(((*path, "[]"), item))
+        stack += reversed(inner)
+    return out
 
 
 def _rows(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:

@@ -63,7 +63,7 @@ def learn(sample: Sample, clients: tuple[Client, ...]) -> tuple[Layout, ...]:
             rest = [i for i in left if layout is not None and not _explains(layout, lines[i])]
             if layout is None or len(rest) == len(left):
                 break
-            found.append(_described(layout, lines, clients))
+            found.append(_described(_without_false_logger(layout, lines, clients), lines, clients))
             left = rest if len(rest) > 0.02 * len(marked) else []  # noqa: PLW2901
     return tuple(found)
 
@@ -85,7 +85,8 @@ def fit(layouts: Sequence[Layout], sample: Sample, clients: tuple[Client, ...]) 
         if not old.headers and any(look is not None and stamps.ANY.match(look.text[1:]) for look in told):
             return ()
         headers = [_with_roles(header, [look.text for look in told if look is not None]) for header in old.headers]
-        new = _described(_layout(old.frames, headers, inner, sample), lines, clients)
+        new = _without_false_logger(_layout(old.frames, headers, inner, sample), lines, clients)
+        new = _described(new, lines, clients)
         if new.description.share < old.description.share - 0.01 or not new.speaking:
             return ()
         out.append(new)
@@ -281,6 +282,8 @@ def _behind(lines: Sequence[str], headers: Sequence[Header]) -> Header | None:
     if best is not None:
         return best
     text = _closing(headers, whole) or _common_end(whole)
+    if not text and len(whole) >= _FEWEST_CLOSED and sum(line.endswith(" ") for line in whole) > 0.9 * len(whole):
+        text = " "
     if not text:
         return None
     best = _bracketed([line.rstrip().removesuffix(text) for line in whole])
@@ -468,6 +471,31 @@ def _explains(layout: Layout, line: str) -> bool:
 
 
 _MOST_LOOKS = 200
+
+
+def _without_false_logger(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...]) -> Layout:
+    """The layout; what it takes for the logger is another word where clients are understood better then."""
+    bare = replace(
+        layout,
+        frames=tuple(
+            replace(frame, roles=frame.roles._replace(logger="")) if isinstance(frame, Named) else frame
+            for frame in layout.frames
+        ),
+        headers=tuple(map(_without_logger, layout.headers)),
+        after=_without_logger(layout.after) if layout.after is not None else None,
+    )
+    some = [lines[i] for i in of_each_shape(lines, _marked(lines, clients), ENOUGH_SAMPLES)]
+    if layout.second is not None:
+        some = [f"{above}\n{line}" for above, line in pairwise(lines) if line in some]
+    with_it, without = (
+        sum(found is not None and any(one.understand(found[0]) for one in clients) for found in messages)
+        for messages in ((one.message(line, one.clock.zone) for line in some) for one in (layout, bare))
+    )
+    return bare if without > with_it else layout
+
+
+def _without_logger(header: Header) -> Header:
+    return header_of(header.tokens, tuple("word" if role == "logger" else role for role in header.roles))
 
 
 def _described(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...]) -> Layout:

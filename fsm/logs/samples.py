@@ -9,14 +9,14 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import NamedTuple
 
 from fsm.logs import LEARNED, Client, Format, Header, stamps
 from fsm.logs.blocks import places
 from fsm.logs.entries import CONTINUES, LINE_LIMIT
-from fsm.logs.fields import Pretty, Table, find_csv, find_pretty
+from fsm.logs.fields import Document, Pretty, Table, find_csv, find_document, find_pretty
 from fsm.logs.layout import Layout, marks_among, marks_of
 from fsm.logs.learned import Guess, Sample, explain_failure, fit, learn, of_each_shape, state, with_hours
 from fsm.logs.opening import READ_ERRORS, UntilBroken, in_memory, open_packed
@@ -294,7 +294,9 @@ def _learn_lines(lines: Sequence[bytes], marked: Sequence[int], file: File, clie
         wanted.update(range(max(0, i - _BEFORE), min(len(lines), i + _BEHIND)))
     chosen = [lines[i].removesuffix(b"\r") for i in sorted(wanted) if len(lines[i]) <= _LONGEST]
     texts = tuple(line.decode("utf-8", "replace") for line in chosen)
-    table: Table | None = find_pretty(file.head) or find_csv(file.head[:_HEAD].decode("utf-8", "replace"))
+    table: Table | None = (
+        find_pretty(file.head) or find_document(file.head) or find_csv(file.head[:_HEAD].decode("utf-8", "replace"))
+    )
     if table is not None:
         texts = tuple(_rows(file.head, table))
     sample = Sample(texts, stamps.Clock(UTC, file.modified_ms), table)
@@ -305,7 +307,9 @@ def _learn_lines(lines: Sequence[bytes], marked: Sequence[int], file: File, clie
         del _lately[_MOST_SHARED:]
     layouts = with_hours(layouts, texts, file.tail[-_TAIL:].decode("utf-8", "replace").split("\n"))
     guesses = () if layouts else explain_failure(sample, clients)
-    rows = isinstance(table, Pretty) or any(frame.name == "csv" for layout in layouts for frame in layout.frames)
+    rows = isinstance(table, Pretty | Document) or any(
+        frame.name == "csv" for layout in layouts for frame in layout.frames
+    )
     speaking = tuple(one for one in clients if any(one.name in layout.speaking for layout in layouts))
     return Learned(layouts, guesses, table if layouts and rows else None, speaking)
 
@@ -326,6 +330,10 @@ def _shared(sample: Sample, clients: tuple[Client, ...]) -> tuple[Layout, ...]:
 
 def _rows(data: bytes, table: Table) -> Iterator[str]:
     """The first rows of a table, those of several lines as they stand."""
+    if isinstance(table, Document):
+        rows = (row for line in data.split(b"\n")[:_MOST_ROWS] for row in table.rows(line))
+        yield from (row.decode() for row in islice(rows, _MOST_ROWS))
+        return
     row: list[bytes] = []
     closed, count = table.closer(), 0
     for line in data.split(b"\n"):

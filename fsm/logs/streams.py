@@ -18,7 +18,7 @@ from typing import NamedTuple
 from fsm.logs import Client, Format
 from fsm.logs.blocks import places
 from fsm.logs.entries import ENTRY_LIMIT, Block, Entry, Run, assemble
-from fsm.logs.fields import Table
+from fsm.logs.fields import Document, Table
 from fsm.logs.frames import Named, Peeled, clean
 from fsm.logs.layout import Layout, marks_among
 
@@ -131,6 +131,12 @@ def assemble_streams(
 
 def _rows(runs: Iterable[Run], table: Table | None) -> Iterator[tuple[int, int, bytes, bool]]:
     """Lines with their places; rows of a table as they stand, where they have several lines."""
+    if isinstance(table, Document):
+        for run in runs:
+            places = accumulate((len(line) + 1 for line in run.lines), initial=run.offset)
+            for i, (offset, whole) in enumerate(zip(places, run.lines, strict=False)):
+                yield from ((offset + n, run.number + i, one, run.cut) for n, one in enumerate(table.rows(whole)))
+        return
     row: list[bytes] = []
     begin, first, cut = 0, 0, False
     closed = table.closer() if table is not None else lambda _row: True
