@@ -64,6 +64,8 @@ class Roles(NamedTuple):
     pid: str = ""
     stream: tuple[str, ...] = ()
     """What tells apart the programs that share a file."""
+    time_row: str = ""
+    """How times are written, where one line alone does not tell."""
 
 
 def flatten(fields: object) -> dict[str, Any]:
@@ -334,15 +336,18 @@ def roles_of(samples: Sequence[dict[str, Any]], text: str, clock: stamps.Clock) 
             columns.setdefault(path, []).append(value)
     rare = max(1, len(samples) // 2)
     often = {path: values for path, values in columns.items() if len(values) >= rare and path != text}
+    time = _best(often, lambda path, values: _as_time(path, values, clock))
+    read = [str(value) for value in often.get(time, ())]
     return Roles(
         text,
-        _best(often, lambda path, values: _as_time(path, values, clock)),
+        time,
         _best(often, _as_level),
         _best(often, _as_thread),
         _best(often, _as_logger),
         _best({path: values for path, values in columns.items() if path != text}, _as_error),
         _best(often, _as_pid),
         tuple(sorted(path for path in often if _STREAM.fullmatch(path.lower()))),
+        "day_month_year" if any(_day_first(one, clock) for one in read) else "",
     )
 
 
@@ -350,6 +355,10 @@ _STREAM = re.compile(
     r"(?:.*[._])?(?:stream|container_?(?:id|name)|pod_?(?:id|name)?|kubernetes\.pod\.name|host\.?name|_hostname|_pid"
     r"|logstream(?:name)?|log_stream|unit|_systemd_unit|syslog_identifier)"
 )
+
+
+def _day_first(text: str, clock: stamps.Clock) -> bool:
+    return bool(stamps.read(text, clock, ("day_month_year",))) and not stamps.read(text, clock, ("month_day_year",))
 
 
 def _best(columns: Mapping[str, list[Any]], score: Callable[[str, list[Any]], float]) -> str:
@@ -362,8 +371,8 @@ def _last(path: str) -> str:
     return path.lower().rpartition(".")[2]
 
 
-def time_of(value: object, clock: stamps.Clock) -> stamps.Time | None:
-    """The time that a field holds."""
+def time_of(value: object, clock: stamps.Clock, row: str = "") -> stamps.Time | None:
+    """The time that a field holds, written as a row of stamps says, or as any."""
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, int | float):
@@ -372,7 +381,7 @@ def time_of(value: object, clock: stamps.Clock) -> stamps.Time | None:
         text = value.strip()
         if re.fullmatch(r"1\d{9,18}(?:\.\d{1,9})?", text):
             return stamps.read(text, clock, ("epoch",))
-        return stamps.read(text, clock)
+        return (stamps.read(text, clock, (row,)) if row else None) or stamps.read(text, clock)
     return None
 
 

@@ -48,6 +48,7 @@ class Split(NamedTuple):
     """What stands in the slots: tokens that are times, words or inners."""
 
 
+_DAY_FIRST = Token("time", "day_month_year")
 SLOTS = ("time", "word", "inner", "lazy")
 
 
@@ -108,6 +109,11 @@ class Header(NamedTuple):
         line = self.lines[0]
         places = (i for i, token in enumerate(line[: behind + 16]) if i >= behind and token.kind == "time")
         return _compile(line[: next(places, len(line)) + 1], self.roles)
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """The row of stamps that each slot has; empty for other slots."""
+        return tuple(token.what if token.kind == "time" else "" for token in self.tokens if token.kind in SLOTS)
 
     @property
     def lines(self) -> tuple[tuple[Token, ...], ...]:
@@ -201,6 +207,9 @@ def commonest(splits: Iterable[Split], most: int = 8, least: float = 0.03) -> li
     rows: dict[tuple[Token, ...], list[tuple[str, ...]]] = {}
     for tokens, values in splits:
         rows.setdefault(tokens, []).append(values)
+    for tokens in [one for one in rows if _DAY_FIRST in one]:  # what may be read month first is not
+        other = tuple(Token("time", "month_day_year") if token == _DAY_FIRST else token for token in tokens)
+        rows[tokens] += rows.pop(other, [])
     total = sum(map(len, rows.values()))
     ranked = Counter({tokens: len(found) for tokens, found in rows.items()}).most_common(most)
     kept: list[tuple[Token, ...]] = []

@@ -15,13 +15,16 @@ from fsm.logs import LEARNED, Client, Format, Message, stamps
 from fsm.logs import fields as structured
 from fsm.logs.blocks import Words, words
 from fsm.logs.entries import CONTINUES
-from fsm.logs.frames import Frame, Peeled, clean, peel_all
+from fsm.logs.frames import Frame, Named, Peeled, clean, peel_all
 from fsm.logs.headers import HEADER_LIMIT, Header, header_of
 from fsm.logs.java_layouts import without_trace
 from fsm.trace import TraceRecord
 
 QUARTER_MS = 900_000
 """Zones differ by multiples of a quarter of an hour."""
+
+
+ENDS = "ends of long lines"
 
 
 class Description(NamedTuple):
@@ -34,7 +37,7 @@ class Description(NamedTuple):
     guessed: tuple[str, ...]
     """What it took from elsewhere: `zone`, `year`, `date`."""
     lost: tuple[str, ...]
-    """What the file does not tell: `date`, `logger`, `milliseconds`, `thread`, `time`, `year`, `zone`."""
+    """What the file does not tell: `date`, `logger`, `milliseconds`, `thread`, `time`, `year`, `zone`, `ENDS`."""
     reversed: bool = False
     """The newest entry stands first."""
 
@@ -119,7 +122,10 @@ class Layout:
         told, peeled = self._peel(clean(entry))
         if told is None:
             return None
-        times = [one.time for one in peeled]
+        times: list[tuple[object, str]] = [
+            (one.time, frame.roles.time_row if isinstance(frame, Named) else "")
+            for one, frame in zip(peeled, self.frames, strict=False)
+        ]
         values = {"level": "", "thread": "", "logger": ""}
         text, words = told, dict[str, str]()
         if self.headers:
@@ -127,9 +133,9 @@ class Layout:
             if found is None:
                 return None
             text, slots = found
-            for role, word in slots:
+            for role, word, row in slots:
                 if role == "time":
-                    times.append(word)
+                    times.append((word, row))
                 elif role in values:
                     values[role] = values[role] or _LINE_NUMBER.sub("", word.strip())
                 else:
@@ -182,12 +188,12 @@ class Layout:
         """Whether messages stand in quotes in a text."""
         return self.after is not None and self.after.describe().startswith('"')
 
-    def headed(self, told: str) -> tuple[str, list[tuple[str, str]]] | None:
-        """The message behind the header, and the header's slots."""
+    def headed(self, told: str) -> tuple[str, list[tuple[str, str, str]]] | None:
+        """The message behind the header, and the header's slots, of which those that are times have their rows."""
         for header in self.headers:
             match = header.pattern.match(told)
             if match is not None:
-                return told[match.end() :], list(zip(header.roles, match.groups(), strict=True))
+                return told[match.end() :], list(zip(header.roles, match.groups(), header.rows, strict=True))
         return None
 
     def _peel(self, entry: str) -> tuple[str | None, list[Peeled]]:
@@ -235,10 +241,10 @@ _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
 _LINE_NUMBER = re.compile(r":\d{1,6}\Z", re.ASCII)
 
 
-def _resolve(times: Sequence[object], clock: stamps.Clock) -> stamps.Time:
+def _resolve(times: Sequence[tuple[object, str]], clock: stamps.Clock) -> stamps.Time:
     """The time that an entry's stamps tell, from the outermost to the innermost: the innermost counts, and others
     complete what it leaves out."""
-    read = [one for one in (structured.time_of(value, clock) for value in times) if one is not None]
+    read = [one for one in (structured.time_of(value, clock, row) for value, row in times) if one is not None]
     if not read:
         return stamps.Time(0, frozenset({"time"}))
     best = read[-1]

@@ -24,7 +24,7 @@ from fsm.logs.blocks import places
 from fsm.logs.entries import CONTINUES, LINE_LIMIT
 from fsm.logs.frames import Frame, Named, Parts, clean
 from fsm.logs.headers import HEADER_LIMIT, SLOTS, Header, Token, commonest, header_of, roles_of, split
-from fsm.logs.layout import Description, Layout, marks_among, marks_of, signs_of
+from fsm.logs.layout import ENDS, Description, Layout, marks_among, marks_of, signs_of
 
 MOST_LAYOUTS = 4
 """Of one file."""
@@ -49,6 +49,8 @@ class Sample(NamedTuple):
     clock: stamps.Clock
     table: structured.Table | None = None
     """Entries are rows of it, not lines."""
+    cut: bool = False
+    """Long lines have lost their ends: somebody keeps no more of a line than so many bytes."""
 
 
 def learn(sample: Sample, clients: tuple[Client, ...]) -> tuple[Layout, ...]:
@@ -63,7 +65,7 @@ def learn(sample: Sample, clients: tuple[Client, ...]) -> tuple[Layout, ...]:
             rest = [i for i in left if layout is not None and not _explains(layout, lines[i])]
             if layout is None or len(rest) == len(left):
                 break
-            found.append(_described(_without_false_logger(layout, lines, clients), lines, clients))
+            found.append(_described(_without_false_logger(layout, lines, clients), lines, clients, sample.cut))
             left = rest if len(rest) > 0.02 * len(marked) else []  # noqa: PLW2901
     return tuple(found)
 
@@ -86,7 +88,7 @@ def fit(layouts: Sequence[Layout], sample: Sample, clients: tuple[Client, ...]) 
             return ()
         headers = [_with_roles(header, [look.text for look in told if look is not None]) for header in old.headers]
         new = _without_false_logger(_layout(old.frames, headers, inner, sample), lines, clients)
-        new = _described(new, lines, clients)
+        new = _described(new, lines, clients, sample.cut)
         if new.description.share < old.description.share - 0.01 or not new.speaking:
             return ()
         out.append(new)
@@ -252,7 +254,7 @@ def _hits(seen: _Lines) -> list[tuple[int, str]]:
     return out
 
 
-_TAIL = re.compile(r"(?:\s*(?:\([^()\s]*\)|\[[^\[\]]*\]|[\"'}>]|\]\]|,))\Z")
+_TAIL = re.compile(r"(?:\s*(?:\([^()\s]*\)|\[[^\[\]]*\]|[\"'}>]|\]\]|,))[ \t]*\Z")
 
 
 _BEFORE_MESSAGES = frozenset(" \t\n\"':|,;>)]}[({=")
@@ -498,7 +500,7 @@ def _without_logger(header: Header) -> Header:
     return header_of(header.tokens, tuple("word" if role == "logger" else role for role in header.roles))
 
 
-def _described(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...]) -> Layout:
+def _described(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...], cut: bool) -> Layout:
     """The layout with what is told of it."""
     some = [line for line in lines if line.strip()]
     if layout.second is not None:
@@ -522,7 +524,7 @@ def _described(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...]
         lost |= missing
         thread, logger = thread or bool(message.thread), logger or bool(message.logger)
         order.append(message.ts_ms)
-    lost |= {name for name, has in (("thread", thread), ("logger", logger)) if not has}
+    lost |= {name for name, has in (("thread", thread), ("logger", logger), (ENDS, not cut)) if not has}
     if lost >= {"milliseconds"} and any(ms % 1000 for ms in order):
         lost -= {"milliseconds"}
     backwards = sum(b < a for a, b in pairwise(order))
@@ -574,7 +576,7 @@ def state(sample: Sample, clients: tuple[Client, ...], stated: tuple[Header, Hea
         if any(before.pattern.match(seen.lines[i]) for i in seen.marked):
             headers = (before,) if before.tokens else ()
             layout = _layout(seen.frames, headers, seen.lines, sample)
-            return (_described(replace(layout, after=after), lines, clients),)
+            return (_described(replace(layout, after=after), lines, clients, sample.cut),)
         frame = next((found for find in (_parts, _json, _logfmt) if (found := find(seen)) is not None), None)
         if frame is None or len(seen.frames) == MOST_FRAMES:
             break

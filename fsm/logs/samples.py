@@ -299,7 +299,7 @@ def _learn_lines(lines: Sequence[bytes], marked: Sequence[int], file: File, clie
     )
     if table is not None:
         texts = tuple(_rows(file.head, table))
-    sample = Sample(texts, stamps.Clock(UTC, file.modified_ms), table)
+    sample = Sample(texts, stamps.Clock(UTC, file.modified_ms), table, _are_cut(lines))
     stated = None if file.pattern == LEARNED else parse_pattern(file.pattern)
     layouts = state(sample, clients, stated) if stated else _shared(sample, clients) or learn(sample, clients)
     if layouts and not stated:
@@ -313,6 +313,15 @@ def _learn_lines(lines: Sequence[bytes], marked: Sequence[int], file: File, clie
     speaking = tuple(one for one in clients if any(one.name in layout.speaking for layout in layouts))
     return Learned(layouts, guesses, table if layouts and rows else None, speaking)
 
+
+def _are_cut(lines: Sequence[bytes]) -> bool:
+    """Whether several lines are as long as the longest one and end in different ways."""
+    longest = max(map(len, lines))
+    ends = {line[-_END:] for line in lines if len(line) == longest}
+    return longest >= _SHORTEST_CUT and len(ends) >= _FEWEST_CUT
+
+
+_SHORTEST_CUT, _FEWEST_CUT, _END = 500, 4, 20
 
 _lately: list[tuple[Layout, ...]] = []
 """What was learned from other files: most files of a fleet are alike."""
