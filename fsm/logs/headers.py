@@ -48,7 +48,7 @@ class Split(NamedTuple):
     """What stands in the slots: tokens that are times, words or inners."""
 
 
-_DAY_FIRST = Token("time", "day_month_year")
+_DAY_FIRST, _MONTH_FIRST = Token("time", "day_month_year"), Token("time", "month_day_year")
 SLOTS = ("time", "word", "inner", "lazy")
 
 
@@ -208,8 +208,7 @@ def commonest(splits: Iterable[Split], most: int = 8, least: float = 0.03) -> li
     for tokens, values in splits:
         rows.setdefault(tokens, []).append(values)
     for tokens in [one for one in rows if _DAY_FIRST in one]:  # what may be read month first is not
-        other = tuple(Token("time", "month_day_year") if token == _DAY_FIRST else token for token in tokens)
-        rows[tokens] += rows.pop(other, [])
+        rows[tokens] += rows.pop(tuple(_MONTH_FIRST if token == _DAY_FIRST else token for token in tokens), [])
     total = sum(map(len, rows.values()))
     ranked = Counter({tokens: len(found) for tokens, found in rows.items()}).most_common(most)
     kept: list[tuple[Token, ...]] = []

@@ -186,6 +186,7 @@ def _learn(seen: _Lines) -> Layout | None:
 
 def _layout(frames: tuple[Frame, ...], headers: Sequence[Header], lines: Sequence[str], sample: Sample) -> Layout:
     """The layout with these frames and headers; the lines are what the frames hold."""
+    headers = [_with_dates(header, lines, sample.clock) for header in headers]
     repeated, length, told_apart = _repeated(lines, headers)
     after = _behind(lines, headers)
     return Layout(
@@ -198,6 +199,28 @@ def _layout(frames: tuple[Frame, ...], headers: Sequence[Header], lines: Sequenc
         told_apart,
         sample.clock,
     )
+
+
+_DATES = ("month_day_year", "day_month_year")
+
+
+def _with_dates(header: Header, lines: Sequence[str], clock: stamps.Clock) -> Header:
+    """The header with the day before the month or behind it, as all its dates allow; where both do, so that the last
+    one is nearer to the end of the file."""
+    slots = [row for row in header.rows if row in _DATES]
+    if not slots:
+        return header
+    matches = [match for line in lines if (match := header.pattern.match(line)) is not None]
+    texts = [text for match in matches for text, row in zip(match.groups(), header.rows, strict=True) if row in _DATES]
+    read = {row: [stamps.read(text, clock, (row,)) for text in texts] for row in _DATES}
+    late = clock.now_ms + stamps.DAY_MS
+    far = {
+        row: max((late if one is None else abs(late - one.ms) for one in its), default=0) for row, its in read.items()
+    }
+    wrong = {row: sum(one is None or one.ms > late for one in its) for row, its in read.items()}
+    best = min(_DATES, key=lambda row: (wrong[row], far[row]))
+    tokens = tuple(Token("time", best) if token.what in _DATES else token for token in header.tokens)
+    return header_of(tokens, header.roles)
 
 
 def _joined(frame: Frame, lines: Sequence[str]) -> list[str]:
@@ -257,7 +280,7 @@ def _hits(seen: _Lines) -> list[tuple[int, str]]:
 _TAIL = re.compile(r"(?:\s*(?:\([^()\s]*\)|\[[^\[\]]*\]|[\"'}>]|\]\]|,))[ \t]*\Z")
 
 
-_BEFORE_MESSAGES = frozenset(" \t\n\"':|,;>)]}[({=")
+_BEFORE_MESSAGES = frozenset("< \t\n\"':|,;>)]}[({=")
 
 
 def _begin(line: str, mark: int, client: Client) -> int | None:

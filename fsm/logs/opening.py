@@ -7,7 +7,8 @@ import gzip
 import io
 import lzma
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -29,20 +30,21 @@ def is_packed(start: bytes) -> bool:
     return start.startswith((*(magic for magic, _ in _PACKED), _ZSTD))
 
 
-def open_packed(file: str) -> IO[bytes]:
+@contextmanager
+def open_packed(file: str) -> Iterator[IO[bytes]]:
     """What a compressed file holds, at most `_MOST_LAYERS` deep. Raises OSError where no program here can unpack it."""
-    handle: IO[bytes] = Path(file).open("rb")  # noqa: SIM115  the caller closes it
-    for _ in range(_MOST_LAYERS):
-        start = handle.read(8)
-        handle.seek(0)
-        if start.startswith(_ZSTD):
-            handle.close()
-            raise OSError("compressed with zstd: unpack it first")
-        opener = next((opener for magic, opener in _PACKED if start.startswith(magic)), None)
-        if opener is None:
-            break
-        handle = opener(handle)
-    return handle
+    with ExitStack() as layers:
+        handle: IO[bytes] = layers.enter_context(Path(file).open("rb"))
+        for _ in range(_MOST_LAYERS):
+            start = handle.read(8)
+            handle.seek(0)
+            if start.startswith(_ZSTD):
+                raise OSError("compressed with zstd: unpack it first")
+            opener = next((opener for magic, opener in _PACKED if start.startswith(magic)), None)
+            if opener is None:
+                break
+            handle = layers.enter_context(opener(handle))
+        yield handle
 
 
 class UntilBroken:

@@ -7,6 +7,7 @@ need, and ends once the last owned entry is complete. Compressed files are one p
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, NamedTuple, TypeVar
 
@@ -177,7 +178,7 @@ class PieceReader:
             yield block._replace(number=number)
 
 
-def _open_piece(piece: Piece) -> IO[bytes]:
+def _open_piece(piece: Piece) -> AbstractContextManager[IO[bytes]]:
     return open_packed(piece.file) if piece.gzipped else Path(piece.file).open("rb", buffering=0)
 
 
