@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from logs.wrappers import JAVA, OTHERS, PLAIN, Event, Writer, java_events, librdkafka_events
+from logs.wrappers import JAVA, OTHERS, PLAIN, TOOLS, Event, Writer, java_events, librdkafka_events
 from recordings import DATA, opened
 
 from fsm.audit.scanning import Scanner
 from fsm.errors import InputError
 from fsm.logs import Client, Message, clients, formats, stamps
 from fsm.logs.entries import parse_entry
-from fsm.logs.layout import Description, marks_of
+from fsm.logs.layout import ENDS, Description, marks_of
 from fsm.logs.pattern import in_layout
 from fsm.logs.pieces import WHOLE, Piece, PieceReader, cut, is_gzip
 from fsm.spark.options import Options
@@ -97,6 +97,7 @@ CASES = [
     ),
     *(("java", name, writer) for name, writer in OTHERS.items()),
     *(("librdkafka", name, writer) for name, writer in PLAIN.items()),
+    *((kind, name, writer) for name, writer in TOOLS.items() for kind in ("java", "librdkafka")),
 ]
 
 
@@ -294,3 +295,34 @@ def test_a_scan_finds_in_frames_what_reading_every_line_finds(name: str, tmp_pat
 CHATTER = Event(
     0, "INFO", "com.example.Orders", "main", "Order 17 was stored", "x.y.StoreException: no\n\tat x.y.Z(Z.java:1)"
 )
+
+
+def test_lines_that_a_collector_cut_are_told(tmp_path: Path) -> None:
+    """Several lines as long as the longest one, which end anywhere."""
+    told = events("java")
+    whole = JAVA["logback date"](told)
+    cut_at = sorted(map(len, whole.splitlines()))[-9]
+    for name, text, want in (
+        ("whole", whole, False),
+        ("cut", "\n".join(line[:cut_at] for line in whole.splitlines()), True),
+    ):
+        _, (layout,) = read(write(tmp_path / name, text, told), CLIENTS["java"])
+        assert (ENDS in layout.lost) is want
+
+
+def test_days_stand_before_months_where_one_date_of_the_file_says_so(tmp_path: Path) -> None:
+    """Or, where none does, where the file was written soon after."""
+    for days, want in ((0, 21), (18, 3)):
+        told = [e._replace(ts_ms=e.ts_ms - days * stamps.DAY_MS) for e in events("java")]
+        path = write(tmp_path / f"{days}.log", TOOLS["uk date"](told), told)
+        found, _ = read(path, CLIENTS["java"])
+        assert {datetime.fromtimestamp(one.ts_ms / 1000, UTC).day for one in found} == {want}
+
+
+def test_a_document_that_is_cut_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    """JSON that ends in the middle of an object."""
+    told = events("info")
+    text = TOOLS["elastic search hits"](told)
+    found, _ = read(write(tmp_path / "a.log", text[: len(text) * 2 // 3], told), CLIENTS["java"])
+    whole = said(CLIENTS["java"], told, {"thread"})
+    assert 0 < len(found) < len(whole)

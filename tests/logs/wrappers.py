@@ -402,3 +402,359 @@ PLAIN: dict[str, Writer] = {
     "winston": lines(lambda e: f"{iso(e)} [debug]: {e.body}"),
 }
 """For what any client says."""
+
+
+def ms(e: Event) -> str:
+    return f"{e.ts_ms % 1000:03d}"
+
+
+def maybe_quoted(text: str) -> str:
+    return csv_cell(text) if any(c in text for c in ',"\n') else text
+
+
+def octets(e: Event, part: str) -> str:
+    """A line of syslog behind the number of its characters."""
+    line = f"<190>1 {iso(e, zone='+00:00', digits=6)} host app web.1 - {part}"
+    return f"{len(line)} {line}"
+
+
+TOOLS: dict[str, Writer] = {
+    "logcli raw": per_line(logback_line, lambda e, p: f"{berlin(e)} {{}} {p}"),
+    "grafana export json": lambda events: json.dumps(
+        [
+            {"line": p, "timestamp": str(e.ts_ms * 1000000), "date": iso(e), "fields": {"app": "x", "pod": "c1"}}
+            for e in events
+            for p in logback_line(e).split("\n")
+        ]
+    ),
+    "grafana export csv": lambda events: (
+        "Date,ts,Time,Line\n"
+        + "".join(
+            ",".join((iso(e), str(e.ts_ms), f"{e.at:%Y-%m-%d %H:%M:%S}.{ms(e)}", csv_cell(p))) + "\n"
+            for e in events
+            for p in [logback_line(e)]
+        )
+    ),
+    "loki query": lambda events: json.dumps(
+        {
+            "status": "success",
+            "data": {
+                "resultType": "streams",
+                "result": [
+                    {
+                        "stream": {"app": "x"},
+                        "values": [[str(e.ts_ms * 1000000), logback_line(e)] for e in reversed(events)],
+                    }
+                ],
+            },
+        }
+    ),
+    "cloudwatch csv": lambda events: (
+        "timestamp,message\n" + "".join(f"{e.ts_ms},{maybe_quoted(logback_line(e))}\n" for e in events)
+    ),
+    "cloudwatch insights csv": lambda events: (
+        "@timestamp,@message,@logStream\n"
+        + "".join(f"{e.at:%Y-%m-%d %H:%M:%S}.{ms(e)},{csv_cell(kafka_line(e))},app/c/1\n" for e in reversed(events))
+    ),
+    "aws logs tail": per_line(
+        kafka_line, lambda e, p: f"{iso(e, zone='+00:00', digits=6)} ecs/app/0a1b2c3d4e5f60718293a4b5c6d7e8f9 {p}"
+    ),
+    "aws get-log-events": lambda events: json.dumps(
+        {
+            "events": [
+                {"timestamp": e.ts_ms, "message": logback_line(e), "ingestionTime": e.ts_ms + 900} for e in events
+            ],
+            "nextForwardToken": "f/1",
+        },
+        indent=4,
+    ),
+    "gcp export array": lambda events: json.dumps(
+        [
+            {
+                "insertId": "a1",
+                "jsonPayload": {"message": e.body, "logger": e.logger, "thread": e.thread},
+                "resource": {"type": "k8s_container", "labels": {"pod_name": "c-1", "cluster_name": "x"}},
+                "timestamp": iso(e, digits=9),
+                "severity": e.level,
+                "labels": {"k": "v"},
+                "logName": "projects/p/logs/stdout",
+                "receiveTimestamp": iso(e._replace(ts_ms=e.ts_ms + 1500), digits=9),
+            }
+            for e in reversed(events)
+        ],
+        indent=2,
+    ),
+    "azure csv": lambda events: (
+        "TimeGenerated [UTC],Computer,ContainerName,LogEntry,LogEntrySource\n"
+        + "".join(
+            f'"{e.at:%m/%d/%Y, %I:%M:%S}.{ms(e)} {e.at:%p}",aks-1,app,{csv_cell(logback_line(e))},stdout\n'
+            for e in events
+        )
+    ),
+    "splunk json export": objects(
+        lambda e: {
+            "preview": False,
+            "offset": 1,
+            "result": {
+                "_time": berlin(e),
+                "_raw": kafka_line(e),
+                "host": "h",
+                "index": "main",
+                "source": "/var/log/a.log",
+                "sourcetype": "log4j",
+            },
+        }
+    ),
+    "elastic search hits": lambda events: json.dumps(
+        {
+            "took": 5,
+            "hits": {
+                "total": {"value": len(events)},
+                "hits": [
+                    {
+                        "_index": "i",
+                        "_id": "x",
+                        "_source": {
+                            "@timestamp": iso(e),
+                            "message": e.body,
+                            "log": {"level": e.level, "logger": e.logger},
+                            "process": {"thread": {"name": e.thread}},
+                        },
+                    }
+                    for e in events
+                ],
+            },
+        }
+    ),
+    "elastic search pretty": lambda events: json.dumps(
+        {
+            "took": 5,
+            "hits": {
+                "total": {"value": len(events)},
+                "hits": [
+                    {
+                        "_index": "i",
+                        "_id": "x",
+                        "_source": {
+                            "@timestamp": iso(e),
+                            "message": e.body,
+                            "log": {"level": e.level, "logger": e.logger},
+                        },
+                    }
+                    for e in events
+                ],
+            },
+        },
+        indent=2,
+    ),
+    "kibana csv": lambda events: (
+        '"@timestamp","log.level","log.logger",message\n'
+        + "".join(
+            f'"{e.at:%b} {e.at.day}, {e.at.year} @ {e.at:%H:%M:%S}.{ms(e)}",{e.level},"{e.logger}",{csv_cell(e.body)}\n'
+            for e in reversed(events)
+        )
+    ),
+    "datadog json": objects(
+        lambda e: {
+            "id": "A1",
+            "content": {
+                "timestamp": iso(e),
+                "tags": ["a:b"],
+                "host": "h",
+                "service": "s",
+                "message": e.body,
+                "attributes": {"level": e.level, "logger": {"name": e.logger, "thread_name": e.thread}},
+            },
+        }
+    ),
+    "fluentd tag json": lines(
+        lambda e: (
+            f"{e.at:%Y-%m-%d %H:%M:%S}.{ms(e)}000000 +0000 app.consumer: "
+            + json.dumps({"log": kafka_line(e), "container_name": "/c"})
+        )
+    ),
+    "vector": objects(
+        lambda e: {
+            "file": "/var/log/pods/x/0.log",
+            "host": "h",
+            "kubernetes": {"pod_name": "c", "container_name": "a"},
+            "message": kafka_line(e),
+            "source_type": "kubernetes_logs",
+            "stream": "stdout",
+            "timestamp": iso(e, digits=9),
+        }
+    ),
+    "logplex": per_line(logback_line, octets),
+    "papertrail": per_line(kafka_line, lambda e, p: f"{e.at:%b %d %H:%M:%S} app-1 consumer/worker.1: {p}"),
+    "papertrail tsv": per_line(
+        kafka_line,
+        lambda e, p: (
+            f"7711561783320576\t{iso(e, digits=0)}\t{iso(e, digits=0)}\t1\tapp-1\t10.0.0.1\tUser\tInfo\tconsumer\t{p}"
+        ),
+    ),
+    "journald short-full": per_line(kafka_line, lambda e, p: f"{e.at:%a %Y-%m-%d %H:%M:%S} UTC host-1 java[812]: {p}"),
+    "journald short-unix": per_line(kafka_line, lambda e, p: f"{e.ts_ms / 1000:.6f} host-1 java[812]: {p}"),
+    "journald export": lambda events: "".join(
+        f"__CURSOR=s=a;i={i}\n__REALTIME_TIMESTAMP={e.ts_ms * 1000}\n"
+        f"__MONOTONIC_TIMESTAMP=1\n_HOSTNAME=h\nPRIORITY=6\n_PID=812\nMESSAGE={p}\n\n"
+        for i, e in enumerate(events)
+        for p in kafka_line(e).split("\n")
+    ),
+    "journald verbose": lambda events: "".join(
+        f"{e.at:%a %Y-%m-%d %H:%M:%S}.{ms(e)}000 UTC [s=a;i={i}]\n    _HOSTNAME=h\n    _PID=812\n    MESSAGE={p}\n"
+        for i, e in enumerate(events)
+        for p in kafka_line(e).split("\n")
+    ),
+    "rfc5424 sd": per_line(
+        logback_line,
+        lambda e, p: (
+            f'<134>1 {iso(e, digits=3)} host-1 consumer 812 ID47 [origin@32473 iut="3" source="App"][meta seq="1"] {p}'
+        ),
+    ),
+    "rsyslog #011": lines(
+        lambda e: f"{iso(e, zone='+00:00', digits=6)} host-1 consumer[812]: {logback_line(e)}".replace(
+            "\n", "#012"
+        ).replace("\t", "#011")
+    ),
+    "windows event csv": lambda events: (
+        "Level,Date and Time,Source,Event ID,Task Category,Message\n"
+        + "".join(
+            f"Information,{e.at:%m/%d/%Y %I:%M:%S} {e.at:%p},App,0,None,{csv_cell(kafka_line(e))}\n" for e in events
+        )
+    ),
+    "serilog compact": objects(
+        lambda e: {
+            "@t": iso(e, digits=7),
+            "@mt": "{Message}",
+            "@m": e.body,
+            "@l": "Information",
+            "SourceContext": e.logger,
+            "ThreadId": 7,
+        }
+    ),
+    "nlog all": lines(lambda e: f"{e.at:%Y-%m-%d %H:%M:%S}.{ms(e)}0|7|INFO|{e.logger}|{e.body} |url: |action: "),
+    "log4net": lines(
+        lambda e: f"{iso(e, ' ', ',', '')} [{e.thread}] {e.level:<5} {e.logger} [(null)] <(null)> - {e.body}"
+    ),
+    "dotnet simple": lines(lambda e: f"{iso(e, ' ', '.', '')} info: {e.logger}[0] {e.body}"),
+    "dotnet json": objects(
+        lambda e: {
+            "Timestamp": iso(e),
+            "EventId": 0,
+            "LogLevel": "Information",
+            "Category": e.logger,
+            "Message": e.body,
+            "State": {"Message": e.body, "{OriginalFormat}": "{x}"},
+        }
+    ),
+    "monolog": lines(lambda e: f'[{iso(e, zone="+00:00", digits=6)}] app.INFO: {e.body} {{"x":1}} []'),
+    "pino pretty": lines(lambda e: f"[{e.at:%H:%M:%S}.{ms(e)}] \x1b[32mINFO\x1b[39m (1): \x1b[36m{e.body}\x1b[39m"),
+    "zerolog console": lines(
+        lambda e: f"\x1b[90m{e.at:%I:%M:%S}{e.at:%p}\x1b[0m \x1b[32mINF\x1b[0m {e.body} \x1b[36mmodule=\x1b[0mx"
+    ),
+    "logrus": lines(lambda e: f'time="{iso(e, digits=0)}" level=info msg={json.dumps(e.body)} app=billing'),
+    "slog json": objects(
+        lambda e: {
+            "time": iso(e, digits=9),
+            "level": "INFO",
+            "source": {"function": "main.f", "file": "/a.go", "line": 7},
+            "msg": e.body,
+        }
+    ),
+    "klog quoted": lines(lambda e: f'I{e.at:%m%d %H:%M:%S}.{ms(e)}000       1 a.go:7] {json.dumps(e.body)} logger="x"'),
+    "tracing": lines(
+        lambda e: (
+            "\x1b[2m" + iso(e, digits=6) + "\x1b[0m \x1b[32m INFO\x1b[0m \x1b[1mconsume\x1b[0m\x1b[1m{\x1b[0m"
+            '\x1b[3mtopic\x1b[0m\x1b[2m=\x1b[0m"t"\x1b[1m}\x1b[0m\x1b[2m:\x1b[0m \x1b[2mapp::x\x1b[0m\x1b[2m:\x1b[0m '
+            + e.body
+        )
+    ),
+    "rails tagged": lines(lambda e: f"I, [{iso(e, zone='', digits=6)} #812]  INFO -- : [3f1c-77] [web] {e.body}"),
+    "airflow": lines(lambda e: f"[{iso(e, zone='+0000', digits=3)}] {{base.py:73}} INFO - {e.body}"),
+    "yarn": lambda events: (
+        "Container: container_1_2_3 on h_45454\nLogAggregationType: AGGREGATED\n"
+        "==================\nLogType:stderr\nLogLength:100\nLog Contents:\n"
+        + lines(lambda e: f"{e.at:%y/%m/%d %H:%M:%S} {e.level} {e.logger.rpartition('.')[2]}: {e.body}")(events)
+        + "\nEnd of LogType:stderr\n"
+    ),
+    "helidon": lines(
+        lambda e: f"{e.at:%Y.%m.%d %H:%M:%S}.{ms(e)} {e.level} {e.logger} Thread[#{7},{e.thread},5,main]: {e.body}"
+    ),
+    "wildfly": lines(lambda e: f"{e.at:%H:%M:%S},{ms(e)} {e.level:<5} [{e.logger}] ({e.thread}) {e.body}"),
+    "weblogic": lines(
+        lambda e: (
+            f"<{e.at:%b} {e.at.day}, {e.at.year}, {e.at:%I:%M:%S},{ms(e)} {e.at:%p} UTC> <Info> <{e.logger}> <host> "
+            f"<AdminServer> <[ACTIVE] ExecuteThread: '1' for queue: 'x'> <<anonymous>> <> <> "
+            f"<{e.ts_ms}> <BEA-000000> <{e.body}> "
+        )
+    ),
+    "websphere": lines(
+        lambda e: (
+            f"[{e.at.month}/{e.at.day}/{e.at:%y} {e.at.hour}:{e.at:%M:%S}:{ms(e)} UTC] 00000073 "
+            f"{e.logger.rpartition('.')[2][:13]:<13} I   {e.body}"
+        )
+    ),
+    "glassfish": lines(
+        lambda e: (
+            f"[{iso(e, zone='+0000')}] [Payara 5.2] [{e.level}] [] [{e.logger}] "
+            f"[tid: _ThreadID=44 _ThreadName={e.thread}] [timeMillis: {e.ts_ms}] [levelValue: 800] [[\n  {e.body}]]\n"
+        )
+    ),
+    "play": lines(
+        lambda e: f"{iso(e, ' ', '.', '')} [{e.level.lower()}] {e.logger.rpartition('.')[2]} in {e.thread} - {e.body}"
+    ),
+    "vertx": lines(
+        lambda e: f"{iso(e, ' ', ',', '')} {e.level} [{e.thread}] {e.logger.rpartition('.')[2]}:77 - {e.body}"
+    ),
+    "structlog console": lines(lambda e: f"{iso(e, digits=6)} [info     ] {e.body:<30} [{e.logger}] app=x"),
+    "loguru": lines(lambda e: f"{iso(e, ' ', '.', '')} | {e.level:<8} | {e.logger}:run:77 - {e.body}"),
+    "celery": lines(lambda e: f"[{iso(e, ' ', ',', '')}: {e.level}/MainProcess] {e.body}"),
+    "uk date": lines(lambda e: f"{e.at:%d/%m/%Y %H:%M:%S}.{ms(e)} {e.level} {e.logger} {e.body}"),
+    "compose v2 ts": per_line(logback_line, lambda e, p: f"consumer-1  | {iso(e, digits=9)} {p}"),
+    "openshift": per_line(
+        kafka_line,
+        lambda e, p: json.dumps(
+            {
+                "@timestamp": iso(e, digits=6, zone="+00:00"),
+                "message": p,
+                "level": "info",
+                "hostname": "n",
+                "kubernetes": {"container_name": "a", "namespace_name": "x", "pod_name": "c-1"},
+                "log_type": "application",
+            }
+        ),
+    ),
+    "sumo csv": lambda events: (
+        '"_messagetime","_raw","_sourcehost"\n'
+        + "".join(f'"{e.ts_ms}",{csv_cell(kafka_line(e))},"h"\n' for e in events)
+    ),
+    "otel": objects(
+        lambda e: {
+            "resourceLogs": [
+                {
+                    "resource": {"attributes": [{"key": "service.name", "value": {"stringValue": "x"}}]},
+                    "scopeLogs": [
+                        {
+                            "scope": {"name": e.logger},
+                            "logRecords": [
+                                {
+                                    "timeUnixNano": str(e.ts_ms * 1000000),
+                                    "severityText": e.level,
+                                    "body": {"stringValue": e.body},
+                                }
+                            ],
+                        }
+                    ],
+                }
+            ]
+        }
+    ),
+    "github actions": per_line(kafka_line, lambda e, p: f"consumer\tRun tests\t{iso(e, digits=7)} {p}"),
+    "gitlab ci": per_line(kafka_line, lambda e, p: f"{iso(e, digits=6)} 01O {p}"),
+    "date in its own brackets": lines(
+        lambda e: f"[{e.at:%Y-%m-%d}] [{e.at:%H:%M:%S}.{ms(e)}] [{e.level}] [{e.logger}] {e.body}"
+    ),
+    "offset named": lines(lambda e: f"{e.at:%Y-%m-%d %H:%M:%S}.{ms(e)} UTC {e.level} {e.logger} {e.body}"),
+    "php": lines(lambda e: f"[{e.at:%d-%b-%Y %H:%M:%S} UTC] {e.body}"),
+}
+"""As exports, collectors, servers and loggers of several languages write."""
