@@ -17,7 +17,7 @@ from fsm.audit.group.coverage import Coverage, find_coverage
 from fsm.audit.hygiene.identity import Facts, Key, identify
 from fsm.audit.hygiene.rotation import Missing
 from fsm.audit.limits import Limits
-from fsm.audit.member.fold import MemberFollower, SharedFollower
+from fsm.audit.member.member_follower import MemberFollower, SharedFollower
 from fsm.audit.records import GroupRecords, Line, Source
 from fsm.audit.rows import GroupRows, ObservedTransition, Place, Seen
 

@@ -1,4 +1,4 @@
-"""Records as members print them, rows as the fold gives them, and the transformations of whole scenarios."""
+"""Records as members print them, rows as their follower gives them, and the transformations of whole scenarios."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from fsm.audit.hygiene.rotation import Missing
-from fsm.audit.member.fold import fold
+from fsm.audit.limits import Limits
+from fsm.audit.member.member_follower import MemberFollower
 from fsm.audit.rows import Begun, Ended, Interval, Life, Place, Seen, Subscription
 from fsm.trace import Kind, TraceRecord
 
@@ -28,7 +29,7 @@ def transform() -> ModuleType:
 
 
 class Log:
-    """Writes the records of one client, line after line; `rows` folds them."""
+    """Writes the records of one client, line after line; `rows` follows them."""
 
     def __init__(self, client_id: str = "c", file: str = "a.log") -> None:
         self.client_id = client_id
@@ -47,8 +48,9 @@ class Log:
 
     def rows(self, of: type | None = None, gone: Missing | None = None) -> Folded:
         """The rows, all or of one type; `gone` are rotated files that are missing."""
-        rows = fold("g", self.client_id, self.seen, gone=gone or {})
-        return [row for row in rows if of is None or isinstance(row, of)]
+        follower = MemberFollower("g", self.client_id, Limits(), gone or {})
+        rows = [row for seen in self.seen for row in follower.see(seen)]
+        return [row for row in (*rows, *follower.finish()) if of is None or isinstance(row, of)]
 
 
 @pytest.fixture

@@ -77,7 +77,6 @@ class _Process:
     start_ms: int = 0
     closed_ms: int | None = None
     client_id: str = ""
-    facts: ClientFacts = field(default_factory=lambda: facts_of(""))
     member_id: str = ""
     id_files: set[str] = field(default_factory=set)
     """Files that name its member id."""
@@ -108,8 +107,7 @@ class _Process:
             self.gave_up_id = True
         elif record.kind is Kind.JOINED and record.member_id == self.member_id:
             self.gave_up_id = False
-        if record.client_id not in ("", self.client_id):
-            self.client_id, self.facts = record.client_id, facts_of(record.client_id)
+        self.client_id = record.client_id or self.client_id
         if record.member_id:
             self.member_id = record.member_id
             self.id_files.add(place.file)
@@ -119,6 +117,10 @@ class _Process:
             self.works = True
         plain = self.file_ms is None and not shuffled
         return Known(record, self.last, Order.KNOWN if plain else self._order(shuffled), self.whole, doubtful)
+
+    @property
+    def facts(self) -> ClientFacts:
+        return facts_of(self.client_id)
 
     def _change_file(self, ts_ms: int, file: str) -> None:
         self.scattered = self.scattered or file in self.stretches

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fsm.audit.follower import Process
 from fsm.audit.limits import (
@@ -53,8 +53,6 @@ class Callback:
 class ConsumerInstance(Process):
     """All followers of an instance share the object."""
 
-    facts: ClientFacts = field(default_factory=lambda: facts_of(""))
-    """How its client tells what happens."""
     callback: Callback | None = None
     """The one that runs, if it is not the assigned callback."""
     closing_ms: int | None = None
@@ -69,10 +67,7 @@ class ConsumerInstance(Process):
 
     def see(self, known: Known) -> None:
         record = known.record
-        client_id = self.client_id
         Process.see(self, known)
-        if self.client_id != client_id:
-            self.facts = facts_of(self.client_id)
         if known.whole:
             self.whole_start = True
         if record.settings:
@@ -98,6 +93,11 @@ class ConsumerInstance(Process):
         Process.end(self, end)
         if (self.closed_ms is not None or self.closed_quietly) and end.how is not Ended.HOLE:
             self.ended = Ended.CLOSED
+
+    @property
+    def facts(self) -> ClientFacts:
+        """How its client tells what happens."""
+        return facts_of(self.client_id)
 
     @property
     def closed_quietly(self) -> bool:

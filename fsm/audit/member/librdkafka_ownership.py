@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from fsm.audit.findings import Cause, FindingKind
 from fsm.audit.follower import Follower, Rows, on
@@ -47,23 +47,6 @@ class _Announced:
     added: int = 0
 
 
-@dataclass(slots=True)
-class _Waiting:
-    """Partitions of lines that seem wrong, which another line of the moment may explain."""
-
-    lines: dict[Partition, At] = field(default_factory=dict)
-
-    def is_over(self, ts_ms: int) -> bool:
-        return bool(self.lines) and ts_ms - self.latest_ms > REORDER_MS
-
-    @property
-    def latest_ms(self) -> int:
-        return max(at.ts_ms for at in self.lines.values())
-
-    def take(self, partitions: Iterable[Partition]) -> _Waiting:
-        return _Waiting({p: self.lines.pop(p) for p in partitions})
-
-
 class LibrdkafkaOwnership(Follower):
     def __init__(self, consumer: ConsumerInstance, owned: OwnedPartitions) -> None:
         self.consumer = consumer
@@ -72,8 +55,9 @@ class LibrdkafkaOwnership(Follower):
         """The last one, until nothing can be dropped under it any more."""
         self.silent: list[Interval] = []
         """Partitions that seem dropped without a callback."""
-        self.dropped_unowned = _Waiting()
-        self.added_owned = _Waiting()
+        self.dropped_unowned: dict[Partition, At] = {}
+        self.added_owned: dict[Partition, At] = {}
+        """Lines that seem wrong, which another line of the moment may explain."""
         self.balance: int | None = 0
         """How many partitions the callbacks so far leave the application with; None after a silent drop."""
         self.balanced_ms = consumer.start.ts_ms
@@ -86,8 +70,8 @@ class LibrdkafkaOwnership(Follower):
 
     def finish(self) -> Rows:
         yield from self._report_silent_drops()
-        yield from self._report_never_added(list(self.dropped_unowned.lines))
-        yield from self._report_added_twice(list(self.added_owned.lines))
+        yield from self._report_never_added(list(self.dropped_unowned))
+        yield from self._report_added_twice(list(self.added_owned))
         yield from self._end_callback()
 
     def _settle(self, ts_ms: int) -> Rows:
@@ -97,10 +81,10 @@ class LibrdkafkaOwnership(Follower):
         over_ms = self.callback.over_ms if self.callback is not None else None
         if over_ms is not None and ts_ms - over_ms > REORDER_MS:
             yield from self._end_callback()
-        if self.dropped_unowned.is_over(ts_ms):
-            yield from self._report_never_added(list(self.dropped_unowned.lines))
-        if self.added_owned.is_over(ts_ms):
-            yield from self._report_added_twice(list(self.added_owned.lines))
+        if _is_over(self.dropped_unowned, ts_ms):
+            yield from self._report_never_added(list(self.dropped_unowned))
+        if _is_over(self.added_owned, ts_ms):
+            yield from self._report_added_twice(list(self.added_owned))
 
     # -- partitions -------------------------------------------------------------------------------------
 
@@ -110,13 +94,13 @@ class LibrdkafkaOwnership(Follower):
         if self.announced is not None:
             self.announced.added += len(partitions)
         for partition in partitions:
-            if partition in self.dropped_unowned.lines:
+            if partition in self.dropped_unowned:
                 if not self.consumer.in_order:
-                    del self.dropped_unowned.lines[partition]
+                    del self.dropped_unowned[partition]
                     continue
                 yield from self._report_never_added([partition])
             if partition in self.owned.partitions:
-                self.added_owned.lines[partition] = at
+                self.added_owned[partition] = at
             self.owned.add((partition,), at)
 
     @on(Kind.DROPPED)
@@ -124,14 +108,14 @@ class LibrdkafkaOwnership(Follower):
         at = known.at
         for partition in known.record.partitions:
             if self.owned.not_owned((partition,)):
-                self.dropped_unowned.lines[partition] = at
+                self.dropped_unowned[partition] = at
                 continue
             self.owned.add_found((partition,))
-            twice = [partition] if partition in self.added_owned.lines else []
+            twice = [partition] if partition in self.added_owned else []
             if self.consumer.in_order:
                 yield from self._report_added_twice(twice)
             yield from self._drop(partition, at)
-            if self.added_owned.lines.pop(partition, None) is not None:
+            if self.added_owned.pop(partition, None) is not None:
                 self.owned.add((partition,), at)
 
     def _drop(self, partition: Partition, at: At) -> Rows:
@@ -248,15 +232,23 @@ class LibrdkafkaOwnership(Follower):
 
     def _report_never_added(self, partitions: Iterable[Partition]) -> Rows:
         """Partitions that were dropped, not owned, and not added in the same moment."""
-        gone = self.dropped_unowned.take(partitions)
-        if gone.lines and self.consumer.in_order:
-            yield self.owned.callback_not_owned("dropped", gone.lines, gone.latest_ms, gone.lines.values())
+        gone = {p: self.dropped_unowned.pop(p) for p in partitions}
+        if gone and self.consumer.in_order:
+            yield self.owned.callback_not_owned("dropped", gone, _latest_ms(gone), gone.values())
 
     def _report_added_twice(self, partitions: Iterable[Partition]) -> Rows:
         """Partitions that were added though they were owned, and not dropped in the same moment."""
-        twice = self.added_owned.take(partitions)
-        if twice.lines and self.consumer.ordered:
-            yield from self.owned.added_twice(twice.lines, twice.latest_ms, list(twice.lines.values()))
+        twice = {p: self.added_owned.pop(p) for p in partitions}
+        if twice and self.consumer.ordered:
+            yield from self.owned.added_twice(twice, _latest_ms(twice), list(twice.values()))
+
+
+def _latest_ms(lines: dict[Partition, At]) -> int:
+    return max(at.ts_ms for at in lines.values())
+
+
+def _is_over(waiting: dict[Partition, At], ts_ms: int) -> bool:
+    return bool(waiting) and ts_ms - _latest_ms(waiting) > REORDER_MS
 
 
 def partition_count(record: TraceRecord) -> int:

@@ -8,7 +8,7 @@ import pytest
 
 from fsm.audit.findings import Cause, Finding, FindingKind, Severity
 from fsm.audit.limits import Limits
-from fsm.audit.member.fold import MemberFollower
+from fsm.audit.member.member_follower import MemberFollower
 from fsm.audit.rows import Ended, Interval, Life, Subscription
 from fsm.trace import Kind
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from fsm.audit.findings import Cause, Finding, FindingKind, Severity
-from fsm.audit.member.fold import fold
+from fsm.audit.limits import Limits
+from fsm.audit.member.member_follower import MemberFollower
 from fsm.audit.rows import Begun, Ended, Interval
 from fsm.trace import Kind
 
@@ -162,17 +163,12 @@ def test_a_missing_revoked_callback_is_found(log):
 
 
 def test_rows_come_out_as_soon_as_they_are_known(log):
-    """The fold holds what the member owns, not its log: an interval is there when the next moment is read."""
+    """Its follower holds what the member owns, not its log: an interval is there when the next moment is read."""
     log(0, Kind.STARTED)(10, Kind.ASSIGN_BEGIN, partitions=(T0,))(500, Kind.REVOKE_BEGIN, partitions=(T0,))
     log(510, Kind.REVOKE_END)
     for ts_ms in (900, 1900, 2900):
         log(ts_ms, Kind.HEARTBEAT_OK)
-    read = []
-
-    def records():
-        for seen in log.seen:
-            read.append(seen.record.ts_ms)
-            yield seen
-
-    first = next(row for row in fold("g", "c", records()) if isinstance(row, Interval))
-    assert (first.end_ms, read[-1]) == (510, 1900)
+    follower = MemberFollower("g", "c", Limits(), {})
+    read = ((seen, row) for seen in log.seen for row in follower.see(seen))
+    last, first = next((seen.record.ts_ms, row) for seen, row in read if isinstance(row, Interval))
+    assert (first.end_ms, last) == (510, 1900)

@@ -1,13 +1,11 @@
 """One member's records become rows: the streams of its processes, and what follows each of them.
 
-    rows = fold("orders", "orders-1", seen_in_order)
-
 What several members do to each other is left to `fsm.audit.group`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -38,8 +36,6 @@ _IN_ORDER: dict[str, type[Follower]] = {
     "transitions": Transitions,
 }
 """Who takes a record first."""
-_DEFAULTS = Limits()
-_NONE: Missing = {}
 
 
 @cache
@@ -58,7 +54,11 @@ class ConsumerFollower:
         self.process = ConsumerInstance(group, member, begin.number, begin.at, begin.whole, begin.at)
         if begin.goes_on and before is not None:
             was = before.process
-            self.process.facts, self.process.protocol, self.process.version = was.facts, was.protocol, was.version
+            self.process.client_id, self.process.protocol, self.process.version = (
+                was.client_id,
+                was.protocol,
+                was.version,
+            )
             self.process.settings = was.settings
         owned = OwnedPartitions(self.process)
         self.transitions = Transitions(self.process)
@@ -158,16 +158,3 @@ class SharedFollower:
                 self.members[member] = MemberFollower(self.group, member, self.limits, self.gone)
             rows += self.members[member].see(seen, doubtful=doubtful)
         return rows
-
-
-def fold(
-    group: str, member: str, records: Iterable[Seen], limits: Limits = _DEFAULTS, gone: Missing = _NONE
-) -> Iterator[Row]:
-    """The rows of one member; `records` are its own, by time, file and offset.
-
-    `gone` are the rotated files that are missing among those that were given.
-    """
-    follower = MemberFollower(group, member, limits, gone)
-    for seen in records:
-        yield from follower.see(seen)
-    yield from follower.finish()
