@@ -7,8 +7,8 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Any, Generic, TypeVar
 
-RUN = 20_000
-"""Rows that are sorted, and put into the file, together."""
+RUN = 100_000
+"""Rows that are sorted, and put into the file, together; fewer stay in memory, which is quicker."""
 _CHUNK = 500
 """Rows of a run that are in memory while they are read."""
 T = TypeVar("T")
