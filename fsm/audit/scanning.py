@@ -36,8 +36,8 @@ _LEARNED_REACH = 64
 """Bytes by which a line is known to begin an entry of a learned layout, once one was seen."""
 _LONGEST_KNOWN = 1000
 """Bytes of entries whose owners are remembered."""
-_MOST_KEPT = 20_000
-"""Distinct beginnings, entries and shapes that are remembered."""
+_MOST_KEPT, _MOST_ENTRIES = 20_000, 8_000
+"""Distinct beginnings and shapes that are remembered, and distinct entries of a kind, which are longer."""
 _MOST_OPEN = 4 << 20
 _GOES_ON, _ORPHAN = 0, 1
 _NO_HEADER = 255
@@ -333,7 +333,7 @@ class _Knowledge:
         known = self._by_entry[kind]
         if known is None or len(data) > _LONGEST_KNOWN:
             known = {}
-        elif len(known) > _MOST_KEPT:
+        elif len(known) > _MOST_ENTRIES:
             known.clear()
         key = data.translate(_DIGITS)
         owners = known.get(key)
@@ -364,6 +364,6 @@ def _lines_at(places: Sequence[int], bounds: Numbers) -> Numbers:
     return found[(found >= 0) & (found < len(bounds) - 1)]
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=4)
 def _knowledge(formats: tuple[Format, ...]) -> _Knowledge:
     return _Knowledge(formats)
