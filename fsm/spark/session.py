@@ -235,6 +235,7 @@ def _settings(input_bytes: int, scratch: Path | None, *, local: bool) -> dict[st
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(max(2 * cores, input_bytes >> 28)),
         "spark.sql.execution.arrow.maxRecordsPerBatch": "5000",
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(8 << 20),  # rows of large groups are large
         "spark.sql.adaptive.coalescePartitions.enabled": "true",
         "spark.sql.sources.default": "parquet",
         "spark.sql.parquet.compression.codec": "zstd",

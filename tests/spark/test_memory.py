@@ -55,7 +55,7 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("master", "most_mb"),
     [
         ("none", {"driver": 700}),
-        ("local[2]", {"driver": 220, "jvm": 1200, "workers": 1200}),
+        ("local[2]", {"driver": 220, "jvm": 900, "workers": 1000}),
     ],
 )
 def test_a_group_of_a_million_records(group: Path, tmp_path: Path, master: str, most_mb: dict[str, int]) -> None:
