@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from fsm.logs import Client, Format
 from fsm.logs.blocks import places
-from fsm.logs.entries import ENTRY_LIMIT, Block, Entry, Run, assemble
+from fsm.logs.entries import ENTRY_LIMIT, Block, Entry, Run
 from fsm.logs.fields import Document, Table
 from fsm.logs.frames import Named, Peeled, clean
 from fsm.logs.layout import Layout, marks_among
@@ -98,8 +98,9 @@ class _Streams:
         self.opened[line.key] = _Open(line.offset, line.number, [line.data], formats, line.cut, told.partial)
 
     def orphan(self, offset: int, number: int, line: bytes, cut: bool) -> Iterator[Entry]:
-        """A line in none of the layouts."""
-        return assemble((Run(offset, number, (line,), cut),), self.known)
+        """A line in none of the layouts: an entry of its own."""
+        its = tuple(one for one in self.known if line[:1] and line[0] in one.first and one.header.match(line))
+        yield Entry(offset, number, its, line.removesuffix(b"\r"), cut)
 
     def close(self, key: tuple[int, str]) -> Iterator[Entry]:
         """The last entry of a stream, if it goes on."""
