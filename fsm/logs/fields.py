@@ -256,7 +256,7 @@ def find_document(head: bytes) -> Document | None:
 
 
 _SHORTEST_DOCUMENT = 2000
-_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}]|(?<=[]}]),')
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[][{}]|(?<=[]}]),', re.DOTALL)
 
 
 def _loaded(text: str) -> object:
