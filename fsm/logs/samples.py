@@ -18,7 +18,7 @@ from fsm.logs.blocks import places
 from fsm.logs.entries import CONTINUES, LINE_LIMIT
 from fsm.logs.fields import Document, Pretty, Table, find_csv, find_document, find_pretty
 from fsm.logs.layout import Layout, marks_among, marks_of
-from fsm.logs.learned import Guess, Sample, explain_failure, fit, learn, of_each_shape, state, with_hours
+from fsm.logs.learned import Guess, Sample, explain_failure, learn, of_each_shape, state, with_hours
 from fsm.logs.opening import READ_ERRORS, UntilBroken, in_memory, open_packed
 from fsm.logs.pattern import parse_pattern
 
@@ -301,10 +301,7 @@ def _learn_lines(lines: Sequence[bytes], marked: Sequence[int], file: File, clie
         texts = tuple(_rows(file.head, table))
     sample = Sample(texts, stamps.Clock(UTC, file.modified_ms), table, _are_cut(lines))
     stated = None if file.pattern == LEARNED else parse_pattern(file.pattern)
-    layouts = state(sample, clients, stated) if stated else _shared(sample, clients) or learn(sample, clients)
-    if layouts and not stated:
-        _lately.insert(0, layouts)
-        del _lately[_MOST_SHARED:]
+    layouts = state(sample, clients, stated) if stated else learn(sample, clients)
     layouts = with_hours(layouts, texts, file.tail[-_TAIL:].decode("utf-8", "replace").split("\n"))
     guesses = () if layouts else explain_failure(sample, clients)
     rows = isinstance(table, Pretty | Document) or any(
@@ -322,20 +319,6 @@ def _are_cut(lines: Sequence[bytes]) -> bool:
 
 
 _SHORTEST_CUT, _FEWEST_CUT, _END = 500, 4, 20
-
-_lately: list[tuple[Layout, ...]] = []
-"""What was learned from other files: most files of a fleet are alike."""
-_MOST_SHARED = 8
-
-
-def _shared(sample: Sample, clients: tuple[Client, ...]) -> tuple[Layout, ...]:
-    """Layouts of another file that explain these lines as well."""
-    for layouts in _lately:
-        if found := fit(layouts, sample, clients):
-            _lately.remove(layouts)
-            return found
-    return ()
-
 
 def _rows(data: bytes, table: Table) -> Iterator[str]:
     """The first rows of a table, those of several lines as they stand."""
