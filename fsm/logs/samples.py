@@ -320,6 +320,7 @@ def _are_cut(lines: Sequence[bytes]) -> bool:
 
 _SHORTEST_CUT, _FEWEST_CUT, _END = 500, 4, 20
 
+
 def _rows(data: bytes, table: Table) -> Iterator[str]:
     """The first rows of a table, those of several lines as they stand."""
     if isinstance(table, Document):
