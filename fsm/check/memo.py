@@ -15,24 +15,33 @@ Ids = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 
 
-class Numbers:
-    """Values by number and numbers by value, from 0 in the order in which they came."""
+_ABSENT = object()
 
-    __slots__ = ("ids", "values")
+
+class Numbers:
+    """Values by number and numbers by key, from 0 in the order in which they came; 1 is another key than True."""
+
+    __slots__ = ("ids", "keys", "values")
 
     def __init__(self, *first: Hashable) -> None:
         self.ids: dict[Hashable, int] = {}
         self.values: list[Any] = []
+        self.keys: list[Any] = []
         for one in first:
             self.number(one)
 
-    def number(self, key: Hashable, value: Any = None) -> int:
+    def number(self, key: Hashable, value: Any = _ABSENT) -> int:
         """The number of this key, whose value is the key itself unless another is given."""
-        found = self.ids.get(key)
+        typed = type(key), key
+        found = self.ids.get(typed)
         if found is None:
-            found = self.ids[key] = len(self.values)
-            self.values.append(key if value is None else value)
+            found = self.ids[typed] = len(self.values)
+            self.values.append(key if value is _ABSENT else value)
+            self.keys.append(key)
         return found
+
+    def __contains__(self, key: Hashable) -> bool:
+        return (type(key), key) in self.ids
 
     def __len__(self) -> int:
         return len(self.values)

@@ -35,7 +35,7 @@ class Choice(NamedTuple):
     disturbance: str = ""
     """The kind of disturbance that it is: it happens only where that kind is switched on, and costs one."""
     free_when: str = ""
-    """A condition of the model under which it costs nothing."""
+    """A condition of the model under which it costs nothing, and happens even where its kind is switched off."""
 
 
 class Action(NamedTuple):
@@ -97,7 +97,7 @@ class Component:
     features: Mapping[str, Callable[[State], int]] = field(default_factory=dict)
     """Numbers that properties ask for; each is computed once for each distinct state."""
     key: Callable[[State], Hashable] | None = None
-    """Two states are one where their keys are equal; the state itself by default."""
+    """What tells two states apart; the state itself by default. Different states with one key are refused."""
     describe: Callable[[State], str] = str
 
 
@@ -145,7 +145,9 @@ class Wire:
     disturbances: Sequence[Disturbance] = ()
     reorders: bool = False
     at_most: int = 16
-    """So many messages at once; a step that would send more is cut off and counted."""
+    """So many messages at once. A step that would send more is not taken: what would come of it is not known."""
+    waits: bool = False
+    """A step that would send more waits until there is room; that is then no gap in what is known."""
     features: Mapping[str, Callable[[Queue], int]] = field(default_factory=dict)
     describe: Callable[[Any], str] = str
     """A message on one line."""
@@ -193,7 +195,7 @@ class Goal:
     name: str
     reached: Condition
     by: tuple[str, ...] = ()
-    """Labels of disturbances that happen by themselves sooner or later, as a timer runs out."""
+    """Kinds of choices that happen by themselves sooner or later, as a timer runs out: liveness may count on them."""
     meaning: str = ""
 
 
@@ -230,9 +232,19 @@ class Model:
                 raise InputError(f"has a wire to no component: {missing[0]!r}", self.name)
             if ends.count(wire) > 1:
                 raise InputError(f"has two wires from {wire[0]!r} to {wire[1]!r}", self.name)
+        self._check_questions(names)
+
+    def _check_questions(self, components: Sequence[str]) -> None:
+        properties = [one.name for one in self.properties]
+        for name in properties:
+            if properties.count(name) > 1:
+                raise InputError(f"has two properties {name!r}", self.name)
+        for kind in self.goal.by if self.goal is not None else ():
+            if kind not in self.kinds:
+                raise InputError(f"its goal counts on no kind of disturbance: {kind!r}", self.name)
         for one in self.properties:
             for end in (one.first, one.second) if isinstance(one, PairProperty) else ():
-                if end not in names:
+                if end not in components:
                     raise InputError(f"property {one.name!r} asks for no component: {end!r}", self.name)
 
     @property

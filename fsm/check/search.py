@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from fsm.check.memo import Growing, Ids, Longs, Pairs, Visited
 from fsm.check.model import Condition, Model, PairProperty, Property
-from fsm.check.space import ACTION, BROKEN, CELL, COST, FREE, FREE_WHEN, INPUT, NO_ROOM, PAID, Space
+from fsm.check.space import ACTION, BROKEN, CELL, COST, FREE, FREE_WHEN, INPUT, NO_ROOM, PAID, WAITS, Space, ask
 from fsm.errors import InputError
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ ROUNDS = 4
 """So often in a row a goal may count on what happens sooner or later: without end, epochs would grow without end."""
 Keys = npt.NDArray[np.uint64]
 
+FULL = "steps that a full wire kept from being taken"
 DEADLOCK = "no deadlock"
 """The property of a model with a goal: where nothing can happen any more, the goal is reached."""
 
@@ -41,6 +42,8 @@ class Found(NamedTuple):
 
     name: str
     state: int
+    cost: int
+    """How many disturbances it takes."""
     action: int = -1
     """The step that breaks it; -1 where the state does."""
 
@@ -63,6 +66,7 @@ class Limits:
 USUAL = Limits()
 
 
+NOBODY = np.zeros(1, np.bool_)
 NOTHING: tuple[Longs, Ids] = np.zeros(0, np.int64), np.zeros((0, 5), np.int32)
 
 
@@ -76,6 +80,22 @@ class _Successors(NamedTuple):
     action: Ids
     cost: Ids
     broken: Ids
+    full: Mask
+    """Which of them would put more on a wire than it holds: they are not taken."""
+
+
+class _Fresh(NamedTuple):
+    """States that were never met."""
+
+    rows: Ids
+    parents: Longs
+    actions: Ids
+    keys: Keys
+    """Of the states, sorted."""
+
+    @property
+    def nbytes(self) -> int:
+        return self.rows.nbytes + self.parents.nbytes + self.actions.nbytes
 
 
 class Columns:
@@ -146,8 +166,12 @@ class Search:
         self.states, self.parent = Growing(np.int32, many), Growing(np.int64)
         self.action, self.cost = Growing(np.int32), Growing(np.int8)
         self.is_cut = Growing(np.bool_)
-        self._broken_steps: dict[int, list[Found]] = {}
-        """By how many disturbances they take."""
+        self._waiting: dict[tuple[int, int], list[_Fresh]] = {}
+        """States that cost one more, by their cost and the depth at which they are met."""
+        self._waiting_broken: dict[tuple[int, int], list[Found]] = {}
+        """Steps that break something and cost one more, likewise."""
+        self._waiting_bytes = self._edges_bytes = 0
+        self._questions = {one.name: one.holds for one in self.model.properties if isinstance(one, Property)}
         self._visited = Visited()
         self._bits = [64 // many] * many
         self._pairs = [self._pair(one) if isinstance(one, PairProperty) else None for one in self.model.properties]
@@ -155,38 +179,42 @@ class Search:
     def _pair(self, one: PairProperty) -> Pairs:
         first, second = (self.space.parts[self.space.index[end]].states.values for end in (one.first, one.second))
 
-        def ask(left: int, right: int) -> tuple[int, ...]:
-            return (int(one.holds(first[left], second[right])),)
+        def answer(left: int, right: int) -> tuple[int, ...]:
+            return (int(ask(one.name, one.holds, first[left], second[right])),)
 
-        return Pairs(1, ask)
+        return Pairs(1, answer)
 
     # The search
 
     def run(self) -> Search:
         """Meets every state, or as many as the limits allow, or as it takes to find what is broken."""
         no_parent = np.full(1, -1, np.int64)
-        waiting: list[dict[int, list[tuple[Ids, Longs, Ids]]]] = [{} for _ in range(self.most + 1)]
-        waiting[0][0] = [(self.space.start(), no_parent, no_parent.astype(np.int32))]
+        start = self.space.start()
+        self._keep(_Fresh(start, no_parent, no_parent.astype(np.int32), self._keys(start)), 0)
+        low = 0
         for cost in range(self.most + 1):
-            depth, low = 0, self.states.size
-            self._break_steps(cost)
-            while waiting[cost] or low < self.states.size:
+            depth = 0
+            while low < self.states.size or any(at[0] == cost for at in (*self._waiting, *self._waiting_broken)):
                 high = self.states.size
-                for part in waiting[cost].pop(depth, ()):
-                    self._keep(*part, cost)
+                depth += 1
+                for part in self._waiting.pop((cost, depth), ()):
+                    self._waiting_bytes -= part.nbytes
+                    self._keep(self._unmet(part), cost)
+                for found in self._waiting_broken.pop((cost, depth), ()):
+                    self._break(found)
                 for at in range(low, high, CHUNK):
-                    top = min(at + CHUNK, high)
-                    paid = self._expand(at, top, cost)
-                    if cost < self.most and len(paid[0]):
-                        waiting[cost + 1].setdefault(depth, []).append(paid)
-                    self._break_steps(cost)
+                    self._expand(at, min(at + CHUNK, high), cost, depth)
                     self.progress(self.states.size, self.transitions, depth)
                     self.stopped = self._limit()
-                    if self.stopped or (self.found and not self.every):
+                    if self.stopped:
                         return self
-                if high > low:
-                    self.depth = max(self.depth, depth - 1)  # the start is met at depth 0 and expanded at 1
-                low, depth = high, depth + 1
+                if self.states.size > high:
+                    self.depth = max(self.depth, depth)
+                if self.found and not self.every:
+                    return self
+                low = high
+        if self.cut.get(FULL):
+            self.stopped = Stopped("a wire that was full: give it more room (Wire.at_most)")
         return self
 
     def _limit(self) -> Stopped | None:
@@ -200,10 +228,11 @@ class Search:
     def nbytes(self) -> int:
         """What states, keys and tables take."""
         kept = (self.states, self.parent, self.action, self.cost, self.is_cut)
-        return sum(one.array.nbytes for one in kept) + self._visited.nbytes + self.space.nbytes
+        tables = self._visited.nbytes + self.space.nbytes + self._waiting_bytes + self._edges_bytes
+        return sum(one.array.nbytes for one in kept) + tables
 
-    def _expand(self, low: int, high: int, cost: int) -> tuple[Ids, Longs, Ids]:
-        """Meets what follows some states at the same cost; gives what costs one more."""
+    def _expand(self, low: int, high: int, cost: int, depth: int) -> None:
+        """Meets what follows some states at the same cost; what costs one more waits."""
         here = low + np.flatnonzero(~self.is_cut.view[low:high])
         rows = self.states.array[here]
         steps = list(self.successors(rows, paid=cost < self.most))
@@ -211,25 +240,46 @@ class Search:
         moving = np.zeros(len(rows), np.bool_)
         free, paid = [], []
         for one in steps:
-            is_free, is_paid = one.cost == FREE, one.cost == PAID
-            for costs, which in ((cost, is_free), (cost + 1, is_paid)):
-                broken = np.flatnonzero(which & (one.broken > 0))
-                for name in np.unique(one.broken[broken]).tolist() if costs <= self.most else ():
-                    at = int(broken[one.broken[broken] == name][0])
-                    found = Found(self.space.broken.values[name], int(here[one.source[at]]), int(one.action[at]))
-                    self._broken_steps.setdefault(costs, []).append(found)
-            self.transitions += int(is_free.sum()) + (int(is_paid.sum()) if cost < self.most else 0)
-            moving[one.source[self._possible(one, self.space.by)]] = True
             keys = self._changed(base, rows, one)
+            is_free, is_paid = one.cost == FREE, (one.cost == PAID) & (cost < self.most)
+            self._note_broken(one, here, is_free, cost, depth)
+            self._note_broken(one, here, is_paid, cost + 1, depth)
+            possible = self._possible(one, self.space.by)
+            moving[one.source[possible[keys[possible] != base[one.source[possible]]]]] = True
+            if one.full.any():
+                taken = one.full & (is_free | is_paid)
+                self.cut[FULL] = self.cut.get(FULL, 0) + int(taken.sum())
+                self.is_cut.array[here[one.source[one.full]]] = True  # what would come of it is not known
+                moving[one.source[one.full]] = True
+                is_free, is_paid = is_free & ~one.full, is_paid & ~one.full
+            self.transitions += int(is_free.sum()) + int(is_paid.sum())
             free.append((one, keys, is_free))
             paid.append((one, keys, is_paid))
-        if self.model.goal is not None and not moving.all():
+        goal = self.model.goal
+        if goal is not None and not moving.all():
             still = np.flatnonzero(~moving)
-            reached = self.model.goal.reached(Columns(self.space, rows[still]))
+            reached = self._ask(goal.name, goal.reached, rows[still])
             if not reached.all():
-                self._break(Found(DEADLOCK, int(here[still[~reached][0]])))
-        self._keep(*self._fresh(rows, here, free), cost)
-        return self._fresh(rows, here, paid)[:3] if cost < self.most else (rows[:0], here[:0], np.zeros(0, np.int32))
+                self._break(Found(DEADLOCK, int(here[still[~reached][0]]), cost))
+        self._keep(self._fresh(rows, here, free), cost)
+        if cost < self.most and len((more := self._fresh(rows, here, paid)).rows):
+            self._waiting.setdefault((cost + 1, depth), []).append(more)
+            self._waiting_bytes += more.nbytes
+
+    def _note_broken(self, one: _Successors, here: Longs, which: Mask, cost: int, depth: int) -> None:
+        """What steps of this cost break; it is told when its cost and depth have come."""
+        broken = np.flatnonzero(which & (one.broken > 0))
+        for number in np.unique(one.broken[broken]).tolist():
+            at = int(broken[one.broken[broken] == number][0])
+            found = [
+                Found(name, int(here[one.source[at]]), cost, int(one.action[at]))
+                for name in self.space.broken.values[number]
+            ]
+            if which[at] and one.cost[at] == FREE:
+                for each in found:
+                    self._break(each)
+            else:
+                self._waiting_broken.setdefault((cost, depth), []).extend(found)
 
     def successors(self, rows: Ids, *, paid: bool) -> Iterator[_Successors]:
         """Steps from these states: all that may cost nothing or that the goal counts on; with `paid` the others too."""
@@ -257,27 +307,35 @@ class Search:
             cell, told = self.space.cells[j], np.flatnonzero(bundles[:, j])
             if len(told):
                 now = cells[j].copy() if j in cells else rows[source, j]
-                told = told[now[told] != NO_ROOM]
+                told = told[now[told] >= 0]
                 now[told] = cell.told.join(now[told], bundles[told, j])[:, 0]
                 cells[j] = now
+        waits = np.zeros(len(source), np.bool_)
         for now in cells.values():
             full |= now == NO_ROOM
-        action = found[:, ACTION]
-        if full.any():
-            self.cut["wires that are full"] = self.cut.get("wires that are full", 0) + int(full.sum())
-            room = ~full
-            cells = {j: now[room] for j, now in cells.items()}
-            source, action, cost, broken = source[room], action[room], cost[room], broken[room]
-        yield _Successors(source, cells, action, cost, broken)
+            waits |= now == WAITS
+        if waits.any():
+            cells = {j: now[~waits] for j, now in cells.items()}
+            source, found, cost, broken, full = (
+                source[~waits],
+                found[~waits],
+                cost[~waits],
+                broken[~waits],
+                full[~waits],
+            )
+        if full.any():  # as if nothing happened, for those that look at keys
+            cells = {j: np.where(full, rows[source, j], now) for j, now in cells.items()}
+        yield _Successors(source, cells, found[:, ACTION], cost, broken, full)
 
     def _costs(self, rows: Ids, source: Longs, found: Ids) -> Ids:
         cost = found[:, COST]
         asked = found[:, FREE_WHEN]
         for name in np.unique(asked[asked > 0]).tolist():
             those = np.flatnonzero(asked == name)
-            condition: Condition = self.model.conditions[self.space.conditions.values[name]]
+            condition = self.space.conditions.values[name]
+            holds = self._ask(condition, self.model.conditions[condition], rows[source[those]])
             cost = cost.copy()
-            cost[those[condition(Columns(self.space, rows[source[those]]))]] = FREE
+            cost[those[holds]] = FREE
         return cost
 
     # Keys
@@ -320,17 +378,15 @@ class Search:
         keys.sort(kind="stable")
         self._visited.add(keys)
 
-    def _fresh(
-        self, rows: Ids, here: Longs, steps: Sequence[tuple[_Successors, Keys, Mask]]
-    ) -> tuple[Ids, Longs, Ids, Keys]:
-        """Of these successors those never met, each once: states, parents, actions, sorted keys."""
+    def _fresh(self, rows: Ids, here: Longs, steps: Sequence[tuple[_Successors, Keys, Mask]]) -> _Fresh:
+        """Of these successors those never met, each once."""
         chosen = [np.flatnonzero(mask) for _, _, mask in steps]
         keys = np.concatenate([np.zeros(0, np.uint64), *(k[c] for (_, k, _), c in zip(steps, chosen, strict=True))])
         new = np.sort(keys)
         new = new[np.concatenate([new[:1] == new[:1], new[1:] != new[:-1]])]
         new = new[self._visited.unmet(new)]
         if not len(new):
-            return rows[:0], here[:0], np.zeros(0, np.int32), new
+            return _Fresh(rows[:0], here[:0], np.zeros(0, np.int32), new)
         at = np.searchsorted(new, keys)
         at[at == len(new)] = 0
         places = np.flatnonzero(new[at] == keys)
@@ -345,41 +401,51 @@ class Search:
             parts.append((after, here[one.source[mine]], one.action[mine]))
             begin += len(those)
         states, parents, actions = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return states, parents, actions, new
+        return _Fresh(states, parents, actions, new)
 
-    def _keep(self, rows: Ids, parent: Longs, action: Ids, *given: Any) -> None:
-        """Notes states that were never met, and looks at them. Without keys, those that were met since are left out."""
-        *keys, cost = given
-        if not keys:
-            found = self._keys(rows)
-            order = np.argsort(found, kind="stable")
-            distinct, first = np.unique(found[order], return_index=True)
-            fresh = self._visited.unmet(distinct)
-            keys = [distinct[fresh]]
-            chosen = np.sort(order[first[fresh]])
-            rows, parent, action = rows[chosen], parent[chosen], action[chosen]
-        if not len(rows):
-            return
-        low = self._append(rows, parent, action, keys[0], cost)
-        self._look(rows, low)
+    def _unmet(self, found: _Fresh) -> _Fresh:
+        """Of states that waited those that were not met since."""
+        keys = self._keys(found.rows)
+        order = np.argsort(keys, kind="stable")
+        distinct, first = np.unique(keys[order], return_index=True)
+        fresh = self._visited.unmet(distinct)
+        chosen = np.sort(order[first[fresh]])
+        return _Fresh(found.rows[chosen], found.parents[chosen], found.actions[chosen], distinct[fresh])
 
-    def _append(self, rows: Ids, parent: Longs, action: Ids, keys: Keys, cost: int) -> int:
-        self._visited.add(keys)
-        low, count = self.states.size, len(rows)
-        for column, values in ((self.states, rows), (self.parent, parent), (self.action, action), (self.cost, cost)):
+    def _keep(self, found: _Fresh, cost: int) -> None:
+        """Notes states that were never met, and looks at them."""
+        if len(found.rows):
+            low = self._append(found, cost)
+            self._look(found.rows, low, cost)
+
+    def _append(self, found: _Fresh, cost: int) -> int:
+        """Notes states; where they begin. Known hazards are cut off."""
+        self._visited.add(found.keys)
+        low, count = self.states.size, len(found.rows)
+        columns = ((self.states, found.rows), (self.parent, found.parents), (self.action, found.actions))
+        for column, values in (*columns, (self.cost, cost)):
             column.extend(values, count)
+        is_cut = np.zeros(count, np.bool_)
+        for name in self.known:
+            shows = self._ask(name, self.model.hazards[name], found.rows)
+            self.cut[name] = self.cut.get(name, 0) + int(shows.sum())
+            is_cut |= shows
+        self.is_cut.extend(is_cut, count)
         return low
 
     # What is asked
 
-    def _look(self, rows: Ids, low: int) -> None:
-        view = Columns(self.space, rows)
-        is_cut = np.zeros(len(rows), np.bool_)
-        for name in self.known:
-            shows = self.model.hazards[name](view)
-            self.cut[name] = self.cut.get(name, 0) + int(shows.sum())
-            is_cut |= shows
-        self.is_cut.extend(is_cut, len(rows))
+    def _ask(self, name: str, condition: Condition, rows: Ids) -> Mask:
+        """What a condition says of states. Raises `InputError` where that is no truth for each."""
+        where = f"{self.model.name}, {name}"
+        holds = ask(where, condition, Columns(self.space, rows))
+        if getattr(holds, "shape", None) != (len(rows),) or holds.dtype != np.bool_:
+            raise InputError("gave no truth for each state", where, "compare columns, as in view.of(...) == 1")
+        found: Mask = holds
+        return found
+
+    def _look(self, rows: Ids, low: int, cost: int) -> None:
+        is_cut = self.is_cut.view[low:]
         for one, pairs in zip(self.model.properties, self._pairs, strict=True):
             if one.name in self.found:
                 continue
@@ -387,21 +453,14 @@ class Search:
                 first, second = self.space.index[one.first], self.space.index[one.second]
                 ends = (self.space.cells[i].states()[rows[:, i]] for i in (first, second))
                 holds = pairs.join(*ends)[:, 0].astype(np.bool_)
-            elif isinstance(one, Property):
-                holds = one.holds(view)
-                if getattr(holds, "shape", None) != (len(rows),) or holds.dtype != np.bool_:
-                    raise InputError(f"property {one.name!r} gave no truth for each state", self.model.name)
+            else:
+                holds = self._ask(one.name, self._questions[one.name], rows)
             bad = np.flatnonzero(~holds & ~is_cut)
             if len(bad):
-                self._break(Found(one.name, low + int(bad[0])))
+                self._break(Found(one.name, low + int(bad[0]), cost))
 
     def _break(self, found: Found) -> None:
         self.found.setdefault(found.name, found)
-
-    def _break_steps(self, cost: int) -> None:
-        """What steps of so many disturbances broke."""
-        for found in self._broken_steps.pop(cost, ()):
-            self._break(found)
 
     # Liveness
 
@@ -416,25 +475,40 @@ class Search:
         if goal is None:
             return np.zeros(0, np.int64)
         met = self.states.size
-        good = goal.reached(Columns(self.space, self.states.view)) | self.is_cut.view
+        good = self._ask(goal.name, goal.reached, self.states.view) | self.is_cut.view
         self._spread(good, np.arange(met), by=())
         edge = lost = np.flatnonzero(~good)
-        for _ in range(ROUNDS if goal.by else 0):
+        for _ in range(ROUNDS if goal.by and len(lost) else 0):
             low = self.states.size
             self._go_on(edge, goal.by)
             new = np.arange(low, self.states.size)
-            good = np.concatenate([good, goal.reached(Columns(self.space, self.states.array[new]))])
-            lost = np.concatenate([lost, new])
+            if len(new):
+                behind = self._ask(goal.name, goal.reached, self.states.array[new]) | self.is_cut.view[low:]
+                good, lost = np.concatenate([good, behind]), np.concatenate([lost, new])
             self._spread(good, lost, goal.by)
             edge = new[~good[new]]
             if not len(edge) or self._limit():
                 break
-        return np.flatnonzero(~good[:met])
+        sure = ~good[:met]
+        if goal.by and len(edge):  # what would come of another timer is not known
+            good[edge] = True
+            self._spread(good, lost, goal.by)
+            sure = ~good[:met]
+        limit = self._limit()
+        if limit is not None:
+            self.stopped = limit
+            return np.zeros(0, np.int64)
+        if goal.by and len(edge) and not sure.any():
+            self.stopped = Stopped(
+                f"{ROUNDS} times in a row of {', '.join(goal.by)}, with which the goal may be reached"
+            )
+        return np.flatnonzero(sure)
 
     def _possible(self, one: _Successors, by: Collection[str]) -> Longs:
         """Of these steps the free ones, and those of the named kinds of disturbance."""
-        named = np.array([action.disturbance in by for action in self.space.actions.values])
-        return np.flatnonzero((one.cost == FREE) | named[one.action])
+        named = np.array([action.disturbance in by for action in self.space.actions.values]) if by else NOBODY
+        counts = (one.cost == FREE) | named[one.action if by else 0]
+        return np.flatnonzero(counts & ~one.full)
 
     def _go_on(self, states: Longs, by: Collection[str]) -> None:
         """Meets what follows some states by a step of the named kinds and then by free ones; nothing is asked of it."""
@@ -449,7 +523,7 @@ class Search:
                     mask = np.zeros(len(one.source), np.bool_)
                     mask[self._possible(one, by)] = True
                     found.append((one, self._changed(base, rows, one), mask))
-                self._append(*self._fresh(rows, here, found), self.most + 1)
+                self._append(self._fresh(rows, here, found), self.most + 1)
             states, by = np.arange(low, self.states.size), ()
 
     def _spread(self, good: Mask, states: Longs, by: Collection[str]) -> None:
@@ -470,6 +544,9 @@ class Search:
                 met = keys[at] == reached  # all are, but what follows the last round
                 sources.append(here[one.source[possible]][met].astype(np.int32))
                 targets.append(order[at[met]].astype(np.int32))
+            self._edges_bytes = 24 * sum(map(len, targets))  # with what sorting them takes
+            if self._limit():
+                return
         source, target = np.concatenate(sources), np.concatenate(targets)
         by_target = np.argsort(target, kind="stable")
         source = source[by_target]
@@ -482,6 +559,7 @@ class Search:
             before[source[at]] = True
             edge = np.flatnonzero(before & ~good)
             good[edge] = True
+        self._edges_bytes = 0
 
 
 def _list(names: Sequence[str]) -> str:

@@ -25,18 +25,17 @@ from fsm.check.model import (
     Step,
     Told,
     Undelivered,
-    Wire,
 )
 from fsm.errors import InputError
 
-FREE, PAID, SOONER_OR_LATER = range(3)
-"""Costs: nothing; one disturbance; a disturbance that is not switched on, but that liveness may count on."""
+FREE, PAID, SOONER_OR_LATER, OFF = range(4)
+"""Costs: nothing; one disturbance; one that is not switched on, but that liveness may count on; one that is not."""
 CELL, ACTION, COST, FREE_WHEN, BROKEN = range(5)
 """Columns of a row of what a cell does by itself; what it sends to each cell follows."""
 INPUT = 4
 """Instead of what it breaks: the input of the cell that a message of this one reaches."""
-NO_ROOM = -1
-"""Instead of a cell: a wire holds no more messages."""
+NO_ROOM, WAITS = -1, -2
+"""Instead of a cell: a wire holds no more messages, and what would come of that is not known, or its sender waits."""
 TWICE = 256
 """Of so many steps one is taken twice, to see whether it is pure; all of the first so many are."""
 
@@ -52,6 +51,18 @@ class _Done(NamedTuple):
     """(wire, order), for each wire that the step changes."""
 
 
+def ask(where: str, question: Callable[..., Any], *given: Any) -> Any:
+    """What a function of the model answers. Raises `InputError` where it raises."""
+    try:
+        return question(*given)
+    except InputError:
+        raise
+    except Exception as problem:  # whatever the user's own function raises
+        name = getattr(question, "__name__", "")
+        what = f"{type(problem).__name__}: {problem}".partition("\n")[0]
+        raise InputError(f"{name} raises {what}", where, "mend the model") from None
+
+
 class _Part:
     """The states of one component."""
 
@@ -62,11 +73,16 @@ class _Part:
         self.offers: dict[int, list[Choice]] = {}
 
     def number(self, state: Any) -> int:
-        key = state if self.component.key is None else self.component.key(state)
+        key = state if self.component.key is None else ask(self.component.name, self.component.key, state)
         try:
             at = self.states.number(key, state)
         except TypeError:
             raise InputError(f"a state cannot be hashed: {key!r}", self.component.name, "give a key") from None
+        if self.component.key is not None and self.states.values[at] != state:
+            two = f"{self.states.values[at]!r} and {state!r}"
+            raise InputError(
+                f"two states have one key: {two}", self.component.name, "tell them apart, or make them equal"
+            )
         return at
 
 
@@ -78,14 +94,16 @@ class Space:
         self.by = frozenset() if model.goal is None else frozenset(model.goal.by)
         self.parts = [_Part(one) for one in model.components]
         self.index = {one.name: i for i, one in enumerate(model.components)}
-        self.inputs, self.actions, self.broken, self.orders = Numbers(), Numbers(), Numbers(""), Numbers(())
+        self.inputs, self.actions, self.broken, self.orders = Numbers(), Numbers(), Numbers(()), Numbers(())
         self.conditions = Numbers("", *model.conditions)
         self.bundles = Numbers(())
         """What several wires of one cell are told at once: ((wire, order), ...)."""
-        self.queues = [Numbers(Queue()) for _ in model.wires]
+        self.queues = [Numbers() for _ in model.wires]
         self._messages = Numbers()
         self._pushed: dict[tuple[int, int, int], int] = {}
         self._delivered: dict[tuple[int, int], list[tuple[int, int, int, int, int]]] = {}
+        for wire in range(len(model.wires)):
+            self.queue(wire, (), ())
         self.cells = [_Cell(self, i) for i in range(len(self.parts))]
         for cell in self.cells:
             cell.adopt_wires()
@@ -115,17 +133,24 @@ class Space:
         part = self.parts[who]
         found = part.offers.get(state)
         if found is None:
-            found = [c for c in part.component.choices(part.states.values[state]) if self._is_on(part, c)]
-            part.offers[state] = found
+            offered = ask(part.component.name, lambda: list(part.component.choices(part.states.values[state])))
+            found = part.offers[state] = [choice for choice in offered if self.cost(part, choice) != OFF]
         return found
 
-    def _is_on(self, part: _Part, choice: Choice) -> bool:
-        if choice.free_when and choice.free_when not in self.conditions.ids:
+    def cost(self, part: _Part, choice: Choice) -> int:
+        """What a choice costs where its condition does not hold; `OFF` where it is none."""
+        if not isinstance(choice, Choice):
+            raise InputError(f"its choices gave {choice!r}; give Choices", part.component.name)
+        if choice.free_when and choice.free_when not in self.conditions:
             raise InputError(f"{choice.label!r} asks for no condition: {choice.free_when!r}", part.component.name)
         if choice.disturbance and choice.disturbance not in self.model.kinds:
             remedy = "name it in the disturbances of the model"
             raise InputError(f"no kind of disturbance: {choice.disturbance!r}", part.component.name, remedy)
-        return not choice.disturbance or choice.disturbance in self.kinds | self.by
+        if not choice.disturbance:
+            return FREE
+        if choice.disturbance in self.kinds:
+            return PAID
+        return SOONER_OR_LATER if choice.disturbance in self.by or choice.free_when else OFF
 
     def step(self, who: int, state: int, given: int) -> _Done:
         """A component's step; what it raises is what it breaks."""
@@ -145,11 +170,14 @@ class Space:
         try:
             step = part.component.step(part.states.values[state], self.inputs.values[given])
         except Exception as problem:  # whatever a step raises is a counterexample
-            return _Done(state, self.broken.number(f"raises {type(problem).__name__}: {problem}"), ())
+            what = f"raises {type(problem).__name__}: {problem}".partition("\n")[0]
+            return _Done(state, self.broken.number((what,)), ())
         if not isinstance(step, Step):
             raise InputError(f"its step gave {type(step).__name__}; give a Step", part.component.name)
-        broken = self.broken.number(step.broken[0]) if step.broken else 0
-        return _Done(part.number(step.state), broken, tuple(self._orders(who, step)))
+        names = tuple(step.broken)
+        if isinstance(step.broken, str) or not all(isinstance(name, str) and name for name in names):
+            raise InputError(f"its step breaks {step.broken!r}; give names", part.component.name)
+        return _Done(part.number(step.state), self.broken.number(names), tuple(self._orders(who, step)))
 
     def _orders(self, who: int, step: Step) -> Iterable[tuple[int, int]]:
         told: dict[int, list[Any]] = {}
@@ -157,8 +185,11 @@ class Space:
         for wire, one in enumerate(self.model.wires):
             if step.hangs_up and name in (one.sender, one.receiver):
                 told[wire] = [(_HANG_UP if one.sender == name else _HUNG_UP,)]
-        for receiver, message in step.sends:
-            told.setdefault(self._wire_to(name, receiver), []).append((_SEND, message))
+        for sent in step.sends:
+            if not (isinstance(sent, tuple) and len(sent) == 2):
+                raise InputError(f"its step sends {sent!r}; give (receiver, message)", name)
+            receiver, message = sent
+            told.setdefault(self._wire_to(name, receiver), []).append((_SEND, self.message(name, message)))
         for wire in sorted(told):
             yield wire, self.orders.number(tuple(told[wire]))
 
@@ -168,6 +199,32 @@ class Space:
                 return at
         raise InputError(f"sends to {receiver!r}, to whom it has no wire", sender, "give the model such a Wire")
 
+    def message(self, sender: str, message: Any) -> int:
+        """The number of a message; wires and orders have those. Raises `InputError` where it cannot be hashed."""
+        try:
+            return self._messages.number(message)
+        except TypeError:
+            raise InputError(f"a message cannot be hashed: {message!r}", sender) from None
+
+    def given(self, given: Any, *names: Any) -> int:
+        """The number of an input, told from others by its type and these names."""
+        try:
+            return self.inputs.number((type(given), *names) if names else given, given)
+        except TypeError:
+            raise InputError(f"an input cannot be hashed: {given!r}", self.model.name) from None
+
+    def action(self, actor: str, what: str, disturbance: str = "", wire: int = -1, message: int = -1) -> int:
+        """The number of an action, about a message of this number."""
+        about = None if message < 0 else self._messages.values[message]
+        key = (actor, what, disturbance, wire, message)
+        return self.actions.number(key, Action(actor, what, disturbance, wire, about))
+
+    def queue(self, wire: int, line: tuple[int, ...], late: tuple[int, ...]) -> int:
+        """The number of a queue of these messages."""
+        messages = self._messages.values
+        shown = Queue(tuple(messages[one] for one in line), tuple(messages[one] for one in late))
+        return self.queues[wire].number((line, late), shown)
+
     # Wires
 
     def pushed(self, wire: int, queue: int, order: int) -> int:
@@ -175,24 +232,29 @@ class Space:
         key = wire, queue, order
         found = self._pushed.get(key)
         if found is None:
-            found = self._pushed[key] = self._push(self.model.wires[wire], self.queues[wire], queue, order)
+            found = self._pushed[key] = self._push(wire, queue, order)
         return found
 
-    def _push(self, wire: Wire, queues: Numbers, queue: int, order: int) -> int:
-        line, late = queues.values[queue]
-        can_be_late = any(one.fault is Fault.LATE for one in wire.disturbances)
+    def _push(self, wire: int, queue: int, order: int) -> int:
+        one = self.model.wires[wire]
+        line, late = self._lines(wire, queue)
+        can_be_late = any(disturbance.fault is Fault.LATE for disturbance in one.disturbances)
         for what, *message in self.orders.values[order]:
             if what == _SEND:
                 line = (*line, *message)
             else:
-                late = self._sorted((*late, *line)) if what == _HANG_UP and can_be_late else late
+                late = tuple(sorted((*late, *line))) if what == _HANG_UP and can_be_late else late
                 line = ()
-        if wire.reorders:
-            line = self._sorted(line)
-        return NO_ROOM if len(line) + len(late) > wire.at_most else queues.number(Queue(line, late))
+        if one.reorders:
+            line = tuple(sorted(line))
+        if len(line) + len(late) > one.at_most:
+            return WAITS if one.waits else NO_ROOM
+        return self.queue(wire, line, late)
 
-    def _sorted(self, messages: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(sorted(messages, key=self._messages.number))
+    def _lines(self, wire: int, queue: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The messages of a queue by their numbers."""
+        lines: tuple[tuple[int, ...], tuple[int, ...]] = self.queues[wire].keys[queue]
+        return lines
 
     def deliveries(self, wire: int, queue: int) -> list[tuple[int, int, int, int, int]]:
         """(queue after, who takes a step or -1, its input, action, cost) for all that may happen on a wire."""
@@ -202,48 +264,36 @@ class Space:
         return found
 
     def _deliver(self, wire: int, queue: int) -> Iterator[tuple[int, int, int, int, int]]:
-        one, queues = self.model.wires[wire], self.queues[wire]
-        line, late = queues.values[queue]
+        one, (line, late) = self.model.wires[wire], self._lines(wire, queue)
         sender, receiver = self.index[one.sender], self.index[one.receiver]
         for at, message in enumerate(line if one.reorders else line[:1]):
-            rest = (*line[:at], *line[at + 1 :])
             if message in line[:at]:
                 continue  # one of equal messages stands for all
-            heard = self.inputs.number(Received(one.sender, message))
-            after = queues.number(Queue(rest, late))
-            yield after, receiver, heard, self.actions.number(Action(one.receiver, "receives", "", wire, message)), FREE
+            rest = (*line[:at], *line[at + 1 :])
+            value = self._messages.values[message]
+            heard = self.given(Received(one.sender, value), one.sender, message)
+            after = self.queue(wire, rest, late)
+            yield after, receiver, heard, self.action(one.receiver, "receives", "", wire, message), FREE
             for kind, fault, told in one.disturbances:
                 if kind not in self.kinds:
                     continue
-                if fault is Fault.DUPLICATE:
-                    after = queues.number(Queue(rest, self._sorted((*late, message))))
-                    yield (
-                        after,
-                        receiver,
-                        heard,
-                        self.actions.number(Action(one.receiver, fault.value, kind, wire, message)),
-                        1,
-                    )
-                    continue
-                after = queues.number(Queue(rest, self._sorted((*late, message)) if fault is Fault.LATE else late))
-                who, given = {
-                    Told.SENDER: (sender, Undelivered(one.receiver, message)),
-                    Told.RECEIVER: (receiver, Missed(one.sender, message)),
-                    Told.NOBODY: (-1, None),
-                }[told]
-                action = Action(self.model.components[who].name if who >= 0 else "", fault.value, kind, wire, message)
-                yield after, who, self.inputs.number(given), self.actions.number(action), PAID
+                again = late if fault is Fault.LOSE else tuple(sorted((*late, message)))
+                after = self.queue(wire, rest, again)
+                who, given = receiver, heard
+                if fault is not Fault.DUPLICATE and told is Told.SENDER:
+                    who, given = sender, self.given(Undelivered(one.receiver, value), one.receiver, message)
+                elif fault is not Fault.DUPLICATE and told is Told.RECEIVER:
+                    who, given = receiver, self.given(Missed(one.sender, value), one.sender, message)
+                elif fault is not Fault.DUPLICATE:
+                    who, given = -1, 0
+                actor = self.model.components[who].name if who >= 0 else ""
+                yield after, who, given, self.action(actor, fault.value, kind, wire, message), PAID
         for at, message in enumerate(late):
             if message not in late[:at]:
-                after = queues.number(Queue(line, (*late[:at], *late[at + 1 :])))
-                heard = self.inputs.number(Received(one.sender, message, late=True))
-                yield (
-                    after,
-                    receiver,
-                    heard,
-                    self.actions.number(Action(one.receiver, "receives late", "", wire, message)),
-                    0,
-                )
+                after = self.queue(wire, line, (*late[:at], *late[at + 1 :]))
+                value = self._messages.values[message]
+                heard = self.given(Received(one.sender, value, late=True), one.sender, message, "late")
+                yield after, receiver, heard, self.action(one.receiver, "receives late", "", wire, message), FREE
 
 
 class _Cell:
@@ -313,7 +363,9 @@ class _Cell:
         values = self._numbers(place).values
         each, of_cells = self._measured.setdefault(name, (Growing(np.int64), Growing(np.int64)))
         if each.size < len(values):
-            each.extend([measure(one) for one in values[each.size :]], len(values) - each.size)
+            where = f"feature {name.strip()!r} of {self.part.component.name}"
+            found = [ask(where, measure, one) for one in values[each.size :]]
+            ask(where, each.extend, found, len(found))
         if of_cells.size < len(self.ids):
             new = [cell[place] for cell in self.ids.values[of_cells.size :]]
             of_cells.extend(each.array[new], len(new))
@@ -339,10 +391,10 @@ class _Cell:
         for choice in space.offers(self.who, values[0]):
             if paid == (not choice.disturbance or bool(choice.free_when) or choice.disturbance in space.by):
                 continue
-            given = space.inputs.number(choice.label if choice.given is None else choice.given)
-            action = space.actions.number(Action(name, choice.label, choice.disturbance))
-            free_when = space.conditions.ids[choice.free_when]
-            cost = FREE if not choice.disturbance else PAID if choice.disturbance in space.kinds else SOONER_OR_LATER
+            given = space.given(choice.label if choice.given is None else choice.given)
+            action = space.action(name, choice.label, choice.disturbance)
+            free_when = space.conditions.number(choice.free_when)
+            cost = space.cost(self.part, choice)
             rows.append(self._after(values, given, action, cost, free_when))
         for wire in self.wires:
             for queue, who, given, action, cost in space.deliveries(wire, values[self.places[wire]]):
@@ -366,8 +418,8 @@ class _Cell:
         for wire, order in done.orders:
             if wire in self.places:
                 queue = self.space.pushed(wire, values[self.places[wire]], order)
-                if queue == NO_ROOM:
-                    return (NO_ROOM, 0, *([0] * len(self.space.cells)))
+                if queue < 0:
+                    return (queue, 0, *([0] * len(self.space.cells)))
                 values = _put(values, self.places[wire], queue)
             else:
                 elsewhere.setdefault(self.space.keepers[wire], []).append((wire, order))
@@ -381,8 +433,8 @@ class _Cell:
         values = self.ids.values[cell]
         for wire, order in self.space.bundles.values[bundle]:
             queue = self.space.pushed(wire, values[self.places[wire]], order)
-            if queue == NO_ROOM:
-                return (NO_ROOM,)
+            if queue < 0:
+                return (queue,)
             values = _put(values, self.places[wire], queue)
         return (self.ids.number(values),)
 

@@ -27,6 +27,11 @@ DISTURBANCES = (
 )
 
 
+LEFT_OUT = "more than four messages on a wire: who would send one waits"
+ROOM = 4
+"""So many messages are on their way from one table to another; whoever would send more waits."""
+
+
 def compose(tables: Sequence[Table], never: Sequence[str] = (), goal: str = "", *, reorders: bool = False) -> Model:
     """The model of these tables.
 
@@ -38,9 +43,18 @@ def compose(tables: Sequence[Table], never: Sequence[str] = (), goal: str = "", 
     if len(set(names)) < len(names):
         raise InputError("two tables have one name", ", ".join(names), "rename one")
     parts = [_Part(table, [other for other in tables if other is not table]) for table in tables]
-    wires = [Wire(part.table.name, to, DISTURBANCES, reorders=reorders) for part in parts for to in part.receivers]
+    wires = [
+        Wire(part.table.name, to, DISTURBANCES, reorders, ROOM, waits=True) for part in parts for to in part.receivers
+    ]
     properties = [Property(f"never {one}", _negated(_at(tables, one))) for one in never]
-    return Model(" with ".join(names), [part.component() for part in parts], wires, properties, _goal(tables, goal))
+    return Model(
+        " with ".join(names),
+        [part.component() for part in parts],
+        wires,
+        properties,
+        _goal(tables, goal),
+        not_modelled=[LEFT_OUT],
+    )
 
 
 def _goal(tables: Sequence[Table], goal: str) -> Goal | None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from fsm.check.model import Action, Goal, Model, State
 from fsm.check.search import DEADLOCK, USUAL, Columns, Found, Limits, Search
-from fsm.check.space import FREE
+from fsm.check.space import FREE, ask
 from fsm.errors import InputError
 
 AFTERWARDS = 60
@@ -25,7 +25,7 @@ class PathStep(NamedTuple):
     """The component that takes the step; empty where a message is lost unheard."""
     action: str
     disturbance: str
-    """The kind of disturbance that it is, or nothing."""
+    """The kind of disturbance that it is, where it costs one."""
     state: dict[str, str]
     """Each component's state after it, described; only those that changed."""
     sender: str = ""
@@ -188,20 +188,13 @@ def _violation(search: Search, found: Found) -> Violation:
     trail = _trail(search, found.state)
     meaning = next((one.meaning for one in search.model.properties if one.name == found.name), "")
     path = list(_told(search, trail))
-    cost = int(search.cost.array[found.state])
-    if found.action >= 0:
-        path.append(_step(search, found.action, {}))
-        cost += bool(path[-1].disturbance)
-    start = _described(search, trail[0])
-    return Violation(
-        found.name,
-        meaning,
-        cost,
-        start,
-        tuple(path),
-        replayed=_replayed(search, found.state),
-        hazards=_hazards(search, found.state),
-    )
+    start, hazards = _described(search, trail[0]), _hazards(search, found.state)
+    if found.action >= 0:  # the step itself: nothing is known of what it would lead to
+        costs = found.cost > int(search.cost.array[found.state])
+        path.append(_step(search, found.action, {}, costs=costs))
+        return Violation(found.name, meaning, found.cost, start, tuple(path), hazards=hazards)
+    replayed = _replayed(search, found.state)
+    return Violation(found.name, meaning, found.cost, start, tuple(path), replayed=replayed, hazards=hazards)
 
 
 def states_on(search: Search, state: int) -> list[tuple[Action, dict[str, State]]]:
@@ -216,7 +209,7 @@ def states_on(search: Search, state: int) -> list[tuple[Action, dict[str, State]
 
 def _hazards(search: Search, state: int) -> tuple[str, ...]:
     view = Columns(search.space, search.states.array[state : state + 1])
-    return tuple(name for name, shows in sorted(search.model.hazards.items()) if shows(view)[0])
+    return tuple(name for name, shows in sorted(search.model.hazards.items()) if ask(name, shows, view)[0])
 
 
 def _replayed(search: Search, state: int) -> str | None:
@@ -234,7 +227,7 @@ def _doomed(search: Search, goal: Goal, state: int) -> Violation:
         step = next((s for s in (_first_free(search, rows))), None)
         if step is None or step[1].tobytes() in seen:
             break
-        path.append(_step(search, step[0], _changes(search, rows[0], step[1][0])))
+        path.append(_step(search, step[0], _changes(search, rows[0], step[1][0]), costs=False))
         rows = step[1]
         seen.add(rows.tobytes())
     cost = int(search.cost.array[state])
@@ -245,7 +238,7 @@ def _doomed(search: Search, goal: Goal, state: int) -> Violation:
 
 def _first_free(search: Search, rows: Any) -> Any:
     for one in search.successors(rows, paid=False):
-        for at in np.flatnonzero(one.cost == FREE).tolist():
+        for at in np.flatnonzero((one.cost == FREE) & ~one.full).tolist():
             after = rows.copy()
             for j, now in one.cells.items():
                 after[0, j] = now[at]
@@ -263,15 +256,19 @@ def _trail(search: Search, state: int) -> list[int]:
 def _told(search: Search, trail: Sequence[int]) -> Any:
     for before, after in pairwise(trail):
         rows = search.states.array
-        yield _step(search, int(search.action.array[after]), _changes(search, rows[before], rows[after]))
+        costs = search.cost.array[after] > search.cost.array[before]
+        changes = _changes(search, rows[before], rows[after])
+        yield _step(search, int(search.action.array[after]), changes, costs=bool(costs))
 
 
-def _step(search: Search, number: int, changes: dict[str, str]) -> PathStep:
-    actor, what, disturbance, wire, message = search.space.actions.values[number]
+def _step(search: Search, number: int, changes: dict[str, str], *, costs: bool) -> PathStep:
+    actor, what, kind, wire, message = search.space.actions.values[number]
+    disturbance = kind if costs else ""
     if wire < 0:
         return PathStep(actor, what, disturbance, changes)
     one = search.model.wires[wire]
-    return PathStep(actor, what, disturbance, changes, one.sender, one.receiver, one.describe(message))
+    told = str(ask(f"{one.sender} to {one.receiver}", one.describe, message))
+    return PathStep(actor, what, disturbance, changes, one.sender, one.receiver, told)
 
 
 def _described(search: Search, state: int) -> dict[str, str]:
@@ -292,5 +289,5 @@ def _changes(search: Search, before: Any, after: Any) -> dict[str, str]:
 
 
 def _describe(cell: Any, number: int) -> str:
-    text: str = cell.part.component.describe(cell.value(cell.ids.values[number], 0))
-    return text
+    component = cell.part.component
+    return str(ask(component.name, component.describe, cell.value(cell.ids.values[number], 0)))

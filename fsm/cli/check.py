@@ -34,6 +34,7 @@ an effect of one that is an event of another is a message to it; all other event
 exit status: 0 everything holds; 1 a counterexample; 2 unusable input, or a limit was reached before all was known"""
 
 MODELS = ("consumer-group", "two-phase-commit", "lock", "fenced-lock")
+SAID_EVERY_S = 0.2
 FORMS = {".svg": "svg", ".mmd": "mermaid", ".puml": "plantuml"}
 
 
@@ -57,7 +58,11 @@ def add(commands: Any) -> None:
     command.add_argument("--disturbances", type=_count, metavar="K", help="at most so many; 1 where kinds are given")
     command.add_argument("--known", default="", metavar="LIST", help="known hazards: cut off where they show, counted")
     command.add_argument(
-        "--property", action="append", default=[], metavar="NAME", help="ask this one only; repeatable"
+        "--property",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="ask this one only, and what steps break; repeatable",
     )
     command.add_argument("--every", action="store_true", help="go on after a counterexample: one for each property")
     command.add_argument("--max-states", type=_positive, metavar="N", help="stop beyond so many (200 million)")
@@ -82,6 +87,7 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(
             "no kind of disturbance is switched on", "--disturb", f"choose from {', '.join(model.kinds)}, or all"
         )
+    show, clear = _progress()
     verdict = check(
         model,
         disturb=kinds,
@@ -91,8 +97,9 @@ def run(args: argparse.Namespace) -> int:
         limits=limits,
         every=args.every,
         clock=time.process_time,
-        progress=_progress(),
+        progress=show,
     )
+    clear()
     if args.folder:
         _draw(verdict, args.folder)
     if args.json:
@@ -163,7 +170,7 @@ def _own(name: str) -> Model:
         model = found() if callable(found) else found
     except InputError:
         raise
-    except Exception as problem:  # whatever the user's own file raises
+    except (Exception, SystemExit) as problem:  # whatever the user's own file raises
         raise InputError(f"cannot be run: {type(problem).__name__}: {problem}", path, "mend the file") from None
     if not isinstance(model, Model):
         raise InputError(f"{attribute} is no Model", path, "name a Model, or a function that makes one")
@@ -176,24 +183,35 @@ def _draw(verdict: Verdict, folder: Path) -> None:
     from fsm.cli.output import write
     from fsm.render import sequence
 
-    for one in verdict.violations:
-        name = "".join(c if c.isalnum() else "-" for c in one.property)[:60].strip("-")
+    for number, one in enumerate(verdict.violations, 1):
+        words = "".join(c if c.isalnum() else "-" for c in one.property)[:60].strip("-")
+        name = f"{number}-{words}"
         for suffix, form in FORMS.items():
             write(folder / f"{name}{suffix}", getattr(sequence, form)(diagram(one)).encode())
         write(folder / f"{name}.txt", "".join(f"{line}\n" for line in tell(one)).encode())
     write(folder / "verdict.json", (json.dumps(verdict.document(), ensure_ascii=False, indent=2) + "\n").encode())
 
 
-def _progress() -> Callable[[int, int, int], None]:
-    """States so far, in place, on a terminal only."""
+def _progress() -> tuple[Callable[[int, int, int], None], Callable[[], None]]:
+    """States so far, in place, on a terminal only; and what clears the line."""
+    import time
+
     if not sys.stderr.isatty():
-        return lambda _states, _transitions, _depth: None
+        return lambda _states, _transitions, _depth: None, lambda: None
+    said_s = [time.monotonic()]
 
     def show(states: int, transitions: int, depth: int) -> None:
+        if time.monotonic() - said_s[0] < SAID_EVERY_S:
+            return
+        said_s[0] = time.monotonic()
         sys.stderr.write(f"\r\x1b[Kfsm check: {states:,} states, {transitions:,} transitions, depth {depth}")
         sys.stderr.flush()
 
-    return show
+    def clear() -> None:
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()
+
+    return show, clear
 
 
 def _require_numpy() -> None:

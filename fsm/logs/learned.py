@@ -71,32 +71,6 @@ def learn(sample: Sample, clients: tuple[Client, ...]) -> tuple[Layout, ...]:
     return tuple(found)
 
 
-def fit(layouts: Sequence[Layout], sample: Sample, clients: tuple[Client, ...]) -> tuple[Layout, ...]:
-    """Layouts with the frames and headers of these, learned from another file; none where they do not explain the
-    lines as well as those they were learned from."""
-    lines = [clean(line) for line in sample.lines]
-    left = _marked(lines, clients)
-    out: list[Layout] = []
-    for old in layouts:
-        its = [i for i in left if _explains(old, lines[i])]
-        if not its:
-            continue
-        inner = lines
-        for frame in old.frames:
-            inner = _joined(frame, inner)
-        told = [old.look(lines[i]) for i in its]
-        if not old.headers and any(look is not None and stamps.ANY.match(look.text[1:]) for look in told):
-            return ()
-        headers = [_with_roles(header, [look.text for look in told if look is not None]) for header in old.headers]
-        new = _without_false_logger(_layout(old.frames, headers, inner, sample), lines, clients)
-        new = _described(new, lines, clients, sample.cut)
-        if new.description.share < old.description.share - 0.01 or not new.speaking:
-            return ()
-        out.append(new)
-        left = [i for i in left if not _explains(new, lines[i])]
-    return tuple(out) if not left else ()
-
-
 def _with_roles(header: Header, lines: Sequence[str]) -> Header:
     """The header with the roles that its slots have in other lines."""
     rows = [match.groups() for line in lines if (match := header.pattern.match(line)) is not None]

@@ -231,7 +231,9 @@ class ConsumerModel:
             return Step(consumer)
         kept = shell.assignment, shell.generation
         after = Consumer(_timeless(shell.member), app, using, shell.waiting_events, calling, *kept)
-        return Step(after, [(BROKER, order) for order in shell.sent], shell.broken, hangs_up=app is App.CRASHED)
+        if app is App.CRASHED:
+            return Step(after, broken=shell.broken, hangs_up=True)
+        return Step(after, [(BROKER, order) for order in shell.sent], shell.broken)
 
     def _hand_in(self, shell: _Shell, consumer: Consumer, given: Any) -> tuple[App, Partitions, BackgroundEvent | None]:
         """Tells the shell what happens; what the application does and uses, and the callback it is in."""
@@ -322,7 +324,7 @@ def show_partitions(found: TopicPartitions, names: Mapping[str, str]) -> str:
 
 def topic_numbers(topics: dict[str, int]) -> dict[TopicPartition, int]:
     """A number for each partition. Raises `InputError` where there are more than masks have bits."""
+    if sum(topics.values()) > 62:
+        raise InputError(f"{sum(topics.values())} partitions", "--topics", "give at most 62")
     found = [(name, number) for name, count in topics.items() for number in range(count)]
-    if len(found) > 62:
-        raise InputError(f"{len(found)} partitions", "--topics", "give at most 62")
     return {one: i for i, one in enumerate(found)}
