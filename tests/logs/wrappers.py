@@ -324,6 +324,7 @@ JAVA: dict[str, Writer] = {
 """For what Kafka's Java programs say."""
 
 OTHERS: dict[str, Writer] = {
+    "klog quoted": lines(lambda e: f'I{e.at:%m%d %H:%M:%S}.{ms(e)}000       1 a.go:7] {json.dumps(e.body)} logger="x"'),
     "java.util.logging": lines(lambda e: f"{e.at:%b %d, %Y %I:%M:%S %p} {e.logger} doIt\n{e.level}: {e.body}"),
     "dot net": lines(lambda e: f"{iso(e, ' ', '.', ' +00:00')} [INF] ({e.logger}) {e.body}"),
     "log4j xml": lines(
@@ -661,7 +662,6 @@ TOOLS: dict[str, Writer] = {
             "msg": e.body,
         }
     ),
-    "klog quoted": lines(lambda e: f'I{e.at:%m%d %H:%M:%S}.{ms(e)}000       1 a.go:7] {json.dumps(e.body)} logger="x"'),
     "tracing": lines(
         lambda e: (
             "\x1b[2m" + iso(e, digits=6) + "\x1b[0m \x1b[32m INFO\x1b[0m \x1b[1mconsume\x1b[0m\x1b[1m{\x1b[0m"
