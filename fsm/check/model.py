@@ -146,11 +146,11 @@ class Wire:
     reorders: bool = False
     at_most: int = 16
     """So many messages at once. A step that would send more is not taken: what would come of it is not known."""
-    waits: bool = False
-    """A step that would send more waits until there is room; that is then no gap in what is known."""
     features: Mapping[str, Callable[[Queue], int]] = field(default_factory=dict)
     describe: Callable[[Any], str] = str
     """A message on one line."""
+    waits: bool = False
+    """A step that would send more waits until there is room; that is then no gap in what is known."""
 
 
 class View(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -255,7 +255,7 @@ def test_a_broken_step_that_costs_more_comes_later() -> None:
 
 
 def test_keys_make_room_for_cells_that_grow() -> None:
-    """Sixty-four components of which each has one bit at first; keys are made again as they need more."""
+    """Twenty-two components have two bits each at first; keys are made again as one needs more."""
     names = [f"c{i}" for i in range(21)]
     busy = Component("busy", 0, lambda s: [Choice("counts")] if s < 3_000 else (), lambda s, _: Step(s + 1))
     idle = [Component(name, 0, lambda _: (), lambda s, _: Step(s)) for name in names]
@@ -352,3 +352,93 @@ def test_a_view_knows_how_many_messages_are_under_way() -> None:
 
     (found,) = check(replace(talkers(), properties=[Property("few", few)])).violations
     assert [step.action for step in found.path] == ["speaks"] * 3
+
+
+class Ping(NamedTuple):
+    """As a tuple equal to another one."""
+
+    to: str
+    message: str
+
+
+def test_inputs_of_different_types_are_different() -> None:
+    """One and the same message, that comes or is given up, is two inputs; so are 1 and True."""
+    heard: list[Any] = []
+
+    def step(state: int, given: Any) -> Step:
+        heard.append(type(given))
+        return Step(min(state + 1, 3), [("b", "m")] if given == "asks" else [])
+
+    lossy = (Disturbance("lose", Fault.LOSE, Told.SENDER),)
+    a = Component("a", 0, lambda s: [Choice("asks"), Choice("says", Ping("b", "m"))] if s < 2 else (), step)
+    b = Component("b", 0, lambda _: (), lambda s, _: Step(s + 1, [("a", "m")]) if s < 2 else Step(s))
+    model = Model(
+        "m", [a, b], [Wire("a", "b", lossy), Wire("b", "a", (Disturbance("lose", Fault.LOSE, Told.RECEIVER),))]
+    )
+    check(model, disturb=["lose"], disturbances=2, every=True)
+    assert {Ping, Received, Undelivered} < set(heard)
+
+
+def test_a_short_broken_step_goes_before_a_long_one() -> None:
+    """Both cost one disturbance; the longer way is met while the first layer is searched."""
+
+    def choices(state: int) -> Iterable[Choice]:
+        yield Choice("counts")
+        if state in {0, 8}:
+            yield Choice("jumps", disturbance="jump")
+
+    def step(state: int, given: str) -> Step:
+        return Step(min(state + 1, 9), broken=[f"far from {state}"] if given == "jumps" else [])
+
+    model = Model("count", [Component("counter", 0, choices, step)], disturbances=["jump"])
+    (found,) = check(model, disturb=["jump"], disturbances=1).violations
+    assert (found.property, len(found.path)) == ("far from 0", 1)
+    assert len(check(model, disturb=["jump"], disturbances=1, every=True).violations) == 2
+
+
+def test_every_name_that_a_step_breaks_is_told() -> None:
+    model = Model("m", [simple(step=lambda s, _: Step(s, broken=["one", "two"]))])
+    assert {one.property for one in check(model, every=True).violations} == {"one", "two"}
+
+
+def test_what_is_free_on_a_condition_costs_nothing_and_needs_no_kind() -> None:
+    """As a session of one who is silent ends by itself."""
+    choices = [Choice("ends", disturbance="expire", free_when="silent")]
+    silent = {"silent": lambda view: view.of("one", "value") == 0}
+    one = simple(choices=lambda s: choices if s < 2 else (), step=lambda s, _: Step(s + 1), features={"value": int})
+    model = Model("m", [one], conditions=silent, disturbances=["expire"])
+    assert check(model).states == 2
+    assert check(model, disturb=["expire"], disturbances=1).states == 3
+
+
+def test_a_full_wire_leaves_things_unknown() -> None:
+    """Where its sender does not wait for room, nothing is said to hold."""
+
+    def chatter(*, waits: bool) -> Model:
+        a = simple(choices=lambda _: [Choice("says")], step=lambda s, _: Step(s, [("b", "m")]))
+        b = Component("b", 0, lambda _: (), lambda s, _: Step(s))
+        return Model("m", [a, b], [Wire("one", "b", at_most=2, waits=waits)])
+
+    assert check(chatter(waits=True)).word == "holds"
+    verdict = check(chatter(waits=False))
+    assert (verdict.word, verdict.stopped) == ("stopped", "a wire that was full: give it more room (Wire.at_most)")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"choices": lambda _: 1 / 0}, "one: <lambda> raises ZeroDivisionError"),
+        ({"choices": lambda _: ["goes"]}, "one: its choices gave 'goes'; give Choices"),
+        ({"features": {"f": lambda _: "x"}}, "feature 'f' of one"),
+        ({"step": lambda s, _: Step(s, ["m"])}, "one: its step sends 'm'; give (receiver, message)"),
+        ({"step": lambda s, _: Step(s, broken="oops")}, "one: its step breaks 'oops'; give names"),
+        ({"step": lambda s, _: Step(s, broken=["x"]), "describe": lambda _: 1 / 0}, "one: <lambda> raises ZeroDiv"),
+        ({"step": lambda s, _: Step(s + 1), "key": lambda _: 1}, "one: two states have one key: 0 and 1"),
+    ],
+)
+def test_what_a_model_does_wrong_is_one_line(changes: dict[str, Any], said: str) -> None:
+    properties = [Property("p", lambda view: view.of("one", "f") == 0)] if "features" in changes else []
+    with pytest.raises(InputError) as refused:
+        check(Model("m", [simple(**changes)], (), properties))
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
