@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fsm.check.memo import Growing, Ids, Longs, Pairs, Visited
-from fsm.check.model import Condition, Model, PairProperty, Property
+from fsm.check.model import Condition, Model, PairProperty
 from fsm.check.space import ACTION, BROKEN, CELL, COST, FREE, FREE_WHEN, INPUT, NO_ROOM, PAID, WAITS, Space, ask
 from fsm.errors import InputError
 
@@ -48,12 +48,6 @@ class Found(NamedTuple):
     """The step that breaks it; -1 where the state does."""
 
 
-class Stopped(NamedTuple):
-    """Why a search ended before it had met every state."""
-
-    why: str
-
-
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Where a search stops with what is known."""
@@ -64,8 +58,6 @@ class Limits:
 
 
 USUAL = Limits()
-
-
 NOBODY = np.zeros(1, np.bool_)
 NOTHING: tuple[Longs, Ids] = np.zeros(0, np.int64), np.zeros((0, 5), np.int32)
 
@@ -145,7 +137,8 @@ class Search:
 
     found: dict[str, Found] = field(default_factory=dict)
     cut: dict[str, int] = field(default_factory=dict)
-    stopped: Stopped | None = None
+    stopped: str = ""
+    """Why it ended before all was known; empty where it did not."""
     exact: bool = True
     transitions: int = 0
     depth: int = 0
@@ -171,10 +164,10 @@ class Search:
         self._waiting_broken: dict[tuple[int, int], list[Found]] = {}
         """Steps that break something and cost one more, likewise."""
         self._waiting_bytes = self._edges_bytes = 0
-        self._questions = {one.name: one.holds for one in self.model.properties if isinstance(one, Property)}
         self._visited = Visited()
         self._bits = [64 // many] * many
-        self._pairs = [self._pair(one) if isinstance(one, PairProperty) else None for one in self.model.properties]
+        pairs = (one for one in self.model.properties if isinstance(one, PairProperty))
+        self._pairs = {one.name: self._pair(one) for one in pairs}
 
     def _pair(self, one: PairProperty) -> Pairs:
         first, second = (self.space.parts[self.space.index[end]].states.values for end in (one.first, one.second))
@@ -214,15 +207,14 @@ class Search:
                     return self
                 low = high
         if self.cut.get(FULL):
-            self.stopped = Stopped("a wire that was full: give it more room (Wire.at_most)")
+            self.stopped = "a wire that was full: give it more room (Wire.at_most)"
         return self
 
-    def _limit(self) -> Stopped | None:
+    def _limit(self) -> str:
+        """Which limit is reached; empty where none is."""
         if self.states.size > self.limits.max_states:
-            return Stopped(f"more than {self.limits.max_states:,} states")
-        if self.nbytes > self.limits.max_memory:
-            return Stopped(f"more than {self.limits.max_memory:,} bytes")
-        return None
+            return f"more than {self.limits.max_states:,} states"
+        return f"more than {self.limits.max_memory:,} bytes" if self.nbytes > self.limits.max_memory else ""
 
     @property
     def nbytes(self) -> int:
@@ -271,15 +263,12 @@ class Search:
         broken = np.flatnonzero(which & (one.broken > 0))
         for number in np.unique(one.broken[broken]).tolist():
             at = int(broken[one.broken[broken] == number][0])
-            found = [
-                Found(name, int(here[one.source[at]]), cost, int(one.action[at]))
-                for name in self.space.broken.values[number]
-            ]
-            if which[at] and one.cost[at] == FREE:
-                for each in found:
-                    self._break(each)
-            else:
-                self._waiting_broken.setdefault((cost, depth), []).extend(found)
+            for name in self.space.broken.values[number]:
+                found = Found(name, int(here[one.source[at]]), cost, int(one.action[at]))
+                if one.cost[at] == FREE:
+                    self._break(found)
+                else:
+                    self._waiting_broken.setdefault((cost, depth), []).append(found)
 
     def successors(self, rows: Ids, *, paid: bool) -> Iterator[_Successors]:
         """Steps from these states: all that may cost nothing or that the goal counts on; with `paid` the others too."""
@@ -446,15 +435,15 @@ class Search:
 
     def _look(self, rows: Ids, low: int, cost: int) -> None:
         is_cut = self.is_cut.view[low:]
-        for one, pairs in zip(self.model.properties, self._pairs, strict=True):
+        for one in self.model.properties:
             if one.name in self.found:
                 continue
-            if isinstance(one, PairProperty) and pairs is not None:
+            if isinstance(one, PairProperty):
                 first, second = self.space.index[one.first], self.space.index[one.second]
                 ends = (self.space.cells[i].states()[rows[:, i]] for i in (first, second))
-                holds = pairs.join(*ends)[:, 0].astype(np.bool_)
+                holds = self._pairs[one.name].join(*ends)[:, 0].astype(np.bool_)
             else:
-                holds = self._ask(one.name, self._questions[one.name], rows)
+                holds = self._ask(one.name, one.holds, rows)
             bad = np.flatnonzero(~holds & ~is_cut)
             if len(bad):
                 self._break(Found(one.name, low + int(bad[0]), cost))
@@ -489,20 +478,16 @@ class Search:
             edge = new[~good[new]]
             if not len(edge) or self._limit():
                 break
-        sure = ~good[:met]
-        if goal.by and len(edge):  # what would come of another timer is not known
+        unknown = bool(goal.by) and len(edge) > 0
+        if unknown:  # what would come of another timer
             good[edge] = True
             self._spread(good, lost, goal.by)
-            sure = ~good[:met]
-        limit = self._limit()
-        if limit is not None:
-            self.stopped = limit
+        self.stopped = self._limit()
+        if self.stopped:
             return np.zeros(0, np.int64)
-        if goal.by and len(edge) and not sure.any():
-            self.stopped = Stopped(
-                f"{ROUNDS} times in a row of {', '.join(goal.by)}, with which the goal may be reached"
-            )
-        return np.flatnonzero(sure)
+        if unknown and good[:met].all():
+            self.stopped = f"{ROUNDS} times in a row of {', '.join(goal.by)}, with which the goal may be reached"
+        return np.flatnonzero(~good[:met])
 
     def _possible(self, one: _Successors, by: Collection[str]) -> Longs:
         """Of these steps the free ones, and those of the named kinds of disturbance."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from fsm.check.model import Choice, Component, Disturbance, Fault, Goal, Model, Property, Received, Step, View, Wire
 from fsm.errors import IllegalTransition, InputError
-from fsm.table import Symbol, Table
+from fsm.table import Kind, Symbol, Table
 
 if TYPE_CHECKING:
     from fsm.check.model import Condition, Mask
@@ -25,14 +25,11 @@ DISTURBANCES = (
     Disturbance("late", Fault.LATE),
     Disturbance("duplicate", Fault.DUPLICATE),
 )
-
-
-LEFT_OUT = "more than four messages on a wire: who would send one waits"
 ROOM = 4
 """So many messages are on their way from one table to another; whoever would send more waits."""
 
 
-def compose(tables: Sequence[Table], never: Sequence[str] = (), goal: str = "", *, reorders: bool = False) -> Model:
+def compose(tables: Sequence[Table], never: Sequence[str] = (), goal: str = "") -> Model:
     """The model of these tables.
 
     `never` are places that may not be taken at once, as `door.OPEN,lift.MOVING`; `goal` are places that can always be
@@ -43,9 +40,9 @@ def compose(tables: Sequence[Table], never: Sequence[str] = (), goal: str = "", 
     if len(set(names)) < len(names):
         raise InputError("two tables have one name", ", ".join(names), "rename one")
     parts = [_Part(table, [other for other in tables if other is not table]) for table in tables]
-    wires = [
-        Wire(part.table.name, to, DISTURBANCES, reorders, ROOM, waits=True) for part in parts for to in part.receivers
-    ]
+    ends = [(part.table.name, to) for part in parts for to in part.receivers]
+    wires = [Wire(*one, DISTURBANCES, at_most=ROOM, waits=True) for one in ends]
+    left_out = [f"more than {ROOM} messages on a wire: who would send one waits"] if wires else []
     properties = [Property(f"never {one}", _negated(_at(tables, one))) for one in never]
     return Model(
         " with ".join(names),
@@ -53,7 +50,7 @@ def compose(tables: Sequence[Table], never: Sequence[str] = (), goal: str = "", 
         wires,
         properties,
         _goal(tables, goal),
-        not_modelled=[LEFT_OUT],
+        not_modelled=left_out,
     )
 
 
@@ -112,7 +109,7 @@ class _Part:
     def choices(self, state: Symbol) -> Iterable[Choice]:
         """What may come from outside."""
         for name, event in self.events.items():
-            if name not in self.heard and self.table.kind(state, event).name == "ROW":
+            if name not in self.heard and self.table.kind(state, event) is Kind.ROW:
                 yield Choice(name)
 
     def step(self, state: Symbol, given: Any) -> Step:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from fsm.check.memo import Ids
 from fsm.check.model import Action, Goal, Model, State
 from fsm.check.search import DEADLOCK, USUAL, Columns, Found, Limits, Search
 from fsm.check.space import FREE, ask
@@ -76,7 +77,7 @@ class Verdict:
     disturbances: int = 0
     uncovered: tuple[str, ...] = ()
     """What the model leaves out."""
-    checked: tuple[str, ...] = field(default=())
+    checked: tuple[str, ...] = ()
     """Properties that were asked."""
 
     @property
@@ -154,7 +155,7 @@ def check(
     return Verdict(
         model=model.name,
         violations=tuple(sorted(violations, key=lambda one: (one.disturbances, len(one.path), one.property))),
-        stopped="" if search.stopped is None else search.stopped.why,
+        stopped=search.stopped,
         states=met,
         transitions=search.transitions,
         depth=search.depth,
@@ -224,7 +225,7 @@ def _doomed(search: Search, goal: Goal, state: int) -> Violation:
     rows = search.states.array[state : state + 1]
     seen = {rows.tobytes()}
     for _ in range(AFTERWARDS):
-        step = next((s for s in (_first_free(search, rows))), None)
+        step = _first_free(search, rows)
         if step is None or step[1].tobytes() in seen:
             break
         path.append(_step(search, step[0], _changes(search, rows[0], step[1][0]), costs=False))
@@ -236,13 +237,15 @@ def _doomed(search: Search, goal: Goal, state: int) -> Violation:
     return Violation(goal.name, goal.meaning, cost, start, tuple(path), doomed_at, replayed, _hazards(search, state))
 
 
-def _first_free(search: Search, rows: Any) -> Any:
+def _first_free(search: Search, rows: Ids) -> tuple[int, Ids] | None:
+    """The first step that costs nothing, and the state behind it."""
     for one in search.successors(rows, paid=False):
         for at in np.flatnonzero((one.cost == FREE) & ~one.full).tolist():
             after = rows.copy()
             for j, now in one.cells.items():
                 after[0, j] = now[at]
-            yield int(one.action[at]), after
+            return int(one.action[at]), after
+    return None
 
 
 def _trail(search: Search, state: int) -> list[int]:
@@ -253,7 +256,7 @@ def _trail(search: Search, state: int) -> list[int]:
     return trail[::-1]
 
 
-def _told(search: Search, trail: Sequence[int]) -> Any:
+def _told(search: Search, trail: Sequence[int]) -> Iterator[PathStep]:
     for before, after in pairwise(trail):
         rows = search.states.array
         costs = search.cost.array[after] > search.cost.array[before]

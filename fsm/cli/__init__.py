@@ -10,7 +10,7 @@ import argparse
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from fsm import __version__
@@ -115,6 +115,17 @@ def listed(known: Sequence[str]) -> Any:
             if word not in known:
                 raise argparse.ArgumentTypeError(f"no such format {word!r}; choose from {', '.join(known)}")
         return words
+
+    return parse
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """An argparse type: a whole number, this one or a larger one."""
+
+    def parse(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least}")
+        return int(text)
 
     return parse
 

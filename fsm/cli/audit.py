@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from fsm.audit.certainty import TooLittle
 from fsm.audit.limits import Limits
-from fsm.cli import add_command
+from fsm.cli import add_command, at_least
 from fsm.errors import FsmError, InputError
 from fsm.logs import formats
 from fsm.logs.pattern import parse_pattern
@@ -78,7 +78,7 @@ def add(commands: Any) -> None:
     command.add_argument("--since", metavar="TIME", help="leave out findings that end before, as 2026-11-21T07:00Z")
     command.add_argument("--until", metavar="TIME", help="leave out findings that begin after")
     command.add_argument(
-        "--top", type=_positive, default=usual.top, metavar="N", help="groups that the report draws (%(default)s)"
+        "--top", type=at_least(1), default=usual.top, metavar="N", help="groups that the report draws (%(default)s)"
     )
     command.add_argument(
         "--min-understood",
@@ -91,7 +91,7 @@ def add(commands: Any) -> None:
     _add_limits(command, usual.limits)
     command.add_argument(
         "--split-bytes",
-        type=_positive,
+        type=at_least(1),
         default=usual.split_bytes,
         metavar="N",
         help="how much of a file one task reads",
@@ -107,7 +107,7 @@ def _add_limits(command: argparse.ArgumentParser, usual: Limits) -> None:
         ("--window-ms", usual.window_ms, "memberships lost again within this time make a fencing loop"),
     )
     for option, default, meaning in limits:
-        command.add_argument(option, type=_milliseconds, default=default, metavar="MS", help=f"{meaning} ({default})")
+        command.add_argument(option, type=at_least(0), default=default, metavar="MS", help=f"{meaning} ({default})")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -282,22 +282,8 @@ def _instant_ms(option: str, text: str | None, zone: str) -> int | None:
     return int((told if told.tzinfo else told.replace(tzinfo=ZoneInfo(zone))).timestamp() * 1000)
 
 
-def _milliseconds(text: str) -> int:
-    return _at_least(0, text)
-
-
-def _positive(text: str) -> int:
-    return _at_least(1, text)
-
-
 def _percent(text: str) -> float:
-    percent = _at_least(0, text.removesuffix("%"))
+    percent = at_least(0)(text.removesuffix("%"))
     if percent > 100:
         raise argparse.ArgumentTypeError(f"{text!r} is more than 100 %")
     return percent / 100
-
-
-def _at_least(least: int, text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) < least:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least}")
-    return int(text)

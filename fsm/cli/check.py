@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fsm.cli import add_command, out
+from fsm.cli import add_command, at_least, out
 from fsm.cli.chosen import SUFFIXES
 from fsm.errors import InputError
 
@@ -44,7 +44,7 @@ def add(commands: Any) -> None:
     command = add_command(commands, "check", "explore every state of a model, and prove or refute", details, run)
     command.add_argument("model", metavar="MODEL", help="its name, FILE.py:NAME, or a table as YAML")
     group = command.add_argument_group("consumer-group")
-    group.add_argument("--members", type=_positive, metavar="N", help="how many members (2)")
+    group.add_argument("--members", type=at_least(1), metavar="N", help="how many members (2)")
     group.add_argument("--topics", type=_topics, metavar="LIST", help="topics with their partitions (foo:2)")
     group.add_argument("--client", metavar="DIALECT", help="the rules of the members; the latest release")
     group.add_argument("--coordinator", metavar="DIALECT", help="the rules of the coordinator; the latest release")
@@ -55,7 +55,9 @@ def add(commands: Any) -> None:
     )
     tables.add_argument("--goal", default="", metavar="PLACES", help="can always be reached: door.SHUT")
     command.add_argument("--disturb", default="", metavar="LIST", help="kinds of disturbance, or all")
-    command.add_argument("--disturbances", type=_count, metavar="K", help="at most so many; 1 where kinds are given")
+    command.add_argument(
+        "--disturbances", type=at_least(0), metavar="K", help="at most so many; 1 where kinds are given"
+    )
     command.add_argument("--known", default="", metavar="LIST", help="known hazards: cut off where they show, counted")
     command.add_argument(
         "--property",
@@ -65,7 +67,7 @@ def add(commands: Any) -> None:
         help="ask this one only, and what steps break; repeatable",
     )
     command.add_argument("--every", action="store_true", help="go on after a counterexample: one for each property")
-    command.add_argument("--max-states", type=_positive, metavar="N", help="stop beyond so many (200 million)")
+    command.add_argument("--max-states", type=at_least(1), metavar="N", help="stop beyond so many (200 million)")
     command.add_argument("--max-memory", type=_size, metavar="BYTES", help="stop beyond so much, as 6G (6G)")
     command.add_argument("-o", dest="folder", type=Path, metavar="DIR", help="counterexamples as pictures and texts")
     command.add_argument("--json", action="store_true", help="print one JSON document")
@@ -225,21 +227,9 @@ def _split(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
 
 
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit():
-        raise argparse.ArgumentTypeError(f"give a whole number from 0 on, not {text!r}")
-    return int(text)
-
-
-def _positive(text: str) -> int:
-    if not _count(text):
-        raise argparse.ArgumentTypeError("give a whole number from 1 on")
-    return int(text)
-
-
 def _size(text: str) -> int:
     factor = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:].upper(), 1)
-    return _positive(text[:-1] if factor > 1 else text) * factor
+    return at_least(1)(text[:-1] if factor > 1 else text) * factor
 
 
 def _topics(text: str) -> dict[str, int]:
@@ -248,5 +238,5 @@ def _topics(text: str) -> dict[str, int]:
         name, _, count = one.strip().partition(":")
         if not name or name in found:
             raise argparse.ArgumentTypeError(f"write topics as foo:2,bar:1, not {text!r}")
-        found[name] = _positive(count or "1")
+        found[name] = at_least(1)(count or "1")
     return found

@@ -7,7 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from fsm.cli import add_command, out
+from fsm.cli import add_command, at_least, out
 from fsm.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,11 +43,11 @@ def add(commands: Any) -> None:
     command.add_argument("--against", metavar="RELEASE", default="", help="without a broker: the release ours follows")
     command.add_argument("--family", metavar="LIST", default="", help="families of walks; all by default")
     command.add_argument("--seed", type=int, default=1, metavar="N", help="same seed, same walk (%(default)s)")
-    command.add_argument("--steps", type=_positive, default=500, metavar="N", help="of each family (%(default)s)")
+    command.add_argument("--steps", type=at_least(1), default=500, metavar="N", help="of each family (%(default)s)")
     command.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of the broker")
     slack = "how far from a deadline what it decides may go either way (%(default)s)"
-    command.add_argument("--slack-ms", type=_positive, default=150, metavar="MS", help=slack)
-    command.add_argument("--timeout-s", type=_positive, default=10, metavar="S", help="for one answer (%(default)s)")
+    command.add_argument("--slack-ms", type=at_least(1), default=150, metavar="MS", help=slack)
+    command.add_argument("--timeout-s", type=at_least(1), default=10, metavar="S", help="for one answer (%(default)s)")
     command.add_argument("--no-records", action="store_true", help="compare what a broker says, not what it stores")
     command.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -116,12 +116,6 @@ def _known(key: str) -> str:
     if key not in known:
         raise InputError(f"no setting {short(key)} that rules a group", "--set", nearest(key, known))
     return key
-
-
-def _positive(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not int(text):
-        raise argparse.ArgumentTypeError(f"must be a whole number above 0, not {text!r}")
-    return int(text)
 
 
 def _progress() -> Callable[[str, int], None]:

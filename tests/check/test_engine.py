@@ -285,7 +285,7 @@ def test_a_limit_stops_with_what_is_known() -> None:
 
 def test_a_wire_that_is_full_is_counted() -> None:
     found = states_of(talkers(at_most=1))
-    assert found.stopped is not None
+    assert found.stopped
     assert found.states.size < states_of(talkers()).states.size
 
 

@@ -342,7 +342,7 @@ def test_the_command_exits_1_with_a_difference(capsys: pytest.CaptureFixture[str
             "'group.consumer.sesion.timeout.ms' that rules a group; did you mean group.consumer.session.timeout.ms?",
         ),
         (["--set", "group.consumer.max.size=many"], "group.consumer.max.size: must be a whole number, not 'many'"),
-        (["--steps", "0"], "argument --steps: must be a whole number above 0, not '0'"),
+        (["--steps", "0"], "argument --steps: '0' is not a whole number from 1"),
         (["--broker", "127.0.0.1:1"], "127.0.0.1:1: cannot connect"),
     ],
 )

@@ -86,6 +86,12 @@ def daemon(command: tuple[str, ...], log: Path, environment: dict[str, str]):
             started.wait()
 
 
+def assert_same_bytes(folder: Path) -> None:
+    """The cluster and this process give one document and one report."""
+    for name in (MARK, REPORT):
+        assert (folder / "cluster" / name).read_bytes() == (folder / "local" / name).read_bytes()
+
+
 def test_a_cluster_gives_the_bytes_of_this_process(
     recordings: Path, cluster: str, environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,8 +102,7 @@ def test_a_cluster_gives_the_bytes_of_this_process(
     with audit(cluster, tmp_path, environment) as ran:
         _, complained = ran.communicate()
     assert ran.returncode == 2, complained  # one scenario is of a client that is hardly understood
-    for name in (MARK, REPORT):
-        assert (tmp_path / "cluster" / name).read_bytes() == (tmp_path / "local" / name).read_bytes()
+    assert_same_bytes(tmp_path)
     executors = list(tmp_path.glob("worker-*/app-*/*/stderr"))
     assert len(executors) == 2
     assert len([log for log in executors if "Running task" in log.read_text()]) == 2
@@ -121,8 +126,7 @@ def test_a_killed_executor_changes_no_byte(
         os.kill(killed, signal.SIGKILL)
         _, complained = ran.communicate()
     assert ran.returncode == 2, complained
-    for name in (MARK, REPORT):
-        assert (tmp_path / "cluster" / name).read_bytes() == (tmp_path / "local" / name).read_bytes()
+    assert_same_bytes(tmp_path)
     assert sorted(p.name for p in (tmp_path / "cluster" / "records.parquet").iterdir()) == sorted(
         p.name for p in (tmp_path / "local" / "records.parquet").iterdir()
     )

@@ -121,6 +121,7 @@ class _LiveConsumer:
                 self.running, first = None, done.value.first
                 if first is not None and first.name not in GOES_ON_AFTER:
                     self.app, self.using = App.CRASHED, ()
+                    self.late += self.out
                     self.out, self.back = [], []
                 return
             if isinstance(asked, InvokeListener):
