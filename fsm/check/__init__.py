@@ -1,7 +1,7 @@
 """Exhaustive checks of models: every state, every order of messages, so many disturbances, the shortest way to harm.
 
 * `check`, `Verdict`, `Violation`, `PathStep`: a check, and what it says
-* `Model`, `Component`, `Choice`, `Step`: who takes steps
+* `Model`, `Component`, `Choice`, `Step`, `Action`: who takes steps, and a step as it is told
 * `Wire`, `Queue`, `Disturbance`, `Fault`, `Told`: the connections between them, and how those fail
 * `Received`, `Undelivered`, `Missed`: what a connection tells a component
 * `Property`, `PairProperty`, `Goal`, `View`, `Condition`: what is asked
@@ -18,6 +18,7 @@ from fsm.exports import on_demand
 
 if TYPE_CHECKING:
     from fsm.check.model import (
+        Action,
         Choice,
         Component,
         Condition,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from fsm.check.verdict import PathStep, Verdict, Violation, check
 
 __all__ = [
+    "Action",
     "Choice",
     "Component",
     "Condition",
@@ -72,6 +74,7 @@ __all__ = [
 __getattr__ = on_demand(
     __name__,
     {
+        "Action": "model",
         "Choice": "model",
         "Component": "model",
         "Condition": "model",

@@ -323,6 +323,18 @@ JAVA: dict[str, Writer] = {
 }
 """For what Kafka's Java programs say."""
 
+
+def search_hits(events: Sequence[Event], *, threads: bool = True) -> dict[str, Any]:
+    """What a search in Elasticsearch answers."""
+
+    def source(e: Event) -> dict[str, Any]:
+        thread = {"process": {"thread": {"name": e.thread}}} if threads else {}
+        return {"@timestamp": iso(e), "message": e.body, "log": {"level": e.level, "logger": e.logger}} | thread
+
+    hits = [{"_index": "i", "_id": "x", "_source": source(e)} for e in events]
+    return {"took": 5, "hits": {"total": {"value": len(events)}, "hits": hits}}
+
+
 OTHERS: dict[str, Writer] = {
     "klog quoted": lines(lambda e: f'I{e.at:%m%d %H:%M:%S}.{ms(e)}000       1 a.go:7] {json.dumps(e.body)} logger="x"'),
     "java.util.logging": lines(lambda e: f"{e.at:%b %d, %Y %I:%M:%S %p} {e.logger} doIt\n{e.level}: {e.body}"),
@@ -506,48 +518,8 @@ TOOLS: dict[str, Writer] = {
             },
         }
     ),
-    "elastic search hits": lambda events: json.dumps(
-        {
-            "took": 5,
-            "hits": {
-                "total": {"value": len(events)},
-                "hits": [
-                    {
-                        "_index": "i",
-                        "_id": "x",
-                        "_source": {
-                            "@timestamp": iso(e),
-                            "message": e.body,
-                            "log": {"level": e.level, "logger": e.logger},
-                            "process": {"thread": {"name": e.thread}},
-                        },
-                    }
-                    for e in events
-                ],
-            },
-        }
-    ),
-    "elastic search pretty": lambda events: json.dumps(
-        {
-            "took": 5,
-            "hits": {
-                "total": {"value": len(events)},
-                "hits": [
-                    {
-                        "_index": "i",
-                        "_id": "x",
-                        "_source": {
-                            "@timestamp": iso(e),
-                            "message": e.body,
-                            "log": {"level": e.level, "logger": e.logger},
-                        },
-                    }
-                    for e in events
-                ],
-            },
-        },
-        indent=2,
-    ),
+    "elastic search hits": lambda events: json.dumps(search_hits(events)),
+    "elastic search pretty": lambda events: json.dumps(search_hits(events, threads=False), indent=2),
     "kibana csv": lambda events: (
         '"@timestamp","log.level","log.logger",message\n'
         + "".join(

@@ -131,10 +131,7 @@ class _Shell(ConsumerMember):
         asked = next(running)
         while not isinstance(asked, InvokeListener):  # the assignment was applied before the callback began
             asked = running.send(None)
-        if asked.method is ListenerMethod.ASSIGNED:
-            using = partitions((*consumer.using, *asked.partitions))
-        else:
-            using = without(consumer.using, asked.partitions)
+        using = used_after(asked, consumer.using)
         answer = None
         try:
             while True:
@@ -142,6 +139,21 @@ class _Shell(ConsumerMember):
                 answer = None if isinstance(asked, InvokeListener) else self._do(asked, NOW)
         except StopIteration:
             return using
+
+
+def used_after(over: InvokeListener, using: Partitions) -> Partitions:
+    """What an application uses once a callback has returned."""
+    if over.method is ListenerMethod.ASSIGNED:
+        return partitions((*using, *over.partitions))
+    return without(using, over.partitions)
+
+
+def seen(app: App, member: Member, using: Partitions) -> tuple[Any, ...]:
+    """What a consumer of the model and a live one have in common."""
+    if app is App.DEAD:
+        return (App.DEAD,)
+    assigned = member.target.partitions, member.current.partitions
+    return (app, member.state, member.epoch, *assigned, member.ownership, using)
 
 
 class ConsumerModel:

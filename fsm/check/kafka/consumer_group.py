@@ -64,6 +64,8 @@ TIMERS = {
     TimerKind.SESSION: ("expire", "session of {} expires"),
     TimerKind.REBALANCE: ("rebalance_timeout", "rebalance timeout of {} is over"),
 }
+REQUESTS = (Disturbance("lose", Fault.LOSE, Told.SENDER), Disturbance("late", Fault.LATE, Told.SENDER))
+ANSWERS = (Disturbance("unanswered", Fault.LOSE, Told.RECEIVER),)
 NOT_MODELLED = (
     "commits and auto-commit",
     "callbacks that raise",
@@ -95,43 +97,21 @@ def consumer_group(
         [one.name for one in consumers], ids, Context(NOW, coordinator_dialect(coordinator), SETTINGS, Image(known, 1))
     )
     tell = partial(describe_message, image_names=names)
+    features = {
+        "line": lambda queue: len(queue.line),
+        "omitted": lambda queue: omitted((*queue.line, *queue.late), ids),
+    }
     wires = []
     for one in consumers:
-        requests = (Disturbance("lose", Fault.LOSE, Told.SENDER), Disturbance("late", Fault.LATE, Told.SENDER))
-        answers = (Disturbance("unanswered", Fault.LOSE, Told.RECEIVER),)
-        features = {
-            "line": lambda queue: len(queue.line),
-            "omitted": lambda queue: omitted((*queue.line, *queue.late), ids),
-        }
-        wires += [
-            Wire(one.name, BROKER, requests, features=features, describe=tell),
-            Wire(BROKER, one.name, answers, features=features, describe=tell),
-        ]
+        wires.append(Wire(one.name, BROKER, REQUESTS, features=features, describe=tell))
+        wires.append(Wire(BROKER, one.name, ANSWERS, features=features, describe=tell))
     group = _Group([one.name for one in consumers], (1 << len(bits)) - 1)
     return Model(
         f"consumer-group, {members} members of {client}, coordinator of {coordinator}, {_list(topics)}",
         [*(one.component(bits) for one in consumers), hub.component()],
         wires,
-        [
-            Property(
-                "held by the coordinator's book",
-                group.client_safety,
-                "what a member in good standing uses, the coordinator counts as held by it",
-            ),
-            Property(
-                "one user",
-                group.one_user,
-                "no partition is used by two applications whose members are in good standing",
-            ),
-            Property("one holder", group.one_holder, "the coordinator counts no partition as held by two members"),
-            Property("no application is ended", group.nobody_crashes, "no application is ended by an error"),
-        ],
-        Goal(
-            "the group settles",
-            group.settled,
-            ("rebalance_timeout",),
-            "undisturbed, everybody at last uses what it is assigned, and every partition is used",
-        ),
+        group.properties(),
+        group.goal(),
         {f"{one.name} is silent": group.silent(one.name) for one in consumers},
         {"W1": group.w1},
         ("crash", "expire", "failover", "leave", "poll_timeout", "rebalance_timeout", "rejoin"),
@@ -252,6 +232,28 @@ class _Group:
     def __init__(self, names: Sequence[str], everything: int) -> None:
         self.names, self.everything = names, everything
 
+    def properties(self) -> list[Property]:
+        """What holds in every state."""
+        return [
+            Property(
+                "held by the coordinator's book",
+                self._client_safety,
+                "what a member in good standing uses, the coordinator counts as held by it",
+            ),
+            Property(
+                "one user",
+                self._one_user,
+                "no partition is used by two applications whose members are in good standing",
+            ),
+            Property("one holder", self._one_holder, "the coordinator counts no partition as held by two members"),
+            Property("no application is ended", self._nobody_crashes, "no application is ended by an error"),
+        ]
+
+    def goal(self) -> Goal:
+        """What can always be reached."""
+        meaning = "undisturbed, everybody at last uses what it is assigned, and every partition is used"
+        return Goal("the group settles", self._settled, ("rebalance_timeout",), meaning)
+
     def silent(self, name: str) -> Condition:
         """Whether nothing more is to be heard of a member."""
 
@@ -272,38 +274,33 @@ class _Group:
     def _pairs(self) -> Iterator[tuple[str, str]]:
         return ((one, other) for i, one in enumerate(self.names) for other in self.names[:i])
 
-    def client_safety(self, view: View) -> Mask:
-        """What a member in good standing uses, the coordinator counts as held by it."""
+    def _client_safety(self, view: View) -> Mask:
         holds = np.ones(len(view), np.bool_)
         for name in self.names:
             stray = view.of(name, "using") & ~view.of(BROKER, f"held {name}")
             holds &= (stray == 0) | ~self._stands_well(view, name)
         return holds
 
-    def one_user(self, view: View) -> Mask:
-        """No two applications whose members stand well use one partition."""
+    def _one_user(self, view: View) -> Mask:
         holds = np.ones(len(view), np.bool_)
         for one, other in self._pairs():
             both = (view.of(one, "using") & view.of(other, "using")) != 0
             holds &= ~(both & self._stands_well(view, one) & self._stands_well(view, other))
         return holds
 
-    def one_holder(self, view: View) -> Mask:
-        """The coordinator counts no partition as held by two members."""
+    def _one_holder(self, view: View) -> Mask:
         holds = np.ones(len(view), np.bool_)
         for one, other in self._pairs():
             holds &= (view.of(BROKER, f"held {one}") & view.of(BROKER, f"held {other}")) == 0
         return holds
 
-    def nobody_crashes(self, view: View) -> Mask:
-        """No application was ended by an error."""
+    def _nobody_crashes(self, view: View) -> Mask:
         holds = np.ones(len(view), np.bool_)
         for name in self.names:
             holds &= view.of(name, "crashed") == 0
         return holds
 
-    def settled(self, view: View) -> Mask:
-        """Everybody uses what it is assigned, and everything is used."""
+    def _settled(self, view: View) -> Mask:
         good = view.of(BROKER, "rests") == 1
         used, anybody = np.zeros(len(view), np.int64), np.zeros(len(view), np.bool_)
         for name in self.names:

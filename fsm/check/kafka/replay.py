@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fsm.check.kafka.consumer import BROKER, GOES_ON_AFTER, GROUP, PASSES, TURNS, App, Consumer
+from fsm.check.kafka.consumer import BROKER, GOES_ON_AFTER, GROUP, PASSES, TURNS, App, seen, used_after
 from fsm.check.model import Action, State
 from fsm.coordinator import coordinator as broker
 from fsm.coordinator.coordinator import Coordinator
@@ -20,10 +20,10 @@ from fsm.coordinator.model.step import Request
 from fsm.coordinator.model.timers import TimerKind
 from fsm.coordinator.storage.load import load
 from fsm.member.dialect.dialect import Dialect
-from fsm.member.events import AsyncPollEvent, ListenerMethod, TopicSubscriptionChangeEvent, UnsubscribeEvent
+from fsm.member.events import AsyncPollEvent, TopicSubscriptionChangeEvent, UnsubscribeEvent
 from fsm.member.runtime.consumer_shell import ConsumerMember
 from fsm.member.runtime.queues import InvokeListener, Pass, process
-from fsm.protocol.assignment import Partitions, TopicNames, partitions, without
+from fsm.protocol.assignment import Partitions, TopicNames
 from fsm.protocol.codec import API_OF
 from fsm.protocol.config import ConsumerConfig
 from fsm.protocol.messages import TIMED_OUT
@@ -98,10 +98,7 @@ class _LiveConsumer:
         if self.asked is None:
             return
         over, self.asked = self.asked, None
-        if over.method is ListenerMethod.ASSIGNED:
-            self.using = partitions((*self.using, *over.partitions))
-        else:
-            self.using = without(self.using, over.partitions)
+        self.using = used_after(over, self.using)
         self._process()
 
     def _pass(self) -> None:
@@ -134,22 +131,6 @@ class _LiveConsumer:
                 self.out += result.unsent_requests
                 answer = next((one.error for one in result.completed_calls if one.call == call), None)
 
-    def seen(self) -> tuple[Any, ...]:
-        """What is compared."""
-        member = self.shell.member
-        if self.app is App.DEAD:
-            return (App.DEAD,)
-        owned = member.ownership, self.using
-        return (self.app, member.state, member.epoch, member.target.partitions, member.current.partitions, *owned)
-
-
-def _seen(consumer: Consumer) -> tuple[Any, ...]:
-    member = consumer.member
-    if consumer.app is App.DEAD:
-        return (App.DEAD,)
-    owned = member.ownership, consumer.using
-    return (consumer.app, member.state, member.epoch, member.target.partitions, member.current.partitions, *owned)
-
 
 def _book(state: Coordinator) -> Any:
     group = state.groups.get(GROUP)
@@ -179,7 +160,11 @@ class Replay:
                 if name == BROKER:
                     live, wanted = _book(self.state), _book(state)
                 else:
-                    live, wanted = self.consumers[name].seen(), _seen(state)
+                    one = self.consumers[name]
+                    live, wanted = (
+                        seen(one.app, one.shell.member, one.using),
+                        seen(state.app, state.member, state.using),
+                    )
                 if live != wanted:
                     return f"step {number}, {action.actor} {action.what}: {name} is {live}, and was to be {wanted}"
         return ""
