@@ -96,7 +96,7 @@ def test_real_models_have_the_states_of_a_naive_search(
 ) -> None:
     """Protocols with several wires between many components, the production classes among them.
 
-    288 and 8,832 are what TLC and Stateright count for Lamport's two-phase commit with three and five managers.
+    288 and 8,832 are what the test of Stateright's examples/2pc.rs counts with three and five managers.
     """
     naive = Naive(model, frozenset(kinds), most)
     found = states_of(model, kinds, most)
