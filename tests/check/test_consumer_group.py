@@ -117,3 +117,12 @@ def test_what_is_not_modelled_is_said() -> None:
 def test_more_than_it_can_is_refused(options: dict) -> None:
     with pytest.raises(InputError, match=r"--members|--topics"):
         consumer_group(**options)
+
+
+def test_a_target_that_an_old_callback_reached_is_stable() -> None:
+    """A callback of an earlier life makes what is held the target; the coordinator's word for it then ends RECONCILING."""
+    model = consumer_group(1, {"foo": 1})
+    found = check(model, disturb=["poll_timeout"], disturbances=2, every=True)
+    assert [one.property for one in found.violations] == ["the group settles"]
+    search = Search(model, frozenset({"poll_timeout"}), 2, every=True).run()
+    assert search.states.size == 5_402
