@@ -120,7 +120,7 @@ def test_more_than_it_can_is_refused(options: dict) -> None:
 
 
 def test_a_target_that_an_old_callback_reached_is_stable() -> None:
-    """A callback of an earlier life makes what is held the target; the coordinator's word for it then ends RECONCILING."""
+    """A callback of an earlier life makes what is held the target; the coordinator says it again: RECONCILING ends."""
     model = consumer_group(1, {"foo": 1})
     found = check(model, disturb=["poll_timeout"], disturbances=2, every=True)
     assert [one.property for one in found.violations] == ["the group settles"]
