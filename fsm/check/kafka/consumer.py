@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from enum import Enum
 from typing import Any, NamedTuple
 
+from fsm.check.kafka.application import BROKER, ENDED, FAR, GOES_ON_AFTER, GROUP, NOW, PASSES, App, Driven
 from fsm.check.model import Choice, Component, Missed, Received, Step, Undelivered
 from fsm.errors import InputError
 from fsm.member.consumer.state import Member, new_member
@@ -18,48 +18,18 @@ from fsm.member.dialect.dialect import Dialect
 from fsm.member.events import (
     AsyncPollEvent,
     BackgroundEvent,
-    ListenerMethod,
     PartitionsAssignedEvent,
     PartitionsRemovedEvent,
     TopicSubscriptionChangeEvent,
     UnsubscribeEvent,
 )
 from fsm.member.runtime.consumer_shell import ConsumerMember
-from fsm.member.runtime.queues import InvokeListener, process
 from fsm.member.timers import NEVER
-from fsm.protocol.assignment import Partitions, TopicNames, TopicPartition, TopicPartitions, partitions, without
+from fsm.protocol.assignment import Partitions, TopicNames, TopicPartition, TopicPartitions
 from fsm.protocol.config import ConsumerConfig
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import TIMED_OUT, ConsumerGroupHeartbeatRequest
 from fsm.tables.consumer_member import State
-
-NOW = 1_700_000_000_000
-FAR = NOW + 10_000_000_000
-"""The deadline of a timer that runs."""
-GROUP = "g"
-BROKER = "broker"
-GOES_ON_AFTER = frozenset({"RebalanceInProgressException", "TimeoutException"})
-"""Errors of a poll after which an application polls again; any other one ends its process."""
-TURNS = 8
-"""So many turns of the background in a row, with nothing from outside, are a busy loop."""
-
-
-class App(Enum):
-    """What the application does."""
-
-    IDLE = "has not subscribed"
-    RUNNING = "polls"
-    LEAVING = "unsubscribes"
-    LEFT = "has unsubscribed"
-    CRASHED = "was ended by an error"
-    DEAD = "is killed"
-
-    __hash__ = object.__hash__
-
-
-ENDED = (App.CRASHED, App.DEAD)
-PASSES = ("polls", "unsubscribes", "goes on", "returns from its callback")
-"""After these the application looks at its background queue."""
 
 
 class Consumer(NamedTuple):
@@ -77,7 +47,7 @@ class Consumer(NamedTuple):
     generation: int = -1
 
 
-class _Shell(ConsumerMember):
+class _Shell(ConsumerMember, Driven):
     """The production shell around a consumer that is a value."""
 
     def __init__(self, consumer: Consumer) -> None:
@@ -89,63 +59,6 @@ class _Shell(ConsumerMember):
         self._background.extend(consumer.events)
         if member.leaving.calls:
             self._calls, self._waiting[1] = 1, (UnsubscribeEvent.__name__, NEVER)
-        self.sent: list[Any] = []
-        self.broken: list[str] = []
-
-    @property
-    def waiting_events(self) -> tuple[BackgroundEvent, ...]:
-        """The background queue."""
-        return tuple(self._background)
-
-    def turn(self) -> None:
-        """Turns the background until it waits for something."""
-        for _ in range(TURNS):
-            result = self.poll(NOW)
-            self.sent += result.unsent_requests
-            if not self.member.client.coordinator_known:
-                self.find_coordinator(NOW)
-            elif result.time_until_next_poll_ms > 0:
-                return
-        self.broken.append("the background waits for something")
-
-    def take_events(self, app: App) -> tuple[BackgroundEvent | None, str]:
-        """The application's pass over its queue up to a callback: the event of that, and the first error."""
-        error = ""
-        while (event := self.next_background_event()) is not None:
-            running, answer = process(iter((event,)), listener=True, unsubscribing=app is App.LEAVING), None
-            while True:
-                try:
-                    asked = running.send(answer)
-                except StopIteration as over:
-                    failed = over.value.first
-                    error = error or ("" if failed is None else failed.name)
-                    break
-                if isinstance(asked, InvokeListener):
-                    return event, error
-                answer = self._do(asked, NOW)
-        return None, error
-
-    def end_callback(self, consumer: Consumer, calling: BackgroundEvent) -> Partitions:
-        """The callback under way returns; what the application uses from then on."""
-        running = process(iter((calling,)), listener=True, unsubscribing=consumer.app is App.LEAVING)
-        asked = next(running)
-        while not isinstance(asked, InvokeListener):  # the assignment was applied before the callback began
-            asked = running.send(None)
-        using = used_after(asked, consumer.using)
-        answer = None
-        try:
-            while True:
-                asked = running.send(answer)
-                answer = None if isinstance(asked, InvokeListener) else self._do(asked, NOW)
-        except StopIteration:
-            return using
-
-
-def used_after(over: InvokeListener, using: Partitions) -> Partitions:
-    """What an application uses once a callback has returned."""
-    if over.method is ListenerMethod.ASSIGNED:
-        return partitions((*using, *over.partitions))
-    return without(using, over.partitions)
 
 
 def seen(app: App, member: Member, using: Partitions) -> tuple[Any, ...]:
@@ -260,7 +173,7 @@ class ConsumerModel:
                 app = App.LEAVING
                 shell.submit(UnsubscribeEvent())
             case "returns from its callback" if calling is not None:
-                using, calling = shell.end_callback(consumer, calling), None
+                using, calling = shell.end_callback(app, using, calling), None
             case Received(message=(order, answer)):
                 shell.receive_answer(order, answer, 0.0, NOW)
             case Missed(message=(order, _)) | Undelivered(message=order):

@@ -6,28 +6,24 @@ application is ended by an error) and liveness (undisturbed, every subscribed pa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-
-from fsm.check.kafka.consumer import BROKER, FAR, GROUP, NOW, ConsumerModel, describe_message, omitted, topic_numbers
+from fsm.check.kafka.application import BROKER, FAR, GROUP, NOW
+from fsm.check.kafka.consumer import ConsumerModel, describe_message, omitted, topic_numbers
+from fsm.check.kafka.questions import Questions
 from fsm.check.kafka.replay import Replay
 from fsm.check.model import (
     Choice,
     Component,
-    Condition,
     Disturbance,
     Fault,
-    Goal,
     Model,
-    Property,
     Received,
     Step,
     Told,
-    View,
     Wire,
 )
 from fsm.coordinator import coordinator as broker
@@ -46,9 +42,6 @@ from fsm.protocol.assignment import TopicNames
 from fsm.protocol.codec import API_OF
 from fsm.protocol.releases import LATEST
 from fsm.tables.consumer_group import State
-
-if TYPE_CHECKING:
-    from fsm.check.model import Mask
 
 NAMES = "abcdef"
 """Of the members."""
@@ -105,7 +98,7 @@ def consumer_group(
     for one in consumers:
         wires.append(Wire(one.name, BROKER, REQUESTS, features=features, describe=tell))
         wires.append(Wire(BROKER, one.name, ANSWERS, features=features, describe=tell))
-    group = _Group([one.name for one in consumers], (1 << len(bits)) - 1)
+    group = Questions([one.name for one in consumers], (1 << len(bits)) - 1)
     return Model(
         f"consumer-group, {members} members of {client}, coordinator of {coordinator}, {_list(topics)}",
         [*(one.component(bits) for one in consumers), hub.component()],
@@ -224,104 +217,3 @@ def _timeless(state: Coordinator) -> Coordinator:
     timers = Deadlines(((kind, who), FAR, epoch) for _, who, kind, epoch in running)
     target_ms = group.target_time_ms and OLD
     return Coordinator(NO_GROUPS.set(replace(group, timers=timers, target_time_ms=target_ms)))
-
-
-class _Group:
-    """What is asked of a whole group, over columns."""
-
-    def __init__(self, names: Sequence[str], everything: int) -> None:
-        self.names, self.everything = names, everything
-
-    def properties(self) -> list[Property]:
-        """What holds in every state."""
-        return [
-            Property(
-                "held by the coordinator's book",
-                self._client_safety,
-                "what a member in good standing uses, the coordinator counts as held by it",
-            ),
-            Property(
-                "one user",
-                self._one_user,
-                "no partition is used by two applications whose members are in good standing",
-            ),
-            Property("one holder", self._one_holder, "the coordinator counts no partition as held by two members"),
-            Property("no application is ended", self._nobody_crashes, "no application is ended by an error"),
-        ]
-
-    def goal(self) -> Goal:
-        """What can always be reached."""
-        meaning = "undisturbed, everybody at last uses what it is assigned, and every partition is used"
-        return Goal("the group settles", self._settled, ("rebalance_timeout",), meaning)
-
-    def silent(self, name: str) -> Condition:
-        """Whether nothing more is to be heard of a member."""
-
-        def condition(view: View) -> Mask:
-            quiet = (view.of(name, "silent") == 1) & (view.on(name, BROKER, "line") == 0)
-            silent: Mask = (view.of(name, "ended") == 1) | quiet
-            return silent
-
-        return condition
-
-    def _stands_well(self, view: View, name: str) -> Mask:
-        """The coordinator knows the member, under the epoch that the client has, or had before."""
-        epoch = view.of(name, "epoch")
-        is_known = (epoch == view.of(BROKER, f"epoch {name}")) | (epoch == view.of(BROKER, f"previous {name}"))
-        stands: Mask = (view.of(BROKER, f"member {name}") == 1) & (epoch > 0) & is_known
-        return stands
-
-    def _pairs(self) -> Iterator[tuple[str, str]]:
-        return ((one, other) for i, one in enumerate(self.names) for other in self.names[:i])
-
-    def _client_safety(self, view: View) -> Mask:
-        holds = np.ones(len(view), np.bool_)
-        for name in self.names:
-            stray = view.of(name, "using") & ~view.of(BROKER, f"held {name}")
-            holds &= (stray == 0) | ~self._stands_well(view, name)
-        return holds
-
-    def _one_user(self, view: View) -> Mask:
-        holds = np.ones(len(view), np.bool_)
-        for one, other in self._pairs():
-            both = (view.of(one, "using") & view.of(other, "using")) != 0
-            holds &= ~(both & self._stands_well(view, one) & self._stands_well(view, other))
-        return holds
-
-    def _one_holder(self, view: View) -> Mask:
-        holds = np.ones(len(view), np.bool_)
-        for one, other in self._pairs():
-            holds &= (view.of(BROKER, f"held {one}") & view.of(BROKER, f"held {other}")) == 0
-        return holds
-
-    def _nobody_crashes(self, view: View) -> Mask:
-        holds = np.ones(len(view), np.bool_)
-        for name in self.names:
-            holds &= view.of(name, "crashed") == 0
-        return holds
-
-    def _settled(self, view: View) -> Mask:
-        good = view.of(BROKER, "rests") == 1
-        used, anybody = np.zeros(len(view), np.int64), np.zeros(len(view), np.bool_)
-        for name in self.names:
-            using, wants = view.of(name, "using"), view.of(name, "wants") == 1
-            member = view.of(BROKER, f"member {name}") == 1
-            has_it = using == view.of(BROKER, f"assigned {name}")
-            has_it &= view.of(name, "epoch") == view.of(BROKER, f"epoch {name}")
-            good &= (view.of(name, "rests") == 1) & np.where(wants, member & has_it, ~member)
-            used |= np.where(wants, using, 0)
-            anybody |= wants
-        settled: Mask = good & (~anybody | (used == self.everything))
-        return settled
-
-    def w1(self, view: View) -> Mask:
-        """What a report left out, because it was not used yet, is taken back and used, or is going to be."""
-        stray_known, stray_other, begins = (np.zeros(len(view), np.bool_) for _ in range(3))
-        for name in self.names:
-            good, free = self._stands_well(view, name), ~view.of(BROKER, f"held {name}")
-            omits = view.of(name, "omitted") | view.on(name, BROKER, "omitted") | view.on(BROKER, name, "omitted")
-            stray = view.of(name, "using") & free
-            stray_known |= good & (stray != 0)
-            stray_other |= good & ((stray & ~omits) != 0)
-            begins |= good & ((view.of(name, "begins") & free) != 0)
-        return (stray_known & ~stray_other) | begins

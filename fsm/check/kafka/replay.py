@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fsm.check.kafka.consumer import BROKER, GOES_ON_AFTER, GROUP, PASSES, TURNS, App, seen, used_after
+from fsm.check.kafka.application import BROKER, GOES_ON_AFTER, GROUP, PASSES, TURNS, App, used_after
+from fsm.check.kafka.consumer import seen
 from fsm.check.model import Action, State
 from fsm.coordinator import coordinator as broker
 from fsm.coordinator.coordinator import Coordinator
