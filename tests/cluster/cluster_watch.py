@@ -1,6 +1,6 @@
 """What must hold of the coordinator's groups in every step of a cluster: the numbered invariants, and the promises.
 
-Those of consumer groups are `consumer_invariants` beside the coordinator's tests; here they meet classic members, whose
+Those of consumer groups are `fsm.coordinator.consumer.invariants`; here they meet classic members, whose
 JoinGroups report what is owned, and groups that change their type (diagrams/hazards.md#group-29 to 31).
 """
 
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import classic_invariants
-from consumer_invariants import Moment, broken
 
 from fsm.cluster.cluster import Answers, Cluster
 from fsm.cluster.stale_uses import Change
+from fsm.coordinator.consumer.invariants import Moment, broken
 from fsm.coordinator.consumer.reconciliation import flatten
 from fsm.coordinator.migration.conversion import by_id, encode
 from fsm.coordinator.model.classic_group import ClassicGroup

@@ -7,11 +7,11 @@ from typing import Any
 
 from classic_invariants import broken
 from classic_scene import ClassicScene, subscribed
-from consumer_invariants import Moment
-from consumer_invariants import broken as broken_in_consumer_group
 from offset_clients import OffsetClients
 from promises import broken as broken_promises
 
+from fsm.coordinator.consumer.invariants import Moment
+from fsm.coordinator.consumer.invariants import broken as broken_in_consumer_group
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.consumer_group import ConsumerGroup
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from consumer_invariants import Moment, broken
 from consumer_scene import IDS, Scene, message
 from offset_clients import OffsetClients
 from promises import broken as broken_promises
 
+from fsm.coordinator.consumer.invariants import Moment, broken
 from fsm.coordinator.model.consumer_group import ConsumerGroup, Partition, elect, prefer
 from fsm.coordinator.model.context import Image, Topic
 from fsm.coordinator.model.dialect import Choice

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from consumer_invariants import Moment, broken
 from consumer_scene import START_MS, Scene, assigned
 
+from fsm.coordinator.consumer.invariants import Moment, broken
 from fsm.coordinator.model.persistent import FrozenMap
 
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from consumer_invariants import INVARIANTS, Moment, broken
 from consumer_scene import IDS, Scene
 from consumer_world import World
 
+from fsm.coordinator.consumer.invariants import INVARIANTS, Moment, broken
 from fsm.coordinator.model.consumer_group import NO_COUNTS, ConsumerGroup, GroupMember, Members
 from fsm.coordinator.model.step import Answer
 from fsm.coordinator.model.timers import Deadlines, TimerKind

@@ -8,8 +8,7 @@ from itertools import accumulate
 from random import Random
 from typing import Any
 
-from member_invariants import INVARIANTS, Status, Watch
-
+from fsm.member.consumer.invariants import INVARIANTS, Status, Watch
 from fsm.member.consumer.state import new_member
 from fsm.member.consumer.step import Step, step
 from fsm.member.dialect.dialect import Dialect

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from member_invariants import INVARIANTS, Status, Watch
 
+from fsm.member.consumer.invariants import INVARIANTS, Status, Watch
 from fsm.member.consumer.step import Step
 from fsm.member.events import LeaveGroupOnCloseEvent, UnsubscribeEvent
 from fsm.protocol.error_codes import ErrorCode

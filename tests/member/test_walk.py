@@ -15,10 +15,10 @@ import pytest
 from hypothesis import settings as given_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
-from member_invariants import INVARIANTS, Invariant, Status, Watch, unrest
 from member_lives import ACTIONS, Life, Watched
-from member_predicates import ObservedStep, Outstanding
 
+from fsm.member.consumer.invariants import INVARIANTS, Invariant, Status, Watch, unrest
+from fsm.member.consumer.predicates import ObservedStep, Outstanding
 from fsm.member.consumer.state import Member
 from fsm.member.consumer.step import Step
 from fsm.member.dialect.choices import Choice

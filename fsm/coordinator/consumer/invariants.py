@@ -26,7 +26,7 @@ from fsm.coordinator.model.dialect import Choice
 from fsm.coordinator.model.step import Answer
 from fsm.coordinator.model.timers import TimerKind
 from fsm.protocol.error_codes import ErrorCode
-from fsm.protocol.messages import ConsumerGroupHeartbeatRequest
+from fsm.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from fsm.tables.consumer_group import State as GroupState
 from fsm.tables.consumer_group_member import State
 
@@ -54,16 +54,22 @@ class Moment:
         return self.after.target_epoch
 
     @cached_property
+    def heard(self) -> ConsumerGroupHeartbeatResponse | None:
+        """The answer to a consumer heartbeat."""
+        body = self.answer and self.answer.body
+        return body if isinstance(body, ConsumerGroupHeartbeatResponse) else None
+
+    @cached_property
     def error(self) -> ErrorCode:
         """The answer's error."""
-        return self.answer.body.error_code if self.answer else ErrorCode.NONE
+        return self.heard.error_code if self.heard else ErrorCode.NONE
 
     @cached_property
     def speaker(self) -> GroupMember | None:
         """Whose request was accepted, as it is afterwards; None where it left."""
-        if self.answer is None or self.sent is None or self.error or self.sent.member_epoch < 0:
+        if self.heard is None or self.sent is None or self.error or self.sent.member_epoch < 0:
             return None
-        found: GroupMember | None = self.after.members.by_id.get(self.answer.body.member_id)
+        found: GroupMember | None = self.after.members.by_id.get(self.heard.member_id)
         return found
 
     def has(self, choice: Choice) -> bool:
@@ -335,22 +341,22 @@ def _errors_change_nothing(at: Moment) -> bool:
 
 
 def _silence_means_unchanged(at: Moment) -> bool:
-    if at.speaker is None or at.answer is None or at.answer.body.assignment is not None or at.before is None:
+    if at.speaker is None or at.heard is None or at.heard.assignment is not None or at.before is None:
         return True
     old = at.before.members.by_id.get(at.speaker.member_id)
     return old is not None and old.current.assigned == at.speaker.current.assigned
 
 
 def _answer_tells_the_epoch(at: Moment) -> bool:
-    if at.speaker is None or at.answer is None:
+    if at.speaker is None or at.heard is None:
         return True
-    return bool(at.answer.body.member_epoch == at.speaker.epoch >= 1)
+    return bool(at.heard.member_epoch == at.speaker.epoch >= 1)
 
 
 def _joiner_hears_everything(at: Moment) -> bool:
-    if at.speaker is None or at.answer is None or at.sent is None or at.sent.member_epoch != JOIN_GROUP_MEMBER_EPOCH:
+    if at.speaker is None or at.heard is None or at.sent is None or at.sent.member_epoch != JOIN_GROUP_MEMBER_EPOCH:
         return True
-    return bool(at.answer.body.assignment == at.speaker.assigned)
+    return bool(at.heard.assignment == at.speaker.assigned)
 
 
 def _interval(at: Moment) -> bool:

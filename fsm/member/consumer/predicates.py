@@ -1,4 +1,4 @@
-"""The predicates of `member_invariants` that take more than a line, each about one observed step of a member.
+"""The predicates of `invariants` that take more than a line, each about one observed step of a member.
 
 An observed step is the member before it, what happened, and what came of it. A predicate that is about rules which only
 some dialects have holds by itself in the others.

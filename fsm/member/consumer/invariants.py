@@ -16,10 +16,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 
-import member_predicates as rules
-from member_predicates import ObservedStep, changes, generated
-
+from fsm.member.consumer import predicates as rules
 from fsm.member.consumer.decisions import IN_GROUP, SILENT
+from fsm.member.consumer.predicates import ObservedStep, changes, generated
 from fsm.member.consumer.state import Member
 from fsm.member.consumer.step import Step
 from fsm.member.dialect.choices import Choice
