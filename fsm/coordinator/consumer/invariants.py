@@ -69,7 +69,7 @@ class Moment:
         """Whose request was accepted, as it is afterwards; None where it left."""
         if self.heard is None or self.sent is None or self.error or self.sent.member_epoch < 0:
             return None
-        found: GroupMember | None = self.after.members.by_id.get(self.heard.member_id)
+        found: GroupMember | None = self.after.members.by_id.get(self.heard.member_id or "")
         return found
 
     def has(self, choice: Choice) -> bool:

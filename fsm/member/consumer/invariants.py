@@ -300,6 +300,22 @@ _OF_STEP = tuple(i for i in INVARIANTS if i.states is None and i.effect is None)
 """All of `INVARIANTS`, each once for what makes it worth asking for."""
 
 
+def broken(at: ObservedStep) -> list[Invariant]:
+    """The invariants that a step breaks, or leaves broken."""
+    return [*_broken_by_step(at), *_broken_by_member(at.after)]
+
+
+def _broken_by_step(at: ObservedStep) -> list[Invariant]:
+    asked = [*_OF_STEP]
+    for effect in {*map(type, at.done.effects)}:
+        asked += _OF_EFFECT.get(effect, ())
+    return [i for i in asked if not i.rule(at)]  # type: ignore[arg-type]
+
+
+def _broken_by_member(member: Member) -> list[Invariant]:
+    return [i for i in _OF_STATE[member.state] if not i.rule(member)]  # type: ignore[arg-type]
+
+
 class Watch:
     """Follows one member; it has to see every step, the first one included.
 
@@ -316,17 +332,13 @@ class Watch:
     def violations(self, before: Member, given: MemberInput, done: Step) -> tuple[Invariant, ...]:
         """The invariants that a step breaks, or leaves broken."""
         at = ObservedStep(before, given, done, self._outstanding.after(given, done))
-        asked = [*_OF_STEP]
-        for effect in {*map(type, done.effects)}:
-            asked += _OF_EFFECT.get(effect, ())
-        broken = [i for i in asked if not i.rule(at)]  # type: ignore[arg-type]
-        broken += self._broken_by(done.member)
+        broken = [*_broken_by_step(at), *self._broken_by(done.member)]
         return tuple(sorted(broken, key=INVARIANTS.index)) if broken else ()
 
     def _broken_by(self, member: Member) -> list[Invariant]:
         if member is not self._known:
             self._known = member
-            self._standing = [i for i in _OF_STATE[member.state] if not i.rule(member)]  # type: ignore[arg-type]
+            self._standing = _broken_by_member(member)
         return self._standing
 
 
