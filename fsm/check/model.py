@@ -216,6 +216,10 @@ class Model:
     """The kinds of disturbance that components and wires know; those of the wires need no mention."""
     replay: Callable[[Sequence[tuple[Action, Mapping[str, State]]]], str] | None = None
     """Has live objects take a path: each action, with all states after it. Gives what differs, or nothing."""
+    asked_of_steps: Sequence[str] = ()
+    """Names of what steps are asked for by themselves: `Step.broken` names those that a step breaks."""
+    not_asked: Sequence[str] = ()
+    """What is not asked, since it is known not to hold."""
     not_modelled: Sequence[str] = ()
     """What the real thing does and this model leaves out."""
 

@@ -39,6 +39,10 @@ def _coverage(verdict: Verdict) -> Iterator[str]:
     if verdict.disturbances:
         yield f"disturbances, at most {verdict.disturbances}: {', '.join(verdict.disturbed)}"
     yield f"asked: {', '.join(verdict.checked) or 'nothing but the steps themselves'}"
+    if verdict.of_steps:
+        yield f"of each step: {len(verdict.of_steps)} invariants, from {verdict.of_steps[0]!r} on"
+    if verdict.not_asked:
+        yield f"known not to hold, not asked: {', '.join(verdict.not_asked)}"
     if verdict.cut:
         yield f"cut off: {', '.join(f'{name} {count:,}' for name, count in verdict.cut.items())}"
     if verdict.uncovered:

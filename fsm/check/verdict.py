@@ -79,6 +79,10 @@ class Verdict:
     """What the model leaves out."""
     checked: tuple[str, ...] = ()
     """Properties that were asked."""
+    of_steps: tuple[str, ...] = ()
+    """What each step was asked for."""
+    not_asked: tuple[str, ...] = ()
+    """What is known not to hold."""
 
     @property
     def word(self) -> str:
@@ -104,6 +108,8 @@ class Verdict:
             "cut": self.cut,
             "uncovered": list(self.uncovered),
             "checked": list(self.checked),
+            "of_steps": list(self.of_steps),
+            "not_asked": list(self.not_asked),
             "violations": [_violation_document(one) for one in self.violations],
         }
 
@@ -169,6 +175,8 @@ def check(
         disturbances=disturbances,
         uncovered=tuple(model.not_modelled),
         checked=(*(one.name for one in search.model.properties), *goal),
+        of_steps=tuple(model.asked_of_steps),
+        not_asked=tuple(model.not_asked),
     )
 
 

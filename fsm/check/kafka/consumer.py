@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any, NamedTuple
 
 from fsm.check.kafka.application import BROKER, ENDED, FAR, GOES_ON_AFTER, GROUP, NOW, PASSES, App, Driven
 from fsm.check.model import Choice, Component, Missed, Received, Step, Undelivered
 from fsm.errors import InputError
+from fsm.member.consumer.invariants import INVARIANTS, Invariant, Status, broken
+from fsm.member.consumer.predicates import ObservedStep
 from fsm.member.consumer.state import Member, new_member
+from fsm.member.consumer.step import Step as Done
 from fsm.member.dialect.dialect import Dialect
+from fsm.member.effects import MemberEffect
 from fsm.member.events import (
     AsyncPollEvent,
     BackgroundEvent,
@@ -23,6 +28,7 @@ from fsm.member.events import (
     TopicSubscriptionChangeEvent,
     UnsubscribeEvent,
 )
+from fsm.member.inputs import MemberInput
 from fsm.member.runtime.consumer_shell import ConsumerMember
 from fsm.member.timers import NEVER
 from fsm.protocol.assignment import Partitions, TopicNames, TopicPartition, TopicPartitions
@@ -59,6 +65,15 @@ class _Shell(ConsumerMember, Driven):
         self._background.extend(consumer.events)
         if member.leaving.calls:
             self._calls, self._waiting[1] = 1, (UnsubscribeEvent.__name__, NEVER)
+        self.observe = self._ask
+        self._before, self._asked = self.member, asked_of(member.settings.dialect)
+
+    def _ask(self, given: MemberInput, effects: tuple[MemberEffect, ...]) -> None:
+        """Asks a step of the member for its invariants."""
+        before, self._before = self._before, self.member
+        if effects or self.member is not before:
+            at = ObservedStep(before, given, Done(self.member, effects), outstanding=0)
+            self.broken += [f"{one.name} {one.statement}" for one in broken(at) if one in self._asked]
 
 
 def seen(app: App, member: Member, using: Partitions) -> tuple[Any, ...]:
@@ -67,6 +82,13 @@ def seen(app: App, member: Member, using: Partitions) -> tuple[Any, ...]:
         return (App.DEAD,)
     assigned = member.target.partitions, member.current.partitions
     return (app, member.state, member.epoch, *assigned, member.ownership, using)
+
+
+@cache
+def asked_of(spoken: Dialect) -> tuple[Invariant, ...]:
+    """The invariants that every member of a dialect holds while no callback fails."""
+    held = (Status.HOLDS, Status.WITHOUT_FAILING_CALLBACKS)
+    return tuple(one for one in INVARIANTS if one.status_in(spoken) in held)
 
 
 class ConsumerModel:

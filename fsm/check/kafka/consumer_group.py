@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from fsm.check.kafka.application import BROKER, FAR, GROUP, NOW
-from fsm.check.kafka.consumer import ConsumerModel, describe_message, omitted, topic_numbers
+from fsm.check.kafka.consumer import ConsumerModel, asked_of, describe_message, omitted, topic_numbers
 from fsm.check.kafka.questions import Questions
 from fsm.check.kafka.replay import Replay
 from fsm.check.model import (
@@ -27,19 +27,22 @@ from fsm.check.model import (
     Wire,
 )
 from fsm.coordinator import coordinator as broker
+from fsm.coordinator.consumer.invariants import INVARIANTS, Moment, broken
 from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.model.consumer_group import ConsumerGroup, CurrentAssignment
 from fsm.coordinator.model.context import BrokerConfig, Context, Image, Topic
 from fsm.coordinator.model.dialect import dialect as coordinator_dialect
 from fsm.coordinator.model.groups import NO_GROUPS
 from fsm.coordinator.model.persistent import FrozenMap
-from fsm.coordinator.model.step import Request
+from fsm.coordinator.model.step import Answer, Request
 from fsm.coordinator.model.timers import Deadlines, TimerKind
 from fsm.coordinator.storage.load import load
 from fsm.errors import InputError
+from fsm.member.consumer.invariants import INVARIANTS as MEMBER_INVARIANTS
 from fsm.member.dialect.dialect import dialect as member_dialect
 from fsm.protocol.assignment import TopicNames
 from fsm.protocol.codec import API_OF
+from fsm.protocol.messages import ConsumerGroupHeartbeatRequest
 from fsm.protocol.releases import LATEST
 from fsm.tables.consumer_group import State
 
@@ -109,6 +112,8 @@ def consumer_group(
         {"W1": group.w1},
         ("crash", "expire", "failover", "leave", "poll_timeout", "rebalance_timeout", "rejoin"),
         lambda path: Replay(NAMES[:members], tuple(sorted(topics)), spoken, names, hub.context).along(path),
+        [*(f"{one.name} {one.statement}" for one in asked_of(spoken)), *(name for name, _ in INVARIANTS)],
+        [f"{one.name} {one.statement}" for one in MEMBER_INVARIANTS if one not in asked_of(spoken)],
         NOT_MODELLED,
     )
 
@@ -167,11 +172,28 @@ class _Coordinator:
                 request = Request(0, sender, "/127.0.0.1", API_OF[type(order.body)].newest, order.body, "")
                 done = broker.handle(state, request, self.context)
                 answers = [] if late else [(sender, (order, answer.body)) for answer in done.answers]
-                return Step(_timeless(done.state), answers)
+                sent = order.body if isinstance(order.body, ConsumerGroupHeartbeatRequest) else None
+                asked = self._ask(state, done.state, sent, done.answers[0] if done.answers else None)
+                return Step(_timeless(done.state), answers, asked)
             case (TimerKind() as kind, str(who)) if (group := _group(state)) is not None:
                 due = replace(group, timers=group.timers.set((kind, who), NOW, group.timers.epoch((kind, who))))
-                return Step(_timeless(broker.handle_timer(state.with_group(due), self.context).state))
-        return Step(_timeless(load(state, self.context).state))
+                after = broker.handle_timer(state.with_group(due), self.context).state
+                return Step(_timeless(after), (), self._ask(state, after))
+        after = load(state, self.context).state
+        return Step(_timeless(after), (), self._ask(state, after))
+
+    def _ask(
+        self,
+        before: Coordinator,
+        after: Coordinator,
+        sent: ConsumerGroupHeartbeatRequest | None = None,
+        answer: Answer | None = None,
+    ) -> list[str]:
+        """Which of the coordinator's invariants a step breaks."""
+        group = _group(after)
+        return (
+            [] if group is None else broken(Moment(_group(before), group, self.context, sent, answer), held_before=True)
+        )
 
     def describe(self, state: Coordinator) -> str:
         """The group on one line."""
