@@ -102,6 +102,8 @@ _SHOWN = {
     Choice.UNSUBSCRIBED_WAITS: "test_shell.py::test_application_waits_no_longer_than_the_heartbeat",
     Choice.COLLECT_GATE: "test_shell.py::test_records_wait_for_the_check_of_a_reconciliation",
     Choice.WAIT_GUARD: "test_shell.py::test_application_waits_no_longer_than_the_heartbeat",
+    Choice.REPORTS_WHAT_IS_ASSIGNED: "test_reports.py::test_what_is_being_assigned_is_reported",
+    Choice.FULL_WHILE_IN_DOUBT: "test_reports.py::test_after_a_request_was_given_up_every_heartbeat_is_full",
     Choice.JOIN_ON_SUBSCRIBE: "test_design_notes.py::test_subscribe_joins_without_a_poll",
     Choice.STABLE_WHEN_SENT: "test_design_notes.py::test_member_is_stable_when_its_join_is_sent",
     Choice.HEARTBEAT_ON_CHANGE: "test_design_notes.py::test_changed_subscription_is_sent_at_once",
@@ -118,8 +120,9 @@ def _member() -> Part:
     of_hazard = {entry.number: entry.tests for section in (HAZARDS, LOG_FACTS) for entry in section.entries}
 
     def tests(choice: Choice) -> tuple[str, ...]:
-        shown = _SHOWN.get(choice, "test_walk.py::test_choices_stand_alone")
-        return next((of_hazard[h] for h in choice.about.split()), (f"tests/member/{shown}",))
+        if choice not in _SHOWN and choice.about:
+            return of_hazard[choice.about.split()[0]]
+        return (f"tests/member/{_SHOWN.get(choice, 'test_walk.py::test_choices_stand_alone')}",)
 
     flags = (
         Flag(

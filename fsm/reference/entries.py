@@ -298,6 +298,7 @@ LOG_FACTS = Section(
 )
 
 _WEAK, _ARISES = "tests/coordinator/test_weak_spots.py::", "tests/cluster/test_weak_spots.py::"
+_FOUND = "tests/check/test_"
 
 WEAK_SPOTS = Section(
     "Weak spots of the group coordinator",
@@ -372,6 +373,23 @@ WEAK_SPOTS = Section(
             "since KIP-1263",
             (f"{_ARISES}test_w7_a_clock_that_goes_back_delays_targets",),
         ),
+        Entry(
+            "W8",
+            "A request that its sender gave up and repeated on another connection is handled after the repetition. Its "
+            "answer, with what it grants, goes nowhere, and to later heartbeats the coordinator answers that nothing "
+            "changed.",
+            "The group is STABLE and a partition has no user, until the member sends everything again. Seen of real "
+            "brokers from 4.0.0 to 4.4.0.",
+            tests=(f"{_FOUND}consumer_group.py::test_a_late_request_swallows_a_grant",),
+        ),
+        Entry(
+            "W9",
+            "A full report goes out while the assigned callback runs, and leaves out what is being assigned: that is "
+            "released at once, as in W1, though the answer is heard.",
+            "When the callback ends, a partition has two users in good standing. Seen of real brokers from 4.0.0 to "
+            "4.4.0, and of Java clients of 4.4.0.",
+            tests=(f"{_FOUND}cures.py::test_what_is_being_assigned_is_released_by_a_report",),
+        ),
     ),
     remark="Consequence",
 )
@@ -417,7 +435,7 @@ I21 No answer changes the assignment of a member that is out or leaving.
 I22a A reconciliation asks for revoked before assigned, and for each once.
 I22b It is acknowledged exactly when its assignment is applied and its callback has returned.
 I23 An added partition is not fetched before its assigned callback has ended.
-I24 The partitions in a heartbeat are those of the current assignment.
+I24 The partitions in a heartbeat are those of the current assignment. | in `fixed` also those being assigned
 I25 A lost or final revoked callback names what is owned at that moment.
 I26 At most one heartbeat with an epoch of 0 or more is outstanding. | a reset request forgets the one in flight
 I27 In UNSUBSCRIBED nothing is owned. | a fence while leaving, until its callback ends; H17

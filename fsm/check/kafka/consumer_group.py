@@ -39,6 +39,7 @@ from fsm.coordinator.model.timers import Deadlines, TimerKind
 from fsm.coordinator.storage.load import load
 from fsm.errors import InputError
 from fsm.member.consumer.invariants import INVARIANTS as MEMBER_INVARIANTS
+from fsm.member.dialect.dialect import Dialect as MemberDialect
 from fsm.member.dialect.dialect import dialect as member_dialect
 from fsm.protocol.assignment import TopicNames
 from fsm.protocol.codec import API_OF
@@ -77,7 +78,7 @@ NOT_MODELLED = (
 def consumer_group(
     members: int = 2,
     topics: Mapping[str, int] = FrozenMap({"foo": 2}),
-    client: str = LATEST,
+    client: str | MemberDialect = LATEST,
     coordinator: str = LATEST,
 ) -> Model:
     """Members of one dialect and their coordinator. Raises `InputError` for more members or partitions than it can."""
@@ -87,7 +88,7 @@ def consumer_group(
     bits = topic_numbers(dict(sorted(topics.items())))
     ids = {(known[name].topic_id, number): bit for (name, number), bit in bits.items()}
     names = TopicNames({topic.topic_id: name for name, topic in known.items()})
-    spoken = member_dialect(client)
+    spoken = member_dialect(client) if isinstance(client, str) else client
     consumers = [ConsumerModel(name, tuple(sorted(topics)), spoken, names) for name in NAMES[:members]]
     hub = _Coordinator(
         [one.name for one in consumers], ids, Context(NOW, coordinator_dialect(coordinator), SETTINGS, Image(known, 1))
@@ -103,7 +104,7 @@ def consumer_group(
         wires.append(Wire(BROKER, one.name, ANSWERS, features=features, describe=tell))
     group = Questions([one.name for one in consumers], (1 << len(bits)) - 1)
     return Model(
-        f"consumer-group, {members} members of {client}, coordinator of {coordinator}, {_list(topics)}",
+        f"consumer-group, {members} members of {spoken.name}, coordinator of {coordinator}, {_list(topics)}",
         [*(one.component(bits) for one in consumers), hub.component()],
         wires,
         group.properties(),

@@ -27,6 +27,8 @@ from fsm.member.consumer.decisions import (
     to_be_removed,
 )
 from fsm.member.consumer.state import (
+    DOUBT,
+    DOUBT_OF_JOIN,
     RUN_STEPS,
     AutoCommit,
     Awaited,
@@ -67,7 +69,18 @@ from fsm.member.events import (
     PartitionsRemovedEvent,
 )
 from fsm.member.timers import IDLE, backoff_ms
-from fsm.protocol.assignment import NO_NAMES, NONE, LocalAssignment, Partitions, TopicId, TopicNames, among, without
+from fsm.protocol.assignment import (
+    NO_NAMES,
+    NONE,
+    LocalAssignment,
+    Partitions,
+    TopicId,
+    TopicNames,
+    TopicPartitions,
+    among,
+    topic_partitions,
+    without,
+)
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
     ConsumerGroupHeartbeatRequest,
@@ -99,7 +112,7 @@ def build_heartbeat(member: Member) -> ConsumerGroupHeartbeatRequest:
             subscription.topics,
             regex_of(subscription),
             config.group_remote_assignor,
-            () if joining else member.current.partitions,
+            () if joining else report_owned(member),
         )
     plain = ConsumerGroupHeartbeatRequest(config.group_id, member.member_id, member.epoch, config.group_instance_id)
     if sent.subscription is subscription and sent.assignment is member.current:
@@ -110,8 +123,27 @@ def build_heartbeat(member: Member) -> ConsumerGroupHeartbeatRequest:
         subscribed_topic_names=subscription.topics if subscription.topics != sent.subscription.topics else None,
         # A pattern is taken back with an empty text.
         subscribed_topic_regex=(regex or "") if regex != regex_of(sent.subscription) else None,
-        topic_partitions=member.current.partitions if member.current != sent.assignment else None,
+        topic_partitions=report_owned(member) if member.current != sent.assignment else None,
     )
+
+
+def report_owned(member: Member) -> TopicPartitions:
+    """What a heartbeat says is owned: the current assignment, and in `fixed` also what is on its way to be owned.
+
+    What a report leaves out, the coordinator may give to another member at once. A run cannot be called back, and its
+    target stays where the answer with another one is lost.
+    """
+    current = member.current.partitions
+    if Choice.REPORTS_WHAT_IS_ASSIGNED not in member.settings.choices or member.epoch <= 0:
+        return current
+    coming = member.target.partitions
+    run = member.run.resolved.partitions if member.run is not None else ()
+    if current == coming and not run:
+        return current
+    owned: dict[TopicId, tuple[int, ...]] = {}
+    for topic_id, numbers in (*current, *coming, *run):
+        owned[topic_id] = (*owned.get(topic_id, ()), *numbers)
+    return topic_partitions(owned)
 
 
 def regex_of(subscription: Subscription) -> str | None:
@@ -161,6 +193,8 @@ class Effects(MemberStep):
 
     def adopt_epoch(self) -> None:
         if self.response.member_epoch != self.epoch:
+            if self.doubt and self.doubt != DOUBT_OF_JOIN:
+                self.doubt -= 1
             self.set_epoch(self.response.member_epoch)
 
     def reset_epoch(self) -> None:
@@ -310,6 +344,8 @@ class Effects(MemberStep):
         if _NUMBERED in self.settings.choices:
             self.abandon_heartbeat()
             number = self.heartbeat_number = self.free_number() if purpose is Purpose.HEARTBEAT else 0
+        if self.doubt:
+            self.wipe_sent()
         sent, assignment = self.sent, NONE if self.state is _JOINING else self.current
         if sent is None or sent.subscription is not self.subscription or sent.assignment is not assignment:
             request = UnsentRequest(build_heartbeat(self), purpose, 0, number)
@@ -367,6 +403,11 @@ class Effects(MemberStep):
 
     def wipe_sent(self) -> None:
         self.sent = None
+
+    def give_up(self, epoch: int) -> None:
+        """A heartbeat of that epoch got no answer: it may be handled yet, and what it is granted is not heard."""
+        if Choice.FULL_WHILE_IN_DOUBT in self.settings.choices and epoch >= 0:
+            self.doubt = max(self.doubt, DOUBT if epoch else DOUBT_OF_JOIN)
 
     def fail_request(self) -> None:
         wait = backoff_ms(self.settings.config, self.settings.choices, self.heartbeat_attempts, self.jitter)

@@ -34,7 +34,7 @@ from fsm.member.events import (
     PartitionsRemovedEvent,
 )
 from fsm.member.inputs import Answered, MemberInput
-from fsm.protocol.assignment import Partitions, without
+from fsm.protocol.assignment import Partitions, TopicPartitions, without
 from fsm.protocol.messages import ConsumerGroupHeartbeatRequest
 from fsm.tables.consumer_member import Event, State
 
@@ -109,16 +109,28 @@ def generated(at: ObservedStep) -> Iterable[tuple[State, ConsumerGroupHeartbeatR
             yield state, effect.body
 
 
+def _flat(*found: TopicPartitions) -> set[tuple[str, int]]:
+    return {(topic_id, number) for one in found for topic_id, numbers in one for number in numbers}
+
+
 def tells_what_is_held(at: ObservedStep) -> bool:
     """One who joins or leaves holds nothing; else it is what was held before the step, in it or after it.
 
-    In one tick a run may end before the heartbeat, and the next one may begin and end after it.
+    In one tick a run may end before the heartbeat, and the next one may begin and end after it. Where the dialect says
+    so, what the member was told to own and what is being assigned stand there, too: all of it, and nothing else.
     """
-    around = [at.before.current, at.after.current, *([at.before.run.resolved] if at.before.run is not None else [])]
-    held = {current.partitions for current in around}
-    nothing = (State.JOINING, State.LEAVING)
+    runs = [one.run.resolved for one in (at.before, at.after) if one.run is not None]
+    held = {current.partitions for current in (at.before.current, at.after.current, *runs)}
+    coming = _flat(at.before.target.partitions, *(run.partitions for run in runs[:1]))
+
+    def is_true(said: TopicPartitions) -> bool:
+        if Choice.REPORTS_WHAT_IS_ASSIGNED in at.before.settings.choices:
+            return coming <= _flat(said) <= coming | _flat(*held)
+        return said in held
+
     return all(
-        body.topic_partitions is None or body.topic_partitions in ({()} if state in nothing else held)
+        body.topic_partitions is None
+        or (not body.topic_partitions if state in (State.JOINING, State.LEAVING) else is_true(body.topic_partitions))
         for state, body in generated(at)
     )
 

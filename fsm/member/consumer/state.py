@@ -186,6 +186,12 @@ class Failure:
     forgets: Forgets = Forgets.NOTHING
 
 
+DOUBT = 2
+"""A coordinator takes a heartbeat of the member's epoch and, for the sake of lost answers, of the one before."""
+DOUBT_OF_JOIN = 3
+"""It takes a join at any epoch: this doubt does not pass."""
+
+
 @frozen
 class Member:
     """A member between two steps."""
@@ -208,6 +214,8 @@ class Member:
     """The number of the heartbeat in flight, where the dialect numbers heartbeats."""
     unanswered: tuple[int, ...] = ()
     """Numbers of requests in flight whose answers will be passed over."""
+    doubt: int = 0
+    """How many epochs have to pass until no request that was given up can be handled any more; see `DOUBT`."""
     state: State = State.UNSUBSCRIBED
     epoch: int = 0
     target: LocalAssignment = NONE

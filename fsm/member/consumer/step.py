@@ -63,7 +63,12 @@ from fsm.member.inputs import (
 )
 from fsm.protocol.assignment import partitions
 from fsm.protocol.error_codes import ErrorCode
-from fsm.protocol.messages import ConsumerGroupHeartbeatResponse, OffsetCommitResponse, TransportFailure
+from fsm.protocol.messages import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    OffsetCommitResponse,
+    TransportFailure,
+)
 from fsm.table import Symbol
 from fsm.tables.consumer_member import Effect, Event, State
 
@@ -267,6 +272,9 @@ class MemberDraft(Effects, effects=Effect):
         """An answer means what its request was sent for."""
         answer, purpose = given.answer, given.request.purpose
         if purpose is _HEARTBEAT and not isinstance(answer, OffsetCommitResponse):
+            body = given.request.body
+            if isinstance(answer, TransportFailure) and isinstance(body, ConsumerGroupHeartbeatRequest):
+                self.give_up(body.member_epoch)
             numbered = _NUMBERED in self.settings.choices
             if numbered and not decide.is_awaited(self, given.request.number):
                 self.pass_over(given.request.number)

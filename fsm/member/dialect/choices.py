@@ -139,6 +139,19 @@ class Choice(Enum):
         "H20 A21",
     )
 
+    REPORTS_WHAT_IS_ASSIGNED = (
+        "a list of owned partitions also names those that are being assigned",
+        "fixed",
+        "",
+        "W1 W9",
+    )
+    FULL_WHILE_IN_DOUBT = (
+        "heartbeats are full as long as one that was given up may still be handled",
+        "fixed",
+        "",
+        "W8",
+    )
+
     # What the design notes decide otherwise, or ask
     JOIN_ON_SUBSCRIBE = ("subscribe() joins, without waiting for a poll", "document")
     STABLE_WHEN_SENT = ("a member is STABLE once its joining heartbeat is generated", "document")

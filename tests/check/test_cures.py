@@ -1,0 +1,61 @@
+"""What releases suffer in groups, and that each cure of the dialect `fixed` ends its own part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from fsm.check import Verdict, check
+from fsm.check.kafka.consumer_group import consumer_group
+from fsm.member.dialect.choices import Choice
+from fsm.member.dialect.dialect import Dialect, choices_of, custom
+
+ALL_BUT_LATE = sorted(set(consumer_group().kinds) - {"late"})
+
+
+def checked(kinds: Sequence[str], disturbances: int = 1, **options: Any) -> Verdict:
+    return check(consumer_group(**options), disturb=kinds, disturbances=disturbances, every=True)
+
+
+def lengths(verdict: Verdict) -> dict[str, int]:
+    """Each broken property, and the steps of its shortest path."""
+    return {one.property: one.doomed_at or len(one.path) for one in verdict.violations}
+
+
+def without(cure: Choice) -> Dialect:
+    return custom(f"fixed but for {cure.name}", choices_of("fixed") - {cure})
+
+
+def test_what_is_being_assigned_is_released_by_a_report() -> None:
+    """W1 and W9: one lost heartbeat, and two applications use a partition in good standing."""
+    verdict = checked(["lose"])
+    assert lengths(verdict) == {"held by the coordinator's book": 13, "one user": 20}
+    assert all(one.replayed == "" for one in verdict.violations)
+
+
+def test_fixed_members_are_clean() -> None:
+    """One disturbance of every kind but `late`, anywhere; nothing is cut off."""
+    verdict = checked(ALL_BUT_LATE, client="fixed")
+    assert (verdict.word, verdict.states, verdict.cut) == ("holds", 210_953, {})
+
+
+def test_reports_of_what_is_assigned_end_double_use() -> None:
+    """Without that cure `fixed` has W1 and W9 as releases have them."""
+    verdict = checked(["lose"], client=without(Choice.REPORTS_WHAT_IS_ASSIGNED))
+    assert lengths(verdict) == {"held by the coordinator's book": 13, "one user": 20}
+    assert checked(["lose", "unanswered"], client="fixed").word == "holds"
+
+
+def test_full_heartbeats_end_a_swallowed_grant() -> None:
+    """Without that cure a group of `fixed` members does not settle (W8); no client ends that of a late join (W6)."""
+    assert "the group settles" in lengths(checked(["late"], client=without(Choice.FULL_WHILE_IN_DOUBT)))
+    assert lengths(checked(["late"], client="fixed")) == {"held by the coordinator's book": 12, "one user": 19}
+
+
+@pytest.mark.slow
+def test_fixed_members_are_clean_for_two_disturbances() -> None:
+    """Two of every kind but `late`, anywhere: the whole space."""
+    verdict = checked(ALL_BUT_LATE, 2, client="fixed")
+    assert (verdict.word, verdict.cut) == ("holds", {})
