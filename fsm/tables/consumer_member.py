@@ -289,8 +289,8 @@ TABLE = Table(
         note="Added partitions that are owned by now stay not fetchable until a run succeeds; the next attempt starts "
              "from the beginning."),
     row((S.RECONCILING, S.STABLE), E.HB_SENT,           F.SEND_DELTA_HEARTBEAT, clause="R9"),
-    row(S.RECONCILING,      E.RESP_SAME,                F.ADOPT_EPOCH, S.STABLE, clause="R10",
-        note="A late callback of an earlier life had made what is held equal to the target (H2b)."),
+    row(S.RECONCILING,      E.RESP_SAME,                F.ADOPT_EPOCH, F.BUMP_TARGET, S.STABLE, clause="R10",
+        note="A late callback of an earlier life had made what is held equal to this target (H2b)."),
 
     # ACKNOWLEDGING and STABLE
     row(S.ACKNOWLEDGING,    E.ACK_SENT,                 F.SEND_ACK_HEARTBEAT, S.STABLE, clause="A1",

@@ -14,6 +14,7 @@ from fsm.coordinator.storage.load import load
 from fsm.member.consumer.invariants import INVARIANTS, Status
 from fsm.member.dialect.dialect import dialect
 from fsm.protocol.error_codes import ErrorCode
+from fsm.tables.consumer_member import Effect, Event, State
 
 
 def broken(kind: str = "", **options: Any) -> set[str]:
@@ -26,7 +27,7 @@ def test_what_a_dialect_is_known_to_break_is_told_and_not_asked() -> None:
     latest, fixed = consumer_group.consumer_group(), consumer_group.consumer_group(client="fixed")
     assert [name.split()[0] for name in fixed.not_asked] == ["I09b", "I26"]
     named = {name.split()[0] for name in latest.not_asked}
-    assert named == {one.name for one in INVARIANTS if one.status_in(dialect("4.4.0")) is Status.HAZARD}
+    assert named == {one.name for one in INVARIANTS if one.status_in(dialect("4.4.0")) is not Status.HOLDS}
     for model in (latest, fixed):
         assert not {*model.not_asked} & {*model.asked_of_steps}
         assert len(model.not_asked) + len(model.asked_of_steps) == len(INVARIANTS) + 29
@@ -38,6 +39,16 @@ def test_a_known_hazard_of_a_member_is_found_where_it_is_asked(monkeypatch: pyte
     found = {name.split()[0] for name in broken("poll_timeout")}
     assert "I09c" in found
     assert not found & {one.name for one in INVARIANTS if one.status is Status.HOLDS}
+
+
+def test_a_table_that_forgets_the_target_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It enters STABLE where a late callback made what is held equal to a target, and does not note that target."""
+    row = dialect("4.4.0").cells.by_state[State.RECONCILING]
+    cell = row[Event.RESP_SAME]
+    forgetful = cell._replace(steps=tuple(one for one in cell.steps if one is not Effect.BUMP_TARGET))
+    monkeypatch.setitem(row, Event.RESP_SAME, forgetful)
+    verdict = check(consumer_group.consumer_group(1, {"foo": 1}), disturb=["poll_timeout"], disturbances=2)
+    assert [one.property for one in verdict.violations] == ["I03 STABLE holds its target"]
 
 
 def test_an_answer_that_tells_another_epoch_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

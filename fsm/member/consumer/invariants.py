@@ -184,7 +184,7 @@ INVARIANTS: tuple[Invariant, ...] = (
         "a stable member can fetch everything it owns",
         lambda m: not rules.flagged(m),
         Status.WITHOUT_FAILING_CALLBACKS,
-        "H4 H7",
+        "H4 H7 H2b",
         states=frozenset({State.STABLE}),
     ),
     Invariant("I16", "listeners know the epoch, and that there is none", rules.told_epoch, effect=EpochUpdated),
