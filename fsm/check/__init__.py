@@ -6,6 +6,8 @@
 * `Received`, `Undelivered`, `Missed`: what a connection tells a component
 * `Property`, `PairProperty`, `Goal`, `View`, `Condition`: what is asked
 * `Limits`: where a check stops
+* `Replayed`, `Path`: what live objects did along a path
+* `shipped`: a model that comes along, by its name
 * `compose`: tables that work together, as a model
 * `lines`, `tell`, `diagram`: a verdict as text, a counterexample as a story and as a sequence diagram
 
@@ -28,9 +30,11 @@ if TYPE_CHECKING:
         Missed,
         Model,
         PairProperty,
+        Path,
         Property,
         Queue,
         Received,
+        Replayed,
         Step,
         Told,
         Undelivered,
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
         Wire,
     )
     from fsm.check.search import Limits
+    from fsm.check.shipped import shipped
     from fsm.check.story import diagram, lines, tell
     from fsm.check.tables import compose
     from fsm.check.verdict import PathStep, Verdict, Violation, check
@@ -54,10 +59,12 @@ __all__ = [
     "Missed",
     "Model",
     "PairProperty",
+    "Path",
     "PathStep",
     "Property",
     "Queue",
     "Received",
+    "Replayed",
     "Step",
     "Told",
     "Undelivered",
@@ -69,6 +76,7 @@ __all__ = [
     "compose",
     "diagram",
     "lines",
+    "shipped",
     "tell",
 ]
 __getattr__ = on_demand(
@@ -84,9 +92,11 @@ __getattr__ = on_demand(
         "Missed": "model",
         "Model": "model",
         "PairProperty": "model",
+        "Path": "model",
         "Property": "model",
         "Queue": "model",
         "Received": "model",
+        "Replayed": "model",
         "Step": "model",
         "Told": "model",
         "Undelivered": "model",
@@ -100,6 +110,7 @@ __getattr__ = on_demand(
         "compose": "tables",
         "diagram": "story",
         "lines": "story",
+        "shipped": "shipped",
         "tell": "story",
     },
 )

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from fsm.errors import InputError
@@ -199,6 +200,23 @@ class Goal:
     meaning: str = ""
 
 
+Path = Sequence[tuple[Action, Mapping[str, State]]]
+"""Each action, with the state of every component after it."""
+
+
+class Replayed(NamedTuple):
+    """What live objects did along a path."""
+
+    differs: str = ""
+    """Where they first did otherwise than the model; empty where they never did."""
+    times_ms: tuple[int, ...] = ()
+    """When each step can happen; empty where no timeouts that were tried allow the path."""
+    settings: Mapping[str, int] = MappingProxyType({})
+    """Those timeouts."""
+    trace: tuple[str, ...] = ()
+    """What they wrote of it at those times: a JSON document a line, as `fsm.trace` has it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Model:
     """Components, wires and what is asked of them. Raises `InputError` where it contradicts itself."""
@@ -214,14 +232,16 @@ class Model:
     """Known weak spots: a state in which one shows is counted, and not continued, where the caller names it."""
     disturbances: Sequence[str] = ()
     """The kinds of disturbance that components and wires know; those of the wires need no mention."""
-    replay: Callable[[Sequence[tuple[Action, Mapping[str, State]]]], str] | None = None
-    """Has live objects take a path: each action, with all states after it. Gives what differs, or nothing."""
+    replay: Callable[[Path], Replayed] | None = None
+    """Has live objects take a path."""
     asked_of_steps: Sequence[str] = ()
     """Names of what steps are asked for by themselves: `Step.broken` names those that a step breaks."""
     not_asked: Sequence[str] = ()
     """What is not asked, since it is known not to hold."""
     not_modelled: Sequence[str] = ()
     """What the real thing does and this model leaves out."""
+    made_by: Mapping[str, Any] = field(default_factory=dict)
+    """The name and the options by which `shipped` makes it again; empty for a model of your own."""
 
     def __post_init__(self) -> None:
         names = [one.name for one in self.components]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import zip_longest
 
+from fsm.check.model import Replayed
 from fsm.check.verdict import PathStep, Verdict, Violation
 from fsm.render.sequence import Arrow, Diagram, Look, Part
 
@@ -57,17 +59,26 @@ def tell(one: Violation) -> Iterator[str]:
         yield f"  {one.meaning}"
     if one.hazards:
         yield f"  known hazard: {', '.join(one.hazards)} (--known cuts it off)"
-    if one.replayed:
-        yield f"  live objects differ, so the model errs: {one.replayed}"
-    elif one.replayed is not None:
-        yield "  live objects, with clocks that run, took this path too"
+    if one.replayed is not None:
+        yield f"  {_replay(one.replayed)}"
     yield "  start"
     yield from (f"       {name}: {state}" for name, state in one.start.items())
-    for number, step in enumerate(one.path, 1):
-        yield f"{number:>5}{'!' if step.disturbance else ' '} {line(step)}"
+    times_ms = () if one.replayed is None else one.replayed.times_ms
+    for number, (step, at_ms) in enumerate(zip_longest(one.path, times_ms), 1):
+        at = f"{at_ms / 1000:9.3f} s " if at_ms is not None else " " * 12 if times_ms else ""
+        yield f"{number:>5}{'!' if step.disturbance else ' '}{at} {line(step)}"
         yield from (f"       {name}: {state}" for name, state in step.state.items())
         if number == one.doomed_at:
             yield "  from here on, without another disturbance, that is out of reach; one way on:"
+
+
+def _replay(done: Replayed) -> str:
+    if done.differs:
+        return f"live objects differ, so the model errs: {done.differs}"
+    if not done.times_ms:
+        return "live objects took this path too; it has no room for what idles meanwhile, so no times were found"
+    settings = ", ".join(f"{name} {value}" for name, value in done.settings.items())
+    return f"live objects, with clocks that run, took this path too, at these times with {settings}"
 
 
 def _many(count: int, what: str) -> str:

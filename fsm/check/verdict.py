@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fsm.check.memo import Ids
-from fsm.check.model import Action, Goal, Model, State
+from fsm.check.model import Action, Goal, Model, Replayed, State
 from fsm.check.search import DEADLOCK, USUAL, Columns, Found, Limits, Search
 from fsm.check.space import FREE, ask
 from fsm.errors import InputError
@@ -46,8 +46,8 @@ class Violation:
     path: tuple[PathStep, ...]
     doomed_at: int | None = None
     """The step after which a goal is out of reach; steps behind it show what becomes of that."""
-    replayed: str | None = None
-    """What was different when live objects took the path: nothing, or the model errs; None where none can take it."""
+    replayed: Replayed | None = None
+    """What live objects did along the path: where they differ the model errs; None where none can take it."""
     hazards: tuple[str, ...] = ()
     """Known hazards that show at its end."""
 
@@ -122,8 +122,10 @@ def _violation_document(one: Violation) -> dict[str, Any]:
         "steps": len(one.path) if one.doomed_at is None else one.doomed_at,
         "doomed_at": one.doomed_at,
         "hazard": ", ".join(one.hazards),
-        "replayed": None if one.replayed is None else not one.replayed,
-        "differs": one.replayed or "",
+        "replayed": None if one.replayed is None else not one.replayed.differs,
+        "differs": "" if one.replayed is None else one.replayed.differs,
+        "times_ms": [] if one.replayed is None else list(one.replayed.times_ms),
+        "settings": {} if one.replayed is None else dict(one.replayed.settings),
         "start": one.start,
         "path": [step._asdict() for step in one.path],
     }
@@ -221,7 +223,7 @@ def _hazards(search: Search, state: int) -> tuple[str, ...]:
     return tuple(name for name, shows in sorted(search.model.hazards.items()) if ask(name, shows, view)[0])
 
 
-def _replayed(search: Search, state: int) -> str | None:
+def _replayed(search: Search, state: int) -> Replayed | None:
     replay = search.model.replay
     return None if replay is None else replay(states_on(search, state))
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fsm.check.shipped import SHIPPED, shipped
 from fsm.cli import add_command, at_least, out
 from fsm.cli.chosen import SUFFIXES
 from fsm.errors import InputError
@@ -33,14 +34,13 @@ an effect of one that is an event of another is a message to it; all other event
 
 exit status: 0 everything holds; 1 a counterexample; 2 unusable input, or a limit was reached before all was known"""
 
-MODELS = ("consumer-group", "two-phase-commit", "lock", "fenced-lock")
 SAID_EVERY_S = 0.2
 FORMS = {".svg": "svg", ".mmd": "mermaid", ".puml": "plantuml"}
 
 
 def add(commands: Any) -> None:
     """Registers the command."""
-    details = EXAMPLES.replace("{models}", ", ".join(MODELS))
+    details = EXAMPLES.replace("{models}", ", ".join(SHIPPED))
     command = add_command(commands, "check", "explore every state of a model, and prove or refute", details, run)
     command.add_argument("model", metavar="MODEL", help="its name, FILE.py:NAME, or a table as YAML")
     group = command.add_argument_group("consumer-group")
@@ -128,12 +128,13 @@ def _model(args: argparse.Namespace) -> Model:
         from fsm.cli.chosen import chosen
 
         return compose([chosen(name) for name in (args.model, *args.others)], args.never, args.goal)
-    if args.model in MODELS:
-        return _shipped(args)
+    if args.model in SHIPPED:
+        chosen_options = {option: getattr(args, option) for option in owners.get(args.model, ())}
+        return shipped(args.model, **{option: value for option, value in chosen_options.items() if value})
     if ".py:" in args.model:
         return _own(args.model)
     raise InputError(
-        f"no model {args.model!r}", "", f"choose from {', '.join(MODELS)}, FILE.py:NAME, or a table as YAML"
+        f"no model {args.model!r}", "", f"choose from {', '.join(SHIPPED)}, FILE.py:NAME, or a table as YAML"
     )
 
 
@@ -141,23 +142,8 @@ def _is_table(name: str) -> bool:
     from fsm.tables import ALL
 
     return (
-        any(table.name == name and table.name not in MODELS for table in ALL) or Path(name).suffix.lower() in SUFFIXES
+        any(table.name == name and table.name not in SHIPPED for table in ALL) or Path(name).suffix.lower() in SUFFIXES
     )
-
-
-def _shipped(args: argparse.Namespace) -> Model:
-    if args.model == "consumer-group":
-        from fsm.check.kafka.consumer_group import consumer_group
-
-        given = {option: getattr(args, option) for option in ("members", "topics", "client", "coordinator")}
-        return consumer_group(**{option: value for option, value in given.items() if value})
-    if args.model == "two-phase-commit":
-        from fsm.check.examples.two_phase_commit import two_phase_commit
-
-        return two_phase_commit()
-    from fsm.check.examples.lock import lock
-
-    return lock(fenced=args.model == "fenced-lock")
 
 
 def _own(name: str) -> Model:

@@ -89,3 +89,8 @@ def lock(*, fenced: bool = False) -> Model:
     return Model(
         "fenced lock" if fenced else "lock", [*clients, server, store], wires, (), goal, disturbances=["expire"]
     )
+
+
+def fenced_lock() -> Model:
+    """The lock whose store refuses what comes with an older token."""
+    return lock(fenced=True)

@@ -9,6 +9,7 @@ from abc import abstractmethod
 from enum import Enum
 from typing import Any
 
+from fsm.coordinator.model.timers import TimerKind
 from fsm.member.events import ApplicationEvent, BackgroundEvent, KafkaError, ListenerMethod
 from fsm.member.runtime.queues import InvokeListener, process
 from fsm.member.runtime.shell import MemberShell
@@ -25,6 +26,12 @@ GOES_ON_AFTER = frozenset({"RebalanceInProgressException", "TimeoutException"})
 """Errors of a poll after which an application polls again; any other one ends its process."""
 TURNS = 8
 """So many turns of the background in a row, with nothing from outside, are a busy loop."""
+
+TIMERS = {
+    TimerKind.SESSION: ("expire", "session of {} expires"),
+    TimerKind.REBALANCE: ("rebalance_timeout", "rebalance timeout of {} is over"),
+}
+"""Of a coordinator: which disturbance it is when one runs out, and how that is told."""
 
 
 class App(Enum):

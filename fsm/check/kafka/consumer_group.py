@@ -11,10 +11,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from fsm.check.kafka.application import BROKER, FAR, GROUP, NOW
+from fsm.check.kafka.application import BROKER, FAR, GROUP, NOW, TIMERS
 from fsm.check.kafka.consumer import ConsumerModel, asked_of, describe_message, omitted, topic_numbers
 from fsm.check.kafka.questions import Questions
-from fsm.check.kafka.replay import Replay
+from fsm.check.kafka.replay import Cast, replay
 from fsm.check.model import (
     Choice,
     Component,
@@ -57,10 +57,6 @@ SETTINGS = BrokerConfig(
     group_consumer_min_heartbeat_interval_ms=500,
     group_consumer_assignment_interval_ms=0,
 )
-TIMERS = {
-    TimerKind.SESSION: ("expire", "session of {} expires"),
-    TimerKind.REBALANCE: ("rebalance_timeout", "rebalance timeout of {} is over"),
-}
 REQUESTS = (Disturbance("lose", Fault.LOSE, Told.SENDER), Disturbance("late", Fault.LATE, Told.SENDER))
 ANSWERS = (Disturbance("unanswered", Fault.LOSE, Told.RECEIVER),)
 NOT_MODELLED = (
@@ -112,7 +108,7 @@ def consumer_group(
         {f"{one.name} is silent": group.silent(one.name) for one in consumers},
         {"W1": group.w1},
         ("crash", "expire", "failover", "leave", "poll_timeout", "rebalance_timeout", "rejoin"),
-        lambda path: Replay(NAMES[:members], tuple(sorted(topics)), spoken, names, hub.context).along(path),
+        partial(replay, Cast(NAMES[:members], tuple(sorted(topics)), spoken, names, hub.context)),
         [*(f"{one.name} {one.statement}" for one in asked_of(spoken)), *(name for name, _ in INVARIANTS)],
         [f"{one.name} {one.statement}" for one in MEMBER_INVARIANTS if one not in asked_of(spoken)],
         NOT_MODELLED,

@@ -1,18 +1,20 @@
 """A path of the model taken once more by production objects that live on: running clocks, call numbers, generators.
 
 After each step what both have is compared: states, epochs, targets, what is owned and used, the coordinator's book. A
-path that differs is a fault of the model, and no counterexample.
+path that differs is a fault of the model, and no counterexample. Where the timers allow it, the path is then taken once
+more by one clock for all, and the members write their trace.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from fsm.check.kafka.application import BROKER, GOES_ON_AFTER, GROUP, PASSES, TURNS, App, used_after
+from fsm.check.kafka.application import BROKER, ENDED, GOES_ON_AFTER, GROUP, NOW, PASSES, TIMERS, TURNS, App, used_after
 from fsm.check.kafka.consumer import seen
-from fsm.check.model import Action, State
+from fsm.check.model import Action, Path, Replayed
+from fsm.check.timing import Timing
 from fsm.coordinator import coordinator as broker
 from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.model.consumer_group import ConsumerGroup
@@ -24,22 +26,56 @@ from fsm.member.dialect.dialect import Dialect
 from fsm.member.events import AsyncPollEvent, TopicSubscriptionChangeEvent, UnsubscribeEvent
 from fsm.member.runtime.consumer_shell import ConsumerMember
 from fsm.member.runtime.queues import InvokeListener, Pass, process
+from fsm.member.runtime.trace import TraceTo
 from fsm.protocol.assignment import Partitions, TopicNames
 from fsm.protocol.codec import API_OF
 from fsm.protocol.config import ConsumerConfig
 from fsm.protocol.messages import TIMED_OUT
+from fsm.tables.consumer_member import State
+from fsm.trace import TraceRecord
 
+REQUEST_TIMEOUT_MS = 30_000
 LONG_MS = 1_000_000_000
 """A poll timer that runs out only where the path says so."""
+
+
+class Timeouts(NamedTuple):
+    """Of the group, and of each member its poll timer's."""
+
+    max_poll_interval_ms: Mapping[str, int]
+    session_ms: int = 45_000
+    heartbeat_interval_ms: int = 5_000
+
+    def settings(self) -> dict[str, int]:
+        """As Kafka calls them."""
+        group = {"session.timeout.ms": self.session_ms, "heartbeat.interval.ms": self.heartbeat_interval_ms}
+        return group | {f"max.poll.interval.ms of {name}": ms for name, ms in self.max_poll_interval_ms.items()}
+
+
+FIRED = {"heartbeat interval is over": "heartbeat", "poll timer runs out": "poll"}
+SILENT = (State.UNSUBSCRIBED, State.FENCED, State.STALE, State.FATAL)
+"""States in which a member's heartbeats are not due."""
+
+
+class Cast(NamedTuple):
+    """Who takes a path, and what they know."""
+
+    names: Sequence[str]
+    topics: tuple[str, ...]
+    dialect: Dialect
+    image: TopicNames
+    context: Context
 
 
 class _LiveConsumer:
     """A consumer with its own clock, its application and its connection."""
 
-    def __init__(self, name: str, topics: tuple[str, ...], dialect: Dialect, names: TopicNames, now_ms: int) -> None:
-        config = ConsumerConfig(GROUP, enable_auto_commit=False, request_timeout_ms=1_000, max_poll_interval_ms=LONG_MS)
-        self.now_ms, self.topics = now_ms, topics
-        self.shell = ConsumerMember(config, member_id=f"{name}-0", now_ms=now_ms, dialect=dialect)
+    def __init__(self, name: str, cast: Cast, now_ms: int, max_poll_interval_ms: int, trace: TraceTo | None) -> None:
+        config = ConsumerConfig(
+            GROUP, client_id=name, enable_auto_commit=False, max_poll_interval_ms=max_poll_interval_ms
+        )
+        self.now_ms, self.topics, names = now_ms, cast.topics, cast.image
+        self.shell = ConsumerMember(config, member_id=f"{name}-0", now_ms=now_ms, dialect=cast.dialect, trace=trace)
         self.shell.find_coordinator(now_ms)
         self.shell.learn(names, now_ms)
         self.app, self.call = App.IDLE, 0
@@ -49,6 +85,16 @@ class _LiveConsumer:
         self.out: list[Any] = []
         self.late: list[Any] = []
         self.back: list[tuple[Any, Any]] = []
+        self.sent_ms: dict[int, int] = {}
+
+    def timers(self) -> dict[str, int]:
+        """When each of its timers runs out, by its own clock; requests wait for their answers so long."""
+        member = self.shell.member
+        heartbeat_ms = max(member.heartbeat_due_ms, member.heartbeat_ready_ms)
+        under_way = [id(order) for order in (*self.out, *(order for order, _ in self.back))]
+        self.sent_ms = {one: self.sent_ms.get(one, self.now_ms) for one in under_way}
+        waits = {f"request {one}": at_ms + REQUEST_TIMEOUT_MS for one, at_ms in self.sent_ms.items()}
+        return {"heartbeat": heartbeat_ms, "poll": member.poll_due_ms, **waits}
 
     def act(self, what: str) -> None:
         """A choice, or the end of a request."""
@@ -99,6 +145,8 @@ class _LiveConsumer:
         if self.asked is None:
             return
         over, self.asked = self.asked, None
+        if self.shell.trace is not None:
+            self.shell.trace.end_callback(over, None, self.now_ms)
         self.using = used_after(over, self.using)
         self._process()
 
@@ -124,6 +172,8 @@ class _LiveConsumer:
                 return
             if isinstance(asked, InvokeListener):
                 self.asked = asked
+                if self.shell.trace is not None:
+                    self.shell.trace.begin_callback(asked, self.now_ms)
                 return
             call = self.shell.report(asked, self.now_ms)
             answer = None
@@ -142,21 +192,64 @@ def _book(state: Coordinator) -> Any:
     return group.epoch, group.target_epoch, group.state, members, tuple(sorted(group.targets.items())), tuple(timers)
 
 
-class Replay:
+def replay(cast: Cast, path: Path) -> Replayed:
+    """Takes a path twice: each member by its own clock, to compare; and all by one clock, where timers allow it."""
+    for timeouts in _timeouts(cast, path):
+        timing = Timing()
+        if differs := _Replay(cast, timeouts).along(path, timing):
+            return Replayed(differs)
+        times_ms, records = timing.solve(), list[TraceRecord]()
+        if times_ms and not _Replay(cast, timeouts, times_ms, records.append).along(path):
+            return Replayed("", times_ms, timeouts.settings(), tuple(record.to_json() for record in records))
+    return Replayed()
+
+
+def _timeouts(cast: Cast, path: Path) -> Iterator[Timeouts]:
+    """Kafka's defaults, then others: the shortest path has no room for the heartbeats of 300 idle seconds."""
+    usual = Timeouts(dict.fromkeys(cast.names, 300_000))
+    yield usual
+    tells = {name: ("poll timer runs out", TIMERS[TimerKind.REBALANCE][1].format(name)) for name in cast.names}
+    told = {(action.actor, action.what) for action, _ in path}
+    short = {name: 10_000 for name, (own, theirs) in tells.items() if (name, own) in told or (BROKER, theirs) in told}
+    if short:
+        timeouts = Timeouts({**usual.max_poll_interval_ms, **short})
+        yield timeouts
+        yield timeouts._replace(heartbeat_interval_ms=15_000)
+
+
+class _Replay:
     """Live consumers and a live coordinator, driven along a path."""
 
     def __init__(
-        self, names: Sequence[str], topics: tuple[str, ...], dialect: Dialect, image: TopicNames, context: Context
+        self, cast: Cast, timeouts: Timeouts, times_ms: Sequence[int] = (), trace: TraceTo | None = None
     ) -> None:
+        self.times_ms, self.timeouts = times_ms, timeouts
         self.consumers = {
-            name: _LiveConsumer(name, topics, dialect, image, 1_000 * at) for at, name in enumerate(names, 1)
+            name: _LiveConsumer(name, cast, NOW, timeouts.max_poll_interval_ms[name], trace)
+            if times_ms
+            else _LiveConsumer(name, cast, 1_000 * at, LONG_MS, None)
+            for at, name in enumerate(cast.names, 1)
         }
-        self.state, self.context, self.token = Coordinator(), context, 0
+        self.state, self.token = Coordinator(), 0
+        config = replace(
+            cast.context.config,
+            group_consumer_session_timeout_ms=timeouts.session_ms,
+            group_consumer_min_session_timeout_ms=timeouts.session_ms,
+            group_consumer_heartbeat_interval_ms=timeouts.heartbeat_interval_ms,
+            group_consumer_min_heartbeat_interval_ms=timeouts.heartbeat_interval_ms,
+        )
+        self.context = replace(cast.context, config=config)
 
-    def along(self, path: Sequence[tuple[Action, Mapping[str, State]]]) -> str:
-        """Takes the path; `State`s are those of the model after each step. What differs first; empty where nothing."""
+    def along(self, path: Path, timing: Timing | None = None) -> str:
+        """Takes the path. Gives what differs first from the model; empty where nothing does."""
         for number, (action, after) in enumerate(path, 1):
+            if self.times_ms:
+                self._set_clocks(NOW + self.times_ms[number - 1])
+            if timing is not None:
+                self._note_timers_met(timing, action)
             self._take(action)
+            if timing is not None:
+                self._note_timers_left(timing)
             for name, state in after.items():
                 if name == BROKER:
                     live, wanted = _book(self.state), _book(state)
@@ -169,6 +262,36 @@ class Replay:
                 if live != wanted:
                     return f"step {number}, {action.actor} {action.what}: {name} is {live}, and was to be {wanted}"
         return ""
+
+    def _set_clocks(self, now_ms: int) -> None:
+        """It is the same time for everybody; each adds a millisecond as it acts."""
+        self.context = self.context.at(now_ms - 1)
+        for one in self.consumers.values():
+            one.now_ms = now_ms - 1
+
+    def _note_timers_met(self, timing: Timing, action: Action) -> None:
+        timing.step()
+        by_itself = action.wire < 0
+        timing.meets(BROKER, [action.what] if by_itself and action.actor == BROKER else [])
+        consumer = self.consumers.get(action.actor)
+        if consumer is not None and consumer.app not in ENDED:
+            member, fired = consumer.shell.member, FIRED.get(action.what, "") if by_itself else ""
+            idle = {"heartbeat"} if member.heartbeat_in_flight or member.state in SILENT else set()
+            timing.meets(action.actor, [fired], idle | ({"poll"} if member.state is State.UNSUBSCRIBED else set()))
+
+    def _note_timers_left(self, timing: Timing) -> None:
+        shorter_ms = {name: LONG_MS - ms for name, ms in self.timeouts.max_poll_interval_ms.items()}
+        for name, consumer in self.consumers.items():
+            due_ms = consumer.timers()
+            timing.leaves(name, consumer.now_ms, due_ms | {"poll": due_ms["poll"] - shorter_ms[name]})
+        group = self.state.groups.get(GROUP)
+        due_ms = {}
+        for (kind, who), at_ms, _ in group.timers.in_order() if isinstance(group, ConsumerGroup) else ():
+            if kind in TIMERS:
+                name = who.partition("-")[0]
+                sooner_ms = shorter_ms[name] if kind is TimerKind.REBALANCE else 0
+                due_ms[TIMERS[kind][1].format(name)] = at_ms - sooner_ms
+        timing.leaves(BROKER, self.context.now_ms, due_ms)
 
     def _take(self, action: Action) -> None:
         self.token += 1
@@ -210,9 +333,9 @@ class Replay:
         group = self.state.groups[GROUP]
         if not isinstance(group, ConsumerGroup):
             return
-        for kind, begins in ((TimerKind.SESSION, "session of "), (TimerKind.REBALANCE, "rebalance timeout of ")):
-            if what.startswith(begins):
-                key = kind, f"{what.removeprefix(begins).split()[0]}-0"
+        for (kind, who), _, _ in group.timers.in_order():
+            if kind in TIMERS and what == TIMERS[kind][1].format(who.partition("-")[0]):
+                key = kind, who
                 due = replace(group, timers=group.timers.set(key, self.context.now_ms, group.timers.epoch(key)))
                 self.state = broker.handle_timer(self.state.with_group(due), self.context).state
 

@@ -1,0 +1,42 @@
+"""The models that come along, by their names."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
+
+from fsm.check.model import Model
+from fsm.errors import InputError
+
+SHIPPED = {
+    "consumer-group": "fsm.check.kafka.consumer_group",
+    "two-phase-commit": "fsm.check.examples.two_phase_commit",
+    "lock": "fsm.check.examples.lock",
+    "fenced-lock": "fsm.check.examples.lock",
+}
+"""Each with its module, where a function of the same name makes it."""
+
+
+def options_of(name: str) -> Mapping[str, Any]:
+    """The options of a model with their defaults. Raises `InputError` where there is no such model."""
+    parameters = inspect.signature(_maker(name)).parameters
+    return {option: one.default for option, one in parameters.items()}
+
+
+def shipped(name: str, **options: Any) -> Model:
+    """A model that comes along. Raises `InputError` for a model, an option or a value that there is not."""
+    known = options_of(name)
+    for option in options:
+        if option not in known:
+            raise InputError(f"no option {option!r}", name, f"choose from {', '.join(known) or 'none: it has none'}")
+    model: Model = _maker(name)(**options)
+    return replace(model, made_by={"check": name, **options})
+
+
+def _maker(name: str) -> Any:
+    if name not in SHIPPED:
+        raise InputError(f"no model {name!r}", "", f"choose from {', '.join(SHIPPED)}")
+    return getattr(import_module(SHIPPED[name]), name.replace("-", "_"))
