@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import classic_invariants
-
 from fsm.cluster.cluster import Answers, Cluster
 from fsm.cluster.stale_uses import Change
+from fsm.coordinator.classic import invariants as classic_invariants
 from fsm.coordinator.consumer.invariants import Moment, broken
 from fsm.coordinator.consumer.reconciliation import flatten
 from fsm.coordinator.migration.conversion import by_id, encode

@@ -5,11 +5,11 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from classic_invariants import broken
 from classic_scene import ClassicScene, subscribed
 from offset_clients import OffsetClients
 from promises import broken as broken_promises
 
+from fsm.coordinator.classic.invariants import broken
 from fsm.coordinator.consumer.invariants import Moment
 from fsm.coordinator.consumer.invariants import broken as broken_in_consumer_group
 from fsm.coordinator.model.classic_group import ClassicGroup

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from classic_invariants import broken
 from classic_world import ClassicWorld
 
+from fsm.coordinator.classic.invariants import broken
 from fsm.coordinator.model.classic_group import ClassicGroup, ClassicGroupMember, ClassicMembers
 from fsm.tables.classic_group import State
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from random import Random
 
 import pytest
-from classic_invariants import broken as broken_in_classic_group
 from classic_world import ClassicWorld
 from consumer_scene import Scene
 from consumer_world import World
 from stored_state import at, batch_of_step, compacted_batches, settled
 
+from fsm.coordinator.classic.invariants import broken as broken_in_classic_group
 from fsm.coordinator.consumer.invariants import Moment, broken
 from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.model.consumer_group import ConsumerGroup

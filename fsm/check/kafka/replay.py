@@ -7,6 +7,7 @@ more by one clock for all, and the members write their trace.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -26,6 +27,7 @@ from fsm.member.dialect.dialect import Dialect
 from fsm.member.events import AsyncPollEvent, TopicSubscriptionChangeEvent, UnsubscribeEvent
 from fsm.member.runtime.consumer_shell import ConsumerMember
 from fsm.member.runtime.queues import InvokeListener, Pass, process
+from fsm.member.runtime.shell import MemberShell
 from fsm.member.runtime.trace import TraceTo
 from fsm.protocol.assignment import Partitions, TopicNames
 from fsm.protocol.codec import API_OF
@@ -67,17 +69,13 @@ class Cast(NamedTuple):
     context: Context
 
 
-class _LiveConsumer:
-    """A consumer with its own clock, its application and its connection."""
+class LiveMember:
+    """A consumer with its own clock, its application and its connection; `metadata` is what its client knows."""
 
-    def __init__(self, name: str, cast: Cast, now_ms: int, max_poll_interval_ms: int, trace: TraceTo | None) -> None:
-        config = ConsumerConfig(
-            GROUP, client_id=name, enable_auto_commit=False, max_poll_interval_ms=max_poll_interval_ms
-        )
-        self.now_ms, self.topics, names = now_ms, cast.topics, cast.image
-        self.shell = ConsumerMember(config, member_id=f"{name}-0", now_ms=now_ms, dialect=cast.dialect, trace=trace)
+    def __init__(self, shell: MemberShell[Any, Any], topics: tuple[str, ...], metadata: Any, now_ms: int) -> None:
+        self.shell, self.topics, self.now_ms = shell, topics, now_ms
         self.shell.find_coordinator(now_ms)
-        self.shell.learn(names, now_ms)
+        self.shell.learn(metadata, now_ms)
         self.app, self.call = App.IDLE, 0
         self.running: Pass | None = None
         self.asked: InvokeListener | None = None
@@ -87,32 +85,50 @@ class _LiveConsumer:
         self.back: list[tuple[Any, Any]] = []
         self.sent_ms: dict[int, int] = {}
 
+    @property
+    @abstractmethod
+    def seen(self) -> tuple[Any, ...]:
+        """What it has in common with one of the model."""
+
+    @property
+    @abstractmethod
+    def heartbeat_due_ms(self) -> int:
+        """When it sends its next heartbeat."""
+
+    @property
+    @abstractmethod
+    def poll_due_ms(self) -> int:
+        """Until when its application has to poll."""
+
+    @property
+    def poll_wanted_ms(self) -> int:
+        """From when on a poll does what waits for one."""
+        return 0
+
     def timers(self) -> dict[str, int]:
         """When each of its timers runs out, by its own clock; requests wait for their answers so long."""
-        member = self.shell.member
-        heartbeat_ms = max(member.heartbeat_due_ms, member.heartbeat_ready_ms)
         under_way = [id(order) for order in (*self.out, *(order for order, _ in self.back))]
         self.sent_ms = {one: self.sent_ms.get(one, self.now_ms) for one in under_way}
         waits = {f"request {one}": at_ms + REQUEST_TIMEOUT_MS for one, at_ms in self.sent_ms.items()}
-        return {"heartbeat": heartbeat_ms, "poll": member.poll_due_ms, **waits}
+        return {"heartbeat": self.heartbeat_due_ms, "poll": self.poll_due_ms, **waits}
 
     def act(self, what: str) -> None:
         """A choice, or the end of a request."""
         self.now_ms += 1
-        member = self.shell.member
         match what:
             case "subscribes":
                 self.app = App.RUNNING
                 self.shell.submit(TopicSubscriptionChangeEvent(self.topics, listener=True))
             case "polls":
+                self.now_ms = max(self.now_ms, self.poll_wanted_ms)
                 self.shell.submit(AsyncPollEvent())
             case "unsubscribes":
                 self.app = App.LEAVING
                 self.call = self.shell.submit(UnsubscribeEvent())
             case "heartbeat interval is over":
-                self.now_ms = max(self.now_ms, member.heartbeat_due_ms, member.heartbeat_ready_ms)
+                self.now_ms = max(self.now_ms, self.heartbeat_due_ms)
             case "poll timer runs out":
-                self.now_ms = max(self.now_ms, member.poll_due_ms)
+                self.now_ms = max(self.now_ms, self.poll_due_ms)
             case "returns from its callback":
                 self._end_callback()
             case "is killed":
@@ -136,7 +152,7 @@ class _LiveConsumer:
             self.out += result.unsent_requests
             if self.call in {done.call for done in result.completed_calls}:
                 self.call = 0
-            if not self.shell.member.client.coordinator_known:
+            if self.shell.seeks_coordinator:
                 self.shell.find_coordinator(self.now_ms)
             elif result.time_until_next_poll_ms > 0:
                 return
@@ -183,6 +199,31 @@ class _LiveConsumer:
                 answer = next((one.error for one in result.completed_calls if one.call == call), None)
 
 
+class LiveConsumer(LiveMember):
+    """A consumer of KIP-848."""
+
+    shell: ConsumerMember
+
+    def __init__(self, name: str, cast: Cast, now_ms: int, max_poll_interval_ms: int, trace: TraceTo | None) -> None:
+        config = ConsumerConfig(
+            GROUP, client_id=name, enable_auto_commit=False, max_poll_interval_ms=max_poll_interval_ms
+        )
+        shell = ConsumerMember(config, member_id=f"{name}-0", now_ms=now_ms, dialect=cast.dialect, trace=trace)
+        super().__init__(shell, cast.topics, cast.image, now_ms)
+
+    @property
+    def seen(self) -> tuple[Any, ...]:
+        return seen(self.app, self.shell.member, self.using)
+
+    @property
+    def heartbeat_due_ms(self) -> int:
+        return max(self.shell.member.heartbeat_due_ms, self.shell.member.heartbeat_ready_ms)
+
+    @property
+    def poll_due_ms(self) -> int:
+        return self.shell.member.poll_due_ms
+
+
 def _book(state: Coordinator) -> Any:
     group = state.groups.get(GROUP)
     if not isinstance(group, ConsumerGroup):
@@ -225,9 +266,9 @@ class _Replay:
     ) -> None:
         self.times_ms, self.timeouts = times_ms, timeouts
         self.consumers = {
-            name: _LiveConsumer(name, cast, NOW, timeouts.max_poll_interval_ms[name], trace)
+            name: LiveConsumer(name, cast, NOW, timeouts.max_poll_interval_ms[name], trace)
             if times_ms
-            else _LiveConsumer(name, cast, 1_000 * at, LONG_MS, None)
+            else LiveConsumer(name, cast, 1_000 * at, LONG_MS, None)
             for at, name in enumerate(cast.names, 1)
         }
         self.state, self.token = Coordinator(), 0
@@ -255,10 +296,7 @@ class _Replay:
                     live, wanted = _book(self.state), _book(state)
                 else:
                     one = self.consumers[name]
-                    live, wanted = (
-                        seen(one.app, one.shell.member, one.using),
-                        seen(state.app, state.member, state.using),
-                    )
+                    live, wanted = one.seen, seen(state.app, state.member, state.using)
                 if live != wanted:
                     return f"step {number}, {action.actor} {action.what}: {name} is {live}, and was to be {wanted}"
         return ""

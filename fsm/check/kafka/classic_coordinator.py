@@ -1,0 +1,317 @@
+"""The coordinator of a group that may be classic, a consumer group, or one after the other, as a component.
+
+It has no clock. Requests that it answers later wait with their tokens, which are the requests themselves. Beside its
+state it has what the log says of a classic group, since that is written at the end of a rebalance only, and how many
+ids it made for each client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+from fsm.check.kafka.application import BROKER, FAR, GROUP, NOW
+from fsm.check.kafka.classic import number_of
+from fsm.check.model import Choice, Component, Received, Step
+from fsm.coordinator import coordinator as broker
+from fsm.coordinator.classic.invariants import broken
+from fsm.coordinator.coordinator import Coordinator
+from fsm.coordinator.model.classic_group import ClassicGroup, SyncPhase
+from fsm.coordinator.model.consumer_group import ConsumerGroup
+from fsm.coordinator.model.context import Context, Image
+from fsm.coordinator.model.groups import NO_GROUPS, Group
+from fsm.coordinator.model.step import Answer, Request
+from fsm.coordinator.model.step import Step as Taken
+from fsm.coordinator.model.timers import Deadlines, TimerKind
+from fsm.coordinator.storage.load import keep_stored, load
+from fsm.coordinator.storage.replay import replay
+from fsm.protocol.assignment import TopicPartition
+from fsm.protocol.codec import API_OF
+from fsm.protocol.consumer_protocol import decode_assignment
+from fsm.protocol.messages import DISCONNECTED, TIMED_OUT, JoinGroupRequest, JoinGroupResponse
+from fsm.tables.classic_group import State as ClassicState
+from fsm.tables.consumer_group import State
+
+OLD = NOW - 10_000_000_000
+MANY_IDS = 8
+"""Of so many ids of a client it is asked whether they are gone."""
+NOT_JOINED, NOT_SYNCED = "who has not joined is gone", "who has not synced is gone"
+NOBODYS = Coordinator()
+TOLD = {
+    TimerKind.SESSION: ("expire", "session of {} expires"),
+    TimerKind.REBALANCE: ("rebalance_timeout", "rebalance timeout of {} is over"),
+    TimerKind.JOIN: ("rebalance_timeout", "time for {} to join is over"),
+    TimerKind.SYNC: ("rebalance_timeout", "time for {} to sync is over"),
+}
+
+
+class Asked(NamedTuple):
+    """A request, as its own token."""
+
+    sender: str
+    order: Any
+    late: bool
+
+
+class Broker(NamedTuple):
+    """The coordinator between two steps."""
+
+    state: Coordinator = NOBODYS
+    log: Coordinator = NOBODYS
+    """What the log says while the group is a classic one; a consumer group's log says what its state is."""
+    made: tuple[tuple[str, int], ...] = ()
+    """How many ids each client was given."""
+
+
+class AnyCoordinator:
+    """The component of a coordinator. `ids` numbers the partitions of masks by topic id."""
+
+    def __init__(self, names: Sequence[str], ids: Mapping[tuple[str, int], int], context: Context) -> None:
+        self.names, self.ids, self.context = names, ids, context
+        self.bits: dict[TopicPartition, int] = {(context.image.names[i], n): bit for (i, n), bit in ids.items()}
+
+    def component(self) -> Component:
+        """Its features tell of each client's newest member: whether it is one, its epochs, what it holds."""
+        features: dict[str, Any] = {"rests": _rests, "consumer": lambda b: int(isinstance(_group(b), ConsumerGroup))}
+        for name in self.names:
+            for feature in ("member", "id", "epoch", "previous", "held", "assigned", "unjoined", "unsynced"):
+                features[f"{feature} {name}"] = partial(self._feature, name, feature)
+        return Component(BROKER, Broker(), self.choices, self.step, features, describe=self.describe)
+
+    def _feature(self, name: str, feature: str, at: Broker) -> int:
+        group = _group(at)
+        if feature in ("unjoined", "unsynced"):
+            return _missing(group, name, feature)
+        mine = [who for who in group.members if who[0] == name] if group is not None else []
+        if group is None or not mine:
+            return {"epoch": -9, "previous": -9, "id": -9}.get(feature, 0)
+        who = max(mine, key=number_of)
+        match feature:
+            case "member":
+                return 1
+            case "id":
+                return number_of(who)
+        if isinstance(group, ClassicGroup):
+            return self._of_classic(group, who, feature)
+        current = group.members[who].current
+        match feature:
+            case "epoch":
+                return current.epoch
+            case "previous":
+                return current.previous_epoch
+        found = current.held if feature == "held" else (one for one, _ in current.assigned)
+        return sum(1 << self.ids[one] for one in found)
+
+    def _of_classic(self, group: ClassicGroup, who: str, feature: str) -> int:
+        match feature:
+            case "epoch":
+                return group.generation
+            case "previous":
+                return -9
+        return sum(1 << self.bits[one] for one in _given(group, who))
+
+    def choices(self, at: Broker) -> Iterable[Choice]:
+        """Its timers may run out, and another broker may take over."""
+        group = _group(at)
+        if group is None:
+            return
+        if isinstance(group, ClassicGroup):
+            yield from _classic_timers(group)
+        else:
+            for (kind, who), _, epoch in group.timers.in_order():
+                if not (kind is TimerKind.REBALANCE and group.members[who].epoch != epoch):
+                    kind_of, told = TOLD[kind]
+                    yield Choice(told.format(_short(who)), (kind, who), kind_of, _excuse(who))
+        yield Choice("fails over", disturbance="failover")
+
+    def step(self, at: Broker, given: Any) -> Step:
+        """A request, a timer that runs out, a fail-over."""
+        match given:
+            case Received(sender, order, late):
+                made = dict(at.made)
+                fresh = f"{sender}{made.get(sender, 0)}"
+                token: Any = Asked(sender, order, late)
+                version = API_OF[type(order.body)].newest
+                request = Request(token, sender, "/127.0.0.1", version, order.body, fresh)
+                done = broker.handle(at.state, request, self.context)
+                if is_used(fresh, order.body, done.answers):
+                    made[sender] = made.get(sender, 0) + 1
+                return self._after(at._replace(made=tuple(sorted(made.items()))), done)
+            case (TimerKind(), str()):
+                due = run_out(_group(at), given, NOW)
+                return self._after(at, broker.handle_timer(at.state.with_group(due), self.context))
+        stored = at.log if isinstance(_group(at), ClassicGroup) else at.state
+        unanswered = [(one.sender, (one.order, DISCONNECTED)) for one in waiting(_group(at)) if not one.late]
+        after = self._noted(at, load(stored, self.context))
+        return Step(after, unanswered)
+
+    def _after(self, at: Broker, done: Taken[Coordinator]) -> Step:
+        before, after = _group(at), done.state.groups.get(GROUP)
+        given_up = forgotten(before, after, done.answers)
+        answers: Iterable[tuple[Any, Any]] = (*done.answers, *((token, TIMED_OUT) for token in given_up))
+        sends = [(token.sender, (token.order, body)) for token, body in answers if not token.late]
+        return Step(self._noted(at, done), sends, list(_broken(before, after)))
+
+    def _noted(self, at: Broker, done: Taken[Coordinator]) -> Broker:
+        if not isinstance(done.state.groups.get(GROUP), ClassicGroup):
+            return Broker(timeless(done.state), NOBODYS, at.made)
+        stored = at.log if isinstance(_group(at), ClassicGroup) else keep_stored(at.state)
+        log = timeless(replay(done.records, self.context.dialect, stored).state)
+        return Broker(timeless(done.state), log, at.made)
+
+    def describe(self, at: Broker) -> str:
+        """The group on one line."""
+        group = _group(at)
+        if group is None:
+            return "no group"
+        if isinstance(group, ClassicGroup):
+            told = (
+                f"{_short(who)} {'waits' if who in {*group.delayed_joins, *group.delayed_syncs} else 'has'}"
+                f"{'' if who in group.delayed_joins else ' ' + _names(_given(group, who))}"
+                for who in sorted(group.members)
+            )
+            return f"{group.state.name}, generation {group.generation}; " + "; ".join(told)
+        told = (
+            f"{_short(who)} {member.current.state.name} at {member.epoch}: "
+            + _partitions(self.context.image, (one for one, _ in member.current.assigned))
+            + (
+                f", to give up {_partitions(self.context.image, (one for one, _ in member.current.pending))}"
+                if member.current.pending
+                else ""
+            )
+            for who, member in sorted(group.members.items())
+        )
+        return f"{group.state.name}, epoch {group.epoch}, target {group.target_epoch}; " + "; ".join(told)
+
+
+def is_used(fresh: str, body: Any, answers: Iterable[Answer]) -> bool:
+    """Whether an id that a request could be given was given: to whoever joins without one."""
+    told = (one.body for one in answers if isinstance(one.body, JoinGroupResponse))
+    return (
+        isinstance(body, JoinGroupRequest) and any(one.member_id.endswith(fresh) for one in told) and not body.member_id
+    )
+
+
+def waiting(group: Group | None) -> Iterator[Any]:
+    """The tokens of requests that are answered later."""
+    if isinstance(group, ClassicGroup):
+        for delayed in (group.delayed_joins, group.delayed_syncs):
+            yield from (delayed[who].token for who in sorted(delayed))
+
+
+def forgotten(before: Group | None, after: Group | None, answers: Iterable[tuple[Any, Any]]) -> list[Any]:
+    """The tokens of requests that waited and will not be answered: their clients give them up at last."""
+    kept = [*waiting(after), *(token for token, _ in answers)]
+    return [token for token in waiting(before) if token not in kept]
+
+
+def run_out(group: Any, timer: tuple[TimerKind, str], now_ms: int) -> Group:
+    """The group with one of its timers over: of a member, or the one of its join or sync phase."""
+    kind, who = timer
+    due: Group
+    if isinstance(group, ConsumerGroup):
+        epoch = group.timers.epoch((kind, who))
+        due = replace(group, timers=group.timers.set((kind, who), now_ms, epoch))
+    elif kind is TimerKind.SESSION:
+        due = replace(group, heartbeat_deadlines_ms=group.heartbeat_deadlines_ms.set(who, now_ms))
+    elif kind is TimerKind.JOIN:
+        due = replace(group, join_phase=group.join_phase._replace(deadline_ms=now_ms))
+    else:
+        due = replace(group, sync_phase=group.sync_phase._replace(deadline_ms=now_ms))
+    return due
+
+
+def _classic_timers(group: ClassicGroup) -> Iterator[Choice]:
+    for who in sorted(group.heartbeat_deadlines_ms):
+        yield Choice(f"session of {_short(who)} expires", (TimerKind.SESSION, who), "expire", _excuse(who))
+    if group.join_phase is not None and group.join_phase.is_initial:
+        yield Choice("initial rebalance delay is over", (TimerKind.JOIN, ""))
+    elif group.join_phase is not None:
+        yield Choice("join phase is over", (TimerKind.JOIN, ""), "rebalance_timeout", NOT_JOINED)
+    if group.sync_phase is not None:
+        yield Choice("sync phase is over", (TimerKind.SYNC, ""), "rebalance_timeout", NOT_SYNCED)
+
+
+def _excuse(who: str) -> str:
+    """The condition under which nobody speaks for a member any more, and its timers run out by themselves."""
+    return gone(who[0], number_of(who)) if number_of(who) < MANY_IDS else ""
+
+
+def gone(name: str, number: int) -> str:
+    """The name of that condition."""
+    return f"nobody speaks as {name}{number}"
+
+
+def _missing(group: Group | None, name: str, feature: str) -> int:
+    """The ids, as bits, for which the join phase waits, or the sync phase."""
+    if not isinstance(group, ClassicGroup):
+        return 0
+    if feature == "unsynced":
+        found = {*group.pending_sync_members}
+    else:
+        found = {*group.pending_join_members, *(i for i in group.members if i not in group.delayed_joins)}
+    return sum(1 << number_of(who) for who in found if who[0] == name)
+
+
+def _broken(before: Any, after: Any) -> Iterator[str]:
+    """What a step may not do to a group."""
+    if isinstance(after, ClassicGroup):
+        yield from broken(after)
+    if type(before) is type(after) and not (before.is_empty and isinstance(before, ConsumerGroup)):
+        if isinstance(after, ClassicGroup) and after.generation < before.generation:
+            yield "a generation never falls"
+        if isinstance(after, ConsumerGroup) and after.epoch < before.epoch:
+            yield "an epoch never falls"
+
+
+def _group(at: Broker) -> Group | None:
+    found: Group | None = at.state.groups.get(GROUP)
+    return found
+
+
+def _given(group: ClassicGroup, who: str) -> tuple[TopicPartition, ...]:
+    assignment = group.members[who].assignment
+    return decode_assignment(assignment).partitions if assignment else ()
+
+
+def _short(who: str) -> str:
+    """The client and the number of its id."""
+    return f"{who[0]}{number_of(who)}"
+
+
+def _names(found: Iterable[TopicPartition]) -> str:
+    return ", ".join(f"{topic}-{number}" for topic, number in found) or "nothing"
+
+
+def _partitions(image: Image, found: Iterable[tuple[str, int]]) -> str:
+    return _names(sorted((image.names[topic_id], number) for topic_id, number in found))
+
+
+def _rests(at: Broker) -> int:
+    group = _group(at)
+    return int(group is None or group.state in (State.STABLE, State.EMPTY, ClassicState.STABLE, ClassicState.EMPTY))
+
+
+def timeless(state: Coordinator) -> Coordinator:
+    """The coordinator with timers that run, in a fixed order, and without instants."""
+    group = state.groups.get(GROUP)
+    if group is None:
+        return NOBODYS
+    if isinstance(group, ConsumerGroup):
+        running = sorted((kind.value, who, kind, epoch) for (kind, who), _, epoch in group.timers.in_order())
+        timers = Deadlines(((kind, who), FAR, epoch) for _, who, kind, epoch in running)
+        target_ms = group.target_time_ms and OLD
+        return Coordinator(NO_GROUPS.set(replace(group, timers=timers, target_time_ms=target_ms)))
+    join, sync = group.join_phase, group.sync_phase
+    preparing = group.state is ClassicState.PREPARING_REBALANCE
+    group = replace(
+        group,
+        state_since_ms=0,
+        previous_state=group.previous_state if preparing else ClassicState.DEAD,
+        heartbeat_deadlines_ms=Deadlines((who, FAR, 0) for who in sorted(group.heartbeat_deadlines_ms)),
+        join_phase=join and join._replace(deadline_ms=FAR),
+        sync_phase=sync and SyncPhase(FAR, sync.generation),
+    )
+    return Coordinator(NO_GROUPS.set(group))

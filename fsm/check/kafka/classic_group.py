@@ -1,0 +1,234 @@
+"""A group of the classic protocol: production members, eager or cooperative, and the production coordinator.
+
+What is asked: no partition has two users of one generation, none is assigned twice, no application is ended,
+generations never fall, what a classic group promises holds after each step, and, undisturbed, the group settles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial, reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fsm.check.kafka.application import BROKER, NOW
+from fsm.check.kafka.classic import ASSIGNORS, ClassicModel, number_of
+from fsm.check.kafka.classic_coordinator import MANY_IDS, NOT_JOINED, NOT_SYNCED, AnyCoordinator, gone
+from fsm.check.kafka.classic_replay import ClassicReplay, LiveClassic
+from fsm.check.kafka.consumer import describe_message, omitted, topic_numbers
+from fsm.check.kafka.consumer_group import ANSWERS, NAMES, REQUESTS, SETTINGS
+from fsm.check.kafka.questions import Questions
+from fsm.check.model import Condition, Goal, Model, Property, Queue, View, Wire
+from fsm.coordinator.model.context import Context, Image, Topic
+from fsm.coordinator.model.dialect import dialect as coordinator_dialect
+from fsm.coordinator.model.persistent import FrozenMap
+from fsm.errors import InputError
+from fsm.member.classic.assignors import ClientAssignor
+from fsm.protocol.assignment import TopicNames
+from fsm.protocol.consumer_protocol import decode_assignment, decode_subscription
+from fsm.protocol.messages import (
+    ConsumerGroupHeartbeatRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+    TransportFailure,
+)
+from fsm.protocol.releases import LATEST
+
+if TYPE_CHECKING:
+    from fsm.check.model import Integers, Mask
+
+DISTURBANCES = ("crash", "expire", "failover", "leave", "poll_timeout", "rebalance_timeout", "rejoin")
+CLASSIC_SETTINGS = replace(SETTINGS, group_initial_rebalance_delay_ms=500)
+NOT_MODELLED = (
+    "commits and auto-commit",
+    "callbacks that raise",
+    "static members",
+    "pattern subscriptions",
+    "topics that are created or deleted",
+    "close()",
+    "a second heartbeat before the first is answered",
+    "the client's session timer",
+    "the search for the coordinator",
+)
+
+
+def classic_group(
+    members: int = 2,
+    topics: Mapping[str, int] = FrozenMap({"foo": 2}),
+    protocol: str = "eager",
+    coordinator: str = LATEST,
+    assignors: tuple[ClientAssignor, ...] = (),
+) -> Model:
+    """Members of the classic protocol and their coordinator; `assignors` of one's own take the place of a protocol's.
+
+    Raises `InputError` for more members or partitions than it can, and for an unknown protocol.
+    """
+    if not 1 <= members <= len(NAMES):
+        raise InputError(f"{members} members", "--members", f"give 1 to {len(NAMES)}")
+    topic_settings = Topics(topics)
+    names = NAMES[:members]
+    strategy = assignors or strategy_of(protocol)
+    consumers = [ClassicModel(name, topic_settings.names, strategy, topics) for name in names]
+    context = Context(NOW, coordinator_dialect(coordinator), CLASSIC_SETTINGS, topic_settings.image)
+    hub = AnyCoordinator(names, topic_settings.ids, context)
+    asked = ClassicQuestions(names, topic_settings.everything)
+    return Model(
+        f"classic-group, {members} {protocol} members, coordinator of {coordinator}, {topic_settings}",
+        [*(one.component(topic_settings.bits) for one in consumers), hub.component()],
+        topic_settings.wires(names),
+        asked.properties(),
+        asked.goal(),
+        asked.conditions(),
+        {},
+        DISTURBANCES,
+        lambda path: ClassicReplay(
+            {name: LiveClassic(1_000 * at, topics, strategy) for at, name in enumerate(names, 1)}, context
+        ).along(path),
+        NOT_MODELLED,
+    )
+
+
+def strategy_of(protocol: str) -> tuple[ClientAssignor, ...]:
+    """The assignors of a classic protocol. Raises `InputError` for an unknown one."""
+    if protocol not in ASSIGNORS:
+        raise InputError(f"no classic protocol {protocol!r}", "--protocol", f"choose from {', '.join(ASSIGNORS)}")
+    return ASSIGNORS[protocol]
+
+
+class Topics:
+    """The topics of a model: as the coordinator and the clients know them, and as bits of masks."""
+
+    def __init__(self, topics: Mapping[str, int]) -> None:
+        self.counts = dict(sorted(topics.items()))
+        self.names = tuple(self.counts)
+        known = FrozenMap({name: Topic(f"{i:020d}AA", count) for i, (name, count) in enumerate(self.counts.items())})
+        self.image = Image(known, 1)
+        self.bits = topic_numbers(self.counts)
+        self.ids = {(known[name].topic_id, number): bit for (name, number), bit in self.bits.items()}
+        self.by_id = TopicNames({topic.topic_id: name for name, topic in known.items()})
+        self.everything = (1 << len(self.bits)) - 1
+
+    def wires(self, names: Sequence[str]) -> list[Wire]:
+        """Connections between clients of either protocol and their coordinator."""
+        features = {
+            "line": lambda queue: len(queue.line),
+            "omitted": lambda queue: omitted((*queue.line, *queue.late), self.ids),
+            "ids": speaking,
+        }
+        tell = partial(describe, names=self.by_id)
+        requests = (Wire(name, BROKER, REQUESTS, features=features, describe=tell) for name in names)
+        answers = (Wire(BROKER, name, ANSWERS, features=features, describe=tell) for name in names)
+        return [*requests, *answers]
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} with {count} partitions" for name, count in self.counts.items())
+
+
+def speaking(queue: Queue) -> int:
+    """The ids, as bits, that requests on their way speak under, or that answers on their way give."""
+    return reduce(or_, map(_id_bit, queue.line), 0)
+
+
+def _id_bit(message: Any) -> int:
+    told = message[1] if isinstance(message, tuple) else message.body
+    if isinstance(told, LeaveGroupRequest):
+        told = told.members[0]
+    number = number_of(getattr(told, "member_id", "") or "")
+    return 1 << number if number >= 0 else 0
+
+
+class ClassicQuestions(Questions):
+    """What is asked of a classic group; a member stands well under the newest id that the coordinator has of it."""
+
+    def properties(self) -> list[Property]:
+        """Without that of the coordinator's book: a cooperative member that gives partitions up still uses them."""
+        return [one for one in super().properties() if one.name != "held by the coordinator's book"]
+
+    def goal(self) -> Goal:
+        """The timers of members that live need not help."""
+        return replace(super().goal(), by=())
+
+    def conditions(self) -> dict[str, Condition]:
+        """When timers run out by themselves."""
+        found: dict[str, Condition] = {
+            gone(name, number): partial(self._gone, name, number) for name in self.names for number in range(MANY_IDS)
+        }
+        found[NOT_JOINED] = partial(self._all_gone, "unjoined")
+        found[NOT_SYNCED] = partial(self._all_gone, "unsynced")
+        return found
+
+    def _speaking(self, view: View, name: str) -> Integers:
+        """The ids, as bits, that a client may still speak under."""
+        under_way = view.on(name, BROKER, "ids") | view.on(BROKER, name, "ids")
+        found: Integers = view.of(name, "speaks") | np.where(view.of(name, "ended") == 1, 0, under_way)
+        return found
+
+    def _gone(self, name: str, number: int, view: View) -> Mask:
+        found: Mask = ((self._speaking(view, name) >> number) & 1) == 0
+        return found
+
+    def _all_gone(self, feature: str, view: View) -> Mask:
+        found = np.ones(len(view), np.bool_)
+        for name in self.names:
+            found &= (view.of(BROKER, f"{feature} {name}") & self._speaking(view, name)) == 0
+        return found
+
+    def _stands_well(self, view: View, name: str) -> Mask:
+        found: Mask = super()._stands_well(view, name) & (view.of(name, "id") == view.of(BROKER, f"id {name}"))
+        return found
+
+
+def describe(message: Any, names: TopicNames) -> str:
+    """A request that is under way, or the answer to one, on one line."""
+    if isinstance(message, tuple):
+        order, answer = message
+        return _describe_answer(order.body, answer, names)
+    body = message.body
+    match body:
+        case ConsumerGroupHeartbeatRequest():
+            return describe_message(message, names)
+        case JoinGroupRequest():
+            owned = decode_subscription(body.protocols[-1].metadata).owned_partitions
+            who = f" as {body.member_id}" if body.member_id else ""
+            return f"JoinGroup{who}, owns {_listed(owned)}"
+        case SyncGroupRequest():
+            given = [(i, decode_assignment(a).partitions) for i, a in body.assignments]
+            told = "; ".join(f"{i}: {_listed(p)}" for i, p in given)
+            return f"SyncGroup of generation {body.generation_id}" + (f", gives {told}" if told else "")
+        case HeartbeatRequest():
+            return f"Heartbeat of generation {body.generation_id}"
+        case LeaveGroupRequest():
+            return f"LeaveGroup of {body.members[0].member_id}"
+    return type(body).__name__
+
+
+def _describe_answer(asked: Any, answer: Any, names: TopicNames) -> str:
+    if isinstance(answer, TransportFailure):
+        return "the connection broke" if answer.disconnected else "is given up unanswered"
+    if isinstance(asked, ConsumerGroupHeartbeatRequest):
+        return describe_message((None, answer), names)
+    code = "ok" if answer.error_code.name == "NONE" else answer.error_code.name
+    match answer:
+        case JoinGroupResponse(generation_id=int(generation), leader=leader, member_id=who) if code == "ok":
+            return f"generation {generation} as {who}" + (", leads" if leader == who else "")
+        case JoinGroupResponse(member_id=who) if who:
+            return f"{code}: {who}"
+        case SyncGroupResponse() if code == "ok":
+            return (
+                f"is assigned {_listed(decode_assignment(answer.assignment).partitions if answer.assignment else ())}"
+            )
+        case LeaveGroupResponse(members=members) if code == "ok" and members:
+            return str(members[0].error_code.name).replace("NONE", "ok")
+    return code
+
+
+def _listed(found: Iterable[tuple[str, int]]) -> str:
+    return ", ".join(f"{topic}-{number}" for topic, number in found) or "nothing"

@@ -1,0 +1,157 @@
+"""A path of a model with classic members taken once more by production objects: members with clocks, and a host.
+
+The host has the real log, real tokens and a clock; a timer that the path says is over is made due. What the model and
+the live objects have is compared after each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from fsm.check.kafka.application import BROKER, GROUP, App
+from fsm.check.kafka.classic import ClassicConsumer, config, seen
+from fsm.check.kafka.classic_coordinator import AnyCoordinator, Broker, forgotten, is_used, run_out, waiting
+from fsm.check.kafka.consumer import seen as seen_of_consumer
+from fsm.check.kafka.replay import LiveMember
+from fsm.check.model import Action, State
+from fsm.coordinator.coordinator import Coordinator
+from fsm.coordinator.host import Host
+from fsm.coordinator.model.classic_group import ClassicGroup
+from fsm.coordinator.model.context import Context
+from fsm.coordinator.model.groups import Group
+from fsm.member.classic.assignors import ClientAssignor
+from fsm.member.runtime.classic_shell import ClassicConsumerMember
+from fsm.protocol.messages import DISCONNECTED, TIMED_OUT, JoinGroupRequest
+
+GONE = (App.DEAD, App.CRASHED)
+
+
+class LiveClassic(LiveMember):
+    """A consumer of the classic protocol."""
+
+    shell: ClassicConsumerMember
+
+    def __init__(self, now_ms: int, topics: Mapping[str, int], assignors: tuple[ClientAssignor, ...]) -> None:
+        counts = tuple(sorted(topics.items()))
+        shell = ClassicConsumerMember(config(assignors))
+        super().__init__(shell, tuple(topic for topic, _ in counts), counts, now_ms)
+
+    @property
+    def seen(self) -> tuple[Any, ...]:
+        return seen(self.app, self.shell.member, self.using)
+
+    @property
+    def heartbeat_due_ms(self) -> int:
+        return self.shell.member.heartbeats.heartbeat_due_ms
+
+    @property
+    def poll_due_ms(self) -> int:
+        return self.shell.member.heartbeats.poll_due_ms
+
+    @property
+    def poll_wanted_ms(self) -> int:
+        return self.shell.member.retry_due_ms
+
+
+class ClassicReplay:
+    """Live members and a live coordinator, driven along a path of a model whose first wires are their requests."""
+
+    def __init__(self, members: Mapping[str, LiveMember], context: Context) -> None:
+        self.members, self.names = members, tuple(members)
+        self.host = Host(context)
+        self.timers = AnyCoordinator((), {}, context)
+        self.made = dict.fromkeys(members, 0)
+        self.asked: dict[int, tuple[str, Any, bool]] = {}
+
+    def along(self, path: Sequence[tuple[Action, Mapping[str, State]]]) -> str:
+        """Takes the path; `State`s are those of the model after each step. What differs first; empty where nothing."""
+        for number, (action, after) in enumerate(path, 1):
+            self._take(action)
+            for name, state in after.items():
+                if name == BROKER:
+                    live, wanted = _book(self.host.state), _book(state.state)
+                else:
+                    live, wanted = self.members[name].seen, _seen(state)
+                if live != wanted:
+                    return f"step {number}, {action.actor} {action.what}: {name} is {live}, and was to be {wanted}"
+        return ""
+
+    def _take(self, action: Action) -> None:
+        self.host.context = self.host.context.at(self.host.now_ms + 1)
+        name = self.names[action.wire % len(self.names)] if action.wire >= 0 else action.actor
+        match action:
+            case Action(actor="broker", wire=wire) if wire < 0:
+                self._broker(action.what)
+            case Action(wire=wire) if wire < 0:
+                self.members[name].act(action.what)
+            case Action(message=(_, _)):
+                if self.members[name].app not in GONE:
+                    order, answer = self.members[name].back.pop(0)
+                    self.members[name].end(order, answer if action.what == "receives" else TIMED_OUT)
+            case Action(what="receives" | "receives late"):
+                self._request(name, action)
+            case _:
+                order = self.members[name].out.pop(0)
+                self.members[name].late += [order] if action.what == "late" else []
+                self.members[name].end(order, TIMED_OUT)
+
+    def _request(self, name: str, action: Action) -> None:
+        member, late = self.members[name], action.what == "receives late"
+        under_way, said = member.late if late else member.out, _said(action.message.body)
+        order = under_way.pop(next(i for i, one in enumerate(under_way) if _said(one.body) == said) if late else 0)
+        token = len(self.asked) + 1
+        self.asked[token] = name, order, late
+        fresh = f"{name}{self.made[name]}"
+        before = self.host.state.groups.get(GROUP)
+        sent = self.host.send(name, order.body, fresh_id=fresh, token=token)
+        self.made[name] += is_used(fresh, order.body, sent.answers)
+        self._answer(before, sent.answers)
+
+    def _answer(self, before: Group | None, answers: Sequence[tuple[int, Any]]) -> None:
+        """Answers go on their way; a request that will have none ends as its client gives it up."""
+        given_up = forgotten(before, self.host.state.groups.get(GROUP), answers)
+        for token, body in (*answers, *((token, TIMED_OUT) for token in given_up)):
+            name, order, late = self.asked[token]
+            if not late and self.members[name].app not in GONE:
+                self.members[name].back.append((order, body))
+
+    def _broker(self, what: str) -> None:
+        group = self.host.state.groups[GROUP]
+        if what == "fails over":
+            self.host.fail_over()
+            self._answer(None, [(token, DISCONNECTED) for token in waiting(group)])
+            return
+        choices = self.timers.choices(Broker(self.host.state))
+        timer: Any = next(choice.given for choice in choices if choice.label == what)
+        self.host.state = self.host.state.with_group(run_out(group, timer, self.host.now_ms))
+        self._answer(group, self.host.expire(self.host.now_ms))
+
+
+def _seen(state: Any) -> tuple[Any, ...]:
+    of_kind = seen if isinstance(state, ClassicConsumer) else seen_of_consumer
+    return of_kind(state.app, state.member, state.using)
+
+
+def _said(body: Any) -> Any:
+    """A request without why it is sent; where live consumers name a rebalance timeout, it is another."""
+    if isinstance(body, JoinGroupRequest):
+        return replace(body, reason="")
+    return replace(body, rebalance_timeout_ms=1) if getattr(body, "rebalance_timeout_ms", -1) > 0 else body
+
+
+def _book(state: Coordinator) -> Any:
+    group = state.groups.get(GROUP)
+    if group is None:
+        return None
+    if not isinstance(group, ClassicGroup):
+        members = tuple((member_id, member.current) for member_id, member in sorted(group.members.items()))
+        timers = sorted((kind.value, who) for (kind, who), _, _ in group.timers.in_order())
+        targets = tuple(sorted(group.targets.items()))
+        return group.epoch, group.target_epoch, group.state, members, targets, tuple(timers)
+    held = tuple((member_id, member.assignment) for member_id, member in sorted(group.members.items()))
+    phases = (group.join_phase and group.join_phase[1:], group.sync_phase and group.sync_phase.generation)
+    ids = (group.delayed_joins, group.delayed_syncs, group.pending_join_members, group.pending_sync_members)
+    waits = tuple(tuple(sorted(found)) for found in (*ids, group.new_members, group.heartbeat_deadlines_ms))
+    return group.state, group.generation, group.protocol_name, group.leader, held, waits, phases
