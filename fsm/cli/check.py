@@ -24,6 +24,7 @@ EXAMPLES = """examples:
   fsm check consumer-group --disturb all --disturbances 1 --client fixed --known W1
   fsm check consumer-group --members 3 --topics foo:2,bar:1 --client 4.1 --coordinator 4.4
   fsm check consumer-group --disturb late --disturbances 1 -o out     the counterexample as out/*.svg, .mmd, .puml, .txt
+  fsm check classic-group --protocol cooperative --disturb all
   fsm check lock --disturb expire --disturbances 1          a small model that comes along; fenced-lock holds
   fsm check my_model.py:MODEL                               a model of your own: a Model, or a function that makes one
   fsm check door.yaml --with lift.yaml --never door.OPEN,lift.MOVING
@@ -34,6 +35,11 @@ an effect of one that is an event of another is a message to it; all other event
 
 exit status: 0 everything holds; 1 a counterexample; 2 unusable input, or a limit was reached before all was known"""
 
+GROUPS = {
+    "consumer-group": ("members", "topics", "client", "coordinator"),
+    "classic-group": ("members", "topics", "protocol", "coordinator"),
+}
+"""Models of Kafka's groups, with their options."""
 SAID_EVERY_S = 0.2
 FORMS = {".svg": "svg", ".mmd": "mermaid", ".puml": "plantuml"}
 
@@ -43,11 +49,12 @@ def add(commands: Any) -> None:
     details = EXAMPLES.replace("{models}", ", ".join(SHIPPED))
     command = add_command(commands, "check", "explore every state of a model, and prove or refute", details, run)
     command.add_argument("model", metavar="MODEL", help="its name, FILE.py:NAME, or a table as YAML")
-    group = command.add_argument_group("consumer-group")
+    group = command.add_argument_group(f"groups: {', '.join(GROUPS)}")
     group.add_argument("--members", type=at_least(1), metavar="N", help="how many members (2)")
     group.add_argument("--topics", type=_topics, metavar="LIST", help="topics with their partitions (foo:2)")
     group.add_argument("--client", metavar="DIALECT", help="the rules of the members; the latest release")
     group.add_argument("--coordinator", metavar="DIALECT", help="the rules of the coordinator; the latest release")
+    group.add_argument("--protocol", metavar="NAME", help="of classic members: eager (the default), cooperative, both")
     tables = command.add_argument_group("tables")
     tables.add_argument("--with", dest="others", action="append", default=[], metavar="TABLE", help="beside it")
     tables.add_argument(
@@ -113,24 +120,24 @@ def run(args: argparse.Namespace) -> int:
 
 def _model(args: argparse.Namespace) -> Model:
     """The model that the arguments mean; options of another kind of model are refused."""
-    kind = "consumer-group" if args.model == "consumer-group" else "tables" if _is_table(args.model) else ""
-    owners = {
-        "consumer-group": ("members", "topics", "client", "coordinator"),
-        "tables": ("others", "never", "goal"),
-    }
-    for owner, options in owners.items():
-        given = [option for option in options if getattr(args, option)]
-        if given and owner != kind:
-            option = {"others": "with"}.get(given[0], given[0])
-            raise InputError(f"--{option} is for {owner}", args.model, "leave it out")
+    owners = {**GROUPS, "tables": ("others", "never", "goal")}
+    kind = args.model if args.model in GROUPS else "tables" if _is_table(args.model) else ""
+    mine = owners.get(kind, ())
+    for options in owners.values():
+        for option in options:
+            if getattr(args, option) and option not in mine:
+                whose = " and ".join(owner for owner, its in owners.items() if option in its)
+                raise InputError(
+                    f"--{'with' if option == 'others' else option} is for {whose}", args.model, "leave it out"
+                )
     if kind == "tables":
         from fsm.check import compose
         from fsm.cli.chosen import chosen
 
         return compose([chosen(name) for name in (args.model, *args.others)], args.never, args.goal)
     if args.model in SHIPPED:
-        chosen_options = {option: getattr(args, option) for option in owners.get(args.model, ())}
-        return shipped(args.model, **{option: value for option, value in chosen_options.items() if value})
+        given = {option: getattr(args, option) for option in mine}
+        return shipped(args.model, **{option: value for option, value in given.items() if value})
     if ".py:" in args.model:
         return _own(args.model)
     raise InputError(

@@ -41,7 +41,7 @@ from fsm.protocol.assignment import Partitions, TopicPartition
 from fsm.protocol.messages import TIMED_OUT, HeartbeatRequest, JoinGroupRequest
 from fsm.tables.classic_member import State
 
-ASSIGNORS: Mapping[str, tuple[ClientAssignor, ...]] = {
+ASSIGNORS: dict[str, tuple[ClientAssignor, ...]] = {
     "eager": (RANGE,),
     "cooperative": (COOPERATIVE_STICKY,),
     "both": (RANGE, COOPERATIVE_STICKY),

@@ -16,7 +16,7 @@ from fsm.check.kafka.application import BROKER, FAR, GROUP, NOW
 from fsm.check.kafka.classic import number_of
 from fsm.check.model import Choice, Component, Received, Step
 from fsm.coordinator import coordinator as broker
-from fsm.coordinator.classic.invariants import broken
+from fsm.coordinator.classic.invariants import PROMISES, broken
 from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.model.classic_group import ClassicGroup, SyncPhase
 from fsm.coordinator.model.consumer_group import ConsumerGroup
@@ -39,6 +39,9 @@ MANY_IDS = 8
 """Of so many ids of a client it is asked whether they are gone."""
 NOT_JOINED, NOT_SYNCED = "who has not joined is gone", "who has not synced is gone"
 NOBODYS = Coordinator()
+NEVER_FALLS = "a generation or an epoch never falls"
+ASKED_OF_STEPS = (NEVER_FALLS, *(promise for promise, _ in PROMISES))
+"""What each step of a coordinator with a classic group is asked for by itself."""
 TOLD = {
     TimerKind.SESSION: ("expire", "session of {} expires"),
     TimerKind.REBALANCE: ("rebalance_timeout", "rebalance timeout of {} is over"),
@@ -259,11 +262,14 @@ def _broken(before: Any, after: Any) -> Iterator[str]:
     """What a step may not do to a group."""
     if isinstance(after, ClassicGroup):
         yield from broken(after)
-    if type(before) is type(after) and not (before.is_empty and isinstance(before, ConsumerGroup)):
-        if isinstance(after, ClassicGroup) and after.generation < before.generation:
-            yield "a generation never falls"
-        if isinstance(after, ConsumerGroup) and after.epoch < before.epoch:
-            yield "an epoch never falls"
+    if (
+        before is not None
+        and type(before) is type(after)
+        and not (before.is_empty and isinstance(before, ConsumerGroup))
+    ):
+        fell = after.generation < before.generation if isinstance(after, ClassicGroup) else after.epoch < before.epoch
+        if fell:
+            yield NEVER_FALLS
 
 
 def _group(at: Broker) -> Group | None:

@@ -16,12 +16,12 @@ import numpy as np
 
 from fsm.check.kafka.application import BROKER, NOW
 from fsm.check.kafka.classic import ASSIGNORS, ClassicModel, number_of
-from fsm.check.kafka.classic_coordinator import MANY_IDS, NOT_JOINED, NOT_SYNCED, AnyCoordinator, gone
+from fsm.check.kafka.classic_coordinator import ASKED_OF_STEPS, MANY_IDS, NOT_JOINED, NOT_SYNCED, AnyCoordinator, gone
 from fsm.check.kafka.classic_replay import ClassicReplay, LiveClassic
 from fsm.check.kafka.consumer import describe_message, omitted, topic_numbers
 from fsm.check.kafka.consumer_group import ANSWERS, NAMES, REQUESTS, SETTINGS
 from fsm.check.kafka.questions import Questions
-from fsm.check.model import Condition, Goal, Model, Property, Queue, View, Wire
+from fsm.check.model import Condition, Goal, Model, Path, Property, Queue, Replayed, View, Wire
 from fsm.coordinator.model.context import Context, Image, Topic
 from fsm.coordinator.model.dialect import dialect as coordinator_dialect
 from fsm.coordinator.model.persistent import FrozenMap
@@ -65,9 +65,8 @@ def classic_group(
     topics: Mapping[str, int] = FrozenMap({"foo": 2}),
     protocol: str = "eager",
     coordinator: str = LATEST,
-    assignors: tuple[ClientAssignor, ...] = (),
 ) -> Model:
-    """Members of the classic protocol and their coordinator; `assignors` of one's own take the place of a protocol's.
+    """Members of the classic protocol and their coordinator.
 
     Raises `InputError` for more members or partitions than it can, and for an unknown protocol.
     """
@@ -75,11 +74,16 @@ def classic_group(
         raise InputError(f"{members} members", "--members", f"give 1 to {len(NAMES)}")
     topic_settings = Topics(topics)
     names = NAMES[:members]
-    strategy = assignors or strategy_of(protocol)
+    strategy = strategy_of(protocol)
     consumers = [ClassicModel(name, topic_settings.names, strategy, topics) for name in names]
     context = Context(NOW, coordinator_dialect(coordinator), CLASSIC_SETTINGS, topic_settings.image)
     hub = AnyCoordinator(names, topic_settings.ids, context)
     asked = ClassicQuestions(names, topic_settings.everything)
+
+    def replay(path: Path) -> Replayed:
+        live = {name: LiveClassic(1_000 * at, topics, strategy) for at, name in enumerate(names, 1)}
+        return Replayed(ClassicReplay(live, context).along(path))
+
     return Model(
         f"classic-group, {members} {protocol} members, coordinator of {coordinator}, {topic_settings}",
         [*(one.component(topic_settings.bits) for one in consumers), hub.component()],
@@ -87,12 +91,10 @@ def classic_group(
         asked.properties(),
         asked.goal(),
         asked.conditions(),
-        {},
-        DISTURBANCES,
-        lambda path: ClassicReplay(
-            {name: LiveClassic(1_000 * at, topics, strategy) for at, name in enumerate(names, 1)}, context
-        ).along(path),
-        NOT_MODELLED,
+        disturbances=DISTURBANCES,
+        replay=replay,
+        asked_of_steps=ASKED_OF_STEPS,
+        not_modelled=NOT_MODELLED,
     )
 
 

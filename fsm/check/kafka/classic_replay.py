@@ -15,7 +15,7 @@ from fsm.check.kafka.classic import ClassicConsumer, config, seen
 from fsm.check.kafka.classic_coordinator import AnyCoordinator, Broker, forgotten, is_used, run_out, waiting
 from fsm.check.kafka.consumer import seen as seen_of_consumer
 from fsm.check.kafka.replay import LiveMember
-from fsm.check.model import Action, State
+from fsm.check.model import Action, Path
 from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.host import Host
 from fsm.coordinator.model.classic_group import ClassicGroup
@@ -65,7 +65,7 @@ class ClassicReplay:
         self.made = dict.fromkeys(members, 0)
         self.asked: dict[int, tuple[str, Any, bool]] = {}
 
-    def along(self, path: Sequence[tuple[Action, Mapping[str, State]]]) -> str:
+    def along(self, path: Path) -> str:
         """Takes the path; `State`s are those of the model after each step. What differs first; empty where nothing."""
         for number, (action, after) in enumerate(path, 1):
             self._take(action)

@@ -1,0 +1,147 @@
+"""Groups of the classic protocol: how many states there are, what holds of them, and that each question can fail."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from fsm.check import Limits, Verdict, check
+from fsm.check.kafka.classic import ASSIGNORS
+from fsm.check.kafka.classic_coordinator import NEVER_FALLS
+from fsm.check.kafka.classic_group import classic_group
+from fsm.check.search import Search
+from fsm.check.verdict import states_on
+from fsm.coordinator.classic.draft import ClassicGroupDraft
+from fsm.errors import InputError
+from fsm.member.classic.assignors import ClientAssignor, assign_range
+from fsm.tables.classic_group import Effect
+
+
+@pytest.mark.parametrize(
+    ("options", "kinds", "states", "transitions"),
+    [
+        ({}, (), 1_548, 4_496),
+        ({"topics": {"foo": 1, "bar": 1}}, (), 1_548, 4_496),
+        ({"protocol": "cooperative"}, (), 3_040, 8_964),
+        ({"coordinator": "4.0.0"}, (), 1_548, 4_496),
+        ({}, ("crash", "unanswered"), 21_262, 68_214),
+        ({"protocol": "cooperative"}, ("leave", "rejoin"), 31_974, 87_376),
+    ],
+)
+def test_groups_have_so_many_states(options: dict, kinds: tuple[str, ...], states: int, transitions: int) -> None:
+    """Whoever changes a member's or the coordinator's behaviour sees it here."""
+    found = Search(classic_group(**options), frozenset(kinds), int(bool(kinds)), every=True).run()
+    assert (found.states.size, found.transitions, found.exact) == (states, transitions, True)
+
+
+@pytest.mark.parametrize("protocol", ["eager", "cooperative"])
+@pytest.mark.parametrize("kinds", [("crash", "failover", "lose", "unanswered"), ("poll_timeout",)])
+def test_a_classic_group_is_safe_and_settles(protocol: str, kinds: tuple[str, ...]) -> None:
+    assert check(classic_group(protocol=protocol), disturb=kinds, disturbances=1, every=True).word == "holds"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("protocol", "states"), [("eager", 222_210), ("cooperative", 550_715)])
+def test_one_disturbance_of_any_kind_harms_no_classic_group(protocol: str, states: int) -> None:
+    model = classic_group(protocol=protocol)
+    found = check(model, disturb=model.kinds, disturbances=1, every=True)
+    assert (found.word, found.states) == ("holds", states)
+
+
+@pytest.mark.parametrize(
+    ("options", "kinds"),
+    [
+        ({}, ("late", "rebalance_timeout")),
+        ({"protocol": "cooperative"}, ("leave", "rejoin", "crash", "failover")),
+        ({"protocol": "both"}, ("expire", "poll_timeout")),
+    ],
+)
+def test_paths_are_taken_by_live_objects_too(options: dict, kinds: tuple[str, ...]) -> None:
+    """Members with clocks, a host with tokens and a log: after each step of any path all is as the model says."""
+    search = Search(classic_group(**options), frozenset(kinds), 1, every=True, limits=Limits(60_000)).run()
+    chance = Random(1)  # noqa: S311
+    for _ in range(60):
+        path = states_on(search, chance.randrange(search.states.size))
+        assert search.model.replay is not None
+        assert search.model.replay(path).differs == ""
+
+
+def test_a_path_that_live_objects_do_not_take_is_told() -> None:
+    search = Search(classic_group(1), frozenset(), 0).run()
+    path = states_on(search, search.states.size - 1)
+    action, after = path[-1]
+    elsewhere = {**after, "a": after["a"]._replace(using=(("foo", 9),))}
+    assert search.model.replay is not None
+    assert search.model.replay([*path[:-1], (action, elsewhere)]).differs.startswith(f"step {len(path)}, ")
+
+
+# Each question can fail
+
+
+def asked(monkeypatch: pytest.MonkeyPatch, assignor: ClientAssignor) -> Verdict:
+    monkeypatch.setitem(ASSIGNORS, "mine", (assignor,))
+    return check(classic_group(protocol="mine"), every=True)
+
+
+def broken(verdict: Verdict) -> set[str]:
+    assert not any(one.replayed and one.replayed.differs for one in verdict.violations)
+    return {one.property for one in verdict.violations}
+
+
+def test_an_eager_assignor_in_cooperative_members_makes_two_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It hands on what its owner has not given up yet."""
+    hasty = ClientAssignor("hasty", assign_range, cooperative=True)
+    assert broken(asked(monkeypatch, hasty)) == {"one user"}
+
+
+def test_an_assignor_that_gives_everything_to_everybody_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def assign_all(members, counts):
+        return {one.member_id: tuple((topic, n) for topic, count in counts for n in range(count)) for one in members}
+
+    assert broken(asked(monkeypatch, ClientAssignor("all", assign_all, cooperative=False))) == {
+        "one holder",
+        "one user",
+    }
+
+
+def test_an_assignor_that_forgets_a_partition_keeps_the_group_from_settling(monkeypatch: pytest.MonkeyPatch) -> None:
+    def assign_some(members, counts):
+        return assign_range(members, tuple((topic, count - 1) for topic, count in counts))
+
+    assert broken(asked(monkeypatch, ClientAssignor("some", assign_some, cooperative=False))) == {"the group settles"}
+
+
+def test_an_assignor_that_raises_ends_its_application(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_members, _counts):
+        raise ValueError("no idea")
+
+    assert "no application is ended" in broken(asked(monkeypatch, ClientAssignor("none", fail, cooperative=False)))
+
+
+def test_a_join_that_nobody_answers_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ClassicGroupDraft.methods, Effect.ANSWER_JOINS, lambda _: None)
+    assert "no deadlock" in broken(check(classic_group(1), every=True))
+
+
+def test_a_generation_that_falls_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fall(draft: ClassicGroupDraft) -> None:
+        draft.generation -= 1
+
+    monkeypatch.setitem(ClassicGroupDraft.methods, Effect.BUMP_GENERATION, fall)
+    assert NEVER_FALLS in broken(check(classic_group(1), every=True))
+
+
+def test_a_promise_of_the_group_that_a_step_breaks_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(
+        ClassicGroupDraft.methods, Effect.ELECT_LEADER, lambda draft: setattr(draft, "leader", "nobody")
+    )
+    found = check(classic_group(1), every=True)
+    assert "the leader is a member; without members nobody leads" in broken(found)
+
+
+def test_unusable_questions_are_refused() -> None:
+    with pytest.raises(InputError, match="choose from eager, cooperative, both"):
+        classic_group(protocol="sticky")
+    with pytest.raises(InputError, match="give 1 to 6"):
+        classic_group(9)
