@@ -53,14 +53,14 @@ class Growing:
     __slots__ = ("array", "size")
 
     def __init__(self, dtype: npt.DTypeLike, width: int = 0) -> None:
-        self.array = np.zeros((1024, width) if width else 1024, dtype)
+        self.array = np.empty((1024, width) if width else 1024, dtype)
         self.size = 0
 
     def extend(self, values: npt.ArrayLike, count: int) -> None:
         """Adds so many values, or one value so many times."""
         need = self.size + count
         if need > len(self.array):
-            grown = np.zeros((max(need, len(self.array) * 3 // 2), *self.array.shape[1:]), self.array.dtype)
+            grown = np.empty((max(need, len(self.array) * 3 // 2), *self.array.shape[1:]), self.array.dtype)
             grown[: self.size] = self.array[: self.size]
             self.array = grown
         self.array[self.size : need] = values
@@ -165,32 +165,3 @@ def _spread(codes: Longs) -> Longs:
     """Numbers spread over 63 bits, so that their low bits make good slots."""
     mixed = codes.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     return (mixed >> np.uint64(24)).astype(np.int64)
-
-
-class Visited:
-    """Keys that were met, in sorted runs whose sizes fall geometrically."""
-
-    def __init__(self) -> None:
-        self._runs: list[npt.NDArray[np.uint64]] = []
-
-    def unmet(self, keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-        """Which of these sorted distinct keys were never met."""
-        fresh = np.ones(len(keys), np.bool_)
-        for run in self._runs:
-            at = np.searchsorted(run, keys)
-            at[at == len(run)] = 0
-            fresh &= run[at] != keys
-        return fresh
-
-    def add(self, keys: npt.NDArray[np.uint64]) -> None:
-        """Notes sorted keys that were not met."""
-        if len(keys):
-            self._runs.append(keys)
-        while len(self._runs) > 1 and len(self._runs[-2]) < 2 * len(self._runs[-1]):
-            merged = np.concatenate([self._runs.pop(), self._runs.pop()])
-            merged.sort(kind="stable")
-            self._runs.append(merged)
-
-    @property
-    def nbytes(self) -> int:
-        return sum(run.nbytes for run in self._runs)

@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fsm.check.liveness import doomed
 from fsm.check.memo import Ids
 from fsm.check.model import Action, Goal, Model, Replayed, State
-from fsm.check.search import DEADLOCK, USUAL, Columns, Found, Limits, Search
+from fsm.check.search import DEADLOCK, USUAL, Found, Limits, Search
 from fsm.check.space import FREE, ask
+from fsm.check.steps import Columns
 from fsm.errors import InputError
 
 AFTERWARDS = 60
@@ -155,9 +157,9 @@ def check(
     met = search.states.size
     violations = [_violation(search, found) for found in search.found.values()]
     if search.model.goal is not None and not search.stopped and (every or not violations):
-        doomed = search.doomed()
-        if len(doomed):
-            violations.append(_doomed(search, search.model.goal, int(doomed[0])))
+        lost = doomed(search)
+        if len(lost):
+            violations.append(_doomed(search, search.model.goal, int(lost[0])))
     parts = search.space.parts
     goal = () if search.model.goal is None else (DEADLOCK, search.model.goal.name)
     return Verdict(
@@ -196,12 +198,12 @@ def _chosen(model: Model, names: Sequence[str]) -> Model:
 
 
 def _violation(search: Search, found: Found) -> Violation:
-    trail = _trail(search, found.state)
+    trail = search.trail(found.state)
     meaning = next((one.meaning for one in search.model.properties if one.name == found.name), "")
     path = list(_told(search, trail))
     start, hazards = _described(search, trail[0]), _hazards(search, found.state)
     if found.action >= 0:  # the step itself: nothing is known of what it would lead to
-        costs = found.cost > int(search.cost.array[found.state])
+        costs = found.cost > search.cost_of(found.state)
         path.append(_step(search, found.action, {}, costs=costs))
         return Violation(found.name, meaning, found.cost, start, tuple(path), hazards=hazards)
     replayed = _replayed(search, found.state)
@@ -211,15 +213,15 @@ def _violation(search: Search, found: Found) -> Violation:
 def states_on(search: Search, state: int) -> list[tuple[Action, dict[str, State]]]:
     """The way to a state: each action, and the state of each component after it."""
     found = []
-    for at in _trail(search, state)[1:]:
-        cells = zip(search.space.cells, search.states.array[at].tolist(), strict=True)
+    for at in search.trail(state)[1:]:
+        cells = zip(search.space.cells, search.rows([at])[0].tolist(), strict=True)
         states = {cell.part.component.name: cell.value(cell.ids.values[number], 0) for cell, number in cells}
-        found.append((search.space.actions.values[int(search.action.array[at])], states))
+        found.append((search.space.actions.values[search.action_of(at)], states))
     return found
 
 
 def _hazards(search: Search, state: int) -> tuple[str, ...]:
-    view = Columns(search.space, search.states.array[state : state + 1])
+    view = Columns(search.space, search.rows([state]))
     return tuple(name for name, shows in sorted(search.model.hazards.items()) if ask(name, shows, view)[0])
 
 
@@ -230,9 +232,9 @@ def _replayed(search: Search, state: int) -> Replayed | None:
 
 def _doomed(search: Search, goal: Goal, state: int) -> Violation:
     """The way to the first doomed state, and one way on from it."""
-    trail = _trail(search, state)
+    trail = search.trail(state)
     path = list(_told(search, trail))
-    rows = search.states.array[state : state + 1]
+    rows = search.rows([state])
     seen = {rows.tobytes()}
     for _ in range(AFTERWARDS):
         step = _first_free(search, rows)
@@ -241,7 +243,7 @@ def _doomed(search: Search, goal: Goal, state: int) -> Violation:
         path.append(_step(search, step[0], _changes(search, rows[0], step[1][0]), costs=False))
         rows = step[1]
         seen.add(rows.tobytes())
-    cost = int(search.cost.array[state])
+    cost = search.cost_of(state)
     start = _described(search, trail[0])
     doomed_at, replayed = len(trail) - 1, _replayed(search, state)
     return Violation(goal.name, goal.meaning, cost, start, tuple(path), doomed_at, replayed, _hazards(search, state))
@@ -249,7 +251,7 @@ def _doomed(search: Search, goal: Goal, state: int) -> Violation:
 
 def _first_free(search: Search, rows: Ids) -> tuple[int, Ids] | None:
     """The first step that costs nothing, and the state behind it."""
-    for one in search.successors(rows, paid=False):
+    for one in search.steps.successors(rows, paid=False):
         for at in np.flatnonzero((one.cost == FREE) & ~one.full).tolist():
             after = rows.copy()
             for j, now in one.cells.items():
@@ -258,20 +260,11 @@ def _first_free(search: Search, rows: Ids) -> tuple[int, Ids] | None:
     return None
 
 
-def _trail(search: Search, state: int) -> list[int]:
-    """The states on the way to one, from the first."""
-    trail = [state]
-    while (parent := int(search.parent.array[trail[-1]])) >= 0:
-        trail.append(parent)
-    return trail[::-1]
-
-
 def _told(search: Search, trail: Sequence[int]) -> Iterator[PathStep]:
     for before, after in pairwise(trail):
-        rows = search.states.array
-        costs = search.cost.array[after] > search.cost.array[before]
-        changes = _changes(search, rows[before], rows[after])
-        yield _step(search, int(search.action.array[after]), changes, costs=bool(costs))
+        costs = search.cost_of(after) > search.cost_of(before)
+        changes = _changes(search, *search.rows([before, after]))
+        yield _step(search, search.action_of(after), changes, costs=costs)
 
 
 def _step(search: Search, number: int, changes: dict[str, str], *, costs: bool) -> PathStep:
@@ -285,7 +278,7 @@ def _step(search: Search, number: int, changes: dict[str, str], *, costs: bool) 
 
 
 def _described(search: Search, state: int) -> dict[str, str]:
-    row = search.states.array[state]
+    row = search.rows([state])[0]
     return {
         cell.part.component.name: _describe(cell, int(number))
         for cell, number in zip(search.space.cells, row, strict=True)

@@ -64,7 +64,8 @@ def test_a_late_join_makes_the_coordinator_forget_what_is_used() -> None:
     found = broken(late(), "held by the coordinator's book")
     assert (found.disturbances, len(found.path)) == (1, 11)
     assert [step.action for step in found.path if step.disturbance] == ["late"]
-    assert found.path[-1].state == {"a": "STABLE at epoch 2, uses foo-0, foo-1"}
+    assert found.path[-1].action == "receives late"
+    assert found.path[-3].state == {"a": "STABLE at epoch 2, uses foo-0, foo-1"}
 
 
 def test_an_assignment_of_an_earlier_life_is_used() -> None:

@@ -33,6 +33,7 @@ from fsm.check import (
 from fsm.check.examples.lock import lock
 from fsm.check.examples.two_phase_commit import two_phase_commit
 from fsm.check.kafka.consumer_group import consumer_group
+from fsm.check.packing import Packing
 from fsm.check.search import Search
 from fsm.errors import InputError
 
@@ -67,6 +68,10 @@ def states_of(model: Model, kinds: Iterable[str] = (), most: int = 0) -> Search:
     return Search(model, frozenset(kinds), most, every=True).run()
 
 
+def costs_of(search: Search) -> list[int]:
+    return [search.cost_of(at) for at in range(search.states.size)]
+
+
 @pytest.mark.parametrize("told", list(Told))
 @pytest.mark.parametrize("fault", list(Fault))
 @pytest.mark.parametrize("reorders", [False, True])
@@ -76,7 +81,7 @@ def test_the_states_are_those_of_a_naive_search(told: Told, fault: Fault, reorde
     model = talkers(Disturbance("harm", fault, told), reorders=reorders)
     kinds = frozenset(("harm", "crash"))
     found, naive = states_of(model, kinds, most), Naive(model, kinds, most)
-    costs = found.cost.view.tolist()
+    costs = costs_of(found)
     assert sorted(costs) == sorted(naive.cost.values())
     assert len(costs) >= 8
 
@@ -109,8 +114,8 @@ def test_states_are_met_in_the_order_of_disturbances_and_steps() -> None:
     found = states_of(two_phase_commit(3), ("lose",), 2)
     depth = np.zeros(found.states.size, int)
     for at in range(1, found.states.size):
-        depth[at] = depth[found.parent.array[at]] + 1
-    order = list(zip(found.cost.view.tolist(), depth.tolist(), strict=True))
+        depth[at] = depth[found.parent.view[at, 0]] + 1
+    order = list(zip(costs_of(found), depth.tolist(), strict=True))
     assert order == sorted(order)
 
 
@@ -267,7 +272,7 @@ def test_hashed_keys_are_told() -> None:
     """Where the numbers of cells do not fit side by side; the states are the same."""
     model = two_phase_commit(3)
     search = Search(model)
-    search.exact = False
+    search.packing = Packing(search.packing.bits, exact=False)
     assert search.run().states.size == states_of(model).states.size
     wide = [
         Component(f"c{i}", 0, lambda s: [Choice("goes")] if s < 1 else (), lambda s, _: Step(s + 1)) for i in range(66)

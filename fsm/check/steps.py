@@ -1,0 +1,161 @@
+"""What follows many states at once: their steps, gathered from the tables of all cells, and what is asked of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from fsm.check.memo import Ids, Longs
+from fsm.check.model import Condition, Model
+from fsm.check.packing import Keys, Packing
+from fsm.check.space import ACTION, BROKEN, CELL, COST, FREE, FREE_WHEN, INPUT, NO_ROOM, WAITS, Space, ask
+from fsm.errors import InputError
+
+if TYPE_CHECKING:
+    from fsm.check.model import Integers, Mask
+
+NOBODY = np.zeros(1, np.bool_)
+
+
+class Successors(NamedTuple):
+    """One kind of step of many states."""
+
+    source: Longs
+    """Index of each row's source."""
+    cells: dict[int, Ids]
+    """The cells that change, by their place in a state."""
+    action: Ids
+    cost: Ids
+    broken: Ids
+    full: Mask
+    """Which of them would put more on a wire than it holds: they are not taken."""
+
+    def keys(self, packing: Packing, base: Keys, rows: Ids) -> Keys:
+        """The keys of what is reached: those of the sources (`base`), but for the cells that change."""
+        keys: Keys = base[self.source]
+        for j, now in self.cells.items():
+            keys += packing.weigh(j, now) - packing.weigh(j, rows[:, j])[self.source]
+        return keys
+
+    def after(self, rows: Ids, which: Longs) -> Ids:
+        """Some of the states that are reached."""
+        source = self.source[which]
+        found = np.empty((len(which), rows.shape[1]), np.int32, order="F")
+        for i in range(rows.shape[1]):
+            found[:, i] = self.cells[i][which] if i in self.cells else rows[:, i][source]
+        return found
+
+
+class Columns:
+    """Global states as columns of numbers: what conditions are asked about."""
+
+    def __init__(self, space: Space, rows: Ids) -> None:
+        self._space, self._rows = space, rows
+
+    def of(self, component: str, feature: str) -> Integers:
+        """A feature of a component in each state. Raises `InputError` where there is none."""
+        who = self._space.index.get(component)
+        column = None if who is None else self._space.cells[who].feature(feature)
+        if who is None or column is None:
+            raise InputError(f"no feature {feature!r} of a component {component!r}", self._space.model.name)
+        found: Integers = column[self._rows[:, who]]
+        return found
+
+    def on(self, sender: str, receiver: str, feature: str = "") -> Integers:
+        """A feature of a wire in each state. Raises `InputError` where there is none."""
+        for who, cell in enumerate(self._space.cells):
+            column = cell.feature(f"{sender} to {receiver} {feature}")
+            if column is not None:
+                found: Integers = column[self._rows[:, who]]
+                return found
+        raise InputError(f"no feature {feature!r} of a wire from {sender!r} to {receiver!r}", self._space.model.name)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+class Steps:
+    """The steps of a model's states, by the tables of a space."""
+
+    def __init__(self, model: Model, space: Space) -> None:
+        self.model, self.space = model, space
+
+    def successors(self, rows: Ids, *, paid: bool) -> Iterator[Successors]:
+        """Steps from these states: all that may cost nothing or that the goal counts on; with `paid` the others too."""
+        space = self.space
+        for i, cell in enumerate(space.cells):
+            for is_paid, local in cell.local.items():
+                if paid or not is_paid:
+                    source, found = local.join(rows[:, i])
+                    yield from self._tell(rows, source, {i: found[:, CELL]}, found, found[:, BROKEN:])
+            for (j, is_paid), outgoing in cell.outgoing.items():
+                if paid or not is_paid:
+                    source, found = outgoing.join(rows[:, i])
+                    if len(source):
+                        heard = space.cells[j].receive.join(rows[:, j][source], found[:, INPUT])
+                        cells = {i: found[:, CELL], j: heard[:, 0]}
+                        yield from self._tell(rows, source, cells, found, heard[:, 1:])
+
+    def _tell(self, rows: Ids, source: Longs, cells: dict[int, Ids], found: Ids, given: Ids) -> Iterator[Successors]:
+        """Puts on the wires what a step sends. `given` is what it breaks, and what the wires of each cell are told."""
+        if not len(source):
+            return
+        broken = given[:, 0]
+        cost = self._costs(rows, source, found)
+        full = np.zeros(len(source), np.bool_)
+        waits = np.zeros(len(source), np.bool_)
+        for j, cell in enumerate(self.space.cells):
+            told = np.flatnonzero(given[:, 1 + j]) if cell.wires else ()
+            if len(told):
+                now = cells[j].copy() if j in cells else rows[:, j][source]
+                told = told[now[told] >= 0]
+                now[told] = cell.told.join(now[told], given[told, 1 + j])[:, 0]
+                cells[j] = now
+        for now in cells.values():
+            if now.min() < 0:
+                full |= now == NO_ROOM
+                waits |= now == WAITS
+        if waits.any():
+            cells = {j: now[~waits] for j, now in cells.items()}
+            source, found, cost, broken, full = (
+                source[~waits],
+                found[~waits],
+                cost[~waits],
+                broken[~waits],
+                full[~waits],
+            )
+        if full.any():  # as if nothing happened, for those that look at keys
+            cells = {j: np.where(full, rows[:, j][source], now) for j, now in cells.items()}
+        yield Successors(source, cells, found[:, ACTION], cost, broken, full)
+
+    def _costs(self, rows: Ids, source: Longs, found: Ids) -> Ids:
+        cost, asked = found[:, COST], found[:, FREE_WHEN]
+        for name in np.unique(asked[asked > 0]).tolist():
+            those = np.flatnonzero(asked == name)
+            condition = self.space.conditions.values[name]
+            holds = self.ask(condition, self.model.conditions[condition], rows[source[those]])
+            cost = cost.copy()
+            cost[those[holds]] = FREE
+        return cost
+
+    def possible(self, one: Successors, by: Collection[str]) -> Longs:
+        """Of these steps the free ones, and those of the named kinds of disturbance."""
+        named = np.array([action.disturbance in by for action in self.space.actions.values]) if by else NOBODY
+        counts = (one.cost == FREE) | named[one.action if by else 0]
+        return np.flatnonzero(counts & ~one.full)
+
+    def ask(self, name: str, condition: Condition, rows: Ids) -> Mask:
+        """What a condition says of states. Raises `InputError` where that is no truth for each."""
+        where = f"{self.model.name}, {name}"
+        holds = ask(where, condition, Columns(self.space, rows))
+        if getattr(holds, "shape", None) != (len(rows),) or holds.dtype != np.bool_:
+            raise InputError("gave no truth for each state", where, "compare columns, as in view.of(...) == 1")
+        found: Mask = holds
+        return found
+
+    def hazards(self, names: Sequence[str], rows: Ids) -> Iterator[tuple[str, Mask]]:
+        """In which states each of these known hazards shows."""
+        for name in names:
+            yield name, self.ask(name, self.model.hazards[name], rows)

@@ -1,0 +1,173 @@
+"""What a search keeps: columns that grow at their end, and the keys that were met; in memory, or in files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fsm.check.memo import Longs
+from fsm.check.packing import Keys
+
+BLOCK = 1 << 20
+"""So many keys are merged at once on disk."""
+
+
+class Column:
+    """An array that grows at its end: in memory, or in a file."""
+
+    def __init__(self, dtype: npt.DTypeLike, width: int) -> None:
+        self.dtype, self.width, self.size = np.dtype(dtype), width, 0
+        self._array = np.empty((1024, width), self.dtype)
+        self._file: IO[bytes] | None = None
+
+    def extend(self, values: npt.NDArray[Any]) -> None:
+        """Adds rows."""
+        need = self.size + len(values)
+        if self._file is not None:
+            self._file.write(np.ascontiguousarray(values, self.dtype).data)
+        else:
+            if need > len(self._array):
+                grown = np.empty((max(need, len(self._array) * 3 // 2), self.width), self.dtype)
+                grown[: self.size] = self._array[: self.size]
+                self._array = grown
+            self._array[self.size : need] = values
+        self.size = need
+
+    @property
+    def view(self) -> npt.NDArray[Any]:
+        """What there is, without a copy."""
+        if self._file is not None and len(self._array) < self.size:
+            self._file.flush()
+            self._array = np.memmap(self._file.name, self.dtype, "r", shape=(self.size, self.width))
+        return self._array[: self.size]
+
+    def keep_in(self, path: Path, size: int | None = None) -> None:
+        """Goes on in a file: with what there is, or with so many rows that the file has already."""
+        if size is None:
+            self.view.tofile(path)
+        else:
+            self.size = size
+            with path.open("r+b") as there:
+                there.truncate(size * self.width * self.dtype.itemsize)
+        self._file = path.open("ab")
+        self._array = np.empty((0, self.width), self.dtype)
+
+    def flush(self) -> None:
+        """Hands to the system what a file is to hold."""
+        if self._file is not None:
+            self._file.flush()
+
+    @property
+    def nbytes(self) -> int:
+        """Of memory."""
+        return 0 if self._file is not None else self.size * self.width * self.dtype.itemsize
+
+
+class Visited:
+    """Keys that were met, in sorted runs whose sizes fall geometrically."""
+
+    def __init__(self) -> None:
+        self.runs: list[Keys] = []
+        self.folder: Path | None = None
+        self.number = 0
+        self._settled = 0
+        """So many runs are not merged again."""
+
+    def unmet(self, keys: Keys) -> npt.NDArray[np.bool_]:
+        """Which of these sorted distinct keys were never met."""
+        fresh = np.ones(len(keys), np.bool_)
+        for run in self.runs:
+            at = np.searchsorted(run, keys)
+            at[at == len(run)] = 0
+            fresh &= run[at] != keys
+        return fresh
+
+    def add(self, keys: Keys) -> None:
+        """Notes sorted keys that were not met."""
+        if not len(keys):
+            return
+        self.runs.append(keys)
+        runs = self.runs
+        while len(runs) > 1 + self._settled and len(runs[-2]) < 2 * len(runs[-1]):
+            self._merge()
+        if self.folder is not None and not isinstance(runs[-1], np.memmap):
+            runs[-1] = self._write(iter((runs[-1],)))
+
+    def settle(self) -> None:
+        """Merges all runs that are not settled into one, which stays as it is."""
+        while len(self.runs) > 1 + self._settled:
+            self._merge()
+        self._settled = len(self.runs)
+
+    def places(self, keys: Keys) -> Longs:
+        """Where each key stands in all runs, one behind the other; -1 for those that were never met."""
+        order = np.argsort(keys)
+        ordered, begin = keys[order], 0
+        found = np.full(len(keys), -1, np.int64)
+        for run in self.runs:
+            at = np.searchsorted(run, ordered)
+            at[at == len(run)] = 0
+            here = run[at] == ordered
+            found[order[here]] = at[here] + begin
+            begin += len(run)
+        return found
+
+    def __len__(self) -> int:
+        return sum(map(len, self.runs))
+
+    @property
+    def nbytes(self) -> int:
+        """Of memory."""
+        return 0 if self.folder is not None else sum(run.nbytes for run in self.runs)
+
+    def _merge(self) -> None:
+        one, other = self.runs.pop(), self.runs.pop()
+        if self.folder is None:
+            merged = np.concatenate([other, one])
+            del one, other
+            merged.sort()
+        else:
+            merged = self._write(_merged(one, other))
+        self.runs.append(merged)
+
+    # In files
+
+    def keep_in(self, folder: Path, names: list[str] | None = None) -> None:
+        """Goes on in files of a folder: with the runs there are, or with those of the given names."""
+        self.folder = folder
+        if names is None:
+            self.runs = [self._write(iter((run,))) for run in self.runs]
+        else:
+            self.runs = [np.memmap(folder / name, np.uint64, "r") for name in names]
+            self.number = max((int(name.partition(".")[0]) for name in names), default=-1) + 1
+
+    def names(self) -> list[str]:
+        """The files of the runs."""
+        return [Path(str(run.filename)).name for run in self.runs if isinstance(run, np.memmap)]
+
+    def _write(self, parts: Iterator[Keys]) -> Keys:
+        path = (self.folder or Path()) / f"{self.number}.keys"
+        self.number += 1
+        with path.open("wb") as file:
+            for part in parts:
+                file.write(np.ascontiguousarray(part).data)
+        return np.memmap(path, np.uint64, "r")
+
+
+def _merged(one: Keys, other: Keys) -> Iterator[Keys]:
+    """Two sorted runs as one, block by block."""
+    at = 0
+    for low in range(0, len(other), BLOCK):
+        block = other[low : low + BLOCK]
+        high = len(one) if low + BLOCK >= len(other) else int(np.searchsorted(one, block[-1]))
+        while high - at > BLOCK:  # most of them before this block
+            part = one[at : at + BLOCK]
+            split = int(np.searchsorted(block, part[-1]))
+            yield np.sort(np.concatenate([part, block[:split]]))
+            block, at = block[split:], at + BLOCK
+        yield np.sort(np.concatenate([one[at:high], block]))
+        at = high
