@@ -187,3 +187,14 @@ def test_neither_keys_nor_chunks_change_what_is_found(options: dict, monkeypatch
 
 def tight(_before: Packing, counts: list[int]) -> Packing:
     return Packing([count.bit_length() for count in counts])
+
+
+def test_the_order_of_states_hangs_not_on_how_many_are_expanded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So among equally short counterexamples it is always the same one."""
+    orders = []
+    for chunk in (search.CHUNK, 7, 1):
+        monkeypatch.setattr(search, "CHUNK", chunk)
+        found = [Search(random_model(seed), frozenset(KINDS), 1, limits=Limits(MANY), every=True) for seed in range(40)]
+        orders.append([states_of(one) for one in found if not one.run().stopped])
+    assert orders[0] == orders[1] == orders[2]
+    assert sum(map(len, orders[0])) > 500
