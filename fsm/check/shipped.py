@@ -14,6 +14,7 @@ from fsm.errors import InputError
 SHIPPED = {
     "consumer-group": "fsm.check.kafka.consumer_group",
     "classic-group": "fsm.check.kafka.classic_group",
+    "mixed-group": "fsm.check.kafka.mixed_group",
     "two-phase-commit": "fsm.check.examples.two_phase_commit",
     "lock": "fsm.check.examples.lock",
     "fenced-lock": "fsm.check.examples.lock",

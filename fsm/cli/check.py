@@ -38,6 +38,7 @@ exit status: 0 everything holds; 1 a counterexample; 2 unusable input, or a limi
 GROUPS = {
     "consumer-group": ("members", "topics", "client", "coordinator"),
     "classic-group": ("members", "topics", "protocol", "coordinator"),
+    "mixed-group": ("members", "classic", "topics", "protocol", "policy", "client", "coordinator"),
 }
 """Models of Kafka's groups, with their options."""
 SAID_EVERY_S = 0.2
@@ -55,6 +56,8 @@ def add(commands: Any) -> None:
     group.add_argument("--client", metavar="DIALECT", help="the rules of the members; the latest release")
     group.add_argument("--coordinator", metavar="DIALECT", help="the rules of the coordinator; the latest release")
     group.add_argument("--protocol", metavar="NAME", help="of classic members: eager (the default), cooperative, both")
+    group.add_argument("--classic", type=at_least(1), metavar="N", help="how many of them are classic (1)")
+    group.add_argument("--policy", metavar="NAME", help="of migration: disabled, upgrade, downgrade, bidirectional")
     tables = command.add_argument_group("tables")
     tables.add_argument("--with", dest="others", action="append", default=[], metavar="TABLE", help="beside it")
     tables.add_argument(

@@ -28,12 +28,18 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
     return status, said.out, said.err
 
 
-@pytest.mark.parametrize("model", SHIPPED)
+@pytest.mark.parametrize("model", [name for name in SHIPPED if name != "mixed-group"])
 def test_every_model_that_comes_along_holds_undisturbed(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     status, said, _ = run(capsys, model)
     assert status == 0
     assert "everything that was asked holds" in said
     assert "exact keys" in said
+
+
+def test_a_mixed_group_holds_where_no_consumer_joins_early(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "mixed-group")[0] == 1
+    status, said, _ = run(capsys, "mixed-group", "--known", "early")
+    assert (status, "cut off: early 1" in said) == (0, True)
 
 
 def test_a_counterexample_is_told_step_by_step(capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,8 +89,8 @@ def test_a_model_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["nix"], "no model 'nix'; choose from consumer-group"),
         (["nix.yaml"], "nix.yaml: cannot be read"),
         (["nix.py:MODEL"], "nix.py: cannot be run: FileNotFoundError"),
-        (["lock", "--members", "3"], "lock: --members is for consumer-group and classic-group"),
-        (["classic-group", "--client", "4.4"], "classic-group: --client is for consumer-group"),
+        (["lock", "--members", "3"], "lock: --members is for consumer-group and classic-group and mixed-group"),
+        (["classic-group", "--client", "4.4"], "classic-group: --client is for consumer-group and mixed-group"),
         (["consumer-group", "--never", "a.B"], "consumer-group: --never is for tables"),
         (["consumer-group", "--client", "9.9"], "9.9"),
         (["consumer-group", "--members", "0"], "'0' is not a whole number from 1"),

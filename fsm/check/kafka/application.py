@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any
 
 from fsm.coordinator.model.timers import TimerKind
-from fsm.member.events import ApplicationEvent, BackgroundEvent, KafkaError, ListenerMethod
+from fsm.member.events import ApplicationEvent, BackgroundEvent, ErrorEvent, KafkaError, ListenerMethod
 from fsm.member.runtime.queues import InvokeListener, process
 from fsm.member.runtime.shell import MemberShell
 from fsm.member.runtime.trace import MemberTrace
@@ -81,21 +81,22 @@ class Driven(MemberShell[Any, Any]):
         self.broken.append("the background waits for something")
 
     def take_events(self, app: App) -> tuple[BackgroundEvent | None, str]:
-        """The application's pass over its queue up to a callback: the event of that, and the first error."""
-        error = ""
+        """The application's pass over its queue: the event of a callback that begins, or the first error at its end."""
+        first: KafkaError | None = None
         while (event := self.next_background_event()) is not None:
             running, answer = process(iter((event,)), listener=True, unsubscribing=app is App.LEAVING), None
             while True:
                 try:
                     asked = running.send(answer)
                 except StopIteration as over:
-                    failed = over.value.first
-                    error = error or ("" if failed is None else failed.name)
+                    first = first or over.value.first
                     break
                 if isinstance(asked, InvokeListener):
-                    return event, error
+                    if first is not None:  # thrown once everything was processed
+                        self._background.append(ErrorEvent(first))
+                    return event, ""
                 answer = self._do(asked, NOW)
-        return None, error
+        return None, "" if first is None else first.name
 
     def end_callback(self, app: App, using: Partitions, calling: BackgroundEvent) -> Partitions:
         """The callback under way returns; what the application uses from then on."""

@@ -17,6 +17,8 @@ from fsm.check.kafka.classic import number_of
 from fsm.check.model import Choice, Component, Received, Step
 from fsm.coordinator import coordinator as broker
 from fsm.coordinator.classic.invariants import PROMISES, broken
+from fsm.coordinator.consumer.invariants import INVARIANTS, Moment
+from fsm.coordinator.consumer.invariants import broken as broken_in_consumer_group
 from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.model.classic_group import ClassicGroup, SyncPhase
 from fsm.coordinator.model.consumer_group import ConsumerGroup
@@ -30,7 +32,13 @@ from fsm.coordinator.storage.replay import replay
 from fsm.protocol.assignment import TopicPartition
 from fsm.protocol.codec import API_OF
 from fsm.protocol.consumer_protocol import decode_assignment
-from fsm.protocol.messages import DISCONNECTED, TIMED_OUT, JoinGroupRequest, JoinGroupResponse
+from fsm.protocol.messages import (
+    DISCONNECTED,
+    TIMED_OUT,
+    ConsumerGroupHeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupResponse,
+)
 from fsm.tables.classic_group import State as ClassicState
 from fsm.tables.consumer_group import State
 
@@ -42,6 +50,8 @@ NOBODYS = Coordinator()
 NEVER_FALLS = "a generation or an epoch never falls"
 ASKED_OF_STEPS = (NEVER_FALLS, *(promise for promise, _ in PROMISES))
 """What each step of a coordinator with a classic group is asked for by itself."""
+OF_HEARTBEATS = tuple(name for name, _ in INVARIANTS if name.startswith("23 "))
+"""What a consumer group with classic members is not asked: a classic member reports what it owns as it joins."""
 TOLD = {
     TimerKind.SESSION: ("expire", "session of {} expires"),
     TimerKind.REBALANCE: ("rebalance_timeout", "rebalance timeout of {} is over"),
@@ -77,7 +87,12 @@ class AnyCoordinator:
 
     def component(self) -> Component:
         """Its features tell of each client's newest member: whether it is one, its epochs, what it holds."""
-        features: dict[str, Any] = {"rests": _rests, "consumer": lambda b: int(isinstance(_group(b), ConsumerGroup))}
+        features: dict[str, Any] = {
+            "rests": _rests,
+            "consumer": lambda at: int(isinstance(_group(at), ConsumerGroup)),
+            "has members": lambda at: int(bool(getattr(_group(at), "members", ()))),
+            "has a protocol": lambda at: int(getattr(_group(at), "protocol_name", None) is not None),
+        }
         for name in self.names:
             for feature in ("member", "id", "epoch", "previous", "held", "assigned", "unjoined", "unsynced"):
                 features[f"{feature} {name}"] = partial(self._feature, name, feature)
@@ -141,7 +156,7 @@ class AnyCoordinator:
                 done = broker.handle(at.state, request, self.context)
                 if is_used(fresh, order.body, done.answers):
                     made[sender] = made.get(sender, 0) + 1
-                return self._after(at._replace(made=tuple(sorted(made.items()))), done)
+                return self._after(at._replace(made=tuple(sorted(made.items()))), done, order.body)
             case (TimerKind(), str()):
                 due = run_out(_group(at), given, NOW)
                 return self._after(at, broker.handle_timer(at.state.with_group(due), self.context))
@@ -150,12 +165,20 @@ class AnyCoordinator:
         after = self._noted(at, load(stored, self.context))
         return Step(after, unanswered)
 
-    def _after(self, at: Broker, done: Taken[Coordinator]) -> Step:
+    def _after(self, at: Broker, done: Taken[Coordinator], said: Any = None) -> Step:
+        """What a step gives that a request or a timer brought."""
         before, after = _group(at), done.state.groups.get(GROUP)
         given_up = forgotten(before, after, done.answers)
         answers: Iterable[tuple[Any, Any]] = (*done.answers, *((token, TIMED_OUT) for token in given_up))
         sends = [(token.sender, (token.order, body)) for token, body in answers if not token.late]
-        return Step(self._noted(at, done), sends, list(_broken(before, after)))
+        sent = said if isinstance(said, ConsumerGroupHeartbeatRequest) else None
+        asked = list(_broken(before, after))
+        if isinstance(after, ConsumerGroup):
+            was = before if isinstance(before, ConsumerGroup) else None
+            answer = done.answers[0] if sent is not None and done.answers else None
+            found = broken_in_consumer_group(Moment(was, after, self.context, sent, answer), held_before=True)
+            asked += [name for name in found if name not in OF_HEARTBEATS]
+        return Step(self._noted(at, done), sends, asked)
 
     def _noted(self, at: Broker, done: Taken[Coordinator]) -> Broker:
         if not isinstance(done.state.groups.get(GROUP), ClassicGroup):

@@ -124,6 +124,7 @@ class Topics:
             "line": lambda queue: len(queue.line),
             "omitted": lambda queue: omitted((*queue.line, *queue.late), self.ids),
             "ids": speaking,
+            "joins": lambda queue: sum(map(_joins, queue.line)),
         }
         tell = partial(describe, names=self.by_id)
         requests = (Wire(name, BROKER, REQUESTS, features=features, describe=tell) for name in names)
@@ -137,6 +138,11 @@ class Topics:
 def speaking(queue: Queue) -> int:
     """The ids, as bits, that requests on their way speak under, or that answers on their way give."""
     return reduce(or_, map(_id_bit, queue.line), 0)
+
+
+def _joins(message: Any) -> bool:
+    body = getattr(message, "body", None)
+    return isinstance(body, JoinGroupRequest) or getattr(body, "member_epoch", None) == 0
 
 
 def _id_bit(message: Any) -> int:

@@ -1,0 +1,111 @@
+"""Groups of both protocols: how many states there are, and the weak spots of migration that the checker finds."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from fsm.check import Limits, Verdict, Violation, check
+from fsm.check.kafka.mixed_group import mixed_group
+from fsm.check.search import Search
+from fsm.check.verdict import states_on
+from fsm.errors import InputError
+
+KNOWN = ("early", "refused")
+
+
+@pytest.mark.parametrize(
+    ("options", "states", "transitions"),
+    [
+        ({}, 4_527, 13_949),
+        ({"policy": "upgrade"}, 4_527, 13_949),
+        ({"policy": "downgrade"}, 2_467, 7_496),
+        ({"policy": "disabled"}, 153, 258),
+        ({"protocol": "cooperative", "coordinator": "4.0.0"}, 5_043, 15_587),
+    ],
+)
+def test_groups_have_so_many_states(options: dict, states: int, transitions: int) -> None:
+    """Whoever changes a member's, the coordinator's or the migration's behaviour sees it here."""
+    found = Search(mixed_group(**options), known=KNOWN, every=True).run()
+    assert (found.states.size, found.transitions, found.found) == (states, transitions, {})
+
+
+def with_one(kind: str, **options: str) -> Verdict:
+    return check(mixed_group(**options), disturb=[kind], disturbances=1, known=KNOWN, every=True)
+
+
+def broken(verdict: Verdict) -> dict[str, Violation]:
+    assert not any(one.replayed and one.replayed.differs for one in verdict.violations)
+    return {one.property: one for one in verdict.violations}
+
+
+@pytest.mark.parametrize("protocol", ["eager", "cooperative"])
+def test_partitions_are_stranded_after_a_refused_downgrade(protocol: str) -> None:
+    """W5: the last consumer leaves, the policy keeps the group from becoming classic; nobody is told to join."""
+    found = broken(with_one("leave", policy="upgrade", protocol=protocol))
+    assert {name: one.doomed_at for name, one in found.items()} == {"the group settles": 20}
+    (stranded,) = found.values()
+    assert any(step.state.get("broker", "").startswith("ASSIGNING, epoch 3, target 2") for step in stranded.path[20:])
+
+
+@pytest.mark.parametrize("options", [{"policy": "bidirectional"}, {"policy": "upgrade", "coordinator": "4.2.0"}])
+def test_what_strands_them_is_the_policy_with_the_rules_since_4_3(options: dict) -> None:
+    assert broken(with_one("leave", **options)) == {}
+    assert "the group settles" in broken(with_one("leave", policy="upgrade", coordinator="4.3.0"))
+
+
+def test_a_consumer_that_joins_before_the_first_generation_is_ended() -> None:
+    """The classic group has no protocol yet, which its conversion wants: UNKNOWN_SERVER_ERROR, undisturbed."""
+    found = broken(check(mixed_group(), every=True))
+    assert set(found) == {"no application is ended"}
+    ended = found["no application is ended"]
+    assert (ended.disturbances, len(ended.path), ended.path[9].message) == (0, 11, "UNKNOWN_SERVER_ERROR")
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"), [("downgrade", "GROUP_ID_NOT_FOUND"), ("disabled", "INCONSISTENT_GROUP_PROTOCOL")]
+)
+def test_whom_the_policy_does_not_let_in_is_ended(policy: str, told: str) -> None:
+    found = check(mixed_group(policy=policy), known=["early"])
+    assert [one.property for one in found.violations] == ["no application is ended"]
+    assert told in [step.message for step in found.violations[0].path]
+
+
+def test_a_removed_cooperative_member_comes_back_with_what_it_used() -> None:
+    """W2: it is too late to join, joins under its old id as if nothing were, and uses its partitions until it syncs."""
+    found = broken(with_one("rebalance_timeout", client="fixed", protocol="cooperative"))
+    assert len(found["held by the coordinator's book"].path) == 23
+    assert len(found["one user"].path) == 30
+    assert "one user" not in broken(with_one("rebalance_timeout", client="fixed", protocol="eager"))
+
+
+@pytest.mark.parametrize("kinds", [("crash", "failover", "lose", "unanswered"), ("leave", "rejoin")])
+def test_other_single_disturbances_harm_no_migration_in_both_directions(kinds: tuple[str, ...]) -> None:
+    model = mixed_group(client="fixed", protocol="cooperative")
+    assert check(model, disturb=kinds, disturbances=1, known=KNOWN, every=True).word == "holds"
+
+
+@pytest.mark.parametrize(
+    ("options", "kinds"),
+    [
+        ({"policy": "upgrade"}, ("late", "leave")),
+        ({"protocol": "cooperative"}, ("expire", "failover", "rebalance_timeout")),
+        ({"members": 3, "classic": 2, "coordinator": "4.1.0"}, ("crash", "leave")),
+    ],
+)
+def test_paths_are_taken_by_live_objects_too(options: dict, kinds: tuple[str, ...]) -> None:
+    search = Search(mixed_group(**options), frozenset(kinds), 1, KNOWN, every=True, limits=Limits(60_000)).run()
+    chance = Random(1)  # noqa: S311
+    for _ in range(60):
+        path = states_on(search, chance.randrange(search.states.size))
+        assert search.model.replay is not None
+        assert search.model.replay(path).differs == ""
+
+
+@pytest.mark.parametrize(
+    "options", [{"members": 1}, {"classic": 2}, {"policy": "sideways"}, {"protocol": "sticky"}, {"members": 9}]
+)
+def test_unusable_questions_are_refused(options: dict) -> None:
+    with pytest.raises(InputError, match=r"--members|--classic|--policy|--protocol"):
+        mixed_group(**options)
