@@ -7,9 +7,10 @@
 * `Property`, `PairProperty`, `Goal`, `View`, `Condition`: what is asked
 * `Limits`: where a check stops
 * `Replayed`, `Path`: what live objects did along a path
+* `Walk`: a model taken step by step by hand
 * `shipped`: a model that comes along, by its name
 * `compose`: tables that work together, as a model
-* `lines`, `tell`, `diagram`: a verdict as text, a counterexample as a story and as a sequence diagram
+* `lines`, `tell`, `diagram`, `scenario`: a verdict as text; a counterexample as a story, a sequence diagram, a scenario
 
 A model of three components, `fsm/check/examples/two_phase_commit.py`, shows how one is written.
 """
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 from fsm.exports import on_demand
 
 if TYPE_CHECKING:
+    from fsm.check.catalog import shipped
     from fsm.check.model import (
         Action,
         Choice,
@@ -42,10 +44,10 @@ if TYPE_CHECKING:
         Wire,
     )
     from fsm.check.search import Limits
-    from fsm.check.shipped import shipped
-    from fsm.check.story import diagram, lines, tell
+    from fsm.check.story import diagram, lines, scenario, tell
     from fsm.check.tables import compose
-    from fsm.check.verdict import PathStep, Verdict, Violation, check
+    from fsm.check.verdict import Verdict, Violation, check
+    from fsm.check.walk import PathStep, Walk
 
 __all__ = [
     "Action",
@@ -71,11 +73,13 @@ __all__ = [
     "Verdict",
     "View",
     "Violation",
+    "Walk",
     "Wire",
     "check",
     "compose",
     "diagram",
     "lines",
+    "scenario",
     "shipped",
     "tell",
 ]
@@ -103,14 +107,16 @@ __getattr__ = on_demand(
         "View": "model",
         "Wire": "model",
         "Limits": "search",
-        "PathStep": "verdict",
+        "PathStep": "walk",
         "Verdict": "verdict",
         "Violation": "verdict",
         "check": "verdict",
+        "Walk": "walk",
         "compose": "tables",
         "diagram": "story",
         "lines": "story",
-        "shipped": "shipped",
+        "scenario": "story",
+        "shipped": "catalog",
         "tell": "story",
     },
 )

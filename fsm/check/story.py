@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import zip_longest
+from typing import Any
 
 from fsm.check.model import Replayed
-from fsm.check.verdict import PathStep, Verdict, Violation
+from fsm.check.verdict import Verdict, Violation
 from fsm.render.sequence import Arrow, Diagram, Look, Part
 
 MANY = 100_000
@@ -66,7 +67,7 @@ def tell(one: Violation) -> Iterator[str]:
     times_ms = () if one.replayed is None else one.replayed.times_ms
     for number, (step, at_ms) in enumerate(zip_longest(one.path, times_ms), 1):
         at = f"{at_ms / 1000:9.3f} s " if at_ms is not None else " " * 12 if times_ms else ""
-        yield f"{number:>5}{'!' if step.disturbance else ' '}{at} {line(step)}"
+        yield f"{number:>5}{'!' if step.disturbance else ' '}{at} {step}"
         yield from (f"       {name}: {state}" for name, state in step.state.items())
         if number == one.doomed_at:
             yield "  from here on, without another disturbance, that is out of reach; one way on:"
@@ -83,16 +84,6 @@ def _replay(done: Replayed) -> str:
 
 def _many(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
-
-
-def line(step: PathStep) -> str:
-    """A step on one line."""
-    if not step.sender:
-        return f"{step.actor} {step.action}"
-    if step.action.startswith("receives"):
-        late = ", late" if step.action != "receives" else ""
-        return f"{step.receiver} receives from {step.sender}{late}: {step.message}"
-    return f"{step.action} on the way from {step.sender} to {step.receiver}: {step.message}"
 
 
 def diagram(one: Violation) -> Diagram:
@@ -115,3 +106,14 @@ def diagram(one: Violation) -> Diagram:
     broken = Part(f"broken: {one.property}", (Arrow(last, last, one.meaning or one.property, Look.RAISE),))
     title = f"{one.property}: {_many(one.disturbances, 'disturbance')}, {_many(len(one.path), 'step')}"
     return Diagram(title, lanes, (Part("", tuple(arrows)), broken))
+
+
+def scenario(one: Violation, made_by: Mapping[str, Any]) -> str:
+    """The counterexample as a scenario in YAML, which `fsm replay` walks: each step, and the states that it changes."""
+    import yaml  # noqa: PLC0415
+
+    steps = [{"do": str(step), **({"expect": step.state} if step.state else {})} for step in one.path[: one.doomed_at]]
+    options = {name: dict(value) if isinstance(value, Mapping) else value for name, value in made_by.items()}
+    model = options.pop("check", "")
+    document = {"path": one.property, "model": model, **({"options": options} if options else {}), "steps": steps}
+    return str(yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=2**31))

@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from fsm.check.liveness import doomed
-from fsm.check.memo import Ids
-from fsm.check.model import Action, Goal, Model, Replayed, State
+from fsm.check.model import Action, Goal, Model, Path, Replayed, State
 from fsm.check.search import DEADLOCK, USUAL, Found, Limits, Search
-from fsm.check.space import FREE, ask
+from fsm.check.space import ask
 from fsm.check.steps import Columns
+from fsm.check.walk import PathStep, describe_state, find_changes, find_states, successors_of, tell_step
 from fsm.errors import InputError
 
 AFTERWARDS = 60
 """So many steps show what becomes of a doomed state."""
-
-
-class PathStep(NamedTuple):
-    """One step of a path, and what it changed."""
-
-    actor: str
-    """The component that takes the step; empty where a message is lost unheard."""
-    action: str
-    disturbance: str
-    """The kind of disturbance that it is, where it costs one."""
-    state: dict[str, str]
-    """Each component's state after it, described; only those that changed."""
-    sender: str = ""
-    receiver: str = ""
-    message: str = ""
-    """The message that the step is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +63,8 @@ class Verdict:
     """What the model leaves out."""
     checked: tuple[str, ...] = ()
     """Properties that were asked."""
+    made_by: Mapping[str, Any] = field(default_factory=dict)
+    """The name and the options that make the model again; empty for one that does not come along."""
     of_steps: tuple[str, ...] = ()
     """What each step was asked for."""
     not_asked: tuple[str, ...] = ()
@@ -178,6 +162,7 @@ def check(
         disturbed=tuple(sorted(disturb)),
         disturbances=disturbances,
         uncovered=tuple(model.not_modelled),
+        made_by=model.made_by,
         checked=(*(one.name for one in search.model.properties), *goal),
         of_steps=tuple(model.asked_of_steps),
         not_asked=tuple(model.not_asked),
@@ -198,26 +183,27 @@ def _chosen(model: Model, names: Sequence[str]) -> Model:
 
 
 def _violation(search: Search, found: Found) -> Violation:
-    trail = search.trail(found.state)
+    trail, steps = search.trail(found.state), search.steps
     meaning = next((one.meaning for one in search.model.properties if one.name == found.name), "")
-    path = list(_told(search, trail))
-    start, hazards = _described(search, trail[0]), _hazards(search, found.state)
-    if found.action >= 0:  # the step itself: nothing is known of what it would lead to
-        costs = found.cost > search.cost_of(found.state)
-        path.append(_step(search, found.action, {}, costs=costs))
-        return Violation(found.name, meaning, found.cost, start, tuple(path), hazards=hazards)
-    replayed = _replayed(search, found.state)
-    return Violation(found.name, meaning, found.cost, start, tuple(path), replayed=replayed, hazards=hazards)
+    told, path = list(_told(search, trail)), states_on(search, found.state)
+    if found.action >= 0:  # the step itself
+        rows = search.rows([found.state])
+        for number, costs, after in successors_of(steps, rows, found.name):
+            if number == found.action:
+                told.append(tell_step(steps, number, find_changes(steps, rows, after), costs=costs))
+                path.append((search.space.actions.values[number], find_states(steps, after)))
+                break
+    start, hazards = describe_state(steps, search.rows([0])), _hazards(search, found.state)
+    replayed = _replay(search.model, path, found.name)
+    return Violation(found.name, meaning, found.cost, start, tuple(told), replayed=replayed, hazards=hazards)
 
 
 def states_on(search: Search, state: int) -> list[tuple[Action, dict[str, State]]]:
     """The way to a state: each action, and the state of each component after it."""
-    found = []
-    for at in search.trail(state)[1:]:
-        cells = zip(search.space.cells, search.rows([at])[0].tolist(), strict=True)
-        states = {cell.part.component.name: cell.value(cell.ids.values[number], 0) for cell, number in cells}
-        found.append((search.space.actions.values[search.action_of(at)], states))
-    return found
+    actions = search.space.actions.values
+    return [
+        (actions[search.action_of(at)], find_states(search.steps, search.rows([at]))) for at in search.trail(state)[1:]
+    ]
 
 
 def _hazards(search: Search, state: int) -> tuple[str, ...]:
@@ -225,75 +211,38 @@ def _hazards(search: Search, state: int) -> tuple[str, ...]:
     return tuple(name for name, shows in sorted(search.model.hazards.items()) if ask(name, shows, view)[0])
 
 
-def _replayed(search: Search, state: int) -> Replayed | None:
-    replay = search.model.replay
-    return None if replay is None else replay(states_on(search, state))
+def _replay(model: Model, path: Path, broken: str) -> Replayed | None:
+    """What live objects do along the path; they raise what a step of the model raised."""
+    if model.replay is None:
+        return None
+    try:
+        done = model.replay(path)
+    except Exception as problem:  # whatever a step raises is what was found
+        raised = f"raises {type(problem).__name__}: {problem}".partition("\n")[0]
+        return Replayed("" if raised == broken else raised)
+    return Replayed("live objects raise nothing") if broken.startswith("raises ") and not done.differs else done
 
 
 def _doomed(search: Search, goal: Goal, state: int) -> Violation:
     """The way to the first doomed state, and one way on from it."""
-    trail = search.trail(state)
+    trail, steps = search.trail(state), search.steps
     path = list(_told(search, trail))
     rows = search.rows([state])
     seen = {rows.tobytes()}
     for _ in range(AFTERWARDS):
-        step = _first_free(search, rows)
+        step = next(((number, after) for number, costs, after in successors_of(steps, rows) if not costs), None)
         if step is None or step[1].tobytes() in seen:
             break
-        path.append(_step(search, step[0], _changes(search, rows[0], step[1][0]), costs=False))
+        path.append(tell_step(steps, step[0], find_changes(steps, rows, step[1]), costs=False))
         rows = step[1]
         seen.add(rows.tobytes())
-    cost = search.cost_of(state)
-    start = _described(search, trail[0])
-    doomed_at, replayed = len(trail) - 1, _replayed(search, state)
-    return Violation(goal.name, goal.meaning, cost, start, tuple(path), doomed_at, replayed, _hazards(search, state))
-
-
-def _first_free(search: Search, rows: Ids) -> tuple[int, Ids] | None:
-    """The first step that costs nothing, and the state behind it."""
-    for one in search.steps.successors(rows, paid=False):
-        for at in np.flatnonzero((one.cost == FREE) & ~one.full).tolist():
-            after = rows.copy()
-            for j, now in one.cells.items():
-                after[0, j] = now[at]
-            return int(one.action[at]), after
-    return None
+    start, hazards = describe_state(steps, search.rows([0])), _hazards(search, state)
+    cost, replayed = search.cost_of(state), _replay(search.model, states_on(search, state), goal.name)
+    return Violation(goal.name, goal.meaning, cost, start, tuple(path), len(trail) - 1, replayed, hazards)
 
 
 def _told(search: Search, trail: Sequence[int]) -> Iterator[PathStep]:
     for before, after in pairwise(trail):
         costs = search.cost_of(after) > search.cost_of(before)
-        changes = _changes(search, *search.rows([before, after]))
-        yield _step(search, search.action_of(after), changes, costs=costs)
-
-
-def _step(search: Search, number: int, changes: dict[str, str], *, costs: bool) -> PathStep:
-    actor, what, kind, wire, message = search.space.actions.values[number]
-    disturbance = kind if costs else ""
-    if wire < 0:
-        return PathStep(actor, what, disturbance, changes)
-    one = search.model.wires[wire]
-    told = str(ask(f"{one.sender} to {one.receiver}", one.describe, message))
-    return PathStep(actor, what, disturbance, changes, one.sender, one.receiver, told)
-
-
-def _described(search: Search, state: int) -> dict[str, str]:
-    row = search.rows([state])[0]
-    return {
-        cell.part.component.name: _describe(cell, int(number))
-        for cell, number in zip(search.space.cells, row, strict=True)
-    }
-
-
-def _changes(search: Search, before: Any, after: Any) -> dict[str, str]:
-    found = {}
-    for cell, old, new in zip(search.space.cells, before, after, strict=True):
-        told, was = _describe(cell, int(new)), _describe(cell, int(old))
-        if told != was:
-            found[cell.part.component.name] = told
-    return found
-
-
-def _describe(cell: Any, number: int) -> str:
-    component = cell.part.component
-    return str(ask(component.name, component.describe, cell.value(cell.ids.values[number], 0)))
+        changes = find_changes(search.steps, search.rows([before]), search.rows([after]))
+        yield tell_step(search.steps, search.action_of(after), changes, costs=costs)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fsm.check.shipped import SHIPPED, shipped
+from fsm.check.catalog import SHIPPED, require_numpy, shipped
 from fsm.cli import add_command, at_least, out
 from fsm.cli.chosen import SUFFIXES
 from fsm.errors import InputError
@@ -23,7 +23,9 @@ EXAMPLES = """examples:
   fsm check consumer-group --disturb lose,expire --disturbances 1
   fsm check consumer-group --disturb all --disturbances 1 --client fixed --known W1
   fsm check consumer-group --members 3 --topics foo:2,bar:1 --client 4.1 --coordinator 4.4
-  fsm check consumer-group --disturb late --disturbances 1 -o out     the counterexample as out/*.svg, .mmd, .puml, .txt
+  fsm check consumer-group --disturb late -o out            the counterexample as out/*.svg, .mmd, .puml, .txt
+  fsm replay out/1-one-user.yaml --dialect fixed            the same path again, under another dialect
+  fsm audit --format trace out/1-one-user.trace.jsonl       what an audit says of it
   fsm check classic-group --protocol cooperative --disturb all
   fsm check lock --disturb expire --disturbances 1          a small model that comes along; fenced-lock holds
   fsm check my_model.py:MODEL                               a model of your own: a Model, or a function that makes one
@@ -87,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     """Checks, prints the verdict, gives the exit status. Raises `InputError` for what is no model."""
     import time
 
-    _require_numpy()
+    require_numpy()
     from fsm.check import Limits, check, lines
 
     model = _model(args)
@@ -176,8 +178,8 @@ def _own(name: str) -> Model:
 
 
 def _draw(verdict: Verdict, folder: Path) -> None:
-    """Each counterexample as a sequence diagram and as a text."""
-    from fsm.check import diagram, tell
+    """Each counterexample as a sequence diagram and a text; as a scenario and a trace where it can be."""
+    from fsm.check import diagram, scenario, tell
     from fsm.cli.output import write
     from fsm.render import sequence
 
@@ -187,6 +189,10 @@ def _draw(verdict: Verdict, folder: Path) -> None:
         for suffix, form in FORMS.items():
             write(folder / f"{name}{suffix}", getattr(sequence, form)(diagram(one)).encode())
         write(folder / f"{name}.txt", "".join(f"{line}\n" for line in tell(one)).encode())
+        if verdict.made_by:
+            write(folder / f"{name}.yaml", scenario(one, verdict.made_by).encode())
+        if one.replayed is not None and one.replayed.trace:
+            write(folder / f"{name}.trace.jsonl", "".join(f"{line}\n" for line in one.replayed.trace).encode())
     write(folder / "verdict.json", (json.dumps(verdict.document(), ensure_ascii=False, indent=2) + "\n").encode())
 
 
@@ -210,13 +216,6 @@ def _progress() -> tuple[Callable[[int, int, int], None], Callable[[], None]]:
         sys.stderr.flush()
 
     return show, clear
-
-
-def _require_numpy() -> None:
-    from importlib.util import find_spec
-
-    if find_spec("numpy") is None:
-        raise InputError("numpy is not installed", "fsm check", "in a checkout: pip install '.[check]'")
 
 
 def _split(text: str) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fsm.check.shipped import SHIPPED
+from fsm.check.catalog import SHIPPED
 from fsm.cli import main
 
 OWN = """
@@ -67,7 +67,7 @@ def test_counterexamples_are_written_as_pictures_and_texts(tmp_path: Path, capsy
     arguments = ("lock", "--disturb", "expire", "-o", str(tmp_path / "out"))
     assert run(capsys, *arguments)[0] == 1
     written = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir() if path.suffix != ".json"}
-    assert sorted(Path(name).suffix for name in written) == [".mmd", ".puml", ".svg", ".txt"]
+    assert sorted(Path(name).suffix for name in written) == [".mmd", ".puml", ".svg", ".txt", ".yaml"]
     assert run(capsys, *arguments)[0] == 1
     assert {name: (tmp_path / "out" / name).read_bytes() for name in written} == written
     svg = next(data for name, data in written.items() if name.endswith(".svg")).decode()

@@ -158,6 +158,7 @@ def test_kinds_say_how_they_are_written(capsys: pytest.CaptureFixture[str]) -> N
         "== consumer group ==",
         "== conversation ==",
         "== migration trace ==",
+        "== path ==",
         "== requests ==",
     ]
     assert "\n    - wait: 5000\n" in out

@@ -34,9 +34,11 @@ from fsm.protocol.codec import API_OF
 from fsm.protocol.config import ConsumerConfig
 from fsm.protocol.messages import TIMED_OUT
 from fsm.tables.consumer_member import State
-from fsm.trace import TraceRecord
+from fsm.trace import Kind, TraceRecord
 
 REQUEST_TIMEOUT_MS = 30_000
+AFTER_MS = 1_000
+"""So long after the last step a trace says what is used: a path ends at the instant at which something breaks."""
 LONG_MS = 1_000_000_000
 """A poll timer that runs out only where the path says so."""
 
@@ -240,7 +242,9 @@ def replay(cast: Cast, path: Path) -> Replayed:
         if differs := _Replay(cast, timeouts).along(path, timing):
             return Replayed(differs)
         times_ms, records = timing.solve(), list[TraceRecord]()
-        if times_ms and not _Replay(cast, timeouts, times_ms, records.append).along(path):
+        timed = _Replay(cast, timeouts, times_ms, records.append)
+        if times_ms and not timed.along(path):
+            timed.note_users(NOW + times_ms[-1] + AFTER_MS)
             return Replayed("", times_ms, timeouts.settings(), tuple(record.to_json() for record in records))
     return Replayed()
 
@@ -300,6 +304,12 @@ class _Replay:
                 if live != wanted:
                     return f"step {number}, {action.actor} {action.what}: {name} is {live}, and was to be {wanted}"
         return ""
+
+    def note_users(self, now_ms: int) -> None:
+        """Notes in the trace what each application uses at that time."""
+        for one in self.consumers.values():
+            if one.app not in ENDED and one.shell.trace is not None:
+                one.shell.trace.write(now_ms, Kind.OWNED, full=one.using, thread="app")
 
     def _set_clocks(self, now_ms: int) -> None:
         """It is the same time for everybody; each adds a millisecond as it acts."""

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from fsm.check.model import Model
@@ -30,15 +31,22 @@ def options_of(name: str) -> Mapping[str, Any]:
 
 def shipped(name: str, **options: Any) -> Model:
     """A model that comes along. Raises `InputError` for a model, an option or a value that there is not."""
+    require_numpy()
     known = options_of(name)
     for option in options:
         if option not in known:
             raise InputError(f"no option {option!r}", name, f"choose from {', '.join(known) or 'none: it has none'}")
     model: Model = _maker(name)(**options)
-    return replace(model, made_by={"check": name, **options})
+    return replace(model, made_by={"check": name, **known, **options})
 
 
 def _maker(name: str) -> Any:
     if name not in SHIPPED:
         raise InputError(f"no model {name!r}", "", f"choose from {', '.join(SHIPPED)}")
     return getattr(import_module(SHIPPED[name]), name.replace("-", "_"))
+
+
+def require_numpy() -> None:
+    """Raises `InputError` where numpy is not installed, which every search needs."""
+    if find_spec("numpy") is None:
+        raise InputError("numpy is not installed", "fsm check", "in a checkout: pip install '.[check]'")

@@ -1,0 +1,147 @@
+"""A path through a model of `fsm check`: a counterexample, walked again.
+
+    path: one user                 # what it shows; marks this kind of scenario
+    model: consumer-group          # one of those that come along; see fsm check --help
+    options: {members: 2, topics: {foo: 2}, client: 4.4.0}   # as fsm check takes them; --dialect overrides the dialects
+    steps:
+    - do: a polls                  # as a counterexample tells it
+      expect: {a: "JOINING at epoch 0, uses nothing"}        # the states of components
+    - do: "broker receives from a: joins, owns nothing"
+
+`fsm check -o DIR` writes such files. A step that cannot be done is a difference. In the end live objects, with clocks
+of their own, take the same path, and must not differ.
+
+Expectations: components by their names, `broken` (properties of states that do not hold), `refused`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from fsm.errors import InputError
+from fsm.nodes import Node, nearest
+from fsm.render.sequence import Arrow, Look
+from fsm.scenario.reading import has_key
+from fsm.scenario.story import REFUSED, Act, Expected, Replay, Seen, Stage, Step, play, read_steps
+from fsm.scenario.texts import NOTHING, show_list
+
+if TYPE_CHECKING:
+    from fsm.check import Model, PathStep, Walk
+
+NAME = "path"
+_DIALECTS = ("client", "coordinator")
+_LIVE = "live objects"
+_SAME = "do the same"
+reads = has_key(NAME)
+
+
+def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
+    """Walks the path. Raises `InputError` with the line for a model or an option that there is not."""
+    from fsm.check import Walk  # noqa: PLC0415  # it needs numpy
+
+    given = document.fields((NAME, "model", "options", "steps"), (NAME, "model", "steps"))
+    model = _make(given, dialect)
+    stage = _Path(Walk(model))
+    steps = play(stage, read_steps(given["steps"]))
+    spoken = {name: model.made_by[name] for name in _DIALECTS if name in model.made_by}
+    told = dialect or ", ".join(f"{name} {value}" for name, value in spoken.items())
+    yield Replay(file, NAME, given[NAME].text(), told, (*steps, *_live(stage.walk, document.where)))
+
+
+def _make(given: Mapping[str, Node], dialect: str | None) -> Model:
+    from fsm.check import shipped  # noqa: PLC0415
+    from fsm.check.catalog import options_of  # noqa: PLC0415
+
+    name = given["model"].text()
+    try:
+        known = options_of(name)
+    except InputError as problem:
+        raise InputError(problem.what, given["model"].where, problem.remedy) from None
+    options = {}
+    for option, (key, node) in given["options"].mapping().items() if "options" in given else ():
+        if option not in known:
+            raise InputError(f"no option {option!r}", key.where, nearest(option, tuple(known)))
+        options[option] = _value(node, known[option])
+    candidates = [options]
+    if dialect is not None:
+        there = [name for name in _DIALECTS if name in known]
+        candidates = [options | dict.fromkeys(those, dialect) for those in (there, *([one] for one in there))]
+    problems = []
+    for candidate in candidates:
+        try:
+            return shipped(name, **candidate)
+        except InputError as problem:
+            problems.append(problem)
+    raise problems[0]
+
+
+def _value(node: Node, default: Any) -> Any:
+    """An option as its default is: a number, a flag, numbers by names, or a text."""
+    match default:
+        case bool():
+            return node.flag()
+        case int():
+            return node.number()
+        case Mapping():
+            return {name: value.number() for name, (_, value) in node.mapping().items()}
+    return node.text()
+
+
+class _Path(Stage):
+    """A walk through the model."""
+
+    verbs = ("do",)
+    implied = {REFUSED: NOTHING}  # noqa: RUF012  # as every stage has it
+
+    def __init__(self, walk: Walk) -> None:
+        self.walk = walk
+        self._before = walk.state()
+        self._taken: PathStep | None = None
+
+    def title(self, act: Act, _begun_ms: int) -> str:
+        return act.value.text()
+
+    def do(self, act: Act) -> None:
+        self._taken, self._before = None, self.walk.state()
+        self._taken = self.walk.take(act.value.text())
+
+    def see(self) -> Seen:
+        after = self.walk.state()
+        broken = self.walk.broken()
+        changed = {name: state for name, state in after.items() if state != self._before[name]}
+        lines = [f"{name}: {state}" for name, state in changed.items()]
+        lines += [f"broken: {name}" for name in broken]
+        return Seen({**after, "broken": show_list(broken)}, lines, tuple(self._arrows(changed)))
+
+    def _arrows(self, changed: Mapping[str, str]) -> Iterator[Arrow]:
+        step = self._taken
+        if step is None:
+            return
+        look = Look.RAISE if step.disturbance else Look.NOTE
+        if not step.sender:
+            yield Arrow(step.actor, step.actor, step.action, look)
+        elif step.action.startswith("receives"):
+            yield Arrow(step.sender, step.receiver, step.message)
+        else:
+            yield Arrow(step.sender, step.receiver, f"{step.action} on its way: {step.message}", Look.RAISE)
+        yield from (Arrow(name, name, state, Look.STATE) for name, state in changed.items())
+
+    def expect(self, node: Node, seen: Mapping[str, str]) -> Iterable[Expected]:
+        for name, (key, value) in node.mapping().items():
+            if name not in seen:
+                raise InputError(f"no component {name!r}", key.where, nearest(name, tuple(seen)))
+            told = show_list([one.text() for one in value.items()]) if name == "broken" else value.text()
+            yield Expected(name, told, value.where)
+
+
+def _live(walk: Walk, where: str) -> Iterator[Step]:
+    """What live objects do along the path."""
+    if walk.model.replay is None or not walk.path:
+        return
+    try:
+        differs = walk.model.replay(walk.path).differs
+    except Exception as problem:  # whatever a step of them raises
+        differs = f"raises {type(problem).__name__}: {problem}".partition("\n")[0]
+    seen = {_LIVE: differs or _SAME}
+    yield Step(_LIVE, where, seen, (Expected(_LIVE, _SAME, where, implied=True),), (f"they {seen[_LIVE]}",))

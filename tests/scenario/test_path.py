@@ -1,0 +1,95 @@
+"""Counterexamples as files: walked again by `fsm replay`, and audited as a fleet's logs are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fsm.check import Walk, shipped
+from fsm.cli import main
+from fsm.errors import LocalProtocolError
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a check of late requests wrote its counterexamples."""
+    found = tmp_path_factory.mktemp("check")
+    assert main(["check", "consumer-group", "--disturb", "late", "--every", "-o", str(found)]) == 1
+    return found
+
+
+def replayed(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    capsys.readouterr()
+    status = main(["replay", *arguments])
+    said = capsys.readouterr()
+    return status, said.out + said.err
+
+
+def test_a_counterexample_goes_as_it_was_found(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = sorted(folder.glob("*.yaml"))
+    assert len(paths) >= 3
+    status, said = replayed(capsys, *map(str, paths))
+    assert status == 0
+    assert "they do the same" in said
+    assert "broken: one user" in said
+
+
+def test_another_dialect_parts_from_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """4.3.1 takes the same path; a client that is mended does not come as far."""
+    path = str(next(folder.glob("*-one-user.yaml")))
+    assert replayed(capsys, path, "--dialect", "4.3.1", "--quiet")[0] == 0
+    status, said = replayed(capsys, path, "--dialect", "fixed", "--quiet")
+    assert status == 1
+    assert "refused: expected none, got no such step here, but" in said
+
+
+def test_an_audit_sees_what_the_checker_found(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The trace of the live members, at times that their timers allow, has two owners of a partition."""
+    trace = next(folder.glob("*-one-user.trace.jsonl"))
+    verdict = json.loads((folder / "verdict.json").read_text())
+    told = next(one for one in verdict["violations"] if one["property"] == "one user")
+    assert told["times_ms"] == sorted(told["times_ms"])
+    assert len(told["times_ms"]) == told["steps"]
+    capsys.readouterr()
+    status = main(["audit", "--format", "trace", "--master", "none", "-o", str(tmp_path / "audit"), str(trace)])
+    assert status == 1
+    assert "double_ownership" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("model: consumer-group", "model: consumers", ":2: no model 'consumers'; choose from"),
+        ("  members: 2", "  member: 2", ":4: no option 'member'"),
+        ("  members: 2", "  members: two", ":4: "),
+        ("  client: ", "  client: x", "unknown dialect"),
+        ("- do: b polls", "- do: c polls", "refused: expected none, got no such step here, but"),
+        ("- do: b polls", "- go: b polls", "unknown step 'go'"),
+        ("    b: JOINING", "    c: JOINING", "no component 'c'"),
+        ("    b: JOINING", "    b: LEAVING", "got JOINING"),
+    ],
+)
+def test_what_cannot_be_walked_is_told(
+    folder: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, said: str
+) -> None:
+    text = next(folder.glob("*-one-user.yaml")).read_text()
+    assert old in text
+    (folder / "changed.yml").write_text(text.replace(old, new, 1))
+    status, told = replayed(capsys, str(folder / "changed.yml"), "--quiet")
+    assert status in (1, 2)
+    assert said in told
+    assert "Traceback" not in told
+
+
+def test_a_walk_by_hand() -> None:
+    walk = Walk(shipped("lock"))
+    assert {str(one) for one in walk.options()} == {"ann asks", "bob asks"}
+    taken = walk.take("ann asks")
+    assert taken.state == {"ann": "waits"}
+    assert "server receives from ann: acquire" in {str(one) for one in walk.options()}
+    with pytest.raises(LocalProtocolError, match="no such step here, but bob asks; server receives"):
+        walk.take("ann asks")
+    assert walk.state()["ann"] == "waits"
+    assert walk.broken() == []
