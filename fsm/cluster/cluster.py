@@ -273,7 +273,10 @@ class Cluster:
         if isinstance(group, ClassicGroup) and group.generation == self.stale_uses.swapped:
             return "static swap"
         # In dialects where classic members look at the target that nobody computes, not at the group's epoch.
-        if not {Choice.CLASSIC_REJOINS_BEHIND_TARGET, Choice.ASSIGNMENT_INTERVAL} <= context.dialect.choices:
+        choices = context.dialect.choices
+        if not {Choice.CLASSIC_REJOINS_BEHIND_TARGET, Choice.ASSIGNMENT_INTERVAL} <= choices:
+            return None
+        if Choice.CLASSIC_COMPUTES_TARGET in choices:
             return None
         if not isinstance(group, ConsumerGroup) or group.members.classic != len(group.members):
             return None

@@ -142,7 +142,7 @@ def _member() -> Part:
 
 
 def _coordinator() -> Part:
-    choices = {each.name: frozenset[Enum](each.choices) for each in coordinator.presets()}
+    choices = {each.name: frozenset[Enum](each.choices) for each in map(coordinator.dialect, coordinator.PRESETS)}
     tests = ("tests/coordinator/test_flags.py::test_a_flag_changes_what_it_says",)
     flags = (
         Flag(

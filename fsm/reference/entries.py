@@ -390,6 +390,13 @@ WEAK_SPOTS = Section(
             "4.4.0, and of Java clients of 4.4.0.",
             tests=(f"{_FOUND}cures.py::test_what_is_being_assigned_is_released_by_a_report",),
         ),
+        Entry(
+            "W10",
+            "A report with the previous epoch is taken, for the sake of lost answers, and what it leaves out counts as "
+            "given up: also what was assigned after it was sent, where it was given up and arrives late.",
+            "A partition has two users in good standing. It takes a late acknowledgement and two rebalances meanwhile.",
+            tests=(f"{_FOUND}cures.py::test_a_late_report_gives_up_what_was_assigned_since",),
+        ),
     ),
     remark="Consequence",
 )

@@ -9,10 +9,13 @@ import pytest
 
 from fsm.check import Verdict, check
 from fsm.check.kafka.consumer_group import consumer_group
+from fsm.coordinator.model.dialect import Choice as Coordinator
+from fsm.coordinator.model.dialect import dialect as coordinator_dialect
 from fsm.member.dialect.choices import Choice
 from fsm.member.dialect.dialect import Dialect, choices_of, custom
 
-ALL_BUT_LATE = sorted(set(consumer_group().kinds) - {"late"})
+EVERY = sorted(consumer_group().kinds)
+ALL_BUT_LATE = sorted(set(EVERY) - {"late"})
 
 
 def checked(kinds: Sequence[str], disturbances: int = 1, **options: Any) -> Verdict:
@@ -54,8 +57,31 @@ def test_full_heartbeats_end_a_swallowed_grant() -> None:
     assert lengths(checked(["late"], client="fixed")) == {"held by the coordinator's book": 12, "one user": 19}
 
 
+def test_a_fixed_group_is_clean() -> None:
+    """One disturbance of every kind, `late` too, with a `fixed` coordinator: nothing is cut off."""
+    verdict = checked(EVERY, client="fixed", coordinator="fixed")
+    assert (verdict.word, verdict.states, verdict.cut) == ("holds", 263_253, {})
+
+
+def test_a_fixed_coordinator_repeats_what_it_grants() -> None:
+    """W8 ends there for clients of releases, too; what is left after a late request are W1 and H17, the client's."""
+    assert "the group settles" in lengths(checked(["late"]))
+    assert lengths(checked(["late"], coordinator="fixed")) == {"held by the coordinator's book": 13, "one user": 20}
+
+
 @pytest.mark.slow
-def test_fixed_members_are_clean_for_two_disturbances() -> None:
-    """Two of every kind but `late`, anywhere: the whole space."""
-    verdict = checked(ALL_BUT_LATE, 2, client="fixed")
-    assert (verdict.word, verdict.cut) == ("holds", {})
+@pytest.mark.parametrize(
+    ("spoken", "coordinator", "kinds"), [("fixed", "4.4.0", ALL_BUT_LATE), ("fixed", "fixed", EVERY)]
+)
+def test_fixed_groups_are_clean_for_two_disturbances(spoken: str, coordinator: str, kinds: Sequence[str]) -> None:
+    """Two of these kinds, anywhere: the whole space, some 60 CPU seconds with `late`."""
+    verdict = checked(kinds, 2, client=spoken, coordinator=coordinator)
+    assert (verdict.word, verdict.cut, verdict.stopped) == ("holds", {}, "")
+
+
+@pytest.mark.slow
+def test_a_late_report_gives_up_what_was_assigned_since() -> None:
+    """W10: it takes two disturbances. All else of the coordinator's `fixed` stands, and does not help."""
+    rules = coordinator_dialect("fixed").without_choices(Coordinator.OLD_REPORT_IS_OLD)
+    verdict = checked(["late", "poll_timeout"], 2, client="fixed", coordinator=rules)
+    assert lengths(verdict) == {"held by the coordinator's book": 20, "one user": 29}

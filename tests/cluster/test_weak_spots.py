@@ -187,6 +187,16 @@ def test_w5_classic_members_among_themselves_strand_partitions(release: str) -> 
     assert found.doubles == []
 
 
+def test_w5_ends_where_classic_members_are_told_to_compute_the_target() -> None:
+    """The coordinator's `fixed`: the next heartbeat of a classic member is told to rejoin, and that brings a target."""
+    found = cluster(release="fixed", policy="upgrade")
+    two(found, COOPERATIVE, FIXED)
+    found.clients["b"].close(found.now_ms)
+    found.run(found.now_ms + 15_000)
+    assert (found.stranded, of(found, "a"), found.doubles) == (None, FOO, [])
+    assert settle(found) == ([], None)
+
+
 @pytest.mark.parametrize(("release", "expected"), [(LATEST, {"W6"}), ("4.1.1", set())])
 def test_w6_a_late_duplicate_of_a_join_acknowledges(release: str, expected: set[str]) -> None:
     """It counts as giving up all that is pending, which the member still uses; before F9 such a duplicate is fenced."""

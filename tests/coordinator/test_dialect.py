@@ -6,24 +6,39 @@ import pickle
 
 import pytest
 
-from fsm.coordinator.model.dialect import Choice, Dialect, dialect, presets
+from fsm.coordinator.model.dialect import FIXED, Choice, Dialect, dialect, presets
 from fsm.errors import InputError
 from fsm.protocol.releases import RELEASES
 
 # 1 = new rule, b = F20's middle value (if the joiner changed the subscription), 0 = older rule.
-COLUMNS = ["s24", "4.0.0", "4.0.1", "4.0.2", "4.1.0", "4.1.1", "4.1.2", "4.2.0", "4.2.1", "4.3.0", "4.3.1", "4.4.0"]
+COLUMNS = [
+    "s24",
+    "4.0.0",
+    "4.0.1",
+    "4.0.2",
+    "4.1.0",
+    "4.1.1",
+    "4.1.2",
+    "4.2.0",
+    "4.2.1",
+    "4.3.0",
+    "4.3.1",
+    "4.4.0",
+    "fixed",
+]
 MATRIX = """
-F1 F3 F7b F8 F18 F24    0 0 0 0 0 0 0 0 0 1 1 1
-F2                      0 0 0 0 0 0 0 0 0 1 1 1
-F4 F13 F14 F15 F17 F27 F28  0 0 0 0 0 0 0 0 0 0 0 1
-F5 F7 F9                0 0 0 0 0 0 0 1 1 1 1 1
-F6 F10d F22             0 0 0 1 0 0 1 1 1 1 1 1
-F10 F11 F19 F21         0 1 1 1 1 1 1 1 1 1 1 1
-F10b F12 F23            0 0 0 0 1 1 1 1 1 1 1 1
-F10c                    0 0 0 0 0 0 1 1 1 1 1 1
-F16                     0 0 0 0 0 0 0 0 0 0 1 1
-F20                     0 0 0 b 0 b b b b 1 1 1
-F21b F25 F26            0 0 1 1 1 1 1 1 1 1 1 1
+F1 F3 F7b F8 F18 F24    0 0 0 0 0 0 0 0 0 1 1 1 1
+F2                      0 0 0 0 0 0 0 0 0 1 1 1 1
+F4 F13 F14 F15 F17 F27 F28  0 0 0 0 0 0 0 0 0 0 0 1 1
+F5 F7 F9                0 0 0 0 0 0 0 1 1 1 1 1 1
+F6 F10d F22             0 0 0 1 0 0 1 1 1 1 1 1 1
+F10 F11 F19 F21         0 1 1 1 1 1 1 1 1 1 1 1 1
+F10b F12 F23            0 0 0 0 1 1 1 1 1 1 1 1 1
+F10c                    0 0 0 0 0 0 1 1 1 1 1 1 1
+F16                     0 0 0 0 0 0 0 0 0 0 1 1 1
+F20                     0 0 0 b 0 b b b b 1 1 1 1
+F21b F25 F26            0 0 1 1 1 1 1 1 1 1 1 1 1
+F29 F30 F31 F32         0 0 0 0 0 0 0 0 0 0 0 0 1
 """
 
 
@@ -50,19 +65,21 @@ def test_the_matrix_names_every_flag() -> None:
     """Every flag of a choice stands in the matrix, every flag of the matrix has a choice."""
     named = {word for word in MATRIX.split() if word.startswith("F")}
     assert {choice.flag for choice in Choice} == named
-    assert len(named) == 33
+    assert len(named) == 37
 
 
 def test_every_choice_is_documented() -> None:
-    """Each has a rule, what went before, a ticket, and begins with a release that exists."""
+    """Each has a rule, what went before, a ticket, and begins with a release that exists; or it is one of `fixed`."""
     for choice in Choice:
         assert choice.rule
         assert choice.older
-        assert choice.ticket.startswith(("KAFKA-", "KIP-"))
-        assert set(choice.since) <= set(RELEASES), choice
+        assert (choice.since == (FIXED,)) is not choice.ticket.startswith(("KAFKA-", "KIP-"))
+        assert choice.since == (FIXED,) or set(choice.since) <= set(RELEASES), choice
 
 
-@pytest.mark.parametrize(("branch", "release"), [("4.0", "4.0.2"), ("4.2", "4.2.1"), ("4.4", "4.4.0"), ("s24", "s24")])
+@pytest.mark.parametrize(
+    ("branch", "release"), [("4.0", "4.0.2"), ("4.2", "4.2.1"), ("4.4", "4.4.0"), ("s24", "s24"), ("fixed", "fixed")]
+)
 def test_a_branch_means_its_latest_release(branch: str, release: str) -> None:
     """A name of two numbers is the latest patch; it is the same object as the release itself."""
     assert dialect(branch).name == release

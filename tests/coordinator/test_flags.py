@@ -213,6 +213,44 @@ def leave_group_of_a_consumer_member(rules: Dialect) -> Any:
     return found.go("m2")
 
 
+def heartbeat_after_a_join_of_the_same_member(rules: Dialect) -> Any:
+    """As of a client that has gone on since it gave that join up."""
+    found = scene(rules)
+    found.join("m1", "foo")
+    found.join("m1", "foo")
+    return found.beat("m1", 2)["error_code"]
+
+
+def heartbeat_after_an_answer_that_was_lost(rules: Dialect) -> Any:
+    found = scene(rules)
+    found.join("m1", "foo")
+    return assigned(found.beat("m1", 2))
+
+
+def left_to_classic_members(rules: Dialect) -> Any:
+    found = mixed(rules, group_consumer_migration_policy="upgrade")
+    found.join("m1", "foo")
+    member_id = found.mixed_in("c")
+    found.ack("m1")
+    found.ack("m1")
+    found.mix(member_id)
+    found.fetch(member_id)
+    found.beat("m1", -1)
+    return found.beat_of(member_id)
+
+
+def report_of_the_epoch_before(rules: Dialect) -> Any:
+    """Handled late: the member has been assigned both partitions since, and is to give one up."""
+    found = scene(rules, {"foo": 2})
+    found.join("m1", "foo")
+    found.join("m2", "foo")
+    found.beat("m1", -1)
+    found.beat("m2", 3, topic_partitions=[])
+    found.join("m3", "foo")
+    found.beat("m2", 3, topic_partitions=[])
+    return found.group.members["m2"].current.state.name
+
+
 def replaced_with_another_subscription(rules: Dialect) -> Any:
     """The last member of the consumer protocol is replaced by a classic one that subscribes to more."""
     found = mixed(rules)
@@ -361,6 +399,10 @@ SIDES: dict[Choice, Both] = {
     Choice.EXTRA_SLOT_STAYS: (extra_slot, (("t", (1, 2)),), (("t", (1,)),)),
     Choice.PENDING_OFFSETS_KEEP_GROUP: (cleaned_under_a_transaction, True, False),
     Choice.TXN_COMMIT_ERRORS: (transaction_of_no_group, "group_id_not_found", "illegal_generation"),
+    Choice.JOIN_BEGINS_ANEW: (heartbeat_after_a_join_of_the_same_member, "fenced_member_epoch", None),
+    Choice.ASSIGNMENT_REPEATED: (heartbeat_after_an_answer_that_was_lost, {"foo": [0, 1]}, None),
+    Choice.CLASSIC_COMPUTES_TARGET: (left_to_classic_members, "rebalance_in_progress", None),
+    Choice.OLD_REPORT_IS_OLD: (report_of_the_epoch_before, "UNREVOKED_PARTITIONS", "STABLE"),
     Choice.MOVED_TARGET_COUNTS_AS_STORED: (moved_target, ["7 s2 foo[0, 1]"], ["7 s2 foo[0, 1]", "7 s2 foo[0, 1]"]),
 }
 

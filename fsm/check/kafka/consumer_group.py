@@ -31,6 +31,7 @@ from fsm.coordinator.consumer.invariants import INVARIANTS, Moment, broken
 from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.model.consumer_group import ConsumerGroup, CurrentAssignment
 from fsm.coordinator.model.context import BrokerConfig, Context, Image, Topic
+from fsm.coordinator.model.dialect import Dialect as CoordinatorDialect
 from fsm.coordinator.model.dialect import dialect as coordinator_dialect
 from fsm.coordinator.model.groups import NO_GROUPS
 from fsm.coordinator.model.persistent import FrozenMap
@@ -75,7 +76,7 @@ def consumer_group(
     members: int = 2,
     topics: Mapping[str, int] = FrozenMap({"foo": 2}),
     client: str | MemberDialect = LATEST,
-    coordinator: str = LATEST,
+    coordinator: str | CoordinatorDialect = LATEST,
 ) -> Model:
     """Members of one dialect and their coordinator. Raises `InputError` for more members or partitions than it can."""
     if not 1 <= members <= len(NAMES):
@@ -85,10 +86,9 @@ def consumer_group(
     ids = {(known[name].topic_id, number): bit for (name, number), bit in bits.items()}
     names = TopicNames({topic.topic_id: name for name, topic in known.items()})
     spoken = member_dialect(client) if isinstance(client, str) else client
+    rules = coordinator_dialect(coordinator) if isinstance(coordinator, str) else coordinator
     consumers = [ConsumerModel(name, tuple(sorted(topics)), spoken, names) for name in NAMES[:members]]
-    hub = _Coordinator(
-        [one.name for one in consumers], ids, Context(NOW, coordinator_dialect(coordinator), SETTINGS, Image(known, 1))
-    )
+    hub = _Coordinator([one.name for one in consumers], ids, Context(NOW, rules, SETTINGS, Image(known, 1)))
     tell = partial(describe_message, image_names=names)
     features = {
         "line": lambda queue: len(queue.line),
@@ -100,7 +100,7 @@ def consumer_group(
         wires.append(Wire(BROKER, one.name, ANSWERS, features=features, describe=tell))
     group = Questions([one.name for one in consumers], (1 << len(bits)) - 1)
     return Model(
-        f"consumer-group, {members} members of {spoken.name}, coordinator of {coordinator}, {_list(topics)}",
+        f"consumer-group, {members} members of {spoken.name}, coordinator of {rules.name}, {_list(topics)}",
         [*(one.component(bits) for one in consumers), hub.component()],
         wires,
         group.properties(),

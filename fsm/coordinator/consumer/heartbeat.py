@@ -6,7 +6,7 @@ Source: KIP-848; `GroupCoordinatorService.consumerGroupHeartbeat` and `GroupMeta
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from operator import attrgetter
 
 from fsm.coordinator.consumer.group_step import ConsumerGroupDraft, open_group
@@ -21,6 +21,7 @@ from fsm.coordinator.consumer.membership import (
     find_static_member,
     replace_static,
 )
+from fsm.coordinator.consumer.reconciliation import flatten
 from fsm.coordinator.model.consumer_group import (
     JOIN_GROUP_MEMBER_EPOCH,
     LEAVE_GROUP_MEMBER_EPOCH,
@@ -28,6 +29,7 @@ from fsm.coordinator.model.consumer_group import (
     ConsumerGroup,
     CurrentAssignment,
     GroupMember,
+    by_topic,
     new_member,
 )
 from fsm.coordinator.model.context import Context
@@ -44,6 +46,7 @@ from fsm.tables.consumer_group import Event as GroupEvent
 from fsm.tables.consumer_group_member import Event
 
 ACCEPTED, CLIENT_MAKES_MEMBER_ID = Event.HEARTBEAT_ACCEPTED, Choice.CLIENT_MAKES_MEMBER_ID
+REPEATED = Choice.ASSIGNMENT_REPEATED
 
 # The request as it was sent: what is checked before any group is looked at
 
@@ -112,19 +115,43 @@ def heartbeat(
     sent = request.body
     if group.members.by_id.get(sent.member_id) is None:
         check_size(group, sent.member_id, sent.instance_id, context)
-    draft = open_group(group, context)
+    choices = context.dialect.choices
+    joins = sent.member_epoch == JOIN_GROUP_MEMBER_EPOCH
+    begins_anew = joins and Choice.JOIN_BEGINS_ANEW in choices
+    draft = (begins_anew and _end_membership(group, sent, context)) or open_group(group, context)
     before = _find_sender(draft, sent, sent.member_id or request.fresh_id)
     after, owned = _update(before, request), sent.topic_partitions
+    if owned is not None and sent.member_epoch < before.epoch and Choice.OLD_REPORT_IS_OLD in choices:
+        owned = _add_newer(before, sent.member_epoch, owned)
     member = update_member(draft, before, after, owned, topics_added_version=topics_added_version)
     draft.take_member_row(member.current.state, ACCEPTED, member)
     # The whole assignment for a join, where the sender may have missed an answer, and where it changed.
-    is_full = owned is not None and sent.rebalance_timeout_ms != -1 and _subscribes(sent)
-    joins = sent.member_epoch == JOIN_GROUP_MEMBER_EPOCH
-    is_told = joins or is_full or before.current.assigned != member.current.assigned
+    is_full = sent.topic_partitions is not None and sent.rebalance_timeout_ms != -1 and _subscribes(sent)
+    is_told = joins or is_full or before.current.assigned != member.current.assigned or REPEATED in choices
     interval_ms = context.config.heartbeat_interval_ms(sent.group_id)
     assigned: TopicPartitions | None = member.assigned if is_told else None
     body = ConsumerGroupHeartbeatResponse(member.current.epoch, interval_ms, assigned, member_id=member.member_id)
     return draft.finish(Answer(request.token, body))
+
+
+def _end_membership(group: ConsumerGroup, sent: Heartbeat, context: Context) -> ConsumerGroupDraft | None:
+    """The group without a member that joins though it holds partitions already: its membership ends so (F29)."""
+    member = group.members.by_id.get(sent.member_id)
+    if member is None or member.is_classic or sent.instance_id is not None or not member.current.held:
+        return None
+    members, targets = group.members.without(sent.member_id), group.targets.without(sent.member_id)
+    draft = open_group(replace(group, members=members, targets=targets), context)
+    draft.take_member_row(member.current.state, Event.LEFT, member)
+    if member.pattern and member.pattern not in members.patterns:
+        draft.unused_patterns, draft.regexes = (member.pattern,), draft.regexes.without(member.pattern)
+        draft.remove_unused_regexes()
+    return draft
+
+
+def _add_newer(member: GroupMember, epoch: int, owned: TopicPartitions) -> TopicPartitions:
+    """What a report of that epoch names, and what its member was assigned then or since: it may be older (F32)."""
+    held = (*member.current.assigned, *member.current.pending)
+    return by_topic((*flatten(owned), *(partition for partition, assigned_at in held if assigned_at >= epoch)))
 
 
 def _find_sender(draft: ConsumerGroupDraft, sent: Heartbeat, member_id: str) -> GroupMember:

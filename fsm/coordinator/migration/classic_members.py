@@ -82,7 +82,9 @@ def must_rejoin(group: ConsumerGroup, member: GroupMember, dialect: Dialect) -> 
 
 
 def _is_behind(group: ConsumerGroup, member: GroupMember, dialect: Dialect) -> bool:
-    by_target = Choice.CLASSIC_REJOINS_BEHIND_TARGET in dialect
+    among_themselves = group.members.classic == len(group.members)
+    computes = among_themselves and Choice.CLASSIC_COMPUTES_TARGET in dialect
+    by_target = Choice.CLASSIC_REJOINS_BEHIND_TARGET in dialect and not computes
     return member.epoch < (group.target_epoch if by_target else group.epoch)
 
 

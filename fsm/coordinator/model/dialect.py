@@ -3,7 +3,8 @@
 A choice is one rule in which releases differ: its flag (an entry of `diagrams/dialects.md`), the rule, what went before
 it, the releases that brought it to their branches, the ticket. Code asks `choice in dialect`; nothing else in the
 coordinator knows a version. The presets are not listed, they follow from `since`: a new release is an entry of
-`RELEASES`, a new difference a member of `Choice`.
+`RELEASES`, a new difference a member of `Choice`. After the releases stands `fixed`: the latest one without the weak
+spots that a broker can end.
 
 Two flags have three values. F20 is two choices, of which a dialect has one or, for "never", none.
 F2 is one: that its case cannot happen is F11's doing.
@@ -24,6 +25,8 @@ from fsm.protocol.releases import LATEST, RELEASES
 
 SNAPSHOT = "s24"
 """The sources of October 2024, before every release."""
+FIXED = "fixed"
+"""The latest release, mended."""
 
 
 class Choice(Enum):
@@ -292,10 +295,45 @@ class Choice(Enum):
         "it writes that entry once more",
     )
 
+    # What `fixed` has beside them: tickets are not known of any
+    JOIN_BEGINS_ANEW = (
+        "F29",
+        "fixed",
+        "",
+        "a dynamic member that holds partitions and joins leaves first: its earlier epochs are refused (W6)",
+        "it keeps its epoch, and what it was assigned counts as given up",
+    )
+    ASSIGNMENT_REPEATED = (
+        "F30",
+        "fixed",
+        "",
+        "every answer names the assignment, so that none is lost with the answer that brought it (W8)",
+        "only where the assignment changed, and where the request says everything",
+    )
+    CLASSIC_COMPUTES_TARGET = (
+        "F31",
+        "fixed",
+        "",
+        "classic members are told to rejoin while a target is due and nobody else is left to compute it (W5)",
+        "they wait for a member of the consumer protocol, or for another one to join",
+    )
+
+    OLD_REPORT_IS_OLD = (
+        "F32",
+        "fixed",
+        "",
+        "a report that comes with the previous epoch gives up nothing that was assigned then or since (W10)",
+        "what it leaves out counts as given up",
+    )
+
     def holds_in(self, release: str) -> bool:
-        """Whether the release has the rule; `s24` has none."""
+        """Whether the release has the rule; `s24` has none, and `fixed` what the latest one has and its own."""
         if release == SNAPSHOT:
             return False
+        if self.since == (FIXED,):
+            return release == FIXED
+        if release == FIXED:
+            return self.holds_in(LATEST)
         at = _number(release)
         firsts = [_number(first) for first in self.since]
         begun = any(first[:2] == at[:2] and first <= at for first in firsts) or max(firsts)[:2] < at[:2]
@@ -321,21 +359,25 @@ class Dialect:
         return Dialect(f"{self.name}{''.join(f'-{c.flag}' for c in choices)}", self.choices - set(choices))
 
 
+PRESETS = (SNAPSHOT, *RELEASES, FIXED)
+"""Every preset by name, oldest first."""
+
+
 @cache
 def dialect(name: str = LATEST) -> Dialect:
-    """The preset of a release, of a branch's latest release (`4.2`), or of `s24`.
+    """The preset of a release, of a branch's latest release (`4.2`), `s24` or `fixed`.
 
     Raises `InputError` naming the presets where there is none of that name.
     """
     found = name if name in RELEASES else _latest(name)
-    if found != SNAPSHOT and found not in RELEASES:
-        raise InputError(f"no coordinator dialect {name!r}", remedy=f"one of {', '.join((SNAPSHOT, *RELEASES))}")
+    if found not in PRESETS:
+        raise InputError(f"no coordinator dialect {name!r}", remedy=f"one of {', '.join(PRESETS)}")
     return Dialect(found, frozenset(choice for choice in Choice if choice.holds_in(found)))
 
 
 def presets() -> tuple[Dialect, ...]:
-    """Every preset, oldest first."""
-    return tuple(dialect(name) for name in (SNAPSHOT, *RELEASES))
+    """Those of Kafka's own sources, oldest first."""
+    return tuple(dialect(name) for name in PRESETS if name != FIXED)
 
 
 def _latest(branch: str) -> str:
