@@ -6,6 +6,7 @@
 * `Received`, `Undelivered`, `Missed`: what a connection tells a component
 * `Property`, `PairProperty`, `Goal`, `View`, `Condition`: what is asked
 * `Limits`: where a check stops
+* `Memo`: where tables are kept between two runs
 * `Replayed`, `Path`: what live objects did along a path
 * `Walk`: a model taken step by step by hand
 * `shipped`: a model that comes along, by its name
@@ -21,6 +22,7 @@ from fsm.exports import on_demand
 
 if TYPE_CHECKING:
     from fsm.check.catalog import shipped
+    from fsm.check.kept import Memo
     from fsm.check.model import (
         Action,
         Choice,
@@ -58,6 +60,7 @@ __all__ = [
     "Fault",
     "Goal",
     "Limits",
+    "Memo",
     "Missed",
     "Model",
     "PairProperty",
@@ -108,6 +111,7 @@ __getattr__ = on_demand(
         "Wire": "model",
         "Limits": "search",
         "PathStep": "walk",
+        "Memo": "kept",
         "Verdict": "verdict",
         "Violation": "verdict",
         "check": "verdict",

@@ -19,32 +19,61 @@ _ABSENT = object()
 
 
 class Numbers:
-    """Values by number and numbers by key, from 0 in the order in which they came; 1 is another key than True."""
+    """Values by number and numbers by key, from 0 in the order in which they came; 1 is another key than True.
 
-    __slots__ = ("ids", "keys", "values")
+    `recall` makes the value of a number where none is held: one that is made of its key, or that an earlier run met.
+    """
 
-    def __init__(self, *first: Hashable) -> None:
+    __slots__ = ("_values", "ids", "keys", "origins", "recall")
+
+    def __init__(self, *first: Hashable, recall: Callable[[int], Any] | None = None) -> None:
         self.ids: dict[Hashable, int] = {}
-        self.values: list[Any] = []
         self.keys: list[Any] = []
+        self.origins: list[Any] = []
+        """What each was made by first."""
+        self.recall = recall
+        self._values: list[Any] = []
         for one in first:
             self.number(one)
 
-    def number(self, key: Hashable, value: Any = _ABSENT) -> int:
-        """The number of this key, whose value is the key itself unless another is given."""
+    def number(self, key: Hashable, value: Any = _ABSENT, origin: Any = None) -> int:
+        """The number of this key; with the value that goes with it, where there is one."""
         typed = type(key), key
         found = self.ids.get(typed)
         if found is None:
-            found = self.ids[typed] = len(self.values)
-            self.values.append(key if value is _ABSENT else value)
+            found = self.ids[typed] = len(self._values)
+            self._values.append(value)
             self.keys.append(key)
+            self.origins.append(origin)
         return found
+
+    def value(self, number: int) -> Any:
+        """The value of a number: the key itself, unless another was given or is recalled."""
+        value = self._values[number]
+        if value is not _ABSENT:
+            return value
+        if self.recall is None:
+            return self.keys[number]
+        value = self._values[number] = self.recall(number)
+        return value
+
+    def restore(self, keys: Sequence[Any] | None, origins: Sequence[Any]) -> None:
+        """Takes what an earlier run met: with its keys, or without them where values are recalled first."""
+        self.origins, self._values = list(origins), [_ABSENT] * len(origins)
+        self.keys = list(origins if keys is None else keys)
+        self.ids = {} if keys is None else {(type(key), key): number for number, key in enumerate(keys)}
+
+    def complete(self, key: Callable[[Any, Any], Hashable]) -> None:
+        """Recalls every value whose key is not known; `key` gives it, of a value and its origin."""
+        for number in range(len(self.ids), len(self._values)):
+            known = self.keys[number] = key(self.value(number), self.origins[number])
+            self.ids[type(known), known] = number
 
     def __contains__(self, key: Hashable) -> bool:
         return (type(key), key) in self.ids
 
     def __len__(self) -> int:
-        return len(self.values)
+        return len(self._values)
 
 
 class Growing:
@@ -102,6 +131,16 @@ class Rows:
                 self._rows.extend(rows, len(rows))
 
     @property
+    def arrays(self) -> tuple[npt.NDArray[Any], ...]:
+        """All that it holds."""
+        return self._start, self._count, self._rows.view
+
+    @arrays.setter
+    def arrays(self, held: tuple[npt.NDArray[Any], ...]) -> None:
+        self._start, self._count, rows = held
+        self._rows.extend(rows, len(rows))
+
+    @property
     def nbytes(self) -> int:
         return self._start.nbytes + self._count.nbytes + self._rows.array.nbytes
 
@@ -152,6 +191,16 @@ class Pairs:
             left = np.ones(len(codes), np.bool_)
             left[first] = False
             codes, at = codes[left], at[left]
+
+    @property
+    def arrays(self) -> tuple[npt.NDArray[Any], ...]:
+        """All that it holds."""
+        return self._keys, self._at, self._rows.view
+
+    @arrays.setter
+    def arrays(self, held: tuple[npt.NDArray[Any], ...]) -> None:
+        self._keys, self._at, rows = held
+        self._rows.extend(rows, len(rows))
 
     @property
     def nbytes(self) -> int:

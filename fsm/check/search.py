@@ -101,6 +101,8 @@ class Search:
     stopped: str = ""
     """Why it ended before all was known; empty where it did not."""
     transitions: int = 0
+    looked_up: int = 0
+    """Steps found in tables: transitions, and what cannot happen."""
     depth: int = 0
 
     def __post_init__(self) -> None:
@@ -133,10 +135,10 @@ class Search:
         self._pairs = {one.name: self._pair(one) for one in pairs}
 
     def _pair(self, one: PairProperty) -> Pairs:
-        first, second = (self.space.parts[self.space.index[end]].states.values for end in (one.first, one.second))
+        first, second = (self.space.parts[self.space.index[end]].states for end in (one.first, one.second))
 
         def answer(left: int, right: int) -> tuple[int, ...]:
-            return (int(ask(one.name, one.holds, first[left], second[right])),)
+            return (int(ask(one.name, one.holds, first.value(left), second.value(right))),)
 
         return Pairs(1, answer)
 
@@ -241,6 +243,7 @@ class Search:
         moving = np.zeros(len(rows), np.bool_)
         free, paid = [], []
         for one in steps:
+            self.looked_up += len(one.source)
             keys = one.keys(self.packing, base, rows)
             is_free, is_paid = one.cost == FREE, (one.cost == PAID) & (cost < self.most)
             if self.model.goal is not None:
@@ -283,7 +286,7 @@ class Search:
                 for number in np.unique(one.broken[broken]).tolist():
                     those = broken[one.broken[broken] == number]
                     at = int(those[np.argmin(one.source[those])])
-                    for name in self.space.broken.values[number]:
+                    for name in self.space.broken.value(number):
                         found = Found(name, int(here[one.source[at]]), self.cost + is_paid, int(one.action[at]))
                         before = firsts.get((name, is_paid), found)
                         firsts[name, is_paid] = found if found.state < before.state else before

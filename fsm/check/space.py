@@ -25,6 +25,7 @@ from fsm.check.model import (
     Step,
     Told,
     Undelivered,
+    Wire,
 )
 from fsm.errors import InputError
 
@@ -39,10 +40,12 @@ NO_ROOM, WAITS = -1, -2
 TWICE = 256
 """Of so many steps one is taken twice, to see whether it is pure; all of the first so many are."""
 
+CHOICE, _RECEIVED, _LATE, _UNDELIVERED, _MISSED = "choice", "received", "late", "undelivered", "missed"
+"""Kinds of inputs."""
 _SEND, _HANG_UP, _HUNG_UP = range(3)
 
 
-class _Done(NamedTuple):
+class Done(NamedTuple):
     """What a step of a component does, in numbers."""
 
     state: int
@@ -69,21 +72,26 @@ class _Part:
     def __init__(self, component: Component) -> None:
         self.component = component
         self.states = Numbers()
-        self.steps: dict[tuple[int, int], _Done] = {}
+        self.steps: dict[tuple[int, int], Done] = {}
         self.offers: dict[int, list[Choice]] = {}
 
-    def number(self, state: Any) -> int:
-        key = state if self.component.key is None else ask(self.component.name, self.component.key, state)
+    def number(self, state: Any, origin: tuple[int, int] | None = None) -> int:
+        """The number of a state, which this (state, input) led to first; the start has none."""
+        self.states.complete(self._key)
+        key = self._key(state)
         try:
-            at = self.states.number(key, state)
+            at = self.states.number(key, state, origin)
         except TypeError:
             raise InputError(f"a state cannot be hashed: {key!r}", self.component.name, "give a key") from None
-        if self.component.key is not None and self.states.values[at] != state:
-            two = f"{self.states.values[at]!r} and {state!r}"
+        if self.component.key is not None and self.states.value(at) != state:
+            two = f"{self.states.value(at)!r} and {state!r}"
             raise InputError(
                 f"two states have one key: {two}", self.component.name, "tell them apart, or make them equal"
             )
         return at
+
+    def _key(self, state: Any, _origin: Any = None) -> Any:
+        return state if self.component.key is None else ask(self.component.name, self.component.key, state)
 
 
 class Space:
@@ -94,12 +102,16 @@ class Space:
         self.by = frozenset() if model.goal is None else frozenset(model.goal.by)
         self.parts = [_Part(one) for one in model.components]
         self.index = {one.name: i for i, one in enumerate(model.components)}
-        self.inputs, self.actions, self.broken, self.orders = Numbers(), Numbers(), Numbers(()), Numbers(())
+        for who, part in enumerate(self.parts):
+            part.states.recall = partial(self._recall_state, who)
+        self.inputs, self.messages = Numbers(recall=self._recall_input), Numbers(recall=self._recall_message)
+        self.actions, self.broken, self.orders = Numbers(recall=self._recall_action), Numbers(()), Numbers(())
         self.conditions = Numbers("", *model.conditions)
         self.bundles = Numbers(())
         """What several wires of one cell are told at once: ((wire, order), ...)."""
-        self.queues = [Numbers() for _ in model.wires]
-        self._messages = Numbers()
+        self.queues = [Numbers(recall=partial(self._recall_queue, wire)) for wire in range(len(model.wires))]
+        self.taken = 0
+        """So many steps of components Python took."""
         self._pushed: dict[tuple[int, int, int], int] = {}
         self._delivered: dict[tuple[int, int], list[tuple[int, int, int, int, int]]] = {}
         for wire in range(len(model.wires)):
@@ -111,16 +123,11 @@ class Space:
         """The cell that each wire is kept with."""
 
     def start(self) -> Ids:
-        """The first state."""
-        found = []
+        """The first state: of every cell its first."""
         for cell, part in zip(self.cells, self.parts, strict=True):
-            found.append(cell.ids.number((part.number(part.component.start), *(0 for _ in cell.wires))))
-        return np.array([found], np.int32)
-
-    @property
-    def memo_size(self) -> int:
-        """How many steps of components Python was asked for."""
-        return sum(len(part.steps) for part in self.parts)
+            if not len(cell.ids):
+                cell.ids.number((part.number(part.component.start), *(0 for _ in cell.wires)))
+        return np.zeros((1, len(self.cells)), np.int32)
 
     @property
     def nbytes(self) -> int:
@@ -133,7 +140,7 @@ class Space:
         part = self.parts[who]
         found = part.offers.get(state)
         if found is None:
-            offered = ask(part.component.name, lambda: list(part.component.choices(part.states.values[state])))
+            offered = ask(part.component.name, lambda: list(part.component.choices(part.states.value(state))))
             found = part.offers[state] = [choice for choice in offered if self.cost(part, choice) != OFF]
         return found
 
@@ -152,44 +159,48 @@ class Space:
             return PAID
         return SOONER_OR_LATER if choice.disturbance in self.by or choice.free_when else OFF
 
-    def step(self, who: int, state: int, given: int) -> _Done:
+    def step(self, who: int, state: int, given: int) -> Done:
         """A component's step; what it raises is what it breaks."""
         steps = self.parts[who].steps
         done = steps.get((state, given))
         if done is None:
+            self.taken += 1
             done = steps[state, given] = self._take(who, state, given)
             if len(steps) < TWICE or len(steps) % TWICE == 0:
                 again = self._take(who, state, given)
                 if again != done:
-                    name, told = self.parts[who].component.name, self.inputs.values[given]
+                    name, told = self.parts[who].component.name, self.inputs.value(given)
                     raise InputError(f"its step is not pure: {told!r} gave two different results", name)
         return done
 
-    def _take(self, who: int, state: int, given: int) -> _Done:
+    def _take(self, who: int, state: int, given: int) -> Done:
         part = self.parts[who]
         try:
-            step = part.component.step(part.states.values[state], self.inputs.values[given])
+            step = part.component.step(part.states.value(state), self.inputs.value(given))
         except Exception as problem:  # whatever a step raises is a counterexample
             what = f"raises {type(problem).__name__}: {problem}".partition("\n")[0]
-            return _Done(state, self.broken.number((what,)), ())
+            return Done(state, self.broken.number((what,)), ())
         if not isinstance(step, Step):
             raise InputError(f"its step gave {type(step).__name__}; give a Step", part.component.name)
         names = tuple(step.broken)
         if isinstance(step.broken, str) or not all(isinstance(name, str) and name for name in names):
             raise InputError(f"its step breaks {step.broken!r}; give names", part.component.name)
-        return _Done(part.number(step.state), self.broken.number(names), tuple(self._orders(who, step)))
+        orders = tuple(self._orders(who, step, (state, given)))
+        return Done(part.number(step.state, (state, given)), self.broken.number(names), orders)
 
-    def _orders(self, who: int, step: Step) -> Iterable[tuple[int, int]]:
+    def _orders(self, who: int, step: Step, origin: tuple[int, int]) -> Iterable[tuple[int, int]]:
         told: dict[int, list[Any]] = {}
         name = self.parts[who].component.name
         for wire, one in enumerate(self.model.wires):
             if step.hangs_up and name in (one.sender, one.receiver):
                 told[wire] = [(_HANG_UP if one.sender == name else _HUNG_UP,)]
-        for sent in step.sends:
+        for place, sent in enumerate(step.sends):
             if not (isinstance(sent, tuple) and len(sent) == 2):
                 raise InputError(f"its step sends {sent!r}; give (receiver, message)", name)
             receiver, message = sent
-            told.setdefault(self._wire_to(name, receiver), []).append((_SEND, self.message(name, message)))
+            told.setdefault(self._wire_to(name, receiver), []).append(
+                (_SEND, self.message(name, message, (who, *origin, place)))
+            )
         for wire in sorted(told):
             yield wire, self.orders.number(tuple(told[wire]))
 
@@ -199,31 +210,60 @@ class Space:
                 return at
         raise InputError(f"sends to {receiver!r}, to whom it has no wire", sender, "give the model such a Wire")
 
-    def message(self, sender: str, message: Any) -> int:
+    def message(self, sender: str, message: Any, origin: tuple[int, ...]) -> int:
         """The number of a message; wires and orders have those. Raises `InputError` where it cannot be hashed."""
+        self.messages.complete(lambda message, _: message)
         try:
-            return self._messages.number(message)
+            return self.messages.number(message, message, origin)
         except TypeError:
             raise InputError(f"a message cannot be hashed: {message!r}", sender) from None
 
-    def given(self, given: Any, *names: Any) -> int:
-        """The number of an input, told from others by its type and these names."""
+    def given(self, given: Any, origin: tuple[Any, ...]) -> int:
+        """The number of an input: of the choice (component, state, place), or what a wire tells of a message."""
+        self.inputs.complete(_input_key)
         try:
-            return self.inputs.number((type(given), *names) if names else given, given)
+            return self.inputs.number(_input_key(given, origin), given, origin)
         except TypeError:
             raise InputError(f"an input cannot be hashed: {given!r}", self.model.name) from None
 
     def action(self, actor: str, what: str, disturbance: str = "", wire: int = -1, message: int = -1) -> int:
         """The number of an action, about a message of this number."""
-        about = None if message < 0 else self._messages.values[message]
-        key = (actor, what, disturbance, wire, message)
-        return self.actions.number(key, Action(actor, what, disturbance, wire, about))
+        return self.actions.number((actor, what, disturbance, wire, message))
 
     def queue(self, wire: int, line: tuple[int, ...], late: tuple[int, ...]) -> int:
         """The number of a queue of these messages."""
-        messages = self._messages.values
-        shown = Queue(tuple(messages[one] for one in line), tuple(messages[one] for one in late))
-        return self.queues[wire].number((line, late), shown)
+        return self.queues[wire].number((line, late))
+
+    # Values of numbers
+
+    def _recall_state(self, who: int, state: int) -> Any:
+        origin = self.parts[who].states.origins[state]
+        return self.parts[who].component.start if origin is None else self._retake(who, *origin).state
+
+    def _recall_message(self, message: int) -> Any:
+        who, state, given, place = self.messages.origins[message]
+        return self._retake(who, state, given).sends[place][1]
+
+    def _recall_input(self, given: int) -> Any:
+        kind, *about = self.inputs.origins[given]
+        if kind != CHOICE:
+            wire, message = about
+            return self._told(kind, self.model.wires[wire], self.messages.value(message))
+        who, state, place = about
+        choice = self.offers(who, state)[place]
+        return choice.label if choice.given is None else choice.given
+
+    def _retake(self, who: int, state: int, given: int) -> Step:
+        part = self.parts[who]
+        return part.component.step(part.states.value(state), self.inputs.value(given))
+
+    def _recall_action(self, number: int) -> Action:
+        actor, what, disturbance, wire, message = self.actions.keys[number]
+        return Action(actor, what, disturbance, wire, None if message < 0 else self.messages.value(message))
+
+    def _recall_queue(self, wire: int, number: int) -> Queue:
+        line, late = self._lines(wire, number)
+        return Queue(*(tuple(map(self.messages.value, one)) for one in (line, late)))
 
     # Wires
 
@@ -239,7 +279,7 @@ class Space:
         one = self.model.wires[wire]
         line, late = self._lines(wire, queue)
         can_be_late = any(disturbance.fault is Fault.LATE for disturbance in one.disturbances)
-        for what, *message in self.orders.values[order]:
+        for what, *message in self.orders.value(order):
             if what == _SEND:
                 line = (*line, *message)
             else:
@@ -270,8 +310,7 @@ class Space:
             if message in line[:at]:
                 continue  # one of equal messages stands for all
             rest = (*line[:at], *line[at + 1 :])
-            value = self._messages.values[message]
-            heard = self.given(Received(one.sender, value), one.sender, message)
+            heard = self._hear(_RECEIVED, wire, message)
             after = self.queue(wire, rest, late)
             yield after, receiver, heard, self.action(one.receiver, "receives", "", wire, message), FREE
             for kind, fault, told in one.disturbances:
@@ -281,9 +320,9 @@ class Space:
                 after = self.queue(wire, rest, again)
                 who, given = receiver, heard
                 if fault is not Fault.DUPLICATE and told is Told.SENDER:
-                    who, given = sender, self.given(Undelivered(one.receiver, value), one.receiver, message)
+                    who, given = sender, self._hear(_UNDELIVERED, wire, message)
                 elif fault is not Fault.DUPLICATE and told is Told.RECEIVER:
-                    who, given = receiver, self.given(Missed(one.sender, value), one.sender, message)
+                    who, given = receiver, self._hear(_MISSED, wire, message)
                 elif fault is not Fault.DUPLICATE:
                     who, given = -1, 0
                 actor = self.model.components[who].name if who >= 0 else ""
@@ -291,9 +330,22 @@ class Space:
         for at, message in enumerate(late):
             if message not in late[:at]:
                 after = self.queue(wire, line, (*late[:at], *late[at + 1 :]))
-                value = self._messages.values[message]
-                heard = self.given(Received(one.sender, value, late=True), one.sender, message, "late")
+                heard = self._hear(_LATE, wire, message)
                 yield after, receiver, heard, self.action(one.receiver, "receives late", "", wire, message), FREE
+
+    def _hear(self, kind: str, wire: int, message: int) -> int:
+        told = self._told(kind, self.model.wires[wire], self.messages.value(message))
+        return self.given(told, (kind, wire, message))
+
+    def _told(self, kind: str, wire: Wire, message: Any) -> Received | Undelivered | Missed:
+        if kind == _UNDELIVERED:
+            return Undelivered(wire.receiver, message)
+        return Missed(wire.sender, message) if kind == _MISSED else Received(wire.sender, message, kind == _LATE)
+
+
+def _input_key(given: Any, origin: tuple[Any, ...]) -> Any:
+    """Choices with equal inputs are one; what wires tell is known by its kind, its wire and its message."""
+    return given if origin[0] == CHOICE else (type(given), *origin)
 
 
 class _Cell:
@@ -313,9 +365,9 @@ class _Cell:
         """What an input does: (cell, broken, what it sends to each cell)."""
         self.told: Pairs
         """What a bundle does to its wires."""
-        self._measures: dict[str, tuple[int, Callable[[Any], int]]] = {}
+        self.measures: dict[str, tuple[int, Callable[[Any], int]]] = {}
         """Features: of the component (place 0) or of a wire."""
-        self._measured: dict[str, tuple[Growing, Growing]] = {}
+        self.measured: dict[str, tuple[Growing, Growing]] = {}
         """A feature of each state or queue, and of each cell."""
         self._states = Growing(np.int32)
 
@@ -340,34 +392,34 @@ class _Cell:
             for there in sorted(near - {self.who})
             for paid in (False, True)
         }
-        self._measures = {name: (0, measure) for name, measure in self.part.component.features.items()}
+        self.measures = {name: (0, measure) for name, measure in self.part.component.features.items()}
         for wire in self.wires:
             one = model.wires[wire]
             where = f"{one.sender} to {one.receiver} "
-            self._measures[where] = self.places[wire], _under_way
-            self._measures |= {where + name: (self.places[wire], measure) for name, measure in one.features.items()}
+            self.measures[where] = self.places[wire], _under_way
+            self.measures |= {where + name: (self.places[wire], measure) for name, measure in one.features.items()}
 
     def states(self) -> Ids:
         """The state of the component in each cell there is."""
         if self._states.size < len(self.ids):
-            new = [cell[0] for cell in self.ids.values[self._states.size :]]
+            new = [cell[0] for cell in self.ids.keys[self._states.size :]]
             self._states.extend(new, len(new))
         found: Ids = self._states.view
         return found
 
     def feature(self, name: str) -> Any:
         """A column of numbers, one for each cell there is; None where there is no such feature."""
-        if name not in self._measures:
+        if name not in self.measures:
             return None
-        place, measure = self._measures[name]
-        values = self._numbers(place).values
-        each, of_cells = self._measured.setdefault(name, (Growing(np.int64), Growing(np.int64)))
-        if each.size < len(values):
+        place, measure = self.measures[name]
+        numbers = self._numbers(place)
+        each, of_cells = self.measured.setdefault(name, (Growing(np.int64), Growing(np.int64)))
+        if each.size < len(numbers):
             where = f"feature {name.strip()!r} of {self.part.component.name}"
-            found = [ask(where, measure, one) for one in values[each.size :]]
+            found = [ask(where, measure, numbers.value(one)) for one in range(each.size, len(numbers))]
             ask(where, each.extend, found, len(found))
         if of_cells.size < len(self.ids):
-            new = [cell[place] for cell in self.ids.values[of_cells.size :]]
+            new = [cell[place] for cell in self.ids.keys[of_cells.size :]]
             of_cells.extend(each.array[new], len(new))
         return of_cells.view
 
@@ -376,7 +428,7 @@ class _Cell:
 
     def value(self, cell: Sequence[int], place: int) -> Any:
         """The state of the component (place 0) or the queue of a wire."""
-        return self._numbers(place).values[cell[place]]
+        return self._numbers(place).value(cell[place])
 
     @property
     def nbytes(self) -> int:
@@ -386,12 +438,13 @@ class _Cell:
     # Tables
 
     def _act(self, paid: bool, cell: int) -> list[tuple[int, ...]]:
-        values, rows, space = self.ids.values[cell], [], self.space
+        values, rows, space = self.ids.value(cell), [], self.space
         name = self.part.component.name
-        for choice in space.offers(self.who, values[0]):
+        for place, choice in enumerate(space.offers(self.who, values[0])):
             if paid == (not choice.disturbance or bool(choice.free_when) or choice.disturbance in space.by):
                 continue
-            given = space.given(choice.label if choice.given is None else choice.given)
+            origin = (CHOICE, self.who, values[0], place)
+            given = space.given(choice.label if choice.given is None else choice.given, origin)
             action = space.action(name, choice.label, choice.disturbance)
             free_when = space.conditions.number(choice.free_when)
             cost = space.cost(self.part, choice)
@@ -427,11 +480,11 @@ class _Cell:
         return (self.ids.number(values), done.broken, *bundles)
 
     def _receive(self, cell: int, given: int) -> tuple[int, ...]:
-        return self._step(self.ids.values[cell], given)
+        return self._step(self.ids.value(cell), given)
 
     def _tell(self, cell: int, bundle: int) -> tuple[int, ...]:
-        values = self.ids.values[cell]
-        for wire, order in self.space.bundles.values[bundle]:
+        values = self.ids.value(cell)
+        for wire, order in self.space.bundles.value(bundle):
             queue = self.space.pushed(wire, values[self.places[wire]], order)
             if queue < 0:
                 return (queue,)
@@ -439,7 +492,7 @@ class _Cell:
         return (self.ids.number(values),)
 
     def _deliver(self, there: int, paid: bool, cell: int) -> list[tuple[int, ...]]:
-        values = self.ids.values[cell]
+        values = self.ids.value(cell)
         rows: list[tuple[int, ...]] = []
         for wire in self.wires:
             for queue, who, given, action, cost in self.space.deliveries(wire, values[self.places[wire]]):

@@ -134,7 +134,7 @@ class Steps:
         cost, asked = found[:, COST], found[:, FREE_WHEN]
         for name in np.unique(asked[asked > 0]).tolist():
             those = np.flatnonzero(asked == name)
-            condition = self.space.conditions.values[name]
+            condition = self.space.conditions.value(name)
             holds = self.ask(condition, self.model.conditions[condition], rows[source[those]])
             cost = cost.copy()
             cost[those[holds]] = FREE
@@ -142,7 +142,7 @@ class Steps:
 
     def possible(self, one: Successors, by: Collection[str]) -> Longs:
         """Of these steps the free ones, and those of the named kinds of disturbance."""
-        named = np.array([action.disturbance in by for action in self.space.actions.values]) if by else NOBODY
+        named = np.array([disturbance in by for _, _, disturbance, *_ in self.space.actions.keys]) if by else NOBODY
         counts = (one.cost == FREE) | named[one.action if by else 0]
         return np.flatnonzero(counts & ~one.full)
 

@@ -34,7 +34,7 @@ def _coverage(verdict: Verdict) -> Iterator[str]:
     keys = "exact keys" if verdict.exact else "hashed keys: two states may have been taken for one"
     yield f"{verdict.states:,} states, {verdict.transitions:,} transitions, depth {verdict.depth}, {keys}"
     parts = ", ".join(f"{name} {count:,}" for name, count in verdict.components.items())
-    yield f"distinct states of {parts}; {verdict.memo_steps:,} of their steps were computed, all others looked up"
+    yield f"distinct states of {parts}; {verdict.memo_steps:,} steps computed, {verdict.memo_hits:,} looked up"
     each = f", {verdict.bytes_per_state:,.0f} bytes a state" if verdict.states >= MANY else ""
     yield f"{verdict.cpu_s:.1f} CPU s{each}"
     if verdict.stopped:

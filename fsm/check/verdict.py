@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
+from fsm.check.kept import Memo
 from fsm.check.liveness import doomed
 from fsm.check.model import Action, Goal, Model, Path, Replayed, State
 from fsm.check.search import DEADLOCK, USUAL, Found, Limits, Search
@@ -54,7 +55,9 @@ class Verdict:
     components: dict[str, int]
     """Distinct states of each component."""
     memo_steps: int
-    """Steps that Python took; all others were looked up."""
+    """Steps that Python took."""
+    memo_hits: int
+    """Steps that were looked up, those of no avail among them."""
     cut: dict[str, int]
     """What was not continued: states of known hazards, wires that were full."""
     disturbed: tuple[str, ...] = ()
@@ -89,6 +92,7 @@ class Verdict:
             "bytes_per_state": round(self.bytes_per_state, 1),
             "components": self.components,
             "memo_steps": self.memo_steps,
+            "memo_hits": self.memo_hits,
             "disturbed": list(self.disturbed),
             "disturbances": self.disturbances,
             "cut": self.cut,
@@ -126,17 +130,21 @@ def check(
     properties: Sequence[str] = (),
     limits: Limits = USUAL,
     every: bool = False,
+    memo: Memo | None = None,
     clock: Callable[[], float] = lambda: 0.0,
     progress: Callable[[int, int, int], None] = lambda _states, _transitions, _depth: None,
 ) -> Verdict:
     """Meets every state of a model with at most so many disturbances of these kinds, and asks it all properties.
 
-    `properties` chooses some by name; `known` are hazards to cut off. `clock` gives CPU seconds, for the verdict. The
-    first counterexample ends the search unless `every` is given. Liveness is asked when every state was met and nothing
-    else was broken. Raises `InputError` for a name that there is not, and a model whose step is not pure.
+    `properties` chooses some by name; `known` are hazards to cut off. `memo` keeps tables between two runs. `clock`
+    gives CPU seconds, for the verdict. The first counterexample ends the search unless `every` is given. Liveness is
+    asked when every state was met and nothing else was broken. Raises `InputError` for a name that there is not, and a
+    model whose step is not pure.
     """
     began = clock()
     search = Search(_chosen(model, properties), frozenset(disturb), disturbances, known, limits, every, progress)
+    if memo is not None:
+        memo.load(search.space)
     search.run()
     met = search.states.size
     violations = [_violation(search, found) for found in search.found.values()]
@@ -144,6 +152,8 @@ def check(
         lost = doomed(search)
         if len(lost):
             violations.append(_doomed(search, search.model.goal, int(lost[0])))
+    if memo is not None and search.space.taken:
+        memo.save(search.space)
     parts = search.space.parts
     goal = () if search.model.goal is None else (DEADLOCK, search.model.goal.name)
     return Verdict(
@@ -157,7 +167,8 @@ def check(
         cpu_s=clock() - began,
         bytes_per_state=search.nbytes / max(1, met),
         components={part.component.name: len(part.states) for part in parts},
-        memo_steps=search.space.memo_size,
+        memo_steps=search.space.taken,
+        memo_hits=max(0, search.looked_up - search.space.taken),
         cut=dict(sorted(search.cut.items())),
         disturbed=tuple(sorted(disturb)),
         disturbances=disturbances,
@@ -191,7 +202,7 @@ def _violation(search: Search, found: Found) -> Violation:
         for number, costs, after in successors_of(steps, rows, found.name):
             if number == found.action:
                 told.append(tell_step(steps, number, find_changes(steps, rows, after), costs=costs))
-                path.append((search.space.actions.values[number], find_states(steps, after)))
+                path.append((search.space.actions.value(number), find_states(steps, after)))
                 break
     start, hazards = describe_state(steps, search.rows([0])), _hazards(search, found.state)
     replayed = _replay(search.model, path, found.name)
@@ -200,9 +211,10 @@ def _violation(search: Search, found: Found) -> Violation:
 
 def states_on(search: Search, state: int) -> list[tuple[Action, dict[str, State]]]:
     """The way to a state: each action, and the state of each component after it."""
-    actions = search.space.actions.values
+    actions = search.space.actions
     return [
-        (actions[search.action_of(at)], find_states(search.steps, search.rows([at]))) for at in search.trail(state)[1:]
+        (actions.value(search.action_of(at)), find_states(search.steps, search.rows([at])))
+        for at in search.trail(state)[1:]
     ]
 
 

@@ -62,7 +62,7 @@ class Walk:
         for step, number, after in there:
             if str(step) == told:
                 self._rows = after
-                self.path.append((self._steps.space.actions.values[number], find_states(self._steps, after)))
+                self.path.append((self._steps.space.actions.value(number), find_states(self._steps, after)))
                 return step
         raise LocalProtocolError(f"no such step here, but {'; '.join(sorted({str(one) for one, _, _ in there}))}")
 
@@ -89,13 +89,13 @@ def successors_of(steps: Steps, rows: Ids, broken: str = "") -> Iterator[tuple[i
     """What may follow one state, or only what breaks something: the action, whether it costs, and the state after."""
     for one in steps.successors(rows, paid=True):
         for at in np.flatnonzero(~one.full).tolist():
-            if not broken or broken in steps.space.broken.values[int(one.broken[at])]:
+            if not broken or broken in steps.space.broken.value(int(one.broken[at])):
                 yield int(one.action[at]), bool(one.cost[at] != FREE), one.after(rows, np.array([at]))
 
 
 def tell_step(steps: Steps, number: int, changes: dict[str, str], *, costs: bool) -> PathStep:
     """An action as it is told."""
-    actor, what, kind, wire, message = steps.space.actions.values[number]
+    actor, what, kind, wire, message = steps.space.actions.value(number)
     disturbance = kind if costs else ""
     if wire < 0:
         return PathStep(actor, what, disturbance, changes)
@@ -107,7 +107,7 @@ def tell_step(steps: Steps, number: int, changes: dict[str, str], *, costs: bool
 def find_states(steps: Steps, rows: Ids) -> dict[str, State]:
     """The state of each component, in one global state."""
     cells = zip(steps.space.cells, rows[0].tolist(), strict=True)
-    return {cell.part.component.name: cell.value(cell.ids.values[number], 0) for cell, number in cells}
+    return {cell.part.component.name: cell.value(cell.ids.value(number), 0) for cell, number in cells}
 
 
 def describe_state(steps: Steps, rows: Ids) -> dict[str, str]:

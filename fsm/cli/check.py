@@ -16,7 +16,7 @@ from fsm.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fsm.check import Model, Verdict
+    from fsm.check import Memo, Model, Verdict
 
 EXAMPLES = """examples:
   fsm check consumer-group                                  two members, one topic, undisturbed
@@ -43,6 +43,8 @@ GROUPS = {
     "mixed-group": ("members", "classic", "topics", "protocol", "policy", "client", "coordinator"),
 }
 """Models of Kafka's groups, with their options."""
+MAKES = {"model", "others", "never", "goal", *(option for options in GROUPS.values() for option in options)}
+"""Options that say what a model is."""
 SAID_EVERY_S = 0.2
 FORMS = {".svg": "svg", ".mmd": "mermaid", ".puml": "plantuml"}
 
@@ -81,6 +83,7 @@ def add(commands: Any) -> None:
     command.add_argument("--every", action="store_true", help="go on after a counterexample: one for each property")
     command.add_argument("--max-states", type=at_least(1), metavar="N", help="stop beyond so many (200 million)")
     command.add_argument("--max-memory", type=_size, metavar="BYTES", help="stop beyond so much, as 6G (6G)")
+    command.add_argument("--memo", type=Path, metavar="DIR", help="keep tables of steps here for the next run")
     command.add_argument("-o", dest="folder", type=Path, metavar="DIR", help="counterexamples as pictures and texts")
     command.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -110,6 +113,7 @@ def run(args: argparse.Namespace) -> int:
         properties=args.property,
         limits=limits,
         every=args.every,
+        memo=_memo(args),
         clock=time.process_time,
         progress=show,
     )
@@ -121,6 +125,18 @@ def run(args: argparse.Namespace) -> int:
     else:
         out("".join(f"{line}\n" for line in lines(verdict)))
     return {"holds": 0, "violated": 1, "stopped": 2}[verdict.word]
+
+
+def _memo(args: argparse.Namespace) -> Memo | None:
+    """Where tables are kept, by what the model is made of."""
+    if args.memo is None:
+        return None
+    from fsm.check import Memo
+
+    made_of = {name: value for name, value in vars(args).items() if name in MAKES and value}
+    files = (Path(name.rpartition(":")[0] or name) for name in (args.model, *args.others))
+    texts = [path.read_bytes().hex() for path in files if path.is_file()]
+    return Memo(args.memo, json.dumps([made_of, texts], sort_keys=True))
 
 
 def _model(args: argparse.Namespace) -> Model:

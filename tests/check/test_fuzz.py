@@ -122,7 +122,7 @@ def states_of(found: Search) -> list[State]:
     for row in found.rows(slice(None)).tolist():
         states, queues = [], [Queue()] * len(found.model.wires)
         for cell, number in zip(found.space.cells, row, strict=True):
-            numbers = cell.ids.values[number]
+            numbers = cell.ids.value(number)
             states.append(cell.value(numbers, 0))
             for wire in cell.wires:
                 line, late = cell.value(numbers, cell.places[wire])

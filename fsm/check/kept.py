@@ -1,0 +1,177 @@
+"""The tables of a model, kept in a folder between two runs.
+
+A file holds numbers and texts and nothing else: no object of the model is stored, so nothing is unpickled, and a file
+from anywhere can at worst be wrong. What a number stands for is noted as the step that first led to it, and is taken
+again, purely, where somebody asks: to tell a path, or to take a step that no run has taken.
+
+A file is named by a digest of all that its numbers rest on: the code of this package and of the model's own modules,
+the versions of Python and NumPy, the model with its arguments, and which disturbances are switched on. One that is
+damaged, or says another digest inside, is not read.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import platform
+import sys
+import sysconfig
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+from zipfile import BadZipFile
+
+import numpy as np
+import numpy.typing as npt
+
+from fsm.check.memo import Growing
+from fsm.check.space import Done, Space
+from fsm.errors import InputError
+
+Arrays = dict[str, npt.NDArray[Any]]
+_ROOT = Path(__file__).parents[1]
+
+
+class Memo(NamedTuple):
+    """Where tables are kept, and what tells the model from others: its name and arguments, the texts it was made of."""
+
+    folder: Path
+    identity: str
+
+    def path(self, space: Space) -> tuple[Path, str]:
+        """The file of a space, and the digest that it says."""
+        settings = sorted(space.kinds), sorted(space.by), space.model.name, [one.name for one in space.model.components]
+        versions = sys.version, np.__version__, platform.machine()
+        said = json.dumps([self.identity, settings, versions, _code()])
+        digest = sha256(said.encode()).hexdigest()
+        return self.folder / f"{digest[:32]}.npz", digest
+
+    def load(self, space: Space) -> bool:
+        """Fills an empty space with what an earlier run knew; whether there was such a file."""
+        path, digest = self.path(space)
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+            told = json.loads(arrays.pop("told").tobytes())
+            if told["digest"] != digest:
+                return False
+        except (OSError, ValueError, KeyError, EOFError, BadZipFile, NotImplementedError):
+            return False
+        restore(space, told, arrays)
+        return True
+
+    def save(self, space: Space) -> None:
+        """Keeps what a space knows. Raises `InputError` where the folder cannot be written to."""
+        path, digest = self.path(space)
+        for cell in space.cells:  # so that a new question about features needs no step
+            for name in cell.measures:
+                cell.feature(name)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write(path, packed(space, digest))
+        except OSError as problem:
+            remedy = "name a folder that can be written to"
+            raise InputError(f"cannot be written: {problem.strerror}", str(path), remedy) from None
+
+
+def packed(space: Space, digest: str) -> bytes:
+    """A space as the content of a file."""
+    told, arrays = taken_apart(space)
+    arrays["told"] = np.frombuffer(json.dumps({"digest": digest} | told).encode(), np.uint8)
+    file = io.BytesIO()
+    np.savez(file, **arrays)  # type: ignore[arg-type]
+    return file.getvalue()
+
+
+def write(path: Path, content: bytes) -> None:
+    """Writes beside the file and renames, so that it is there whole or not at all."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with beside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def taken_apart(space: Space) -> tuple[dict[str, Any], Arrays]:
+    """What a space knows: texts and small lists, and arrays by name."""
+    told = {
+        "parts": [
+            {
+                "origins": part.states.origins,
+                "steps": [(*asked, done.state, done.broken, done.orders) for asked, done in part.steps.items()],
+            }
+            for part in space.parts
+        ],
+        "inputs": space.inputs.origins,
+        "messages": space.messages.origins,
+        "queues": [queue.keys for queue in space.queues],
+        "conditions": space.conditions.keys,
+        "actions": space.actions.keys,
+        "broken": space.broken.keys,
+        "orders": space.orders.keys,
+        "bundles": space.bundles.keys,
+        "measured": [[name for name, (each, _) in cell.measured.items() if each.size] for cell in space.cells],
+    }
+    arrays: Arrays = {}
+    for i, cell in enumerate(space.cells):
+        arrays[f"{i}"] = np.array(cell.ids.keys, np.int32).reshape(len(cell.ids), 1 + len(cell.wires))
+        for name, table in _tables(cell):
+            arrays |= {f"{i} {name} {k}": array for k, array in enumerate(table.arrays)}
+        for k, name in enumerate(told["measured"][i]):
+            arrays[f"{i} feature {k}"] = cell.measured[name][0].view
+    return told, arrays
+
+
+def restore(space: Space, told: dict[str, Any], arrays: Arrays) -> None:
+    """Fills an empty space."""
+    for part, known in zip(space.parts, told["parts"], strict=True):
+        part.states.restore(None, _tuples(known["origins"]))
+        part.steps = {(a, b): Done(state, broken, _tuples(orders)) for a, b, state, broken, orders in known["steps"]}
+    space.inputs.restore(None, _tuples(told["inputs"]))
+    space.messages.restore(None, _tuples(told["messages"]))
+    for queue, keys in zip(space.queues, told["queues"], strict=True):
+        queue.restore(_tuples(keys), keys)
+    for name in ("conditions", "actions", "broken", "orders", "bundles"):
+        keys = _tuples(told[name])
+        getattr(space, name).restore(keys, keys)
+    for i, cell in enumerate(space.cells):
+        keys = tuple(map(tuple, arrays[f"{i}"].tolist()))
+        cell.ids.restore(keys, keys)
+        for name, table in _tables(cell):
+            table.arrays = tuple(arrays[f"{i} {name} {k}"] for k in range(len(table.arrays)))
+        for k, name in enumerate(told["measured"][i]):
+            each = Growing(np.int64)
+            each.extend(arrays[f"{i} feature {k}"], len(arrays[f"{i} feature {k}"]))
+            cell.measured[name] = each, Growing(np.int64)
+
+
+def _tables(cell: Any) -> Iterator[tuple[str, Any]]:
+    yield "receive", cell.receive
+    yield "told", cell.told
+    yield from ((f"local {paid}", table) for paid, table in cell.local.items())
+    yield from ((f"outgoing {there} {paid}", table) for (there, paid), table in cell.outgoing.items())
+
+
+def _tuples(found: Any) -> Any:
+    return tuple(map(_tuples, found)) if isinstance(found, list) else found
+
+
+def _code() -> str:
+    """A digest of the code that a model can rest on: this package, and modules of neither Python nor its packages."""
+    foreign = tuple(str(Path(sysconfig.get_path(name)).resolve()) for name in ("stdlib", "purelib", "platlib"))
+    own = {Path(str(module.__file__)).resolve() for module in list(sys.modules.values()) if _has_file(module)}
+    files = {path for path in own if not str(path).startswith(foreign)} | set(_ROOT.rglob("*.py"))
+    digest = sha256()
+    for path in sorted(files):
+        digest.update(sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def _has_file(module: Any) -> bool:
+    return str(getattr(module, "__file__", None)).endswith(".py")
