@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import Any
 
 from fsm.check.model import Replayed
-from fsm.check.verdict import Verdict, Violation
+from fsm.check.verdict import Verdict, Violation, count_steps
 from fsm.render.sequence import Arrow, Diagram, Look, Part
 
 MANY = 100_000
@@ -54,8 +54,8 @@ def _coverage(verdict: Verdict) -> Iterator[str]:
 
 def tell(one: Violation) -> Iterator[str]:
     """The counterexample, step by step."""
-    steps = len(one.path) if one.doomed_at is None else one.doomed_at
-    yield f"broken: {one.property}, after {_many(one.disturbances, 'disturbance')} (!) and {_many(steps, 'step')}"
+    disturbances, steps = _many(one.disturbances, "disturbance"), _many(count_steps(one), "step")
+    yield f"broken: {one.property}, after {disturbances} (!) and {steps}"
     if one.meaning:
         yield f"  {one.meaning}"
     if one.hazards:
@@ -104,7 +104,7 @@ def diagram(one: Violation) -> Diagram:
             arrows.append(Arrow(lane, lane, "from here on out of reach", Look.RAISE))
     last = arrows[-1].target if arrows else lanes[0]
     broken = Part(f"broken: {one.property}", (Arrow(last, last, one.meaning or one.property, Look.RAISE),))
-    title = f"{one.property}: {_many(one.disturbances, 'disturbance')}, {_many(len(one.path), 'step')}"
+    title = f"{one.property}: {_many(one.disturbances, 'disturbance')}, {_many(count_steps(one), 'step')}"
     return Diagram(title, lanes, (Part("", tuple(arrows)), broken))
 
 

@@ -104,12 +104,17 @@ class Verdict:
         }
 
 
+def count_steps(one: Violation) -> int:
+    """How many steps break it."""
+    return len(one.path) if one.doomed_at is None else one.doomed_at
+
+
 def _violation_document(one: Violation) -> dict[str, Any]:
     return {
         "property": one.property,
         "meaning": one.meaning,
         "disturbances": one.disturbances,
-        "steps": len(one.path) if one.doomed_at is None else one.doomed_at,
+        "steps": count_steps(one),
         "doomed_at": one.doomed_at,
         "hazard": ", ".join(one.hazards),
         "replayed": None if one.replayed is None else not one.replayed.differs,

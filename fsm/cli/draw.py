@@ -183,13 +183,15 @@ def _beside(args: argparse.Namespace) -> tuple[dict[str, bytes], dict[str, tuple
         return {}, {}
     from fsm import reference
     from fsm.audit.connect import picture as connect_picture
+    from fsm.check import picture as check_picture
     from fsm.scenario import pictures
 
     pages = reference.pages()
     suffixes = {f".{FORMS[form]}" for form in args.format}
-    drawn = (*pictures.shipped_pictures(), *connect_picture.shipped_pictures(), *pages.items())
+    places = (pictures, connect_picture, check_picture)
+    drawn = (*(one for place in places for one in place.shipped_pictures()), *pages.items())
     further = {file: content for file, content in drawn if Path(file).suffix in suffixes}
-    return further, {"pictures": (*pictures.PICTURES, *connect_picture.PICTURES), "pages": tuple(pages)}
+    return further, {"pictures": tuple(name for place in places for name in place.PICTURES), "pages": tuple(pages)}
 
 
 def _print_json(document: object) -> None:

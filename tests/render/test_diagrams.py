@@ -8,6 +8,7 @@ import pytest
 
 from fsm import reference
 from fsm.audit.connect import picture as connect_picture
+from fsm.check import picture as check_picture
 from fsm.errors import InputError
 from fsm.render import SHIPPED
 from fsm.render.tables.diagrams import Difference, differences, drawings, index
@@ -17,7 +18,8 @@ from fsm.tables import ALL
 
 TEXTS = ("dot", "mermaid", "plantuml", "markdown")
 FOLDER = Path(__file__).parents[2] / "diagrams"
-PICTURES = (*pictures.PICTURES, *connect_picture.PICTURES)
+PLACES = (pictures, connect_picture, check_picture)
+PICTURES = tuple(name for place in PLACES for name in place.PICTURES)
 
 
 def fill(folder: Path, table: Table) -> None:
@@ -28,7 +30,8 @@ def fill(folder: Path, table: Table) -> None:
 def test_the_projects_diagrams_are_current() -> None:
     """Tables and pictures are drawn as they are now, and nothing else lies in `diagrams/`; if not: make diagrams."""
     pages = reference.pages()
-    further = dict((*pictures.shipped_pictures(), *connect_picture.shipped_pictures(), *pages.items()))
+    drawn = (one for place in PLACES for one in place.shipped_pictures())
+    further = dict((*drawn, *pages.items()))
     assert differences(FOLDER, ALL, SHIPPED, whole=True, further=further, pictures=PICTURES, pages=tuple(pages)) == []
     broken = {**further, "reconciliation-threads.svg": b"", "other.mmd": b""}
     assert differences(FOLDER, ALL, SHIPPED, whole=True, further=broken, pictures=PICTURES, pages=tuple(pages)) == [
