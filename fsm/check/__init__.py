@@ -6,7 +6,7 @@
 * `Received`, `Undelivered`, `Missed`: what a connection tells a component
 * `Property`, `PairProperty`, `Goal`, `View`, `Condition`: what is asked
 * `Limits`: where a check stops
-* `Memo`: where tables are kept between two runs
+* `Memo`, `Disk`: where tables are kept between two runs; where a search is kept that outgrows memory
 * `Replayed`, `Path`: what live objects did along a path
 * `Walk`: a model taken step by step by hand
 * `shipped`: a model that comes along, by its name
@@ -22,6 +22,7 @@ from fsm.exports import on_demand
 
 if TYPE_CHECKING:
     from fsm.check.catalog import shipped
+    from fsm.check.disk import Disk
     from fsm.check.kept import Memo
     from fsm.check.model import (
         Action,
@@ -56,6 +57,7 @@ __all__ = [
     "Choice",
     "Component",
     "Condition",
+    "Disk",
     "Disturbance",
     "Fault",
     "Goal",
@@ -112,6 +114,7 @@ __getattr__ = on_demand(
         "Limits": "search",
         "PathStep": "walk",
         "Memo": "kept",
+        "Disk": "disk",
         "Verdict": "verdict",
         "Violation": "verdict",
         "check": "verdict",

@@ -48,9 +48,10 @@ class Memo(NamedTuple):
         digest = sha256(said.encode()).hexdigest()
         return self.folder / f"{digest[:32]}.npz", digest
 
-    def load(self, space: Space) -> bool:
+    def load(self, space: Space, path: Path | None = None) -> bool:
         """Fills an empty space with what an earlier run knew; whether there was such a file."""
-        path, digest = self.path(space)
+        usual, digest = self.path(space)
+        path = path or usual
         try:
             with np.load(path, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
@@ -62,21 +63,22 @@ class Memo(NamedTuple):
         restore(space, told, arrays)
         return True
 
-    def save(self, space: Space) -> None:
+    def save(self, space: Space, path: Path | None = None) -> None:
         """Keeps what a space knows. Raises `InputError` where the folder cannot be written to."""
-        path, digest = self.path(space)
+        usual, digest = self.path(space)
+        path = path or usual
         for cell in space.cells:  # so that a new question about features needs no step
             for name in cell.measures:
                 cell.feature(name)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            write(path, packed(space, digest))
+            write(path, _pack(space, digest))
         except OSError as problem:
             remedy = "name a folder that can be written to"
             raise InputError(f"cannot be written: {problem.strerror}", str(path), remedy) from None
 
 
-def packed(space: Space, digest: str) -> bytes:
+def _pack(space: Space, digest: str) -> bytes:
     """A space as the content of a file."""
     told, arrays = taken_apart(space)
     arrays["told"] = np.frombuffer(json.dumps({"digest": digest} | told).encode(), np.uint8)

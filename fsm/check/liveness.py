@@ -48,9 +48,8 @@ class _Liveness:
     def ask(self) -> Longs:
         search, by = self.search, self.goal.by
         met = search.states.size
-        everything = np.arange(met)
         self._admit()
-        edge = lost = self._settle(everything, ())
+        edge = lost = self._settle(range(met), ())
         for _ in range(ROUNDS if by and len(lost) else 0):
             low = search.states.size
             self._go_on(edge, by)
@@ -68,7 +67,7 @@ class _Liveness:
         search.extra_bytes = 0
         search.stopped = search.limit()
         if search.stopped:
-            return everything[:0]
+            return np.zeros(0, np.int64)
         lost = lost[lost < met]
         if unknown and not len(lost):
             search.stopped = f"{ROUNDS} times in a row of {', '.join(by)}, with which the goal may be reached"
@@ -99,7 +98,7 @@ class _Liveness:
         """Of these states those that are not good by themselves."""
         return states[~self._is_good(self.search.rows(states))]
 
-    def _settle(self, states: Longs, by: Collection[str]) -> Longs:
+    def _settle(self, states: Longs | range, by: Collection[str]) -> Longs:
         """Marks those of the states from which a good one can be reached; the others."""
         search = self.search
         while True:
@@ -109,20 +108,28 @@ class _Liveness:
             except _OutgrownError:
                 self._fit()
         if edges is None:  # too many to be kept: once more, until nothing comes of it
-            left, before = states, 0
+            left, before = self._left(states), 0
             while len(left) != before and not search.limit():
                 before = len(left)
-                left = left[~self.good[self._places(left)]][::-1]
-                self._find_edges(left, by, keep=False)
-        else:
-            self._close(edges)
-        return np.sort(states[~self.good[self._places(states)]])
+                self._find_edges(left[::-1], by, keep=False)
+                left = self._left(left)
+            return left
+        self._close(edges)
+        return self._left(states)
 
-    def _find_edges(self, states: Longs, by: Collection[str], *, keep: bool = True) -> Keys | None:
+    def _left(self, states: Longs | range) -> Longs:
+        """Of these states those that are not known to be good."""
+        found = [np.zeros(0, np.int64)]
+        for low in range(0, len(states), searching.CHUNK):
+            here = np.asarray(states[low : low + searching.CHUNK])
+            found.append(here[~self.good[self._places(here)]])
+        return np.concatenate(found)
+
+    def _find_edges(self, states: Longs | range, by: Collection[str], *, keep: bool = True) -> Keys | None:
         """Marks states with one step to a good one. Of the others: what they lead to, and they, 32 bits each."""
         search, found = self.search, []
         for low in range(0, len(states), searching.CHUNK):
-            here = states[low : low + searching.CHUNK]
+            here = np.asarray(states[low : low + searching.CHUNK])
             rows = search.rows(here)
             good = self._is_good(rows)
             rows = np.asfortranarray(rows[~good])

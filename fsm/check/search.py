@@ -62,7 +62,7 @@ class Limits:
 USUAL = Limits()
 
 
-class _Fresh(NamedTuple):
+class Fresh(NamedTuple):
     """States that were never met."""
 
     words: Words
@@ -72,7 +72,7 @@ class _Fresh(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        return self.words.nbytes + self.parents.nbytes
+        return 0 if isinstance(self.words, np.memmap) else self.words.nbytes + self.parents.nbytes
 
 
 @dataclass
@@ -93,8 +93,10 @@ class Search:
     """Told of states, transitions and depth now and then."""
     tables: Space | None = None
     """Those that are there already, of this model with these disturbances."""
-    after_level: Callable[[Search], None] = lambda _search: None
+    after_level: Callable[[], None] = lambda: None
     """Called whenever all states of so many steps are met."""
+    spill: Callable[[], None] | None = None
+    """Called once, where memory would not do, to make room."""
 
     found: dict[str, Found] = field(default_factory=dict)
     cut: dict[str, int] = field(default_factory=dict)
@@ -122,11 +124,13 @@ class Search:
         self.states = Column(np.uint64, self.packing.words)
         """Packed, in the order in which they were met."""
         self.parent = Column(np.uint32, 1)
+        self.cost = self.level = self.low = 0
+        """Disturbances and steps of the level that is looked at, and where its states begin."""
         self.layers: list[int] = []
         """Where the states of each number of disturbances begin."""
-        self._waiting: dict[tuple[int, int], list[_Fresh]] = {}
+        self.waiting: dict[tuple[int, int], list[Fresh]] = {}
         """States that cost one more, by their cost and the depth at which they are met."""
-        self._waiting_broken: dict[tuple[int, int], list[Found]] = {}
+        self.waiting_broken: dict[tuple[int, int], list[Found]] = {}
         """Steps that break something and cost one more, likewise."""
         self.extra_bytes = 0
         """What a question about all states takes besides."""
@@ -183,14 +187,13 @@ class Search:
             self.layers = [0]
             self.fit()
             start = self.space.start()
-            self._keep(_Fresh(self.packing.pack(start), np.full(1, NO_PARENT, np.int64), self.packing.keys(start)), 0)
-            self.cost = self.level = self.low = 0
+            self._keep(Fresh(self.packing.pack(start), np.full(1, NO_PARENT, np.int64), self.packing.keys(start)), 0)
         while self.cost <= self.most:
             while self._goes_on():
                 self._take_level()
                 if self.stopped or (self.found and not self.every):
                     return self
-                self.after_level(self)
+                self.after_level()
             self.cost, self.level = self.cost + 1, 0
             self.layers.append(self.states.size)
         if self.cut.get(FULL):
@@ -199,20 +202,22 @@ class Search:
 
     def _goes_on(self) -> bool:
         """Whether there are states of this cost to look at, or will be."""
-        waiting = (*self._waiting, *self._waiting_broken)
+        waiting = (*self.waiting, *self.waiting_broken)
         return self.low < self.states.size or any(cost == self.cost for cost, _ in waiting)
 
     def _take_level(self) -> None:
         """Meets all states that are one step further."""
         high, cost = self.states.size, self.cost
         self.level += 1
-        for part in self._waiting.pop((cost, self.level), ()):
+        for part in self.waiting.pop((cost, self.level), ()):
             self._keep(self._unmet(part), cost)
-        for found in self._waiting_broken.pop((cost, self.level), ()):
+        for found in self.waiting_broken.pop((cost, self.level), ()):
             self._break(found)
         for at in range(self.low, high, CHUNK):
             self._expand(at, min(at + CHUNK, high))
             self.progress(self.states.size, self.transitions, self.level)
+            if self.spill is not None and self.nbytes > self.limits.max_memory:
+                self.spill()
             self.stopped = self.limit()
             if self.stopped:
                 return
@@ -229,7 +234,7 @@ class Search:
     @property
     def nbytes(self) -> int:
         """What states, keys and tables take."""
-        waiting = sum(part.nbytes for parts in self._waiting.values() for part in parts)
+        waiting = sum(part.nbytes for parts in self.waiting.values() for part in parts)
         kept = self.states.nbytes + self.parent.nbytes + self.visited.nbytes
         return kept + waiting + self.space.nbytes + self.extra_bytes
 
@@ -266,7 +271,7 @@ class Search:
                 self._break(Found(DEADLOCK, int(here[still[~reached][0]]), cost))
         self._keep(self.fresh(rows, here, free), cost)
         if cost < self.most and len((more := self.fresh(rows, here, paid)).words):
-            self._waiting.setdefault((cost + 1, self.level), []).append(more)
+            self.waiting.setdefault((cost + 1, self.level), []).append(more._replace(keys=more.keys[:0]))
 
     def _not_cut(self, here: Longs, rows: Ids) -> tuple[Longs, Ids]:
         """Of these states those in which no known hazard shows."""
@@ -292,7 +297,7 @@ class Search:
                         firsts[name, is_paid] = found if found.state < before.state else before
         for (_, is_paid), found in firsts.items():
             if is_paid:
-                self._waiting_broken.setdefault((found.cost, self.level), []).append(found)
+                self.waiting_broken.setdefault((found.cost, self.level), []).append(found)
             else:
                 self._break(found)
 
@@ -308,16 +313,16 @@ class Search:
             return
         before = self.packing
         self.packing = before.grown([len(cell.ids) for cell in self.space.cells])
-        old, self.states = self.states, Column(np.uint64, self.packing.words)
-        self.visited = Visited()
+        old, self.states = self.states, self.states.renewed(self.packing.words)
+        self.visited = self.visited.renewed()
         for low in range(0, old.size, CHUNK):
             rows = before.unpack(old.view[low : low + CHUNK])
             self.states.extend(self.packing.pack(rows))
             self.visited.add(np.sort(self.packing.keys(rows)))
-        for parts in self._waiting.values():
+        for parts in self.waiting.values():
             parts[:] = [part._replace(words=self.packing.pack(before.unpack(part.words))) for part in parts]
 
-    def fresh(self, rows: Ids, here: Longs, steps: Sequence[tuple[Successors, Keys, Mask]]) -> _Fresh:
+    def fresh(self, rows: Ids, here: Longs, steps: Sequence[tuple[Successors, Keys, Mask]]) -> Fresh:
         """Of these successors those never met, each once, in the order of their sources and then of their steps."""
         chosen = [np.flatnonzero(mask) for _, _, mask in steps]
         keys = np.concatenate([np.zeros(0, np.uint64), *(k[c] for (_, k, _), c in zip(steps, chosen, strict=True))])
@@ -327,7 +332,7 @@ class Search:
         is_new = self.visited.unmet(ordered[begins])
         new = ordered[begins[is_new]]
         if not len(new):
-            return _Fresh(np.zeros((0, self.packing.words), np.uint64), here[:0], new)
+            return Fresh(np.zeros((0, self.packing.words), np.uint64), here[:0], new)
         source = np.concatenate([one.source[c] for (one, _, _), c in zip(steps, chosen, strict=True)])
         counts = np.diff(begins, append=len(keys))
         places = order[np.repeat(is_new, counts)]
@@ -341,17 +346,17 @@ class Search:
             mine = np.flatnonzero((places >= begin) & (places < begin + len(those)))
             words[mine] = self.packing.pack(one.after(rows, those[places[mine] - begin]))
             begin += len(those)
-        return _Fresh(words, here[source[places]], new)
+        return Fresh(words, here[source[places]], new)
 
-    def _unmet(self, found: _Fresh) -> _Fresh:
+    def _unmet(self, found: Fresh) -> Fresh:
         """Of states that waited those that were not met since."""
         keys = self.packing.keys(self.packing.unpack(found.words))
         distinct, first = np.unique(keys, return_index=True)
         fresh = self.visited.unmet(distinct)
         chosen = np.sort(first[fresh])
-        return _Fresh(found.words[chosen], found.parents[chosen], distinct[fresh])
+        return Fresh(np.array(found.words[chosen]), np.array(found.parents[chosen]), distinct[fresh])
 
-    def _keep(self, found: _Fresh, cost: int) -> None:
+    def _keep(self, found: Fresh, cost: int) -> None:
         """Notes states that were never met, and looks at them."""
         if len(found.words):
             low = self.append(found)
@@ -362,7 +367,7 @@ class Search:
                 is_cut |= shows
             self._look(rows, is_cut, low, cost)
 
-    def append(self, found: _Fresh) -> int:
+    def append(self, found: Fresh) -> int:
         """Notes states; where they begin."""
         low = self.states.size
         self.visited.add(found.keys)

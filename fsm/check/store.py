@@ -12,6 +12,8 @@ import numpy.typing as npt
 from fsm.check.memo import Longs
 from fsm.check.packing import Keys
 
+OF_SEARCH = frozenset({".states", ".parents", ".keys", ".words", ".sources", ".npz"})
+"""How files of a search end; their names are numbers."""
 BLOCK = 1 << 20
 """So many keys are merged at once on disk."""
 
@@ -23,6 +25,7 @@ class Column:
         self.dtype, self.width, self.size = np.dtype(dtype), width, 0
         self._array = np.empty((1024, width), self.dtype)
         self._file: IO[bytes] | None = None
+        self._path: Path | None = None
 
     def extend(self, values: npt.NDArray[Any]) -> None:
         """Adds rows."""
@@ -40,9 +43,9 @@ class Column:
     @property
     def view(self) -> npt.NDArray[Any]:
         """What there is, without a copy."""
-        if self._file is not None and len(self._array) < self.size:
-            self._file.flush()
-            self._array = np.memmap(self._file.name, self.dtype, "r", shape=(self.size, self.width))
+        if self._path is not None and len(self._array) < self.size:
+            self.flush()
+            self._array = np.memmap(self._path, self.dtype, "r", shape=(self.size, self.width))
         return self._array[: self.size]
 
     def keep_in(self, path: Path, size: int | None = None) -> None:
@@ -53,8 +56,22 @@ class Column:
             self.size = size
             with path.open("r+b") as there:
                 there.truncate(size * self.width * self.dtype.itemsize)
-        self._file = path.open("ab")
+        self._file, self._path = path.open("ab"), path
         self._array = np.empty((0, self.width), self.dtype)
+
+    def renewed(self, width: int) -> Column:
+        """An empty one of another width in the same place."""
+        column = Column(self.dtype, width)
+        if self._path is not None:
+            path = self._path.with_stem(str(int(self._path.stem) + 1))
+            path.write_bytes(b"")
+            column.keep_in(path, 0)
+        return column
+
+    @property
+    def name(self) -> str:
+        """Of its file."""
+        return "" if self._path is None else self._path.name
 
     def flush(self) -> None:
         """Hands to the system what a file is to hold."""
@@ -96,6 +113,12 @@ class Visited:
             self._merge()
         if self.folder is not None and not isinstance(runs[-1], np.memmap):
             runs[-1] = self._write(iter((runs[-1],)))
+
+    def renewed(self) -> Visited:
+        """One in the same place to which nothing was added yet."""
+        visited = Visited()
+        visited.folder, visited.number = self.folder, self.number
+        return visited
 
     def settle(self) -> None:
         """Merges all runs that are not settled into one, which stays as it is."""
@@ -147,7 +170,7 @@ class Visited:
 
     def names(self) -> list[str]:
         """The files of the runs."""
-        return [Path(str(run.filename)).name for run in self.runs if isinstance(run, np.memmap)]
+        return list(map(name_of, self.runs))
 
     def _write(self, parts: Iterator[Keys]) -> Keys:
         path = (self.folder or Path()) / f"{self.number}.keys"
@@ -156,6 +179,11 @@ class Visited:
             for part in parts:
                 file.write(np.ascontiguousarray(part).data)
         return np.memmap(path, np.uint64, "r")
+
+
+def name_of(array: npt.NDArray[Any]) -> str:
+    """The name of the file that an array stands in."""
+    return Path(str(array.filename)).name if isinstance(array, np.memmap) else ""
 
 
 def _merged(one: Keys, other: Keys) -> Iterator[Keys]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
+from fsm.check.disk import Disk
 from fsm.check.kept import Memo
 from fsm.check.liveness import doomed
 from fsm.check.model import Action, Goal, Model, Path, Replayed, State
@@ -136,12 +137,14 @@ def check(
     limits: Limits = USUAL,
     every: bool = False,
     memo: Memo | None = None,
+    disk: Disk | None = None,
     clock: Callable[[], float] = lambda: 0.0,
     progress: Callable[[int, int, int], None] = lambda _states, _transitions, _depth: None,
 ) -> Verdict:
     """Meets every state of a model with at most so many disturbances of these kinds, and asks it all properties.
 
-    `properties` chooses some by name; `known` are hazards to cut off. `memo` keeps tables between two runs. `clock`
+    `properties` chooses some by name; `known` are hazards to cut off. `memo` keeps tables between two runs, `disk`
+    states and all else. `clock`
     gives CPU seconds, for the verdict. The first counterexample ends the search unless `every` is given. Liveness is
     asked when every state was met and nothing else was broken. Raises `InputError` for a name that there is not, and a
     model whose step is not pure.
@@ -150,6 +153,8 @@ def check(
     search = Search(_chosen(model, properties), frozenset(disturb), disturbances, known, limits, every, progress)
     if memo is not None:
         memo.load(search.space)
+    if disk is not None:
+        disk.begin(search)
     search.run()
     met = search.states.size
     violations = [_violation(search, found) for found in search.found.values()]

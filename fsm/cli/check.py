@@ -16,7 +16,7 @@ from fsm.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fsm.check import Memo, Model, Verdict
+    from fsm.check import Disk, Memo, Model, Verdict
 
 EXAMPLES = """examples:
   fsm check consumer-group                                  two members, one topic, undisturbed
@@ -45,6 +45,7 @@ GROUPS = {
 """Models of Kafka's groups, with their options."""
 MAKES = {"model", "others", "never", "goal", *(option for options in GROUPS.values() for option in options)}
 """Options that say what a model is."""
+ENGINES = ("memory", "disk")
 SAID_EVERY_S = 0.2
 FORMS = {".svg": "svg", ".mmd": "mermaid", ".puml": "plantuml"}
 
@@ -83,6 +84,10 @@ def add(commands: Any) -> None:
     command.add_argument("--every", action="store_true", help="go on after a counterexample: one for each property")
     command.add_argument("--max-states", type=at_least(1), metavar="N", help="stop beyond so many (200 million)")
     command.add_argument("--max-memory", type=_size, metavar="BYTES", help="stop beyond so much, as 6G (6G)")
+    command.add_argument(
+        "--engine", choices=ENGINES, help="where states are: in memory (the default), on disk; else on disk when needed"
+    )
+    command.add_argument("--dir", type=Path, metavar="DIR", help="of an engine: a search that was killed goes on there")
     command.add_argument("--memo", type=Path, metavar="DIR", help="keep tables of steps here for the next run")
     command.add_argument("-o", dest="folder", type=Path, metavar="DIR", help="counterexamples as pictures and texts")
     command.add_argument("--json", action="store_true", help="print one JSON document")
@@ -113,7 +118,8 @@ def run(args: argparse.Namespace) -> int:
         properties=args.property,
         limits=limits,
         every=args.every,
-        memo=_memo(args),
+        memo=args.memo and _memo(args, args.memo),
+        disk=_disk(args),
         clock=time.process_time,
         progress=show,
     )
@@ -127,16 +133,25 @@ def run(args: argparse.Namespace) -> int:
     return {"holds": 0, "violated": 1, "stopped": 2}[verdict.word]
 
 
-def _memo(args: argparse.Namespace) -> Memo | None:
-    """Where tables are kept, by what the model is made of."""
-    if args.memo is None:
+def _disk(args: argparse.Namespace) -> Disk | None:
+    """Where states are kept: at once, or when memory would not do."""
+    if args.dir is None or args.engine == "memory":
+        if args.engine == "disk" or args.dir is not None:
+            raise InputError("--engine disk and --dir belong together", "--engine", "give --dir DIR")
         return None
+    from fsm.check import Disk
+
+    return Disk(_memo(args, args.dir), at_once=args.engine == "disk")
+
+
+def _memo(args: argparse.Namespace, folder: Path) -> Memo:
+    """A folder for tables, by what the model is made of."""
     from fsm.check import Memo
 
     made_of = {name: value for name, value in vars(args).items() if name in MAKES and value}
     files = (Path(name.rpartition(":")[0] or name) for name in (args.model, *args.others))
     texts = [path.read_bytes().hex() for path in files if path.is_file()]
-    return Memo(args.memo, json.dumps([made_of, texts], sort_keys=True))
+    return Memo(folder, json.dumps([made_of, texts], sort_keys=True))
 
 
 def _model(args: argparse.Namespace) -> Model:

@@ -1,0 +1,159 @@
+"""A search that keeps its states and keys in files of a folder, and goes on where it was killed.
+
+The search is the same, with the same states in the same order. At the end of a level, where enough is new, a note is
+made of all that is known: how long each file was, which runs of keys and which tables belong to it. It is written
+beside and renamed. A search that finds such a note cuts its files back to it and goes on from there; what was written
+after it is made again. Files of another model, or of code that has changed, are not touched: that is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fsm.check.kept import Memo, write
+from fsm.check.packing import Packing
+from fsm.check.search import Found, Fresh, Search
+from fsm.check.store import OF_SEARCH, name_of
+from fsm.errors import InputError
+
+NOTE = "search.json"
+WORTH = 16
+"""A note is made where one in so many states is new since the last one."""
+
+
+class Disk(NamedTuple):
+    """Where a search is kept."""
+
+    memo: Memo
+    """The folder, and what tells the model from others."""
+    at_once: bool = True
+    """From its start; else when memory would not do."""
+
+    def begin(self, search: Search) -> None:
+        """Has a search keep its states here, and go on where an earlier one ended. Raises `InputError` for others."""
+        folder = self.memo.folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            note = folder / NOTE
+            if note.exists():
+                _Keeper(search, self.memo).resume(json.loads(note.read_bytes()))
+            elif any(folder.iterdir()) and not all(path.suffix in OF_SEARCH for path in folder.iterdir()):
+                raise InputError("holds something else", str(folder), "name an empty folder")
+            elif self.at_once:
+                _Keeper(search, self.memo).move()
+            else:
+                search.spill = lambda: _Keeper(search, self.memo).move()
+        except OSError as problem:
+            remedy = "name a folder that can be written to"
+            raise InputError(f"cannot be used: {problem.strerror}", str(folder), remedy) from None
+
+
+class _Keeper:
+    """Keeps one search in a folder."""
+
+    def __init__(self, search: Search, memo: Memo) -> None:
+        self.search, self.memo, self.folder = search, memo, memo.folder
+        self.noted = self.known = 0
+        """States, and numbers in tables, at the last note."""
+        self.number = 0
+        """Of files."""
+        self.tables = ""
+        asked = [one.name for one in search.model.properties]
+        settings = [search.most, list(search.known), search.every, asked]
+        self.digest = json.dumps([memo.path(search.space)[1], settings])
+        """Of all that a note rests on."""
+
+    def move(self) -> None:
+        """Goes on in files from now on."""
+        search = self.search
+        search.spill = None
+        search.states.keep_in(self.folder / "0.states")
+        search.parent.keep_in(self.folder / "0.parents")
+        search.visited.keep_in(self.folder)
+        search.after_level = self.note
+
+    def note(self) -> None:
+        """Notes what is known at the end of a level, where enough is new."""
+        search = self.search
+        if search.states.size - self.noted < search.states.size // WORTH:
+            return
+        self.noted = search.states.size
+        self.number += 1
+        known = sum(len(cell.ids) for cell in search.space.cells) + search.space.taken
+        if known != self.known or not self.tables:
+            self.known, self.tables = known, f"{self.number}.npz"
+            Memo(self.folder, self.memo.identity).save(search.space, self.folder / self.tables)
+        for parts in search.waiting.values():
+            parts[:] = [self._put(part) for part in parts]
+        search.states.flush()
+        search.parent.flush()
+        told = {
+            "digest": self.digest,
+            "tables": self.tables,
+            "bits": search.packing.bits,
+            "exact": search.packing.exact,
+            "states": [search.states.name, search.states.size],
+            "parents": [search.parent.name, search.parent.size],
+            "runs": search.visited.names(),
+            "waiting": [
+                (*at, [Path(name_of(part.words)).stem for part in parts]) for at, parts in search.waiting.items()
+            ],
+            "waiting_broken": [(*at, found) for at, found in search.waiting_broken.items()],
+            "found": list(search.found.values()),
+            **{name: getattr(search, name) for name in NUMBERS},
+        }
+        write(self.folder / NOTE, json.dumps(told).encode())
+        kept = {self.tables, search.states.name, search.parent.name, *search.visited.names()}
+        kept |= {f"{name}{end}" for *_, names in told["waiting"] for name in names for end in (".words", ".sources")}
+        for path in self.folder.iterdir():
+            if path.suffix in OF_SEARCH and path.name not in kept:
+                path.unlink(missing_ok=True)
+
+    def _put(self, part: Fresh) -> Fresh:
+        """States that wait, in a file."""
+        if isinstance(part.words, np.memmap):
+            return part
+        self.number += 1
+        words, sources = (self.folder / f"{self.number}{end}" for end in (".words", ".sources"))
+        part.words.tofile(words)
+        part.parents.astype(np.uint32).tofile(sources)
+        return self._get(words.stem, part.words.shape[1])
+
+    def _get(self, stem: str, width: int) -> Fresh:
+        words = np.memmap(self.folder / f"{stem}.words", np.uint64, "r").reshape(-1, width)
+        return Fresh(words, np.memmap(self.folder / f"{stem}.sources", np.uint32, "r"), np.zeros(0, np.uint64))
+
+    def resume(self, told: dict[str, Any]) -> None:
+        """Goes on from a note. Raises `InputError` where it is one of another search."""
+        search = self.search
+        if told["digest"] != self.digest:
+            remedy = "name another folder, or empty this one"
+            raise InputError("holds another search, or one by other code", str(self.folder), remedy)
+        if not self.memo.load(search.space, self.folder / told["tables"]):
+            raise InputError("its tables are damaged", str(self.folder / told["tables"]), "empty the folder")
+        self.tables = told["tables"]
+        search.packing = Packing(told["bits"], exact=told["exact"])
+        search.states.width = search.packing.words
+        for column, name in ((search.states, "states"), (search.parent, "parents")):
+            file, size = told[name]
+            column.keep_in(self.folder / file, size)
+        search.visited.keep_in(self.folder, told["runs"])
+        self.number = max((int(path.stem) for path in self.folder.iterdir() if path.suffix in OF_SEARCH), default=0)
+        for cost, level, names in told["waiting"]:
+            search.waiting[cost, level] = [self._get(name, search.packing.words) for name in names]
+        for cost, level, found in told["waiting_broken"]:
+            search.waiting_broken[cost, level] = [Found(*one) for one in found]
+        search.found = {one[0]: Found(*one) for one in told["found"]}
+        for name in NUMBERS:
+            setattr(search, name, told[name])
+        self.noted = search.states.size
+        self.known = sum(len(cell.ids) for cell in search.space.cells)
+        search.after_level = self.note
+
+
+NUMBERS = ("layers", "cut", "cost", "level", "low", "depth", "transitions", "looked_up")
+"""What else a search goes on with."""

@@ -1,0 +1,163 @@
+"""A search kept in files: the same verdict as in memory, however often it is killed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fsm.check import Disk, Limits, Memo, Model, check, liveness, search
+from fsm.check.disk import NOTE
+from fsm.check.examples.lock import lock
+from fsm.check.examples.two_phase_commit import two_phase_commit
+from fsm.check.kafka.consumer_group import consumer_group
+from fsm.check.packing import Packing
+from fsm.check.search import Search
+from fsm.check.store import Visited
+from fsm.cli import main
+from fsm.errors import InputError
+
+OTHERWISE = {"cpu_s", "bytes_per_state", "memo_steps", "memo_hits"}
+
+
+def on_disk(folder: Path, *, at_once: bool = True) -> Disk:
+    return Disk(Memo(folder, "one"), at_once)
+
+
+def told(model: Model, kinds: list[str], most: int, disk: Disk | None = None, **options: Any) -> dict[str, Any]:
+    document = check(model, disturb=kinds, disturbances=most, every=True, disk=disk, **options).document()
+    return {name: value for name, value in document.items() if name not in OTHERWISE}
+
+
+MODELS = [(two_phase_commit(4), ["lose"], 2), (lock(), ["expire"], 2), (consumer_group(1), ["late", "lose"], 2)]
+
+
+@pytest.mark.parametrize(("model", "kinds", "most"), MODELS, ids=lambda one: getattr(one, "name", ""))
+def test_the_verdict_is_the_one_of_memory(model: Model, kinds: list[str], most: int, tmp_path: Path) -> None:
+    """At once, when memory would not do, and taken up again when all is done."""
+    memory = told(model, kinds, most)
+    assert told(model, kinds, most, on_disk(tmp_path / "once")) == memory
+    assert told(model, kinds, most, on_disk(tmp_path / "once")) == memory
+    need = Search(model, frozenset(kinds), most, every=True).run()
+    limits = Limits(max_memory=need.space.nbytes + 8 * need.states.size)
+    assert told(model, kinds, most, limits=limits)["stopped"]
+    later = told(model, kinds, most, on_disk(tmp_path / "later", at_once=False), limits=limits)
+    assert later["states"] == memory["states"]
+
+
+def test_liveness_needs_no_edges_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where they are too many, they are found again until nothing comes of it."""
+    expected = [told(*one) for one in MODELS]
+    find = liveness._Liveness._find_edges
+
+    def forgetful(self: Any, states: Any, by: Any, *, keep: bool = True) -> Any:
+        find(self, states, by, keep=keep)
+
+    monkeypatch.setattr(liveness._Liveness, "_find_edges", forgetful)
+    monkeypatch.setattr(search, "CHUNK", 50)
+    assert [told(*one) for one in MODELS] == expected
+
+
+def test_keys_are_made_again_on_disk_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whenever a cell grows: the files are written anew."""
+    model, kinds, most = MODELS[0]
+    memory = told(model, kinds, most)
+
+    def tight(_before: Packing, counts: list[int]) -> Packing:
+        return Packing([count.bit_length() for count in counts])
+
+    monkeypatch.setattr(Packing, "grown", tight)
+    monkeypatch.setattr(Packing, "of", staticmethod(lambda many: Packing([0] * many)))
+    assert told(model, kinds, most, on_disk(tmp_path)) == memory
+    assert told(model, kinds, most, on_disk(tmp_path)) == memory
+
+
+def test_runs_are_merged_block_by_block(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Of very different lengths and places; every key is found again."""
+    monkeypatch.setattr("fsm.check.store.BLOCK", 7)
+    drawn, visited, met = Random(3), Visited(), set()  # noqa: S311
+    visited.keep_in(tmp_path)
+    for _ in range(60):
+        new = {drawn.randrange(5_000) + drawn.choice([0, 10_000]) for _ in range(drawn.choice([1, 5, 90]))} - met
+        visited.add(np.array(sorted(new), np.uint64))
+        met |= new
+    visited.settle()
+    assert len(visited.runs) == 1
+    assert visited.runs[0].tolist() == sorted(met)
+    asked = np.arange(0, 16_000, dtype=np.uint64)
+    assert set(asked[~visited.unmet(asked)].tolist()) == met
+
+
+CHILD = """
+import json, os, signal, sys
+from pathlib import Path
+from fsm.check import Disk, Memo, check
+from fsm.check.examples.two_phase_commit import two_phase_commit
+
+folder, left = Path(sys.argv[1]), int(sys.argv[2])
+
+def count(event, given):
+    global left
+    if event in ("open", "os.rename", "os.remove", "os.truncate") and str(folder) in str(given[0]):
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+sys.addaudithook(count)
+verdict = check(two_phase_commit(4), disturb=["lose"], disturbances=2, every=True, disk=Disk(Memo(folder, "one")))
+print(json.dumps(verdict.document()))
+"""
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_search_that_is_killed_goes_on(seed: int, tmp_path: Path) -> None:
+    """Killed without warning between any two operations on files, again and again: the same verdict at last."""
+    drawn, kills = Random(seed), 0  # noqa: S311
+    while True:
+        left = drawn.randrange(1, 160) if kills < 6 else 0
+        done = subprocess.run([sys.executable, "-c", CHILD, str(tmp_path), str(left)], capture_output=True, check=False)
+        if done.returncode == 0:
+            break
+        assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+        kills += 1
+    document = json.loads(done.stdout)
+    expected = told(*MODELS[0])
+    assert kills > 2
+    assert json.dumps({name: value for name, value in document.items() if name not in OTHERWISE}) == json.dumps(
+        expected
+    )
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model, kinds, most = MODELS[0]
+    told(model, kinds, most, on_disk(tmp_path / "one"))
+    for other in ((two_phase_commit(3), kinds, most), (model, kinds, 1), (model, [], 0)):
+        with pytest.raises(InputError, match="holds another search"):
+            told(*other, on_disk(tmp_path / "one"))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("dear")
+    with pytest.raises(InputError, match="holds something else"):
+        told(model, kinds, most, on_disk(tmp_path / "mine"))
+    tables = tmp_path / "one" / json.loads((tmp_path / "one" / NOTE).read_bytes())["tables"]
+    tables.write_bytes(tables.read_bytes()[:-50])
+    with pytest.raises(InputError, match="tables are damaged"):
+        told(model, kinds, most, on_disk(tmp_path / "one"))
+    assert main(["check", "lock", "--engine", "disk"]) == 2
+    assert "belong together" in capsys.readouterr().err
+
+
+def test_the_command_keeps_a_search(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = []
+    for options in ([], ["--engine", "disk", "--dir", str(tmp_path / "d")], ["--dir", str(tmp_path / "none")]):
+        assert main(["check", "lock", "--disturb", "expire", *options]) == 1
+        said.append([line for line in capsys.readouterr().out.splitlines() if "CPU" not in line])
+    assert said[0] == said[1] == said[2]
+    assert (tmp_path / "d" / NOTE).exists()
+    assert not (tmp_path / "none" / NOTE).exists()
