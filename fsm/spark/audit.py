@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from fsm.audit.certainty import Understood
 from fsm.errors import InputError
-from fsm.render.wording import utc
+from fsm.render.wording import many, utc
 from fsm.spark.options import IN_PROCESS, Options
 from fsm.spark.progress import Progress
 from fsm.spark.result import MARK, REPORT, STDIN_LOG, put_in_place, workplace
@@ -171,6 +171,9 @@ def _nothing(inputs: Inputs, totals: Totals, options: Options) -> InputError:
     if totals.damaged:
         file, error = totals.damaged[0]
         return InputError(f"cannot be read: {error}", file, "nor does any other file help")
+    if missed := totals.sums["not_understood"] + totals.sums["suspects"]:
+        problem = f"{many(missed, 'line')} like those of clients, and none was understood"
+        return InputError(problem, inputs.first, "the lines may be cut, or of a release that is not known")
     return InputError(
         f"{wrote} wrote any of the {len(inputs.sources)} files (the first is {inputs.first})",
         remedy="see `fsm audit --help` for what can be read",

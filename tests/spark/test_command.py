@@ -186,15 +186,26 @@ def test_only_a_binary_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert f"{tmp_path / 'core'}: binary file" in refusal(capsys, tmp_path / "core", "-o", tmp_path / "out")
 
 
+NEVER_SAID = (
+    b"[2026-11-23 10:00:00,123] INFO [Consumer clientId=c, groupId=g] Never said "
+    b"(org.apache.kafka.clients.consumer.internals.ConsumerCoordinator)\n"
+)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "expected"),
     [
         ("empty.log", b"", "is empty"),
         ("nginx.log", b'10.0.0.1 - - [21/Nov/2026:07:55:00 +0000] "GET / HTTP/1.1" 200 5\n' * 50, "no known client"),
         ("cut.log.gz", gzip.compress(b"nothing to see\n" * 9000, mtime=0)[:40], "EOFError"),
+        (
+            "newer.log",
+            NEVER_SAID,
+            "1 line like those of clients, and none was understood",
+        ),
         ("fake.gz", b"\x1f\x8b" + b"this is no gzip at all", "cannot be read: BadGzipFile"),
     ],
-    ids=["empty", "nginx", "cut", "fake"],
+    ids=["empty", "nginx", "cut", "newer", "fake"],
 )
 def test_nothing_that_a_client_wrote(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: bytes, expected: str
