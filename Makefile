@@ -6,7 +6,7 @@ DATA ?= tests/data
 PYTEST_JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run shell check test test-slow test-kafka audit-truth conformance connect-rounds bench diagrams clean
+.PHONY: help run shell check test test-slow test-kafka confirm audit-truth conformance connect-rounds bench diagrams clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,10 @@ test-slow: .venv/.dev ## millions of random steps
 test-kafka: .venv/.dev ## a real Apache Kafka and our coordinator side by side, thousands of steps (needs java and mvn)
 	@$(BIN)/python tests/conformance/kafka_broker.py
 	$(BIN)/python -m pytest -n $(PYTEST_JOBS) --dist loadgroup -m kafka tests/conformance
+
+confirm: .venv/.dev ## the weak spots that the checker finds, driven on a real Apache Kafka (needs java and mvn)
+	@$(BIN)/python tests/conformance/kafka_broker.py
+	@$(BIN)/python tests/conformance/confirm.py
 
 audit-truth: .venv/.dev ## precision and recall of the audit against what applications saw; DATA=DIR for other recordings
 	@$(BIN)/python tests/truth.py $(DATA)

@@ -1,0 +1,408 @@
+"""What the checker says of Kafka, driven on a real Kafka: `make confirm`.
+
+    python tests/conformance/confirm.py [W8 W9 ...] [--disturb KINDS --disturbances K --client DIALECT]
+
+For each weak spot the checker finds its shortest path by itself. The requests of the path go to a broker on loopback in
+their order, with the ids and epochs that this broker gave; every answer must be the one of the model. Then it is shown
+that the harm is there: a partition that nobody uses, or two users whose heartbeats and commits are accepted. A request
+that is late goes out over a connection of its own, and nobody looks at its answer. Exit status 1 where the broker did
+otherwise than the model: then the model is wrong. With `--disturb` the path of whatever the checker finds is driven.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from kafka_broker import RELEASE, STEPS, NoBrokerError, broker
+
+from fsm.check import Model, Property
+from fsm.check.kafka.application import BROKER
+from fsm.check.kafka.consumer_group import consumer_group
+from fsm.check.kafka.mixed_group import mixed_group
+from fsm.check.model import Action, View
+from fsm.check.search import Search
+from fsm.check.verdict import states_on
+from fsm.conformance.topics import Topics
+from fsm.coordinator.model.dialect import Choice as CoordinatorChoice
+from fsm.coordinator.model.dialect import dialect as coordinator_dialect
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    FindCoordinatorRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    SyncGroupResponse,
+)
+from fsm.wire.connection import Connection
+
+PATIENCE_S, PARKED_S, READY_S = 15.0, 1.0, 60.0
+ATTEMPTS = 10
+"""A broker makes the ids of classic members at random, and on them hangs who is assigned which of two partitions."""
+BEATS, BEAT_S = 5, 0.5
+"""So many heartbeats show that nothing more is coming."""
+TOPIC, EVERYTHING = "foo", 3
+"""A topic of two partitions, and the mask of both."""
+Taken = Sequence[tuple[Action, Mapping[str, Any]]]
+"""A path: each action, and the states after it."""
+LONG_MS = {"rebalance_timeout_ms": 300_000, "session_timeout_ms": 45_000}
+"""The model has no clock: no timer of the broker runs out meanwhile."""
+
+# What is asked of the checker: states that last, with nothing under way
+
+
+def is_quiet(view: View, names: Sequence[str]) -> Any:
+    """No request or answer is under way, but for late ones."""
+    lines = [view.on(*pair, "line") == 0 for name in names for pair in ((name, BROKER), (BROKER, name))]
+    return np.logical_and.reduce(lines)
+
+
+def one_user(names: Sequence[str], *, heard: bool) -> Property:
+    """No partition has two users in good standing; where `heard`, with nothing under way that would tell them."""
+
+    def holds(view: View) -> Any:
+        standing = np.ones(len(view), np.bool_)
+        for name in names:
+            epoch = view.of(name, "epoch")
+            known = epoch == view.of(BROKER, f"epoch {name}")
+            if not heard:
+                known |= epoch == view.of(BROKER, f"previous {name}")
+            standing &= known & (epoch > 0) & (view.of(BROKER, f"member {name}") == 1)
+        used = (view.of(name, "using") for name in names)
+        both = np.bitwise_and.reduce(list(used)) != 0
+        quiet = is_quiet(view, names) if heard else True
+        return ~(both & standing & quiet)
+
+    return Property("one user", holds)
+
+
+def told(names: Sequence[str]) -> Property:
+    """A group at rest uses what it is assigned."""
+
+    def holds(view: View) -> Any:
+        rests = is_quiet(view, names) & (view.of(BROKER, "rests") == 1)
+        untold = np.zeros(len(view), np.bool_)
+        for name in names:
+            rests &= (view.of(name, "rests") == 1) & (view.of(BROKER, f"member {name}") == 1)
+            untold |= view.of(name, "using") != view.of(BROKER, f"assigned {name}")
+        return ~(rests & untold)
+
+    return Property("a group at rest uses what it is assigned", holds)
+
+
+def not_stranded(view: View) -> Any:
+    """A consumer group of classic members alone comes to its target."""
+    left = is_quiet(view, "ab") & (view.of(BROKER, "member a") == 0) & (view.of(BROKER, "consumer") == 1)
+    some = (view.of("b", "using") != 0) & (view.of("b", "using") != EVERYTHING)
+    return ~(left & (view.of(BROKER, "rests") == 0) & some & (view.of("b", "rests") == 1))
+
+
+def questions(model: Model, asked: Property) -> Model:
+    """The model with this one question."""
+    return replace(model, properties=[asked], goal=None)
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A weak spot: where the checker finds it, and how the harm shows itself."""
+
+    number: str
+    what: str
+    model: Model
+    kinds: tuple[str, ...]
+    disturbances: int = 1
+    shows: str = "double"
+    """`double`: two users; `untold double`: one of them is to hear of it; `untold`: a partition that nobody uses;
+    `stranded`: a group that never gets a target."""
+
+
+def spots() -> Iterator[Spot]:
+    """Those that a broker of the latest release has by the checker's word."""
+    both = ("a", "b")
+    heard, unheard = one_user(both, heard=True), one_user(both, heard=False)
+    yield Spot(
+        "W8", "A: a late request swallows a grant", questions(consumer_group(), told(both)), ("late",), 1, "untold"
+    )
+    yield Spot("W9", "B: two users, though every answer is heard", questions(consumer_group(), heard), ("lose",))
+    yield Spot(
+        "W5",
+        "C: classic members among themselves strand partitions",
+        questions(mixed_group(policy="upgrade"), Property("no group is stranded", not_stranded)),
+        ("leave",),
+        1,
+        "stranded",
+    )
+    late = questions(consumer_group(client="fixed"), unheard)
+    yield Spot("W6", "a late join gives up what is used", late, ("late",), 1, "untold double")
+    rules = coordinator_dialect(RELEASE).with_choices(CoordinatorChoice.JOIN_BEGINS_ANEW)
+    yield Spot(
+        "W10",
+        "a late report gives up what was assigned since",
+        questions(consumer_group(client="fixed", coordinator=rules), unheard),
+        ("late", "poll_timeout"),
+        2,
+        "untold double",
+    )
+    lost = questions(consumer_group(), unheard)
+    yield Spot("W1", "two users, while an answer is lost", lost, ("unanswered",), 1, "untold double")
+    yield Spot("H17", "an assignment of an earlier life is used", questions(consumer_group(), heard), ("poll_timeout",))
+
+
+# The broker
+
+
+@dataclass
+class Kafka:
+    """A group of its own on a broker, with a connection for each member."""
+
+    address: tuple[str, int]
+    group: str
+    names: dict[str, str]
+    """Ids of the model, and what stands for them here."""
+    connections: dict[str, Connection] = field(default_factory=dict)
+    answers: dict[str, deque[Any]] = field(default_factory=dict)
+
+    def send(self, name: str, body: Any, *, late: bool) -> None:
+        """Sends a request of a member; a later one is not sent before this is handled."""
+        connection = Connection(*self.address, name, PATIENCE_S) if late else self.connections.get(name)
+        if connection is None:
+            connection = self.connections[name] = Connection(*self.address, name, PATIENCE_S)
+        connection.send(self.translate(body))
+        waits = isinstance(body, ConsumerGroupHeartbeatRequest | HeartbeatRequest)
+        arrived = connection.receive(PATIENCE_S if waits else PARKED_S)
+        if late:
+            connection.close()
+        elif arrived is not None:
+            self.answers.setdefault(name, deque()).append(arrived.response)
+
+    def hear(self, name: str) -> Any:
+        """The next answer of a member."""
+        waiting = self.answers.setdefault(name, deque())
+        if not waiting:
+            arrived = self.connections[name].receive(PATIENCE_S)
+            waiting.append(None if arrived is None else arrived.response)
+        return waiting.popleft()
+
+    def call(self, name: str, body: Any) -> Any:
+        """A request of a member that the path does not have, and its answer."""
+        return self.connections[name].call(self.translate(body))
+
+    def translate(self, said: Any) -> Any:
+        """With the ids of this broker, and timeouts that do not run out."""
+        if isinstance(said, str):
+            return self.names.get(said, said)
+        if isinstance(said, tuple):
+            parts = [self.translate(part) for part in said]
+            return type(said)(*parts) if hasattr(said, "_fields") else tuple(parts)
+        if is_dataclass(said) and not isinstance(said, type):
+            found = {f.name: self.translate(getattr(said, f.name)) for f in fields(said)}
+            found |= {name: ms for name, ms in LONG_MS.items() if found.get(name, -1) not in (-1, None)}
+            return replace(said, **found)
+        return said
+
+    def close(self) -> None:
+        """Ends every connection."""
+        for connection in self.connections.values():
+            connection.close()
+
+    def describe(self) -> Any:
+        """The group, as a consumer group."""
+        connection = next(iter(self.connections.values()))
+        return connection.call(ConsumerGroupDescribeRequest((self.group,))).groups[0]
+
+
+def essence(answer: Any) -> Any:
+    """What a member acts on."""
+    match answer:
+        case ConsumerGroupHeartbeatResponse():
+            return answer.error_code, answer.member_epoch if not answer.error_code else 0, answer.assignment
+        case JoinGroupResponse():
+            return answer.error_code, answer.generation_id if not answer.error_code else 0
+        case SyncGroupResponse():
+            return answer.error_code, answer.assignment
+    return (answer.error_code,) if answer is not None else None
+
+
+def drive(kafka: Kafka, path: Taken) -> str:
+    """Takes the path. Gives where the broker first answered otherwise; empty where nowhere."""
+    for number, (action, _) in enumerate(path, 1):
+        message = action.message
+        if action.actor == BROKER and action.wire >= 0:
+            late = action.what == "receives late"
+            name = sender_of(message, action)
+            kafka.send(name, message.body, late=late)
+        elif isinstance(message, tuple) and action.wire >= 0:
+            order, wanted = message
+            got = kafka.hear(action.actor)
+            if isinstance(wanted, JoinGroupResponse) and got is not None and wanted.member_id:
+                kafka.names[wanted.member_id] = got.member_id
+            if not action.disturbance and essence(got) != essence(kafka.translate(wanted)):
+                return f"step {number}: {type(order.body).__name__} is answered {essence(got)}, not {essence(wanted)}"
+        elif action.actor == BROKER and action.disturbance:
+            return f"step {number}: {action.what}, which is not driven"
+    return ""
+
+
+def sender_of(message: Any, action: Action) -> str:
+    """The member that a request is of."""
+    said = message.body.member_id or ""
+    return said[:1] or ("b" if isinstance(message.body, JoinGroupRequest) else action.actor)
+
+
+# The harm
+
+
+def show_double(kafka: Kafka, path: Taken, *, heard: bool = True) -> tuple[bool, list[str]]:
+    """Both users of a partition are members; where all is heard, heartbeats and commits of both are accepted."""
+    last = {name: state for _, after in path for name, state in after.items()}
+    (topic, number), *_ = sorted(set(last["a"].using) & set(last["b"].using))
+    members = {one.member_id[:1]: one.member_epoch for one in kafka.describe().members}
+    accepted, said = [], []
+    for name, offset in (("b", 500), ("a", 3)):
+        member = last[name].member
+        partition = OffsetCommitRequestPartition(number, offset)
+        topics = (OffsetCommitRequestTopic(topic, kafka.names["id of foo"], (partition,)),)
+        commit = OffsetCommitRequest("g", member.epoch, member.member_id, topics=topics)
+        committed = kafka.call(name, commit).topics[0].partitions[0].error_code
+        beat = kafka.call(name, ConsumerGroupHeartbeatRequest("g", member.member_id, member.epoch)).error_code
+        accepted.append(beat is committed is ErrorCode.NONE)
+        said.append(f"{name} uses {show(last[name].using)} at epoch {member.epoch}, for the broker {members.get(name)}")
+        said[-1] += f"; its commit of {topic}-{number}@{offset}: {committed.name}, then its heartbeat: {beat.name}"
+    return len(members) == len(accepted) and (all(accepted) if heard else any(accepted)), said
+
+
+def show_untold(kafka: Kafka, path: Taken) -> tuple[bool, list[str]]:
+    """Ordinary heartbeats bring nothing, and the broker believes that all is well."""
+    last = {name: state for _, after in path for name, state in after.items()}
+    assigned = []
+    for _ in range(BEATS):
+        for name in ("a", "b"):
+            member = last[name].member
+            assigned.append(
+                kafka.call(name, ConsumerGroupHeartbeatRequest("g", member.member_id, member.epoch)).assignment
+            )
+        time.sleep(BEAT_S)
+    found = kafka.describe()
+    given = {one.member_id[:1]: sorted(n for t in one.assignment for n in t.partitions) for one in found.members}
+    used = {name: sorted(n for _, n in last[name].using) for name in ("a", "b")}
+    silent = all(one is None for one in assigned)
+    said = [f"{len(assigned)} ordinary heartbeats: {'no assignment' if silent else 'an assignment'}"]
+    said.append(f"the group is {found.group_state}, assigned {given}, used {used}")
+    return silent and found.group_state == "Stable" and given != used, said
+
+
+def show_stranded(kafka: Kafka, path: Taken) -> tuple[bool, list[str]]:
+    """The classic member that is left is told that all is well, and the target stays behind."""
+    last = {name: state for _, after in path for name, state in after.items()}
+    joined = last["b"].member.generation
+    errors = []
+    for _ in range(BEATS):
+        errors.append(kafka.call("b", HeartbeatRequest("g", joined.generation_id, joined.member_id)).error_code.name)
+        time.sleep(BEAT_S)
+    found = kafka.describe()
+    behind = found.group_epoch > found.assignment_epoch
+    said = [f"{BEATS} heartbeats of the classic member: {', '.join(sorted(set(errors)))}"]
+    said.append(f"the group is {found.group_state}, epoch {found.group_epoch}, target {found.assignment_epoch}")
+    return set(errors) == {"NONE"} and behind, said
+
+
+SHOWS: Mapping[str, Callable[[Kafka, Taken], tuple[bool, list[str]]]] = {
+    "double": show_double,
+    "untold double": partial(show_double, heard=False),
+    "untold": show_untold,
+    "stranded": show_stranded,
+}
+
+
+def show(using: Sequence[tuple[str, int]]) -> str:
+    return ", ".join(f"{topic}-{number}" for topic, number in using)
+
+
+def confirm(spot: Spot, address: tuple[str, int], topic_id: str) -> bool:
+    """Drives a weak spot. Whether the broker did as the checker says."""
+    search = Search(spot.model, frozenset(spot.kinds), spot.disturbances).run()
+    print(f"{spot.number}  {spot.what}")
+    if not search.found:
+        print("    the checker finds no path")
+        return False
+    found = next(iter(search.found.values()))
+    path = states_on(search, found.state)
+    print(f"    checker: {len(path)} steps, {spot.disturbances} disturbance(s) of {', '.join(spot.kinds)}")
+    for _ in range(ATTEMPTS if spot.shows == "stranded" else 1):
+        group = f"confirm-{spot.number}-{uuid.uuid4().hex[:8]}"
+        kafka = Kafka(address, group, {"g": group, f"{0:020d}AA": topic_id, "id of foo": topic_id})
+        wait_for_coordinator(address, group)
+        differs = drive(kafka, path)
+        if not differs:
+            break
+        kafka.close()
+    if differs:
+        print(f"    broker:  {differs}: NOT CONFIRMED")
+        return False
+    good, said = SHOWS[spot.shows](kafka, path) if spot.shows else (True, ["every answer was the model's"])
+    for line in said:
+        print(f"    broker:  {line}")
+    print(f"    {'confirmed' if good else 'NOT CONFIRMED'}")
+    kafka.close()
+    return good
+
+
+def wait_for_coordinator(address: tuple[str, int], group: str) -> None:
+    """Returns when the group has a coordinator."""
+    connection, until = Connection(*address, "confirm", PATIENCE_S), time.monotonic() + READY_S
+    while time.monotonic() < until:
+        found = connection.call(FindCoordinatorRequest(coordinator_keys=(group,))).coordinators
+        if found and not found[0].error_code:
+            break
+        time.sleep(0.2)
+    connection.close()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit status 1 where something is not confirmed, 2 where there is no broker."""
+    parser = argparse.ArgumentParser(description="Drive a real Kafka along the checker's paths.")
+    parser.add_argument("numbers", nargs="*", metavar="NUMBER", help="weak spots, as W8; all without")
+    parser.add_argument("--disturb", metavar="LIST", help="instead, the path to any counterexample of these kinds")
+    parser.add_argument("--disturbances", type=int, default=1, metavar="K", help="at most so many")
+    parser.add_argument("--client", default=RELEASE, metavar="DIALECT", help="the rules of the members")
+    args = parser.parse_args(argv)
+    chosen = [spot for spot in spots() if not args.numbers or spot.number in args.numbers]
+    if args.disturb:
+        kinds = tuple(args.disturb.split(","))
+        model = replace(consumer_group(client=args.client), goal=None)
+        chosen = [Spot("path", f"the shortest with {args.disturb}", model, kinds, args.disturbances, "")]
+    try:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            broker(Path(folder), {**STEPS, "group.consumer.migration.policy": "upgrade"}) as address,
+        ):
+            topics = Topics(Connection(*address, "confirm", PATIENCE_S))
+            topics.ensure(TOPIC, 2)
+            topic_id = topics.all()[TOPIC].topic_id
+            print(f"Apache Kafka {RELEASE}")
+            good = [confirm(spot, address, topic_id) for spot in chosen]
+    except NoBrokerError as problem:
+        print(f"confirm: {problem}", file=sys.stderr)
+        return 2
+    print(f"{sum(good)} of {len(good)} confirmed")
+    return 0 if all(good) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

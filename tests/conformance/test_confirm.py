@@ -1,0 +1,42 @@
+"""That a real Kafka does what the checker says, and that a wrong model is noticed: `make test-kafka`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from confirm import PATIENCE_S, TOPIC, confirm, one_user, questions, spots
+from kafka_broker import STEPS, broker
+
+from fsm.check.kafka.consumer_group import consumer_group
+from fsm.conformance.topics import Topics
+from fsm.wire.connection import Connection
+
+pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("confirm")]
+
+Peer = tuple[tuple[str, int], str]
+
+
+@pytest.fixture(scope="module")
+def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
+    """A broker, and the id of its topic."""
+    settings = {**STEPS, "group.consumer.migration.policy": "upgrade"}
+    with broker(tmp_path_factory.mktemp("confirm"), settings) as address:
+        topics = Topics(Connection(*address, "confirm", PATIENCE_S))
+        topics.ensure(TOPIC, 2)
+        yield address, topics.all()[TOPIC].topic_id
+
+
+@pytest.mark.parametrize("number", [spot.number for spot in spots()])
+def test_kafka_has_the_weak_spot(number: str, peer: Peer) -> None:
+    spot = next(spot for spot in spots() if spot.number == number)
+    assert confirm(spot, *peer)
+
+
+def test_a_model_of_another_release_is_found_out(peer: Peer, capsys: pytest.CaptureFixture[str]) -> None:
+    """In the rules of 4.1.0 the first member of a group has epoch 1."""
+    spot = next(spot for spot in spots() if spot.number == "W9")
+    old = questions(consumer_group(coordinator="4.1.0"), one_user("ab", heard=True))
+    assert not confirm(replace(spot, model=old), *peer)
+    assert "is answered" in capsys.readouterr().out
