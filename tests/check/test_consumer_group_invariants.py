@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fsm.check import check
-from fsm.check.kafka import consumer, consumer_group
+from fsm.check.kafka import consumer_group, consumer_shell, coordinator
 from fsm.coordinator import coordinator as broker
 from fsm.coordinator.storage.load import load
 from fsm.member.consumer.invariants import INVARIANTS, Status
@@ -35,8 +35,8 @@ def test_what_a_dialect_is_known_to_break_is_told_and_not_asked() -> None:
 
 def test_a_known_hazard_of_a_member_is_found_where_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """H17: out for want of a poll, it applies an old assignment, and joins with what it owns by that."""
-    monkeypatch.setattr(consumer, "asked_of", lambda _: INVARIANTS)
-    found = {name.split()[0] for name in broken("poll_timeout")}
+    monkeypatch.setattr(consumer_shell, "asked_of", lambda _: INVARIANTS)
+    found = {name.split()[0] for name in broken("poll_timeout", members=1)}
     assert "I09c" in found
     assert not found & {one.name for one in INVARIANTS if one.status is Status.HOLDS}
 
@@ -73,5 +73,5 @@ def test_a_failover_that_forgets_an_epoch_is_found(monkeypatch: pytest.MonkeyPat
         groups = [replace(one, epoch=one.epoch - 1) for one in step.state.groups.values()]
         return step.leading_to(step.state.with_group(groups[0]))
 
-    monkeypatch.setattr(consumer_group, "load", forgetful)
+    monkeypatch.setattr(coordinator, "load", forgetful)
     assert "20 epochs never fall" in broken("failover", members=1)

@@ -14,8 +14,18 @@ from fsm.coordinator.model.dialect import dialect as coordinator_dialect
 from fsm.member.dialect.choices import Choice
 from fsm.member.dialect.dialect import Dialect, choices_of, custom
 
-EVERY = sorted(consumer_group().kinds)
-ALL_BUT_LATE = sorted(set(EVERY) - {"late"})
+ALL_BUT_LATE = [
+    "crash",
+    "expire",
+    "failover",
+    "leave",
+    "lose",
+    "poll_timeout",
+    "rebalance_timeout",
+    "rejoin",
+    "unanswered",
+]
+EVERY = sorted([*ALL_BUT_LATE, "late"])
 
 
 def checked(kinds: Sequence[str], disturbances: int = 1, **options: Any) -> Verdict:

@@ -95,7 +95,7 @@ def test_a_model_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["consumer-group", "--client", "9.9"], "9.9"),
         (["consumer-group", "--members", "0"], "'0' is not a whole number from 1"),
         (["consumer-group", "--topics", "foo:2,foo:1"], "write topics as foo:2,bar:1"),
-        (["consumer-group", "--disturb", "rain"], "no kind of disturbance: 'rain'; choose from crash"),
+        (["consumer-group", "--disturb", "rain"], "no kind of disturbance: 'rain'; choose from close"),
         (["consumer-group", "--disturbances", "1"], "no kind of disturbance is switched on"),
         (["consumer-group", "--known", "nix"], "no known hazard: 'nix'; choose from W1"),
         (["consumer-group", "--property", "luck"], "no property 'luck'; choose from"),

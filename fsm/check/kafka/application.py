@@ -22,7 +22,9 @@ FAR = NOW + 10_000_000_000
 """The deadline of a timer that runs."""
 GROUP = "g"
 BROKER = "broker"
-GOES_ON_AFTER = frozenset({"RebalanceInProgressException", "TimeoutException"})
+RAISED = KafkaError("KafkaException", "the rebalance listener raised")
+"""What a poll throws where a callback raised: the application knows why, and polls again."""
+GOES_ON_AFTER = frozenset({"RebalanceInProgressException", "TimeoutException", RAISED.name})
 """Errors of a poll after which an application polls again; any other one ends its process."""
 TURNS = 8
 """So many turns of the background in a row, with nothing from outside, are a busy loop."""
@@ -43,12 +45,15 @@ class App(Enum):
     LEFT = "has unsubscribed"
     CRASHED = "was ended by an error"
     DEAD = "is killed"
+    HUNG = "hangs in its callback"
+    CLOSING = "closes"
+    CLOSED = "is closed"
 
     __hash__ = object.__hash__
 
 
-ENDED = (App.CRASHED, App.DEAD)
-PASSES = ("polls", "unsubscribes", "goes on", "returns from its callback")
+ENDED = (App.CRASHED, App.DEAD, App.CLOSED)
+PASSES = ("polls", "unsubscribes", "closes", "goes on", "returns from its callback", "raises from its callback")
 """After these the application looks at its background queue."""
 
 
@@ -59,6 +64,8 @@ class Driven(MemberShell[Any, Any]):
         super().__init__(config, trace)
         self.sent: list[Any] = []
         self.broken: list[str] = []
+        self.searches = False
+        """Whether a search for the coordinator takes its time: another request answers it."""
 
     @abstractmethod
     def _do(self, event: ApplicationEvent, now_ms: int) -> KafkaError | None:
@@ -75,6 +82,8 @@ class Driven(MemberShell[Any, Any]):
             result = self.poll(NOW)
             self.sent += result.unsent_requests
             if self.seeks_coordinator:
+                if self.searches:
+                    return
                 self.find_coordinator(NOW)
             elif result.time_until_next_poll_ms > 0:
                 return
@@ -98,14 +107,15 @@ class Driven(MemberShell[Any, Any]):
                 answer = self._do(asked, NOW)
         return None, "" if first is None else first.name
 
-    def end_callback(self, app: App, using: Partitions, calling: BackgroundEvent) -> Partitions:
-        """The callback under way returns; what the application uses from then on."""
+    def end_callback(
+        self, app: App, using: Partitions, calling: BackgroundEvent, raised: KafkaError | None = None
+    ) -> Partitions:
+        """The callback under way returns, or raises; what the application uses from then on."""
         running = process(iter((calling,)), listener=True, unsubscribing=app is App.LEAVING)
         asked = next(running)
         while not isinstance(asked, InvokeListener):  # the assignment was applied before the callback began
             asked = running.send(None)
-        using = used_after(asked, using)
-        answer = None
+        using, answer = used_after(asked, using, raised), raised
         try:
             while True:
                 asked = running.send(answer)
@@ -114,8 +124,8 @@ class Driven(MemberShell[Any, Any]):
             return using
 
 
-def used_after(over: InvokeListener, using: Partitions) -> Partitions:
-    """What an application uses once a callback has returned."""
+def used_after(over: InvokeListener, using: Partitions, raised: KafkaError | None = None) -> Partitions:
+    """What an application uses once a callback has returned, or raised: then it may fetch no more than before."""
     if over.method is ListenerMethod.ASSIGNED:
-        return partitions((*using, *over.partitions))
+        return using if raised else partitions((*using, *over.partitions))
     return without(using, over.partitions)

@@ -13,8 +13,8 @@ from typing import Any
 from fsm.check.kafka.application import BROKER, GROUP, App
 from fsm.check.kafka.classic import ClassicConsumer, config, seen
 from fsm.check.kafka.classic_coordinator import AnyCoordinator, Broker, forgotten, is_used, run_out, waiting
-from fsm.check.kafka.consumer import seen as seen_of_consumer
-from fsm.check.kafka.replay import LiveMember
+from fsm.check.kafka.consumer_shell import seen as seen_of_consumer
+from fsm.check.kafka.live import LiveMember
 from fsm.check.model import Action, Path
 from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.host import Host

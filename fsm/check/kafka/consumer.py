@@ -6,100 +6,111 @@ and a callback takes as long as it pleases.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from functools import cache
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-from fsm.check.kafka.application import BROKER, ENDED, FAR, GOES_ON_AFTER, GROUP, NOW, PASSES, App, Driven
+from fsm.check.kafka.application import BROKER, ENDED, FAR, GOES_ON_AFTER, GROUP, NOW, PASSES, RAISED, App
+from fsm.check.kafka.consumer_shell import Consumer, Shell
+from fsm.check.kafka.topics import ASKS, CLUSTER
 from fsm.check.model import Choice, Component, Missed, Received, Step, Undelivered
 from fsm.errors import InputError
-from fsm.member.consumer.invariants import INVARIANTS, Invariant, Status, broken
-from fsm.member.consumer.predicates import ObservedStep
 from fsm.member.consumer.state import Member, new_member
-from fsm.member.consumer.step import Step as Done
 from fsm.member.dialect.dialect import Dialect
-from fsm.member.effects import MemberEffect
+from fsm.member.effects import UnsentRequest
 from fsm.member.events import (
+    ApplicationEvent,
     AsyncPollEvent,
     BackgroundEvent,
     PartitionsAssignedEvent,
     PartitionsRemovedEvent,
+    TopicRe2JPatternSubscriptionChangeEvent,
     TopicSubscriptionChangeEvent,
     UnsubscribeEvent,
 )
-from fsm.member.inputs import MemberInput
-from fsm.member.runtime.consumer_shell import ConsumerMember
-from fsm.member.timers import NEVER
-from fsm.protocol.assignment import Partitions, TopicNames, TopicPartition, TopicPartitions
+from fsm.protocol.assignment import Partitions, TopicNames, TopicPartition, TopicPartitions, partitions
 from fsm.protocol.config import ConsumerConfig
 from fsm.protocol.error_codes import ErrorCode
-from fsm.protocol.messages import TIMED_OUT, ConsumerGroupHeartbeatRequest
+from fsm.protocol.messages import (
+    TIMED_OUT,
+    ConsumerGroupHeartbeatRequest,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    TransportFailure,
+)
 from fsm.tables.consumer_member import State
 
-
-class Consumer(NamedTuple):
-    """A consumer between two steps."""
-
-    member: Member
-    app: App = App.IDLE
-    using: Partitions = ()
-    """What the application takes records from: from the end of its assigned callback to the end of the removing one."""
-    events: tuple[BackgroundEvent, ...] = ()
-    """The background queue."""
-    calling: BackgroundEvent | None = None
-    """The event whose callback is under way."""
-    assignment: Partitions = ()
-    generation: int = -1
+LIVES = 2
+"""So many processes one consumer may be, one after the other."""
+EPOCHS = 1_000_000
+"""No member epoch is as large."""
+FIND, FOUND = "finds the coordinator", "found"
+SILENT = (State.STALE, State.UNSUBSCRIBED, State.FATAL)
 
 
-class _Shell(ConsumerMember, Driven):
-    """The production shell around a consumer that is a value."""
+def id_of(name: str, life: int) -> str:
+    """The member id of a process."""
+    return f"{name}-{life}"
 
-    def __init__(self, consumer: Consumer) -> None:
-        member = consumer.member
-        super().__init__(
-            member.settings.config, member_id=member.member_id, now_ms=NOW, dialect=member.settings.dialect
+
+def in_its_life(epoch: int, life: int) -> int:
+    """A member epoch that no other process of the same consumer has."""
+    return epoch + life * EPOCHS if epoch > 0 else epoch
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How the members of a model are set up."""
+
+    topics: tuple[str, ...]
+    pattern: str = ""
+    """A regular expression that they subscribe to instead."""
+    static: bool = False
+    commits: bool = False
+    """They commit by themselves, before a revocation and as they close."""
+    searches: bool = False
+    """Finding the coordinator takes a request."""
+    asks: bool = False
+    """A new process asks the cluster for its topics."""
+    kinds: Collection[str] = frozenset({"crash", "leave", "poll_timeout", "rejoin"})
+    """What may disturb them."""
+
+    def config(self, name: str, max_poll_interval_ms: int, request_timeout_ms: int) -> ConsumerConfig:
+        """The settings of the consumer of this name."""
+        return ConsumerConfig(
+            GROUP,
+            client_id=name,
+            group_instance_id=f"{name}-instance" if self.static else None,
+            enable_auto_commit=self.commits,
+            request_timeout_ms=request_timeout_ms,
+            max_poll_interval_ms=max_poll_interval_ms,
         )
-        self.member, self.assignment, self.generation = member, consumer.assignment, consumer.generation
-        self._background.extend(consumer.events)
-        if member.leaving.calls:
-            self._calls, self._waiting[1] = 1, (UnsubscribeEvent.__name__, NEVER)
-        self.observe = self._ask
-        self._before, self._asked = self.member, asked_of(member.settings.dialect)
 
-    def _ask(self, given: MemberInput, effects: tuple[MemberEffect, ...]) -> None:
-        """Asks a step of the member for its invariants."""
-        before, self._before = self._before, self.member
-        if effects or self.member is not before:
-            at = ObservedStep(before, given, Done(self.member, effects), outstanding=0)
-            self.broken += [f"{one.name} {one.statement}" for one in broken(at) if one in self._asked]
+    def subscribe(self) -> ApplicationEvent:
+        """What an application says that subscribes."""
+        if self.pattern:
+            return TopicRe2JPatternSubscriptionChangeEvent(self.pattern, listener=True)
+        return TopicSubscriptionChangeEvent(self.topics, listener=True)
 
-
-def seen(app: App, member: Member, using: Partitions) -> tuple[Any, ...]:
-    """What a consumer of the model and a live one have in common."""
-    if app is App.DEAD:
-        return (App.DEAD,)
-    assigned = member.target.partitions, member.current.partitions
-    return (app, member.state, member.epoch, *assigned, member.ownership, using)
-
-
-@cache
-def asked_of(spoken: Dialect) -> tuple[Invariant, ...]:
-    """The invariants that every member of a dialect holds, whatever its callbacks do."""
-    return tuple(one for one in INVARIANTS if one.status_in(spoken) is Status.HOLDS)
+    def polls(self, using: Partitions) -> AsyncPollEvent:
+        """What an application says that polls."""
+        return AsyncPollEvent(tuple((one, 1) for one in using) if self.commits else ())
 
 
 class ConsumerModel:
     """Makes the component of one consumer."""
 
-    def __init__(self, name: str, topics: tuple[str, ...], dialect: Dialect, names: TopicNames) -> None:
-        config = ConsumerConfig(GROUP, enable_auto_commit=False, request_timeout_ms=1_000, max_poll_interval_ms=4_000)
-        self.name, self.topics = name, topics
-        member = new_member(config, f"{name}-0", dialect, NOW)
-        self.new = Consumer(
-            _timeless(replace(member, client=replace(member.client, coordinator_known=True, metadata=names)))
-        )
+    def __init__(
+        self, name: str, setting: Setting, dialect: Dialect, names: Callable[[Sequence[str]], TopicNames]
+    ) -> None:
+        self.name, self.setting, self.dialect, self.names = name, setting, dialect, names
+        self.new = self._process(0)
+
+    def _process(self, life: int) -> Consumer:
+        config = self.setting.config(self.name, max_poll_interval_ms=4_000, request_timeout_ms=1_000)
+        member = new_member(config, id_of(self.name, life), self.dialect, NOW)
+        client = replace(member.client, coordinator_known=True, metadata=self.names(()))
+        return Consumer(_timeless(replace(member, client=client)), life=life)
 
     def component(self, bits: Mapping[TopicPartition, int]) -> Component:
         """`bits` numbers the partitions of masks."""
@@ -108,13 +119,14 @@ class ConsumerModel:
             return sum(1 << bits[one] for one in found)
 
         features = {
-            "epoch": lambda c: c.member.epoch,
+            "life": lambda c: c.life,
+            "epoch": lambda c: in_its_life(c.member.epoch, c.life),
             "using": lambda c: mask(c.using),
             "begins": lambda c: 0 if c.member.run is None else mask(c.member.run.full) & ~mask(c.using),
             "omitted": lambda c: (1 << len(bits)) - 1 if c.member.sent is None else 0,
-            "ended": lambda c: int(c.app in ENDED),
+            "ended": lambda c: int(c.app in (App.CRASHED, App.DEAD)),
             "crashed": lambda c: int(c.app is App.CRASHED),
-            "silent": lambda c: int(c.member.state in (State.STALE, State.UNSUBSCRIBED, State.FATAL)),
+            "silent": lambda c: int(c.app is App.CLOSED or c.member.state in SILENT),
             "wants": lambda c: int(c.app is App.RUNNING),
             "rests": lambda c: int(self._rests(c)),
         }
@@ -125,15 +137,38 @@ class ConsumerModel:
         if consumer.app in (*ENDED, App.LEFT, App.IDLE):
             return True
         member = consumer.member
+        if consumer.app is App.HUNG:
+            return member.state in SILENT
         is_busy = consumer.events or consumer.calling or member.run or member.awaited
         is_stable = consumer.app is App.RUNNING and member.state is State.STABLE
         return is_stable and not is_busy and consumer.using == member.ownership.owned
 
     def choices(self, consumer: Consumer) -> Iterable[Choice]:
         """What its application, its timers and the machine below it may do."""
+        kinds = self.setting.kinds
+        return [one for one in self._all_choices(consumer) if not one.disturbance or one.disturbance in kinds]
+
+    def _all_choices(self, consumer: Consumer) -> Iterable[Choice]:
         member, app = consumer.member, consumer.app
+        lives = consumer.life + 1 < LIVES
+        if app in (App.DEAD, App.CLOSED) and lives:
+            yield Choice("starts again", disturbance="restart")
         if app in ENDED:
             return
+        yield from self._choices_of_application(consumer)
+        if member.heartbeat_due_ms > NOW or member.heartbeat_ready_ms > NOW:
+            yield Choice("heartbeat interval is over")
+        if member.commit is not None and member.commit.request.ready_ms > NOW:
+            yield Choice("backoff of its commit is over")
+        if app in (App.RUNNING, App.HUNG):
+            if member.poll_due_ms > NOW and member.state is not State.UNSUBSCRIBED:
+                yield Choice("poll timer runs out", disturbance="" if app is App.HUNG else "poll_timeout")
+            yield Choice("is killed", disturbance="crash")
+            if lives:
+                yield Choice("is killed and starts again", disturbance="restart")
+
+    def _choices_of_application(self, consumer: Consumer) -> Iterable[Choice]:
+        app = consumer.app
         if app is App.IDLE:
             yield Choice("subscribes")
         if app is App.LEFT:
@@ -141,72 +176,126 @@ class ConsumerModel:
         if app is App.RUNNING and consumer.calling is None:
             yield Choice("polls")
             yield Choice("unsubscribes", disturbance="leave")
+            yield Choice("closes", disturbance="close")
         if app is App.LEAVING and consumer.calling is None and consumer.events:
             yield Choice("goes on")
-        if consumer.calling is not None:
+        if consumer.calling is not None and app is not App.HUNG:
             yield Choice("returns from its callback")
-        if member.heartbeat_due_ms > NOW or member.heartbeat_ready_ms > NOW:
-            yield Choice("heartbeat interval is over")
-        if app is App.RUNNING:
-            if member.poll_due_ms > NOW and member.state is not State.UNSUBSCRIBED:
-                yield Choice("poll timer runs out", disturbance="poll_timeout")
-            yield Choice("is killed", disturbance="crash")
+            yield Choice("raises from its callback", disturbance="raising")
+            yield Choice("hangs in its callback", disturbance="hanging")
 
     def step(self, consumer: Consumer, given: Any) -> Step:
         """What an input does: a choice's label, an answer, or that there is none."""
-        member, app = consumer.member, consumer.app
-        if app in ENDED:
+        if isinstance(given, str) and "starts again" in given:
+            asks = [(CLUSTER, ASKS)] if self.setting.asks else []
+            return Step(self._process(consumer.life + 1), asks, hangs_up=True)
+        if consumer.app in ENDED:
             return Step(consumer)
-        if given == "is killed":
-            return Step(self.new._replace(app=App.DEAD), hangs_up=True)
-        if given == "heartbeat interval is over":
-            member = replace(member, heartbeat_due_ms=NOW, heartbeat_ready_ms=NOW)
-        if given == "poll timer runs out":
-            member = replace(member, poll_due_ms=NOW)
-        shell = _Shell(consumer._replace(member=member))
+        match given:
+            case "is killed":
+                return Step(self._process(consumer.life)._replace(app=App.DEAD), hangs_up=True)
+            case "hangs in its callback":
+                return Step(consumer._replace(app=App.HUNG))
+        shell = Shell(_let_pass(consumer, given), searches=self.setting.searches)
         app, using, calling = self._hand_in(shell, consumer, given)
         shell.turn()
+        raised = consumer.raised or given == "raises from its callback"
         if given in PASSES:
             calling, error = shell.take_events(app)
             shell.turn()
-            if error and error not in GOES_ON_AFTER:
+            if error and not raised and error not in GOES_ON_AFTER:
                 app, using, calling = App.CRASHED, (), None
         if app is App.LEAVING and shell.member.leaving.calls is None and calling is None:
             app = App.LEFT
         if given == "heartbeat interval is over" and not shell.sent:  # it is noted when it makes a heartbeat due
             return Step(consumer)
-        kept = shell.assignment, shell.generation
-        after = Consumer(_timeless(shell.member), app, using, shell.waiting_events, calling, *kept)
-        if app is App.CRASHED:
-            return Step(after, broken=shell.broken, hangs_up=True)
-        return Step(after, [(BROKER, order) for order in shell.sent], shell.broken)
+        sent = [(BROKER, order) for order in shell.sent]
+        if shell.closed:
+            return Step(self._process(consumer.life)._replace(app=App.CLOSED), sent, shell.broken)
+        asked = consumer.searching and not _ends_search(given)
+        if shell.searches and shell.seeks_coordinator and not asked:
+            sent.append((BROKER, FIND))
+            asked = True
+        if calling is None and app is App.RUNNING and given in PASSES:
+            using = partitions((*using, *shell.fetchable(checked=True)))
+        after = Consumer(
+            _timeless(shell.member),
+            app,
+            using,
+            shell.waiting_events,
+            calling,
+            shell.assignment,
+            shell.generation,
+            consumer.life,
+            raised and calling is not None,
+            asked,
+            shell.closing,
+        )
+        return Step(after, () if app is App.CRASHED else sent, shell.broken, hangs_up=app is App.CRASHED)
 
-    def _hand_in(self, shell: _Shell, consumer: Consumer, given: Any) -> tuple[App, Partitions, BackgroundEvent | None]:
+    def _hand_in(self, shell: Shell, consumer: Consumer, given: Any) -> tuple[App, Partitions, BackgroundEvent | None]:
         """Tells the shell what happens; what the application does and uses, and the callback it is in."""
         app, using, calling = consumer.app, consumer.using, consumer.calling
         match given:
             case "subscribes":
                 app = App.RUNNING
-                shell.submit(TopicSubscriptionChangeEvent(self.topics, listener=True))
+                shell.submit(self.setting.subscribe())
             case "polls":
-                shell.submit(AsyncPollEvent())
+                shell.submit(self.setting.polls(using))
             case "unsubscribes":
                 app = App.LEAVING
                 shell.submit(UnsubscribeEvent())
+            case "closes":
+                app = App.CLOSING
+                shell.close(NOW, timeout_ms=FAR)
             case "returns from its callback" if calling is not None:
                 using, calling = shell.end_callback(app, using, calling), None
+            case "raises from its callback" if calling is not None:
+                using, calling = shell.end_callback(app, using, calling, RAISED), None
+            case Received(sender=sender, message=topics) if sender == CLUSTER:
+                shell.learn(self.names(topics), NOW)
+            case Received(message=(order, _)) if order == FIND:
+                shell.find_coordinator(NOW)
             case Received(message=(order, answer)):
                 shell.receive_answer(order, answer, 0.0, NOW)
-            case Missed(message=(order, _)) | Undelivered(message=order):
+            case Missed(message=(order, _)) | Undelivered(message=order) if order != FIND:
                 shell.receive_answer(order, TIMED_OUT, 0.0, NOW)
         return app, using, calling
 
 
+def _let_pass(consumer: Consumer, given: Any) -> Consumer:
+    """The consumer once a timer has run out, where it is one."""
+    member = consumer.member
+    match given:
+        case "heartbeat interval is over":
+            member = replace(member, heartbeat_due_ms=NOW, heartbeat_ready_ms=NOW)
+        case "poll timer runs out":
+            member = replace(member, poll_due_ms=NOW)
+        case "backoff of its commit is over" if member.commit is not None:
+            request = member.commit.request._replace(ready_ms=NOW)
+            member = replace(member, commit=replace(member.commit, request=request))
+    return consumer._replace(member=member)
+
+
+def _ends_search(given: Any) -> bool:
+    """Whether a search for the coordinator is over, well or not."""
+    match given:
+        case Received(message=(order, _)) | Missed(message=(order, _)) | Undelivered(message=order):
+            return bool(order == FIND)
+    return False
+
+
 def _timeless(member: Member) -> Member:
     """The member with timers that run or are over, and nothing more; its callers are numbered from 1."""
-    calls = member.leaving.calls
+    calls, commit = member.leaving.calls, member.commit
+    if commit is not None:
+        request = commit.request
+        request = request._replace(attempts=min(request.attempts, 1), ready_ms=_over_or_far(request.ready_ms))
+        commit = replace(commit, deadline_ms=FAR, request=request)
     return replace(
         member,
+        commit=commit,
+        auto_commit=replace(member.auto_commit, due_ms=FAR),
         poll_due_ms=_over_or_far(member.poll_due_ms),
         heartbeat_due_ms=_over_or_far(member.heartbeat_due_ms),
         heartbeat_ready_ms=_over_or_far(member.heartbeat_ready_ms),
@@ -225,7 +314,7 @@ def omitted(found: Iterable[Any], ids: dict[tuple[str, int], int]) -> int:
     left_out, everything = 0, (1 << len(ids)) - 1
     for one in found:
         order = one[0] if isinstance(one, tuple) and len(one) == 2 else one
-        body = order.body
+        body = order.body if isinstance(order, UnsentRequest) else None
         if (
             isinstance(body, ConsumerGroupHeartbeatRequest)
             and body.topic_partitions is not None
@@ -250,17 +339,35 @@ def describe(consumer: Consumer) -> str:
 
 def describe_message(message: Any, image_names: Mapping[str, str]) -> str:
     """A request that is under way, or the answer to one, on one line."""
+    if isinstance(message, str):
+        return message
     if isinstance(message, tuple):
-        _, answer = message
-        if answer.error_code is not ErrorCode.NONE:
-            return str(answer.error_code.name)
-        given = answer.assignment
-        told = "" if given is None else f", is assigned {show_partitions(given, image_names)}"
-        return f"epoch {answer.member_epoch}{told}"
+        return _describe_answer(message[1], image_names)
     body = message.body
+    if isinstance(body, OffsetCommitRequest):
+        places = ", ".join(f"{topic.name}-{p.partition_index}" for topic in body.topics for p in topic.partitions)
+        return f"commits {places} at epoch {body.generation_id_or_member_epoch}"
     owned = "" if body.topic_partitions is None else f", owns {show_partitions(body.topic_partitions, image_names)}"
-    what = {0: "joins", -1: "leaves"}.get(body.member_epoch, f"heartbeat at epoch {body.member_epoch}")
+    what = {0: "joins", -1: "leaves", -2: "leaves for a while"}.get(
+        body.member_epoch, f"heartbeat at epoch {body.member_epoch}"
+    )
     return what + owned
+
+
+def _describe_answer(answer: Any, image_names: Mapping[str, str]) -> str:
+    match answer:
+        case str():
+            return answer
+        case TransportFailure():
+            return "no answer"
+        case OffsetCommitResponse():
+            codes = sorted({p.error_code.name for topic in answer.topics for p in topic.partitions})
+            return f"commit: {', '.join(codes)}"
+    if answer.error_code is not ErrorCode.NONE:
+        return str(answer.error_code.name)
+    given = answer.assignment
+    told = "" if given is None else f", is assigned {show_partitions(given, image_names)}"
+    return f"epoch {answer.member_epoch}{told}"
 
 
 def show_partitions(found: TopicPartitions, names: Mapping[str, str]) -> str:

@@ -6,51 +6,35 @@ application is ended by an error) and liveness (undisturbed, every subscribed pa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
-from fsm.check.kafka.application import BROKER, FAR, GROUP, NOW, TIMERS
-from fsm.check.kafka.consumer import ConsumerModel, asked_of, describe_message, omitted, topic_numbers
+from fsm.check.kafka.application import BROKER, NOW
+from fsm.check.kafka.consumer import LIVES, ConsumerModel, Setting, describe_message, id_of, omitted
+from fsm.check.kafka.consumer_shell import asked_of
+from fsm.check.kafka.coordinator import FORMER_OWNER, OWNER, CoordinatorModel
 from fsm.check.kafka.questions import Questions
 from fsm.check.kafka.replay import Cast, replay
-from fsm.check.model import (
-    Choice,
-    Component,
-    Disturbance,
-    Fault,
-    Model,
-    Received,
-    Step,
-    Told,
-    Wire,
-)
-from fsm.coordinator import coordinator as broker
-from fsm.coordinator.consumer.invariants import INVARIANTS, Moment, broken
-from fsm.coordinator.coordinator import Coordinator
-from fsm.coordinator.model.consumer_group import ConsumerGroup, CurrentAssignment
-from fsm.coordinator.model.context import BrokerConfig, Context, Image, Topic
+from fsm.check.kafka.topics import CLUSTER, CREATED, DELETED, GROWN, Topics
+from fsm.check.model import Condition, Disturbance, Fault, Model, Told, View, Wire
+from fsm.coordinator.consumer.invariants import INVARIANTS
+from fsm.coordinator.model.context import BrokerConfig, Context
 from fsm.coordinator.model.dialect import Dialect as CoordinatorDialect
 from fsm.coordinator.model.dialect import dialect as coordinator_dialect
-from fsm.coordinator.model.groups import NO_GROUPS
 from fsm.coordinator.model.persistent import FrozenMap
-from fsm.coordinator.model.step import Answer, Request
-from fsm.coordinator.model.timers import Deadlines, TimerKind
-from fsm.coordinator.storage.load import load
 from fsm.errors import InputError
 from fsm.member.consumer.invariants import INVARIANTS as MEMBER_INVARIANTS
 from fsm.member.dialect.dialect import Dialect as MemberDialect
 from fsm.member.dialect.dialect import dialect as member_dialect
-from fsm.protocol.assignment import TopicNames
-from fsm.protocol.codec import API_OF
-from fsm.protocol.messages import ConsumerGroupHeartbeatRequest
 from fsm.protocol.releases import LATEST
-from fsm.tables.consumer_group import State
+
+if TYPE_CHECKING:
+    from fsm.check.model import Mask
 
 NAMES = "abcdef"
 """Of the members."""
-OLD = NOW - 10_000_000_000
 SETTINGS = BrokerConfig(
     group_consumer_session_timeout_ms=3_000,
     group_consumer_min_session_timeout_ms=3_000,
@@ -60,15 +44,28 @@ SETTINGS = BrokerConfig(
 )
 REQUESTS = (Disturbance("lose", Fault.LOSE, Told.SENDER), Disturbance("late", Fault.LATE, Told.SENDER))
 ANSWERS = (Disturbance("unanswered", Fault.LOSE, Told.RECEIVER),)
+LOSING = (Disturbance("failover_losing", Fault.LOSE, Told.RECEIVER),)
+"""Of a request: the coordinator fails over, and what it wrote of that request is lost; nobody has seen the answer."""
+KINDS = (
+    "close",
+    "crash",
+    "expire",
+    "failover",
+    "hanging",
+    "leave",
+    "poll_timeout",
+    "raising",
+    "rebalance_timeout",
+    "rejoin",
+    "restart",
+)
 NOT_MODELLED = (
-    "commits and auto-commit",
-    "callbacks that raise",
-    "static members",
-    "pattern subscriptions",
-    "topics that are created or deleted",
-    "close()",
-    "the assignment interval",
-    "the search for the coordinator",
+    "commits of an application's own, and those of the auto-commit interval",
+    "deadlines of commits and of close()",
+    "patterns that a client matches",
+    "topics that are deleted and created anew",
+    "more than one restart of a member",
+    "the first search for the coordinator",
 )
 
 
@@ -77,162 +74,88 @@ def consumer_group(
     topics: Mapping[str, int] = FrozenMap({"foo": 2}),
     client: str | MemberDialect = LATEST,
     coordinator: str | CoordinatorDialect = LATEST,
+    *,
+    static: bool = False,
+    commits: bool = False,
+    pattern: str = "",
+    assignment_interval: bool = False,
+    search: bool = False,
+    topic_changes: bool = False,
 ) -> Model:
-    """Members of one dialect and their coordinator. Raises `InputError` for more members or partitions than it can."""
+    """Members of one dialect, or of one each (`4.0,4.4`), and their coordinator.
+
+    `search` makes finding the coordinator a request of its own, and lets it move; with `topic_changes` topics are
+    created, grow and are deleted. Raises `InputError` for more members or partitions than it can.
+    """
     if not 1 <= members <= len(NAMES):
         raise InputError(f"{members} members", "--members", f"give 1 to {len(NAMES)}")
-    known = FrozenMap({name: Topic(f"{i:020d}AA", count) for i, (name, count) in enumerate(sorted(topics.items()))})
-    bits = topic_numbers(dict(sorted(topics.items())))
-    ids = {(known[name].topic_id, number): bit for (name, number), bit in bits.items()}
-    names = TopicNames({topic.topic_id: name for name, topic in known.items()})
-    spoken = member_dialect(client) if isinstance(client, str) else client
+    names, spoken = NAMES[:members], _dialects(client, members)
+    known = Topics(topics, change=topic_changes)
+    setting = Setting(known.subscribed, pattern, static, commits, search, topic_changes, KINDS)
+    consumers = [ConsumerModel(name, setting, one, known.names) for name, one in zip(names, spoken, strict=True)]
+    broker_settings = replace(SETTINGS, group_consumer_assignment_interval_ms=1_000 * assignment_interval)
     rules = coordinator_dialect(coordinator) if isinstance(coordinator, str) else coordinator
-    consumers = [ConsumerModel(name, tuple(sorted(topics)), spoken, names) for name in NAMES[:members]]
-    hub = _Coordinator([one.name for one in consumers], ids, Context(NOW, rules, SETTINGS, Image(known, 1)))
-    tell = partial(describe_message, image_names=names)
+    context = Context(NOW, rules, broker_settings)
+    hub = CoordinatorModel(names, known.ids, context, known.image, moves=search)
+    tell = partial(describe_message, image_names=known.all_names)
     features = {
         "line": lambda queue: len(queue.line),
-        "omitted": lambda queue: omitted((*queue.line, *queue.late), ids),
+        "omitted": lambda queue: omitted((*queue.line, *queue.late), known.ids),
     }
-    wires = []
-    for one in consumers:
-        wires.append(Wire(one.name, BROKER, REQUESTS, features=features, describe=tell))
-        wires.append(Wire(BROKER, one.name, ANSWERS, features=features, describe=tell))
-    group = Questions([one.name for one in consumers], (1 << len(bits)) - 1)
+    wires, cluster = [], [known.component((BROKER, *names))] if topic_changes else []
+    for name in names:
+        wires.append(Wire(name, BROKER, (*REQUESTS, *LOSING), features=features, describe=tell))
+        wires.append(Wire(BROKER, name, ANSWERS, features=features, describe=tell))
+    if topic_changes:
+        said = partial(_describe_topics, known)
+        wires += [Wire(CLUSTER, one, describe=said) for one in (BROKER, *names)]
+        wires += [Wire(one, CLUSTER) for one in names]
+    group = Questions(names, known.everything(()), (CLUSTER, "everything") if topic_changes else None)
+    asked = [one for one in MEMBER_INVARIANTS if all(one in asked_of(dialect) for dialect in spoken)]
+    commit_asked = [FORMER_OWNER, OWNER] if commits else []
+    kinds = [*KINDS, *(["move"] if search else []), *([CREATED, DELETED, GROWN] if topic_changes else [])]
+    spoken_by = ", ".join(dict.fromkeys(one.name for one in spoken))
     return Model(
-        f"consumer-group, {members} members of {spoken.name}, coordinator of {rules.name}, {_list(topics)}",
-        [*(one.component(bits) for one in consumers), hub.component()],
+        f"consumer-group, {members} members of {spoken_by}, coordinator of {rules.name}, {_list(topics)}",
+        [*(one.component(known.bits) for one in consumers), hub.component(), *cluster],
         wires,
         group.properties(),
         group.goal(),
-        {f"{one.name} is silent": group.silent(one.name) for one in consumers},
+        {f"{id_of(name, life)} is silent": _is_silent(group, name, life) for name in names for life in range(LIVES)},
         {"W1": group.w1},
-        ("crash", "expire", "failover", "leave", "poll_timeout", "rebalance_timeout", "rejoin"),
-        partial(replay, Cast(NAMES[:members], tuple(sorted(topics)), spoken, names, hub.context)),
-        [*(f"{one.name} {one.statement}" for one in asked_of(spoken)), *(name for name, _ in INVARIANTS)],
-        [f"{one.name} {one.statement}" for one in MEMBER_INVARIANTS if one not in asked_of(spoken)],
+        tuple(sorted(kinds)),
+        partial(replay, Cast(consumers, hub)),
+        [*(f"{one.name} {one.statement}" for one in asked), *(name for name, _ in INVARIANTS), *commit_asked],
+        [f"{one.name} {one.statement}" for one in MEMBER_INVARIANTS if one not in asked],
         NOT_MODELLED,
     )
 
 
+def _dialects(client: str | MemberDialect, members: int) -> list[MemberDialect]:
+    """The dialect of each member."""
+    if not isinstance(client, str):
+        return [client] * members
+    found = [member_dialect(name.strip()) for name in client.split(",")]
+    if len(found) not in (1, members):
+        raise InputError(f"{len(found)} dialects for {members} members", "--client", "give one, or one for each member")
+    return found * (members // len(found))
+
+
+def _is_silent(group: Questions, name: str, life: int) -> Condition:
+    """Whether nothing more is to be heard of a process: it is over, or says nothing."""
+    quiet = group.silent(name)
+
+    def condition(view: View) -> Mask:
+        now = view.of(name, "life")
+        silent: Mask = (now > life) | ((now == life) & quiet(view))
+        return silent
+
+    return condition
+
+
+def _describe_topics(known: Topics, changes: tuple[str, ...]) -> str:
+    return f"the topics are {known.describe(changes)}"
+
+
 def _list(topics: Mapping[str, int]) -> str:
     return ", ".join(f"{name} with {count} partitions" for name, count in sorted(topics.items()))
-
-
-class _Coordinator:
-    """The coordinator as a component; it has no clock, as the members have none."""
-
-    def __init__(self, names: Sequence[str], ids: Mapping[tuple[str, int], int], context: Context) -> None:
-        self.names, self.ids, self.context = names, ids, context
-
-    def component(self) -> Component:
-        """Its features tell of each member: whether it is one, its epochs, what it holds and was assigned."""
-        features: dict[str, Any] = {"rests": _rests}
-        for name in self.names:
-            for feature in ("member", "epoch", "previous", "held", "assigned"):
-                features[f"{feature} {name}"] = partial(self._feature, name, feature)
-        return Component(BROKER, Coordinator(), self.choices, self.step, features, describe=self.describe)
-
-    def _feature(self, name: str, feature: str, state: Coordinator) -> int:
-        group = _group(state)
-        member = None if group is None else group.members.get(_id(name))
-        if member is None:
-            return {"epoch": -9, "previous": -9}.get(feature, 0)
-        current: CurrentAssignment = member.current
-        match feature:
-            case "member":
-                return 1
-            case "epoch":
-                return current.epoch
-            case "previous":
-                return current.previous_epoch
-        found = current.held if feature == "held" else (one for one, _ in current.assigned)
-        return sum(1 << self.ids[one] for one in found)
-
-    def choices(self, state: Coordinator) -> Iterable[Choice]:
-        """Its timers may run out, and another broker may take over."""
-        group = _group(state)
-        if group is None:
-            return
-        for (kind, who), _, epoch in group.timers.in_order():
-            if kind in TIMERS and not (kind is TimerKind.REBALANCE and group.members[who].epoch != epoch):
-                disturbance, told = TIMERS[kind]
-                name = who.partition("-")[0]
-                excuse = f"{name} is silent" if kind is TimerKind.SESSION else ""
-                yield Choice(told.format(name), (kind, who), disturbance, excuse)
-        yield Choice("fails over", disturbance="failover")
-
-    def step(self, state: Coordinator, given: Any) -> Step:
-        """A request, a timer that runs out, a fail-over."""
-        match given:
-            case Received(sender, order, late):
-                request = Request(0, sender, "/127.0.0.1", API_OF[type(order.body)].newest, order.body, "")
-                done = broker.handle(state, request, self.context)
-                answers = [] if late else [(sender, (order, answer.body)) for answer in done.answers]
-                sent = order.body if isinstance(order.body, ConsumerGroupHeartbeatRequest) else None
-                asked = self._ask(state, done.state, sent, done.answers[0] if done.answers else None)
-                return Step(_timeless(done.state), answers, asked)
-            case (TimerKind() as kind, str(who)) if (group := _group(state)) is not None:
-                due = replace(group, timers=group.timers.set((kind, who), NOW, group.timers.epoch((kind, who))))
-                after = broker.handle_timer(state.with_group(due), self.context).state
-                return Step(_timeless(after), (), self._ask(state, after))
-        after = load(state, self.context).state
-        return Step(_timeless(after), (), self._ask(state, after))
-
-    def _ask(
-        self,
-        before: Coordinator,
-        after: Coordinator,
-        sent: ConsumerGroupHeartbeatRequest | None = None,
-        answer: Answer | None = None,
-    ) -> list[str]:
-        """Which of the coordinator's invariants a step breaks."""
-        group = _group(after)
-        return (
-            [] if group is None else broken(Moment(_group(before), group, self.context, sent, answer), held_before=True)
-        )
-
-    def describe(self, state: Coordinator) -> str:
-        """The group on one line."""
-        group = _group(state)
-        if group is None:
-            return "no group"
-        told = []
-        for who, member in group.members.items():
-            current = member.current
-            held = _partitions(self.context.image, (one for one, _ in current.assigned))
-            pending = _partitions(self.context.image, (one for one, _ in current.pending))
-            told.append(
-                f"{who.partition('-')[0]} {current.state.name} at {current.epoch}: {held}"
-                + (f", to give up {pending}" if current.pending else "")
-            )
-        return f"{group.state.name}, epoch {group.epoch}, target {group.target_epoch}; " + "; ".join(told)
-
-
-def _partitions(image: Image, found: Iterable[tuple[str, int]]) -> str:
-    return ", ".join(f"{image.names[topic_id]}-{number}" for topic_id, number in sorted(found)) or "nothing"
-
-
-def _id(name: str) -> str:
-    return f"{name}-0"
-
-
-def _group(state: Coordinator) -> ConsumerGroup | None:
-    group = state.groups.get(GROUP)
-    return group if isinstance(group, ConsumerGroup) else None
-
-
-def _rests(state: Coordinator) -> int:
-    group = _group(state)
-    return int(group is None or group.state in (State.STABLE, State.EMPTY))
-
-
-def _timeless(state: Coordinator) -> Coordinator:
-    """The coordinator with timers that run, in a fixed order."""
-    group = _group(state)
-    if group is None:
-        return Coordinator()
-    running = sorted((kind.value, who, kind, epoch) for (kind, who), _, epoch in group.timers.in_order())
-    timers = Deadlines(((kind, who), FAR, epoch) for _, who, kind, epoch in running)
-    target_ms = group.target_time_ms and OLD
-    return Coordinator(NO_GROUPS.set(replace(group, timers=timers, target_time_ms=target_ms)))

@@ -23,10 +23,11 @@ from fsm.check.kafka.classic_group import (
     strategy_of,
 )
 from fsm.check.kafka.classic_replay import ClassicReplay, LiveClassic
-from fsm.check.kafka.consumer import Consumer, ConsumerModel, asked_of
+from fsm.check.kafka.consumer import ConsumerModel, Setting
 from fsm.check.kafka.consumer_group import NAMES
+from fsm.check.kafka.consumer_shell import Consumer, asked_of
+from fsm.check.kafka.live import LONG_MS, LiveConsumer, LiveMember
 from fsm.check.kafka.questions import Questions
-from fsm.check.kafka.replay import LONG_MS, Cast, LiveConsumer, LiveMember
 from fsm.check.model import Component, Goal, Model, Path, Property, Replayed, View
 from fsm.coordinator.consumer.invariants import INVARIANTS
 from fsm.coordinator.migration.conversion import POLICIES, UPGRADES
@@ -70,15 +71,16 @@ def mixed_group(
     consumers, others = names[: members - classic], names[members - classic :]
     config = replace(CLASSIC_SETTINGS, group_consumer_migration_policy=policy)
     context = Context(NOW, coordinator_dialect(coordinator), config, known.image)
-    components = [_component(ConsumerModel(name, known.names, spoken, known.by_id), known.bits) for name in consumers]
+    setting = Setting(known.names)
+    models = {name: ConsumerModel(name, setting, spoken, lambda _: known.by_id) for name in consumers}
+    components = [_component(one, known.bits) for one in models.values()]
     components += [ClassicModel(name, known.names, strategy, topics).component(known.bits) for name in others]
     asked = _Questions(names, known.everything, consumers, policy)
 
     def replay(path: Path) -> Replayed:
-        cast = Cast(names, known.names, spoken, known.by_id, context)
         live: dict[str, LiveMember] = {}
         for at, name in enumerate(names, 1):
-            kind = LiveConsumer(name, cast, 1_000 * at, LONG_MS, None) if name in consumers else None
+            kind = LiveConsumer(models[name], 1_000 * at, LONG_MS, None) if name in consumers else None
             live[name] = kind or LiveClassic(1_000 * at, topics, strategy)
         return Replayed(ClassicReplay(live, context).along(path))
 

@@ -11,14 +11,19 @@ from fsm.check.kafka.application import BROKER
 from fsm.check.model import Condition, Goal, Property, View
 
 if TYPE_CHECKING:
-    from fsm.check.model import Mask
+    from fsm.check.model import Integers, Mask
 
 
 class Questions:
     """What is asked of a whole group, over columns."""
 
-    def __init__(self, names: Sequence[str], everything: int) -> None:
-        self.names, self.everything = names, everything
+    def __init__(self, names: Sequence[str], everything: int, changes: tuple[str, str] | None = None) -> None:
+        """`everything` is the mask of all partitions; where they change, a component has it as a feature."""
+        self.names, self._everything, self._changes = names, everything, changes
+
+    def everything(self, view: View) -> Integers | int:
+        """The mask of all partitions in each state."""
+        return self._everything if self._changes is None else view.of(*self._changes)
 
     def properties(self) -> list[Property]:
         """What holds in every state."""
@@ -99,7 +104,7 @@ class Questions:
             good &= (view.of(name, "rests") == 1) & np.where(wants, member & has_it, ~member)
             used |= np.where(wants, using, 0)
             anybody |= wants
-        settled: Mask = good & (~anybody | (used == self.everything))
+        settled: Mask = good & (~anybody | (used == self.everything(view)))
         return settled
 
     def w1(self, view: View) -> Mask:

@@ -340,6 +340,10 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
         consumed = tuple((p, offset) for p, offset in positions if p in self.member.ownership.owned)
         if self.member.settings.config.enable_auto_commit and consumed:
             yield self.submit(SyncCommitEvent(consumed), self._close_deadline_ms)
+        yield from self._end_membership(operation)
+
+    def _end_membership(self, operation: GroupMembershipOperation) -> Iterator[int]:
+        """The steps after the commit."""
         self.submit(CommitOnCloseEvent())
         self.submit(StopFindCoordinatorOnCloseEvent())
         last = self._last_callback(tuple(self._background))
@@ -347,6 +351,10 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
         if last.partitions and self.member.subscription.listener:
             self._background.append(last)
             yield CALLBACK
+        yield from self._leave(operation)
+
+    def _leave(self, operation: GroupMembershipOperation) -> Iterator[int]:
+        """The last step."""
         yield self.submit(LeaveGroupOnCloseEvent(operation=operation), self._close_deadline_ms)
 
     def _last_callback(self, unheard: tuple[BackgroundEvent, ...]) -> PartitionsRemovedEvent:

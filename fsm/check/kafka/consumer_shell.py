@@ -1,0 +1,112 @@
+"""A consumer of KIP-848 as a value, and the production shell that a step of it thaws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, NamedTuple
+
+from fsm.check.kafka.application import FAR, NOW, App, Driven
+from fsm.member.consumer.invariants import INVARIANTS, Invariant, Status, broken
+from fsm.member.consumer.predicates import ObservedStep
+from fsm.member.consumer.state import Member
+from fsm.member.consumer.step import Step as Done
+from fsm.member.dialect.dialect import Dialect
+from fsm.member.effects import MemberEffect
+from fsm.member.events import (
+    BackgroundEvent,
+    GroupMembershipOperation,
+    LeaveGroupOnCloseEvent,
+    SyncCommitEvent,
+    UnsubscribeEvent,
+)
+from fsm.member.inputs import MemberInput
+from fsm.member.runtime.consumer_shell import CALLBACK, ConsumerMember
+from fsm.member.timers import NEVER
+from fsm.protocol.assignment import Partitions
+
+COMMIT, CALL_BACK, LEAVE = "commit", "callback", "leave"
+"""What close() waits for."""
+
+
+class Consumer(NamedTuple):
+    """A consumer between two steps."""
+
+    member: Member
+    app: App = App.IDLE
+    using: Partitions = ()
+    """What the application takes records from: from the end of its assigned callback to the end of the removing one."""
+    events: tuple[BackgroundEvent, ...] = ()
+    """The background queue."""
+    calling: BackgroundEvent | None = None
+    """The event whose callback is under way."""
+    assignment: Partitions = ()
+    generation: int = -1
+    life: int = 0
+    """Which process it is: another one has another member id."""
+    raised: bool = False
+    """A callback of the pass under way raised: what the poll throws is known."""
+    searching: bool = False
+    """It asked for the coordinator."""
+    closing: str = ""
+    """What close() waits for, where it has begun."""
+
+
+@cache
+def asked_of(spoken: Dialect) -> tuple[Invariant, ...]:
+    """The invariants that every member of a dialect holds, whatever its callbacks do."""
+    return tuple(one for one in INVARIANTS if one.status_in(spoken) is Status.HOLDS)
+
+
+class Shell(ConsumerMember, Driven):
+    """The production shell around a consumer that is a value."""
+
+    def __init__(self, consumer: Consumer, *, searches: bool = False) -> None:
+        member = consumer.member
+        super().__init__(
+            member.settings.config, member_id=member.member_id, now_ms=NOW, dialect=member.settings.dialect
+        )
+        self.member, self.assignment, self.generation = member, consumer.assignment, consumer.generation
+        self.searches = searches
+        self._background.extend(consumer.events)
+        if consumer.closing:
+            self._close_deadline_ms = FAR
+            self._closing = self._rest(consumer.closing)
+            self._awaiting = CALLBACK if consumer.closing == CALL_BACK else 1
+        if member.leaving.calls or consumer.closing in (COMMIT, LEAVE):
+            asked = {"": UnsubscribeEvent, COMMIT: SyncCommitEvent}.get(consumer.closing, LeaveGroupOnCloseEvent)
+            self._calls, self._waiting[1] = 1, (asked.__name__, NEVER)
+        self.observe = self._ask
+        self._before, self._asked = self.member, asked_of(member.settings.dialect)
+
+    def _rest(self, closing: str) -> Iterator[int]:
+        """What close() does once it has what it waits for."""
+        operation = GroupMembershipOperation.DEFAULT
+        if closing == COMMIT:
+            return self._end_membership(operation)
+        return self._leave(operation) if closing == CALL_BACK else iter(())
+
+    @property
+    def closing(self) -> str:
+        """What close() waits for, where it has begun."""
+        if self._closing is None:
+            return ""
+        if self._awaiting == CALLBACK:
+            return CALL_BACK
+        commits = self._waiting.get(self._awaiting, ("", 0))[0] == SyncCommitEvent.__name__
+        return COMMIT if commits else LEAVE
+
+    def _ask(self, given: MemberInput, effects: tuple[MemberEffect, ...]) -> None:
+        """Asks a step of the member for its invariants."""
+        before, self._before = self._before, self.member
+        if effects or self.member is not before:
+            at = ObservedStep(before, given, Done(self.member, effects), outstanding=0)
+            self.broken += [f"{one.name} {one.statement}" for one in broken(at) if one in self._asked]
+
+
+def seen(app: App, member: Member, using: Partitions) -> tuple[Any, ...]:
+    """What a consumer of the model and a live one have in common."""
+    if app in (App.DEAD, App.CLOSED):
+        return (app,)
+    assigned = member.target.partitions, member.current.partitions
+    return (app, member.state, member.epoch, *assigned, member.ownership, using)

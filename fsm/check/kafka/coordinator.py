@@ -1,0 +1,265 @@
+"""The coordinator of a consumer group as a component. It has no clock, as the members have none.
+
+A timer is over or runs; that it runs out is a choice. Another broker may take over: with what the log says, or at
+another address, which its members have to find; and with the last request lost, whose answer nobody has seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+from fsm.check.kafka.application import BROKER, FAR, GROUP, NOW, TIMERS
+from fsm.check.kafka.consumer import FIND, FOUND, LIVES, id_of, in_its_life
+from fsm.check.model import Choice, Component, Missed, Received, Step
+from fsm.coordinator import coordinator as broker
+from fsm.coordinator.consumer.heartbeat import refuse_heartbeat
+from fsm.coordinator.consumer.invariants import Moment, broken
+from fsm.coordinator.coordinator import Coordinator
+from fsm.coordinator.model.consumer_group import ConsumerGroup, CurrentAssignment
+from fsm.coordinator.model.context import Context, Image
+from fsm.coordinator.model.groups import NO_GROUPS
+from fsm.coordinator.model.step import Answer, Request, ResponseBody
+from fsm.coordinator.model.timers import Deadlines, TimerKind
+from fsm.coordinator.offsets.offsets import refuse_topics
+from fsm.coordinator.storage.load import load
+from fsm.protocol.codec import API_OF
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import (
+    TIMED_OUT,
+    ConsumerGroupHeartbeatRequest,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+)
+from fsm.tables.consumer_group import State
+
+OLD = NOW - 10_000_000_000
+RESOLVED_BEFORE = NOW - 20_000
+"""When a regular expression was resolved that may be resolved anew."""
+BY_NAME = 9
+"""The last version of OffsetCommit that names its topics, as members of these models do."""
+FORMER_OWNER, OWNER = "a commit of a former owner is refused", "a commit of an owner is accepted"
+
+
+class Broker(NamedTuple):
+    """The coordinator between two steps."""
+
+    state: Coordinator = Coordinator()
+    elsewhere: frozenset[str] = frozenset()
+    """Members that still speak to the broker where the coordinator was before."""
+    topics: tuple[str, ...] = ()
+    """What has changed of its topics."""
+
+
+class CoordinatorModel:
+    """Makes the component of the coordinator; `image` tells the topics after changes of them."""
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        ids: Mapping[tuple[str, int], int],
+        context: Context,
+        image: Callable[[tuple[str, ...]], Image],
+        *,
+        moves: bool = False,
+    ) -> None:
+        self.names, self.ids, self.image, self.moves = names, ids, image, moves
+        self._context = context
+
+    def context(self, topics: tuple[str, ...]) -> Context:
+        """What the coordinator is told after these changes of topics."""
+        return replace(self._context, image=self.image(topics))
+
+    def component(self) -> Component:
+        """Its features tell of each member: whether it is one, its epochs, what it holds and was assigned."""
+        features: dict[str, Any] = {"rests": lambda at: _rests(at.state)}
+        for name in self.names:
+            for feature in ("member", "epoch", "previous", "held", "assigned"):
+                features[f"{feature} {name}"] = partial(self._feature, name, feature)
+        return Component(BROKER, Broker(), self.choices, self.step, features, describe=self.describe)
+
+    def _feature(self, name: str, feature: str, at: Broker) -> int:
+        """Of the latest life that is a member."""
+        group = consumer_group_of(at.state)
+        lives = [] if group is None else [life for life in range(LIVES) if id_of(name, life) in group.members]
+        if group is None or not lives:
+            return {"epoch": -9, "previous": -9}.get(feature, 0)
+        current: CurrentAssignment = group.members[id_of(name, lives[-1])].current
+        match feature:
+            case "member":
+                return 1
+            case "epoch":
+                return in_its_life(current.epoch, lives[-1])
+            case "previous":
+                return in_its_life(current.previous_epoch, lives[-1])
+        found = current.held if feature == "held" else (one for one, _ in current.assigned)
+        return sum(1 << self.ids[one] for one in found)
+
+    def choices(self, at: Broker) -> Iterable[Choice]:
+        """Its timers may run out, its tasks end, and another broker may take over."""
+        group = consumer_group_of(at.state)
+        if group is None:
+            return
+        for (kind, who), _, epoch in group.timers.in_order():
+            if kind in TIMERS and not (kind is TimerKind.REBALANCE and group.members[who].epoch != epoch):
+                disturbance, told = TIMERS[kind]
+                excuse = f"{who} is silent" if kind is TimerKind.SESSION else ""
+                yield Choice(told.format(who.removesuffix("-0")), (kind, who), disturbance, excuse)
+        if group.target_time_ms == NOW:
+            yield Choice("assignment interval is over")
+        if group.resolution is not None:
+            yield Choice("has resolved its regular expressions")
+        if any(one.timestamp == NOW for one in group.regexes.values()):
+            yield Choice("may resolve its regular expressions anew")
+        yield Choice("fails over", disturbance="failover")
+        if self.moves:
+            yield Choice("moves", disturbance="move")
+
+    def step(self, at: Broker, given: Any) -> Step:
+        """A request, a timer that runs out, a fail-over."""
+        context = self.context(at.topics)
+        match given:
+            case Received(sender=sender, message=topics) if isinstance(topics, tuple):
+                after = broker.change_image(at.state, context.image, self.context(topics))
+                return self._done(at, after, at._replace(topics=topics), sends=())
+            case Received(sender, message, late) if message == FIND:
+                found = at.elsewhere if late else at.elsewhere - {sender}
+                return Step(at._replace(elsewhere=found), [] if late else [(sender, (FIND, FOUND))])
+            case Received(sender, order, late):
+                if sender in at.elsewhere:
+                    return Step(at, [] if late else [(sender, (order, refuse(order.body)))])
+                return self._handle(at, sender, order, late)
+            case Missed(sender, order):  # it was handled, and is lost with the broker that did
+                after = load(at.state, context).state
+                return self._done(at, after, sends=[(sender, (order, FOUND if order == FIND else TIMED_OUT))])
+            case "moves":
+                return self._done(at, load(at.state, context).state, at._replace(elsewhere=frozenset(self.names)))
+        return self._done(at, let_pass(at.state, given, context))
+
+    def _handle(self, at: Broker, sender: str, order: Any, late: bool) -> Step:
+        done = broker.handle(at.state, request(0, sender, order), self.context(at.topics))
+        answers = [] if late else [(sender, (order, answer.body)) for answer in done.answers]
+        answer = done.answers[0] if done.answers else None
+        asked = []
+        if isinstance(order.body, OffsetCommitRequest):
+            asked = _ask_commit(at.state, order.body, answer, self.image(at.topics))
+        sent = order.body if isinstance(order.body, ConsumerGroupHeartbeatRequest) else None
+        step = self._done(at, done.state, sends=answers, sent=sent, answer=answer)
+        return step._replace(broken=[*step.broken, *asked])
+
+    def _done(
+        self,
+        before: Broker,
+        after: Coordinator,
+        around: Broker | None = None,
+        *,
+        sends: Sequence[tuple[str, Any]] = (),
+        sent: ConsumerGroupHeartbeatRequest | None = None,
+        answer: Answer | None = None,
+    ) -> Step:
+        """A step, asked for the coordinator's invariants; `around` where more than the coordinator itself changes."""
+        around, group, asked = around or before, consumer_group_of(after), []
+        if group is not None:
+            was, context = consumer_group_of(before.state), self.context(around.topics)
+            same = around.topics == before.topics
+            asked = broken(Moment(was, group, context, sent, answer), held_before=same)
+        has_interval = self._context.config.assignment_interval_ms(GROUP) > 0
+        return Step(around._replace(state=_timeless(after, has_interval=has_interval)), sends, asked)
+
+    def describe(self, at: Broker) -> str:
+        """The group on one line."""
+        group = consumer_group_of(at.state)
+        if group is None:
+            return "no group"
+        told = []
+        for who, member in group.members.items():
+            current = member.current
+            held = self._partitions(one for one, _ in current.assigned)
+            pending = self._partitions(one for one, _ in current.pending)
+            told.append(
+                f"{who.removesuffix('-0')} {current.state.name} at {current.epoch}: {held}"
+                + (f", to give up {pending}" if current.pending else "")
+            )
+        away = f"; {', '.join(sorted(at.elsewhere))} not told that it moved" if at.elsewhere else ""
+        return f"{group.state.name}, epoch {group.epoch}, target {group.target_epoch}; " + "; ".join(told) + away
+
+    def _partitions(self, found: Iterable[tuple[str, int]]) -> str:
+        names = self.image(()).names
+        return ", ".join(f"{names.get(topic_id, topic_id)}-{n}" for topic_id, n in sorted(found)) or "nothing"
+
+
+def request(token: int, sender: str, order: Any) -> Request:
+    """An order as it reaches the coordinator."""
+    body = order.body
+    version = BY_NAME if isinstance(body, OffsetCommitRequest) else API_OF[type(body)].newest
+    return Request(token, sender, "/127.0.0.1", version, body, "")
+
+
+def let_pass(state: Coordinator, given: Any, context: Context) -> Coordinator:
+    """What happens to the coordinator by itself: a timer (kind and whose) that runs out, a task that ends."""
+    group = consumer_group_of(state)
+    match given:
+        case (TimerKind() as kind, str(who)) if group is not None:
+            timers = group.timers.set((kind, who), context.now_ms, group.timers.epoch((kind, who)))
+            return broker.handle_timer(state.with_group(replace(group, timers=timers)), context).state
+        case "assignment interval is over" if group is not None:
+            return state.with_group(replace(group, target_time_ms=OLD))
+        case "has resolved its regular expressions":
+            return broker.handle_resolution(state, GROUP, context).state
+        case "may resolve its regular expressions anew" if group is not None:
+            old = {p: replace(one, timestamp=RESOLVED_BEFORE) for p, one in group.regexes.items()}
+            return state.with_group(replace(group, regexes=group.regexes.merge(old)))
+    return load(state, context).state
+
+
+def refuse(body: Any) -> ResponseBody | str:
+    """What a broker answers that is not the coordinator any more."""
+    if isinstance(body, OffsetCommitRequest):
+        return OffsetCommitResponse(topics=refuse_topics(body.topics, ErrorCode.NOT_COORDINATOR))
+    return refuse_heartbeat(ErrorCode.NOT_COORDINATOR, "the coordinator is another broker")
+
+
+def _ask_commit(before: Coordinator, body: OffsetCommitRequest, answer: Answer | None, image: Image) -> list[str]:
+    """What a commit breaks: an owner in good standing may commit what it was told that it has, a former one may not."""
+    group = consumer_group_of(before)
+    if group is None or answer is None or not isinstance(answer.body, OffsetCommitResponse):
+        return []
+    epoch, found = body.generation_id_or_member_epoch, []
+    for topic in answer.body.topics:
+        topic_id = image.topics[topic.name].topic_id
+        for one in topic.partitions:
+            place = topic_id, one.partition_index
+            owners = {who: member.current for who, member in group.members.items() if place in member.current.held}
+            mine = owners.pop(body.member_id, None)
+            accepted = one.error_code is ErrorCode.NONE
+            if accepted and owners:
+                found.append(FORMER_OWNER)
+            if not accepted and mine is not None and epoch in (mine.epoch, mine.previous_epoch):
+                given_at = dict((*mine.assigned, *mine.pending))[place]
+                found += [OWNER] if given_at <= epoch else []
+    return found
+
+
+def consumer_group_of(state: Coordinator) -> ConsumerGroup | None:
+    """The group, once there is one."""
+    group = state.groups.get(GROUP)
+    return group if isinstance(group, ConsumerGroup) else None
+
+
+def _rests(state: Coordinator) -> int:
+    group = consumer_group_of(state)
+    return int(group is None or group.state in (State.STABLE, State.EMPTY))
+
+
+def _timeless(state: Coordinator, *, has_interval: bool) -> Coordinator:
+    """The coordinator with timers that run, in a fixed order; its target is new where an interval begins with it."""
+    group = consumer_group_of(state)
+    if group is None:
+        return Coordinator(topics_added_version=state.topics_added_version)
+    running = sorted((kind.value, who, kind, epoch) for (kind, who), _, epoch in group.timers.in_order())
+    timers = Deadlines(((kind, who), FAR, epoch) for _, who, kind, epoch in running)
+    target_ms = group.target_time_ms and (max(group.target_time_ms, OLD) if has_interval else OLD)
+    groups = NO_GROUPS.set(replace(group, timers=timers, target_time_ms=target_ms))
+    return Coordinator(groups, topics_added_version=state.topics_added_version)

@@ -1,0 +1,252 @@
+"""Consumers that live on while a path is replayed: their own clocks, call numbers and generators."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+from fsm.check.kafka.application import ENDED, GOES_ON_AFTER, PASSES, RAISED, TURNS, App, used_after
+from fsm.check.kafka.consumer import FIND, FOUND, ConsumerModel, id_of
+from fsm.check.kafka.consumer_shell import seen
+from fsm.member.events import (
+    ApplicationEvent,
+    AsyncPollEvent,
+    KafkaError,
+    TopicSubscriptionChangeEvent,
+    UnsubscribeEvent,
+)
+from fsm.member.runtime.consumer_shell import ConsumerMember
+from fsm.member.runtime.queues import InvokeListener, Pass, process
+from fsm.member.runtime.shell import MemberShell
+from fsm.member.runtime.trace import TraceTo
+from fsm.protocol.assignment import Partitions, partitions
+
+REQUEST_TIMEOUT_MS = 30_000
+LONG_MS = 1_000_000_000
+"""A timer that runs out only where the path says so."""
+
+
+class LiveMember:
+    """A consumer with its own clock, its application and its connection; `metadata` is what its client knows."""
+
+    def __init__(self, shell: MemberShell[Any, Any], topics: tuple[str, ...], metadata: Any, now_ms: int) -> None:
+        self.shell, self.topics, self.now_ms = shell, topics, now_ms
+        self.shell.find_coordinator(now_ms)
+        self.shell.learn(metadata, now_ms)
+        self.app, self.call, self.searches = App.IDLE, 0, False
+        self.running: Pass | None = None
+        self.asked: InvokeListener | None = None
+        self.asked_for_coordinator = False
+        self.using: Partitions = ()
+        self.out: list[Any] = []
+        self.late: list[Any] = []
+        self.back: list[tuple[Any, Any]] = []
+        self.sent_ms: dict[int, int] = {}
+
+    @property
+    @abstractmethod
+    def seen(self) -> tuple[Any, ...]:
+        """What it has in common with one of the model."""
+
+    @property
+    @abstractmethod
+    def heartbeat_due_ms(self) -> int:
+        """When it sends its next heartbeat."""
+
+    @property
+    @abstractmethod
+    def poll_due_ms(self) -> int:
+        """Until when its application has to poll."""
+
+    @property
+    def poll_wanted_ms(self) -> int:
+        """From when on a poll does what waits for one."""
+        return 0
+
+    def timers(self) -> dict[str, int]:
+        """When each of its timers runs out, by its own clock; requests wait for their answers so long."""
+        under_way = [id(order) for order in (*self.out, *(order for order, _ in self.back))]
+        self.sent_ms = {one: self.sent_ms.get(one, self.now_ms) for one in under_way}
+        waits = {f"request {one}": at_ms + REQUEST_TIMEOUT_MS for one, at_ms in self.sent_ms.items()}
+        return {"heartbeat": self.heartbeat_due_ms, "poll": self.poll_due_ms, **waits}
+
+    def act(self, what: str) -> None:
+        """A choice, or the end of a request."""
+        self.now_ms += 1
+        if what == "is killed":
+            self._end(App.DEAD)
+            return
+        if what == "hangs in its callback":
+            self.app = App.HUNG
+            return
+        self._let_pass(what)
+        self._hand_in(what)
+        self._turn()
+        if what in PASSES:
+            self._pass()
+        if self.app is App.LEAVING and not self.call and self.asked is None:
+            self.app = App.LEFT
+        if self.shell.closed:
+            self.app, self.using = App.CLOSED, ()
+        elif self.app is App.RUNNING and self.asked is None and what in PASSES:
+            self.using = partitions((*self.using, *self.shell.fetchable(checked=True)))
+
+    def _let_pass(self, what: str) -> None:
+        due_ms = {
+            "polls": self.poll_wanted_ms,
+            "heartbeat interval is over": self.heartbeat_due_ms,
+            "poll timer runs out": self.poll_due_ms,
+            "backoff of its commit is over": self.commit_ready_ms,
+        }
+        self.now_ms = max(self.now_ms, due_ms.get(what, 0))
+
+    def _hand_in(self, what: str) -> None:
+        match what:
+            case "subscribes":
+                self.app = App.RUNNING
+                self.shell.submit(self.subscribe())
+            case "polls":
+                self.shell.submit(self.polls())
+            case "unsubscribes":
+                self.app = App.LEAVING
+                self.call = self.shell.submit(UnsubscribeEvent())
+            case "closes":
+                self.app = App.CLOSING
+                self.shell.close(self.now_ms, timeout_ms=LONG_MS)
+            case "returns from its callback":
+                self._end_callback()
+            case "raises from its callback":
+                self._end_callback(RAISED)
+
+    def _end(self, app: App) -> None:
+        """Its process ends, and its requests under way are late."""
+        self.late += self.out
+        self.out, self.back, self.app, self.using = [], [], app, ()
+
+    def subscribe(self) -> ApplicationEvent:
+        """What its application says that subscribes."""
+        return TopicSubscriptionChangeEvent(self.topics, listener=True)
+
+    def polls(self) -> AsyncPollEvent:
+        """What its application says that polls."""
+        return AsyncPollEvent()
+
+    @property
+    def commit_ready_ms(self) -> int:
+        """When it may try a commit again."""
+        return 0
+
+    def end(self, order: Any, answer: Any) -> None:
+        """A request is answered, or given up."""
+        if self.app in ENDED:
+            return
+        if order == FIND:
+            self.asked_for_coordinator = False
+            if answer == FOUND:
+                self.shell.find_coordinator(self.now_ms + 1)
+        else:
+            self.shell.receive_answer(order, answer, 0.0, self.now_ms + 1)
+        self.act("")
+
+    def _turn(self) -> None:
+        for _ in range(TURNS):
+            result = self.shell.poll(self.now_ms)
+            self.out += result.unsent_requests
+            if self.call in {done.call for done in result.completed_calls}:
+                self.call = 0
+            if self.shell.seeks_coordinator and self.searches:
+                self.out += [] if self.asked_for_coordinator else [FIND]
+                self.asked_for_coordinator = True
+                return
+            if self.shell.seeks_coordinator:
+                self.shell.find_coordinator(self.now_ms)
+            elif result.time_until_next_poll_ms > 0:
+                return
+
+    def _end_callback(self, raised: KafkaError | None = None) -> None:
+        if self.asked is None:
+            return
+        over, self.asked = self.asked, None
+        if self.shell.trace is not None:
+            self.shell.trace.end_callback(over, raised, self.now_ms)
+        self.using = used_after(over, self.using, raised)
+        self._process(raised)
+
+    def _pass(self) -> None:
+        """Goes on with the pass under way, or begins one."""
+        if self.running is None:
+            events = iter(self.shell.next_background_event, None)
+            self.running = process(events, listener=True, unsubscribing=self.app is App.LEAVING)
+            self._process()
+        self._turn()
+
+    def _process(self, answer: KafkaError | None = None) -> None:
+        while self.running is not None and self.asked is None:
+            try:
+                asked = self.running.send(answer)
+            except StopIteration as done:
+                self.running, first = None, done.value.first
+                if first is not None and first.name not in GOES_ON_AFTER:
+                    self._end(App.CRASHED)
+                return
+            if isinstance(asked, InvokeListener):
+                self.asked = asked
+                if self.shell.trace is not None:
+                    self.shell.trace.begin_callback(asked, self.now_ms)
+                return
+            call = self.shell.report(asked, self.now_ms)
+            answer = None
+            if call:
+                result = self.shell.poll(self.now_ms)
+                self.out += result.unsent_requests
+                answer = next((one.error for one in result.completed_calls if one.call == call), None)
+
+
+class LiveConsumer(LiveMember):
+    """A consumer of KIP-848: the process of this life."""
+
+    shell: ConsumerMember
+
+    def __init__(
+        self, model: ConsumerModel, now_ms: int, max_poll_interval_ms: int, trace: TraceTo | None, *, life: int = 0
+    ) -> None:
+        self.model, self.life, self.setting = model, life, model.setting
+        self._made_of = max_poll_interval_ms, trace
+        config = model.setting.config(model.name, max_poll_interval_ms, LONG_MS)
+        member_id = id_of(model.name, life)
+        shell = ConsumerMember(config, member_id=member_id, now_ms=now_ms, dialect=model.dialect, trace=trace)
+        super().__init__(shell, model.setting.topics, model.names(()), now_ms)
+        self.searches = model.setting.searches
+
+    def next_life(self) -> LiveConsumer:
+        """Another process of the same consumer; what this one sent is late."""
+        after = LiveConsumer(self.model, self.now_ms, *self._made_of, life=self.life + 1)
+        after.late = [*self.late, *self.out]
+        return after
+
+    def subscribe(self) -> ApplicationEvent:
+        return self.setting.subscribe()
+
+    def polls(self) -> AsyncPollEvent:
+        return self.setting.polls(self.using)
+
+    @property
+    def commit_ready_ms(self) -> int:
+        commit = self.shell.member.commit
+        return 0 if commit is None else commit.request.ready_ms
+
+    def timers(self) -> dict[str, int]:
+        commits = self.commit_ready_ms > self.now_ms
+        return super().timers() | ({"commit": self.commit_ready_ms} if commits else {})
+
+    @property
+    def seen(self) -> tuple[Any, ...]:
+        return seen(self.app, self.shell.member, self.using)
+
+    @property
+    def heartbeat_due_ms(self) -> int:
+        return max(self.shell.member.heartbeat_due_ms, self.shell.member.heartbeat_ready_ms)
+
+    @property
+    def poll_due_ms(self) -> int:
+        return self.shell.member.poll_due_ms
