@@ -23,6 +23,7 @@ EXAMPLES = """examples:
   fsm check consumer-group --disturb lose,expire --disturbances 1
   fsm check consumer-group --disturb all --disturbances 1 --client fixed --known W1
   fsm check consumer-group --members 3 --topics foo:2,bar:1 --client 4.1 --coordinator 4.4
+  fsm check consumer-group --static --disturb close,restart --disturbances 2
   fsm check consumer-group --disturb late -o out            the counterexample as out/*.svg, .mmd, .puml, .txt
   fsm replay out/1-one-user.yaml --dialect fixed            the same path again, under another dialect
   fsm audit --format trace out/1-one-user.trace.jsonl       what an audit says of it
@@ -38,7 +39,18 @@ an effect of one that is an event of another is a message to it; all other event
 exit status: 0 everything holds; 1 a counterexample; 2 unusable input, or a limit was reached before all was known"""
 
 GROUPS = {
-    "consumer-group": ("members", "topics", "client", "coordinator"),
+    "consumer-group": (
+        "members",
+        "topics",
+        "client",
+        "coordinator",
+        "static",
+        "commits",
+        "pattern",
+        "assignment_interval",
+        "search",
+        "topic_changes",
+    ),
     "classic-group": ("members", "topics", "protocol", "coordinator"),
     "mixed-group": ("members", "classic", "topics", "protocol", "policy", "client", "coordinator"),
 }
@@ -58,11 +70,19 @@ def add(commands: Any) -> None:
     group = command.add_argument_group(f"groups: {', '.join(GROUPS)}")
     group.add_argument("--members", type=at_least(1), metavar="N", help="how many members (2)")
     group.add_argument("--topics", type=_topics, metavar="LIST", help="topics with their partitions (foo:2)")
-    group.add_argument("--client", metavar="DIALECT", help="the rules of the members; the latest release")
+    group.add_argument(
+        "--client", metavar="DIALECT", help="the rules of the members, or of each (4.0,4.4); the latest release"
+    )
     group.add_argument("--coordinator", metavar="DIALECT", help="the rules of the coordinator; the latest release")
     group.add_argument("--protocol", metavar="NAME", help="of classic members: eager (the default), cooperative, both")
     group.add_argument("--classic", type=at_least(1), metavar="N", help="how many of them are classic (1)")
     group.add_argument("--policy", metavar="NAME", help="of migration: disabled, upgrade, downgrade, bidirectional")
+    group.add_argument("--static", action="store_true", help="members have instance ids")
+    group.add_argument("--commits", action="store_true", help="members commit before a revocation, and as they close")
+    group.add_argument("--pattern", metavar="REGEX", help="members subscribe to what it matches")
+    group.add_argument("--assignment-interval", action="store_true", help="targets keep their distance in time")
+    group.add_argument("--search", action="store_true", help="the coordinator is searched for, and can move")
+    group.add_argument("--topic-changes", action="store_true", help="topics can be created, grow and be deleted")
     tables = command.add_argument_group("tables")
     tables.add_argument("--with", dest="others", action="append", default=[], metavar="TABLE", help="beside it")
     tables.add_argument(
@@ -164,7 +184,9 @@ def _model(args: argparse.Namespace) -> Model:
             if getattr(args, option) and option not in mine:
                 whose = " and ".join(owner for owner, its in owners.items() if option in its)
                 raise InputError(
-                    f"--{'with' if option == 'others' else option} is for {whose}", args.model, "leave it out"
+                    f"--{'with' if option == 'others' else option.replace('_', '-')} is for {whose}",
+                    args.model,
+                    "leave it out",
                 )
     if kind == "tables":
         from fsm.check import compose

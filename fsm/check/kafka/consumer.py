@@ -75,13 +75,16 @@ class Setting:
     kinds: Collection[str] = frozenset({"crash", "leave", "poll_timeout", "rejoin"})
     """What may disturb them."""
 
-    def config(self, name: str, max_poll_interval_ms: int, request_timeout_ms: int) -> ConsumerConfig:
+    def config(
+        self, name: str, max_poll_interval_ms: int, request_timeout_ms: int, auto_commit_interval_ms: int = 5_000
+    ) -> ConsumerConfig:
         """The settings of the consumer of this name."""
         return ConsumerConfig(
             GROUP,
             client_id=name,
             group_instance_id=f"{name}-instance" if self.static else None,
             enable_auto_commit=self.commits,
+            auto_commit_interval_ms=auto_commit_interval_ms,
             request_timeout_ms=request_timeout_ms,
             max_poll_interval_ms=max_poll_interval_ms,
         )
@@ -160,6 +163,8 @@ class ConsumerModel:
             yield Choice("heartbeat interval is over")
         if member.commit is not None and member.commit.request.ready_ms > NOW:
             yield Choice("backoff of its commit is over")
+        if self.setting.commits and member.auto_commit.consumed and member.auto_commit.due_ms > NOW:
+            yield Choice("auto-commit interval is over")
         if app in (App.RUNNING, App.HUNG):
             if member.poll_due_ms > NOW and member.state is not State.UNSUBSCRIBED:
                 yield Choice("poll timer runs out", disturbance="" if app is App.HUNG else "poll_timeout")
@@ -177,7 +182,7 @@ class ConsumerModel:
             yield Choice("polls")
             yield Choice("unsubscribes", disturbance="leave")
             yield Choice("closes", disturbance="close")
-        if app is App.LEAVING and consumer.calling is None and consumer.events:
+        if app in (App.LEAVING, App.CLOSING) and consumer.calling is None and consumer.events:
             yield Choice("goes on")
         if consumer.calling is not None and app is not App.HUNG:
             yield Choice("returns from its callback")
@@ -271,6 +276,8 @@ def _let_pass(consumer: Consumer, given: Any) -> Consumer:
             member = replace(member, heartbeat_due_ms=NOW, heartbeat_ready_ms=NOW)
         case "poll timer runs out":
             member = replace(member, poll_due_ms=NOW)
+        case "auto-commit interval is over":
+            member = replace(member, auto_commit=replace(member.auto_commit, due_ms=NOW))
         case "backoff of its commit is over" if member.commit is not None:
             request = member.commit.request._replace(ready_ms=NOW)
             member = replace(member, commit=replace(member.commit, request=request))
@@ -295,7 +302,7 @@ def _timeless(member: Member) -> Member:
     return replace(
         member,
         commit=commit,
-        auto_commit=replace(member.auto_commit, due_ms=FAR),
+        auto_commit=replace(member.auto_commit, due_ms=_over_or_far(member.auto_commit.due_ms)),
         poll_due_ms=_over_or_far(member.poll_due_ms),
         heartbeat_due_ms=_over_or_far(member.heartbeat_due_ms),
         heartbeat_ready_ms=_over_or_far(member.heartbeat_ready_ms),

@@ -60,7 +60,7 @@ KINDS = (
     "restart",
 )
 NOT_MODELLED = (
-    "commits of an application's own, and those of the auto-commit interval",
+    "commits of an application's own",
     "deadlines of commits and of close()",
     "patterns that a client matches",
     "topics that are deleted and created anew",
@@ -115,8 +115,17 @@ def consumer_group(
     commit_asked = [FORMER_OWNER, OWNER] if commits else []
     kinds = [*KINDS, *(["move"] if search else []), *([CREATED, DELETED, GROWN] if topic_changes else [])]
     spoken_by = ", ".join(dict.fromkeys(one.name for one in spoken))
+    options = {
+        "static": static,
+        "they commit": commits,
+        f"pattern {pattern!r}": pattern,
+        "with an assignment interval": assignment_interval,
+        "with a search for the coordinator": search,
+        "with changes of topics": topic_changes,
+    }
+    told = "".join(f", {option}" for option, on in options.items() if on)
     return Model(
-        f"consumer-group, {members} members of {spoken_by}, coordinator of {rules.name}, {_list(topics)}",
+        f"consumer-group, {members} members of {spoken_by}, coordinator of {rules.name}, {_list(topics)}{told}",
         [*(one.component(known.bits) for one in consumers), hub.component(), *cluster],
         wires,
         group.properties(),

@@ -226,19 +226,21 @@ def _ask_commit(before: Coordinator, body: OffsetCommitRequest, answer: Answer |
     group = consumer_group_of(before)
     if group is None or answer is None or not isinstance(answer.body, OffsetCommitResponse):
         return []
-    epoch, found = body.generation_id_or_member_epoch, []
-    for topic in answer.body.topics:
-        topic_id = image.topics[topic.name].topic_id
-        for one in topic.partitions:
-            place = topic_id, one.partition_index
-            owners = {who: member.current for who, member in group.members.items() if place in member.current.held}
-            mine = owners.pop(body.member_id, None)
-            accepted = one.error_code is ErrorCode.NONE
-            if accepted and owners:
-                found.append(FORMER_OWNER)
-            if not accepted and mine is not None and epoch in (mine.epoch, mine.previous_epoch):
-                given_at = dict((*mine.assigned, *mine.pending))[place]
-                found += [OWNER] if given_at <= epoch else []
+    results = {
+        (image.topics[topic.name].topic_id, one.partition_index): one.error_code
+        for topic in answer.body.topics
+        for one in topic.partitions
+        if topic.name in image.topics
+    }
+    held = {who: member.current.held for who, member in group.members.items()}
+    mine = held.pop(body.member_id, frozenset())
+    accepted = {place for place, code in results.items() if code is ErrorCode.NONE}
+    found = [FORMER_OWNER] if any(accepted & others for others in held.values()) else []
+    if not accepted and results and results.keys() <= mine:
+        current, epoch = group.members[body.member_id].current, body.generation_id_or_member_epoch
+        given_at = dict((*current.assigned, *current.pending))
+        knows = epoch in (current.epoch, current.previous_epoch) and all(given_at[p] <= epoch for p in results)
+        found += [OWNER] if knows else []
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Any
 
 from fsm.check.kafka.application import ENDED, GOES_ON_AFTER, PASSES, RAISED, TURNS, App, used_after
@@ -212,7 +213,8 @@ class LiveConsumer(LiveMember):
     ) -> None:
         self.model, self.life, self.setting = model, life, model.setting
         self._made_of = max_poll_interval_ms, trace
-        config = model.setting.config(model.name, max_poll_interval_ms, LONG_MS)
+        interval_ms = LONG_MS if max_poll_interval_ms == LONG_MS else 5_000
+        config = model.setting.config(model.name, max_poll_interval_ms, LONG_MS, interval_ms)
         member_id = id_of(model.name, life)
         shell = ConsumerMember(config, member_id=member_id, now_ms=now_ms, dialect=model.dialect, trace=trace)
         super().__init__(shell, model.setting.topics, model.names(()), now_ms)
@@ -235,9 +237,20 @@ class LiveConsumer(LiveMember):
         commit = self.shell.member.commit
         return 0 if commit is None else commit.request.ready_ms
 
+    def act(self, what: str) -> None:
+        """An auto-commit interval that lasts long ends at once: heartbeats would be due meanwhile."""
+        member = self.shell.member
+        if what == "auto-commit interval is over" and self._made_of[0] == LONG_MS:
+            self.shell.member = replace(member, auto_commit=replace(member.auto_commit, due_ms=self.now_ms))
+        super().act(what)
+
     def timers(self) -> dict[str, int]:
-        commits = self.commit_ready_ms > self.now_ms
-        return super().timers() | ({"commit": self.commit_ready_ms} if commits else {})
+        found = super().timers()
+        if self.commit_ready_ms > self.now_ms:
+            found["commit"] = self.commit_ready_ms
+        if self.setting.commits:
+            found["auto-commit"] = self.shell.member.auto_commit.due_ms
+        return found
 
     @property
     def seen(self) -> tuple[Any, ...]:

@@ -52,6 +52,7 @@ FIRED = {
     "heartbeat interval is over": "heartbeat",
     "poll timer runs out": "poll",
     "backoff of its commit is over": "commit",
+    "auto-commit interval is over": "auto-commit",
 }
 SILENT = (State.UNSUBSCRIBED, State.FENCED, State.STALE, State.FATAL)
 """States in which a member's heartbeats are not due."""
@@ -210,7 +211,10 @@ class _Replay:
             self.consumers[name].act(what)
 
     def _deliver(self, action: Action, consumer: LiveConsumer) -> None:
-        """What happens to a request of a consumer, or to an answer."""
+        """What happens to a request of a consumer, or to an answer; nothing where live ones have none."""
+        late = action.what == "receives late"
+        if not (consumer.back if action.wire % 2 else consumer.late if late else consumer.out):
+            return
         if action.wire % 2:  # an answer
             order, answer = consumer.back.pop(0)
             consumer.end(order, answer if action.what == "receives" else TIMED_OUT)

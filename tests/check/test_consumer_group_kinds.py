@@ -1,0 +1,113 @@
+"""Consumer groups beyond messages and timers: what applications, processes, topics and brokers do besides."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from fsm.check import Verdict, check
+from fsm.check.kafka import coordinator
+from fsm.check.kafka.consumer_group import consumer_group
+from fsm.check.search import Search
+from fsm.check.verdict import states_on
+from fsm.errors import InputError
+
+COUNTS: list[tuple[dict[str, Any], str, int, int]] = [
+    ({}, "close", 18_677, 55_630),
+    ({}, "hanging", 11_229, 31_988),
+    ({}, "raising", 5_387, 19_034),
+    ({}, "failover_losing", 20_393, 65_386),
+    ({"client": "4.0,4.4"}, "failover_losing", 20_393, 65_386),
+    ({"static": True}, "restart", 186_317, 707_796),
+    ({"static": True}, "close", 28_553, 86_240),
+    ({"commits": True}, "", 38_677, 149_986),
+    ({"commits": True}, "close", 301_397, 1_171_988),
+    ({"assignment_interval": True}, "", 13_113, 46_218),
+    ({"search": True}, "", 2_893, 8_774),
+    ({"search": True}, "move", 37_745, 119_104),
+    ({"topic_changes": True}, "", 2_893, 8_774),
+    ({"topic_changes": True}, "topic_created", 141_433, 551_517),
+    ({"topic_changes": True}, "topic_deleted", 132_369, 533_229),
+    ({"topic_changes": True}, "topic_grown", 131_413, 548_103),
+    ({"pattern": "fo.*"}, "", 39_421, 144_438),
+    ({"members": 1, "pattern": ".*", "topic_changes": True}, "topic_created", 1_533, 4_252),
+]
+
+
+@pytest.mark.parametrize(("options", "kind", "states", "transitions"), COUNTS)
+def test_groups_have_so_many_states(options: dict[str, Any], kind: str, states: int, transitions: int) -> None:
+    """And live objects take any path of them, to the same states."""
+    kinds = frozenset({kind} - {""})
+    search = Search(consumer_group(**options), kinds, len(kinds), every=True).run()
+    assert (search.states.size, search.transitions, search.exact) == (states, transitions, True)
+    assert search.model.replay is not None
+    chance = Random(1)  # noqa: S311
+    for _ in range(15):
+        path = states_on(search, chance.randrange(search.states.size))
+        assert search.model.replay(path).differs == ""
+
+
+def checked(kind: str = "", **options: Any) -> Verdict:
+    return check(consumer_group(**options), disturb=[kind] if kind else [], disturbances=int(bool(kind)), every=True)
+
+
+def lengths(verdict: Verdict) -> dict[str, int]:
+    return {one.property: one.doomed_at or len(one.path) for one in verdict.violations}
+
+
+def test_an_acknowledgement_under_way_gives_up_what_is_being_assigned() -> None:
+    """No failure at all: a second target comes while the first is acknowledged, and its callback takes its time.
+
+    A topic that grows does it, or a regular expression that is resolved after a join. The dialect `fixed` is clean.
+    """
+    verdict = checked(pattern="fo.*")
+    assert lengths(verdict) == {"held by the coordinator's book": 15, "one user": 22}
+    assert all(one.replayed is not None and not one.replayed.differs for one in verdict.violations)
+    assert "owns nothing" in verdict.violations[0].path[13].message
+    assert checked(pattern="fo.*", client="fixed").word == "holds"
+
+
+def test_a_killed_static_member_cannot_come_back_at_once() -> None:
+    """Its instance id is still in use: UNRELEASED_INSTANCE_ID is fatal, until the session of the old one expires."""
+    verdict = checked("restart", static=True)
+    found = next(one for one in verdict.violations if one.property == "no application is ended")
+    assert (found.disturbances, len(found.path)) == (1, 9)
+    assert any("UNRELEASED_INSTANCE_ID" in step.message for step in found.path)
+
+
+def test_a_closed_static_member_comes_back_to_what_it_had() -> None:
+    both = check(
+        consumer_group(static=True, client="fixed", coordinator="fixed"), disturb=["close", "restart"], disturbances=2
+    )
+    assert {one.property for one in both.violations} <= {"no application is ended"}
+
+
+@pytest.mark.parametrize("kind", ["close", "hanging", "raising", "failover_losing", "restart"])
+def test_fixed_groups_are_clean(kind: str) -> None:
+    assert checked(kind, client="fixed").word == "holds"
+
+
+def test_members_that_do_not_search_do_not_settle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that says it is not the coordinator, to a member that asks it for ever."""
+    monkeypatch.setattr(coordinator, "FIND", "asks somebody else")
+    assert "the group settles" in lengths(checked("move", search=True, members=1))
+
+
+def test_a_commit_of_a_former_owner_that_is_accepted_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here a coordinator that takes every commit as one of its members'."""
+    monkeypatch.setattr("fsm.coordinator.offsets.offsets._check_commit", lambda *_, **__: None)
+    verdict = check(consumer_group(commits=True), disturb=["late"], disturbances=1, every=True)
+    assert coordinator.FORMER_OWNER in lengths(verdict)
+
+
+@pytest.mark.parametrize(("release", "steps"), [("4.0.0", 17), ("4.2.0", 17), ("4.3.0", 0), ("4.4.0", 0)])
+def test_a_commit_while_the_next_epoch_is_under_way(release: str, steps: int) -> None:
+    """KIP-1251: refused as stale, though its sender owns what it commits; 4.3 looks at when it was assigned."""
+    assert lengths(checked(commits=True, coordinator=release)) == ({coordinator.OWNER: steps} if steps else {})
+
+
+def test_too_many_dialects_are_refused() -> None:
+    with pytest.raises(InputError, match="3 dialects for 2 members"):
+        consumer_group(client="4.0,4.2,4.4")
