@@ -8,7 +8,8 @@ from functools import cache
 
 from fsm.reference.clauses import CLAUSES, Clauses
 from fsm.reference.dialects import Part, parts
-from fsm.reference.entries import SECTIONS, Section
+from fsm.reference.entries import SECTIONS, WEAK_SPOTS, Section
+from fsm.reference.reports import CAUSES, KINDS, REPORTS, SHORTEST, Report
 from fsm.render.tables.markdown import escape, grid
 
 DIALECTS, HAZARDS, RULES = "dialects.md", "hazards.md", "clauses.md"
@@ -17,7 +18,7 @@ DIALECTS, HAZARDS, RULES = "dialects.md", "hazards.md", "clauses.md"
 def pages() -> dict[str, bytes]:
     """File name -> content."""
     dialects = [line for part in parts() for line in _part(part)]
-    hazards = [line for section in SECTIONS for line in _section(section)]
+    hazards = [line for section in SECTIONS for line in (*_section(section), *_told(section))]
     return {
         DIALECTS: _page(
             "Dialects",
@@ -28,7 +29,7 @@ def pages() -> dict[str, bytes]:
         HAZARDS: _page(
             "Hazards, weak spots and invariants",
             "What the numbers in code and tests mean. `to 4.4.0, open` means that the latest release has it. "
-            "Numbers F1 to F28 are in [dialects.md](dialects.md).",
+            "Numbers F1 to F32 are in [dialects.md](dialects.md).",
             hazards,
         ),
         RULES: _page(
@@ -80,6 +81,39 @@ def _section(section: Section) -> Iterator[str]:
         for entry in section.entries
     )
     yield from (*grid(heads, rows), "")
+
+
+def _told(section: Section) -> Iterator[str]:
+    """What stands below the weak spots: those that the checker found, at length."""
+    if section is not WEAK_SPOTS:
+        return
+    yield from ("### What the checker found, as one would report it", "")
+    for report in REPORTS:
+        yield from _report(report)
+    yield from ("### Shortest ways to harm", "")
+    yield (
+        "Two members, one topic of two partitions, one disturbance of the kind in the column. Steps until a member in "
+        "good standing uses what the coordinator does not count as held, until two members use a partition, until the "
+        "group cannot settle: `fsm check consumer-group --client M --coordinator C --disturb KIND --every`. An "
+        f"empty cell is proven clean. {_linked(CAUSES)}"
+    )
+    heads = ("Members", "Coordinator", *KINDS)
+    rows = ((*pair, *(found.get(kind, "") for kind in KINDS)) for pair, found in SHORTEST.items())
+    yield from ("", *grid(heads, rows), "")
+
+
+def _report(report: Report) -> Iterator[str]:
+    yield from (f"**{_linked(report.number)}: {report.title}.** `{report.command}`", "")
+    yield from (f"{number}. {_linked(step)}" for number, step in enumerate(report.steps, 1))
+    parts = {
+        "Versions": report.versions,
+        "Consequence": report.consequence,
+        "How likely": report.likelihood,
+        "A client can": report.client,
+        "A broker can": report.broker,
+        "An operator can": report.operator,
+    }
+    yield from ("", *(f"* {name}: {_linked(text)}" for name, text in parts.items()), "")
 
 
 def _clauses(clauses: Clauses) -> Iterator[str]:

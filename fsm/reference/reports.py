@@ -1,0 +1,167 @@
+"""Weak spots that the checker found, each told as one would report it; and how short the way to harm is.
+
+Steps are those of `fsm check`; what a broker did is what `make confirm` prints, of Kafka 4.4.0 in November 2026, where
+nothing else is said.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Report(NamedTuple):
+    """One weak spot, for those who own the code and for those who run it."""
+
+    number: str
+    title: str
+    versions: str
+    command: str
+    """Shows the shortest path."""
+    steps: tuple[str, ...]
+    consequence: str
+    likelihood: str
+    client: str
+    """What a client can do."""
+    broker: str
+    operator: str
+
+
+REPORTS = (
+    Report(
+        "W8",
+        "A late request swallows a grant",
+        "4.0.0, 4.2.0, 4.3.1 and 4.4.0 (raw requests); Java consumer 4.4.0, also on plain TCP with default timings.",
+        'fsm check consumer-group --disturb late --property "the group settles"',
+        (
+            "A owns partitions 0 and 1 and is told to give up 1; B waits, at the group's epoch, with nothing.",
+            "A heartbeat of B is on its way on connection 1. B gives it up and sends everything on connection 2.",
+            "A gives up 1 and acknowledges.",
+            "The heartbeat of connection 1 is handled: partition 1 is assigned to B, and the answer goes nowhere.",
+            "Later heartbeats of B are answered without an assignment, for nothing has changed.",
+        ),
+        "The group is STABLE, the broker shows 1 as assigned to B, and nobody reads it. No timer ends that; only lag "
+        "shows it. It lasted 31 s until a heartbeat was cut on purpose, and else until B closed.",
+        "Very low for one event: B's path is down for 30 to 45 s, and A acknowledges within one heartbeat interval.",
+        "Send everything as long as a given-up request can still be handled: until the member's epoch has changed "
+        "twice, "
+        "and for good where it was a join (`FULL_WHILE_IN_DOUBT`). It costs the names of the topics and the owned "
+        "partitions in each such heartbeat, and the assignment in each answer. Or close a given-up connection "
+        "abortively.",
+        "Name the assignment in every answer (F30), at 20 bytes a topic and 4 a partition; or until a report shows "
+        "that it "
+        "was heard, which needs a state that the log does not keep.",
+        "Watch the lag of each partition, not the state of the group; restart the member that is shown as its owner.",
+    ),
+    Report(
+        "W9",
+        "Two users in good standing during a slow assigned callback",
+        "4.0.0 to 4.4.0 (raw requests); Java consumer 4.4.0: both applications owned the partition for 12.7 s, and for "
+        "18.4 s where the request was lost. W1 is the same with the answer lost, too.",
+        'fsm check consumer-group --disturb lose --property "one user"',
+        (
+            "A joins and is assigned 0 and 1; its application runs onPartitionsAssigned. B joins and waits.",
+            "A heartbeat of A fails. The next one says everything, with nothing owned: the callback is not over.",
+            "The coordinator takes partition 1 as given up, tells A to use 0, and gives 1 to B.",
+            "A's callback ends, and A uses 0 and 1, the set that its run began with, until the next run revokes 1.",
+        ),
+        "Two applications read one partition. Both commit, and both commits are accepted: the older offset may win.",
+        "Realistic: onPartitionsAssigned takes longer than a heartbeat interval (restoring state), one heartbeat fails "
+        "meanwhile (a coordinator moves), and a rebalance takes partitions away: a scale-up during a rolling restart.",
+        "Name in every report what is being assigned beside what is owned (`REPORTS_WHAT_IS_ASSIGNED`): the "
+        "coordinator "
+        "then waits until it is given up. It costs nothing but a later hand-over. This also ends W1. To compare with "
+        "the "
+        "newest target at the end of a callback is not needed then: nobody else has been given it.",
+        "Nothing that is sound: a report that leaves a partition out is how a member gives it up.",
+        "Keep onPartitionsAssigned short, and restore state outside of it.",
+    ),
+    Report(
+        "W5",
+        "Partitions are stranded after a refused downgrade",
+        "4.3.1 and 4.4.0 under `group.consumer.migration.policy=upgrade`, not 4.2.0 (Java consumers of both "
+        "protocols).",
+        "fsm check mixed-group --policy upgrade --disturb leave --known early",
+        (
+            "Classic member K and consumer-protocol member C share partitions 0 and 1.",
+            "C leaves. The group may not become a classic one, so K stays a member of a consumer group.",
+            "Only a heartbeat of the consumer protocol or a join computes a target; K does neither.",
+            "K's heartbeats are answered well, since K is at the target's epoch.",
+        ),
+        "The group stays Assigning with its target behind its epoch, and 1 has no owner until somebody joins.",
+        "Certain with every leave of the last consumer-protocol member under that policy.",
+        "Nothing: no answer tells the classic member.",
+        "Tell classic members to rejoin while a target is due and no member of the consumer protocol is left (F31). "
+        "Within "
+        "the assignment interval they may join more than once.",
+        "Keep the policy `bidirectional`, or restart any member after the last consumer-protocol member has gone.",
+    ),
+    Report(
+        "W6",
+        "A late join gives up what is used",
+        "4.2.0 to 4.4.0 (raw requests on 4.4.0); since KAFKA-19233.",
+        'fsm check consumer-group --disturb late --property "one user"',
+        (
+            "A's join is given up and repeated; the second one is answered with 0 and 1. B joins and waits.",
+            "The first join is handled: epoch 0 always passes, and it says that nothing is owned.",
+            "Partition 1 is given to B, while A uses it.",
+        ),
+        "Two users. A's commits are refused with STALE_MEMBER_EPOCH, and its next ordinary heartbeat is fenced.",
+        "Very low: a join has to outlive its connection.",
+        "Nothing but to close a given-up connection abortively: the member id is one for life.",
+        "Let a join of a member that holds partitions end its membership first, so that the epochs so far are refused "
+        "(F29). It costs a rebalance where an answer to a join was lost. Clients of releases that believe answers of "
+        "an "
+        "earlier membership (H12) may then rejoin once more for each of them.",
+        "Nothing.",
+    ),
+    Report(
+        "W10",
+        "A late report gives up what was assigned since",
+        "4.4.0 (raw requests); the rule is that of all releases.",
+        "make confirm",
+        (
+            "A acknowledges at epoch 3 that it owns nothing. The request is given up and repeated; A goes on.",
+            "The others change; A is at epoch 4 and is assigned 0 and 1; then 1 is to go to B.",
+            "The old acknowledgement is handled: epoch 3 is the one before, and 1 is not in it, so 1 is free.",
+        ),
+        "Two users until A's next heartbeat; A's commits of the partition are refused.",
+        "Very low: a late request and two rebalances within its life.",
+        "Nothing but to close a given-up connection abortively.",
+        "Let a report of the previous epoch give up nothing that was assigned at its epoch or later (F32). It costs "
+        "one more "
+        "heartbeat where an answer was lost. All of W6, W8 and W10 end where a broker refuses a heartbeat on a "
+        "connection "
+        "that is older than the one on which the member spoke last.",
+        "Nothing.",
+    ),
+)
+
+KINDS = ("lose", "unanswered", "late", "poll_timeout", "expire", "rebalance_timeout", "leave", "crash", "failover")
+"""Disturbances of consumer groups of two members."""
+OLD = {
+    "lose": "13, 20",
+    "unanswered": "14, 21",
+    "late": "11, 18, 8",
+    "poll_timeout": "15, 18",
+    "expire": "23, 30",
+    "rebalance_timeout": "26, 33",
+}
+NEW = {**OLD, "late": "11, 18, 17", "poll_timeout": "14, 17", "expire": "15, 18", "rebalance_timeout": "18, 25"}
+SHORTEST = {
+    ("4.0.0", "4.0.0"): OLD,
+    ("4.1.2", "4.1.2"): OLD,
+    ("4.2.1", "4.2.1"): {**OLD, "late": "11, 18, 17"},
+    ("4.3.1", "4.3.1"): NEW,
+    ("4.4.0", "4.4.0"): NEW,
+    ("fixed", "4.4.0"): {"late": "12, 19"},
+    ("4.4.0", "fixed"): {**NEW, "late": "13, 20"},
+    ("fixed", "fixed"): {},
+}
+"""By dialects of member and coordinator: steps until the book is wrong, until two users, until the group is doomed."""
+
+CAUSES = (
+    "Behind `lose` and `unanswered` stand W1 and W9; behind `late` W6, and W8 where the group is doomed; behind "
+    "`poll_timeout`, `expire` and `rebalance_timeout` H17 from 4.3.0 on; before, H12 for the first and W9 for the "
+    "others."
+)
+"""Which cure ends each, tried one by one."""
