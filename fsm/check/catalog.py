@@ -16,6 +16,7 @@ SHIPPED = {
     "consumer-group": "fsm.check.kafka.consumer_group",
     "classic-group": "fsm.check.kafka.classic_group",
     "mixed-group": "fsm.check.kafka.mixed_group",
+    "connect": "fsm.check.kafka.connect",
     "two-phase-commit": "fsm.check.examples.two_phase_commit",
     "lock": "fsm.check.examples.lock",
     "fenced-lock": "fsm.check.examples.lock",

@@ -275,10 +275,10 @@ class Search:
 
     def _not_cut(self, here: Longs, rows: Ids) -> tuple[Longs, Ids]:
         """Of these states those in which no known hazard shows."""
+        cut = np.zeros(len(rows), np.bool_)
         for _, shows in self.steps.hazards(self.known, rows):
-            if shows.any():
-                here, rows = here[~shows], np.asfortranarray(rows[~shows])
-        return here, rows
+            cut |= shows
+        return (here[~cut], np.asfortranarray(rows[~cut])) if cut.any() else (here, rows)
 
     def _note_broken(self, steps: Sequence[Successors], here: Longs) -> None:
         """What steps break; those that cost one more are told when their cost and depth have come."""

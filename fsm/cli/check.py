@@ -53,6 +53,7 @@ GROUPS = {
     ),
     "classic-group": ("members", "topics", "protocol", "coordinator"),
     "mixed-group": ("members", "classic", "topics", "protocol", "policy", "client", "coordinator"),
+    "connect": ("members", "connectors", "protocol", "delay", "coordinator"),
 }
 """Models of Kafka's groups, with their options."""
 MAKES = {"model", "others", "never", "goal", *(option for options in GROUPS.values() for option in options)}
@@ -74,7 +75,7 @@ def add(commands: Any) -> None:
         "--client", metavar="DIALECT", help="the rules of the members, or of each (4.0,4.4); the latest release"
     )
     group.add_argument("--coordinator", metavar="DIALECT", help="the rules of the coordinator; the latest release")
-    group.add_argument("--protocol", metavar="NAME", help="of classic members: eager (the default), cooperative, both")
+    group.add_argument("--protocol", metavar="NAME", help="of classic members, or connect.protocol")
     group.add_argument("--classic", type=at_least(1), metavar="N", help="how many of them are classic (1)")
     group.add_argument("--policy", metavar="NAME", help="of migration: disabled, upgrade, downgrade, bidirectional")
     group.add_argument("--static", action="store_true", help="members have instance ids")
@@ -83,6 +84,8 @@ def add(commands: Any) -> None:
     group.add_argument("--assignment-interval", action="store_true", help="targets keep their distance in time")
     group.add_argument("--search", action="store_true", help="the coordinator is searched for, and can move")
     group.add_argument("--topic-changes", action="store_true", help="topics can be created, grow and be deleted")
+    group.add_argument("--connectors", type=_topics, metavar="LIST", help="with their numbers of tasks (A:2)")
+    group.add_argument("--delay", type=at_least(0), metavar="MS", help="scheduled.rebalance.max.delay.ms (300000)")
     tables = command.add_argument_group("tables")
     tables.add_argument("--with", dest="others", action="append", default=[], metavar="TABLE", help="beside it")
     tables.add_argument(
@@ -181,7 +184,7 @@ def _model(args: argparse.Namespace) -> Model:
     mine = owners.get(kind, ())
     for options in owners.values():
         for option in options:
-            if getattr(args, option) and option not in mine:
+            if _is_given(getattr(args, option)) and option not in mine:
                 whose = " and ".join(owner for owner, its in owners.items() if option in its)
                 raise InputError(
                     f"--{'with' if option == 'others' else option.replace('_', '-')} is for {whose}",
@@ -195,12 +198,17 @@ def _model(args: argparse.Namespace) -> Model:
         return compose([chosen(name) for name in (args.model, *args.others)], args.never, args.goal)
     if args.model in SHIPPED:
         given = {option: getattr(args, option) for option in mine}
-        return shipped(args.model, **{option: value for option, value in given.items() if value})
+        return shipped(args.model, **{option: value for option, value in given.items() if _is_given(value)})
     if ".py:" in args.model:
         return _own(args.model)
     raise InputError(
         f"no model {args.model!r}", "", f"choose from {', '.join(SHIPPED)}, FILE.py:NAME, or a table as YAML"
     )
+
+
+def _is_given(value: Any) -> bool:
+    """Whether an option was given: 0 is a number like others."""
+    return value is not None and value is not False and value not in ("", [])
 
 
 def _is_table(name: str) -> bool:

@@ -89,7 +89,11 @@ def test_a_model_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["nix"], "no model 'nix'; choose from consumer-group"),
         (["nix.yaml"], "nix.yaml: cannot be read"),
         (["nix.py:MODEL"], "nix.py: cannot be run: FileNotFoundError"),
-        (["lock", "--members", "3"], "lock: --members is for consumer-group and classic-group and mixed-group"),
+        (
+            ["lock", "--members", "3"],
+            "lock: --members is for consumer-group and classic-group and mixed-group and connect",
+        ),
+        (["lock", "--delay", "0"], "lock: --delay is for connect"),
         (["classic-group", "--client", "4.4"], "classic-group: --client is for consumer-group and mixed-group"),
         (["consumer-group", "--never", "a.B"], "consumer-group: --never is for tables"),
         (["consumer-group", "--client", "9.9"], "9.9"),

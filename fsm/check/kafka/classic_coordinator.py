@@ -128,7 +128,11 @@ class AnyCoordinator:
                 return group.generation
             case "previous":
                 return -9
-        return sum(1 << self.bits[one] for one in _given(group, who))
+        return sum(1 << self.bits[one] for one in _given(group.members[who].assignment))
+
+    def told(self, assignment: bytes) -> str:
+        """What a sync told a member."""
+        return names_of(f"{topic}-{number}" for topic, number in _given(assignment))
 
     def choices(self, at: Broker) -> Iterable[Choice]:
         """Its timers may run out, and another broker may take over."""
@@ -195,7 +199,7 @@ class AnyCoordinator:
         if isinstance(group, ClassicGroup):
             told = (
                 f"{_short(who)} {'waits' if who in {*group.delayed_joins, *group.delayed_syncs} else 'has'}"
-                f"{'' if who in group.delayed_joins else ' ' + _names(_given(group, who))}"
+                f"{'' if who in group.delayed_joins else ' ' + self.told(group.members[who].assignment)}"
                 for who in sorted(group.members)
             )
             return f"{group.state.name}, generation {group.generation}; " + "; ".join(told)
@@ -300,8 +304,7 @@ def _group(at: Broker) -> Group | None:
     return found
 
 
-def _given(group: ClassicGroup, who: str) -> tuple[TopicPartition, ...]:
-    assignment = group.members[who].assignment
+def _given(assignment: bytes) -> tuple[TopicPartition, ...]:
     return decode_assignment(assignment).partitions if assignment else ()
 
 
@@ -310,12 +313,14 @@ def _short(who: str) -> str:
     return f"{who[0]}{number_of(who)}"
 
 
-def _names(found: Iterable[TopicPartition]) -> str:
-    return ", ".join(f"{topic}-{number}" for topic, number in found) or "nothing"
+def names_of(found: Iterable[str]) -> str:
+    """What there is, on one line."""
+    return ", ".join(found) or "nothing"
 
 
 def _partitions(image: Image, found: Iterable[tuple[str, int]]) -> str:
-    return _names(sorted((image.names[topic_id], number) for topic_id, number in found))
+    named = sorted((image.names[topic_id], number) for topic_id, number in found)
+    return names_of(f"{topic}-{number}" for topic, number in named)
 
 
 def _rests(at: Broker) -> int:

@@ -146,7 +146,7 @@ def _joins(message: Any) -> bool:
 
 
 def _id_bit(message: Any) -> int:
-    told = message[1] if isinstance(message, tuple) else message.body
+    told = message.body if hasattr(message, "body") else message[1]
     if isinstance(told, LeaveGroupRequest):
         told = told.members[0]
     number = number_of(getattr(told, "member_id", "") or "")

@@ -71,7 +71,7 @@ class ClassicReplay:
             self._take(action)
             for name, state in after.items():
                 if name == BROKER:
-                    live, wanted = _book(self.host.state), _book(state.state)
+                    live, wanted = book(self.host.state), book(state.state)
                 else:
                     live, wanted = self.members[name].seen, _seen(state)
                 if live != wanted:
@@ -141,7 +141,8 @@ def _said(body: Any) -> Any:
     return replace(body, rebalance_timeout_ms=1) if getattr(body, "rebalance_timeout_ms", -1) > 0 else body
 
 
-def _book(state: Coordinator) -> Any:
+def book(state: Coordinator) -> Any:
+    """What the coordinator of the model and a live one have in common."""
     group = state.groups.get(GROUP)
     if group is None:
         return None

@@ -1,0 +1,316 @@
+"""A Connect cluster: production workers, the production coordinator with their classic group, and the config topic.
+
+What is asked: no unit runs in two workers in good standing, no worker is ended by an error, what the assignor promises
+of each round and a worker of each step, and, undisturbed, everything that is configured comes to run, in balance: what
+a worker that is gone leaves behind too, once the delay is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from fsm.check.kafka.application import BROKER, GROUP, NOW
+from fsm.check.kafka.classic_coordinator import ASKED_OF_STEPS as ASKED_OF_GROUP
+from fsm.check.kafka.classic_coordinator import AnyCoordinator, names_of
+from fsm.check.kafka.classic_group import CLASSIC_SETTINGS, ClassicQuestions, speaking
+from fsm.check.kafka.connect_replay import ConnectReplay
+from fsm.check.kafka.connect_worker import (
+    ASKED_OF_STEPS,
+    DELAY_OVER,
+    READ_AT_START,
+    TOPIC,
+    Order,
+    WorkerModel,
+)
+from fsm.check.kafka.consumer_group import ANSWERS, NAMES, REQUESTS
+from fsm.check.model import (
+    Choice,
+    Component,
+    Condition,
+    Goal,
+    Model,
+    Path,
+    Property,
+    Received,
+    Replayed,
+    Step,
+    View,
+    Wire,
+)
+from fsm.connect.assignor.leader import ConfigSnapshot
+from fsm.connect.protocol import decode_assignment
+from fsm.connect.units import Unit, configured
+from fsm.connect.worker.config import ConnectConfig
+from fsm.connect.worker.inputs import Change, ConfigChange, ConfigTopicAdvanced, ReadToEnd, Start
+from fsm.coordinator.model.classic_group import ClassicGroup
+from fsm.coordinator.model.context import Context
+from fsm.coordinator.model.dialect import dialect as coordinator_dialect
+from fsm.coordinator.model.persistent import FrozenMap
+from fsm.errors import InputError
+from fsm.protocol.messages import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+    SyncGroupResponse,
+    TransportFailure,
+)
+from fsm.protocol.releases import LATEST
+
+if TYPE_CHECKING:
+    from fsm.check.model import Integers, Mask
+
+PROTOCOLS = ("eager", "compatible", "sessioned")
+ROUNDS = 5
+"""So many rounds, and more, while somebody is behind in the config topic are cut off where that is asked for."""
+NEW = "new"
+"""The connector that a user may create."""
+DISTURBANCES = (
+    *("bounce", "config", "crash", "early_delay", "expire", "failover", "leave", "poll_timeout"),
+    *("rebalance_timeout", "rejoin", "slow_read", "unreachable"),
+)
+NOT_MODELLED = (
+    "tasks that outlive their stop",
+    "task configs that an instance publishes as it starts",
+    "connectors that are paused, stopped or restarted",
+    "a worker that stands still",
+    "a second heartbeat before the first is answered",
+    "the worker's session timer",
+)
+
+
+def connect(
+    members: int = 2,
+    connectors: Mapping[str, int] = FrozenMap({"A": 2}),
+    protocol: str = "sessioned",
+    delay: int = 300_000,
+    coordinator: str = LATEST,
+) -> Model:
+    """Workers, connectors with their numbers of tasks, and `scheduled.rebalance.max.delay.ms`.
+
+    Raises `InputError` for more workers than it can, and for an unknown protocol.
+    """
+    if not 1 <= members <= len(NAMES):
+        raise InputError(f"{members} workers", "--members", f"give 1 to {len(NAMES)}")
+    if protocol not in PROTOCOLS:
+        raise InputError(f"no protocol of Connect {protocol!r}", "--protocol", f"choose from {', '.join(PROTOCOLS)}")
+    names = NAMES[:members]
+    topic = _Topic(names, ConfigSnapshot(1, tuple(sorted(connectors.items()))))
+    config = ConnectConfig(GROUP, connect_protocol=protocol, scheduled_rebalance_max_delay_ms=delay)
+    workers = [WorkerModel(name, config) for name in names]
+    context = Context(NOW, coordinator_dialect(coordinator), CLASSIC_SETTINGS)
+    hub, asked = _Coordinator(names, {}, context), _Questions(names, 0)
+
+    def replay(path: Path) -> Replayed:
+        return Replayed(ConnectReplay(names, config, context).along(path))
+
+    return Model(
+        f"connect, {members} {protocol} workers, coordinator of {coordinator}, "
+        + ", ".join(f"{name} with {count} tasks" for name, count in sorted(connectors.items())),
+        [
+            *(one.component(topic.bits) for one in workers),
+            topic.component(),
+            hub.component(),
+        ],
+        [*_wires(names)],
+        asked.properties(),
+        asked.goal(),
+        asked.conditions(),
+        {"rounds": asked.goes_round, "zombie": asked.has_zombie},
+        disturbances=DISTURBANCES,
+        replay=replay,
+        asked_of_steps=(*ASKED_OF_STEPS, *ASKED_OF_GROUP),
+        not_modelled=NOT_MODELLED,
+    )
+
+
+def _wires(names: Sequence[str]) -> Iterable[Wire]:
+    features = {"ids": speaking}
+    yield from (Wire(name, BROKER, REQUESTS, features=features, describe=_describe) for name in names)
+    yield from (Wire(BROKER, name, ANSWERS, features=features, describe=_describe) for name in names)
+    for name in names:
+        yield Wire(name, TOPIC)
+        yield Wire(TOPIC, name, describe=_describe_read)
+
+
+class TopicState(NamedTuple):
+    """The config topic, and what its users have done."""
+
+    snapshot: ConfigSnapshot
+    done: tuple[Change, ...] = ()
+
+
+class _Topic:
+    """The config topic, which every worker reads in the background, and its users."""
+
+    def __init__(self, names: Sequence[str], snapshot: ConfigSnapshot) -> None:
+        self.names, self.start = names, TopicState(snapshot)
+        counts = dict(snapshot.task_counts)
+        self.first = min(counts, default="")
+        most = {**{name: count + (name == self.first) for name, count in counts.items()}, NEW: 0}
+        self.bits = {unit: bit for bit, unit in enumerate(sorted(configured(most)))}
+
+    def component(self) -> Component:
+        """Its feature tells what is configured."""
+        features = {"configured": lambda at: sum(1 << self.bits[unit] for unit in at.snapshot.units)}
+        return Component(TOPIC, self.start, self.choices, self.step, features, describe=lambda at: _counts(at.snapshot))
+
+    def choices(self, at: TopicState) -> Iterable[Choice]:
+        """A user creates a connector, deletes the first one, gives it another task; each once."""
+        counts = dict(at.snapshot.task_counts)
+        if Change.CONFIG not in at.done:
+            yield Choice("a user creates a connector", Change.CONFIG, "config")
+        if self.first in counts and Change.TASKS not in at.done:
+            yield Choice(f"{self.first} gets another task", Change.TASKS, "config")
+        if self.first in counts:
+            yield Choice(f"a user deletes {self.first}", Change.REMOVED, "config")
+
+    def step(self, at: TopicState, given: Any) -> Step:
+        """A change, which all workers get to read, or a read to the end."""
+        if isinstance(given, Received):
+            life, what = given.message
+            read = Start(at.snapshot) if what == READ_AT_START else ReadToEnd(at.snapshot)
+            return Step(at, [(given.sender, (life, read))])
+        counts = dict(at.snapshot.task_counts)
+        match given:
+            case Change.CONFIG:
+                counts[NEW] = 0
+            case Change.TASKS:
+                counts[self.first] += 1
+            case Change.REMOVED:
+                del counts[self.first]
+        change = ConfigChange(NEW if given is Change.CONFIG else self.first, given)
+        snapshot = ConfigSnapshot(at.snapshot.offset + 1, tuple(sorted(counts.items())))
+        advanced = ConfigTopicAdvanced(snapshot, (change,))
+        return Step(TopicState(snapshot, (*at.done, given)), [(name, advanced) for name in self.names])
+
+
+class _Coordinator(AnyCoordinator):
+    """A coordinator to whom assignments are bytes."""
+
+    def _of_classic(self, group: ClassicGroup, who: str, feature: str) -> int:
+        return 0 if feature in ("held", "assigned") else super()._of_classic(group, who, feature)
+
+    def told(self, assignment: bytes) -> str:
+        """What a sync told a worker."""
+        return _units(decode_assignment(assignment).assigned) if assignment else "nothing"
+
+
+class _Questions(ClassicQuestions):
+    """What is asked of a cluster."""
+
+    def properties(self) -> list[Property]:
+        """Of a worker in good standing what runs in its process counts, whatever it holds."""
+        return [
+            Property("one runner", self._one_user, "no unit runs in two workers in good standing"),
+            Property("no worker is ended", self._nobody_crashes, "no worker is ended by an error"),
+        ]
+
+    def goal(self) -> Goal:
+        """What can always be reached."""
+        meaning = "undisturbed, everything that is configured, and nothing else, comes to run, in balance, and all rest"
+        return Goal("the cluster settles", self._settled, (), meaning)
+
+    def conditions(self) -> dict[str, Condition]:
+        """When timers run out by themselves."""
+        return {**super().conditions(), DELAY_OVER: self._no_delay}
+
+    def has_zombie(self, view: View) -> Mask:
+        """A worker that lost its membership and went on runs what another one runs, until it has settled."""
+        found = np.zeros(len(view), np.bool_)
+        for one, other in self._pairs():
+            both = (view.of(one, "using") & view.of(other, "using")) != 0
+            found |= both & ((view.of(one, "zombie") == 1) | (view.of(other, "zombie") == 1))
+        return found
+
+    def goes_round(self, view: View) -> Mask:
+        """Round follows round, without a pause, until a worker that is behind gets to read the config topic."""
+        behind = np.zeros(len(view), np.bool_)
+        for name in self.names:
+            behind |= view.on(TOPIC, name) > 0
+        found: Mask = behind & (self._generation(view) > ROUNDS)
+        return found
+
+    def _generation(self, view: View) -> Integers:
+        found: Integers = np.max([view.of(BROKER, f"epoch {name}") for name in self.names], axis=0)
+        return found
+
+    def _no_delay(self, view: View) -> Mask:
+        found = np.ones(len(view), np.bool_)
+        for name in self.names:
+            found &= view.of(name, "remembers") == 0
+        return found
+
+    def _settled(self, view: View) -> Mask:
+        good = view.of(BROKER, "rests") == 1
+        running, anybody = np.zeros(len(view), np.int64), np.zeros(len(view), np.bool_)
+        for name in self.names:
+            wants, member = view.of(name, "wants") == 1, view.of(BROKER, f"member {name}") == 1
+            good &= (view.of(name, "rests") == 1) & np.where(wants, member & self._stands_well(view, name), ~member)
+            good &= ~wants | ((running & view.of(name, "using")) == 0)
+            running |= np.where(wants, view.of(name, "using"), 0)
+            anybody |= wants
+        for kind in ("connectors", "tasks"):
+            sizes = [(view.of(name, "wants") == 1, view.of(name, kind)) for name in self.names]
+            most = np.max([np.where(wants, size, 0) for wants, size in sizes], axis=0)
+            least = np.min([np.where(wants, size, 1 << 30) for wants, size in sizes], axis=0)
+            good &= (most - least <= 1) | ~anybody
+        settled: Mask = good & (~anybody | (running == view.of(TOPIC, "configured")))
+        return settled
+
+
+def _describe(message: Any) -> str:
+    if not isinstance(message, Order):
+        order, answer = message
+        return _describe_answer(order.body, answer)
+    body = message.body
+    match body:
+        case JoinGroupRequest(member_id=who):
+            return "JoinGroup" + (f" as {who}" if who else "")
+        case SyncGroupRequest():
+            told = "; ".join(f"{who}: {_assignment(given)}" for who, given in body.assignments)
+            return f"SyncGroup of generation {body.generation_id}" + (f", gives {told}" if told else "")
+        case HeartbeatRequest():
+            return f"Heartbeat of generation {body.generation_id}"
+        case LeaveGroupRequest(members=members):
+            return f"LeaveGroup of {members[0].member_id}"
+    return type(body).__name__
+
+
+def _describe_answer(asked: Any, answer: Any) -> str:
+    if isinstance(answer, TransportFailure):
+        return "the connection broke" if answer.disconnected else "is given up unanswered"
+    code = "ok" if answer.error_code.name == "NONE" else answer.error_code.name
+    match answer:
+        case JoinGroupResponse(generation_id=int(generation), leader=leader, member_id=who) if code == "ok":
+            return f"generation {generation} as {who}" + (", leads" if leader == who else "")
+        case SyncGroupResponse(assignment=given) if code == "ok":
+            return _assignment(given)
+    return code if code != "ok" or not isinstance(asked, LeaveGroupRequest) else "left"
+
+
+def _assignment(given: bytes) -> str:
+    if not given:
+        return "nothing"
+    one = decode_assignment(given)
+    taken = f", takes {_units(one.revoked)}" if one.revoked else ""
+    return f"+{_units(one.assigned)}{taken}" + (f", delay {one.delay_ms} ms" if one.delay_ms else "")
+
+
+def _describe_read(message: Any) -> str:
+    if isinstance(message, ConfigTopicAdvanced):
+        return f"{message.changes[0].connector}: {message.changes[0].what.value}"
+    return f"the config topic, {_counts(message[1].snapshot)}"
+
+
+def _counts(snapshot: ConfigSnapshot) -> str:
+    found = ", ".join(f"{name} with {count} tasks" for name, count in snapshot.task_counts)
+    return f"offset {snapshot.offset}: {found or 'nothing'}"
+
+
+def _units(found: Iterable[Unit]) -> str:
+    return names_of(map(str, found))

@@ -1,0 +1,155 @@
+"""A path of a Connect cluster taken once more: workers whose clocks run, and a host with tokens and a log.
+
+A timer that the path says is over is made due, in the worker as in the coordinator; whatever is left of a delay is then
+a little less than the model says, which has no bearing but on the bytes that tell it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fsm.check.kafka.application import BROKER, GROUP, NOW
+from fsm.check.kafka.classic_coordinator import AnyCoordinator, Broker, forgotten, is_used, run_out, waiting
+from fsm.check.kafka.classic_replay import book
+from fsm.check.kafka.connect_worker import TOPIC, Life, Order, Process, WorkerModel, read, seen, take
+from fsm.check.model import Action, Path, Received
+from fsm.connect.worker.config import ConnectConfig
+from fsm.connect.worker.inputs import Answered, Send, WorkerInput
+from fsm.coordinator.host import Host
+from fsm.coordinator.model.classic_group import ClassicGroup
+from fsm.coordinator.model.context import Context
+from fsm.coordinator.model.groups import Group
+from fsm.protocol.messages import DISCONNECTED, TIMED_OUT
+
+
+class _LiveWorker:
+    """A worker with its own clock, its process and its connection."""
+
+    def __init__(self, name: str, config: ConnectConfig, now_ms: int) -> None:
+        self.new = self.process = WorkerModel(name, config).new
+        self.now_ms = now_ms
+        self.out: list[Order] = []
+        self.late: list[Order] = []
+        self.back: list[tuple[Order, Any]] = []
+
+    def act(self, what: Any) -> None:
+        """A choice, or what the config topic says."""
+        if what == "starts":
+            self.process = self.new._replace(lives=self.process.lives + 1, life=Life.ALIVE)
+        elif what == "is killed":
+            self._hang_up(Life.GONE)
+        elif self.process.life is Life.ALIVE and (incoming := read(self.process, what)) is not None:
+            process, sent = self._step(incoming, what)
+            if what in ("stops", "is bounced"):
+                self._hang_up(Life.AWAY if what == "is bounced" else Life.GONE)
+            else:
+                self.process = process
+            self.out += sent
+
+    def end(self, order: Order, answer: Any) -> None:
+        """A request of this process is answered, or given up."""
+        if self.process.life is Life.ALIVE and order.life == self.process.lives:
+            self.process, sent = self._step(Answered(order.number, answer), None)
+            self.out += sent
+
+    def _step(self, incoming: WorkerInput, what: Any) -> tuple[Process, list[Order]]:
+        self.now_ms += 1
+        process, effects, _ = take(self.process, incoming, what, self.now_ms)
+        return process, [Order(process.lives, one.number, one.body) for one in effects if isinstance(one, Send)]
+
+    def _hang_up(self, life: Life) -> None:
+        self.late += self.out
+        self.out, self.back = [], []
+        self.process = self.new._replace(lives=self.process.lives, life=life)
+
+
+class ConnectReplay:
+    """Live workers and a live coordinator, driven along a path of a model whose first wires are their requests."""
+
+    def __init__(self, names: Sequence[str], config: ConnectConfig, context: Context) -> None:
+        self.names = names
+        self.workers = {name: _LiveWorker(name, config, NOW + 1_000 * at) for at, name in enumerate(names, 1)}
+        self.host = Host(context)
+        self.timers = AnyCoordinator((), {}, context)
+        self.made = dict.fromkeys(names, 0)
+        self.asked: dict[int, tuple[str, Order, bool]] = {}
+
+    def along(self, path: Path) -> str:
+        """Takes the path. Gives what differs first from the model; empty where nothing does."""
+        for number, (action, after) in enumerate(path, 1):
+            self._take(action)
+            for name, state in after.items():
+                if name == TOPIC:
+                    continue
+                live, wanted = (
+                    (_book(self.host), _book(Host(state=state.state)))
+                    if name == BROKER
+                    else (seen(self.workers[name].process), seen(state))
+                )
+                if live != wanted:
+                    return f"step {number}, {action.actor} {action.what}: {name} is {live}, and was to be {wanted}"
+        return ""
+
+    def _take(self, action: Action) -> None:
+        self.host.context = self.host.context.at(self.host.now_ms + 1)
+        many, wire = len(self.names), action.wire
+        match action:
+            case Action(actor="broker") if wire < 0:
+                self._broker(action.what)
+            case Action(actor=name) if wire < 0 and name != TOPIC:
+                self.workers[name].act(action.what)
+            case Action(what="receives" | "receives late") if 0 <= wire < many:
+                self._request(self.names[wire], action)
+            case _ if 0 <= wire < many:
+                worker = self.workers[action.actor]
+                order = worker.out.pop(0)
+                worker.late += [order] if action.what == "late" else []
+                worker.end(order, TIMED_OUT)
+            case Action(actor=name, message=(Order(), answer)) if wire >= 0:
+                worker = self.workers[name]
+                if worker.back:
+                    order, answer = worker.back.pop(0)
+                    worker.end(order, answer if action.what == "receives" else TIMED_OUT)
+            case Action(actor=name, message=message) if wire >= 0 and name != TOPIC:
+                self.workers[name].act(Received(TOPIC, message))
+
+    def _request(self, name: str, action: Action) -> None:
+        worker, late, asked = self.workers[name], action.what == "receives late", action.message
+        under_way = worker.late if late else worker.out
+        which = (i for i, one in enumerate(under_way) if one[:2] == asked[:2] and type(one.body) is type(asked.body))
+        order = under_way.pop(next(which) if late else 0)
+        token = len(self.asked) + 1
+        self.asked[token] = name, order, late
+        fresh = f"{name}{self.made[name]}"
+        before = self.host.state.groups.get(GROUP)
+        sent = self.host.send(name, order.body, fresh_id=fresh, token=token)
+        self.made[name] += is_used(fresh, order.body, sent.answers)
+        self._answer(before, sent.answers)
+
+    def _answer(self, before: Group | None, answers: Sequence[tuple[int, Any]]) -> None:
+        given_up = forgotten(before, self.host.state.groups.get(GROUP), answers)
+        for token, body in (*answers, *((token, TIMED_OUT) for token in given_up)):
+            name, order, late = self.asked[token]
+            if not late:
+                self.workers[name].back.append((order, body))
+
+    def _broker(self, what: str) -> None:
+        group = self.host.state.groups[GROUP]
+        if what == "fails over":
+            self.host.fail_over()
+            self._answer(None, [(token, DISCONNECTED) for token in waiting(group)])
+            return
+        choices = self.timers.choices(Broker(self.host.state))
+        timer: Any = next(choice.given for choice in choices if choice.label == what)
+        self.host.state = self.host.state.with_group(run_out(group, timer, self.host.now_ms))
+        self._answer(group, self.host.expire(self.host.now_ms))
+
+
+def _book(host: Host) -> Any:
+    """The group without what its leader told: the bytes say what is left of a delay."""
+    found = book(host.state)
+    if not isinstance(host.state.groups.get(GROUP), ClassicGroup):
+        return found
+    *before, held, waits, phases = found
+    return (*before, [member_id for member_id, _ in held], waits, phases)

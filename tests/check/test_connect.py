@@ -1,0 +1,127 @@
+"""Connect clusters: how many states there are, what holds of them, and that each question can fail."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from fsm.check import Limits, Verdict, check
+from fsm.check.kafka import connect as model_of_clusters
+from fsm.check.kafka.connect import connect
+from fsm.check.search import Search
+from fsm.check.verdict import states_on
+from fsm.connect.worker.effects import WorkerDraft
+from fsm.errors import InputError
+from fsm.tables.connect_worker import Effect, State
+
+KNOWN = ("zombie",)
+
+
+@pytest.mark.parametrize(
+    ("options", "kinds", "states", "transitions"),
+    [
+        ({}, (), 3_455, 9_700),
+        ({"protocol": "eager"}, (), 1_489, 4_120),
+        ({"connectors": {"A": 1}}, (), 1_829, 5_130),
+        ({}, ("crash",), 20_883, 65_016),
+        ({"connectors": {"A": 1}}, ("leave", "unanswered"), 52_612, 169_910),
+    ],
+)
+def test_clusters_have_so_many_states(options: dict, kinds: tuple[str, ...], states: int, transitions: int) -> None:
+    """Whoever changes a worker's or the coordinator's behaviour sees it here."""
+    found = Search(connect(**options), frozenset(kinds), int(bool(kinds)), KNOWN, every=True).run()
+    assert (found.states.size, found.transitions, found.found) == (states, transitions, {})
+
+
+@pytest.mark.parametrize("protocol", ["eager", "sessioned"])
+@pytest.mark.parametrize(
+    "kinds", [("crash", "failover", "late", "lose", "unanswered"), ("expire", "poll_timeout", "rebalance_timeout")]
+)
+def test_a_cluster_is_safe_and_settles(protocol: str, kinds: tuple[str, ...]) -> None:
+    """What a worker leaves behind that is gone comes to run elsewhere, too."""
+    found = check(connect(protocol=protocol), disturb=kinds, disturbances=1, known=KNOWN, every=True)
+    assert found.word == "holds"
+
+
+@pytest.mark.slow
+def test_a_bounced_worker_or_leader_comes_back_to_work() -> None:
+    found = check(connect(), disturb=["bounce"], disturbances=1, known=KNOWN, every=True)
+    assert (found.word, found.states) == ("holds", 1_007_605)
+
+
+def test_lost_units_wait_for_the_delay() -> None:
+    """A worker is DELAYED after a crash, and only the leader's delay, once over, ends that."""
+    search = Search(connect(), frozenset(("crash",)), 1, every=True).run()
+    waits = [one for one in search.space.parts[1].states.values if one.worker.state is State.DELAYED]
+    assert waits
+    assert all(one.worker.deadline_ms for one in waits)
+    taken = {action.what for action in search.space.actions.values}
+    assert {"remembered delay is over", "delay is over"} <= taken
+
+
+@pytest.mark.slow
+def test_a_cluster_follows_its_config_topic() -> None:
+    """Where a worker that is behind leads, round follows round without a pause until it has read: that is cut off."""
+    found = check(connect(), disturb=["config"], disturbances=1, known=["rounds"], every=True)
+    assert (found.word, found.states, found.cut) == ("holds", 1_697_762, {"rounds": 36_620})
+
+
+@pytest.mark.parametrize(
+    ("options", "kinds", "many"),
+    [
+        ({}, ("bounce", "crash", "late"), 1),
+        ({}, ("config", "failover", "expire", "slow_read"), 2),
+        ({"protocol": "eager"}, ("leave", "unanswered"), 1),
+    ],
+)
+def test_paths_are_taken_by_live_objects_too(options: dict, kinds: tuple[str, ...], many: int) -> None:
+    search = Search(connect(**options), frozenset(kinds), many, every=True, limits=Limits(40_000)).run()
+    chance = Random(1)  # noqa: S311
+    for _ in range(60):
+        path = states_on(search, chance.randrange(search.states.size))
+        assert search.model.replay is not None
+        assert search.model.replay(path).differs == ""
+
+
+# Each question can fail
+
+
+def broken(verdict: Verdict) -> set[str]:
+    assert not any(one.replayed and one.replayed.differs for one in verdict.violations)
+    return {one.property for one in verdict.violations}
+
+
+def test_a_worker_that_lost_its_membership_runs_what_is_anothers() -> None:
+    """It goes on until it has settled again: a zombie, by the reference; it is in good standing before."""
+    verdict = check(connect(), disturb=["expire"], disturbances=1, every=True)
+    assert broken(verdict) == {"one runner"}
+    (found,) = verdict.violations
+    assert (len(found.path), found.hazards) == (36, ("zombie",))
+
+
+def test_a_worker_that_does_not_stop_what_is_taken_away_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(WorkerDraft.methods, Effect.STOP_REVOKED, lambda draft: draft._stop((), wait=True))
+    assert broken(check(connect(), every=True)) >= {"one runner", "W2 stops come before starts"}
+
+
+def test_lost_units_that_nobody_comes_back_for_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forget(draft: WorkerDraft) -> None:
+        draft.deadline_ms = draft.incoming = None
+
+    monkeypatch.setitem(WorkerDraft.methods, Effect.SET_DEADLINE, forget)
+    assert broken(check(connect(), disturb=["crash"], disturbances=1, every=True)) == {"the cluster settles"}
+
+
+def test_a_worker_that_is_refused_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = replace(model_of_clusters.CLASSIC_SETTINGS, group_max_size=1)
+    monkeypatch.setattr(model_of_clusters, "CLASSIC_SETTINGS", settings)
+    assert "no worker is ended" in broken(check(connect(), every=True))
+
+
+def test_unusable_questions_are_refused() -> None:
+    with pytest.raises(InputError, match="choose from eager, compatible, sessioned"):
+        connect(protocol="cooperative")
+    with pytest.raises(InputError, match="give 1 to 6"):
+        connect(9)
