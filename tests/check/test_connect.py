@@ -7,14 +7,14 @@ from random import Random
 
 import pytest
 
-from fsm.check import Limits, Verdict, check
+from fsm.check import Limits, Property, Verdict, check
 from fsm.check.kafka import connect as model_of_clusters
 from fsm.check.kafka.connect import connect
 from fsm.check.search import Search
 from fsm.check.verdict import states_on
 from fsm.connect.worker.effects import WorkerDraft
 from fsm.errors import InputError
-from fsm.tables.connect_worker import Effect, State
+from fsm.tables.connect_worker import Effect
 
 KNOWN = ("zombie",)
 
@@ -52,13 +52,12 @@ def test_a_bounced_worker_or_leader_comes_back_to_work() -> None:
 
 
 def test_lost_units_wait_for_the_delay() -> None:
-    """A worker is DELAYED after a crash, and only the leader's delay, once over, ends that."""
-    search = Search(connect(), frozenset(("crash",)), 1, every=True).run()
-    waits = [one for one in search.space.parts[1].states.values if one.worker.state is State.DELAYED]
-    assert waits
-    assert all(one.worker.deadline_ms for one in waits)
-    taken = {action.what for action in search.space.actions.values}
-    assert {"remembered delay is over", "delay is over"} <= taken
+    """A leader remembers a delay once a worker is gone that had units, and only then."""
+    idle = Property("nobody waits", lambda view: view.of("b", "remembers") == 0)
+    model = replace(connect(), properties=[idle], goal=None)
+    assert check(model).word == "holds"
+    (found,) = check(model, disturb=["crash"], disturbances=1).violations
+    assert [step.action for step in found.path if step.disturbance] == ["is killed"]
 
 
 @pytest.mark.slow
