@@ -155,5 +155,5 @@ class _Keeper:
         search.after_level = self.note
 
 
-NUMBERS = ("layers", "cut", "cost", "level", "low", "depth", "transitions", "looked_up")
+NUMBERS = ("layers", "cut", "cost", "level", "low", "depth", "transitions", "looked_up", "met")
 """What else a search goes on with."""

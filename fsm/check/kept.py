@@ -53,9 +53,7 @@ class Memo(NamedTuple):
         usual, digest = self.path(space)
         path = path or usual
         try:
-            with np.load(path, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-            told = json.loads(arrays.pop("told").tobytes())
+            told, arrays = read(path)
             if told["digest"] != digest:
                 return False
         except (OSError, ValueError, KeyError, EOFError, BadZipFile, NotImplementedError):
@@ -76,6 +74,13 @@ class Memo(NamedTuple):
         except OSError as problem:
             remedy = "name a folder that can be written to"
             raise InputError(f"cannot be written: {problem.strerror}", str(path), remedy) from None
+
+
+def read(path: Path) -> tuple[dict[str, Any], Arrays]:
+    """What a file holds. Raises several kinds of errors where it is none of these."""
+    with np.load(path, allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    return json.loads(arrays.pop("told").tobytes()), arrays
 
 
 def _pack(space: Space, digest: str) -> bytes:

@@ -84,7 +84,7 @@ class _Liveness:
         places = np.empty(len(states), np.int64)
         for low in range(0, len(states), searching.CHUNK):
             rows = self.search.rows(states[low : low + searching.CHUNK])
-            places[low : low + len(rows)] = self.search.visited.places(self.search.packing.keys(rows))
+            places[low : low + len(rows)] = self.search.visited.places(self.search.keys(rows))
         return places
 
     def _is_good(self, rows: Ids) -> Mask:
@@ -133,7 +133,7 @@ class _Liveness:
             rows = search.rows(here)
             good = self._is_good(rows)
             rows = np.asfortranarray(rows[~good])
-            base, places = search.packing.keys(rows), self._places(here)
+            base, places = search.keys(rows), self._places(here)
             self.good[places[good]] = True
             places = places[~good]
             good = self.good[places]
@@ -143,7 +143,7 @@ class _Liveness:
                 good[one.source[one.full]] = True  # what would come of it is not known
                 possible = search.steps.possible(one, by)
                 possible = possible[~good[one.source[possible]]]
-                reached = search.visited.places(one.keys(search.packing, base, rows)[possible])
+                reached = search.visited.places(search.keys_after(one, base, rows)[possible])
                 source = one.source[possible][reached >= 0]  # all, but what follows the last round
                 reached = reached[reached >= 0]
                 good[source[self.good[reached]]] = True
@@ -181,11 +181,11 @@ class _Liveness:
                 rows = search.rows(here)
                 steps, found = list(search.steps.successors(rows, paid=False)), []
                 self._fit()
-                base = search.packing.keys(rows)
+                base = search.keys(rows)
                 for one in steps:
                     mask = np.zeros(len(one.source), np.bool_)
                     mask[search.steps.possible(one, by)] = True
-                    found.append((one, one.keys(search.packing, base, rows), mask))
+                    found.append((one, search.keys_after(one, base, rows), mask))
                 search.append(search.fresh(rows, here, found))
             states, by = np.arange(low, search.states.size), ()
 

@@ -106,7 +106,7 @@ class Rows:
 
     def __init__(self, width: int, make: Callable[[int], Sequence[tuple[int, ...]]]) -> None:
         self._start, self._count = np.zeros(1024, np.int64), np.full(1024, -1, np.int32)
-        self._rows, self._make = Growing(np.int32, width), make
+        self._rows, self.make, self.width = Growing(np.int32, width), make, width
 
     def join(self, ids: Ids) -> tuple[Longs, Ids]:
         """Each row of each number, with the index of that number in `ids`."""
@@ -125,7 +125,7 @@ class Rows:
         asked = np.zeros(top, np.bool_)
         asked[ids] = True
         for one in np.flatnonzero(asked & (self._count[:top] < 0)).tolist():
-            rows = self._make(one)
+            rows = self.make(one)
             self._start[one], self._count[one] = self._rows.size, len(rows)
             if rows:
                 self._rows.extend(rows, len(rows))
@@ -150,7 +150,7 @@ class Pairs:
 
     def __init__(self, width: int, make: Callable[[int, int], tuple[int, ...]]) -> None:
         self._keys, self._at = np.full(1024, -1, np.int64), np.zeros(1024, np.int32)
-        self._rows, self._make = Growing(np.int32, width), make
+        self._rows, self.make, self.width = Growing(np.int32, width), make, width
 
     def join(self, first: Ids, second: Ids) -> Ids:
         """The row of each pair."""
@@ -160,7 +160,7 @@ class Pairs:
         if unknown.any():
             new = np.unique(codes[unknown])
             begin = self._rows.size
-            self._rows.extend([self._make(code >> 32, code & 0xFFFFFFFF) for code in new.tolist()], len(new))
+            self._rows.extend([self.make(code >> 32, code & 0xFFFFFFFF) for code in new.tolist()], len(new))
             self._insert(new, np.arange(begin, self._rows.size, dtype=np.int32))
             slots = self._find(codes)
         found: Ids = self._rows.array[self._at[slots]]

@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fsm.check.memo import Ids, Longs, Pairs
-from fsm.check.model import Model, PairProperty
+from fsm.check.memo import Ids, Longs
+from fsm.check.model import Model
 from fsm.check.packing import Keys, Packing, Words
-from fsm.check.space import FREE, PAID, Space, ask
+from fsm.check.space import FREE, PAID, Space
 from fsm.check.steps import Steps, Successors
 from fsm.check.store import Column, Visited
+from fsm.check.symmetry import Symmetry
 from fsm.errors import InputError
 
 if TYPE_CHECKING:
@@ -91,6 +92,8 @@ class Search:
     """Goes on where something is broken, up to one counterexample for each property."""
     progress: Callable[[int, int, int], None] = lambda _states, _transitions, _depth: None
     """Told of states, transitions and depth now and then."""
+    symmetry: Sequence[str] = ()
+    """Components that are interchangeable: of states that differ by who is who, one is met."""
     tables: Space | None = None
     """Those that are there already, of this model with these disturbances."""
     after_level: Callable[[], None] = lambda: None
@@ -102,6 +105,8 @@ class Search:
     cut: dict[str, int] = field(default_factory=dict)
     stopped: str = ""
     """Why it ended before all was known; empty where it did not."""
+    met: int = 0
+    """States."""
     transitions: int = 0
     looked_up: int = 0
     """Steps found in tables: transitions, and what cannot happen."""
@@ -120,6 +125,7 @@ class Search:
                 )
         self.space = Space(self.model, self.kinds) if self.tables is None else self.tables
         self.steps = Steps(self.model, self.space)
+        self.quotient = Symmetry(self.steps, self.symmetry) if self.symmetry else None
         self.packing = Packing.of(len(self.space.cells))
         self.states = Column(np.uint64, self.packing.words)
         """Packed, in the order in which they were met."""
@@ -135,16 +141,6 @@ class Search:
         self.extra_bytes = 0
         """What a question about all states takes besides."""
         self.visited = Visited()
-        pairs = (one for one in self.model.properties if isinstance(one, PairProperty))
-        self._pairs = {one.name: self._pair(one) for one in pairs}
-
-    def _pair(self, one: PairProperty) -> Pairs:
-        first, second = (self.space.parts[self.space.index[end]].states for end in (one.first, one.second))
-
-        def answer(left: int, right: int) -> tuple[int, ...]:
-            return (int(ask(one.name, one.holds, first.value(left), second.value(right))),)
-
-        return Pairs(1, answer)
 
     # What is known of a state
 
@@ -152,6 +148,21 @@ class Search:
     def exact(self) -> bool:
         """Whether keys are exact."""
         return self.packing.exact
+
+    def keys(self, rows: Ids) -> Keys:
+        """The key of each state; of a quotient the least of all that are the same."""
+        if self.quotient is None:
+            return self.packing.keys(rows)
+        images = self.quotient.images(rows)
+        self.fit()
+        least: Keys = np.min([self.packing.keys(image) for image in images], axis=0)
+        return least
+
+    def keys_after(self, one: Successors, base: Keys, rows: Ids) -> Keys:
+        """The keys of successors of states with these keys."""
+        if self.quotient is None:
+            return one.keys(self.packing, base, rows)
+        return self.keys(one.after(rows, np.arange(len(one.source))))
 
     def rows(self, which: slice | Longs | list[int]) -> Ids:
         """Some states, as rows of the numbers of cells."""
@@ -187,7 +198,8 @@ class Search:
             self.layers = [0]
             self.fit()
             start = self.space.start()
-            self._keep(Fresh(self.packing.pack(start), np.full(1, NO_PARENT, np.int64), self.packing.keys(start)), 0)
+            keys = self.keys(start)
+            self._keep(Fresh(self.packing.pack(start), np.full(1, NO_PARENT, np.int64), keys), 0)
         while self.cost <= self.most:
             while self._goes_on():
                 self._take_level()
@@ -221,6 +233,8 @@ class Search:
             self.stopped = self.limit()
             if self.stopped:
                 return
+        if self.quotient is not None:
+            self.quotient.check()
         if self.states.size > high:
             self.depth = max(self.depth, self.level)
         self.low = high
@@ -243,17 +257,22 @@ class Search:
         cost = self.cost
         here, rows = self._not_cut(np.arange(low, high), self.rows(slice(low, high)))
         steps = list(self.steps.successors(rows, paid=cost < self.most))
+        if self.quotient is not None:  # all that have numbers then have them before keys are made
+            self.quotient.check_questions(rows)
+            for one in steps:
+                self.quotient.images(one.after(rows, np.arange(len(one.source))))
         self.fit()
-        base = self.packing.keys(rows)
+        base = self.keys(rows)
         moving = np.zeros(len(rows), np.bool_)
         free, paid = [], []
         for one in steps:
             self.looked_up += len(one.source)
-            keys = one.keys(self.packing, base, rows)
+            keys = self.keys_after(one, base, rows)
             is_free, is_paid = one.cost == FREE, (one.cost == PAID) & (cost < self.most)
             if self.model.goal is not None:
                 possible = self.steps.possible(one, self.space.by)
-                moving[one.source[possible[keys[possible] != base[one.source[possible]]]]] = True
+                moves = keys != base[one.source] if self.quotient is None else one.differs(rows)
+                moving[one.source[possible[moves[possible]]]] = True
             if one.full.any():
                 taken = one.full & (is_free | is_paid)
                 self.cut[FULL] = self.cut.get(FULL, 0) + int(taken.sum())
@@ -318,7 +337,7 @@ class Search:
         for low in range(0, old.size, CHUNK):
             rows = before.unpack(old.view[low : low + CHUNK])
             self.states.extend(self.packing.pack(rows))
-            self.visited.add(np.sort(self.packing.keys(rows)))
+            self.visited.add(np.sort(self.keys(rows)))
         for parts in self.waiting.values():
             parts[:] = [part._replace(words=self.packing.pack(before.unpack(part.words))) for part in parts]
 
@@ -350,7 +369,7 @@ class Search:
 
     def _unmet(self, found: Fresh) -> Fresh:
         """Of states that waited those that were not met since."""
-        keys = self.packing.keys(self.packing.unpack(found.words))
+        keys = self.keys(self.packing.unpack(found.words))
         distinct, first = np.unique(keys, return_index=True)
         fresh = self.visited.unmet(distinct)
         chosen = np.sort(first[fresh])
@@ -360,6 +379,7 @@ class Search:
         """Notes states that were never met, and looks at them."""
         if len(found.words):
             low = self.append(found)
+            self.met = self.states.size
             rows = self.packing.unpack(found.words)
             is_cut = np.zeros(len(rows), np.bool_)
             for name, shows in self.steps.hazards(self.known, rows):
@@ -381,12 +401,7 @@ class Search:
         for one in self.model.properties:
             if one.name in self.found:
                 continue
-            if isinstance(one, PairProperty):
-                first, second = self.space.index[one.first], self.space.index[one.second]
-                ends = (self.space.cells[i].states()[rows[:, i]] for i in (first, second))
-                holds = self._pairs[one.name].join(*ends)[:, 0].astype(np.bool_)
-            else:
-                holds = self.steps.ask(one.name, one.holds, rows)
+            holds = self.steps.holds(one, rows)
             bad = np.flatnonzero(~holds & ~is_cut)
             if len(bad):
                 self._break(Found(one.name, low + int(bad[0]), cost))

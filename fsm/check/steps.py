@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fsm.check.memo import Ids, Longs
-from fsm.check.model import Condition, Model
+from fsm.check.memo import Ids, Longs, Pairs
+from fsm.check.model import Condition, Model, PairProperty, Property
 from fsm.check.packing import Keys, Packing
 from fsm.check.space import ACTION, BROKEN, CELL, COST, FREE, FREE_WHEN, INPUT, NO_ROOM, WAITS, Space, ask
 from fsm.errors import InputError
@@ -38,6 +38,13 @@ class Successors(NamedTuple):
         for j, now in self.cells.items():
             keys += packing.weigh(j, now) - packing.weigh(j, rows[:, j])[self.source]
         return keys
+
+    def differs(self, rows: Ids) -> Mask:
+        """Which of them are other states than their sources."""
+        found = np.zeros(len(self.source), np.bool_)
+        for j, now in self.cells.items():
+            found |= now != rows[:, j][self.source]
+        return found
 
     def after(self, rows: Ids, which: Longs) -> Ids:
         """Some of the states that are reached."""
@@ -81,6 +88,16 @@ class Steps:
 
     def __init__(self, model: Model, space: Space) -> None:
         self.model, self.space = model, space
+        pairs = (one for one in model.properties if isinstance(one, PairProperty))
+        self._pairs = {one.name: self._pair(one) for one in pairs}
+
+    def _pair(self, one: PairProperty) -> Pairs:
+        first, second = (self.space.parts[self.space.index[end]].states for end in (one.first, one.second))
+
+        def answer(left: int, right: int) -> tuple[int, ...]:
+            return (int(ask(one.name, one.holds, first.value(left), second.value(right))),)
+
+        return Pairs(1, answer)
 
     def successors(self, rows: Ids, *, paid: bool) -> Iterator[Successors]:
         """Steps from these states: all that may cost nothing or that the goal counts on; with `paid` the others too."""
@@ -154,6 +171,15 @@ class Steps:
             raise InputError("gave no truth for each state", where, "compare columns, as in view.of(...) == 1")
         found: Mask = holds
         return found
+
+    def holds(self, one: Property | PairProperty, rows: Ids) -> Mask:
+        """Of which states a property holds."""
+        if isinstance(one, Property):
+            return self.ask(one.name, one.holds, rows)
+        first, second = self.space.index[one.first], self.space.index[one.second]
+        ends = (self.space.cells[i].states()[rows[:, i]] for i in (first, second))
+        holds: Mask = self._pairs[one.name].join(*ends)[:, 0].astype(np.bool_)
+        return holds
 
     def hazards(self, names: Sequence[str], rows: Ids) -> Iterator[tuple[str, Mask]]:
         """In which states each of these known hazards shows."""

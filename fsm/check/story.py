@@ -37,6 +37,8 @@ def _coverage(verdict: Verdict) -> Iterator[str]:
     yield f"distinct states of {parts}; {verdict.memo_steps:,} steps computed, {verdict.memo_hits:,} looked up"
     each = f", {verdict.bytes_per_state:,.0f} bytes a state" if verdict.states >= MANY else ""
     yield f"{verdict.cpu_s:.1f} CPU s{each}"
+    if verdict.symmetry:
+        yield f"interchangeable, as every step shows: {', '.join(verdict.symmetry)}"
     if verdict.stopped:
         yield f"stopped at {verdict.stopped}: what lies beyond is not known"
     if verdict.disturbances:

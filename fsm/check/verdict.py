@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from fsm.check.disk import Disk
 from fsm.check.kept import Memo
@@ -65,6 +65,8 @@ class Verdict:
     disturbances: int = 0
     uncovered: tuple[str, ...] = ()
     """What the model leaves out."""
+    symmetry: tuple[str, ...] = ()
+    """Components that are interchangeable, as every row of the tables shows."""
     checked: tuple[str, ...] = ()
     """Properties that were asked."""
     made_by: Mapping[str, Any] = field(default_factory=dict)
@@ -97,6 +99,7 @@ class Verdict:
             "disturbed": list(self.disturbed),
             "disturbances": self.disturbances,
             "cut": self.cut,
+            "symmetry": list(self.symmetry),
             "uncovered": list(self.uncovered),
             "checked": list(self.checked),
             "of_steps": list(self.of_steps),
@@ -127,6 +130,13 @@ def _violation_document(one: Violation) -> dict[str, Any]:
     }
 
 
+class Way(NamedTuple):
+    """Something that is broken, with a search that met the states on the way there."""
+
+    search: Search
+    found: Found
+
+
 def check(
     model: Model,
     *,
@@ -134,38 +144,48 @@ def check(
     disturbances: int = 0,
     known: Sequence[str] = (),
     properties: Sequence[str] = (),
+    symmetry: Sequence[str] = (),
     limits: Limits = USUAL,
     every: bool = False,
     memo: Memo | None = None,
     disk: Disk | None = None,
+    engine: Callable[[Search], Sequence[Way]] | None = None,
     clock: Callable[[], float] = lambda: 0.0,
     progress: Callable[[int, int, int], None] = lambda _states, _transitions, _depth: None,
 ) -> Verdict:
     """Meets every state of a model with at most so many disturbances of these kinds, and asks it all properties.
 
-    `properties` chooses some by name; `known` are hazards to cut off. `memo` keeps tables between two runs, `disk`
-    states and all else. `clock`
-    gives CPU seconds, for the verdict. The first counterexample ends the search unless `every` is given. Liveness is
-    asked when every state was met and nothing else was broken. Raises `InputError` for a name that there is not, and a
-    model whose step is not pure.
+    `properties` chooses some by name; `known` are hazards to cut off; `symmetry` names interchangeable components.
+    `memo` keeps tables between two runs, `disk` states and all else. `engine` does the search elsewhere, and liveness
+    is not asked there. `clock` gives CPU seconds, for the verdict. The first counterexample ends the search unless
+    `every` is given. Liveness is asked when every state was met and nothing else was broken. Raises `InputError` for a
+    name that there is not, a model whose step is not pure, and components that are not interchangeable.
     """
     began = clock()
-    search = Search(_chosen(model, properties), frozenset(disturb), disturbances, known, limits, every, progress)
+    search = Search(
+        _chosen(model, properties), frozenset(disturb), disturbances, known, limits, every, progress, symmetry
+    )
+    if symmetry and any(one is not None for one in (memo, disk, engine)):
+        raise InputError("a quotient is kept nowhere", "--symmetry", "leave --memo, --dir and --engine out")
     if memo is not None:
         memo.load(search.space)
     if disk is not None:
         disk.begin(search)
-    search.run()
-    met = search.states.size
-    violations = [_violation(search, found) for found in search.found.values()]
-    if search.model.goal is not None and not search.stopped and (every or not violations):
+    ways = engine(search) if engine is not None else [Way(search, one) for one in search.run().found.values()]
+    met, goal = search.met, [] if search.model.goal is None else [DEADLOCK, search.model.goal.name]
+    violations = [_violation(*way) for way in ways]
+    left_out = tuple(model.not_modelled)
+    if engine is not None and goal:
+        goal, left_out = goal[:1], (*left_out, f"liveness, which is not asked there: {goal[1]}")
+    elif search.model.goal is not None and not search.stopped and (every or not violations):
         lost = doomed(search)
         if len(lost):
             violations.append(_doomed(search, search.model.goal, int(lost[0])))
+    if search.quotient is not None:
+        search.quotient.check()
     if memo is not None and search.space.taken:
         memo.save(search.space)
     parts = search.space.parts
-    goal = () if search.model.goal is None else (DEADLOCK, search.model.goal.name)
     return Verdict(
         model=model.name,
         violations=tuple(sorted(violations, key=lambda one: (one.disturbances, len(one.path), one.property))),
@@ -182,8 +202,9 @@ def check(
         cut=dict(sorted(search.cut.items())),
         disturbed=tuple(sorted(disturb)),
         disturbances=disturbances,
-        uncovered=tuple(model.not_modelled),
+        uncovered=left_out,
         made_by=model.made_by,
+        symmetry=tuple(symmetry),
         checked=(*(one.name for one in search.model.properties), *goal),
         of_steps=tuple(model.asked_of_steps),
         not_asked=tuple(model.not_asked),

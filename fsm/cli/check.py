@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,11 @@ from fsm.cli.chosen import SUFFIXES
 from fsm.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     from fsm.check import Disk, Memo, Model, Verdict
+    from fsm.check.search import Search
+    from fsm.check.verdict import Way
 
 EXAMPLES = """examples:
   fsm check consumer-group                                  two members, one topic, undisturbed
@@ -58,7 +61,7 @@ GROUPS = {
 """Models of Kafka's groups, with their options."""
 MAKES = {"model", "others", "never", "goal", *(option for options in GROUPS.values() for option in options)}
 """Options that say what a model is."""
-ENGINES = ("memory", "disk")
+ENGINES = ("memory", "disk", "spark")
 SAID_EVERY_S = 0.2
 FORMS = {".svg": "svg", ".mmd": "mermaid", ".puml": "plantuml"}
 
@@ -108,9 +111,11 @@ def add(commands: Any) -> None:
     command.add_argument("--max-states", type=at_least(1), metavar="N", help="stop beyond so many (200 million)")
     command.add_argument("--max-memory", type=_size, metavar="BYTES", help="stop beyond so much, as 6G (6G)")
     command.add_argument(
-        "--engine", choices=ENGINES, help="where states are: in memory (the default), on disk; else on disk when needed"
+        "--engine", choices=ENGINES, help="where states are; in memory, and with --dir on disk when memory would not do"
     )
+    command.add_argument("--master", default="local[*]", metavar="URL", help="of Spark (local[*])")
     command.add_argument("--dir", type=Path, metavar="DIR", help="of an engine: a search that was killed goes on there")
+    command.add_argument("--symmetry", default="", metavar="LIST", help="interchangeable components; that is checked")
     command.add_argument("--memo", type=Path, metavar="DIR", help="keep tables of steps here for the next run")
     command.add_argument("-o", dest="folder", type=Path, metavar="DIR", help="counterexamples as pictures and texts")
     command.add_argument("--json", action="store_true", help="print one JSON document")
@@ -133,19 +138,22 @@ def run(args: argparse.Namespace) -> int:
             "no kind of disturbance is switched on", "--disturb", f"choose from {', '.join(model.kinds)}, or all"
         )
     show, clear = _progress()
-    verdict = check(
-        model,
-        disturb=kinds,
-        disturbances=most,
-        known=_split(args.known),
-        properties=args.property,
-        limits=limits,
-        every=args.every,
-        memo=args.memo and _memo(args, args.memo),
-        disk=_disk(args),
-        clock=time.process_time,
-        progress=show,
-    )
+    with _engine(args) as engine:
+        verdict = check(
+            model,
+            disturb=kinds,
+            disturbances=most,
+            known=_split(args.known),
+            properties=args.property,
+            symmetry=_split(args.symmetry),
+            limits=limits,
+            every=args.every,
+            memo=args.memo and _memo(args, args.memo),
+            disk=_disk(args),
+            engine=engine,
+            clock=time.process_time,
+            progress=show,
+        )
     clear()
     if args.folder:
         _draw(verdict, args.folder)
@@ -156,11 +164,24 @@ def run(args: argparse.Namespace) -> int:
     return {"holds": 0, "violated": 1, "stopped": 2}[verdict.word]
 
 
+@contextmanager
+def _engine(args: argparse.Namespace) -> Iterator[Callable[[Search], Sequence[Way]] | None]:
+    """What does the search, where this process does not."""
+    if args.engine is not None and (args.dir is None) != (args.engine == "memory"):
+        raise InputError("--engine disk or spark and --dir belong together", "--engine", "give --dir DIR, or neither")
+    if args.engine != "spark":
+        yield None
+        return
+    from fsm.spark.search import OnSpark
+    from fsm.spark.session import plainly, session
+
+    with session(args.master, input_bytes=1 << 30) as spark, plainly(lambda: "searching"):
+        yield OnSpark(spark, _memo(args, args.dir))
+
+
 def _disk(args: argparse.Namespace) -> Disk | None:
     """Where states are kept: at once, or when memory would not do."""
-    if args.dir is None or args.engine == "memory":
-        if args.engine == "disk" or args.dir is not None:
-            raise InputError("--engine disk and --dir belong together", "--engine", "give --dir DIR")
+    if args.dir is None or args.engine == "spark":
         return None
     from fsm.check import Disk
 

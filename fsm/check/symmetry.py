@@ -1,0 +1,209 @@
+"""Components that are interchangeable: states that differ by who is who are met once. That is checked, never assumed.
+
+A renaming swaps the names of components wherever they stand in states, inputs and messages. The quotient is sound where
+every renaming maps steps to steps: so each row of the tables is taken once more, renamed, and has to give the renamed
+result; choices, wires and what is asked of states have to be the same, too. The first that differs refuses it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
+from itertools import pairwise, permutations
+from typing import Any, NoReturn
+
+import numpy as np
+
+from fsm.check.memo import Growing, Ids
+from fsm.check.model import Choice, Step
+from fsm.check.steps import Steps
+from fsm.errors import InputError
+
+MOST = 5
+"""So many interchangeable components; there are as many renamings as orders of them."""
+REMEDY = "leave --symmetry out"
+
+
+class Renaming:
+    """Names for names, inside of values of any make."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self.names = dict(names)
+        either = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+        self._pattern = re.compile(rf"(?<!\w)({either})(?!\w)")
+
+    def __call__(self, value: Any) -> Any:
+        """The value with other names in it; the very same where it has none of them."""
+        if isinstance(value, str):
+            return self._pattern.sub(lambda found: self.names[found[1]], value)
+        if isinstance(value, Enum):
+            return value
+        if isinstance(value, tuple):
+            parts = [self(one) for one in value]
+            if _same(parts, value):
+                return value
+            return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+        if isinstance(value, frozenset):
+            return frozenset(map(self, value))
+        make: Any = type(value)
+        if isinstance(value, Mapping):
+            parts = [(self(key), self(one)) for key, one in value.items()]
+            return value if _same(parts, value.items()) else make(dict(parts))
+        if is_dataclass(value) and not isinstance(value, type):
+            named = [one.name for one in fields(value) if one.init]
+            before = [getattr(value, name) for name in named]
+            parts = [self(one) for one in before]
+            return value if _same(parts, before) else replace(value, **dict(zip(named, parts, strict=True)))
+        return value
+
+
+def _same(some: Iterable[Any], others: Iterable[Any]) -> bool:
+    return all(one is other or one == other for one, other in zip(some, others, strict=True))
+
+
+class Symmetry:
+    """The quotient of a model by the orders of some of its components. Raises `InputError` where they differ."""
+
+    def __init__(self, steps: Steps, names: Sequence[str]) -> None:
+        self.steps, self.space, self.model = steps, steps.space, steps.model
+        unknown = [name for name in names if name not in self.space.index]
+        if unknown or not 2 <= len(set(names)) <= MOST:
+            there = ", ".join(self.space.index)
+            raise InputError(f"cannot exchange {', '.join(names)}", self.model.name, f"choose 2 to {MOST} of {there}")
+        self.renamings = [Renaming(dict(zip(names, order, strict=True))) for order in permutations(names)]
+        self._neighbours = [Renaming({a: b, b: a}) for a, b in pairwise(names)]
+        self._maps: dict[tuple[int, int], Growing] = {}
+        """By renaming and cell: the number of each of its cells after it."""
+        self._checked: dict[tuple[int, int], int] = {}
+        self._wires = [{wire: self._wire(one, wire) for wire in range(len(self.model.wires))} for one in self.renamings]
+        for renaming in self._neighbours:
+            for part in self.space.parts:
+                other = self.space.parts[self._who(renaming, part.component.name)].component
+                if renaming(part.component.start) != other.start:
+                    self._refuse(f"{part.component.name} and {other.name} start in different states")
+
+    def _who(self, renaming: Renaming, name: str) -> int:
+        return self.space.index[renaming.names.get(name, name)]
+
+    def _wire(self, renaming: Renaming, wire: int) -> int:
+        """The wire that one becomes."""
+        one = self.model.wires[wire]
+        ends = [renaming.names.get(end, end) for end in (one.sender, one.receiver)]
+        for at, other in enumerate(self.model.wires):
+            policy = [(w.disturbances, w.reorders, w.at_most, w.waits) for w in (one, other)]
+            keepers = [self.model.components[self.space.keepers[w]].name for w in (wire, at)]
+            keepers[0] = renaming.names.get(keepers[0], keepers[0])
+            if [other.sender, other.receiver] == ends and policy[0] == policy[1] and keepers[0] == keepers[1]:
+                return at
+        raise InputError(f"the wire from {one.sender} to {one.receiver} has no like", self.model.name, REMEDY)
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise InputError(f"not interchangeable: {what}", self.model.name, REMEDY)
+
+    # States
+
+    def images(self, rows: Ids) -> list[Ids]:
+        """The states under every renaming, the first of which changes nothing."""
+        found = [rows]
+        for number, renaming in enumerate(self.renamings[1:], 1):
+            image = np.empty_like(rows)
+            for i, cell in enumerate(self.space.cells):
+                there = self._who(renaming, cell.part.component.name)
+                image[:, there] = self._map(number, i, there, rows[:, i])
+            found.append(image)
+        return found
+
+    def _map(self, number: int, i: int, there: int, ids: Ids) -> Ids:
+        known = self._maps.setdefault((number, i), Growing(np.int32))
+        if known.size < (top := int(ids.max(initial=-1)) + 1):
+            known.extend(-1, top - known.size)
+        new = np.unique(ids)
+        for one in new[known.view[new] < 0].tolist():
+            known.view[one] = self._rename_cell(number, i, there, one)
+        found: Ids = known.view[ids]
+        return found
+
+    def _rename_cell(self, number: int, i: int, there: int, one: int) -> int:
+        space, renaming = self.space, self.renamings[number]
+        cell, target = space.cells[i], space.cells[there]
+        state, *queues = cell.ids.value(one)
+        renamed = {}
+        for wire, queue in zip(cell.wires, queues, strict=True):
+            lines = space.queues[wire].keys[queue]
+            line, late = ([self._message(wire, message, renaming) for message in found] for found in lines)
+            other = self._wires[number][wire]
+            line = sorted(line) if self.model.wires[other].reorders else line
+            renamed[other] = space.queue(other, tuple(line), tuple(sorted(late)))
+        after = space.parts[there].number(renaming(space.parts[i].states.value(state)))
+        return target.ids.number((after, *(renamed[wire] for wire in target.wires)))
+
+    def _message(self, wire: int, message: int, renaming: Renaming) -> int:
+        return self.space.message(self.model.wires[wire].sender, renaming(self.space.messages.value(message)), ())
+
+    # What is checked
+
+    def check(self) -> None:
+        """Takes each step that is new in the tables once more, renamed. Raises `InputError` where it gives another."""
+        for number, renaming in enumerate(self._neighbours):
+            for who, part in enumerate(self.space.parts):
+                other = self.space.parts[self._who(renaming, part.component.name)].component
+                rows = list(part.steps)
+                for state, given in rows[self._checked.get((number, who), 0) :]:
+                    before, told = part.states.value(state), self.space.inputs.value(given)
+                    one = _shown(_take(part.component, before, told), renaming)
+                    if one != _shown(_take(other, renaming(before), renaming(told)), None):
+                        what = f"{other.name} does another thing than {part.component.name}"
+                        self._refuse(f"renamed, {what} in {part.component.describe(before)} on {told!r}"[:400])
+                self._checked[number, who] = len(rows)
+                for state in list(part.offers)[self._checked.get((number, -1 - who), 0) :]:
+                    before = part.states.value(state)
+                    mine = {_choice(one, renaming) for one in part.component.choices(before)}
+                    if mine != {_choice(one, None) for one in other.choices(renaming(before))}:
+                        what = f"{other.name} has other choices than {part.component.name}"
+                        self._refuse(f"renamed, {what} in {part.component.describe(before)}"[:400])
+                self._checked[number, -1 - who] = len(part.offers)
+
+    def check_questions(self, rows: Ids) -> None:
+        """Whether what is asked of these states has the same answers after every renaming."""
+        model, images = self.model, self.images(rows)
+        goal = [] if model.goal is None else [(model.goal.name, model.goal.reached)]
+        for one in model.properties:
+            answers = [self.steps.holds(one, image) for image in images]
+            if any((answer != answers[0]).any() for answer in answers):
+                self._refuse(f"{one.name!r} is asked of one and not of the others")
+        for name, condition in (*goal, *model.hazards.items(), *model.conditions.items()):
+            answer = self.steps.ask(name, condition, rows)
+            for image, renaming in zip(images, self.renamings, strict=True):
+                like = model.conditions.get(renaming(name), condition)
+                if (self.steps.ask(name, like, image) != answer).any():
+                    self._refuse(f"{name!r} is true of one and not of the others")
+
+
+def _take(component: Any, state: Any, given: Any) -> Step | str:
+    try:
+        step: Step = component.step(state, given)
+    except Exception as problem:  # what a step raises has to be the same, too
+        return type(problem).__name__
+    return step
+
+
+def _shown(step: Step | str, renaming: Renaming | None) -> Any:
+    """What a step gives, renamed; what it sends to one is not ordered against what it sends to others."""
+    change: Callable[[Any], Any] = renaming or _unchanged
+    if isinstance(step, str):
+        return step
+    sent: dict[str, list[Any]] = {}
+    for receiver, message in step.sends:
+        sent.setdefault(change(receiver), []).append(change(message))
+    return change(step.state), sent, {change(one) for one in step.broken}, step.hangs_up
+
+
+def _unchanged(value: Any) -> Any:
+    return value
+
+
+def _choice(one: Choice, renaming: Renaming | None) -> Any:
+    change: Callable[[Any], Any] = renaming or _unchanged
+    return change(one.label if one.given is None else one.given), one.disturbance, change(one.free_when)

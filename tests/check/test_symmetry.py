@@ -1,0 +1,148 @@
+"""Interchangeable components: a quotient has the states that one expects, and is refused where one row differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import permutations
+from typing import Any
+
+import pytest
+from naive_search import Naive, State
+
+from fsm.check import Choice, Component, Goal, Memo, Model, Property, Step, Wire, check
+from fsm.check.examples.lock import lock
+from fsm.check.examples.two_phase_commit import two_phase_commit
+from fsm.check.kafka.consumer_group import consumer_group
+from fsm.check.symmetry import Renaming
+from fsm.cli import main
+from fsm.errors import InputError
+
+
+def resources(managers: int) -> list[str]:
+    return [f"resource-{i}" for i in range(1, managers + 1)]
+
+
+def orbits(model: Model, names: list[str]) -> int:
+    """How many states there are but for who is who, each state renamed in every way."""
+    naive, seen = Naive(model), set()
+    renamings = [Renaming(dict(zip(names, order, strict=True))) for order in permutations(names)]
+
+    def renamed(state: State, renaming: Renaming) -> State:
+        states, queues = list(state[0]), list(state[1])
+        for i, one in enumerate(model.components):
+            states[naive.index[renaming.names.get(one.name, one.name)]] = renaming(state[0][i])
+        for i, wire in enumerate(model.wires):
+            ends = (renaming.names.get(end, end) for end in (wire.sender, wire.receiver))
+            queues[naive.wires[tuple(ends)]] = renaming(state[1][i])  # type: ignore[index]
+        return tuple(states), tuple(queues)
+
+    for state in naive.best:
+        if not any(renamed(state, renaming) in seen for renaming in renamings):
+            seen.add(state)
+    return len(seen)
+
+
+@pytest.mark.parametrize(("managers", "states"), [(2, 34), (3, 80), (4, 166)])
+def test_the_quotient_has_one_state_of_each_orbit(managers: int, states: int) -> None:
+    model = two_phase_commit(managers)
+    verdict = check(model, symmetry=resources(managers))
+    assert (verdict.word, verdict.states) == ("holds", states)
+    assert orbits(model, resources(managers)) == states
+
+
+@pytest.mark.parametrize("kinds", [[], ["lose"]])
+def test_a_counterexample_is_as_short_as_without(kinds: list[str]) -> None:
+    """Deadlocks and liveness are asked of the quotient, too; its path is one of real states."""
+    for model in (two_phase_commit(3), two_phase_commit(3, counts_to=2)):
+        found = [
+            {
+                one.property: (one.disturbances, len(one.path) if one.doomed_at is None else one.doomed_at)
+                for one in check(
+                    model, disturb=kinds, disturbances=len(kinds), every=True, symmetry=symmetry
+                ).violations
+            }
+            for symmetry in ((), resources(3))
+        ]
+        assert found[0] == found[1]
+    assert found[0]
+
+
+def test_the_lock_has_two_like_clients() -> None:
+    assert (check(lock()).states, check(lock(), symmetry=["ann", "bob"]).states) == (51, 27)
+    (found,) = check(lock(), disturb=["expire"], disturbances=1, symmetry=["ann", "bob"]).violations
+    assert (found.property, len(found.path)) == ("writes come in the order of the lock", 11)
+
+
+def test_members_of_a_group_are_not_interchangeable() -> None:
+    """The assignor goes by a hash of their names."""
+    with pytest.raises(InputError, match=r"not interchangeable: renamed, .* in .* on ") as refused:
+        check(consumer_group(), symmetry=["a", "b"])
+    assert "\n" not in str(refused.value)
+
+
+def pair(**changes: Any) -> Model:
+    """Two that count to three and tell a third one each time."""
+
+    def choices(state: int) -> Iterable[Choice]:
+        return [Choice("counts")] if state < 3 else ()
+
+    def step(state: int, _given: Any) -> Step:
+        return Step(state + 1, [("hub", "more")])
+
+    def hear(heard: tuple[tuple[str, int], ...], given: Any) -> Step:
+        told = dict(heard)
+        return Step(tuple(sorted((told | {given.sender: told.get(given.sender, 0) + 1}).items())))
+
+    features = {"count": int}
+    ones = [
+        Component(name, 0, changes.get(f"choices_{name}", choices), changes.get(f"step_{name}", step), features)
+        for name in "ab"
+    ]
+    hub = Component("hub", (), lambda _: (), changes.get("hear", hear))
+    wires = [Wire("a", "hub"), Wire("b", "hub", at_most=changes.get("room", 16))]
+    return Model("pair", [*ones, hub], wires, changes.get("properties", ()), changes.get("goal"))
+
+
+def test_like_ones_are_taken_for_one() -> None:
+    full, half = check(pair()).states, check(pair(), symmetry=["a", "b"]).states
+    assert half == orbits(pair(), ["a", "b"]) < full
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"step_b": lambda s, _: Step(s + 1 if s != 1 else 3, [("hub", "more")])}, "does another thing than"),
+        ({"step_b": lambda s, _: Step(s + 1, [("hub", "more")] if s else [])}, "does another thing than"),
+        ({"choices_b": lambda s: [Choice("counts")] if s < 2 else ()}, "has other choices than"),
+        ({"hear": lambda h, given: Step((given.sender,) if given.sender == "a" else h)}, "hub does another thing"),
+        ({"room": 3}, "has no like"),
+        ({"properties": [Property("p", lambda view: view.of("a", "count") < 9)]}, ""),
+        ({"properties": [Property("p", lambda view: view.of("a", "count") < 2)]}, "'p' is asked of one"),
+        ({"goal": Goal("g", lambda view: view.of("b", "count") == 3)}, "'g' is true of one"),
+    ],
+)
+def test_a_single_difference_is_found(changes: dict[str, Any], said: str) -> None:
+    """One step, one choice, one wire, one question."""
+    if not said:
+        assert check(pair(**changes), symmetry=["a", "b"]).word == "holds"
+        return
+    with pytest.raises(InputError, match=said):
+        check(pair(**changes), symmetry=["a", "b"], every=True)
+
+
+def test_what_cannot_be_exchanged_is_one_line(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    for names in (["a"], ["a", "c"], ["a", "a"]):
+        with pytest.raises(InputError, match="cannot exchange"):
+            check(pair(), symmetry=names)
+    with pytest.raises(InputError, match="is kept nowhere"):
+        check(pair(), symmetry=["a", "b"], memo=Memo(tmp_path, "one"))
+    assert main(["check", "two-phase-commit", "--symmetry", "resource-1,resource-2,resource-3"]) == 0
+    assert "interchangeable, as every step shows: resource-1, resource-2, resource-3" in capsys.readouterr().out
+
+
+def test_names_are_found_inside_of_any_value() -> None:
+    renaming = Renaming({"a": "b", "b": "a"})
+    choice = Choice("a asks", ("b", frozenset({"a-0", "ab"}), 1))
+    assert renaming(choice) == Choice("b asks", ("a", frozenset({"b-0", "ab"}), 1))
+    assert renaming(replace(Wire("a", "hub"), at_most=3)) == Wire("b", "hub", at_most=3)
