@@ -233,8 +233,6 @@ class Search:
             self.stopped = self.limit()
             if self.stopped:
                 return
-        if self.quotient is not None:
-            self.quotient.check()
         if self.states.size > high:
             self.depth = max(self.depth, self.level)
         self.low = high
@@ -257,7 +255,8 @@ class Search:
         cost = self.cost
         here, rows = self._not_cut(np.arange(low, high), self.rows(slice(low, high)))
         steps = list(self.steps.successors(rows, paid=cost < self.most))
-        if self.quotient is not None:  # all that have numbers then have them before keys are made
+        if self.quotient is not None:  # all images have numbers before keys are made
+            self.quotient.check()
             self.quotient.check_questions(rows)
             for one in steps:
                 self.quotient.images(one.after(rows, np.arange(len(one.source))))

@@ -47,15 +47,15 @@ class Renaming:
             return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
         if isinstance(value, frozenset):
             return frozenset(map(self, value))
-        make: Any = type(value)
-        if isinstance(value, Mapping):
-            parts = [(self(key), self(one)) for key, one in value.items()]
-            return value if _same(parts, value.items()) else make(dict(parts))
         if is_dataclass(value) and not isinstance(value, type):
             named = [one.name for one in fields(value) if one.init]
             before = [getattr(value, name) for name in named]
             parts = [self(one) for one in before]
             return value if _same(parts, before) else replace(value, **dict(zip(named, parts, strict=True)))
+        if isinstance(value, Mapping):
+            make: Any = type(value)
+            parts = [(self(key), self(one)) for key, one in value.items()]
+            return value if _same(parts, value.items()) else make(dict(parts))
         return value
 
 
@@ -154,15 +154,15 @@ class Symmetry:
                     before, told = part.states.value(state), self.space.inputs.value(given)
                     one = _shown(_take(part.component, before, told), renaming)
                     if one != _shown(_take(other, renaming(before), renaming(told)), None):
-                        what = f"{other.name} does another thing than {part.component.name}"
-                        self._refuse(f"renamed, {what} in {part.component.describe(before)} on {told!r}"[:400])
+                        where = f"{part.component.describe(before)} on {told!r}"[:300]
+                        self._refuse(f"renamed, {part.component.name} does another thing in {where}")
                 self._checked[number, who] = len(rows)
                 for state in list(part.offers)[self._checked.get((number, -1 - who), 0) :]:
                     before = part.states.value(state)
                     mine = {_choice(one, renaming) for one in part.component.choices(before)}
                     if mine != {_choice(one, None) for one in other.choices(renaming(before))}:
-                        what = f"{other.name} has other choices than {part.component.name}"
-                        self._refuse(f"renamed, {what} in {part.component.describe(before)}"[:400])
+                        where = part.component.describe(before)[:300]
+                        self._refuse(f"renamed, {part.component.name} has other choices in {where}")
                 self._checked[number, -1 - who] = len(part.offers)
 
     def check_questions(self, rows: Ids) -> None:
