@@ -45,6 +45,7 @@ class Renaming:
             if _same(parts, value):
                 return value
             return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+        make: Any
         if isinstance(value, frozenset):
             return frozenset(map(self, value))
         if is_dataclass(value) and not isinstance(value, type):
@@ -52,8 +53,12 @@ class Renaming:
             before = [getattr(value, name) for name in named]
             parts = [self(one) for one in before]
             return value if _same(parts, before) else replace(value, **dict(zip(named, parts, strict=True)))
+        if type(value).__reduce__ is not object.__reduce__:  # it says itself what it is made of
+            make, before, *_ = value.__reduce__()
+            parts = [self(one) for one in before]
+            return value if _same(parts, before) else make(*parts)
         if isinstance(value, Mapping):
-            make: Any = type(value)
+            make = type(value)
             parts = [(self(key), self(one)) for key, one in value.items()]
             return value if _same(parts, value.items()) else make(dict(parts))
         return value
