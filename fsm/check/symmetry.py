@@ -38,6 +38,7 @@ class Renaming:
         """The value with other names in it; the very same where it has none of them."""
         if isinstance(value, str):
             return self._pattern.sub(lambda found: self.names[found[1]], value)
+        make: Any = type(value)
         if isinstance(value, Enum):
             return value
         if isinstance(value, tuple):
@@ -45,20 +46,20 @@ class Renaming:
             if _same(parts, value):
                 return value
             return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
-        make: Any
         if isinstance(value, frozenset):
             return frozenset(map(self, value))
+        if make.__reduce__ is not object.__reduce__:  # it says itself what it is made of
+            make, before, *_ = value.__reduce__()
+            parts = [self(one) for one in before]
+            return value if _same(parts, before) else make(*parts)
+        if make.__hash__ is object.__hash__:  # it is like nothing else, so it names nobody
+            return value
         if is_dataclass(value) and not isinstance(value, type):
             named = [one.name for one in fields(value) if one.init]
             before = [getattr(value, name) for name in named]
             parts = [self(one) for one in before]
             return value if _same(parts, before) else replace(value, **dict(zip(named, parts, strict=True)))
-        if type(value).__reduce__ is not object.__reduce__:  # it says itself what it is made of
-            make, before, *_ = value.__reduce__()
-            parts = [self(one) for one in before]
-            return value if _same(parts, before) else make(*parts)
         if isinstance(value, Mapping):
-            make = type(value)
             parts = [(self(key), self(one)) for key, one in value.items()]
             return value if _same(parts, value.items()) else make(dict(parts))
         return value
