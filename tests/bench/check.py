@@ -15,14 +15,27 @@ from fsm.check.examples.two_phase_commit import two_phase_commit
 from fsm.check.kafka.consumer_group import consumer_group
 from fsm.check.search import Search
 
+TEN_KINDS = (
+    "crash",
+    "expire",
+    "failover",
+    "late",
+    "leave",
+    "lose",
+    "poll_timeout",
+    "rebalance_timeout",
+    "rejoin",
+    "unanswered",
+)
+
 
 def measure(title: str, model: Model, most: int = 0) -> None:
     """One line: a search that fills its tables, and the same once more with full ones."""
-    search = Search(model, frozenset(model.kinds), most, every=True)
+    search = Search(model, frozenset(model.kinds).intersection(TEN_KINDS), most, every=True)
     began = time.process_time()
     search.run()
     cold = time.process_time() - began
-    again = Search(model, frozenset(model.kinds), most, every=True)
+    again = Search(model, frozenset(model.kinds).intersection(TEN_KINDS), most, every=True)
     again.space = search.space
     began = time.process_time()
     again.run()

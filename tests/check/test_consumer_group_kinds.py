@@ -77,11 +77,19 @@ def test_a_killed_static_member_cannot_come_back_at_once() -> None:
     assert any("UNRELEASED_INSTANCE_ID" in step.message for step in found.path)
 
 
+@pytest.mark.slow
 def test_a_closed_static_member_comes_back_to_what_it_had() -> None:
-    both = check(
-        consumer_group(static=True, client="fixed", coordinator="fixed"), disturb=["close", "restart"], disturbances=2
-    )
-    assert {one.property for one in both.violations} <= {"no application is ended"}
+    """And all that two such steps lead to, timers of members included whose place another one took."""
+    model = consumer_group(static=True, client="fixed", coordinator="fixed")
+    verdict = check(model, disturb=["close", "restart"], disturbances=2, every=True)
+    assert (lengths(verdict), verdict.stopped) == ({"no application is ended": 9}, "")
+
+
+@pytest.mark.slow
+def test_fixed_groups_are_clean_for_two_disturbances() -> None:
+    kinds = ["close", "failover_losing", "hanging", "raising"]
+    verdict = check(consumer_group(client="fixed", coordinator="fixed"), disturb=kinds, disturbances=2, every=True)
+    assert (verdict.word, verdict.states) == ("holds", 313_083)
 
 
 @pytest.mark.parametrize("kind", ["close", "hanging", "raising", "failover_losing", "restart"])

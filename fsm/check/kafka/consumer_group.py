@@ -29,6 +29,7 @@ from fsm.member.consumer.invariants import INVARIANTS as MEMBER_INVARIANTS
 from fsm.member.dialect.dialect import Dialect as MemberDialect
 from fsm.member.dialect.dialect import dialect as member_dialect
 from fsm.protocol.releases import LATEST
+from fsm.protocol.topic_patterns import find_problem
 
 if TYPE_CHECKING:
     from fsm.check.model import Mask
@@ -85,10 +86,13 @@ def consumer_group(
     """Members of one dialect, or of one each (`4.0,4.4`), and their coordinator.
 
     `search` makes finding the coordinator a request of its own, and lets it move; with `topic_changes` topics are
-    created, grow and are deleted. Raises `InputError` for more members or partitions than it can.
+    created, grow and are deleted. Raises `InputError` for more members or partitions than it can, and for a pattern
+    that is none.
     """
     if not 1 <= members <= len(NAMES):
         raise InputError(f"{members} members", "--members", f"give 1 to {len(NAMES)}")
+    if pattern and (problem := find_problem(pattern)):
+        raise InputError(f"{pattern!r}: {problem}", "--pattern", "give a regular expression of RE2")
     names, spoken = NAMES[:members], _dialects(client, members)
     known = Topics(topics, change=topic_changes)
     setting = Setting(known.subscribed, pattern, static, commits, search, topic_changes, KINDS)

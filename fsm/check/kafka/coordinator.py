@@ -103,7 +103,8 @@ class CoordinatorModel:
         if group is None:
             return
         for (kind, who), _, epoch in group.timers.in_order():
-            if kind in TIMERS and not (kind is TimerKind.REBALANCE and group.members[who].epoch != epoch):
+            member = group.members.by_id.get(who)  # None where another one took its place
+            if kind in TIMERS and member is not None and (kind is TimerKind.SESSION or member.epoch == epoch):
                 disturbance, told = TIMERS[kind]
                 excuse = f"{who} is silent" if kind is TimerKind.SESSION else ""
                 yield Choice(told.format(who.removesuffix("-0")), (kind, who), disturbance, excuse)
