@@ -215,6 +215,8 @@ class Replayed(NamedTuple):
     """Those timeouts."""
     trace: tuple[str, ...] = ()
     """What they wrote of it at those times: a JSON document a line, as `fsm.trace` has it."""
+    is_timed: bool = True
+    """Whether times were looked for."""
 
 
 @dataclass(frozen=True, slots=True)

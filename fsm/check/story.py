@@ -78,6 +78,8 @@ def tell(one: Violation) -> Iterator[str]:
 def _replay(done: Replayed) -> str:
     if done.differs:
         return f"live objects differ, so the model errs: {done.differs}"
+    if not done.is_timed:
+        return "live objects took this path too; when its steps can happen was not asked"
     if not done.times_ms:
         return "live objects took this path too; it has no room for what idles meanwhile, so no times were found"
     settings = ", ".join(f"{name} {value}" for name, value in done.settings.items())

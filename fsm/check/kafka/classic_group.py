@@ -82,7 +82,7 @@ def classic_group(
 
     def replay(path: Path) -> Replayed:
         live = {name: LiveClassic(1_000 * at, topics, strategy) for at, name in enumerate(names, 1)}
-        return Replayed(ClassicReplay(live, context).along(path))
+        return Replayed(ClassicReplay(live, context).along(path), is_timed=False)
 
     return Model(
         f"classic-group, {members} {protocol} members, coordinator of {coordinator}, {topic_settings}",

@@ -106,7 +106,7 @@ def connect(
     hub, asked = _Coordinator(names, {}, context), _Questions(names, 0)
 
     def replay(path: Path) -> Replayed:
-        return Replayed(ConnectReplay(names, config, context).along(path))
+        return Replayed(ConnectReplay(names, config, context).along(path), is_timed=False)
 
     return Model(
         f"connect, {members} {protocol} workers, coordinator of {coordinator}, "

@@ -82,7 +82,7 @@ def mixed_group(
         for at, name in enumerate(names, 1):
             kind = LiveConsumer(models[name], 1_000 * at, LONG_MS, None) if name in consumers else None
             live[name] = kind or LiveClassic(1_000 * at, topics, strategy)
-        return Replayed(ClassicReplay(live, context).along(path))
+        return Replayed(ClassicReplay(live, context).along(path), is_timed=False)
 
     return Model(
         f"mixed-group, {len(consumers)} members of {client}, {classic} {protocol} ones, policy {policy}, "
