@@ -6,7 +6,7 @@ DATA ?= tests/data
 PYTEST_JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run shell check test test-slow test-kafka confirm audit-truth conformance connect-rounds bench diagrams clean
+.PHONY: help run shell check test test-slow test-kafka confirm audit-truth conformance connect-rounds zoo bench diagrams clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ conformance: .venv/.dev ## our coordinator held against recorded walks of Apache
 
 connect-rounds: .venv/.dev ## recorded Connect clusters held against the assignor and the worker's table; DATA=DIR for others
 	@$(BIN)/python tests/connect_rounds.py $(filter-out tests/data,$(DATA))
+
+zoo: .venv/.dev ## real bugs of Kafka and its clients, planted in what runs here: what catches each
+	@$(BIN)/python tests/zoo.py
 
 bench: .venv/.dev ## ratios against transitions, a plain dict, Kafka's assignors, single-process Python and DuckDB
 	@$(BIN)/python tests/bench/start.py

@@ -454,6 +454,9 @@ I31 A reconciliation that commits or revokes begins inside poll(). | before 4.2.
 I32 What can be resolved is acknowledged once for each local epoch. | before 4.4.0
 I33 The owned set grows only by the application's own step. | before 4.3.0
 I34 In FATAL nothing is owned once every callback has returned. | H17, and a fatal error while leaving
+I35 Who hears that it was fenced, or is no member, has no epoch above 0.
+I36 Out of the group, only a poll begins to join. | by intent in the dialect `document`
+I37 Once a lost or final revoked callback is asked for, nothing may be fetched. | before 4.3.0
 """),  # noqa: E501
     (
         "tests/member/test_walk.py::test_what_holds_always_holds_in_a_walk",
@@ -472,7 +475,7 @@ GROUP = Section(
 4 previous epoch <= member epoch <= target epoch <= group epoch.
 5 A member in UNREVOKED_PARTITIONS has something pending, any other has nothing. | a static member that is away
 6 A member that reached the target epoch and is STABLE holds nothing beyond its target.
-7 A member in UNRELEASED_PARTITIONS at the target epoch lacks some of its target.
+7 A member in UNRELEASED_PARTITIONS at the target epoch lacks some of its target, which others held. | before 4.2.0 (F6)
 8 The group's state follows from its epochs and members.
 9 In a STABLE group every member holds its target. | while a pattern is not resolved
 10 In a STABLE group every partition of a subscribed topic is held. | while a pattern is not resolved

@@ -126,6 +126,7 @@ class ClassicModel:
             "ended": lambda c: int(c.app in ENDED),
             "crashed": lambda c: int(c.app is App.CRASHED),
             "wants": lambda c: int(c.app is App.RUNNING),
+            "left": lambda c: int(c.app is App.LEFT),
             "rests": lambda c: int(self._rests(c)),
         }
         return Component(self.name, self.new, self.choices, self.step, features, describe=describe)

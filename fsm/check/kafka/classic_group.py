@@ -158,11 +158,18 @@ class ClassicQuestions(Questions):
 
     def properties(self) -> list[Property]:
         """Without that of the coordinator's book: a cooperative member that gives partitions up still uses them."""
-        return [one for one in super().properties() if one.name != "held by the coordinator's book"]
+        asked = [one for one in super().properties() if one.name != "held by the coordinator's book"]
+        meaning = "an application that has unsubscribed was called back for all that it used"
+        return [*asked, Property("who has left uses nothing", self._left_behind, meaning)]
 
     def goal(self) -> Goal:
         """The timers of members that live need not help."""
         return replace(super().goal(), by=())
+
+    def _left_behind(self, view: View) -> Mask:
+        used = [(view.of(name, "left") == 1) & (view.of(name, "using") != 0) for name in self.names]
+        holds: Mask = ~np.any(used, axis=0)
+        return holds
 
     def conditions(self) -> dict[str, Condition]:
         """When timers run out by themselves."""

@@ -165,9 +165,10 @@ class ConsumerModel:
             yield Choice("backoff of its commit is over")
         if self.setting.commits and member.auto_commit.consumed and member.auto_commit.due_ms > NOW:
             yield Choice("auto-commit interval is over")
+        is_timed = member.poll_due_ms > NOW and member.state is not State.UNSUBSCRIBED
+        if is_timed and app in (App.RUNNING, App.LEAVING, App.HUNG):
+            yield Choice("poll timer runs out", disturbance="" if app is App.HUNG else "poll_timeout")
         if app in (App.RUNNING, App.HUNG):
-            if member.poll_due_ms > NOW and member.state is not State.UNSUBSCRIBED:
-                yield Choice("poll timer runs out", disturbance="" if app is App.HUNG else "poll_timeout")
             yield Choice("is killed", disturbance="crash")
             if lives:
                 yield Choice("is killed and starts again", disturbance="restart")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from fsm.check.kafka.application import BROKER, NOW
 from fsm.check.kafka.consumer import LIVES, ConsumerModel, Setting, describe_message, id_of, omitted
 from fsm.check.kafka.consumer_shell import asked_of
-from fsm.check.kafka.coordinator import FORMER_OWNER, OWNER, CoordinatorModel
+from fsm.check.kafka.coordinator import FORMER_OWNER, OWNER, VALID, CoordinatorModel
 from fsm.check.kafka.questions import Questions
 from fsm.check.kafka.replay import Cast, replay
 from fsm.check.kafka.topics import CLUSTER, CREATED, DELETED, GROWN, Topics
@@ -138,7 +138,7 @@ def consumer_group(
         {"W1": group.w1},
         tuple(sorted(kinds)),
         partial(replay, Cast(consumers, hub)),
-        [*(f"{one.name} {one.statement}" for one in asked), *(name for name, _ in INVARIANTS), *commit_asked],
+        [*(f"{one.name} {one.statement}" for one in asked), *(name for name, _ in INVARIANTS), VALID, *commit_asked],
         [f"{one.name} {one.statement}" for one in MEMBER_INVARIANTS if one not in asked],
         NOT_MODELLED,
     )

@@ -40,6 +40,8 @@ RESOLVED_BEFORE = NOW - 20_000
 """When a regular expression was resolved that may be resolved anew."""
 BY_NAME = 9
 """The last version of OffsetCommit that names its topics, as members of these models do."""
+VALID = "requests are valid"
+INVALID = frozenset({ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNKNOWN_SERVER_ERROR})
 FORMER_OWNER, OWNER = "a commit of a former owner is refused", "a commit of an owner is accepted"
 
 
@@ -166,6 +168,8 @@ class CoordinatorModel:
             was, context = consumer_group_of(before.state), self.context(around.topics)
             same = around.topics == before.topics
             asked = broken(Moment(was, group, context, sent, answer), held_before=same)
+        if getattr(answer and answer.body, "error_code", None) in INVALID:
+            asked = [VALID, *asked]
         has_interval = self._context.config.assignment_interval_ms(GROUP) > 0
         return Step(around._replace(state=_timeless(after, has_interval=has_interval)), sends, asked)
 

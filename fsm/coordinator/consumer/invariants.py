@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 from fsm.coordinator.consumer.reconciliation import flatten
 from fsm.coordinator.model.consumer_group import (
@@ -158,6 +159,19 @@ def _settled(at: Moment) -> bool:
 def _waiting_means_short(at: Moment) -> bool:
     waiting = (m for m in at.members if m.current.state is State.UNRELEASED_PARTITIONS)
     return all(assigned(m) < target_of(at.after, m) for m in waiting if m.epoch == at.target_epoch)
+
+
+def _waits_for_others(at: Moment) -> bool:
+    """Who begins to wait, or goes on to wait, does so for what another member held."""
+    if not at.has(Choice.OWN_PENDING_NEVER_BLOCKS):
+        return True
+    for old, new in at.moved:
+        if new.current.state is not State.UNRELEASED_PARTITIONS or new.current == old.current:
+            continue
+        others = (held for member_id, held in at.held_before.items() if member_id != new.member_id)
+        if (target_of(at.after, new) - assigned(new)).isdisjoint(chain.from_iterable(others)):
+            return False
+    return True
 
 
 def _derived_state(at: Moment) -> bool:
@@ -389,6 +403,7 @@ OF_STATES: tuple[Invariant, ...] = (
 """Of members, epochs, targets and topics between two steps, whatever the step was."""
 
 OF_STEPS: tuple[Invariant, ...] = (
+    ("7 who begins to wait waits for others", _waits_for_others),
     ("12 a new target follows the subscriptions", _target_follows_subscription),
     ("14 a group grows up to its limit", _size_is_limited),
     ("17 sessions and rebalance timers belong to members", _timers),

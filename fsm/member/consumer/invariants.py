@@ -267,6 +267,9 @@ INVARIANTS: tuple[Invariant, ...] = (
         "H17, and a fatal error while leaving",
         states=frozenset({State.FATAL}),
     ),
+    Invariant("I35", "one who was fenced has no epoch", rules.gives_up_its_epoch),
+    Invariant("I36", "a join begins in a poll", rules.joins_in_poll, given_up_by=Choice.JOIN_ON_SUBSCRIBE),
+    Invariant("I37", "where a release begins, nothing is fetched any more", rules.released_is_held_back),
 )
 
 AT_REST: tuple[Invariant, ...] = (

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import NamedTuple
 
-from fsm.member.consumer.decisions import SILENT
+from fsm.member.consumer.decisions import RELEASES, SILENT, is_awaited
 from fsm.member.consumer.state import Member, Origin
 from fsm.member.consumer.step import Step
 from fsm.member.dialect.choices import Choice
@@ -35,7 +35,8 @@ from fsm.member.events import (
 )
 from fsm.member.inputs import Answered, MemberInput
 from fsm.protocol.assignment import Partitions, TopicPartitions, without
-from fsm.protocol.messages import ConsumerGroupHeartbeatRequest
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from fsm.tables.consumer_member import Event, State
 
 
@@ -176,6 +177,33 @@ def same_inside(at: ObservedStep) -> bool:
         after.current,
         after.ownership.owned,
     )
+
+
+FENCES = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
+
+
+def gives_up_its_epoch(at: ObservedStep) -> bool:
+    """Who hears that it is no member any more has an epoch no more; in FATAL nothing is done about it."""
+    given = at.given
+    if not isinstance(given, Answered) or not isinstance(given.answer, ConsumerGroupHeartbeatResponse):
+        return True
+    passed_over = at.knows(Choice.ANSWERS_NUMBERED) and not is_awaited(at.before, given.request.number)
+    watched = given.request.purpose is Purpose.HEARTBEAT and given.answer.error_code in FENCES
+    return not watched or passed_over or at.after.epoch <= 0 or at.after.state is State.FATAL
+
+
+def joins_in_poll(at: ObservedStep) -> bool:
+    """Out of the group, nothing but a poll begins to join."""
+    joins = any(c.source is State.UNSUBSCRIBED and c.target is State.JOINING for c in changes(at))
+    return not joins or isinstance(at.given, AsyncPollEvent)
+
+
+def released_is_held_back(at: ObservedStep) -> bool:
+    """From where the release of a membership that is over begins, nothing of it is fetched (since 4.3)."""
+    if not at.knows(Choice.MARK_LOST) or not at.after.subscription.kind.is_auto:
+        return True
+    begins = any(awaited.origin in RELEASES and awaited not in at.before.awaited for awaited in at.after.awaited)
+    return not begins or not at.after.ownership.fetchable(at.after.subscription)
 
 
 # Runs

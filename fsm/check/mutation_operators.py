@@ -1,0 +1,256 @@
+"""Mutants of tables and rules: what each operator makes of a row, a function or a choice.
+
+A row is mutated as a whole, in every state and on every event that it stands for. It is named by one of its cells,
+`door.SHUT.PUSHED`; a function by its module. Operators:
+
+    drop      the row is not there: its events are illegal
+    ignore    its events are expected, and nothing happens
+    stay      its effects are carried out, and the machine stays where it is
+    target    it leads to another state
+    lose      one effect is left out
+    timer     one effect on a timer is left out: it is forgotten
+    repeat    one effect is carried out twice
+    reorder   two neighbouring steps change places
+    skip      a check is not made
+    always    a condition always holds
+    never     a condition never holds
+    epoch     an epoch is one less, or one more
+    flip      a choice of a dialect is turned over
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from itertools import pairwise
+from types import FunctionType, ModuleType
+from typing import Any, NamedTuple
+
+from fsm.check.mutation import cell_of, replaced, rewritten
+from fsm.table import Compiled, Ignore, StateCells, Symbol
+
+OPERATORS = (
+    *("drop", "ignore", "stay", "target", "lose", "timer", "repeat", "reorder"),
+    *("skip", "always", "never", "epoch", "flip"),
+)
+Patch = Callable[[], AbstractContextManager[None]]
+Pair = tuple[Symbol, Symbol]
+
+
+class Mutant(NamedTuple):
+    """One change, and whether what it changes is ever met."""
+
+    operator: str
+    place: str
+    detail: str
+    patch: Patch
+    is_met: bool
+    places: frozenset[str] = frozenset()
+    """All names of the place: a row has one for each of its cells."""
+
+    @property
+    def name(self) -> str:
+        """As it is given to `--mutate`."""
+        return ":".join(part for part in (self.operator, self.place, self.detail) if part)
+
+
+class Met:
+    """Which cells of which tables are looked up, and what functions answer, while a model is explored."""
+
+    def __init__(self) -> None:
+        self.cells: dict[int, tuple[Compiled, set[Pair]]] = {}
+        self.answers: dict[Callable[..., Any], set[Any]] = {}
+
+    def note_cell(self, table: Compiled, state: Symbol, event: Symbol) -> None:
+        """A cell of a table is looked up."""
+        self.cells.setdefault(id(table), (table, set()))[1].add((state, event))
+
+    @contextmanager
+    def watching(self, functions: Iterable[FunctionType]) -> Iterator[None]:
+        """Takes note of all tables, and of these functions, until the `with` ends."""
+        note = self.note_cell
+
+        def of_table(self: Compiled, pair: Pair) -> Any:
+            note(self, *pair)
+            return dict.__getitem__(self, pair)
+
+        def of_state(self: StateCells, event: Symbol) -> Any:
+            note(self.table, self.state, event)
+            return dict.__getitem__(self, event)
+
+        patches = [replaced(one, partial(self._note_answer, one)) for one in functions]
+        for patch in patches:
+            patch.__enter__()
+        Compiled.__getitem__ = of_table  # type: ignore[method-assign, assignment]  # of every table there is
+        StateCells.__getitem__ = of_state  # type: ignore[method-assign, assignment]
+        try:
+            yield
+        finally:
+            del Compiled.__getitem__, StateCells.__getitem__
+            for patch in reversed(patches):
+                patch.__exit__(None, None, None)
+
+    def _note_answer(self, function: FunctionType, original: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        answers = self.answers.setdefault(function, set())
+        found = original(*args, **named)
+        answers.add(found if isinstance(found, bool) else None)
+        return found
+
+
+# Rows
+
+
+def of_tables(met: Met) -> Iterator[Mutant]:
+    """Mutants of the rows of every table that was looked up."""
+    for table, cells in met.cells.values():
+        for pairs in _rows(table):
+            yield from _of_row(table, pairs, any(pair in cells for pair in pairs))
+
+
+def _rows(table: Compiled) -> Iterable[list[Pair]]:
+    """The cells of each row, in the order of the table's cells."""
+    found: dict[int, list[Pair]] = {}
+    for pair, cell in table.items():
+        found.setdefault(id(cell.source), []).append(pair)
+    return found.values()
+
+
+def _of_row(table: Compiled, pairs: Sequence[Pair], is_met: bool) -> Iterator[Mutant]:
+    names = [f"{table.name}.{state.name}.{event.name}" for state, event in pairs]
+    cell = table[pairs[0]]
+    made: set[Any] = {cell.steps}
+    for operator, detail, steps in _variants(table, cell):
+        if steps is None or steps not in made:
+            made.add(steps)
+            cells = {pair: None if steps is None else cell_of(pair[0], steps, table[pair].source) for pair in pairs}
+            patch = partial(rewritten, table, cells)
+            yield Mutant(operator, names[0], detail, patch, is_met, frozenset(names))
+
+
+Steps = tuple[Symbol, ...]
+
+
+def _variants(table: Compiled, cell: Any) -> Iterator[tuple[str, str, Steps | None]]:
+    """Each operator's steps in place of a row's; None where the row is gone."""
+    steps: Steps = cell.steps
+    yield "drop", "", None
+    if isinstance(cell.source, Ignore):
+        return
+    entered = set(cell.path)
+    yield "ignore", "", ()
+    yield "stay", "", tuple(step for step in steps if step not in entered)
+    yield from _other_targets(table, cell)
+    for at, effect in enumerate(steps):
+        if effect in entered:
+            continue
+        name = effect.name + ("" if steps.index(effect) == at else f"#{steps[:at].count(effect) + 1}")
+        is_timer = "TIMER" in name or "DEADLINE" in name
+        yield "timer" if is_timer else "lose", name, (*steps[:at], *steps[at + 1 :])
+        yield "repeat", name, (*steps[: at + 1], *steps[at:])
+    for at, (one, other) in enumerate(pairwise(steps)):
+        if not (one in entered and other in entered):
+            swapped = (*steps[:at], other, one, *steps[at + 2 :])
+            yield "reorder", f"{one.name}-{other.name}", swapped
+
+
+def _other_targets(table: Compiled, cell: Any) -> Iterator[tuple[str, str, Steps]]:
+    """The next state of the table in place of the one that the row leads to."""
+    states = list(table.by_state)
+    other = states[(states.index(cell.target) + 1) % len(states)]
+    if cell.path:
+        at = len(cell.steps) - 1 - cell.steps[::-1].index(cell.target)
+        yield "target", other.name, (*cell.steps[:at], other, *cell.steps[at + 1 :])
+    else:
+        yield "target", other.name, (*cell.steps, other)
+
+
+# Rules
+
+
+def find_rules(modules: Iterable[ModuleType]) -> list[FunctionType]:
+    """Functions and methods of these modules that decide: conditions, checks, and what is about an epoch."""
+    found: dict[str, FunctionType] = {}
+    for module in modules:
+        classes = [one for one in vars(module).values() if inspect.isclass(one) and one.__module__ == module.__name__]
+        for owner in (module, *classes):
+            for one in vars(owner).values():
+                function = inspect.unwrap(one.fget if isinstance(one, property) and one.fget else one)
+                is_own = isinstance(function, FunctionType) and function.__module__ == module.__name__
+                if is_own and not function.__closure__ and list(_changes(function)):
+                    found.setdefault(_place(function), function)
+    return [found[name] for name in sorted(found)]
+
+
+def of_rules(functions: Iterable[FunctionType], met: Met) -> Iterator[Mutant]:
+    """Mutants of these functions; one that never answers otherwise is not met."""
+    for function in functions:
+        answers = met.answers.get(function, set())
+        for operator, detail, by, same in _changes(function):
+            is_met = bool(answers) and answers != {same}
+            place = _place(function)
+            yield Mutant(operator, place, detail, partial(replaced, function, by), is_met, frozenset((place,)))
+
+
+def _place(function: FunctionType) -> str:
+    return f"{function.__module__}.{function.__qualname__}"
+
+
+Change = tuple[str, str, Callable[..., Any], Any]
+
+
+def _changes(function: FunctionType) -> Iterator[Change]:
+    """The operator, its detail, what is done instead, and the only answer at which that is the same."""
+    answer, name = function.__annotations__.get("return"), function.__name__.lstrip("_")
+    if answer == "bool" and not name.startswith("__"):
+        yield "always", "", lambda _original, *_, **__: True, True
+        yield "never", "", lambda _original, *_, **__: False, False
+    if answer == "None" and name.startswith("check"):
+        yield "skip", "", lambda _original, *_, **__: None, ...
+    if answer == "int" and "epoch" in name:
+        yield "epoch", "+1", lambda original, *given, **named: original(*given, **named) + 1, ...
+        yield "epoch", "-1", lambda original, *given, **named: original(*given, **named) - 1, ...
+    if "epoch" in function.__annotations__ and function.__annotations__["epoch"] == "int":
+        at = list(inspect.signature(function).parameters).index("epoch")
+        yield "epoch", "given -1", partial(_with_epoch, at, -1), ...
+        yield "epoch", "given +1", partial(_with_epoch, at, 1), ...
+
+
+def _with_epoch(at: int, more: int, original: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    if "epoch" in named:
+        return original(*given, **{**named, "epoch": named["epoch"] + more})
+    if at >= len(given):
+        return original(*given, **named)
+    return original(*given[:at], given[at] + more, *given[at + 1 :], **named)
+
+
+# Choices
+
+
+class Flips(NamedTuple):
+    """The choices of one side of a model."""
+
+    side: str
+    choices: Sequence[Any]
+    flipped: Callable[[Any], AbstractContextManager[None]]
+    """The model's dialect has this choice where it had it not, and the other way round."""
+
+
+class Asked(frozenset[Any]):
+    """Choices that know which of them were asked for."""
+
+    asked: set[Any]
+
+    def __contains__(self, choice: object) -> bool:
+        self.asked.add(choice)
+        return super().__contains__(choice)
+
+
+def of_choices(flips: Iterable[Flips], asked: Mapping[str, set[Any]]) -> Iterator[Mutant]:
+    """A mutant for each choice of each side."""
+    for side, choices, flipped in flips:
+        for choice in choices:
+            place = f"{side}.{choice.name}"
+            patch = partial(flipped, choice)
+            yield Mutant("flip", place, "", patch, choice in asked.get(side, ()), frozenset((place,)))

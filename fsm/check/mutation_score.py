@@ -1,0 +1,230 @@
+"""Which mutants of a model its properties kill: the mutation score.
+
+The model is explored once as it is, which tells the rows, rules and choices that are ever met. Then each mutant is: it
+is killed by the first property that it breaks; it is the same where no step of any component differs from the model's
+own; else it survives, and a property may be missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from types import FunctionType
+from typing import Any, NamedTuple
+
+from fsm.check.model import Component, Model
+from fsm.check.mutation_operators import OPERATORS, Flips, Met, Mutant, of_choices, of_rules, of_tables
+from fsm.check.search import USUAL, Limits
+from fsm.check.verdict import Verdict, check
+from fsm.errors import InputError
+
+ROOM = 10
+"""A mutant may have so many times the states of the model, and `SOME` more: then it is given up."""
+SOME = 100_000
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is mutated: a model that can be made anew, and what it rests on beside its tables."""
+
+    make: Callable[[], Model]
+    rules: Sequence[FunctionType] = ()
+    flips: Sequence[Flips] = ()
+    asked: Callable[[dict[str, set[Any]]], ExitStack] = lambda _asked: ExitStack()
+    """Takes note, until the `with` ends, of the choices that each side asks for."""
+
+
+class Outcome(NamedTuple):
+    """What became of a mutant."""
+
+    mutant: Mutant
+    word: str
+    """`killed`, `survived`, `stopped`, `same` or `not met`."""
+    property: str = ""
+    disturbances: int = 0
+    steps: int = 0
+    states: int = 0
+
+    def document(self) -> dict[str, Any]:
+        """As a dict."""
+        told = {"mutant": self.mutant.name, "operator": self.mutant.operator, "outcome": self.word}
+        if self.word != "killed":
+            return {**told, "states": self.states}
+        killer = {"property": self.property, "disturbances": self.disturbances, "steps": self.steps}
+        return {**told, **killer, "states": self.states}
+
+
+@dataclass(frozen=True)
+class Score:
+    """All mutants of a model."""
+
+    model: Verdict
+    """The model as it is."""
+    outcomes: tuple[Outcome, ...]
+
+    def count(self, word: str) -> int:
+        """So many came to that."""
+        return sum(one.word == word for one in self.outcomes)
+
+    @property
+    def tried(self) -> int:
+        """Mutants that behave otherwise than the model."""
+        return self.count("killed") + self.count("survived") + self.count("stopped")
+
+    @property
+    def share(self) -> float:
+        """Of those that behave otherwise, how many are killed; 1 where there is none."""
+        return self.count("killed") / self.tried if self.tried else 1.0
+
+    def document(self) -> dict[str, Any]:
+        """As lists and dicts."""
+        words = ("killed", "survived", "stopped", "same", "not met")
+        return {
+            "model": self.model.model,
+            "states": self.model.states,
+            "disturbed": list(self.model.disturbed),
+            "disturbances": self.model.disturbances,
+            "score": round(self.share, 4),
+            **{word.replace(" ", "_"): self.count(word) for word in words},
+            "mutants": [one.document() for one in self.outcomes],
+        }
+
+
+@dataclass
+class _Steps:
+    """What each component does: of the model as it is, and whether a mutant differs."""
+
+    known: dict[Hashable, Any] = field(default_factory=dict)
+    differs: bool = False
+
+    def watch(self, model: Model, *, learns: bool) -> Model:
+        """The model whose steps and choices are taken note of, or compared."""
+        return replace(model, components=[self._component(one, learns=learns) for one in model.components])
+
+    def _component(self, one: Component, *, learns: bool) -> Component:
+        def note(key: Hashable, found: Any) -> Any:
+            if learns:
+                self.known[key] = found
+            elif not self.differs and self.known.get(key, self) != found:
+                self.differs = True
+            return found
+
+        def choices(state: Any) -> Any:
+            return note((one.name, state), tuple(one.choices(state)))
+
+        def step(state: Any, given: Any) -> Any:
+            try:
+                return note((one.name, state, given), one.step(state, given))
+            except Exception:
+                self.differs = True
+                raise
+
+        self.differs = self.differs or self.known.get(one.name, one.start) != one.start
+        self.known.setdefault(one.name, one.start)
+        return replace(one, choices=choices, step=step)
+
+
+def score(
+    subject: Subject,
+    which: Sequence[str] = (),
+    *,
+    disturb: Sequence[str] = (),
+    disturbances: int = 0,
+    known: Sequence[str] = (),
+    properties: Sequence[str] = (),
+    limits: Limits = USUAL,
+    progress: Callable[[int, int, str], None] = lambda _done, _all, _name: None,
+) -> Score:
+    """Tries the mutants of a model, or those that `which` names: an operator, `OPERATOR:PLACE`, or a whole name.
+
+    Raises `InputError` where the model itself does not hold, and where a name means no mutant.
+    """
+    met, steps = Met(), _Steps()
+    asked: dict[str, set[Any]] = {}
+
+    def explore(limits: Limits, *, learns: bool) -> Verdict:
+        model = steps.watch(subject.make(), learns=learns)
+        return check(
+            model, disturb=disturb, disturbances=disturbances, known=known, properties=properties, limits=limits
+        )
+
+    progress(0, 0, "the model as it is")
+    with met.watching(subject.rules), subject.asked(asked):
+        model = explore(limits, learns=True)
+    if model.violations:
+        broken = model.violations[0].property
+        raise InputError(
+            f"the model itself breaks {broken!r}: no mutant can be told from it",
+            model.model,
+            "choose --property, --disturb or --known so that it holds",
+        )
+    mutants = chosen(
+        [*of_tables(met), *of_rules(subject.rules, met), *of_choices(subject.flips, asked)], which, model.model
+    )
+    room = min(limits.max_states, ROOM * model.states + SOME)
+    outcomes = []
+    for number, mutant in enumerate(mutants, 1):
+        progress(number, len(mutants), mutant.name)
+        outcomes.append(_try(mutant, steps, lambda: explore(Limits(room, limits.max_memory), learns=False)))
+    return Score(model, tuple(outcomes))
+
+
+def _try(mutant: Mutant, steps: _Steps, explore: Callable[[], Verdict]) -> Outcome:
+    if not mutant.is_met:
+        return Outcome(mutant, "not met")
+    steps.differs = False
+    try:
+        with mutant.patch():
+            found = explore()
+    except InputError as problem:  # what is no model any more: a step that is not pure, say
+        return Outcome(mutant, "killed", f"cannot be explored: {problem.what}")
+    if found.violations:
+        one = found.violations[0]
+        taken = len(one.path) if one.doomed_at is None else one.doomed_at
+        return Outcome(mutant, "killed", one.property, one.disturbances, taken, found.states)
+    word = "same" if not steps.differs else "stopped" if found.stopped else "survived"
+    return Outcome(mutant, word, states=found.states)
+
+
+def chosen(mutants: Sequence[Mutant], which: Sequence[str], model: str) -> list[Mutant]:
+    """The mutants that these names mean. Raises `InputError` for a name that changes nothing."""
+    if not mutants:
+        raise InputError("rests on no table: there is nothing to mutate", model)
+    found: list[Mutant] = []
+    for name in which:
+        operator, _, place = name.partition(":")
+        if operator not in OPERATORS:
+            raise InputError(f"no operator {operator!r}", "--mutate", f"choose from {', '.join(OPERATORS)}")
+        place, _, detail = place.partition(":")
+        there = [one for one in mutants if not place or place in one.places]
+        if not there:
+            raise InputError(f"no row, rule or choice {place!r}", "--mutate", f"write one as {mutants[0].place}")
+        meant = [one for one in there if one.operator == operator and detail in ("", one.detail)]
+        if not meant:
+            others = ", ".join(dict.fromkeys(one.operator for one in there)) if place else "another one"
+            raise InputError(f"{name!r} changes nothing", "--mutate", f"what does something there: {others}")
+        found += [one for one in meant if one not in found]
+    return found or list(mutants)
+
+
+def lines(found: Score) -> Iterator[str]:
+    """The score as text: what survived first, then what was killed."""
+    model = found.model
+    killed, tried = found.count("killed"), found.tried
+    yield f"{model.model}: {killed} of {tried} mutants are killed, a score of {100 * found.share:.0f}%"
+    yield f"  {model.states:,} states of the model as it is" + (
+        f", at most {model.disturbances} of {', '.join(model.disturbed)}" if model.disturbances else ", undisturbed"
+    )
+    if model.stopped:
+        yield f"  which was stopped at {model.stopped}: what lies beyond is not known"
+    yield f"  beside them {found.count('same')} of which no step differs, {found.count('not met')} of what is never met"
+    for word in ("survived", "stopped", "killed", "same", "not met"):
+        yield from _told(word, [one for one in found.outcomes if one.word == word])
+
+
+def _told(word: str, outcomes: Iterable[Outcome]) -> Iterator[str]:
+    for one in outcomes:
+        how = f" by {one.property!r}" if one.property else ""
+        path = f", {one.disturbances} disturbances, {one.steps} steps" if one.steps else ""
+        yield f"{word:<9} {one.mutant.name}{how}{path}"

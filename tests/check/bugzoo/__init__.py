@@ -1,0 +1,1 @@
+"""Real bugs of Kafka and its clients, planted in what runs here."""

@@ -1,0 +1,66 @@
+"""The zoo as `bugs.yaml` lists it, and what each planted bug comes to."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from bugzoo import classic_groups, consumer_members, coordinators  # noqa: F401  # what they plant
+from bugzoo.planting import planted, range_assignor
+from fsm.check import Limits, Verdict, check
+from fsm.check.catalog import shipped
+
+FILE = Path(__file__).with_name("bugs.yaml")
+ENDS = ("caught", "unseen", "waits")
+"""Caught by a model; nothing that any such model could see, and why; what part of a model it waits for."""
+ROOM = Limits(max_states=3_000_000)
+
+
+class Counterexample(NamedTuple):
+    """The shortest one."""
+
+    property: str
+    disturbances: int
+    steps: int
+
+
+def bugs() -> list[dict[str, Any]]:
+    """Every entry."""
+    found: list[dict[str, Any]] = yaml.safe_load(FILE.read_text())
+    return found
+
+
+def caught() -> dict[str, dict[str, Any]]:
+    """How each bug that is planted is caught, by its id."""
+    return {bug["id"]: bug["caught"] for bug in bugs() if "caught" in bug}
+
+
+def explore(bug: str | None, how: dict[str, Any]) -> Verdict:
+    """The verdict on a model with a bug in it, or on the model as it is."""
+    with ExitStack() as stack:
+        if bug is not None:
+            stack.enter_context(planted(bug))
+        if how.get("assignor") == "range":
+            stack.enter_context(range_assignor())
+        model = shipped(how["model"], **how["options"])
+        if how.get("timers") == "none" and model.goal is not None:
+            model = replace(model, goal=replace(model.goal, by=()), replay=None)
+        return check(
+            model,
+            disturb=how.get("disturb", ()),
+            disturbances=how.get("disturbances", 0),
+            known=how.get("known", ()),
+            limits=ROOM,
+        )
+
+
+def shortest(verdict: Verdict) -> Counterexample | None:
+    """The first counterexample of a verdict."""
+    for one in verdict.violations:
+        steps = len(one.path) if one.doomed_at is None else one.doomed_at
+        return Counterexample(one.property.partition(";")[0], one.disturbances, steps)
+    return None

@@ -1,0 +1,64 @@
+"""Bugs of classic groups: members, eager and cooperative, and their coordinator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bugzoo.planting import Patches, plant
+from fsm.check.mutation import cell_of, replaced, rewritten
+from fsm.coordinator.classic.draft import ClassicGroupDraft
+from fsm.member.classic.effects import Effects
+from fsm.table import Symbol
+from fsm.tables.classic_member import TABLE, Effect, Event, State
+
+
+def row(state: State, event: Event, *steps: Symbol) -> Patches:
+    """What an event does in a state."""
+    return [rewritten(TABLE.compiled, {(state, event): cell_of(state, steps)})]
+
+
+@plant("KAFKA-12890")
+def no_deadline_for_syncs() -> Patches:
+    return [replaced(ClassicGroupDraft.arm_sync_timer, lambda _original, _draft: None)]
+
+
+@plant("KAFKA-12983")
+def prepares_once() -> Patches:
+    def reset(original: Any, member: Any, reason: str) -> None:
+        needed = member.prepare_needed
+        original(member, reason)
+        member.prepare_needed = needed
+
+    return [replaced(Effects.reset_generation, reset)]
+
+
+@plant("KAFKA-5154")
+def is_content_with_the_join() -> Patches:
+    """The flag is down before the sync; when the sync fails, nobody raises it again."""
+
+    def end(original: Any, member: Any, sent: Any, answer: Any) -> None:
+        original(member, sent, answer)
+        if member.state is State.COMPLETING_REBALANCE:
+            member.rejoin_reason = None
+
+    lost = row(State.COMPLETING_REBALANCE, Event.SYNC_COORDINATOR_LOST, Effect.FORGET_COORDINATOR)
+    return [*lost, replaced(Effects.end_join, end)]
+
+
+@plant("KAFKA-8972")
+def forgets_before_it_revokes() -> Patches:
+    def revoke(original: Any, member: Any, reason: str) -> Any:
+        if member.unsubscribing is not None:
+            member.owned = ()
+        return original(member, reason)
+
+    return [replaced(Effects.revoke_all_partitions, revoke)]
+
+
+@plant("librdkafka-22c61bb78")
+def goes_without_a_leave() -> Patches:
+    def leave(original: Any, member: Any, reason: str) -> None:
+        if not (member.config.is_cooperative and member.unsubscribing is not None):
+            original(member, reason)
+
+    return [replaced(Effects.send_leave_group, leave)]

@@ -1,0 +1,256 @@
+"""Bugs of clients of KIP-848: rows of the member's table, its decisions and its heartbeats."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+
+from bugzoo.planting import Patches, plant
+from fsm.check.mutation import cell_of, replaced, rewritten, valued
+from fsm.member.consumer import decisions, effects
+from fsm.member.consumer.effects import Effects
+from fsm.member.consumer.state import Member, Origin, StaleRelease
+from fsm.member.consumer.step import MemberDraft
+from fsm.member.dialect.choices import Choice
+from fsm.member.dialect.dialect import dialect
+from fsm.protocol.assignment import LocalAssignment
+from fsm.protocol.error_codes import ErrorCode
+from fsm.table import Symbol
+from fsm.tables.consumer_member import (
+    BEGIN_JOIN,
+    FAILED,
+    NEW_TARGET,
+    NOT_IN_GROUP,
+    Effect,
+    Event,
+    State,
+)
+
+DIALECTS = ("4.4.0", "fixed")
+"""Of the plants below: their tables are patched."""
+
+
+def row(states: State | tuple[State, ...], event: Event, *steps: Symbol) -> Patches:
+    """What an event does in these states, in the tables of all dialects that are planted."""
+    those = states if isinstance(states, tuple) else (states,)
+    return [
+        rewritten(dialect(name).cells, {(state, event): cell_of(state, steps) for state in those}) for name in DIALECTS
+    ]
+
+
+def no_effect(method: Any) -> AbstractContextManager[None]:
+    """An effect of the table that does nothing."""
+    return replaced(method, lambda _original, *_: None)
+
+
+# Heartbeats
+
+
+@plant("franz-go-eca3a457")
+def keeps_what_was_sent() -> Patches:
+    """What was sent is not forgotten after a failure: an answer that is lost with its assignment is never repeated."""
+    return [no_effect(Effects.wipe_sent)]
+
+
+@plant("KAFKA-16215")
+def stays_in_flight() -> Patches:
+    def fail(original: Any, draft: Any) -> None:
+        original(draft)
+        draft.heartbeat_in_flight = True
+
+    return [replaced(Effects.fail_request, fail)]
+
+
+@plant("KAFKA-16190")
+def joins_with_changes_only() -> Patches:
+    def build(original: Any, member: Member) -> Any:
+        built = original(member)
+        sent = member.sent
+        if member.state is not State.JOINING or sent is None:
+            return built
+        same = sent.subscription == member.subscription
+        return replace(
+            built, rebalance_timeout_ms=-1, subscribed_topic_names=None if same else member.subscription.topics
+        )
+
+    return [replaced(effects.build_heartbeat, build), no_effect(Effects.wipe_sent)]
+
+
+@plant("franz-go-466a4512")
+def reports_before_the_callback() -> Patches:
+    def build(original: Any, member: Member) -> Any:
+        run, current = member.run, member.current
+        revoking = any(a.origin is Origin.RUN_REVOKED for a in member.awaited)
+        if run is None or not revoking or member.state is State.JOINING:
+            return original(member)
+        names = {**member.client.metadata, **member.names}
+        kept = ((t, tuple(n for n in numbers if (names[t], n) not in run.revoked)) for t, numbers in current.partitions)
+        left = tuple((t, numbers) for t, numbers in kept if numbers)
+        return replace(original(member), topic_partitions=left)
+
+    return [replaced(effects.build_heartbeat, build)]
+
+
+@plant("franz-go-6d06afae")
+def unknown_member_is_fatal() -> Patches:
+    return [valued(decisions, "FENCING", frozenset({ErrorCode.FENCED_MEMBER_EPOCH}))]
+
+
+@plant("KAFKA-16251")
+def heartbeats_while_fenced() -> Patches:
+    return [valued(decisions, "SILENT", frozenset(NOT_IN_GROUP) - {State.FENCED})]
+
+
+@plant("KAFKA-17116")
+def leaves_without_an_id() -> Patches:
+    """The id comes with the first answer, and a leave before that has none."""
+
+    def build(original: Any, member: Member) -> Any:
+        built = original(member)
+        knows_it = not member.current.is_none or not member.target.is_none
+        return built if member.epoch >= 0 or knows_it else replace(built, member_id="")
+
+    return [replaced(effects.build_heartbeat, build)]
+
+
+@plant("KAFKA-20426")
+def never_waits() -> Patches:
+    def next_tick_ms(original: Any, member: Member, now_ms: int) -> Any:
+        return now_ms if member.state in NOT_IN_GROUP else original(member, now_ms)
+
+    return [replaced(decisions.next_tick_ms, next_tick_ms)]
+
+
+# Fences, polls and leaves
+
+
+@plant("KAFKA-15818")
+def keeps_what_nobody_polls() -> Patches:
+    return [replaced(decisions._expires, lambda _original, _member: False)]
+
+
+@plant("KAFKA-16258")
+def stale_without_a_release() -> Patches:
+    def release(_original: Any, draft: Any) -> None:
+        draft._set_stale_release(StaleRelease.DONE)
+
+    return [replaced(Effects.release_lost_stale, release)]
+
+
+@plant("librdkafka-5541")
+def rejoins_before_the_release() -> Patches:
+    """The member joins again while it still owns, and says so."""
+
+    def build(original: Any, member: Member) -> Any:
+        built = original(member)
+        return replace(built, topic_partitions=member.current.partitions) if member.state is State.JOINING else built
+
+    return [*row(State.STALE, Event.POLL_LATE_PENDING, *BEGIN_JOIN), replaced(effects.build_heartbeat, build)]
+
+
+@plant("KAFKA-16165")
+def a_timer_while_leaving() -> Patches:
+    def expires(_original: Any, member: Member) -> bool:
+        return Choice.POLL_TIMER in member.settings.choices
+
+    return [replaced(decisions._expires, expires)]
+
+
+@plant("kafka-PR-15004")
+def a_fence_while_leaving_is_nothing() -> Patches:
+    return row(State.PREPARE_LEAVING, Event.ERR_FENCE, *FAILED)
+
+
+@plant("kafka-PR-15003")
+def an_assignment_while_leaving() -> Patches:
+    return row(State.PREPARE_LEAVING, Event.RESP_NEW, *NEW_TARGET)
+
+
+# Reconciliation
+
+
+@plant("kafka-PR-15033")
+def an_empty_first_assignment_is_nothing() -> Patches:
+    def decide(original: Any, member: Member, response: Any) -> Event:
+        nothing = member.state is State.JOINING and response.assignment == ()
+        return Event.RESP_EPOCH if nothing else original(member, response)
+
+    return [replaced(decisions.decide_response, decide)]
+
+
+@plant("franz-go-0af2689c")
+def an_empty_assignment_is_no_change() -> Patches:
+    def decide(original: Any, member: Member, response: Any) -> Event:
+        unheard = response.assignment == () and member.state is not State.JOINING
+        return original(member, replace(response, assignment=None) if unheard else response)
+
+    return [replaced(decisions.decide_response, decide)]
+
+
+@plant("KAFKA-15832")
+def a_target_during_a_run_is_forgotten() -> Patches:
+    return row(State.ACKNOWLEDGING, Event.ACK_SENT_TARGET_MOVED, Effect.SEND_ACK_HEARTBEAT, State.STABLE)
+
+
+@plant("KAFKA-16185")
+def the_same_partitions_are_the_same_assignment() -> Patches:
+    def updated(_original: Any, known: LocalAssignment, received: Any) -> LocalAssignment:
+        return known if known.partitions == received and not known.is_none else LocalAssignment(0, received)
+
+    return [replaced(LocalAssignment.updated, updated)]
+
+
+@plant("franz-go-6536e4f3")
+def compares_with_what_was_owned() -> Patches:
+    def decide(original: Any, member: Member, response: Any) -> Event:
+        applies = member.run is not None and response.assignment == member.current.partitions
+        return Event.RESP_EPOCH if applies else original(member, response)
+
+    return [replaced(decisions.decide_response, decide)]
+
+
+@plant("platformatic-kafka-339")
+def revokes_in_silence() -> Patches:
+    def decide(original: Any, member: Member, run: Any) -> Event:
+        event = original(member, run)
+        return Event.COMMIT_DONE_ASSIGN if event is Event.COMMIT_DONE_REVOKE else event
+
+    return [replaced(decisions.decide_commit_done, decide)]
+
+
+@plant("KAFKA-20106")
+def the_background_assigns() -> Patches:
+    """As up to 4.2: what is owned changes before the application takes note of it."""
+
+    def enqueue(original: Any, draft: Any) -> Any:
+        draft.ownership = draft.ownership.own(draft._run().full).mark_added(draft._run().added)
+        return original(draft)
+
+    return [replaced(Effects.enqueue_assigned, enqueue)]
+
+
+@plant("KAFKA-17154")
+def joins_without_a_poll() -> Patches:
+    def subscribe(original: Any, draft: Any, asked: Any) -> None:
+        original(draft, asked)
+        if draft.state is State.UNSUBSCRIBED:
+            draft.consume_flag()
+
+    return [replaced(MemberDraft.subscribe, subscribe)]
+
+
+@plant("KAFKA-16107")
+def fetches_before_the_callback() -> Patches:
+    return [no_effect(Effects.mark_added)]
+
+
+@plant("KAFKA-20321")
+def lost_partitions_are_not_marked() -> Patches:
+    def release(_original: Any, draft: Any, origin: Origin) -> bool:
+        if not decisions.has_someone_to_tell(draft):
+            return False
+        draft.enqueue_removed(effects.ListenerMethod.LOST, origin, decisions.to_be_removed(draft))
+        return True
+
+    return [replaced(Effects._release_lost, release)]

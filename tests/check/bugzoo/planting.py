@@ -1,0 +1,39 @@
+"""How a bug of the zoo is planted: one small patch each, on production rules or rows of tables, undone after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
+
+from fsm.check.kafka import consumer_group
+from fsm.check.mutation import valued
+
+Patches = list[AbstractContextManager[None]]
+PLANTS: dict[str, Callable[[], Patches]] = {}
+"""What each plant patches, by the id of the bug."""
+
+
+def plant(bug: str) -> Callable[[Callable[[], Patches]], Callable[[], Patches]]:
+    """Registers a function that gives the patches of a bug."""
+
+    def register(patches: Callable[[], Patches]) -> Callable[[], Patches]:
+        assert bug not in PLANTS, f"{bug} is planted twice"
+        PLANTS[bug] = patches
+        return patches
+
+    return register
+
+
+def planted(bug: str) -> ExitStack:
+    """The bug is there until the `with` ends."""
+    stack = ExitStack()
+    for patch in PLANTS[bug]():
+        stack.enter_context(patch)
+    return stack
+
+
+def range_assignor() -> AbstractContextManager[None]:
+    """No part of a bug: targets go by the order of members, so that they turn back more often."""
+    settings = replace(consumer_group.SETTINGS, group_consumer_assignors=("range", "uniform"))
+    return valued(consumer_group, "SETTINGS", settings)
