@@ -100,6 +100,8 @@ class Cause(StrEnum):
     """Connect: the worker's process stood still, and printed nothing though its heartbeats were due."""
     DOWNGRADED = "downgraded"
     """Connect: the group went back to the eager protocol, whose assignments do not stop what ran before."""
+    LEFT_OUT = "left_out"
+    """A report left out what was being assigned, or came late, and the coordinator gave it away unasked (W1, W9)."""
     UNKNOWN = "unknown"
     """The logs do not tell."""
 

@@ -8,7 +8,8 @@ where the log just ends, the statement says what became of the member.
 
 **Handover.** Two members that own one partition at once have each been assigned it. Whether the first had acknowledged
 giving it up, was removed from the group, or still counted as the owner, decides whose fault it is. A partition that no
-log's member owned may have belonged to one whose log is missing. Only the coordinator can tell.
+log's member owned may have belonged to one whose log is missing. Only the coordinator can tell. What it took from a
+member that stayed, without asking, a report of that member left out: that is a cause where no other is known.
 
 What the clients' applications saw stays as it is.
 """
@@ -23,6 +24,7 @@ from fsm.audit.coordinator.assignments import Assignment, AssignmentKind, Coordi
 from fsm.audit.findings import Cause, Evidence, Finding, FindingKind, Severity
 from fsm.audit.rows import Place
 from fsm.audit.wording import names
+from fsm.logs.broker import MEMBER
 from fsm.render.wording import lasting
 from fsm.trace import Kind, Partition
 
@@ -119,6 +121,16 @@ class AssignedSpan(NamedTuple):
     """The member had been told to give the partition up, and had not acknowledged that yet."""
     start: Place
     end: Place
+    machine: str = ""
+    """The table that its state belongs to."""
+
+    @property
+    def left_out(self) -> bool:
+        """Whether it was taken from a member that stayed, without being asked for: a report had left it out (W1, W9).
+
+        Classic groups ask nobody: a generation follows the one before.
+        """
+        return self.until is EndReason.FOLLOWED and not self.giving_up and self.machine == MEMBER
 
 
 def partition_of(found: Finding) -> Partition | None:
@@ -131,7 +143,9 @@ def assigned_spans(own: Iterable[Assignment], found: Finding, skew_ms: int) -> l
     wanted = partition_of(found)
     first_ms, last_ms = time_of_handover(found, skew_ms)
     spans = [
-        AssignedSpan(a.start_ms, a.end_ms, a.member, a.member_id, a.until, wanted in a.revoked, a.start, a.end)
+        AssignedSpan(
+            a.start_ms, a.end_ms, a.member, a.member_id, a.until, wanted in a.revoked, a.start, a.end, a.machine
+        )
         for a in own
         if a.which is AssignmentKind.CURRENT and (wanted in a.partitions or wanted in a.revoked)
     ]
@@ -165,6 +179,8 @@ def _add_gift(found: Finding, own: Sequence[AssignedSpan], skew_ms: int) -> Find
     before = next((s for s in reversed(own) if s.member == found.member and s.start_ms <= gift.start_ms), None)
     ended = before is not None and before.end_ms is not None and before.end_ms <= gift.start_ms
     places = [before.end, gift.start] if before is not None and ended else [gift.start]
+    if before is not None and ended and before.left_out and found.cause is Cause.UNKNOWN:
+        found = replace(found, cause=Cause.LEFT_OUT)
     return _with(found, _sentence(found, gift, before), places)
 
 
@@ -203,4 +219,6 @@ def _sentence(found: Finding, gift: AssignedSpan, before: AssignedSpan | None) -
         return f"{later} {found.member} was no member any more"
     if before.giving_up:
         return f"{later} {found.member} had acknowledged giving it up"
+    if before.left_out:
+        return f"{gave} though it had not asked {found.member} to give it up: a report of {found.member} left it out"
     return f"{gave} in the place of {found.member}"

@@ -48,6 +48,7 @@ CAUSES = {
     "worker_stopped": "its worker was stopped, and no delay held its work back",
     "worker_frozen": "its worker's process stood still",
     "downgraded": "the group went back to the eager protocol, which does not stop what ran before",
+    "left_out": "a report left out what was being assigned, or came late, and the coordinator gave it away unasked",
     "unknown": "the logs do not tell",
 }
 """Cause of a finding -> the cause in words."""

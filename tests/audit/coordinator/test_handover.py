@@ -8,7 +8,7 @@ import pytest
 
 from fsm.audit.coordinator.assignments import Assignment, AssignmentKind, EndReason
 from fsm.audit.coordinator.evidence import HELD, AssignedSpan, add_handover, assigned_spans
-from fsm.audit.findings import Evidence, Finding, FindingKind, Severity, finding
+from fsm.audit.findings import Cause, Evidence, Finding, FindingKind, Severity, finding
 from fsm.audit.rows import Place
 from fsm.trace import Partition
 
@@ -45,6 +45,37 @@ GIFT = held(A_MS - 100, None, "b", EndReason.OPEN)
 def test_what_the_first_owner_was_when_the_second_came(before: AssignedSpan, told: str) -> None:
     """Out of the group, asked and done, replaced, or still an owner: each has its words."""
     assert add_handover(found(), [GIFT, before], 0).summary == f"so; the coordinator {told}"
+
+
+def unasked(start_ms: int, end_ms: int) -> AssignedSpan:
+    """A member of the consumer protocol had it, and has it no more, without having been told to give it up."""
+    return held(start_ms, end_ms, "a")._replace(machine="consumer-group-member")
+
+
+def test_what_was_taken_unasked_was_left_out_of_a_report() -> None:
+    """W1 and W9: a member gives up what it was told to give up, in two steps; here is one alone."""
+    unknown = replace(found(), cause=Cause.UNKNOWN)
+    told = add_handover(unknown, [GIFT, unasked(1, 99_900)], 0)
+    assert told.cause is Cause.LEFT_OUT
+    gave = "so; the coordinator gave foo-[3] to b though it had not asked a to give it up"
+    assert told.summary == f"{gave}: a report of a left it out"
+    known = replace(found(), cause=Cause.NO_POLL)
+    assert add_handover(known, [GIFT, unasked(1, 99_900)], 0).cause is Cause.NO_POLL
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        held(1, 99_900, "a"),
+        unasked(1, 99_900)._replace(giving_up=True),
+        unasked(1, 99_900)._replace(until=EndReason.REMOVED),
+        unasked(1, 99_950),
+    ],
+    ids=["of a classic group", "asked", "removed", "later than the gift"],
+)
+def test_nothing_else_is_called_so(before: AssignedSpan) -> None:
+    told = add_handover(replace(found(), cause=Cause.UNKNOWN), [GIFT, before], 0)
+    assert told.cause is Cause.UNKNOWN
 
 
 def test_both_moments_become_evidence() -> None:
