@@ -6,7 +6,7 @@ DATA ?= tests/data
 PYTEST_JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run shell check test test-slow test-kafka confirm audit-truth conformance connect-rounds zoo bench diagrams clean
+.PHONY: help run shell check test test-slow test-kafka confirm audit-truth conformance connect-rounds zoo bench bench-check diagrams clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ bench: .venv/.dev ## ratios against transitions, a plain dict, Kafka's assignors
 	@$(BIN)/python tests/bench/assignors.py
 	@$(BIN)/python tests/bench/coordinator.py
 	@$(BIN)/python tests/bench/audit.py
+	@$(BIN)/python tests/bench/check.py
+
+bench-check: .venv/.dev ## what fsm check costs: states and transitions a CPU second, bytes a state, against one state at a time
 	@$(BIN)/python tests/bench/check.py
 
 diagrams: .venv/.user ## draw every table again (needs the program dot)
