@@ -23,7 +23,7 @@ from fsm.check.liveness import doomed
 from fsm.check.search import Search
 from fsm.check.space import Space
 
-KINDS = "crash expire failover late leave lose poll_timeout rebalance_timeout unanswered".split()
+KINDS = ["crash", "expire", "failover", "late", "leave", "lose", "poll_timeout", "rebalance_timeout", "unanswered"]
 """Of disturbance, in a consumer group."""
 PUBLISHED = {3: 288, 5: 8_832}
 """Distinct states of two-phase commit by the number of resource managers."""

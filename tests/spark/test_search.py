@@ -107,7 +107,7 @@ def test_other_folders_and_limits(spark: SparkSession, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_million_states(spark: SparkSession, tmp_path: Path) -> None:
-    kinds = "crash expire failover late leave lose poll_timeout rebalance_timeout unanswered".split()
+    kinds = ["crash", "expire", "failover", "late", "leave", "lose", "poll_timeout", "rebalance_timeout", "unanswered"]
     case = consumer_group(topics={"foo": 1, "bar": 1}), kinds, 1
     found = told(*case, OnSpark(spark, Memo(tmp_path, "one")), every=True)
     assert found["states"] > 10**6
