@@ -17,7 +17,7 @@ from fsm.check.model import Component, Model
 from fsm.check.mutation_operators import OPERATORS, Flips, Met, Mutant, of_choices, of_rules, of_tables
 from fsm.check.search import USUAL, Limits
 from fsm.check.verdict import Verdict, check
-from fsm.errors import InputError
+from fsm.errors import FsmError, InputError
 
 ROOM = 10
 """A mutant may have so many times the states of the model, and `SOME` more: then it is given up."""
@@ -177,8 +177,8 @@ def _try(mutant: Mutant, steps: _Steps, explore: Callable[[], Verdict]) -> Outco
     try:
         with mutant.patch():
             found = explore()
-    except InputError as problem:  # what is no model any more: a step that is not pure, say
-        return Outcome(mutant, "killed", f"cannot be explored: {problem.what}")
+    except FsmError as problem:  # what is no model any more: a step that is not pure, a table that contradicts itself
+        return Outcome(mutant, "killed", f"cannot be explored: {problem}".splitlines()[0])
     if found.violations:
         one = found.violations[0]
         taken = len(one.path) if one.doomed_at is None else one.doomed_at
@@ -226,5 +226,5 @@ def lines(found: Score) -> Iterator[str]:
 def _told(word: str, outcomes: Iterable[Outcome]) -> Iterator[str]:
     for one in outcomes:
         how = f" by {one.property!r}" if one.property else ""
-        path = f", {one.disturbances} disturbances, {one.steps} steps" if one.steps else ""
+        path = f", disturbances {one.disturbances}, steps {one.steps}" if one.property else ""
         yield f"{word:<9} {one.mutant.name}{how}{path}"

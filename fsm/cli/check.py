@@ -17,7 +17,7 @@ from fsm.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from fsm.check import Disk, Memo, Model, Verdict
+    from fsm.check import Disk, Limits, Memo, Model, Verdict
     from fsm.check.search import Search
     from fsm.check.verdict import Way
 
@@ -34,6 +34,7 @@ EXAMPLES = """examples:
   fsm check lock --disturb expire --disturbances 1          a small model that comes along; fenced-lock holds
   fsm check my_model.py:MODEL                               a model of your own: a Model, or a function that makes one
   fsm check door.yaml --with lift.yaml --never door.OPEN,lift.MOVING
+  fsm check consumer-group --client fixed --mutate lose,never     which mutants do the properties kill?
 
 A model is explored whole: every order of messages and choices, with at most so many disturbances. A property that does
 not hold comes with the path that has the fewest disturbances and then the fewest steps. Models: {models}. Of tables,
@@ -118,6 +119,13 @@ def add(commands: Any) -> None:
     command.add_argument("--symmetry", default="", metavar="LIST", help="interchangeable components; that is checked")
     command.add_argument("--memo", type=Path, metavar="DIR", help="keep tables of steps here for the next run")
     command.add_argument("-o", dest="folder", type=Path, metavar="DIR", help="counterexamples as pictures and texts")
+    command.add_argument(
+        "--mutate",
+        nargs="?",
+        const="",
+        metavar="LIST",
+        help="change tables and rules, one at a time: what kills the mutants? All, or OPERATOR, OPERATOR:ROW",
+    )
     command.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -137,6 +145,8 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(
             "no kind of disturbance is switched on", "--disturb", f"choose from {', '.join(model.kinds)}, or all"
         )
+    if args.mutate is not None:
+        return _mutate(args, kinds, most, limits)
     show, clear = _progress()
     with _engine(args) as engine:
         verdict = check(
@@ -162,6 +172,40 @@ def run(args: argparse.Namespace) -> int:
     else:
         out("".join(f"{line}\n" for line in lines(verdict)))
     return {"holds": 0, "violated": 1, "stopped": 2}[verdict.word]
+
+
+def _mutate(args: argparse.Namespace, kinds: Sequence[str], most: int, limits: Limits) -> int:
+    """Tries mutants of the model's tables and rules; 1 where one survives."""
+    from fsm.check.kafka.mutants import subject
+    from fsm.check.mutation_score import lines, score
+
+    for option in ("memo", "dir", "folder", "every", "symmetry"):
+        if getattr(args, option):
+            named = {"folder": "-o"}.get(option, f"--{option}")
+            raise InputError(f"{named} does not go with --mutate", args.model, "leave it out")
+
+    def show(done: int, of: int, name: str) -> None:
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r\x1b[Kfsm check: {f'mutant {done} of {of}, ' if of else ''}{name}"[:200])
+            sys.stderr.flush()
+
+    found = score(
+        subject(args.model, lambda: _model(args)),
+        _split(args.mutate),
+        disturb=kinds,
+        disturbances=most,
+        known=_split(args.known),
+        properties=args.property,
+        limits=limits,
+        progress=show,
+    )
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\x1b[K")
+    if args.json:
+        out(json.dumps(found.document(), ensure_ascii=False, indent=2) + "\n")
+    else:
+        out("".join(f"{line}\n" for line in lines(found)))
+    return int(found.count("killed") < found.tried)
 
 
 @contextmanager

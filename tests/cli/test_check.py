@@ -138,3 +138,34 @@ def test_a_limit_is_exit_status_two(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_reads_no_models_loads_no_numpy() -> None:
     program = "import sys, fsm, fsm.check, fsm.cli.check; assert 'numpy' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+ONE_ROW = ("consumer-group", "--members", "1", "--topics", "foo:1", "--client", "fixed", "--mutate")
+
+
+def test_mutants_are_told_with_what_kills_them(capsys: pytest.CaptureFixture[str]) -> None:
+    status, said, _ = run(
+        capsys, *ONE_ROW, "lose:consumer-member.JOINING.HB_SENT,ignore:consumer-member.JOINING.HB_SENT", "--json"
+    )
+    told = json.loads(said)
+    assert (status, told["score"], told["killed"]) == (0, 1.0, 2)
+    assert {one["outcome"] for one in told["mutants"]} == {"killed"}
+    status, said, _ = run(capsys, *ONE_ROW, "repeat:consumer-member.JOINING.HB_SENT")
+    assert (status, "survived  repeat:consumer-member.JOINING.HB_SENT:SEND_FULL_HEARTBEAT" in said) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("lock", "--mutate"), "rests on no table: there is nothing to mutate"),
+        ((*ONE_ROW, "timer:consumer-member.JOINING.HB_SENT"), "changes nothing"),
+        ((*ONE_ROW, "bend"), "no operator 'bend'"),
+        ((*ONE_ROW, "lose", "-o", "out"), "-o does not go with --mutate"),
+    ],
+)
+def test_a_mutation_that_changes_nothing_is_one_line(
+    arguments: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, said, problem = run(capsys, *arguments)
+    assert (status, said, problem.count("\n")) == (2, "", 1)
+    assert told in problem

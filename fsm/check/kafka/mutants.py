@@ -1,0 +1,97 @@
+"""What the models of Kafka's groups rest on beside their tables: rules that are functions, and choices of dialects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from types import FunctionType
+from typing import Any
+
+from fsm.check.model import Model
+from fsm.check.mutation import replaced
+from fsm.check.mutation_operators import Asked, Flips, find_rules
+from fsm.check.mutation_score import Subject
+from fsm.coordinator.model import dialect as coordinators
+from fsm.member.dialect import choices as members
+from fsm.member.dialect import dialect as member_dialects
+
+CONSUMER = (
+    "fsm.member.consumer.decisions",
+    "fsm.member.consumer.effects",
+    "fsm.coordinator.consumer.membership",
+    "fsm.coordinator.consumer.reconciliation",
+    "fsm.coordinator.consumer.heartbeat",
+    "fsm.coordinator.consumer.member_update",
+)
+CLASSIC = (
+    "fsm.member.classic.decisions",
+    "fsm.coordinator.classic.join",
+    "fsm.coordinator.classic.requests",
+)
+RULES = {
+    "consumer-group": CONSUMER,
+    "classic-group": CLASSIC,
+    "mixed-group": (
+        *CONSUMER,
+        *CLASSIC,
+        "fsm.coordinator.migration.classic_members",
+        "fsm.coordinator.migration.conversion",
+    ),
+}
+"""Modules of the rules of each model."""
+
+
+def subject(name: str, make: Callable[[], Model]) -> Subject:
+    """A model that comes along, or one of tables alone."""
+    if name not in RULES:
+        return Subject(make)
+    return Subject(make, rules_of(name), _FLIPS, _watching)
+
+
+def rules_of(name: str) -> list[FunctionType]:
+    """The functions of a model that decide, check or are about an epoch."""
+    return find_rules(import_module(module) for module in RULES[name])
+
+
+def _flip_member(choice: Any) -> Any:
+    def flipped(original: Any, *given: Any) -> Any:
+        found = original(*given)
+        return member_dialects.custom(found.name, found.choices ^ {choice})
+
+    return replaced(member_dialects.dialect, flipped)
+
+
+def _flip_coordinator(choice: Any) -> Any:
+    def flipped(original: Any, *given: Any) -> Any:
+        found = original(*given)
+        return coordinators.Dialect(found.name, found.choices ^ {choice})
+
+    return replaced(coordinators.dialect, flipped)
+
+
+_FLIPS = (
+    Flips("client", tuple(members.Choice), _flip_member),
+    Flips("coordinator", tuple(coordinators.Choice), _flip_coordinator),
+)
+
+
+def _watching(asked: dict[str, set[Any]]) -> ExitStack:
+    """Dialects take note of the choices that they are asked for."""
+    stack = ExitStack()
+    stack.enter_context(_noting(asked, "client", member_dialects, member_dialects.dialect))
+    stack.enter_context(_noting(asked, "coordinator", coordinators, coordinators.dialect))
+    return stack
+
+
+@contextmanager
+def _noting(asked: dict[str, set[Any]], side: str, module: Any, function: Any) -> Iterator[None]:
+    def noted(original: Any, *given: Any) -> Any:
+        found = original(*given)
+        choices = Asked(found.choices)
+        choices.asked = asked.setdefault(side, set())
+        rest = (found.table,) if hasattr(found, "table") else ()
+        return module.Dialect(found.name, choices, *rest)
+
+    with replaced(function, noted):
+        yield

@@ -1,0 +1,126 @@
+"""Mutants of tables and rules: which are made, which are killed, and that nothing of them stays."""
+
+from __future__ import annotations
+
+import pytest
+
+from fsm.check import compose
+from fsm.check.kafka.consumer_group import consumer_group
+from fsm.check.kafka.mutants import subject
+from fsm.check.mutation import replaced
+from fsm.check.mutation_score import Score, Subject, lines, score
+from fsm.errors import InputError
+from fsm.table import Symbol, Table, row
+
+
+class State(Symbol):
+    SHUT, OPEN = "Shut.", "Open."
+
+
+class Event(Symbol):
+    PUSHED, STOPPED = "Somebody pushes.", "The lift is there."
+
+
+class Effect(Symbol):
+    LEAVE = "The lift may go."
+
+
+S, E, F = State, Event, Effect
+DOOR = Table(
+    "door",
+    S.SHUT,
+    (row(S.SHUT, E.STOPPED, S.OPEN), row(S.OPEN, E.PUSHED, S.SHUT, F.LEAVE)),
+    effects=Effect,
+)
+
+
+class LiftState(Symbol):
+    MOVING, WAITING = "Between two floors.", "At a floor."
+
+
+class LiftEvent(Symbol):
+    ARRIVED, LEAVE = "At a floor.", "The door is shut."
+
+
+class LiftEffect(Symbol):
+    STOPPED = "It has stopped."
+
+
+LIFT = Table(
+    "lift",
+    LiftState.MOVING,
+    (
+        row(LiftState.MOVING, LiftEvent.ARRIVED, LiftState.WAITING, LiftEffect.STOPPED),
+        row(LiftState.WAITING, LiftEvent.LEAVE, LiftState.MOVING),
+    ),
+    effects=LiftEffect,
+)
+
+
+def of_lift(*which: str) -> Score:
+    return score(Subject(lambda: compose([DOOR, LIFT], ["door.OPEN,lift.MOVING"], "door.OPEN")), which)
+
+
+def test_mutants_of_tables_are_killed_or_told() -> None:
+    found = of_lift()
+    told = {one.mutant.name: (one.word, one.property) for one in found.outcomes}
+    assert told["lose:door.OPEN.PUSHED:LEAVE"] == ("killed", "no deadlock")
+    assert told["reorder:door.OPEN.PUSHED:SHUT-LEAVE"] == ("same", "")
+    assert told["target:lift.MOVING.ARRIVED:MOVING"] == ("killed", "never door.OPEN,lift.MOVING")
+    assert found.count("killed") + found.count("survived") + found.count("stopped") == found.tried
+    assert 0 < found.count("killed") <= found.tried
+    assert next(lines(found)).startswith("door with lift: ")
+
+
+def test_the_same_mutants_come_out_the_same() -> None:
+    assert of_lift().document() == of_lift().document()
+
+
+def test_nothing_of_a_mutant_stays() -> None:
+    before = dict(DOOR.compiled), dict(LIFT.compiled)
+    of_lift()
+    assert (dict(DOOR.compiled), dict(LIFT.compiled)) == before
+    assert type(DOOR.compiled).__getitem__ is dict.__getitem__
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("bend", "no operator 'bend'"),
+        ("drop:door.AJAR.PUSHED", "no row, rule or choice 'door.AJAR.PUSHED'"),
+        ("lose:door.SHUT.STOPPED", "'lose:door.SHUT.STOPPED' changes nothing"),
+    ],
+)
+def test_what_changes_nothing_is_told(name: str, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        of_lift(name)
+
+
+def test_a_model_that_does_not_hold_tells_nothing_of_mutants() -> None:
+    broken = Subject(lambda: compose([DOOR, LIFT], ["door.SHUT,lift.MOVING"]))
+    with pytest.raises(InputError, match="the model itself breaks"):
+        score(broken)
+
+
+def test_rules_of_a_consumer_group_are_mutated() -> None:
+    made = subject("consumer-group", lambda: consumer_group(1, {"foo": 1}, "fixed"))
+    rule = "fsm.member.consumer.decisions.is_current"
+    (never,) = score(made, [f"never:{rule}"]).outcomes
+    assert (never.word, never.property) == ("killed", "the group settles")
+    (always,) = score(made, [f"always:{rule}"]).outcomes
+    assert always.word == "not met"
+    (flip,) = score(made, ["flip:coordinator.LEAVE_GROUP_REMOVES_ANY"]).outcomes
+    assert flip.word == "not met"
+
+
+def half(number: int, by: int = 2) -> int:
+    return number // by
+
+
+def test_a_function_is_replaced_wherever_it_is_held() -> None:
+    held = {"half": half}
+    with replaced(half, lambda original, number, **named: original(number, **named) + 100):
+        assert (held["half"](4), half(9, by=3)) == (102, 103)
+    assert (held["half"](4), half(9, by=3)) == (2, 3)
+    with pytest.raises(TypeError, match="cannot be replaced"):
+        replaced(len, half).__enter__()
