@@ -57,7 +57,7 @@ class Limits:
 
     max_states: int = 200_000_000
     max_memory: int = 6 << 30
-    """Bytes of states, keys and tables."""
+    """Bytes of states, keys and tables, and about what the objects behind them take; not what NumPy needs meanwhile."""
 
 
 USUAL = Limits()

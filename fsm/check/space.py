@@ -40,6 +40,8 @@ NO_ROOM, WAITS = -1, -2
 TWICE = 256
 """Of so many steps one is taken twice, to see whether it is pure; all of the first so many are."""
 
+STATE_BYTES, ENTRY_BYTES = 2_048, 640
+"""What a state of a component takes, and an entry of a table with its key, about: measured of consumers."""
 CHOICE, _RECEIVED, _LATE, _UNDELIVERED, _MISSED = "choice", "received", "late", "undelivered", "missed"
 """Kinds of inputs."""
 _SEND, _HANG_UP, _HUNG_UP = range(3)
@@ -131,7 +133,10 @@ class Space:
 
     @property
     def nbytes(self) -> int:
-        return sum(cell.nbytes for cell in self.cells)
+        """Of tables, and roughly of the objects that they are about."""
+        states = sum(len(part.states) for part in self.parts)
+        entries = sum(len(part.steps) for part in self.parts) + sum(len(cell.ids) for cell in self.cells)
+        return sum(cell.nbytes for cell in self.cells) + STATE_BYTES * states + ENTRY_BYTES * entries
 
     # Components
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 from random import Random
 
@@ -107,6 +108,12 @@ def test_a_path_that_live_objects_do_not_take_is_told() -> None:
     assert search.model.replay is not None
     told = search.model.replay(path).differs
     assert told.startswith(f"step {len(path)}, {action.actor} {action.what}: a is ")
+
+
+def test_states_can_be_sent_to_another_process() -> None:
+    """A model goes to the workers of a cluster with them."""
+    state = consumer_group().components[0].start
+    assert pickle.loads(pickle.dumps(state)) == state  # noqa: S301  our own
 
 
 def test_what_is_not_modelled_is_said() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import combinations
@@ -286,6 +287,17 @@ def test_a_limit_stops_with_what_is_known() -> None:
     assert (verdict.word, verdict.stopped) == ("stopped", "more than 500 states")
     assert verdict.states > 500
     assert check(two_phase_commit(5), limits=Limits(max_memory=1)).word == "stopped"
+
+
+def test_the_limit_of_memory_counts_objects_too() -> None:
+    """Roughly: what Python says that a search took is within twice of it."""
+    tracemalloc.start()
+    try:
+        search = Search(consumer_group(), frozenset(["late"]), 1, every=True).run()
+        took = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert took / 2 < search.nbytes < 2 * took
 
 
 def test_a_wire_that_is_full_is_counted() -> None:

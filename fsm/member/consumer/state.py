@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field, replace
 from enum import Enum
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from fsm.member.consumer.subscription import NOT_SUBSCRIBED, OWNS_NOTHING, Ownership, Subscription
@@ -46,8 +46,10 @@ class Settings:
         return settings_of, (self.config, self.dialect)
 
 
-settings_of = lru_cache(maxsize=None)(Settings)
-"""The settings of a configuration and a dialect, the same object for the same ones."""
+@cache
+def settings_of(config: ConsumerConfig, dialect: Dialect) -> Settings:
+    """The settings of a configuration and a dialect, the same object for the same ones."""
+    return Settings(config, dialect)
 
 
 class Origin(Enum):
