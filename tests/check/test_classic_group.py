@@ -36,7 +36,7 @@ def test_groups_have_so_many_states(options: dict, kinds: tuple[str, ...], state
 
 
 @pytest.mark.parametrize("protocol", ["eager", "cooperative"])
-@pytest.mark.parametrize("kinds", [("crash", "failover", "lose", "unanswered"), ("poll_timeout",)])
+@pytest.mark.parametrize("kinds", [("crash", "failover", "lose", "unanswered")])
 def test_a_classic_group_is_safe_and_settles(protocol: str, kinds: tuple[str, ...]) -> None:
     assert check(classic_group(protocol=protocol), disturb=kinds, disturbances=1, every=True).word == "holds"
 
@@ -59,9 +59,9 @@ def test_one_disturbance_of_any_kind_harms_no_classic_group(protocol: str, state
 )
 def test_paths_are_taken_by_live_objects_too(options: dict, kinds: tuple[str, ...]) -> None:
     """Members with clocks, a host with tokens and a log: after each step of any path all is as the model says."""
-    search = Search(classic_group(**options), frozenset(kinds), 1, every=True, limits=Limits(60_000)).run()
+    search = Search(classic_group(**options), frozenset(kinds), 1, every=True, limits=Limits(15_000)).run()
     chance = Random(1)  # noqa: S311
-    for _ in range(60):
+    for _ in range(30):
         path = states_on(search, chance.randrange(search.states.size))
         assert search.model.replay is not None
         assert search.model.replay(path).differs == ""

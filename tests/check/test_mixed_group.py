@@ -40,10 +40,10 @@ def broken(verdict: Verdict) -> dict[str, Violation]:
     return {one.property: one for one in verdict.violations}
 
 
-@pytest.mark.parametrize("protocol", ["eager", "cooperative"])
-def test_partitions_are_stranded_after_a_refused_downgrade(protocol: str) -> None:
+@pytest.mark.parametrize(("protocol", "coordinator"), [("eager", "4.3.0"), ("cooperative", "4.4.0")])
+def test_partitions_are_stranded_after_a_refused_downgrade(protocol: str, coordinator: str) -> None:
     """W5: the last consumer leaves, the policy keeps the group from becoming classic; nobody is told to join."""
-    found = broken(with_one("leave", policy="upgrade", protocol=protocol))
+    found = broken(with_one("leave", policy="upgrade", protocol=protocol, coordinator=coordinator))
     assert {name: one.doomed_at for name, one in found.items()} == {"the group settles": 20}
     (stranded,) = found.values()
     assert any(step.state.get("broker", "").startswith("ASSIGNING, epoch 3, target 2") for step in stranded.path[20:])
@@ -52,7 +52,6 @@ def test_partitions_are_stranded_after_a_refused_downgrade(protocol: str) -> Non
 @pytest.mark.parametrize("options", [{"policy": "bidirectional"}, {"policy": "upgrade", "coordinator": "4.2.0"}])
 def test_what_strands_them_is_the_policy_with_the_rules_since_4_3(options: dict) -> None:
     assert broken(with_one("leave", **options)) == {}
-    assert "the group settles" in broken(with_one("leave", policy="upgrade", coordinator="4.3.0"))
 
 
 def test_a_consumer_that_joins_before_the_first_generation_is_ended() -> None:
@@ -95,9 +94,9 @@ def test_other_single_disturbances_harm_no_migration_in_both_directions(kinds: t
     ],
 )
 def test_paths_are_taken_by_live_objects_too(options: dict, kinds: tuple[str, ...]) -> None:
-    search = Search(mixed_group(**options), frozenset(kinds), 1, KNOWN, every=True, limits=Limits(60_000)).run()
+    search = Search(mixed_group(**options), frozenset(kinds), 1, KNOWN, every=True, limits=Limits(15_000)).run()
     chance = Random(1)  # noqa: S311
-    for _ in range(60):
+    for _ in range(30):
         path = states_on(search, chance.randrange(search.states.size))
         assert search.model.replay is not None
         assert search.model.replay(path).differs == ""
