@@ -16,7 +16,7 @@ from fsm.check.catalog import shipped
 
 FILE = Path(__file__).with_name("bugs.yaml")
 ENDS = ("caught", "unseen", "waits")
-"""Caught by a model; nothing that any such model could see, and why; what part of a model it waits for."""
+"""Caught by a model; unseen by any such model, and why; or it waits, for a part of a model or for a plant."""
 ROOM = Limits(max_states=3_000_000)
 
 

@@ -254,3 +254,36 @@ def lost_partitions_are_not_marked() -> Patches:
         return True
 
     return [replaced(Effects._release_lost, release)]
+
+
+# Callbacks that raise, static members
+
+
+@plant("KAFKA-18160")
+def an_interrupt_is_no_end() -> Patches:
+    """A callback that raises reports nothing."""
+
+    def end(original: Any, draft: Any, asked: Any) -> None:
+        if asked.error is None:
+            original(draft, asked)
+
+    return [replaced(MemberDraft.end_callback, end)]
+
+
+@plant("KAFKA-16933")
+def a_failed_callback_stops_the_leave() -> Patches:
+    def end(original: Any, draft: Any, asked: Any) -> None:
+        leaves = any(a.ticket == asked.ticket and a.origin is Origin.LEAVE for a in draft.awaited)
+        if not (leaves and asked.error is not None):
+            original(draft, asked)
+
+    return [replaced(MemberDraft.end_callback, end)]
+
+
+@plant("KAFKA-16152")
+def leaves_without_its_instance() -> Patches:
+    def build(original: Any, member: Member) -> Any:
+        built = original(member)
+        return built if member.epoch >= 0 else replace(built, instance_id=None)
+
+    return [replaced(effects.build_heartbeat, build)]
