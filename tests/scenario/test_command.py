@@ -219,7 +219,7 @@ def test_dialects_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         "since": ["4.3.0"],
         "until": None,
         "ticket": "KAFKA-20268",
-        "dialects": [release for release in RELEASES if release >= "4.3.0"],
+        "dialects": [*(release for release in RELEASES if release >= "4.3.0"), "fixed"],
     }
     _, out, _ = run(capsys, "dialects", "shipped", "--json")
     (shipped,) = json.loads(out)["parts"]
