@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
@@ -28,7 +28,7 @@ import numpy as np
 from fsm.check import kept
 from fsm.check.kept import Memo
 from fsm.check.memo import Longs, Pairs, Rows
-from fsm.check.model import Model
+from fsm.check.model import Component, Model, PairProperty
 from fsm.check.packing import Packing
 from fsm.check.search import CHUNK, DEADLOCK, FULL, NO_PARENT, Found, Search
 from fsm.check.space import FREE, PAID, Space
@@ -362,7 +362,7 @@ class OnSpark:
         search, runs = self.search, [one.name for one in self.levels]
         search.packing.bits = list(search.packing.bits)
         return Task(
-            search.model, search.kinds, tuple(search.known), str(self.folder), self.tables, search.packing.bits,
+            _asked_of_tasks(search.model), search.kinds, tuple(search.known), str(self.folder), self.tables, search.packing.bits,
             self.parts, level, name, runs, search.cost < search.most,
         )  # fmt: skip
 
@@ -579,6 +579,21 @@ class OnSpark:
                 if file[1] <= number < file[1] + file[2]:
                     return level.name, file
         raise AssertionError(number)
+
+
+def _asked_of_tasks(model: Model) -> Model:
+    """The model without what takes steps and measures: tasks have the tables for that, unless pairs are asked for."""
+    if any(isinstance(one, PairProperty) for one in model.properties):
+        return replace(model, replay=None)
+    components = [
+        Component(one.name, None, _never, _never, dict.fromkeys(one.features, _never)) for one in model.components
+    ]
+    wires = [replace(one, features=dict.fromkeys(one.features, _never), describe=str) for one in model.wires]
+    return replace(model, components=components, wires=wires, replay=None)
+
+
+def _never(*_given: Any) -> Any:
+    raise AssertionError("a table has it")
 
 
 def _looker(task: Task) -> Any:
