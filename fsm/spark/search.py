@@ -362,7 +362,8 @@ class OnSpark:
         search, runs = self.search, [one.name for one in self.levels]
         search.packing.bits = list(search.packing.bits)
         return Task(
-            _asked_of_tasks(search.model), search.kinds, tuple(search.known), str(self.folder), self.tables, search.packing.bits,
+            _asked_of_tasks(search.model), search.kinds,
+            tuple(search.known), str(self.folder), self.tables, search.packing.bits,
             self.parts, level, name, runs, search.cost < search.most,
         )  # fmt: skip
 
