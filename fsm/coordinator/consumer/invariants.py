@@ -162,11 +162,15 @@ def _waiting_means_short(at: Moment) -> bool:
 
 
 def _waits_for_others(at: Moment) -> bool:
-    """Who begins to wait, or goes on to wait, does so for what another member held."""
+    """Who begins to wait, or goes on to wait, does so for what another member held.
+
+    A static member that leaves for a while keeps its state, and waits for nothing.
+    """
     if not at.has(Choice.OWN_PENDING_NEVER_BLOCKS):
         return True
     for old, new in at.moved:
-        if new.current.state is not State.UNRELEASED_PARTITIONS or new.current == old.current:
+        is_away = new.epoch == LEAVE_GROUP_STATIC_MEMBER_EPOCH
+        if is_away or new.current.state is not State.UNRELEASED_PARTITIONS or new.current == old.current:
             continue
         others = (held for member_id, held in at.held_before.items() if member_id != new.member_id)
         if (target_of(at.after, new) - assigned(new)).isdisjoint(chain.from_iterable(others)):
