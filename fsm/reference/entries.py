@@ -397,6 +397,16 @@ WEAK_SPOTS = Section(
             "A partition has two users in good standing. It takes a late acknowledgement and two rebalances meanwhile.",
             tests=(f"{_FOUND}cures.py::test_a_late_report_gives_up_what_was_assigned_since",),
         ),
+        Entry(
+            "W11",
+            "An acknowledgement is under way, and a second target assigns more; then a third takes that away: the "
+            "acknowledgement does not name it, so it counts as given up, though the second assigned callback runs.",
+            "A partition has two users until the first one hears of it, without any failure; it takes commits of the "
+            "first one meanwhile. Seen of a real broker of 4.4.0.",
+            tests=(
+                f"{_FOUND}consumer_group_kinds.py::test_an_acknowledgement_under_way_gives_up_what_is_being_assigned",
+            ),
+        ),
     ),
     remark="Consequence",
 )

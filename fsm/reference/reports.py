@@ -134,6 +134,25 @@ REPORTS = (
         "that is older than the one on which the member spoke last.",
         "Nothing.",
     ),
+    Report(
+        "W11",
+        "An acknowledgement gives up what a second target assigns meanwhile",
+        "4.4.0 (raw requests); by the checker's word 4.0.0, too.",
+        'fsm check consumer-group --topic-changes --disturb topic_grown --property "one user"',
+        (
+            "A joins and is assigned 0 and 1. While its application runs onPartitionsAssigned, the topic grows.",
+            "A heartbeat of A is answered with 0, 1 and 2. The callback ends: A acknowledges 0 and 1.",
+            "A's next assigned callback, for 2, ends too, and A uses it. B has joined, and 2 is to go to B.",
+            "The acknowledgement is handled. It does not name 2, so 2 is free, and B is given it.",
+        ),
+        "Two users without any failure, until A hears its answer and gives 2 up; what A commits of 2 before it does is "
+        "accepted, over B's commits.",
+        "Low: onPartitionsAssigned takes longer than a heartbeat interval, and two targets come within one round trip "
+        "of its end: a topic that grows, or a regular expression that is resolved, during a scale-up.",
+        "Name in every report what is being assigned beside what is owned (`REPORTS_WHAT_IS_ASSIGNED`), as for W9.",
+        "Nothing that is sound: a report that leaves a partition out is how a member gives it up.",
+        "Keep onPartitionsAssigned short; grow topics and groups at different times.",
+    ),
 )
 
 KINDS = ("lose", "unanswered", "late", "poll_timeout", "expire", "rebalance_timeout", "leave", "crash", "failover")

@@ -30,6 +30,7 @@ from fsm.check import Model, Property
 from fsm.check.kafka.application import BROKER
 from fsm.check.kafka.consumer_group import consumer_group
 from fsm.check.kafka.mixed_group import mixed_group
+from fsm.check.kafka.topics import CLUSTER, GROWN
 from fsm.check.model import Action, View
 from fsm.check.search import Search
 from fsm.check.verdict import states_on
@@ -57,6 +58,7 @@ ATTEMPTS = 10
 """A broker makes the ids of classic members at random, and on them hangs who is assigned which of two partitions."""
 BEATS, BEAT_S = 5, 0.5
 """So many heartbeats show that nothing more is coming."""
+PASSING = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 TOPIC, EVERYTHING = "foo", 3
 """A topic of two partitions, and the mask of both."""
 Taken = Sequence[tuple[Action, Mapping[str, Any]]]
@@ -161,6 +163,9 @@ def spots() -> Iterator[Spot]:
     )
     lost = questions(consumer_group(), unheard)
     yield Spot("W1", "two users, while an answer is lost", lost, ("unanswered",), 1, "untold double")
+    grows = questions(consumer_group(topic_changes=True), unheard)
+    second = "an acknowledgement gives up what a second target assigns meanwhile"
+    yield Spot("W11", second, grows, ("topic_grown",), 1, "untold double")
     yield Spot("H17", "an assignment of an earlier life is used", questions(consumer_group(), heard), ("poll_timeout",))
 
 
@@ -175,8 +180,16 @@ class Kafka:
     group: str
     names: dict[str, str]
     """Ids of the model, and what stands for them here."""
+    topics: Topics
     connections: dict[str, Connection] = field(default_factory=dict)
     answers: dict[str, deque[Any]] = field(default_factory=dict)
+
+    def grow(self, changes: Sequence[str]) -> None:
+        """The topic grows, and the broker knows it. Raises `NotImplementedError` for another change."""
+        if tuple(changes) != (GROWN,):
+            raise NotImplementedError(f"{changes}")
+        self.topics.change("grow", self.names[TOPIC], 3)
+        wait_for_partitions(self.topics, self.names[TOPIC], 3)
 
     def send(self, name: str, body: Any, *, late: bool) -> None:
         """Sends a request of a member; a later one is not sent before this is handled."""
@@ -243,7 +256,11 @@ def drive(kafka: Kafka, path: Taken) -> str:
     """Takes the path. Gives where the broker first answered otherwise; empty where nowhere."""
     for number, (action, _) in enumerate(path, 1):
         message = action.message
-        if action.actor == BROKER and action.wire >= 0:
+        if action.actor == CLUSTER:
+            continue
+        if action.actor == BROKER and action.wire >= 0 and isinstance(message, tuple):
+            kafka.grow(message)
+        elif action.actor == BROKER and action.wire >= 0:
             late = action.what == "receives late"
             name = sender_of(message, action)
             kafka.send(name, message.body, late=late)
@@ -334,7 +351,7 @@ def show(using: Sequence[tuple[str, int]]) -> str:
     return ", ".join(f"{topic}-{number}" for topic, number in using)
 
 
-def confirm(spot: Spot, address: tuple[str, int], topic_id: str) -> bool:
+def confirm(spot: Spot, address: tuple[str, int], topics: Topics) -> bool:
     """Drives a weak spot. Whether the broker did as the checker says."""
     search = Search(spot.model, frozenset(spot.kinds), spot.disturbances).run()
     print(f"{spot.number}  {spot.what}")
@@ -346,7 +363,12 @@ def confirm(spot: Spot, address: tuple[str, int], topic_id: str) -> bool:
     print(f"    checker: {len(path)} steps, {spot.disturbances} disturbance(s) of {', '.join(spot.kinds)}")
     for _ in range(ATTEMPTS if spot.shows == "stranded" else 1):
         group = f"confirm-{spot.number}-{uuid.uuid4().hex[:8]}"
-        kafka = Kafka(address, group, {"g": group, f"{0:020d}AA": topic_id, "id of foo": topic_id})
+        topic = group if GROWN in spot.kinds else TOPIC  # one that grows is of no use to others
+        topics.ensure(topic, 2)
+        wait_for_partitions(topics, topic, 2)
+        topic_id = topics.all()[topic].topic_id
+        names = {"g": group, TOPIC: topic, f"{0:020d}AA": topic_id, "id of foo": topic_id}
+        kafka = Kafka(address, group, names, topics)
         wait_for_coordinator(address, group)
         differs = drive(kafka, path)
         if not differs:
@@ -364,14 +386,29 @@ def confirm(spot: Spot, address: tuple[str, int], topic_id: str) -> bool:
 
 
 def wait_for_coordinator(address: tuple[str, int], group: str) -> None:
-    """Returns when the group has a coordinator."""
+    """Returns when the group has a coordinator that answers for it."""
     connection, until = Connection(*address, "confirm", PATIENCE_S), time.monotonic() + READY_S
+    nobody = ConsumerGroupHeartbeatRequest(group, uuid.uuid4().hex, 5)
     while time.monotonic() < until:
         found = connection.call(FindCoordinatorRequest(coordinator_keys=(group,))).coordinators
-        if found and not found[0].error_code:
+        if found and not found[0].error_code and connection.call(nobody).error_code not in PASSING:
             break
         time.sleep(0.2)
     connection.close()
+
+
+def wait_for_partitions(topics: Topics, topic: str, partitions: int) -> None:
+    """Returns when coordinators know so many: they learn it later than those who ask for metadata."""
+    until = time.monotonic() + READY_S
+    while time.monotonic() < until:
+        group, member = f"probe-{uuid.uuid4().hex}", uuid.uuid4().hex
+        wait_for_coordinator((topics.connection.host, topics.connection.port), group)
+        join = ConsumerGroupHeartbeatRequest(group, member, 0, None, None, 300_000, (topic,), topic_partitions=())
+        answer = topics.connection.call(join)
+        topics.connection.call(ConsumerGroupHeartbeatRequest(group, member, -1))
+        if sum(len(numbers) for _, numbers in answer.assignment or ()) == partitions:
+            return
+        time.sleep(0.2)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -393,10 +430,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             broker(Path(folder), {**STEPS, "group.consumer.migration.policy": "upgrade"}) as address,
         ):
             topics = Topics(Connection(*address, "confirm", PATIENCE_S))
-            topics.ensure(TOPIC, 2)
-            topic_id = topics.all()[TOPIC].topic_id
             print(f"Apache Kafka {RELEASE}")
-            good = [confirm(spot, address, topic_id) for spot in chosen]
+            good = [confirm(spot, address, topics) for spot in chosen]
     except NoBrokerError as problem:
         print(f"confirm: {problem}", file=sys.stderr)
         return 2

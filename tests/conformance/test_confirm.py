@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from confirm import PATIENCE_S, TOPIC, confirm, one_user, questions, spots
+from confirm import PATIENCE_S, confirm, one_user, questions, spots
 from kafka_broker import STEPS, broker
 
 from fsm.check.kafka.consumer_group import consumer_group
@@ -15,17 +15,15 @@ from fsm.wire.connection import Connection
 
 pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("confirm")]
 
-Peer = tuple[tuple[str, int], str]
+Peer = tuple[tuple[str, int], Topics]
 
 
 @pytest.fixture(scope="module")
 def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
-    """A broker, and the id of its topic."""
+    """A broker and its topics."""
     settings = {**STEPS, "group.consumer.migration.policy": "upgrade"}
     with broker(tmp_path_factory.mktemp("confirm"), settings) as address:
-        topics = Topics(Connection(*address, "confirm", PATIENCE_S))
-        topics.ensure(TOPIC, 2)
-        yield address, topics.all()[TOPIC].topic_id
+        yield address, Topics(Connection(*address, "confirm", PATIENCE_S))
 
 
 @pytest.mark.parametrize("number", [spot.number for spot in spots()])
