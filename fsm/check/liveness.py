@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 HALF = np.uint64(32)
 ROUNDS = 4
 """So often in a row a goal may count on what happens sooner or later: without end, epochs would grow without end."""
+BYTES = 5
+"""Of memory for each state, besides edges."""
 
 
 def doomed(search: Search) -> Longs:
@@ -35,15 +37,16 @@ def doomed(search: Search) -> Longs:
     return np.zeros(0, np.int64) if goal is None else _Liveness(search, goal).ask()
 
 
-class _OutgrownError(Exception):
-    """The number of a cell has no room in a key."""
-
-
 class _Liveness:
     def __init__(self, search: Search, goal: Goal) -> None:
         self.search, self.goal = search, goal
         self.good = np.zeros(0, np.bool_)
-        """From which keys that were met the goal can be reached, by their places in the sorted runs."""
+        """From which states the goal can be reached, as far as is known."""
+        self.numbers = np.zeros(0, np.uint32)
+        """Of states, by the places of their keys in the sorted runs."""
+        self.packing = search.packing
+        self.new: list[Longs] = []
+        """Good states of which it is not known yet what leads to them."""
 
     def ask(self) -> Longs:
         search, by = self.search, self.goal.by
@@ -55,14 +58,14 @@ class _Liveness:
             self._go_on(edge, by)
             self._admit()
             new = np.arange(low, search.states.size)
-            edge = self._bad(new)
+            edge = new[~self.good[new]]
             lost = self._settle(np.concatenate([lost, new]), by)
-            edge = edge[~self.good[self._places(edge)]]
+            edge = edge[~self.good[edge]]
             if not len(edge) or search.limit():
                 break
         unknown = bool(by) and len(edge) > 0
         if unknown:  # what would come of another timer
-            self.good[self._places(edge)] = True
+            self._mark(edge)
             lost = self._settle(lost, by)
         search.extra_bytes = 0
         search.stopped = search.limit()
@@ -74,18 +77,26 @@ class _Liveness:
         return lost
 
     def _admit(self) -> None:
-        """Has a flag for every key that was met; those that were there keep theirs."""
-        self.search.visited.settle()
-        more = np.zeros(len(self.search.visited) - len(self.good), np.bool_)
-        self.good = np.concatenate([self.good, more])
+        """Notes where the keys of states stand that are new, and which of them are good by themselves."""
+        search, known = self.search, len(self.good)
+        if self.packing is not search.packing:
+            self.numbers, self.packing = self.numbers[:0], search.packing
+        search.visited.settle()
+        low = len(self.numbers)
+        size = search.states.size
+        self.numbers = np.concatenate([self.numbers, np.zeros(size - low, np.uint32)])
+        self.good = np.concatenate([self.good, np.zeros(size - known, np.bool_)])
+        for at in range(low, size, searching.CHUNK):
+            states = np.arange(at, min(at + searching.CHUNK, size))
+            rows = search.rows(slice(at, at + searching.CHUNK))
+            self.numbers[search.visited.places(search.keys(rows))] = states
+            if at >= known:
+                self._mark(states[self._is_good(rows)])
+        search.extra_bytes = BYTES * size
 
-    def _places(self, states: Longs) -> Longs:
-        """Where the keys of some states stand."""
-        places = np.empty(len(states), np.int64)
-        for low in range(0, len(states), searching.CHUNK):
-            rows = self.search.rows(states[low : low + searching.CHUNK])
-            places[low : low + len(rows)] = self.search.visited.places(self.search.keys(rows))
-        return places
+    def _mark(self, states: Longs) -> None:
+        self.good[states] = True
+        self.new.append(states)
 
     def _is_good(self, rows: Ids) -> Mask:
         """Where the goal is reached, or nothing more is asked."""
@@ -94,81 +105,83 @@ class _Liveness:
             good = good | shows
         return good
 
-    def _bad(self, states: Longs) -> Longs:
-        """Of these states those that are not good by themselves."""
-        return states[~self._is_good(self.search.rows(states))]
-
     def _settle(self, states: Longs | range, by: Collection[str]) -> Longs:
-        """Marks those of the states from which a good one can be reached; the others."""
-        search = self.search
-        while True:
-            try:
-                edges = self._find_edges(states, by)
-                break
-            except _OutgrownError:
-                self._fit()
-        if edges is None:  # too many to be kept: once more, until nothing comes of it
-            left, before = self._left(states), 0
-            while len(left) != before and not search.limit():
-                before = len(left)
-                self._find_edges(left[::-1], by, keep=False)
-                left = self._left(left)
-            return left
-        self._close(edges)
-        return self._left(states)
+        """Marks those of the states from which a good one can be reached; the others.
 
-    def _left(self, states: Longs | range) -> Longs:
-        """Of these states those that are not known to be good."""
-        found = [np.zeros(0, np.int64)]
+        Of most states it is known when it is known of those from which nothing new was met: these come first.
+        """
+        self._follow(self._left(states, last=True), by)
+        left = self._left(states)
+        is_known = not len(left)
+        while not is_known and not self.search.limit():
+            before, is_known = len(left), self._follow(left, by)
+            left = self._left(left)
+            is_known = is_known or len(left) == before
+        return left
+
+    def _left(self, states: Longs | range, *, last: bool = False) -> Longs:
+        """Of these states those that are not known to be good; of these only those from which nothing was met."""
+        found, leads_on = [np.zeros(0, np.int64)], np.zeros(len(self.good) if last else 0, np.bool_)
+        for low in range(0, len(leads_on), searching.CHUNK):
+            leads_on[self._parents(np.arange(low, min(low + searching.CHUNK, len(leads_on))))] = True
         for low in range(0, len(states), searching.CHUNK):
-            here = np.asarray(states[low : low + searching.CHUNK])
-            found.append(here[~self.good[self._places(here)]])
+            part = states[low : low + searching.CHUNK]
+            here = np.arange(part.start, part.stop) if isinstance(part, range) else part
+            here = here[~self.good[here]]
+            found.append(here[~leads_on[here]] if last else here)
         return np.concatenate(found)
 
-    def _find_edges(self, states: Longs | range, by: Collection[str], *, keep: bool = True) -> Keys | None:
-        """Marks states with one step to a good one. Of the others: what they lead to, and they, 32 bits each."""
-        search, found = self.search, []
+    def _parents(self, states: Longs) -> Longs:
+        """From which states these were met at no cost, or by what the goal counts on."""
+        parents = self.search.parent.view[states, 0].astype(np.int64)
+        layers = np.array(self.search.layers)
+        begin = layers[np.searchsorted(layers, states, "right") - 1]
+        found: Longs = parents[(begin <= parents) & (parents < states)]
+        return found
+
+    def _follow(self, states: Longs, by: Collection[str]) -> bool:
+        """Marks those of the states whose steps lead to a good one. Whether there was room for all steps at once."""
+        search, found, is_whole = self.search, [np.zeros(0, np.uint64)], True
         for low in range(0, len(states), searching.CHUNK):
-            here = np.asarray(states[low : low + searching.CHUNK])
+            here = states[low : low + searching.CHUNK]
             rows = search.rows(here)
-            good = self._is_good(rows)
-            rows = np.asfortranarray(rows[~good])
-            base, places = search.keys(rows), self._places(here)
-            self.good[places[good]] = True
-            places = places[~good]
-            good = self.good[places]
-            for one in search.steps.successors(rows, paid=False):
-                if not search.fits():
-                    raise _OutgrownError
+            steps = search.steps_from(rows, paid=False)
+            if self.packing is not search.packing:
+                self._admit()
+            base = search.keys(rows)
+            good = np.zeros(len(rows), np.bool_)
+            for one in steps:
                 good[one.source[one.full]] = True  # what would come of it is not known
                 possible = search.steps.possible(one, by)
                 possible = possible[~good[one.source[possible]]]
-                reached = search.visited.places(search.keys_after(one, base, rows)[possible])
-                source = one.source[possible][reached >= 0]  # all, but what follows the last round
-                reached = reached[reached >= 0]
+                places = search.visited.places(search.keys_after(one, base, rows)[possible])
+                source = one.source[possible][places >= 0]  # all, but what follows the last round
+                reached = self.numbers[places[places >= 0]]
                 good[source[self.good[reached]]] = True
-                if keep:
-                    found.append((reached.astype(np.uint64) << HALF) | places[source].astype(np.uint64))
-            self.good[places[good]] = True
-            search.extra_bytes = len(self.good) + 16 * sum(map(len, found))
-            keep = keep and not search.limit()
-            if not keep:
-                found.clear()
-        search.extra_bytes = len(self.good)
-        return np.concatenate([np.zeros(0, np.uint64), *found]) if keep else None
+                found.append((reached.astype(np.uint64) << HALF) | here[source].astype(np.uint64))
+            self._mark(here[good])
+            kept = search.extra_bytes
+            search.extra_bytes += 16 * sum(map(len, found))
+            if search.limit():
+                self._close(np.concatenate(found))
+                found, is_whole = [np.zeros(0, np.uint64)], False
+            search.extra_bytes = kept
+        self._close(np.concatenate(found))
+        return is_whole
 
     def _close(self, edges: Keys) -> None:
-        """Marks every source from which a path of these edges leads to what is good."""
+        """Marks every state from which these edges, and the steps by which states were met, lead to what is new."""
+        new, self.new = np.sort(np.concatenate([np.zeros(0, np.int64), *self.new])), []
         edges.sort()
         source = (edges & np.uint64(0xFFFFFFFF)).astype(np.uint32)
-        begin = np.searchsorted(edges, np.arange(len(self.good) + 1, dtype=np.uint64) << HALF)
-        new = np.flatnonzero(self.good)
+        count_of = np.bincount((edges >> HALF).astype(np.int64), minlength=len(self.good))
+        begin = np.cumsum(count_of) - count_of
         while len(new):
-            count = begin[new + 1] - begin[new]
+            count = count_of[new]
             at = np.arange(int(count.sum())) + np.repeat(begin[new] - (np.cumsum(count) - count), count)
-            before = np.sort(source[at])
-            before = before[~self.good[before]]
-            new = before[np.concatenate([before[:1] == before[:1], before[1:] != before[:-1]])].astype(np.int64)
+            before = np.concatenate([source[at], self._parents(new)])
+            before = np.sort(before[~self.good[before]])
+            new = before[np.concatenate([before[:1] == before[:1], before[1:] != before[:-1]])]
             self.good[new] = True
 
     def _go_on(self, states: Longs, by: Collection[str]) -> None:
@@ -179,8 +192,7 @@ class _Liveness:
             for at in range(0, len(states), searching.CHUNK):
                 here = states[at : at + searching.CHUNK]
                 rows = search.rows(here)
-                steps, found = list(search.steps.successors(rows, paid=False)), []
-                self._fit()
+                steps, found = search.steps_from(rows, paid=False), []
                 base = search.keys(rows)
                 for one in steps:
                     mask = np.zeros(len(one.source), np.bool_)
@@ -188,14 +200,3 @@ class _Liveness:
                     found.append((one, search.keys_after(one, base, rows), mask))
                 search.append(search.fresh(rows, here, found))
             states, by = np.arange(low, search.states.size), ()
-
-    def _fit(self) -> None:
-        """Makes room for new numbers of cells; every key has another place then."""
-        if self.search.fits():
-            return
-        self._admit()
-        everything = np.arange(self.search.states.size)
-        good = self.good[self._places(everything)]
-        self.search.fit()
-        self.search.visited.settle()
-        self.good[self._places(everything)] = good

@@ -254,13 +254,7 @@ class Search:
         """Meets what follows some states at the same cost; what costs one more waits."""
         cost = self.cost
         here, rows = self._not_cut(np.arange(low, high), self.rows(slice(low, high)))
-        steps = list(self.steps.successors(rows, paid=cost < self.most))
-        if self.quotient is not None:  # all images have numbers before keys are made
-            self.quotient.check()
-            self.quotient.check_questions(rows)
-            for one in steps:
-                self.quotient.images(one.after(rows, np.arange(len(one.source))))
-        self.fit()
+        steps = self.steps_from(rows, paid=cost < self.most)
         base = self.keys(rows)
         moving = np.zeros(len(rows), np.bool_)
         free, paid = [], []
@@ -290,6 +284,17 @@ class Search:
         self._keep(self.fresh(rows, here, free), cost)
         if cost < self.most and len((more := self.fresh(rows, here, paid)).words):
             self.waiting.setdefault((cost + 1, self.level), []).append(more._replace(keys=more.keys[:0]))
+
+    def steps_from(self, rows: Ids, *, paid: bool) -> list[Successors]:
+        """Steps from these states, as of `Steps.successors`; there is room then for the keys of what they reach."""
+        steps = list(self.steps.successors(rows, paid=paid))
+        if self.quotient is not None:  # all images have numbers before keys are made
+            self.quotient.check()
+            self.quotient.check_questions(rows)
+            for one in steps:
+                self.quotient.images(one.after(rows, np.arange(len(one.source))))
+        self.fit()
+        return steps
 
     def _not_cut(self, here: Longs, rows: Ids) -> tuple[Longs, Ids]:
         """Of these states those in which no known hazard shows."""

@@ -55,14 +55,17 @@ def test_the_verdict_is_the_one_of_memory(model: Model, kinds: list[str], most: 
 def test_liveness_needs_no_edges_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where they are too many, they are found again until nothing comes of it."""
     expected = [told(*one) for one in MODELS]
-    find = liveness._Liveness._find_edges
+    refused = []
 
-    def forgetful(self: Any, states: Any, by: Any, *, keep: bool = True) -> Any:
-        find(self, states, by, keep=keep)
+    def limit(self: Search) -> str:
+        per_state = liveness.BYTES * self.states.size
+        refused.extend(["no room"] * (self.extra_bytes > per_state))
+        return "no room" if self.extra_bytes > per_state else ""
 
-    monkeypatch.setattr(liveness._Liveness, "_find_edges", forgetful)
+    monkeypatch.setattr(Search, "limit", limit)
     monkeypatch.setattr(search, "CHUNK", 50)
     assert [told(*one) for one in MODELS] == expected
+    assert refused
 
 
 def test_keys_are_made_again_on_disk_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
