@@ -407,6 +407,13 @@ WEAK_SPOTS = Section(
                 f"{_FOUND}consumer_group_kinds.py::test_an_acknowledgement_under_way_gives_up_what_is_being_assigned",
             ),
         ),
+        Entry(
+            "W12",
+            "A member of the consumer protocol joins a classic group whose first members still wait for its first "
+            "generation: the group has no protocol yet, which its conversion asks for.",
+            "It is answered UNKNOWN_SERVER_ERROR, which ends it. Seen of a real broker of 4.4.0.",
+            tests=(f"{_FOUND}mixed_group.py::test_a_consumer_that_joins_before_the_first_generation_is_ended",),
+        ),
     ),
     remark="Consequence",
 )

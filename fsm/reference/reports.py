@@ -153,6 +153,22 @@ REPORTS = (
         "Nothing that is sound: a report that leaves a partition out is how a member gives it up.",
         "Keep onPartitionsAssigned short; grow topics and groups at different times.",
     ),
+    Report(
+        "W12",
+        "A consumer is ended that joins a classic group before its first generation",
+        "4.4.0 (raw requests), under the policies `bidirectional` and `upgrade`.",
+        "fsm check mixed-group",
+        (
+            "A classic member joins an empty group, which waits for `group.initial.rebalance.delay.ms`.",
+            "A member of the consumer protocol joins meanwhile. The group is to be converted, and has no protocol yet.",
+            "It is answered UNKNOWN_SERVER_ERROR, which is fatal to its client.",
+        ),
+        "The application's poll() throws, without any failure; the classic member goes on.",
+        "Certain within the delay, 3 s by default: a service of both protocols is started from nothing.",
+        "Nothing that is safe: the error says nothing of its cause. An application may make its consumer again.",
+        "Answer with an error that is tried again, or convert such a group as an empty one.",
+        "Start members of the consumer protocol first, or some seconds later.",
+    ),
 )
 
 KINDS = ("lose", "unanswered", "late", "poll_timeout", "expire", "rebalance_timeout", "leave", "crash", "failover")

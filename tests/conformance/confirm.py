@@ -59,6 +59,8 @@ ATTEMPTS = 10
 BEATS, BEAT_S = 5, 0.5
 """So many heartbeats show that nothing more is coming."""
 PASSING = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+SETTINGS = {**STEPS, "group.consumer.migration.policy": "upgrade", "group.initial.rebalance.delay.ms": "2000"}
+DELAY_S = 2.5
 TOPIC, EVERYTHING = "foo", 3
 """A topic of two partitions, and the mask of both."""
 Taken = Sequence[tuple[Action, Mapping[str, Any]]]
@@ -131,7 +133,7 @@ class Spot:
     disturbances: int = 1
     shows: str = "double"
     """`double`: two users; `untold double`: one of them is to hear of it; `untold`: a partition that nobody uses;
-    `stranded`: a group that never gets a target."""
+    `stranded`: a group that never gets a target; empty: the answers are the harm."""
 
 
 def spots() -> Iterator[Spot]:
@@ -166,6 +168,10 @@ def spots() -> Iterator[Spot]:
     grows = questions(consumer_group(topic_changes=True), unheard)
     second = "an acknowledgement gives up what a second target assigns meanwhile"
     yield Spot("W11", second, grows, ("topic_grown",), 1, "untold double")
+    mixed = mixed_group()
+    crash = next(one for one in mixed.properties if one.name == "no application is ended")
+    early = "a consumer that joins a classic group before its first generation is ended"
+    yield Spot("W12", early, questions(mixed, crash), (), 0, "")
     yield Spot("H17", "an assignment of an earlier life is used", questions(consumer_group(), heard), ("poll_timeout",))
 
 
@@ -271,7 +277,9 @@ def drive(kafka: Kafka, path: Taken) -> str:
                 kafka.names[wanted.member_id] = got.member_id
             if not action.disturbance and essence(got) != essence(kafka.translate(wanted)):
                 return f"step {number}: {type(order.body).__name__} is answered {essence(got)}, not {essence(wanted)}"
-        elif action.actor == BROKER and action.disturbance:
+        elif action.actor == BROKER and not action.disturbance:
+            time.sleep(DELAY_S)  # the first rebalance begins
+        elif action.actor == BROKER:
             return f"step {number}: {action.what}, which is not driven"
     return ""
 
@@ -360,7 +368,8 @@ def confirm(spot: Spot, address: tuple[str, int], topics: Topics) -> bool:
         return False
     found = next(iter(search.found.values()))
     path = states_on(search, found.state)
-    print(f"    checker: {len(path)} steps, {spot.disturbances} disturbance(s) of {', '.join(spot.kinds)}")
+    disturbed = f"{spot.disturbances} of {', '.join(spot.kinds)}" if spot.kinds else "undisturbed"
+    print(f"    checker: {len(path)} steps, {disturbed}")
     for _ in range(ATTEMPTS if spot.shows == "stranded" else 1):
         group = f"confirm-{spot.number}-{uuid.uuid4().hex[:8]}"
         topic = group if GROWN in spot.kinds else TOPIC  # one that grows is of no use to others
@@ -427,7 +436,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with (
             tempfile.TemporaryDirectory() as folder,
-            broker(Path(folder), {**STEPS, "group.consumer.migration.policy": "upgrade"}) as address,
+            broker(Path(folder), SETTINGS) as address,
         ):
             topics = Topics(Connection(*address, "confirm", PATIENCE_S))
             print(f"Apache Kafka {RELEASE}")

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from confirm import PATIENCE_S, confirm, one_user, questions, spots
-from kafka_broker import STEPS, broker
+from confirm import PATIENCE_S, SETTINGS, confirm, one_user, questions, spots
+from kafka_broker import broker
 
 from fsm.check.kafka.consumer_group import consumer_group
 from fsm.conformance.topics import Topics
@@ -21,8 +21,7 @@ Peer = tuple[tuple[str, int], Topics]
 @pytest.fixture(scope="module")
 def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
     """A broker and its topics."""
-    settings = {**STEPS, "group.consumer.migration.policy": "upgrade"}
-    with broker(tmp_path_factory.mktemp("confirm"), settings) as address:
+    with broker(tmp_path_factory.mktemp("confirm"), SETTINGS) as address:
         yield address, Topics(Connection(*address, "confirm", PATIENCE_S))
 
 
