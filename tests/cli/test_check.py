@@ -145,7 +145,7 @@ ONE_ROW = ("consumer-group", "--members", "1", "--topics", "foo:1", "--client", 
 
 def test_mutants_are_told_with_what_kills_them(capsys: pytest.CaptureFixture[str]) -> None:
     status, said, _ = run(
-        capsys, *ONE_ROW, "lose:consumer-member.JOINING.HB_SENT,ignore:consumer-member.JOINING.HB_SENT", "--json"
+        capsys, *ONE_ROW, "drop:consumer-member.JOINING.HB_SENT,ignore:consumer-member.JOINING.HB_SENT", "--json"
     )
     told = json.loads(said)
     assert (status, told["score"], told["killed"]) == (0, 1.0, 2)
