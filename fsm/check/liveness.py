@@ -90,7 +90,7 @@ class _Liveness:
             states = np.arange(at, min(at + searching.CHUNK, size))
             rows = search.rows(slice(at, at + searching.CHUNK))
             self.numbers[search.visited.places(search.keys(rows))] = states
-            if at >= known:
+            if states[-1] >= known:
                 self._mark(states[self._is_good(rows)])
         search.extra_bytes = BYTES * size
 

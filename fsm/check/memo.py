@@ -113,8 +113,8 @@ class Rows:
         self._fill(ids)
         count = self._count[ids]
         index = np.repeat(np.arange(len(ids)), count)
-        at = np.arange(len(index)) + np.repeat(self._start[ids] - (np.cumsum(count, dtype=np.int64) - count), count)
-        return index, self._rows.array[at]
+        at = np.arange(len(index)) + (self._start[ids] - (np.cumsum(count, dtype=np.int64) - count))[index]
+        return index, self._rows.array.take(at, axis=0)
 
     def _fill(self, ids: Ids) -> None:
         top = int(ids.max(initial=-1)) + 1
@@ -163,7 +163,7 @@ class Pairs:
             self._rows.extend([self.make(code >> 32, code & 0xFFFFFFFF) for code in new.tolist()], len(new))
             self._insert(new, np.arange(begin, self._rows.size, dtype=np.int32))
             slots = self._find(codes)
-        found: Ids = self._rows.array[self._at[slots]]
+        found: Ids = self._rows.array.take(self._at[slots], axis=0)
         return found
 
     def _find(self, codes: Longs) -> Longs:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fsm.check.memo import Ids, Longs, Pairs
+from fsm.check.memo import Growing, Ids, Longs, Pairs
 from fsm.check.model import Condition, Model, PairProperty, Property
 from fsm.check.packing import Keys, Packing
 from fsm.check.space import ACTION, BROKEN, CELL, COST, FREE, FREE_WHEN, INPUT, NO_ROOM, WAITS, Space, ask
@@ -15,8 +16,6 @@ from fsm.errors import InputError
 
 if TYPE_CHECKING:
     from fsm.check.model import Integers, Mask
-
-NOBODY = np.zeros(1, np.bool_)
 
 
 class Successors(NamedTuple):
@@ -90,6 +89,7 @@ class Steps:
         self.model, self.space = model, space
         pairs = (one for one in model.properties if isinstance(one, PairProperty))
         self._pairs = {one.name: self._pair(one) for one in pairs}
+        self._of_kinds: dict[frozenset[str], Growing] = {}
 
     def _pair(self, one: PairProperty) -> Pairs:
         first, second = (self.space.parts[self.space.index[end]].states for end in (one.first, one.second))
@@ -102,25 +102,40 @@ class Steps:
     def successors(self, rows: Ids, *, paid: bool) -> Iterator[Successors]:
         """Steps from these states: all that may cost nothing or that the goal counts on; with `paid` the others too."""
         space = self.space
+
+        @cache
+        def holds(condition: int) -> Mask:
+            name = space.conditions.value(condition)
+            return self.ask(name, self.model.conditions[name], rows)
+
         for i, cell in enumerate(space.cells):
             for is_paid, local in cell.local.items():
                 if paid or not is_paid:
                     source, found = local.join(rows[:, i])
-                    yield from self._tell(rows, source, {i: found[:, CELL]}, found, found[:, BROKEN:])
+                    yield from self._tell(rows, source, {i: found[:, CELL]}, found, found[:, BROKEN:], holds=holds)
             for (j, is_paid), outgoing in cell.outgoing.items():
                 if paid or not is_paid:
                     source, found = outgoing.join(rows[:, i])
                     if len(source):
                         heard = space.cells[j].receive.join(rows[:, j][source], found[:, INPUT])
                         cells = {i: found[:, CELL], j: heard[:, 0]}
-                        yield from self._tell(rows, source, cells, found, heard[:, 1:])
+                        yield from self._tell(rows, source, cells, found, heard[:, 1:], holds=holds)
 
-    def _tell(self, rows: Ids, source: Longs, cells: dict[int, Ids], found: Ids, given: Ids) -> Iterator[Successors]:
+    def _tell(
+        self,
+        rows: Ids,
+        source: Longs,
+        cells: dict[int, Ids],
+        found: Ids,
+        given: Ids,
+        *,
+        holds: Callable[[int], Mask],
+    ) -> Iterator[Successors]:
         """Puts on the wires what a step sends. `given` is what it breaks, and what the wires of each cell are told."""
         if not len(source):
             return
         broken = given[:, 0]
-        cost = self._costs(rows, source, found)
+        cost = self._costs(source, found, holds)
         full = np.zeros(len(source), np.bool_)
         waits = np.zeros(len(source), np.bool_)
         for j, cell in enumerate(self.space.cells):
@@ -147,21 +162,31 @@ class Steps:
             cells = {j: np.where(full, rows[:, j][source], now) for j, now in cells.items()}
         yield Successors(source, cells, found[:, ACTION], cost, broken, full)
 
-    def _costs(self, rows: Ids, source: Longs, found: Ids) -> Ids:
+    def _costs(self, source: Longs, found: Ids, holds: Callable[[int], Mask]) -> Ids:
+        """What steps cost; `holds` tells of a condition in which of the states it holds."""
         cost, asked = found[:, COST], found[:, FREE_WHEN]
-        for name in np.unique(asked[asked > 0]).tolist():
-            those = np.flatnonzero(asked == name)
-            condition = self.space.conditions.value(name)
-            holds = self.ask(condition, self.model.conditions[condition], rows[source[those]])
+        if asked.any():
             cost = cost.copy()
-            cost[those[holds]] = FREE
+            for condition in range(1, len(self.space.conditions)):
+                those = np.flatnonzero(asked == condition)
+                if len(those):
+                    cost[those[holds(condition)[source[those]]]] = FREE
         return cost
 
     def possible(self, one: Successors, by: Collection[str]) -> Longs:
         """Of these steps the free ones, and those of the named kinds of disturbance."""
-        named = np.array([disturbance in by for _, _, disturbance, *_ in self.space.actions.keys]) if by else NOBODY
-        counts = (one.cost == FREE) | named[one.action if by else 0]
+        counts = one.cost == FREE
+        if by:
+            counts |= self._named(by)[one.action]
         return np.flatnonzero(counts & ~one.full)
+
+    def _named(self, by: Collection[str]) -> Mask:
+        """Of each action there is, whether it is one of these kinds of disturbance."""
+        named = self._of_kinds.setdefault(frozenset(by), Growing(np.bool_))
+        new = [disturbance in by for _, _, disturbance, *_ in self.space.actions.keys[named.size :]]
+        named.extend(new, len(new))
+        found: Mask = named.view
+        return found
 
     def ask(self, name: str, condition: Condition, rows: Ids) -> Mask:
         """What a condition says of states. Raises `InputError` where that is no truth for each."""
