@@ -6,24 +6,22 @@ the live objects have is compared after each step.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from fsm.check.kafka.application import BROKER, GROUP, App
 from fsm.check.kafka.classic import ClassicConsumer, config, seen
-from fsm.check.kafka.classic_coordinator import AnyCoordinator, Broker, forgotten, is_used, run_out, waiting
 from fsm.check.kafka.consumer_shell import seen as seen_of_consumer
 from fsm.check.kafka.live import LiveMember
+from fsm.check.kafka.live_broker import LiveBroker
 from fsm.check.model import Action, Path
 from fsm.coordinator.coordinator import Coordinator
-from fsm.coordinator.host import Host
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.context import Context
-from fsm.coordinator.model.groups import Group
 from fsm.member.classic.assignors import ClientAssignor
 from fsm.member.runtime.classic_shell import ClassicConsumerMember
-from fsm.protocol.messages import DISCONNECTED, TIMED_OUT, JoinGroupRequest
+from fsm.protocol.messages import TIMED_OUT, JoinGroupRequest
 
 GONE = (App.DEAD, App.CRASHED)
 
@@ -60,10 +58,12 @@ class ClassicReplay:
 
     def __init__(self, members: Mapping[str, LiveMember], context: Context) -> None:
         self.members, self.names = members, tuple(members)
-        self.host = Host(context)
-        self.timers = AnyCoordinator((), {}, context)
-        self.made = dict.fromkeys(members, 0)
-        self.asked: dict[int, tuple[str, Any, bool]] = {}
+        self.broker = LiveBroker(
+            members,
+            context,
+            lambda one, asked: bool(_said(one.body) == _said(asked.body)),
+            lambda name: members[name].app in GONE,
+        )
 
     def along(self, path: Path) -> str:
         """Takes the path; `State`s are those of the model after each step. What differs first; empty where nothing."""
@@ -71,7 +71,7 @@ class ClassicReplay:
             self._take(action)
             for name, state in after.items():
                 if name == BROKER:
-                    live, wanted = book(self.host.state), book(state.state)
+                    live, wanted = book(self.broker.host.state), book(state.state)
                 else:
                     live, wanted = self.members[name].seen, _seen(state)
                 if live != wanted:
@@ -79,11 +79,11 @@ class ClassicReplay:
         return ""
 
     def _take(self, action: Action) -> None:
-        self.host.context = self.host.context.at(self.host.now_ms + 1)
+        self.broker.pass_time()
         name = self.names[action.wire % len(self.names)] if action.wire >= 0 else action.actor
         match action:
             case Action(actor="broker", wire=wire) if wire < 0:
-                self._broker(action.what)
+                self.broker.act(action.what)
             case Action(wire=wire) if wire < 0:
                 self.members[name].act(action.what)
             case Action(message=(_, _)):
@@ -91,42 +91,11 @@ class ClassicReplay:
                     order, answer = self.members[name].back.pop(0)
                     self.members[name].end(order, answer if action.what == "receives" else TIMED_OUT)
             case Action(what="receives" | "receives late"):
-                self._request(name, action)
+                self.broker.request(name, action)
             case _:
                 order = self.members[name].out.pop(0)
                 self.members[name].late += [order] if action.what == "late" else []
                 self.members[name].end(order, TIMED_OUT)
-
-    def _request(self, name: str, action: Action) -> None:
-        member, late = self.members[name], action.what == "receives late"
-        under_way, said = member.late if late else member.out, _said(action.message.body)
-        order = under_way.pop(next(i for i, one in enumerate(under_way) if _said(one.body) == said) if late else 0)
-        token = len(self.asked) + 1
-        self.asked[token] = name, order, late
-        fresh = f"{name}{self.made[name]}"
-        before = self.host.state.groups.get(GROUP)
-        sent = self.host.send(name, order.body, fresh_id=fresh, token=token)
-        self.made[name] += is_used(fresh, order.body, sent.answers)
-        self._answer(before, sent.answers)
-
-    def _answer(self, before: Group | None, answers: Sequence[tuple[int, Any]]) -> None:
-        """Answers go on their way; a request that will have none ends as its client gives it up."""
-        given_up = forgotten(before, self.host.state.groups.get(GROUP), answers)
-        for token, body in (*answers, *((token, TIMED_OUT) for token in given_up)):
-            name, order, late = self.asked[token]
-            if not late and self.members[name].app not in GONE:
-                self.members[name].back.append((order, body))
-
-    def _broker(self, what: str) -> None:
-        group = self.host.state.groups[GROUP]
-        if what == "fails over":
-            self.host.fail_over()
-            self._answer(None, [(token, DISCONNECTED) for token in waiting(group)])
-            return
-        choices = self.timers.choices(Broker(self.host.state))
-        timer: Any = next(choice.given for choice in choices if choice.label == what)
-        self.host.state = self.host.state.with_group(run_out(group, timer, self.host.now_ms))
-        self._answer(group, self.host.expire(self.host.now_ms))
 
 
 def _seen(state: Any) -> tuple[Any, ...]:

@@ -10,17 +10,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from fsm.check.kafka.application import BROKER, GROUP, NOW
-from fsm.check.kafka.classic_coordinator import AnyCoordinator, Broker, forgotten, is_used, run_out, waiting
 from fsm.check.kafka.classic_replay import book
 from fsm.check.kafka.connect_worker import TOPIC, Life, Order, Process, WorkerModel, read, seen, take
+from fsm.check.kafka.live_broker import LiveBroker
 from fsm.check.model import Action, Path, Received
 from fsm.connect.worker.config import ConnectConfig
 from fsm.connect.worker.inputs import Answered, Send, WorkerInput
 from fsm.coordinator.host import Host
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.context import Context
-from fsm.coordinator.model.groups import Group
-from fsm.protocol.messages import DISCONNECTED, TIMED_OUT
+from fsm.protocol.messages import TIMED_OUT
 
 
 class _LiveWorker:
@@ -70,10 +69,7 @@ class ConnectReplay:
     def __init__(self, names: Sequence[str], config: ConnectConfig, context: Context) -> None:
         self.names = names
         self.workers = {name: _LiveWorker(name, config, NOW + 1_000 * at) for at, name in enumerate(names, 1)}
-        self.host = Host(context)
-        self.timers = AnyCoordinator((), {}, context)
-        self.made = dict.fromkeys(names, 0)
-        self.asked: dict[int, tuple[str, Order, bool]] = {}
+        self.broker = LiveBroker(self.workers, context, _is_same, lambda _: False)
 
     def along(self, path: Path) -> str:
         """Takes the path. Gives what differs first from the model; empty where nothing does."""
@@ -83,7 +79,7 @@ class ConnectReplay:
                 if name == TOPIC:
                     continue
                 live, wanted = (
-                    (_book(self.host), _book(Host(state=state.state)))
+                    (_book(self.broker.host), _book(Host(state=state.state)))
                     if name == BROKER
                     else (seen(self.workers[name].process), seen(state))
                 )
@@ -92,15 +88,15 @@ class ConnectReplay:
         return ""
 
     def _take(self, action: Action) -> None:
-        self.host.context = self.host.context.at(self.host.now_ms + 1)
+        self.broker.pass_time()
         many, wire = len(self.names), action.wire
         match action:
             case Action(actor="broker") if wire < 0:
-                self._broker(action.what)
+                self.broker.act(action.what)
             case Action(actor=name) if wire < 0 and name != TOPIC:
                 self.workers[name].act(action.what)
             case Action(what="receives" | "receives late") if 0 <= wire < many:
-                self._request(self.names[wire], action)
+                self.broker.request(self.names[wire], action)
             case _ if 0 <= wire < many:
                 worker = self.workers[action.actor]
                 order = worker.out.pop(0)
@@ -114,36 +110,9 @@ class ConnectReplay:
             case Action(actor=name, message=message) if wire >= 0 and name != TOPIC:
                 self.workers[name].act(Received(TOPIC, message))
 
-    def _request(self, name: str, action: Action) -> None:
-        worker, late, asked = self.workers[name], action.what == "receives late", action.message
-        under_way = worker.late if late else worker.out
-        which = (i for i, one in enumerate(under_way) if one[:2] == asked[:2] and type(one.body) is type(asked.body))
-        order = under_way.pop(next(which) if late else 0)
-        token = len(self.asked) + 1
-        self.asked[token] = name, order, late
-        fresh = f"{name}{self.made[name]}"
-        before = self.host.state.groups.get(GROUP)
-        sent = self.host.send(name, order.body, fresh_id=fresh, token=token)
-        self.made[name] += is_used(fresh, order.body, sent.answers)
-        self._answer(before, sent.answers)
 
-    def _answer(self, before: Group | None, answers: Sequence[tuple[int, Any]]) -> None:
-        given_up = forgotten(before, self.host.state.groups.get(GROUP), answers)
-        for token, body in (*answers, *((token, TIMED_OUT) for token in given_up)):
-            name, order, late = self.asked[token]
-            if not late:
-                self.workers[name].back.append((order, body))
-
-    def _broker(self, what: str) -> None:
-        group = self.host.state.groups[GROUP]
-        if what == "fails over":
-            self.host.fail_over()
-            self._answer(None, [(token, DISCONNECTED) for token in waiting(group)])
-            return
-        choices = self.timers.choices(Broker(self.host.state))
-        timer: Any = next(choice.given for choice in choices if choice.label == what)
-        self.host.state = self.host.state.with_group(run_out(group, timer, self.host.now_ms))
-        self._answer(group, self.host.expire(self.host.now_ms))
+def _is_same(one: Order, asked: Order) -> bool:
+    return one[:2] == asked[:2] and type(one.body) is type(asked.body)
 
 
 def _book(host: Host) -> Any:

@@ -1,0 +1,81 @@
+"""The live coordinator of a replay: a host with the real log, real tokens and a clock.
+
+A timer that the path says is over is made due. An answer goes on its way to whoever asked; a request that will have
+none ends as its client gives it up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from fsm.check.kafka.application import GROUP
+from fsm.check.kafka.classic_coordinator import AnyCoordinator, Broker, forgotten, is_used, run_out, waiting
+from fsm.check.model import Action
+from fsm.coordinator.host import Host
+from fsm.coordinator.model.context import Context
+from fsm.coordinator.model.groups import Group
+from fsm.protocol.messages import DISCONNECTED, TIMED_OUT
+
+
+class Client(Protocol):
+    """Whoever asks: requests on their way, those given up, answers on their way."""
+
+    out: list[Any]
+    late: list[Any]
+    back: list[tuple[Any, Any]]
+
+
+class LiveBroker:
+    """A coordinator that lives on."""
+
+    def __init__(
+        self,
+        clients: Mapping[str, Client],
+        context: Context,
+        is_same: Callable[[Any, Any], bool],
+        is_gone: Callable[[str], bool],
+    ) -> None:
+        """`is_same` finds the order that a path means among late ones; nobody answers a client that is gone."""
+        self.host = Host(context)
+        self._clients, self._is_same, self._is_gone = clients, is_same, is_gone
+        self._timers = AnyCoordinator((), {}, context)
+        self._made = dict.fromkeys(clients, 0)
+        self._asked: dict[int, tuple[str, Any, bool]] = {}
+
+    def pass_time(self) -> None:
+        """A millisecond goes by."""
+        self.host.context = self.host.context.at(self.host.now_ms + 1)
+
+    def request(self, name: str, action: Action) -> None:
+        """A request of a client arrives."""
+        client, late = self._clients[name], action.what == "receives late"
+        under_way = client.late if late else client.out
+        which = (i for i, one in enumerate(under_way) if self._is_same(one, action.message))
+        order = under_way.pop(next(which) if late else 0)
+        token = len(self._asked) + 1
+        self._asked[token] = name, order, late
+        fresh = f"{name}{self._made[name]}"
+        before = self.host.state.groups.get(GROUP)
+        sent = self.host.send(name, order.body, fresh_id=fresh, token=token)
+        self._made[name] += is_used(fresh, order.body, sent.answers)
+        self._answer(before, sent.answers)
+
+    def act(self, what: str) -> None:
+        """Another broker takes over, or a timer runs out."""
+        group = self.host.state.groups[GROUP]
+        if what == "fails over":
+            self.host.fail_over()
+            self._answer(None, [(token, DISCONNECTED) for token in waiting(group)])
+            return
+        choices = self._timers.choices(Broker(self.host.state))
+        timer: Any = next(choice.given for choice in choices if choice.label == what)
+        self.host.state = self.host.state.with_group(run_out(group, timer, self.host.now_ms))
+        self._answer(group, self.host.expire(self.host.now_ms))
+
+    def _answer(self, before: Group | None, answers: Sequence[tuple[int, Any]]) -> None:
+        given_up = forgotten(before, self.host.state.groups.get(GROUP), answers)
+        for token, body in (*answers, *((token, TIMED_OUT) for token in given_up)):
+            name, order, late = self._asked[token]
+            if not late and not self._is_gone(name):
+                self._clients[name].back.append((order, body))
