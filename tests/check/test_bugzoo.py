@@ -14,7 +14,7 @@ from fsm.member.dialect.dialect import dialect
 from fsm.tables.consumer_member import Event, State
 
 CAUGHT = caught()
-QUICK = sorted(bug for bug, how in CAUGHT.items() if not how.get("disturbances"))
+QUICK = sorted(bug for bug, how in CAUGHT.items() if not how.get("disturbances") and how["options"].get("members") != 3)
 
 
 def found(bug: str) -> dict[str, Any] | None:

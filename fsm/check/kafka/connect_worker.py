@@ -54,6 +54,7 @@ ASKED_OF_STEPS = (
     "W4 nothing starts before the configs agree",
     "W4 nothing starts without a good assignment",
     "G4 no generation is completed before it was joined",
+    "row 3 a worker without a coordinator holds nothing for long",
 )
 """What each step of a worker is asked for by itself."""
 

@@ -1,9 +1,9 @@
 """What holds in every round of Connect and between rounds, as predicates that name what they find broken.
 
 Each check gives the names of the invariants that do not hold, by their numbers in `diagrams/hazards.md`:
-I1 to I23 for one computation of the assignor, G1 for a group at rest, W1, W2, W6 for
-workers. An empty result is a clean bill. W5 holds of the table, whose rows alone start and stop units; W7 is what the
-shipped profile breaks; G2 is not looked at by itself: what it forbids shows as G1 once the group is at rest.
+I1 to I23 for one computation of the assignor, G1 for a group at rest, W1, W2, W6 for workers; or by the clause of a row
+of the worker's table. An empty result is a clean bill. W5 holds of the table, whose rows alone start and stop units; W7
+is what the shipped profile breaks; G2 is not looked at by itself: what it forbids is G1 once the group is at rest.
 """
 
 from __future__ import annotations
@@ -315,3 +315,6 @@ def broken_in_step(before: Worker, after: Worker, now_ms: int) -> Iterator[str]:
         yield "W2 a join reports nothing that was revoked"
     if after.is_member and after.last_completed_generation > after.generation:
         yield "G4 no generation is completed before it was joined"
+    has_waited = before.state is after.state is State.DISCONNECTED and before.timer_ms != after.timer_ms
+    if has_waited and after.held is not None and not after.held.failed:
+        yield "row 3 a worker without a coordinator holds nothing for long"

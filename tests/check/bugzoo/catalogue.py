@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from bugzoo import classic_groups, consumer_members, coordinators  # noqa: F401  # what they plant
-from bugzoo.planting import planted, range_assignor
+from bugzoo import classic_groups, connect_workers, consumer_members, coordinators  # noqa: F401  # what they plant
+from bugzoo.planting import broker_settings, planted
 from fsm.check import Limits, Verdict, check
 from fsm.check.catalog import shipped
+from fsm.check.verdict import Violation
 
 FILE = Path(__file__).with_name("bugs.yaml")
 ENDS = ("caught", "unseen", "waits")
@@ -44,23 +45,29 @@ def explore(bug: str | None, how: dict[str, Any]) -> Verdict:
     with ExitStack() as stack:
         if bug is not None:
             stack.enter_context(planted(bug))
-        if how.get("assignor") == "range":
-            stack.enter_context(range_assignor())
+        stack.enter_context(broker_settings(how.get("settings", {})))
         model = shipped(how["model"], **how["options"])
         if how.get("timers") == "none" and model.goal is not None:
             model = replace(model, goal=replace(model.goal, by=()), replay=None)
-        return check(
+        verdict = check(
             model,
             disturb=how.get("disturb", ()),
             disturbances=how.get("disturbances", 0),
             known=how.get("known", ()),
+            every="asked" in how,
             limits=ROOM,
         )
+    asked = how.get("asked")
+    return replace(verdict, violations=tuple(one for one in verdict.violations if asked in (None, _name(one))))
+
+
+def _name(one: Violation) -> str:
+    return one.property.partition(";")[0]
 
 
 def shortest(verdict: Verdict) -> Counterexample | None:
     """The first counterexample of a verdict."""
     for one in verdict.violations:
         steps = len(one.path) if one.doomed_at is None else one.doomed_at
-        return Counterexample(one.property.partition(";")[0], one.disturbances, steps)
+        return Counterexample(_name(one), one.disturbances, steps)
     return None

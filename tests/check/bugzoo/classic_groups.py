@@ -7,6 +7,7 @@ from typing import Any
 from bugzoo.planting import Patches, plant
 from fsm.check.mutation import cell_of, replaced, rewritten
 from fsm.coordinator.classic.draft import ClassicGroupDraft
+from fsm.member.classic import decisions
 from fsm.member.classic.effects import Effects
 from fsm.table import Symbol
 from fsm.tables.classic_member import TABLE, Effect, Event, State
@@ -62,3 +63,9 @@ def goes_without_a_leave() -> Patches:
             original(member, reason)
 
     return [replaced(Effects.send_leave_group, leave)]
+
+
+@plant("franz-go-a568b21")
+def revokes_without_a_second_join() -> Patches:
+    """The part of the client that ends a round takes itself for eager: who is eager has nothing more to do."""
+    return [replaced(decisions.decide_assigned, lambda _original, _member, _assigned: Event.SYNC_OK)]

@@ -10,11 +10,11 @@ from bugzoo.planting import Patches, plant
 from fsm.check.mutation import cell_of, replaced, rewritten, valued
 from fsm.member.consumer import decisions, effects
 from fsm.member.consumer.effects import Effects
-from fsm.member.consumer.state import Member, Origin, StaleRelease
+from fsm.member.consumer.state import Member, Origin, Run, StaleRelease
 from fsm.member.consumer.step import MemberDraft
 from fsm.member.dialect.choices import Choice
 from fsm.member.dialect.dialect import dialect
-from fsm.protocol.assignment import LocalAssignment
+from fsm.protocol.assignment import LocalAssignment, without
 from fsm.protocol.error_codes import ErrorCode
 from fsm.table import Symbol
 from fsm.tables.consumer_member import (
@@ -287,3 +287,79 @@ def leaves_without_its_instance() -> Patches:
         return built if member.epoch >= 0 else replace(built, instance_id=None)
 
     return [replaced(effects.build_heartbeat, build)]
+
+
+# Topics that are not known by name yet
+
+
+@plant("KAFKA-16198")
+def only_what_is_new_is_resolved() -> Patches:
+    """Once names that were missing are there, what they resolve stands for the whole target."""
+
+    def reconcile(original: Any, draft: Any, *, can_commit: bool) -> Event:
+        event: Event = original(draft, can_commit=can_commit)
+        run, current = draft.run_in_hand, draft.current
+        is_partial = current.partitions and current.local_epoch == draft.target.local_epoch
+        if event not in (Event.REC_START, Event.REC_DEFERRED) or not is_partial:
+            return event
+        new = tuple(one for one in run.resolved.partitions if one not in current.partitions)
+        full, owned = draft.names.named(new), draft.ownership.owned
+        draft.run_in_hand = Run(run.resolved._replace(partitions=new), full, without(full, owned), without(owned, full))
+        return decisions.decide_reconciliation(draft, draft.run_in_hand, can_commit=can_commit)
+
+    return [replaced(Effects.reconcile, reconcile)]
+
+
+@plant("KAFKA-20145")
+def acknowledges_what_it_has_in_every_tick() -> Patches:
+    def decide(original: Any, member: Member, resolved: Any, *, can_commit: bool) -> Event:
+        event = original(member, resolved, can_commit=can_commit)
+        return Event.REC_PARTIAL_ACK if event is Event.REC_WAITING else event
+
+    return [replaced(decisions.decide_reconciliation, decide)]
+
+
+@plant("franz-go-9b92299f")
+def drops_topics_that_it_does_not_know() -> Patches:
+    def known(member: Any, response: Any) -> Any:
+        given = response.assignment
+        left = tuple((topic, numbers) for topic, numbers in given or () if topic in member.client.metadata)
+        return response if given is None else replace(response, assignment=left)
+
+    def decide(original: Any, member: Member, response: Any) -> Event:
+        return original(member, known(member, response))
+
+    def bump(original: Any, draft: Any) -> None:
+        draft.response = known(draft, draft.response)
+        original(draft)
+
+    return [replaced(decisions.decide_response, decide), replaced(Effects.bump_target, bump)]
+
+
+@plant("franz-go-8e7cfc60")
+def joins_with_what_has_no_name() -> Patches:
+    """What has no name yet outlives the membership, and the next join lists it."""
+
+    def clear(original: Any, draft: Any) -> None:
+        left = tuple((topic, numbers) for topic, numbers in draft.target.partitions if topic not in draft.names)
+        original(draft)
+        draft.current = LocalAssignment(0, left) if left else draft.current
+
+    def build(original: Any, member: Member) -> Any:
+        built = original(member)
+        return replace(built, topic_partitions=member.current.partitions) if member.state is State.JOINING else built
+
+    return [replaced(Effects.clear_assignment, clear), replaced(effects.build_heartbeat, build)]
+
+
+# The coordinator elsewhere, commits
+
+
+@plant("KAFKA-17293")
+def asks_the_same_node_again() -> Patches:
+    return [no_effect(Effects.forget_coordinator)]
+
+
+@plant("KAFKA-16224")
+def a_deleted_topic_may_come_back() -> Patches:
+    return [valued(effects, "AT_ONCE_FATAL", frozenset())]

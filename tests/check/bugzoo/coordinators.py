@@ -1,16 +1,21 @@
-"""Bugs of coordinators of KIP-848: reconciliation, the ledger of partitions, the checks of a heartbeat."""
+"""Bugs of coordinators: reconciliation, the ledger of partitions, the checks of requests, groups that change type."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from bugzoo.planting import Patches, plant
 from fsm.check.mutation import replaced
-from fsm.coordinator.consumer import heartbeat, membership, reconciliation
+from fsm.coordinator.consumer import heartbeat, membership, reconciliation, subscriptions
 from fsm.coordinator.consumer.group_step import ConsumerGroupDraft
+from fsm.coordinator.migration import classic_members, conversion
 from fsm.coordinator.model import consumer_group
 from fsm.coordinator.model.consumer_group import FREE, GroupMember
+from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Choice
+from fsm.coordinator.offsets import offsets
 
 
 @plant("KAFKA-16249")
@@ -69,3 +74,44 @@ def epoch_zero_is_fenced() -> Patches:
 @plant("KAFKA-20442")
 def an_emptied_group_keeps_its_target_epoch() -> Patches:
     return [replaced(ConsumerGroupDraft.level_target_epoch, lambda _original, _draft: None)]
+
+
+def unlike(context: Context, choice: Choice) -> Context:
+    """The context of a coordinator whose dialect lacks a choice."""
+    return replace(context, dialect=context.dialect.without_choices(choice))
+
+
+@plant("KAFKA-20066")
+def only_the_newest_epoch_commits() -> Patches:
+    def check(original: Any, *asked: Any, too_old: bool) -> None:
+        *commit, context = asked
+        original(*commit, unlike(context, Choice.ASSIGNMENT_EPOCHS), too_old=too_old)
+
+    return [replaced(offsets._check_commit, check)]
+
+
+@plant("KAFKA-18916")
+def resolved_topics_are_not_looked_at() -> Patches:
+    def note(original: Any, group: Any, names: Iterable[str], context: Context) -> Any:
+        return group if group.members.patterns else original(group, names, context)
+
+    return [replaced(subscriptions.note_changed_topics, note)]
+
+
+# Groups that change their type
+
+
+@plant("KAFKA-17733")
+def who_has_not_synced_has_no_assignment_to_read() -> Patches:
+    def last(original: Any, member: Any, context: Context) -> Any:
+        return original(member, unlike(context, Choice.UPGRADE_ACCEPTS_EMPTY_ASSIGNMENT))
+
+    return [replaced(conversion._last_assignment, last)]
+
+
+@plant("KAFKA-20640")
+def a_classic_member_may_join_all_the_same() -> Patches:
+    def join(original: Any, group: Any, request: Any, context: Context, topics_added_version: int) -> Any:
+        return original(group, request, unlike(context, Choice.DISABLED_REFUSES_CLASSIC_JOIN), topics_added_version)
+
+    return [replaced(classic_members._join, join)]

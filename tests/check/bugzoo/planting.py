@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
+from typing import Any
 
 from fsm.check.kafka import consumer_group
 from fsm.check.mutation import valued
@@ -33,7 +34,7 @@ def planted(bug: str) -> ExitStack:
     return stack
 
 
-def range_assignor() -> AbstractContextManager[None]:
-    """No part of a bug: targets go by the order of members, so that they turn back more often."""
-    settings = replace(consumer_group.SETTINGS, group_consumer_assignors=("range", "uniform"))
-    return valued(consumer_group, "SETTINGS", settings)
+def broker_settings(changed: dict[str, Any]) -> AbstractContextManager[None]:
+    """No part of a bug: another assignor makes targets turn back more often, a small group is soon full."""
+    known = {name: tuple(value) if isinstance(value, list) else value for name, value in changed.items()}
+    return valued(consumer_group, "SETTINGS", replace(consumer_group.SETTINGS, **known))

@@ -1,0 +1,91 @@
+"""Bugs of Connect: what a worker stops and forgets, and what the leader's assignor gives and takes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from bugzoo.planting import Patches, plant
+from fsm.check.mutation import cell_of, replaced, rewritten
+from fsm.connect.assignor import incremental
+from fsm.connect.assignor.incremental import Derived, LostWork, Revocation
+from fsm.connect.worker.effects import WorkerDraft
+from fsm.table import Symbol
+from fsm.tables.connect_worker import TABLE, Event, State
+
+
+def row(state: State, event: Event, *steps: Symbol) -> Patches:
+    """What an event does in a state."""
+    return [rewritten(TABLE.compiled, {(state, event): cell_of(state, steps)})]
+
+
+# Workers
+
+
+@plant("KAFKA-9184")
+def keeps_running_unreachable() -> Patches:
+    return row(State.DISCONNECTED, Event.DISCOVERY_FAILED_HOLDING)
+
+
+@plant("KAFKA-9851")
+def believes_that_it_runs_on() -> Patches:
+    def stop(original: Any, worker: Any) -> None:
+        running = worker.running
+        original(worker)
+        worker.running = running
+
+    return [replaced(WorkerDraft.stop_held, stop)]
+
+
+# The assignor
+
+
+def derives(found: dict[str, Any]) -> Patches:
+    """Other sets of a round; each by a function of the round's memory and the round."""
+
+    def derive(original: Any, memory: Any, round_: Any) -> Derived:
+        return original(memory, round_)._replace(**{name: made(memory, round_) for name, made in found.items()})
+
+    return [replaced(incremental.derive, derive)]
+
+
+@plant("KAFKA-9841")
+def looks_for_no_doubles() -> Patches:
+    return derives({"duplicated": lambda _memory, _round: frozenset()})
+
+
+@plant("KAFKA-8463")
+def what_runs_is_created() -> Patches:
+    return derives({"created": lambda memory, round_: round_.configured - memory.previous})
+
+
+@plant("KAFKA-15693")
+def no_delay_is_for_ever() -> Patches:
+    """A delay of 0 is waited for like any other."""
+
+    def handle_lost(original: Any, memory: Any, lost: Any, loads: Any, *, max_delay_ms: int, **rest: Any) -> LostWork:
+        departed = not memory.previous_members <= loads.keys()
+        if lost and max_delay_ms == 0 and departed:
+            return LostWork(memory, loads, ())
+        return original(memory, lost, loads, max_delay_ms=max_delay_ms, **rest)
+
+    return [replaced(incremental.handle_lost, handle_lost)]
+
+
+@plant("KAFKA-12495")
+def never_revokes_twice() -> Patches:
+    def revoke(original: Any, memory: Any, *rest: Any, **named: Any) -> Revocation:
+        if memory.revoked_last:
+            return Revocation(replace(memory, revoked_last=False), {})
+        return original(memory, *rest, **named)
+
+    return [replaced(incremental.revoke_for_balance, revoke)]
+
+
+@plant("KAFKA-12309")
+def everybody_keeps_the_ceiling() -> Patches:
+    def count(_original: Any, total: int, held: Any, walk: Any) -> dict[str, int]:
+        most = -(-total // len(held))
+        return {worker: len(held[worker]) - most for worker in walk if len(held[worker]) > most}
+
+    return [replaced(incremental._count_excess, count)]
