@@ -7,7 +7,7 @@ from typing import Any
 from bugzoo.planting import Patches, plant
 from fsm.check.mutation import cell_of, replaced, rewritten
 from fsm.coordinator.classic.draft import ClassicGroupDraft
-from fsm.member.classic import decisions
+from fsm.member.classic import assignors, decisions
 from fsm.member.classic.effects import Effects
 from fsm.table import Symbol
 from fsm.tables.classic_member import TABLE, Effect, Event, State
@@ -69,3 +69,15 @@ def goes_without_a_leave() -> Patches:
 def revokes_without_a_second_join() -> Patches:
     """The part of the client that ends a round takes itself for eager: who is eager has nothing more to do."""
     return [replaced(decisions.decide_assigned, lambda _original, _member, _assigned: Event.SYNC_OK)]
+
+
+@plant("KAFKA-14639")
+def only_the_newest_generation_counts() -> Patches:
+    """Who has missed a generation claims nothing, though nobody else claims it."""
+
+    def claim(original: Any, members: Any, existing: Any) -> Any:
+        newest = max(map(assignors._generation, members.values()))
+        found = original(members, existing).items()
+        return {p: [one for one in who if assignors._generation(members[one]) == newest] for p, who in found}
+
+    return [replaced(assignors._claims, claim)]
