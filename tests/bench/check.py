@@ -7,6 +7,9 @@ of the cold one, as `--memo` keeps them.
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -58,6 +61,20 @@ def measure(
     return search
 
 
+def measure_command(title: str, folder: str, model: Model) -> None:
+    """One line: `fsm check` with one disturbance of the kinds and with all that it asks, from its start to its end."""
+    said = ["consumer-group", "--topics", "foo:1,bar:1", "--disturb", ",".join(KINDS), "--every", "--memo", folder]
+    before = os.times()
+    done = subprocess.run([sys.executable, "-m", "fsm", "check", *said, "--json"], capture_output=True, check=False)
+    after = os.times()
+    took_s = after.children_user + after.children_system - before.children_user - before.children_system
+    told = json.loads(done.stdout)
+    if told["model"] != model.name:
+        raise SystemExit(f"the command checks {told['model']}, not {model.name}")
+    counts = told["states"], told["transitions"]
+    show(title, *(f"{count:,}" for count in counts), f"{took_s:.2f}", *rates(took_s, *counts))
+
+
 def rates(took_s: float, *counts: int) -> list[str]:
     """So many a second each."""
     return [f"{count / max(took_s, 1e-3):,.0f}" for count in counts]
@@ -86,6 +103,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         model = consumer_group(topics={"foo": 1, "bar": 1})
         measure("the same, 1 disturbance, on disk, cold", model, 1, disk=Disk(Memo(Path(folder) / "d", "bench")))
+        measure_command("the same, whole command, cold", folder, model)
+        measure_command("the same, whole command, warm", folder, model)
     for title, model in (
         ("two-phase commit of 5", two_phase_commit(5)),
         ("consumer group, undisturbed", consumer_group()),
