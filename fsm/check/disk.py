@@ -8,9 +8,13 @@ after it is made again. Files of another model, or of code that has changed, are
 
 from __future__ import annotations
 
+import fcntl
 import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -20,7 +24,8 @@ from fsm.check.search import Found, Fresh, Search
 from fsm.check.store import OF_SEARCH, name_of
 from fsm.errors import InputError
 
-NOTE = "search.json"
+NOTE, LOCK = "search.json", "lock"
+_LEFT = re.compile(r"\.(search\.json|\d+\.npz)\.\d+")
 WORTH = 16
 """A note is made where one in so many states is new since the last one."""
 
@@ -33,23 +38,61 @@ class Disk(NamedTuple):
     at_once: bool = True
     """From its start; else when memory would not do."""
 
-    def begin(self, search: Search) -> None:
-        """Has a search keep its states here, and go on where an earlier one ended. Raises `InputError` for others."""
+    @contextmanager
+    def keeping(self, search: Search) -> Iterator[None]:
+        """Has a search keep its states here, and go on where an earlier one ended; nobody else can meanwhile.
+
+        Raises `InputError` for a folder of others.
+        """
         folder = self.memo.folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            note = folder / NOTE
-            if note.exists():
-                _Keeper(search, self.memo).resume(json.loads(note.read_bytes()))
-            elif any(folder.iterdir()) and not all(path.suffix in OF_SEARCH for path in folder.iterdir()):
-                raise InputError("holds something else", str(folder), "name an empty folder")
-            elif self.at_once:
-                _Keeper(search, self.memo).move()
-            else:
-                search.spill = lambda: _Keeper(search, self.memo).move()
+            with lock(folder):
+                keeper = _Keeper(search, self.memo)
+                if (folder / NOTE).exists():
+                    keeper.resume(read_note(folder / NOTE))
+                elif self.at_once:
+                    keeper.move()
+                else:
+                    search.spill = keeper.move
+                yield
         except OSError as problem:
             remedy = "name a folder that can be written to"
             raise InputError(f"cannot be used: {problem.strerror}", str(folder), remedy) from None
+
+
+def read_note(path: Path) -> dict[str, Any]:
+    """A note. Raises `InputError` where it is damaged."""
+    try:
+        told = json.loads(path.read_bytes())
+    except ValueError:
+        told = None
+    if not isinstance(told, dict) or "digest" not in told:
+        raise InputError("is damaged", str(path), "empty the folder")
+    return told
+
+
+def lock(folder: Path) -> BinaryIO:
+    """The folder as one's own while the file is open. Raises `InputError` where another search has it, or others do."""
+    for path in sorted(folder.iterdir()):
+        if _LEFT.fullmatch(path.name):  # of a process that was killed as it wrote
+            path.unlink(missing_ok=True)
+        elif path.name not in (NOTE, LOCK) and not OF_SEARCH.fullmatch(path.name):
+            raise InputError(f"holds something else: {path.name}", str(folder), "name an empty folder")
+    held = (folder / LOCK).open("wb")
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        held.close()
+        raise InputError("another search is under way in it", str(folder), "wait, or name another folder") from None
+    return held
+
+
+def digest_of(search: Search, memo: Memo) -> str:
+    """Of all that a note rests on."""
+    asked, goal = [one.name for one in search.model.properties], search.model.goal
+    settings = search.most, list(search.known), search.every, asked, None if goal is None else goal.name
+    return json.dumps([memo.path(search.space)[1], settings])
 
 
 class _Keeper:
@@ -62,10 +105,7 @@ class _Keeper:
         self.number = 0
         """Of files."""
         self.tables = ""
-        asked = [one.name for one in search.model.properties]
-        settings = [search.most, list(search.known), search.every, asked]
-        self.digest = json.dumps([memo.path(search.space)[1], settings])
-        """Of all that a note rests on."""
+        self.digest = digest_of(search, memo)
 
     def move(self) -> None:
         """Goes on in files from now on."""
@@ -106,11 +146,12 @@ class _Keeper:
             "found": list(search.found.values()),
             **{name: getattr(search, name) for name in NUMBERS},
         }
-        write(self.folder / NOTE, json.dumps(told).encode())
         kept = {self.tables, search.states.name, search.parent.name, *search.visited.names()}
         kept |= {f"{name}{end}" for *_, names in told["waiting"] for name in names for end in (".words", ".sources")}
+        told["bytes"] = {name: (self.folder / name).stat().st_size for name in sorted(kept)}
+        write(self.folder / NOTE, json.dumps(told).encode())
         for path in self.folder.iterdir():
-            if path.suffix in OF_SEARCH and path.name not in kept:
+            if OF_SEARCH.fullmatch(path.name) and path.name not in kept:
                 path.unlink(missing_ok=True)
 
     def _put(self, part: Fresh) -> Fresh:
@@ -133,6 +174,12 @@ class _Keeper:
         if told["digest"] != self.digest:
             remedy = "name another folder, or empty this one"
             raise InputError("holds another search, or one by other code", str(self.folder), remedy)
+        for name, count in told["bytes"].items():
+            path = self.folder / name
+            grows = path.suffix in (".states", ".parents")
+            there = path.stat().st_size if path.is_file() else -1
+            if there < count or (there > count and not grows):
+                raise InputError("is damaged or missing", str(path), "empty the folder")
         if not self.memo.load(search.space, self.folder / told["tables"]):
             raise InputError("its tables are damaged", str(self.folder / told["tables"]), "empty the folder")
         self.tables = told["tables"]
@@ -142,7 +189,8 @@ class _Keeper:
             file, size = told[name]
             column.keep_in(self.folder / file, size)
         search.visited.keep_in(self.folder, told["runs"])
-        self.number = max((int(path.stem) for path in self.folder.iterdir() if path.suffix in OF_SEARCH), default=0)
+        files = [path for path in self.folder.iterdir() if OF_SEARCH.fullmatch(path.name)]
+        self.number = max((int(path.stem) for path in files), default=0)
         for cost, level, names in told["waiting"]:
             search.waiting[cost, level] = [self._get(name, search.packing.words) for name in names]
         for cost, level, found in told["waiting_broken"]:

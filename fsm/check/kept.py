@@ -18,6 +18,7 @@ import platform
 import sys
 import sysconfig
 from collections.abc import Iterator
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,7 +45,7 @@ class Memo(NamedTuple):
         """The file of a space, and the digest that it says."""
         settings = sorted(space.kinds), sorted(space.by), space.model.name, [one.name for one in space.model.components]
         versions = sys.version, np.__version__, platform.machine()
-        said = json.dumps([self.identity, settings, versions, _code()])
+        said = json.dumps([self.identity, settings, versions, _code(self.identity)])
         digest = sha256(said.encode()).hexdigest()
         return self.folder / f"{digest[:32]}.npz", digest
 
@@ -169,8 +170,12 @@ def _tuples(found: Any) -> Any:
     return tuple(map(_tuples, found)) if isinstance(found, list) else found
 
 
-def _code() -> str:
-    """A digest of the code that a model can rest on: this package, and modules of neither Python nor its packages."""
+@lru_cache(maxsize=64)
+def _code(_identity: str) -> str:
+    """A digest of the code that a model can rest on: this package, and modules of neither Python nor its packages.
+
+    It is taken once for each model, as it stands before the first step: what a step imports comes too late.
+    """
     foreign = tuple(str(Path(sysconfig.get_path(name)).resolve()) for name in ("stdlib", "purelib", "platlib"))
     own = {Path(str(module.__file__)).resolve() for module in list(sys.modules.values()) if _has_file(module)}
     files = {path for path in own if not str(path).startswith(foreign)} | set(_ROOT.rglob("*.py"))

@@ -253,7 +253,7 @@ class Search:
     def _expand(self, low: int, high: int) -> None:
         """Meets what follows some states at the same cost; what costs one more waits."""
         cost = self.cost
-        here, rows = self._not_cut(np.arange(low, high), self.rows(slice(low, high)))
+        here, rows = self.steps.not_cut(self.known, np.arange(low, high), self.rows(slice(low, high)))
         steps = self.steps_from(rows, paid=cost < self.most)
         base = self.keys(rows)
         moving = np.zeros(len(rows), np.bool_)
@@ -295,13 +295,6 @@ class Search:
                 self.quotient.images(one.after(rows, np.arange(len(one.source))))
         self.fit()
         return steps
-
-    def _not_cut(self, here: Longs, rows: Ids) -> tuple[Longs, Ids]:
-        """Of these states those in which no known hazard shows."""
-        cut = np.zeros(len(rows), np.bool_)
-        for _, shows in self.steps.hazards(self.known, rows):
-            cut |= shows
-        return (here[~cut], np.asfortranarray(rows[~cut])) if cut.any() else (here, rows)
 
     def _note_broken(self, steps: Sequence[Successors], here: Longs) -> None:
         """What steps break; those that cost one more are told when their cost and depth have come."""

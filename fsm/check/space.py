@@ -182,7 +182,7 @@ class Space:
         part = self.parts[who]
         try:
             step = part.component.step(part.states.value(state), self.inputs.value(given))
-        except Exception as problem:  # whatever a step raises is a counterexample
+        except (Exception, SystemExit) as problem:  # whatever a step raises is a counterexample
             what = f"raises {type(problem).__name__}: {problem}".partition("\n")[0]
             return Done(state, self.broken.number((what,)), ())
         if not isinstance(step, Step):

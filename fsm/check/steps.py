@@ -95,7 +95,10 @@ class Steps:
         first, second = (self.space.parts[self.space.index[end]].states for end in (one.first, one.second))
 
         def answer(left: int, right: int) -> tuple[int, ...]:
-            return (int(ask(one.name, one.holds, first.value(left), second.value(right))),)
+            found = ask(one.name, one.holds, first.value(left), second.value(right))
+            if not isinstance(found, bool | np.bool_):
+                raise InputError(f"gave {found!r}; give True or False", f"{self.model.name}, {one.name}")
+            return (int(found),)
 
         return Pairs(1, answer)
 
@@ -210,3 +213,10 @@ class Steps:
         """In which states each of these known hazards shows."""
         for name in names:
             yield name, self.ask(name, self.model.hazards[name], rows)
+
+    def not_cut(self, known: Sequence[str], here: Longs, rows: Ids) -> tuple[Longs, Ids]:
+        """Of these states those in which no known hazard shows."""
+        cut = np.zeros(len(rows), np.bool_)
+        for _, shows in self.hazards(known, rows):
+            cut |= shows
+        return (here[~cut], np.asfortranarray(rows[~cut])) if cut.any() else (here, rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -12,8 +13,8 @@ import numpy.typing as npt
 from fsm.check.memo import Longs
 from fsm.check.packing import Keys
 
-OF_SEARCH = frozenset({".states", ".parents", ".keys", ".words", ".sources", ".npz"})
-"""How files of a search end; their names are numbers."""
+OF_SEARCH = re.compile(r"\d+\.(states|parents|keys|words|sources|npz)")
+"""The names of a search's files."""
 BLOCK = 1 << 20
 """So many keys are merged at once on disk."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -169,20 +170,19 @@ def check(
         raise InputError("a quotient is kept nowhere", "--symmetry", "leave --memo, --dir and --engine out")
     if memo is not None:
         memo.load(search.space)
-    if disk is not None:
-        disk.begin(search)
-    ways = engine(search) if engine is not None else [Way(search, one) for one in search.run().found.values()]
-    met, goal = search.met, [] if search.model.goal is None else [DEADLOCK, search.model.goal.name]
-    violations = [_violation(*way) for way in ways]
-    left_out = tuple(model.not_modelled)
-    if engine is not None and goal:
-        goal, left_out = goal[:1], (*left_out, f"liveness, which is not asked there: {goal[1]}")
-    elif search.model.goal is not None and not search.stopped and (every or not violations):
-        lost = doomed(search)
-        if len(lost):
-            violations.append(_doomed(search, search.model.goal, int(lost[0])))
-    if search.quotient is not None:
-        search.quotient.check()
+    with nullcontext() if disk is None else disk.keeping(search):
+        ways = engine(search) if engine is not None else [Way(search, one) for one in search.run().found.values()]
+        met, goal = search.met, [] if search.model.goal is None else [DEADLOCK, search.model.goal.name]
+        violations = [_violation(*way) for way in ways]
+        left_out = tuple(model.not_modelled)
+        if engine is not None and goal:
+            goal, left_out = goal[:1], (*left_out, f"liveness, which is not asked there: {goal[1]}")
+        elif search.model.goal is not None and not search.stopped and (every or not violations):
+            lost = doomed(search)
+            if len(lost):
+                violations.append(_doomed(search, search.model.goal, int(lost[0])))
+        if search.quotient is not None:
+            search.quotient.check()
     if memo is not None and search.space.taken:
         memo.save(search.space)
     parts = search.space.parts

@@ -35,7 +35,8 @@ class PathStep(NamedTuple):
         if self.action.startswith("receives"):
             late = ", late" if self.action != "receives" else ""
             return f"{self.receiver} receives from {self.sender}{late}: {self.message}"
-        return f"{self.action} on the way from {self.sender} to {self.receiver}: {self.message}"
+        kind = f" ({self.disturbance})" if self.disturbance else ""
+        return f"{self.action} on the way from {self.sender} to {self.receiver}{kind}: {self.message}"
 
 
 class Walk:

@@ -26,6 +26,7 @@ from uuid import uuid4
 import numpy as np
 
 from fsm.check import kept
+from fsm.check.disk import digest_of, read_note
 from fsm.check.kept import Memo
 from fsm.check.memo import Longs, Pairs, Rows
 from fsm.check.model import Component, Model, PairProperty
@@ -101,7 +102,7 @@ def survey(task: Task, files: Iterable[int]) -> dict[str, Any]:
     told: dict[str, Any] = {"transitions": 0, "looked_up": 0, "full": 0, "broken": {}, "still": -1}
     goal = task.model.goal
     for numbers, all_rows in task.rows(files):
-        here, rows = _uncut(task, steps, numbers, all_rows)
+        here, rows = steps.not_cut(task.known, numbers, all_rows)
         moving = np.zeros(len(rows), np.bool_)
         for one in steps.successors(rows, paid=task.paid):
             is_free, is_paid = one.cost == FREE, (one.cost == PAID) & task.paid
@@ -158,13 +159,6 @@ def _note_broken(broken: dict[str, Any], steps: Steps, one: Any, here: Longs, ma
                     broken[key] = found
 
 
-def _uncut(task: Task, steps: Steps, numbers: Longs, rows: Any) -> tuple[Longs, Any]:
-    for _, shows in steps.hazards(task.known, rows):
-        if shows.any():
-            numbers, rows = numbers[~shows], np.asfortranarray(rows[~shows])
-    return numbers, rows
-
-
 # -- meet ---------------------------------------------------------------------------------------------------
 
 
@@ -172,7 +166,7 @@ def expand(task: Task, files: Iterable[int]) -> Iterator[pa.RecordBatch]:
     """What follows the states of some files, each key of a chunk once."""
     steps, packing = task.steps(), Packing(task.bits)
     for numbers, all_rows in task.rows(files):
-        here, rows = _uncut(task, steps, numbers, all_rows)
+        here, rows = steps.not_cut(task.known, numbers, all_rows)
         base, number = packing.keys(rows), 0
         found = []
         for one in steps.successors(rows, paid=task.paid):
@@ -308,14 +302,14 @@ class OnSpark:
         """Does the search; the way to each thing that is broken. Raises `InputError` for a folder of another one."""
         self.search, self.folder = search, self.memo.folder
         self.parts = self.parts or int(str(self.spark.conf.get("spark.sql.shuffle.partitions")))
-        self.digest = json.dumps([self.memo.path(search.space)[1], search.most, list(search.known), search.every])
+        self.digest = digest_of(search, self.memo)
         self.levels: list[Level] = []
         self.waiting: list[tuple[int, int]] = []
         """Cost and level of states that wait."""
         self.broken_later: dict[tuple[int, int], list[Found]] = {}
         note = self.folder / NOTE
         if note.exists():
-            self._resume(json.loads(note.read_bytes()))
+            self._resume(read_note(note))
         elif self.folder.exists() and any(self.folder.iterdir()):
             raise InputError("holds something else", str(self.folder), "name an empty folder")
         while True:
