@@ -45,6 +45,8 @@ class _Liveness:
         self.numbers = np.zeros(0, np.uint32)
         """Of states, by the places of their keys in the sorted runs."""
         self.packing = search.packing
+        self.is_hidden = False
+        """Whether a full wire hides a step that would lead on."""
         self.new: list[Longs] = []
         """Good states of which it is not known yet what leads to them."""
 
@@ -74,6 +76,8 @@ class _Liveness:
         lost = lost[lost < met]
         if unknown and not len(lost):
             search.stopped = f"{ROUNDS} times in a row of {', '.join(by)}, with which the goal may be reached"
+        elif self.is_hidden and not len(lost):
+            search.stopped = searching.FULL_WIRE
         return lost
 
     def _admit(self) -> None:
@@ -151,7 +155,9 @@ class _Liveness:
             base = search.keys(rows)
             good = np.zeros(len(rows), np.bool_)
             for one in steps:
-                good[one.source[one.full]] = True  # what would come of it is not known
+                hidden = search.steps.possible(one, by, full=True)
+                good[one.source[hidden]] = True  # what would come of it is not known
+                self.is_hidden |= len(hidden) > 0
                 possible = search.steps.possible(one, by)
                 possible = possible[~good[one.source[possible]]]
                 places = search.visited.places(search.keys_after(one, base, rows)[possible])

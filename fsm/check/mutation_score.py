@@ -185,7 +185,7 @@ def _try(mutant: Mutant, steps: _Steps, explore: Callable[[], Verdict]) -> Outco
         one = found.violations[0]
         taken = len(one.path) if one.doomed_at is None else one.doomed_at
         return Outcome(mutant, "killed", one.property, one.disturbances, taken, found.states)
-    word = "same" if not steps.differs else "stopped" if found.stopped else "survived"
+    word = "stopped" if found.stopped else "survived" if steps.differs else "same"
     return Outcome(mutant, word, states=found.states)
 
 

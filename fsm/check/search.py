@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 CHUNK = 100_000
 """States that are expanded at once."""
 
+FULL_WIRE = "a wire that was full: give it more room (Wire.at_most)"
 FULL = "steps that a full wire kept from being taken"
 DEADLOCK = "no deadlock"
 """The property of a model with a goal: where nothing can happen any more, the goal is reached."""
@@ -209,7 +210,7 @@ class Search:
             self.cost, self.level = self.cost + 1, 0
             self.layers.append(self.states.size)
         if self.cut.get(FULL):
-            self.stopped = "a wire that was full: give it more room (Wire.at_most)"
+            self.stopped = FULL_WIRE
         return self
 
     def _goes_on(self) -> bool:

@@ -176,12 +176,12 @@ class Steps:
                     cost[those[holds(condition)[source[those]]]] = FREE
         return cost
 
-    def possible(self, one: Successors, by: Collection[str]) -> Longs:
-        """Of these steps the free ones, and those of the named kinds of disturbance."""
+    def possible(self, one: Successors, by: Collection[str], *, full: bool = False) -> Longs:
+        """Of these steps the free ones, and those of the named kinds; with `full`, those that a full wire hides."""
         counts = one.cost == FREE
         if by:
             counts |= self._named(by)[one.action]
-        return np.flatnonzero(counts & ~one.full)
+        return np.flatnonzero(counts & (one.full if full else ~one.full))
 
     def _named(self, by: Collection[str]) -> Mask:
         """Of each action there is, whether it is one of these kinds of disturbance."""

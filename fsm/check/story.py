@@ -43,6 +43,8 @@ def _coverage(verdict: Verdict) -> Iterator[str]:
         yield f"stopped at {verdict.stopped}: what lies beyond is not known"
     if verdict.disturbances:
         yield f"disturbances, at most {verdict.disturbances}: {', '.join(verdict.disturbed)}"
+    if verdict.never:
+        yield f"never possible with so few, or at all: {', '.join(verdict.never)}"
     yield f"asked: {', '.join(verdict.checked) or 'nothing but the steps themselves'}"
     if verdict.of_steps:
         yield f"of each step: {len(verdict.of_steps)} invariants, from {verdict.of_steps[0]!r} on"

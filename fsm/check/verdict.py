@@ -64,6 +64,8 @@ class Verdict:
     """What was not continued: states of known hazards, wires that were full."""
     disturbed: tuple[str, ...] = ()
     disturbances: int = 0
+    never: tuple[str, ...] = ()
+    """Kinds that no state that was met allows."""
     uncovered: tuple[str, ...] = ()
     """What the model leaves out."""
     symmetry: tuple[str, ...] = ()
@@ -99,6 +101,7 @@ class Verdict:
             "memo_hits": self.memo_hits,
             "disturbed": list(self.disturbed),
             "disturbances": self.disturbances,
+            "never": list(self.never),
             "cut": self.cut,
             "symmetry": list(self.symmetry),
             "uncovered": list(self.uncovered),
@@ -201,6 +204,7 @@ def check(
         memo_hits=max(0, search.looked_up - search.space.taken),
         cut=dict(sorted(search.cut.items())),
         disturbed=tuple(sorted(disturb)),
+        never=tuple(sorted(set(disturb) - {kind for _, _, kind, *_ in search.space.actions.keys})),
         disturbances=disturbances,
         uncovered=left_out,
         made_by=model.made_by,

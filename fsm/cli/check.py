@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -64,6 +65,8 @@ MAKES = {"model", "others", "never", "goal", *(option for options in GROUPS.valu
 """Options that say what a model is."""
 ENGINES = ("memory", "disk", "spark")
 SAID_EVERY_S = 0.2
+VERDICT = "verdict.json"
+_OWN_FILE = re.compile(r"\d+-.*\.(svg|mmd|puml|txt|yaml|trace\.jsonl)")
 FORMS = {".svg": "svg", ".mmd": "mermaid", ".puml": "plantuml"}
 
 
@@ -137,7 +140,8 @@ def run(args: argparse.Namespace) -> int:
     from fsm.check import Limits, check, lines
 
     model = _model(args)
-    kinds = model.kinds if args.disturb == "all" else _split(args.disturb)
+    named = ((model.kinds if word == "all" else (word,)) for word in _split(args.disturb))
+    kinds = tuple(dict.fromkeys(kind for some in named for kind in some))
     usual = Limits()
     limits = Limits(args.max_states or usual.max_states, args.max_memory or usual.max_memory)
     most = args.disturbances if args.disturbances is not None else int(bool(kinds))
@@ -175,11 +179,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _mutate(args: argparse.Namespace, kinds: Sequence[str], most: int, limits: Limits) -> int:
-    """Tries mutants of the model's tables and rules; 1 where one survives."""
+    """Tries mutants of the model's tables and rules; 1 where one survives, 2 where a limit stopped one."""
     from fsm.check.kafka.mutants import subject
     from fsm.check.mutation_score import lines, score
 
-    for option in ("memo", "dir", "folder", "every", "symmetry"):
+    for option in ("memo", "engine", "dir", "folder", "every", "symmetry"):
         if getattr(args, option):
             named = {"folder": "-o"}.get(option, f"--{option}")
             raise InputError(f"{named} does not go with --mutate", args.model, "leave it out")
@@ -205,7 +209,7 @@ def _mutate(args: argparse.Namespace, kinds: Sequence[str], most: int, limits: L
         out(json.dumps(found.document(), ensure_ascii=False, indent=2) + "\n")
     else:
         out("".join(f"{line}\n" for line in lines(found)))
-    return int(found.count("killed") < found.tried)
+    return 1 if found.count("survived") else 2 if found.count("stopped") else 0
 
 
 @contextmanager
@@ -292,6 +296,7 @@ def _own(name: str) -> Model:
 
     path, _, attribute = name.rpartition(":")
     try:
+        sys.path.insert(0, str(Path(path).resolve().parent))  # as Python itself has it
         found = runpy.run_path(path).get(attribute)
         model = found() if callable(found) else found
     except InputError:
@@ -309,17 +314,32 @@ def _draw(verdict: Verdict, folder: Path) -> None:
     from fsm.cli.output import write
     from fsm.render import sequence
 
+    files: dict[str, str] = {}
     for number, one in enumerate(verdict.violations, 1):
         words = "".join(c if c.isalnum() else "-" for c in one.property)[:60].strip("-")
         name = f"{number}-{words}"
         for suffix, form in FORMS.items():
-            write(folder / f"{name}{suffix}", getattr(sequence, form)(diagram(one)).encode())
-        write(folder / f"{name}.txt", "".join(f"{line}\n" for line in tell(one)).encode())
+            files[f"{name}{suffix}"] = getattr(sequence, form)(diagram(one))
+        files[f"{name}.txt"] = "".join(f"{line}\n" for line in tell(one))
         if verdict.made_by:
-            write(folder / f"{name}.yaml", scenario(one, verdict.made_by).encode())
+            files[f"{name}.yaml"] = scenario(one, verdict.made_by)
         if one.replayed is not None and one.replayed.trace:
-            write(folder / f"{name}.trace.jsonl", "".join(f"{line}\n" for line in one.replayed.trace).encode())
-    write(folder / "verdict.json", (json.dumps(verdict.document(), ensure_ascii=False, indent=2) + "\n").encode())
+            files[f"{name}.trace.jsonl"] = "".join(f"{line}\n" for line in one.replayed.trace)
+    earlier = _written(folder / VERDICT)
+    document = verdict.document() | {"files": sorted(files)}
+    for name, text in (*files.items(), (VERDICT, json.dumps(document, ensure_ascii=False, indent=2) + "\n")):
+        write(folder / name, text.encode())
+    for name in sorted(earlier - files.keys()):
+        (folder / name).unlink(missing_ok=True)
+
+
+def _written(path: Path) -> set[str]:
+    """The files that an earlier check wrote beside its verdict, which are no longer true."""
+    try:
+        files = json.loads(path.read_bytes())["files"]
+        return {name for name in files if Path(name).name == name and _OWN_FILE.fullmatch(name)}
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
 
 
 def _progress() -> tuple[Callable[[int, int, int], None], Callable[[], None]]:

@@ -15,6 +15,7 @@ import pytest
 
 from fsm.check import Disk, Limits, Memo, Model, check, liveness, search
 from fsm.check.disk import NOTE
+from fsm.check.disk import lock as held
 from fsm.check.examples.lock import lock
 from fsm.check.examples.two_phase_commit import two_phase_commit
 from fsm.check.kafka.consumer_group import consumer_group
@@ -150,7 +151,7 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path, capsys: pytest.Ca
         told(model, kinds, most, on_disk(tmp_path / "mine"))
     tables = tmp_path / "one" / json.loads((tmp_path / "one" / NOTE).read_bytes())["tables"]
     tables.write_bytes(tables.read_bytes()[:-50])
-    with pytest.raises(InputError, match="tables are damaged"):
+    with pytest.raises(InputError, match="is damaged"):
         told(model, kinds, most, on_disk(tmp_path / "one"))
     assert main(["check", "lock", "--engine", "disk"]) == 2
     assert "belong together" in capsys.readouterr().err
@@ -164,3 +165,49 @@ def test_the_command_keeps_a_search(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert said[0] == said[1] == said[2]
     assert (tmp_path / "d" / NOTE).exists()
     assert not (tmp_path / "none" / NOTE).exists()
+
+
+def test_a_note_is_of_what_was_asked(tmp_path: Path) -> None:
+    """Another property, or the goal left out, is another search."""
+    model = consumer_group(1)
+    for properties in ((), ("one user",)):
+        check(model, properties=properties, disk=on_disk(tmp_path / ("all" if not properties else "one")))
+    for folder, properties in (("all", ("one user",)), ("one", ("one holder",)), ("one", ("the group settles",))):
+        with pytest.raises(InputError, match="holds another search"):
+            check(model, properties=properties, disk=on_disk(tmp_path / folder))
+
+
+def test_nothing_of_others_is_touched(tmp_path: Path) -> None:
+    """Files of other names stay, and the folder is refused; what a killed process left half-written goes."""
+    (tmp_path / "precious.npz").write_bytes(b"x")
+    with pytest.raises(InputError, match=r"holds something else: precious\.npz"):
+        check(lock(), disk=on_disk(tmp_path))
+    assert (tmp_path / "precious.npz").read_bytes() == b"x"
+    (tmp_path / "precious.npz").unlink()
+    for name in (".1.npz.4711", ".search.json.4711"):
+        (tmp_path / name).write_bytes(b"half")
+    assert check(lock(), disk=on_disk(tmp_path)).word == "holds"
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_one_search_at_a_time_has_a_folder(tmp_path: Path) -> None:
+    with held(tmp_path), pytest.raises(InputError, match="another search is under way"):
+        check(lock(), disk=on_disk(tmp_path))
+    assert check(lock(), disk=on_disk(tmp_path)).word == "holds"
+
+
+@pytest.mark.parametrize("suffix", [".states", ".parents", ".keys", ".npz", ".json"])
+@pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 2], lambda _: None], ids=["cut", "gone"])
+def test_damaged_files_are_told(suffix: str, damage: Any, tmp_path: Path) -> None:
+    """Cut or gone: never another verdict."""
+    check(lock(), disk=on_disk(tmp_path))
+    path = next(path for path in sorted(tmp_path.iterdir()) if path.suffix == suffix)
+    data = damage(path.read_bytes())
+    path.unlink()
+    if data is not None:
+        path.write_bytes(data)
+    if suffix == ".json" and data is None:  # without a note it begins anew
+        assert check(lock(), disk=on_disk(tmp_path)).word == "holds"
+    else:
+        with pytest.raises(InputError, match="is damaged"):
+            check(lock(), disk=on_disk(tmp_path))

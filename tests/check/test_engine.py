@@ -459,3 +459,26 @@ def test_what_a_model_does_wrong_is_one_line(changes: dict[str, Any], said: str)
         check(Model("m", [simple(**changes)], (), properties))
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_a_full_wire_that_hides_the_way_to_a_goal_is_told() -> None:
+    """Also where only a step that liveness counts on fills it: what would come of that is not known."""
+    ticks = Component("a", 0, lambda _: [Choice("ticks", disturbance="timer")], lambda s, _: Step(s, [("b", "x")] * 2))
+    hears = Component("b", 0, lambda _: (), lambda _, __: Step(0), {"n": lambda s: s})
+    goal = Goal("never", lambda view: view.of("b", "n") == 1, ("timer",))
+    model = Model("full", [ticks, hears], [Wire("a", "b", at_most=1)], goal=goal, disturbances=["timer"])
+    assert (check(model).word, check(model).stopped.partition(":")[0]) == ("stopped", "a wire that was full")
+
+
+def test_a_kind_that_never_happened_is_told() -> None:
+    verdict = check(consumer_group(), disturb=["rejoin", "leave"], disturbances=1)
+    assert verdict.never == ("rejoin",)
+
+
+def test_a_pair_is_told_by_a_truth() -> None:
+    one = Component("one", 0, lambda _: (), lambda s, _: Step(s))
+    model = Model(
+        "pair", [one, replace(one, name="other")], properties=[PairProperty("p", "one", "other", lambda *_: None)]
+    )
+    with pytest.raises(InputError, match="gave None; give True or False"):
+        check(model)
