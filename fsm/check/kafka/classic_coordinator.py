@@ -202,7 +202,7 @@ class AnyCoordinator:
                 f"{'' if who in group.delayed_joins else ' ' + self.told(group.members[who].assignment)}"
                 for who in sorted(group.members)
             )
-            return f"{group.state.name}, generation {group.generation}; " + "; ".join(told)
+            return "; ".join((f"{group.state.name}, generation {group.generation}", *told))
         told = (
             f"{_short(who)} {member.current.state.name} at {member.epoch}: "
             + _partitions(self.context.image, (one for one, _ in member.current.assigned))
@@ -213,7 +213,7 @@ class AnyCoordinator:
             )
             for who, member in sorted(group.members.items())
         )
-        return f"{group.state.name}, epoch {group.epoch}, target {group.target_epoch}; " + "; ".join(told)
+        return "; ".join((f"{group.state.name}, epoch {group.epoch}, target {group.target_epoch}", *told))
 
 
 def is_used(fresh: str, body: Any, answers: Iterable[Answer]) -> bool:

@@ -133,7 +133,7 @@ def _wires(names: Sequence[str]) -> Iterable[Wire]:
     yield from (Wire(name, BROKER, REQUESTS, features=features, describe=_describe) for name in names)
     yield from (Wire(BROKER, name, ANSWERS, features=features, describe=_describe) for name in names)
     for name in names:
-        yield Wire(name, TOPIC)
+        yield Wire(name, TOPIC, describe=lambda message: str(message[-1]))
         yield Wire(TOPIC, name, describe=_describe_read)
 
 

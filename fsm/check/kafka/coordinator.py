@@ -188,7 +188,7 @@ class CoordinatorModel:
                 + (f", to give up {pending}" if current.pending else "")
             )
         away = f"; {', '.join(sorted(at.elsewhere))} not told that it moved" if at.elsewhere else ""
-        return f"{group.state.name}, epoch {group.epoch}, target {group.target_epoch}; " + "; ".join(told) + away
+        return "; ".join((f"{group.state.name}, epoch {group.epoch}, target {group.target_epoch}", *told)) + away
 
     def _partitions(self, found: Iterable[tuple[str, int]]) -> str:
         names = self.image(()).names
