@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from fsm.check.catalog import SHIPPED
+from fsm.check.catalog import SHIPPED, options_of
 from fsm.cli import main
+from fsm.cli.check import GROUPS
 
 OWN = """
 from fsm.check import Choice, Component, Model, Step
@@ -41,6 +42,12 @@ def test_a_mixed_group_holds_where_no_consumer_joins_early(capsys: pytest.Captur
     assert (status, "live objects took this path too; when its steps can happen was not asked" in said) == (1, True)
     status, said, _ = run(capsys, "mixed-group", "--known", "early")
     assert (status, "cut off: early 1" in said) == (0, True)
+
+
+@pytest.mark.parametrize("model", GROUPS)
+def test_the_command_has_every_option_of_a_model(model: str) -> None:
+    """They are named before a model is loaded, so twice; here is seen that both say the same."""
+    assert set(GROUPS[model]) == set(options_of(model))
 
 
 def test_a_counterexample_is_told_step_by_step(capsys: pytest.CaptureFixture[str]) -> None:

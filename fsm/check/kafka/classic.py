@@ -23,7 +23,7 @@ from fsm.check.kafka.application import (
 )
 from fsm.check.model import Choice, Component, Missed, Received, Step, Undelivered
 from fsm.member.classic.assignors import COOPERATIVE_STICKY, RANGE, ClientAssignor
-from fsm.member.classic.heartbeat import NO_HEARTBEATS
+from fsm.member.classic.heartbeat import NO_HEARTBEATS, Heartbeats
 from fsm.member.classic.state import ClassicConfig, ClassicMember, Rest, UnsentClassicRequest, new_member
 from fsm.member.events import (
     ApplicationEvent,
@@ -246,20 +246,22 @@ def _unexplained(order: UnsentClassicRequest) -> UnsentClassicRequest:
     return replace(order, body=replace(body, reason="")) if isinstance(body, JoinGroupRequest) else order
 
 
+def timeless_heartbeats(beats: Heartbeats) -> Heartbeats:
+    """Heartbeats that are due or not, of a member or a worker."""
+    if not beats.enabled:
+        return NO_HEARTBEATS
+    due_ms = NOW if beats.heartbeat_due_ms <= NOW else FAR
+    return replace(beats, heartbeat_due_ms=due_ms, session_due_ms=FAR, poll_due_ms=FAR, attempts=0)
+
+
 def timeless(member: ClassicMember) -> ClassicMember:
     """The member with timers that run or are over, and without words for a log."""
-    beats = member.heartbeats
-    if beats.enabled:
-        due_ms = NOW if beats.heartbeat_due_ms <= NOW else FAR
-        beats = replace(beats, heartbeat_due_ms=due_ms, session_due_ms=FAR, poll_due_ms=FAR, attempts=0)
-    else:
-        beats = NO_HEARTBEATS
     awaited = member.awaited
     if awaited is not None:
         awaited = replace(awaited, rest=_wordless(awaited.rest))
     return replace(
         member,
-        heartbeats=beats,
+        heartbeats=timeless_heartbeats(member.heartbeats),
         in_flight=0,
         rejoin_reason=None if member.rejoin_reason is None else "",
         retry_due_ms=0,

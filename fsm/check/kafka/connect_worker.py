@@ -11,8 +11,8 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any, NamedTuple
 
-from fsm.check.kafka.application import BROKER, FAR, NOW
-from fsm.check.kafka.classic import number_of
+from fsm.check.kafka.application import BROKER, NOW
+from fsm.check.kafka.classic import number_of, timeless_heartbeats
 from fsm.check.model import Choice, Component, Missed, Received, Step, Undelivered
 from fsm.connect.simulation.invariants import ROUND, broken_by_start, broken_in_round, broken_in_step
 from fsm.connect.simulation.observer import compute
@@ -36,7 +36,7 @@ from fsm.connect.worker.inputs import (
     WorkerEffect,
     WorkerInput,
 )
-from fsm.connect.worker.state import NO_HEARTBEATS, Worker, new_worker
+from fsm.connect.worker.state import Worker, new_worker
 from fsm.connect.worker.step import step
 from fsm.member.inputs import CoordinatorFound, Tick
 from fsm.protocol.messages import TIMED_OUT, JoinGroupResponse
@@ -285,12 +285,7 @@ def _sent(process: Process, effect: Send | ReadConfigToEnd) -> tuple[str, Any]:
 
 def timeless(worker: Worker) -> Worker:
     """The worker with heartbeats that are due or not."""
-    beats = worker.heartbeats
-    if beats.enabled:
-        due_ms = NOW if beats.heartbeat_due_ms <= NOW else FAR
-        beats = replace(beats, heartbeat_due_ms=due_ms, session_due_ms=FAR, poll_due_ms=FAR, attempts=0)
-    else:
-        beats = NO_HEARTBEATS
+    beats = timeless_heartbeats(worker.heartbeats)
     return replace(worker, heartbeats=beats, unanswered=tuple(sorted(worker.unanswered)))
 
 
