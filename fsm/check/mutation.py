@@ -1,4 +1,4 @@
-"""Changes to what runs, each undone at the end of its `with`: a function, a row of a table, a value of a module.
+"""Changes to what runs, each undone at the end of its `with`: a function, or a row of a table.
 
     with replaced(decisions.is_awaited, lambda _original, _member, _number: True):
         verdict = check(consumer_group(), disturb=["late"], disturbances=1)
@@ -49,19 +49,6 @@ def _forget(function: Callable[..., Any]) -> None:
     clear = getattr(function, "cache_clear", None)
     if clear is not None:
         clear()
-
-
-@contextmanager
-def valued(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """A name of a module or a class, or an entry of a mapping, means another value."""
-    holds = isinstance(owner, dict)
-    was = owner[name] if holds else getattr(owner, name)
-    put = owner.__setitem__ if holds else lambda key, new: setattr(owner, key, new)
-    put(name, value)
-    try:
-        yield
-    finally:
-        put(name, was)
 
 
 @contextmanager

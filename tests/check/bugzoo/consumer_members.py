@@ -5,9 +5,10 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 from bugzoo.planting import Patches, plant
-from fsm.check.mutation import cell_of, replaced, rewritten, valued
+from fsm.check.mutation import cell_of, replaced, rewritten
 from fsm.member.consumer import decisions, effects
 from fsm.member.consumer.effects import Effects
 from fsm.member.consumer.state import Member, Origin, Run, StaleRelease
@@ -94,12 +95,12 @@ def reports_before_the_callback() -> Patches:
 
 @plant("franz-go-6d06afae")
 def unknown_member_is_fatal() -> Patches:
-    return [valued(decisions, "FENCING", frozenset({ErrorCode.FENCED_MEMBER_EPOCH}))]
+    return [patch.object(decisions, "FENCING", frozenset({ErrorCode.FENCED_MEMBER_EPOCH}))]
 
 
 @plant("KAFKA-16251")
 def heartbeats_while_fenced() -> Patches:
-    return [valued(decisions, "SILENT", frozenset(NOT_IN_GROUP) - {State.FENCED})]
+    return [patch.object(decisions, "SILENT", frozenset(NOT_IN_GROUP) - {State.FENCED})]
 
 
 @plant("KAFKA-17116")
@@ -362,4 +363,4 @@ def asks_the_same_node_again() -> Patches:
 
 @plant("KAFKA-16224")
 def a_deleted_topic_may_come_back() -> Patches:
-    return [valued(effects, "AT_ONCE_FATAL", frozenset())]
+    return [patch.object(effects, "AT_ONCE_FATAL", frozenset())]

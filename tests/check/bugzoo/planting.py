@@ -6,11 +6,11 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 from fsm.check.kafka import consumer_group
-from fsm.check.mutation import valued
 
-Patches = list[AbstractContextManager[None]]
+Patches = list[AbstractContextManager[Any]]
 PLANTS: dict[str, Callable[[], Patches]] = {}
 """What each plant patches, by the id of the bug."""
 
@@ -29,12 +29,12 @@ def plant(bug: str) -> Callable[[Callable[[], Patches]], Callable[[], Patches]]:
 def planted(bug: str) -> ExitStack:
     """The bug is there until the `with` ends."""
     stack = ExitStack()
-    for patch in PLANTS[bug]():
-        stack.enter_context(patch)
+    for one in PLANTS[bug]():
+        stack.enter_context(one)
     return stack
 
 
-def broker_settings(changed: dict[str, Any]) -> AbstractContextManager[None]:
+def broker_settings(changed: dict[str, Any]) -> AbstractContextManager[Any]:
     """No part of a bug: another assignor makes targets turn back more often, a small group is soon full."""
     known = {name: tuple(value) if isinstance(value, list) else value for name, value in changed.items()}
-    return valued(consumer_group, "SETTINGS", replace(consumer_group.SETTINGS, **known))
+    return patch.object(consumer_group, "SETTINGS", replace(consumer_group.SETTINGS, **known))
