@@ -1,0 +1,134 @@
+"""What went over the wire, as values and as JSON lines: exchanges, and what else was seen beside them.
+
+An `Exchange` is a request with its answer; a `Note` is anything else with a time: a connection, topics, what an
+application was told. A trace is one JSON object a line, in the order in which things ended:
+
+    {"event": "exchange", "at_ms": 1763.25, "connection": 1, "client_id": "A", "api": "Heartbeat", "version": 4,
+     "request": {...}, "answered_ms": 1763.9, "response": {...}}
+    {"event": "connected", "at_ms": 1760.0, "connection": 1, "broker": 1, "peer": "127.0.0.1:40312"}
+
+Requests and responses stand as recordings have them (`fsm.protocol.json_form`), with their throttle time. Records of
+Fetch and Produce are left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from fsm.errors import InputError
+from fsm.protocol.json_form import THROTTLE, from_recorded, to_recorded
+from fsm.protocol.messages import APIS, FetchResponse
+
+LONGEST_LINE = 8 << 20
+"""Characters of a line; a longer one is refused."""
+
+
+class Exchange(NamedTuple):
+    """A request as it reached a broker, and what became of it."""
+
+    at_ms: float
+    """When the request had arrived, in epoch milliseconds."""
+    connection: int
+    client_id: str | None
+    api: str
+    """Kafka's name, or the number of an API that is not known."""
+    version: int
+    request: Any = None
+    """None where the API or its version is not known."""
+    answered_ms: float | None = None
+    """When the answer was sent; None where none was."""
+    response: Any = None
+    """The answer, also one that was made and not sent; None where there was none or it is not known."""
+    broker: int = 0
+    correlation_id: int = 0
+    fault: str = ""
+    """The name of the scripted fault that it met."""
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether an answer was sent."""
+        return self.answered_ms is not None
+
+
+class Note(NamedTuple):
+    """Something that was seen beside exchanges."""
+
+    at_ms: float
+    event: str
+    about: Mapping[str, Any]
+
+
+def to_line(seen: Exchange | Note) -> str:
+    """One line of a trace, without its end."""
+    if isinstance(seen, Note):
+        return json.dumps({"event": seen.event, "at_ms": seen.at_ms, **seen.about}, ensure_ascii=False)
+    said = {"event": "exchange", **seen._asdict()}
+    for name in ("request", "response"):
+        said[name] = None if said[name] is None else _dump(said[name], seen.version)
+    kept = {key: value for key, value in said.items() if key in _ALWAYS or value not in (None, "", 0)}
+    return json.dumps(kept, ensure_ascii=False)
+
+
+_ALWAYS = ("at_ms", "answered_ms", "client_id", "version")
+
+
+def read_lines(lines: Iterable[str], file: str) -> Iterator[Exchange | Note]:
+    """What a trace has, line by line; empty lines are passed over.
+
+    Raises `InputError` with file and line for what is no such line.
+    """
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            yield from_line(line, f"{file}:{number}")
+
+
+def from_line(line: str, place: str = "line") -> Exchange | Note:
+    """What one line says. Raises `InputError` naming the place."""
+    if len(line) > LONGEST_LINE:
+        raise InputError(f"a line of {len(line)} characters; {LONGEST_LINE} are read", place)
+    try:
+        said = json.loads(line)
+    except (ValueError, RecursionError) as problem:
+        raise InputError(f"no JSON: {problem}", place, "give a trace of exchanges, one JSON object a line") from None
+    try:
+        event, at_ms = said.pop("event"), float(said.pop("at_ms"))
+        if event != "exchange":
+            return Note(at_ms, str(event), said)
+        return _load(at_ms, said)
+    except InputError as problem:
+        raise InputError(str(problem), place) from None
+    except (AttributeError, KeyError, TypeError, ValueError) as problem:
+        raise InputError(f"no line of a trace of exchanges: {problem!r}", place) from None
+
+
+def _load(at_ms: float, said: dict[str, Any]) -> Exchange:
+    name, version = str(said.pop("api")), int(said.pop("version"))
+    api = APIS.get(name)
+    request, response = said.pop("request", None), said.pop("response", None)
+    if api is not None and api.oldest <= version <= api.newest:
+        request = None if request is None else from_recorded(api.request, request, version)
+        response = None if response is None else from_recorded(api.response, response, version)
+    else:
+        request = response = None
+    connection, client_id = int(said.pop("connection")), said.pop("client_id")
+    return Exchange(at_ms, connection, client_id, name, version, request, response=response, **said)
+
+
+def _dump(message: Any, version: int) -> dict[str, Any]:
+    body = to_recorded(_without_records(message), version)
+    if throttled := getattr(message, "throttle_time_ms", 0):
+        body[THROTTLE] = throttled
+    return body
+
+
+def _without_records(message: Any) -> Any:
+    if isinstance(message, FetchResponse):
+        topics = tuple(
+            topic._replace(partitions=tuple(one._replace(records=None) for one in topic.partitions))
+            for topic in message.responses
+        )
+        return replace(message, responses=topics)
+    return message
