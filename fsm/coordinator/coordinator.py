@@ -53,14 +53,12 @@ from fsm.protocol.messages import (
     JoinGroupRequest,
     LeaveGroupRequest,
     OffsetCommitRequest,
-    OffsetCommitResponse,
     OffsetDeleteRequest,
     OffsetDeleteResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
     SyncGroupRequest,
     TxnOffsetCommitRequest,
-    TxnOffsetCommitResponse,
 )
 from fsm.protocol.records import Record
 from fsm.step import value
@@ -118,19 +116,17 @@ def handle(state: Coordinator, request: Request, context: Context) -> Step[Coord
     try:
         step = act(state, request, context)
     except Refused as refused:
-        return Step(state, (Answer(request.token, _refuse(request, refused.code, refused.message)),))
+        return Step(state, (Answer(request.token, _refuse(request, refused, context)),))
     return _show_unstored(step) if step.records else step
 
 
-def _refuse(request: Request, code: ErrorCode, message: str) -> ResponseBody:
+def _refuse(request: Request, refused: Refused, context: Context) -> ResponseBody:
     """The error answer of the request's API."""
-    body = request.body
+    body, code = request.body, refused.code
     if isinstance(body, ConsumerGroupHeartbeatRequest):
-        return consumer.refuse_heartbeat(code, message)
-    if isinstance(body, OffsetCommitRequest):
-        return OffsetCommitResponse(topics=committed.refuse_topics(body.topics, code))
-    if isinstance(body, TxnOffsetCommitRequest):
-        return TxnOffsetCommitResponse(topics=committed.refuse_topics(body.topics, code))
+        return consumer.refuse_heartbeat(code, refused.message)
+    if isinstance(body, OffsetCommitRequest | TxnOffsetCommitRequest):
+        return committed.refuse_commit(request, code, context)
     if isinstance(body, OffsetFetchRequest):
         return OffsetFetchResponse(error_code=code)
     if isinstance(body, OffsetDeleteRequest):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from classic_scene import ClassicScene
 from consumer_scene import IDS, START_MS, Scene
 
 from fsm.coordinator.offsets.offsets import apply_offsets, end_offsets_of_topics
@@ -146,11 +147,11 @@ def test_an_empty_group_takes_commits_of_anybody() -> None:
 
 
 def test_partitions_that_do_not_exist_are_told_one_by_one() -> None:
-    """The others are committed."""
+    """Before the others, which are committed; so does a broker of 4.4."""
     scene = Scene()
     scene.join("m1", "foo")
     unknown = "unknown_topic_or_partition"
-    assert commit(scene, "m1", 2, ("foo", 0), ("foo", 2), ("baz", 0)) == [None, unknown, unknown]
+    assert commit(scene, "m1", 2, ("foo", 0), ("foo", 2), ("baz", 0)) == [unknown, None, unknown]
     assert len(scene.last.records) == 1
     assert commit(scene, "m9", 2, ("baz", 0)) == [unknown]
 
@@ -173,8 +174,80 @@ def test_commits_by_topic_id() -> None:
     ]
     body = {"generation_id_or_member_epoch": 2, "member_id": "m1", "topics": topics}
     answer = scene.send("OffsetCommit", 10, body)
-    assert [topic["partitions"][0]["error_code"] for topic in answer["topics"]] == [None, "unknown_topic_id"]
-    assert answer["topics"][0]["topic_id"] == IDS["foo"]
+    errors = [(topic["topic_id"], topic["partitions"][0]["error_code"]) for topic in answer["topics"]]
+    assert errors == [(IDS["baz"], "unknown_topic_id"), (IDS["foo"], None)]
+
+
+EVERY_VERSION = tuple(range(2, 11))
+"""Of OffsetCommit."""
+UNKNOWN_ID = "AAAAAAAAAAAAAAAAAAAATQ"
+
+
+def refusals(scene: Scene, version: int, member_id: str, epoch: int) -> list[Any]:
+    """What is told of foo 0, foo 77, a topic that does not exist and bar 0, each with topic and partition."""
+
+    def topic(name: str, *numbers: int) -> dict[str, Any]:
+        named = {"topic_id": IDS.get(name, UNKNOWN_ID)} if version >= 10 else {"name": name}
+        return {**named, "partitions": [{"partition_index": number, "committed_offset": 7} for number in numbers]}
+
+    topics = [topic("foo", 0, 77), topic("nope", 0), topic("bar", 0)]
+    body = {"generation_id_or_member_epoch": epoch, "member_id": member_id, "topics": topics}
+    answer = scene.send("OffsetCommit", version, body)
+    names = {IDS["foo"]: "foo", IDS["bar"]: "bar", UNKNOWN_ID: "nope"}
+    return [
+        (topic.get("name") or names[topic["topic_id"]], one["partition_index"], one["error_code"])
+        for topic in answer["topics"]
+        for one in topic["partitions"]
+    ]
+
+
+@pytest.mark.parametrize("version", EVERY_VERSION)
+@pytest.mark.parametrize(
+    ("member_id", "epoch", "error", "until_8"),
+    [
+        ("nobody", 1, "unknown_member_id", "unknown_member_id"),
+        ("", -1, "unknown_member_id", "unknown_member_id"),
+        ("m1", 99, "stale_member_epoch", "unsupported_version"),
+        ("m1", 1, "stale_member_epoch", "unsupported_version"),
+        ("m1", -1, "stale_member_epoch", "unsupported_version"),
+    ],
+)
+def test_a_refused_commit_tells_its_error_in_every_version(
+    version: int, member_id: str, epoch: int, error: str, until_8: str
+) -> None:
+    """As a broker of 4.4 answered: what does not exist comes first in its topic, the rest has the group's error."""
+    scene = Scene()
+    scene.join("m1", "foo")
+    before = scene.state
+    code = until_8 if version < 9 else error
+    unknown = "unknown_topic_or_partition"
+    expected = [("foo", 77, unknown), ("foo", 0, code)]
+    expected += [("nope", 0, "unknown_topic_id" if version >= 10 else unknown), ("bar", 0, code)]
+    assert refusals(scene, version, member_id, epoch) == expected
+    assert scene.state is before
+
+
+@pytest.mark.parametrize("version", EVERY_VERSION)
+def test_a_commit_to_no_group_tells_its_error_in_every_version(version: int) -> None:
+    """The same where there is no such group: older clients hear of a generation."""
+    code = "illegal_generation" if version < 9 else "group_id_not_found"
+    told = refusals(Scene(), version, "m1", 3)
+    assert [error for _, number, error in told if number != 77][::2] == [code, code]
+    assert len(told) == 4
+
+
+@pytest.mark.parametrize("version", EVERY_VERSION)
+def test_a_commit_of_a_classic_member_tells_its_error_in_every_version(version: int) -> None:
+    """A classic group refuses strangers and old generations alike in all versions."""
+    scene = ClassicScene()
+    (member_id,) = scene.enter("c")
+    told = [refusals(scene, version, who, at)[1::2] for who, at in (("nobody", 1), (member_id, 9), (member_id, 1))]
+    assert told == [
+        [("foo", 0, error), ("bar", 0, error)]
+        for error in ("unknown_member_id", "illegal_generation", "rebalance_in_progress")
+    ]
+    scene.share(member_id, 1, {"assigns": {}})
+    assert refusals(scene, version, member_id, 1)[1::2] == [("foo", 0, None), ("bar", 0, None)]
 
 
 @pytest.mark.parametrize(

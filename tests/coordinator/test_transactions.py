@@ -287,8 +287,19 @@ def test_from_version_6_on_topics_come_by_id() -> None:
     body = {"transactional_id": "t", "producer_id": 5, "producer_epoch": 0, "topics": [topic, unknown]}
     answer = scene.send("TxnOffsetCommit", 6, body)["topics"]
     assert [(found["topic_id"], found["partitions"][0]["error_code"]) for found in answer] == [
-        (IDS["foo"], None),
         ("_" * 22, "unknown_topic_id"),
+        (IDS["foo"], None),
     ]
     end(scene, 5)
     assert fetched(scene) == (8, None)
+
+
+@pytest.mark.parametrize(("version", "strange"), [(5, "unknown_topic_or_partition"), (6, "unknown_topic_id")])
+def test_a_refused_commit_tells_what_does_not_exist(version: int, strange: str) -> None:
+    """Only what exists has the error of the group, whether topics come by name or by id."""
+    scene = Scene()
+    scene.join("m1", "foo")
+    assert commit(scene, 8, version=version, topic="_" * 22, generation_id=2, member_id="m9") == strange
+    assert commit(scene, 8, version=version, partition=7, member_id="m9") == "unknown_topic_or_partition"
+    assert commit(scene, 8, version=version, generation_id=2, member_id="m9") == "unknown_member_id"
+    assert not scene.state.transactions

@@ -23,7 +23,6 @@ from fsm.coordinator.model.context import Context, Image
 from fsm.coordinator.model.groups import NO_GROUPS
 from fsm.coordinator.model.step import Answer, Request, ResponseBody
 from fsm.coordinator.model.timers import Deadlines, TimerKind
-from fsm.coordinator.offsets.offsets import refuse_topics
 from fsm.coordinator.storage.load import load
 from fsm.protocol.codec import API_OF
 from fsm.protocol.error_codes import ErrorCode
@@ -32,6 +31,7 @@ from fsm.protocol.messages import (
     ConsumerGroupHeartbeatRequest,
     OffsetCommitRequest,
     OffsetCommitResponse,
+    commit_results,
 )
 from fsm.tables.consumer_group import State
 
@@ -222,7 +222,9 @@ def let_pass(state: Coordinator, given: Any, context: Context) -> Coordinator:
 def refuse(body: Any) -> ResponseBody | str:
     """What a broker answers that is not the coordinator any more."""
     if isinstance(body, OffsetCommitRequest):
-        return OffsetCommitResponse(topics=refuse_topics(body.topics, ErrorCode.NOT_COORDINATOR))
+        return OffsetCommitResponse(
+            topics=commit_results((place, ErrorCode.NOT_COORDINATOR) for place, _ in body.offsets)
+        )
     return refuse_heartbeat(ErrorCode.NOT_COORDINATOR, "the coordinator is another broker")
 
 

@@ -219,32 +219,31 @@ def _stale(member: GroupMember, epoch: int) -> Refused:
     return Refused(code, f"epoch {epoch}, but {member.member_id} is at {member.epoch}")
 
 
-def _results(request: Request, codes: Codes, image: Image) -> tuple[Any, ...]:
-    """What became of every partition of the request."""
-    found = []
-    for topic in request.body.topics:
-        name = _name(topic, request, image)
-        otherwise = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        numbers = [one.partition_index for one in topic.partitions]
-        found.append(_result(topic, [codes.get((name or "", number), otherwise) for number in numbers]))
-    return tuple(found)
-
-
-def refuse_topics(
-    topics: Iterable[OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic], code: ErrorCode
-) -> tuple[Any, ...]:
-    """What is said of every partition of a commit of which nothing was accepted."""
-    return tuple(_result(topic, [code] * len(topic.partitions)) for topic in topics)
-
-
-def _result(
-    topic: OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic, codes: Iterable[ErrorCode]
-) -> OffsetCommitResponseTopic | TxnOffsetCommitResponseTopic:
-    is_plain = isinstance(topic, OffsetCommitRequestTopic)
+def _results(request: Request[Any], codes: Codes, image: Image) -> tuple[Any, ...]:
+    """What became of every partition of the request, by topic: first of those that do not exist, then of the others."""
+    told: dict[tuple[str, str], list[OffsetCommitResponsePartition]] = {}
+    for exists in (False, True):
+        for topic in request.body.topics:
+            name = _name(topic, request, image)
+            otherwise = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            for number in (one.partition_index for one in topic.partitions):
+                place = (name or "", number)
+                if (place in codes) is exists:
+                    result = OffsetCommitResponsePartition(number, codes.get(place, otherwise))
+                    told.setdefault((topic.name, topic.topic_id), []).append(result)
+    is_plain = isinstance(request.body, OffsetCommitRequest)
     made = OffsetCommitResponseTopic if is_plain else TxnOffsetCommitResponseTopic
-    numbers = (one.partition_index for one in topic.partitions)
-    partitions = map(OffsetCommitResponsePartition, numbers, codes)
-    return made(topic.name, topic.topic_id, tuple(partitions))
+    return tuple(made(*named, tuple(results)) for named, results in told.items())
+
+
+def refuse_commit(
+    request: Request[Any], code: ErrorCode, context: Context
+) -> OffsetCommitResponse | TxnOffsetCommitResponse:
+    """The answer to a commit of which nothing was accepted; partitions that do not exist are told so all the same."""
+    _, codes = _read(request, context)
+    topics = _results(request, dict.fromkeys(codes, code), context.image)
+    is_plain = isinstance(request.body, OffsetCommitRequest)
+    return OffsetCommitResponse(topics=topics) if is_plain else TxnOffsetCommitResponse(topics=topics)
 
 
 def apply_offsets(offsets: Offsets, records: Iterable[Record]) -> Offsets:
