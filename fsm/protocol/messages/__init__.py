@@ -11,9 +11,12 @@ from typing import Any, NamedTuple
 
 from fsm.protocol.messages.classic_group import *
 from fsm.protocol.messages.cluster import *
+from fsm.protocol.messages.configs import *
 from fsm.protocol.messages.consumer_group import *
+from fsm.protocol.messages.fetching import *
 from fsm.protocol.messages.groups import *
 from fsm.protocol.messages.offsets import *
+from fsm.protocol.messages.producing import *
 from fsm.protocol.messages.topics import *
 from fsm.protocol.messages.transport import *
 from fsm.protocol.schema import LATEST
@@ -49,13 +52,13 @@ APIS: Mapping[str, Api] = {
         Api(13, LeaveGroupRequest, LeaveGroupResponse, 0, 5, 4),
         Api(15, DescribeGroupsRequest, DescribeGroupsResponse, 0, 6, 5),
         Api(16, ListGroupsRequest, ListGroupsResponse, 0, 5, 3),
-        Api(42, DeleteGroupsRequest, DeleteGroupsResponse, 0, 2, 2),
+        Api(42, DeleteGroupsRequest, DeleteGroupsResponse, 0, 3, 2),
         Api(8, OffsetCommitRequest, OffsetCommitResponse, 2, 10, 8),
         Api(9, OffsetFetchRequest, OffsetFetchResponse, 1, 10, 6),
         Api(47, OffsetDeleteRequest, OffsetDeleteResponse, 0, 0, NEVER),
         Api(28, TxnOffsetCommitRequest, TxnOffsetCommitResponse, 0, 6, 3),
         Api(10, FindCoordinatorRequest, FindCoordinatorResponse, 0, 6, 3),
-        Api(18, ApiVersionsRequest, ApiVersionsResponse, 0, 4, 3),
+        Api(18, ApiVersionsRequest, ApiVersionsResponse, 0, 5, 3),
         Api(3, MetadataRequest, MetadataResponse, 0, 13, 9),
         Api(22, InitProducerIdRequest, InitProducerIdResponse, 0, 6, 2),
         Api(25, AddOffsetsToTxnRequest, AddOffsetsToTxnResponse, 0, 4, 3),
@@ -65,6 +68,13 @@ APIS: Mapping[str, Api] = {
         Api(20, DeleteTopicsRequest, DeleteTopicsResponse, 1, 6, 4),
         Api(37, CreatePartitionsRequest, CreatePartitionsResponse, 0, 3, 2),
         Api(1, FetchRequest, FetchResponse, 4, 18, 12),
+        Api(0, ProduceRequest, ProduceResponse, 3, 13, 9),
+        Api(2, ListOffsetsRequest, ListOffsetsResponse, 1, 11, 6),
+        Api(23, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, 2, 4, 4),
+        Api(44, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, 0, 1, 1),
+        Api(60, DescribeClusterRequest, DescribeClusterResponse, 0, 2, 0),
+        Api(74, ListConfigResourcesRequest, ListConfigResourcesResponse, 0, 1, 0),
+        Api(75, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse, 0, 0, 0),
     )
 }
 """Every request by its name."""

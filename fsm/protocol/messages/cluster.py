@@ -1,7 +1,7 @@
-"""Messages that find a broker's place in the cluster: ApiVersions, FindCoordinator, Metadata; and transactions'.
+"""Messages that find a broker's place in the cluster: ApiVersions, FindCoordinator, Metadata, DescribeCluster.
 
-Source: `ApiVersionsRequest.json`, `FindCoordinatorRequest.json`, `MetadataRequest.json`, `InitProducerIdRequest.json`,
-`AddOffsetsToTxnRequest.json`, `EndTxnRequest.json` and their responses.
+Source: `ApiVersionsRequest.json`, `FindCoordinatorRequest.json`, `MetadataRequest.json`, `DescribeClusterRequest.json`
+and their responses.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ class ApiVersionsRequest:
 
     client_software_name: Annotated[str, Wire(since=3)] = ""
     client_software_version: Annotated[str, Wire(since=3)] = ""
+    cluster_id: Annotated[str | None, Wire(since=5)] = None
+    """The cluster and the broker that the client takes the peer for."""
+    node_id: Annotated[int, Wire(since=5)] = -1
 
 
 class ApiVersion(NamedTuple):
@@ -159,62 +162,33 @@ class MetadataResponse:
 
 
 @value
-class InitProducerIdRequest:
-    """A producer asks for its id and epoch, and ends what an earlier one left open."""
+class DescribeClusterRequest:
+    """Asks for the brokers (endpoint type 1) or controllers (2)."""
 
-    transactional_id: str | None
-    transaction_timeout_ms: int
-    producer_id: Annotated[Int64, Wire(since=3)] = -1
-    producer_epoch: Annotated[Int16, Wire(since=3)] = -1
-    enable2_pc: Annotated[bool, Wire(since=6)] = False
-    keep_prepared_txn: Annotated[bool, Wire(since=6)] = False
+    include_cluster_authorized_operations: bool = False
+    endpoint_type: Annotated[Int8, Wire(since=1)] = 1
+    include_fenced_brokers: Annotated[bool, Wire(since=2)] = False
+
+
+class DescribeClusterBroker(NamedTuple):
+    """A broker and where it listens."""
+
+    broker_id: int
+    host: str
+    port: int
+    rack: str | None = None
+    is_fenced: Annotated[bool, Wire(since=2)] = False
 
 
 @value
-class InitProducerIdResponse:
-    """The producer's id and epoch."""
+class DescribeClusterResponse:
+    """The cluster's brokers or controllers."""
 
     throttle_time_ms: int = field(default=0, kw_only=True)
     error_code: ErrorCode = field(default=ErrorCode.NONE, kw_only=True)
-    producer_id: Int64 = -1
-    producer_epoch: Int16 = 0
-    ongoing_txn_producer_id: Annotated[Int64, Wire(since=6)] = -1
-    ongoing_txn_producer_epoch: Annotated[Int16, Wire(since=6)] = -1
-
-
-@value
-class AddOffsetsToTxnRequest:
-    """The offsets of this group belong to the transaction."""
-
-    transactional_id: str
-    producer_id: Int64
-    producer_epoch: Int16
-    group_id: str
-
-
-@value
-class AddOffsetsToTxnResponse:
-    """Whether the transaction knows of the group."""
-
-    throttle_time_ms: int = field(default=0, kw_only=True)
-    error_code: ErrorCode = ErrorCode.NONE
-
-
-@value
-class EndTxnRequest:
-    """The transaction is to be committed or aborted."""
-
-    transactional_id: str
-    producer_id: Int64
-    producer_epoch: Int16
-    committed: bool
-
-
-@value
-class EndTxnResponse:
-    """Whether the transaction ends; since version 5 with the id and epoch for the next one."""
-
-    throttle_time_ms: int = field(default=0, kw_only=True)
-    error_code: ErrorCode = ErrorCode.NONE
-    producer_id: Annotated[Int64, Wire(since=5)] = -1
-    producer_epoch: Annotated[Int16, Wire(since=5)] = -1
+    error_message: str | None = field(default=None, kw_only=True)
+    endpoint_type: Annotated[Int8, Wire(since=1)] = field(default=1, kw_only=True)
+    cluster_id: str = ""
+    controller_id: int = -1
+    brokers: tuple[DescribeClusterBroker, ...] = ()
+    cluster_authorized_operations: int = NOT_ASKED

@@ -92,6 +92,7 @@ class DeletableGroupResult(NamedTuple):
 
     group_id: str
     error_code: ErrorCode = ErrorCode.NONE
+    error_message: Annotated[str | None, Wire(since=3)] = None
 
 
 @value

@@ -1,7 +1,7 @@
-"""Messages about topics and their records: CreateTopics, DeleteTopics, CreatePartitions, DescribeConfigs, Fetch.
+"""Messages about topics: CreateTopics, DeleteTopics, CreatePartitions, DescribeTopicPartitions.
 
 Source: `CreateTopicsRequest.json`, `DeleteTopicsRequest.json`, `CreatePartitionsRequest.json`,
-`DescribeConfigsRequest.json`, `FetchRequest.json` and their responses.
+`DescribeTopicPartitionsRequest.json` and their responses.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Annotated, NamedTuple
 
 from fsm.protocol.assignment import NO_TOPIC_ID, TopicId
 from fsm.protocol.error_codes import ErrorCode
-from fsm.protocol.schema import Int8, Int16, Int64, Wire
+from fsm.protocol.messages.cluster import NOT_ASKED
+from fsm.protocol.schema import Int8, Int16, Wire
 from fsm.step import value
 
 
@@ -152,186 +153,57 @@ class CreatePartitionsResponse:
     results: tuple[CreatePartitionsTopicResult, ...] = ()
 
 
-class DescribeConfigsResource(NamedTuple):
-    """A broker (type 4) or topic (2), and the settings that are wanted; None: all."""
+class TopicRequest(NamedTuple):
+    """A topic to be described."""
 
-    resource_type: Int8
-    resource_name: str
-    configuration_keys: tuple[str, ...] | None = None
+    name: str
+
+
+class Cursor(NamedTuple):
+    """The first partition that the answer before had no room for."""
+
+    topic_name: str
+    partition_index: int
 
 
 @value
-class DescribeConfigsRequest:
-    """Asks for settings."""
+class DescribeTopicPartitionsRequest:
+    """Asks for partitions, page by page; no topic named means all."""
 
-    resources: tuple[DescribeConfigsResource, ...]
-    include_synonyms: bool = False
-    include_documentation: Annotated[bool, Wire(since=3)] = False
-
-
-class DescribeConfigsSynonym(NamedTuple):
-    """Where else the setting has a value."""
-
-    name: str
-    value: str | None
-    source: Int8
+    topics: tuple[TopicRequest, ...] = ()
+    response_partition_limit: int = 2000
+    cursor: Cursor | None = None
 
 
-class DescribeConfigsResourceResult(NamedTuple):
-    """One setting of a group or a topic, and where its value comes from."""
-
-    name: str
-    value: str | None
-    read_only: bool = False
-    config_source: Int8 = -1
-    is_sensitive: bool = False
-    synonyms: tuple[DescribeConfigsSynonym, ...] = ()
-    config_type: Annotated[Int8, Wire(since=3)] = 0
-    documentation: Annotated[str | None, Wire(since=3)] = None
-
-
-class DescribeConfigsResult(NamedTuple):
-    """The settings of one resource."""
+class DescribeTopicPartitionsResponsePartition(NamedTuple):
+    """A partition and its replicas."""
 
     error_code: ErrorCode
-    error_message: str | None
-    resource_type: Int8
-    resource_name: str
-    configs: tuple[DescribeConfigsResourceResult, ...] = ()
-
-
-@value
-class DescribeConfigsResponse:
-    """The settings of each resource."""
-
-    throttle_time_ms: int = field(default=0, kw_only=True)
-    results: tuple[DescribeConfigsResult, ...] = ()
-
-
-class ReplicaState(NamedTuple):
-    """The replica that fetches; -1 for a consumer."""
-
-    replica_id: int = -1
-    replica_epoch: Int64 = -1
-
-
-NO_REPLICA = ReplicaState()
-
-
-class FetchPartition(NamedTuple):
-    """A partition, and from where it is read."""
-
-    partition: int
-    current_leader_epoch: Annotated[int, Wire(since=9)] = -1
-    fetch_offset: Int64 = 0
-    last_fetched_epoch: Annotated[int, Wire(since=12)] = -1
-    log_start_offset: Annotated[Int64, Wire(since=5)] = -1
-    partition_max_bytes: int = 0
-    replica_directory_id: Annotated[TopicId, Wire(since=17, tag=0)] = NO_TOPIC_ID
-    high_watermark: Annotated[Int64, Wire(since=18, tag=1)] = (1 << 63) - 1
-
-
-class FetchTopic(NamedTuple):
-    """Partitions of one topic."""
-
-    topic: Annotated[str, Wire(until=12)] = ""
-    topic_id: Annotated[TopicId, Wire(since=13)] = NO_TOPIC_ID
-    partitions: tuple[FetchPartition, ...] = ()
-
-
-class ForgottenTopic(NamedTuple):
-    """Partitions that the session no longer wants."""
-
-    topic: Annotated[str, Wire(until=12)] = ""
-    topic_id: Annotated[TopicId, Wire(since=13)] = NO_TOPIC_ID
-    partitions: tuple[int, ...] = ()
-
-
-@value
-class FetchRequest:
-    """Asks for records."""
-
-    cluster_id: Annotated[str | None, Wire(since=12, tag=0)] = None
-    replica_id: Annotated[int, Wire(until=14)] = -1
-    replica_state: Annotated[ReplicaState, Wire(since=15, tag=1)] = NO_REPLICA
-    max_wait_ms: int = 0
-    min_bytes: int = 0
-    max_bytes: int = (1 << 31) - 1
-    isolation_level: Int8 = 0
-    session_id: Annotated[int, Wire(since=7)] = 0
-    session_epoch: Annotated[int, Wire(since=7)] = -1
-    topics: tuple[FetchTopic, ...] = ()
-    forgotten_topics_data: Annotated[tuple[ForgottenTopic, ...], Wire(since=7)] = ()
-    rack_id: Annotated[str, Wire(since=11)] = ""
-
-
-class EpochEndOffset(NamedTuple):
-    """Where the log of a leader epoch ends."""
-
-    epoch: int = -1
-    end_offset: Int64 = -1
-
-
-class LeaderIdAndEpoch(NamedTuple):
-    """The leader of the partition, and its epoch."""
-
-    leader_id: int = -1
-    leader_epoch: int = -1
-
-
-class SnapshotId(NamedTuple):
-    """Where the snapshot to be fetched ends."""
-
-    end_offset: Int64 = -1
-    epoch: int = -1
-
-
-class AbortedTransaction(NamedTuple):
-    """A transaction whose records do not count."""
-
-    producer_id: Int64
-    first_offset: Int64
-
-
-class PartitionData(NamedTuple):
-    """Records of one partition."""
-
     partition_index: int
-    error_code: ErrorCode = ErrorCode.NONE
-    high_watermark: Int64 = 0
-    last_stable_offset: Int64 = -1
-    log_start_offset: Annotated[Int64, Wire(since=5)] = -1
-    diverging_epoch: Annotated[EpochEndOffset, Wire(since=12, tag=0)] = EpochEndOffset()
-    current_leader: Annotated[LeaderIdAndEpoch, Wire(since=12, tag=1)] = LeaderIdAndEpoch()
-    snapshot_id: Annotated[SnapshotId, Wire(since=12, tag=2)] = SnapshotId()
-    aborted_transactions: tuple[AbortedTransaction, ...] | None = ()
-    preferred_read_replica: Annotated[int, Wire(since=11)] = -1
-    records: bytes | None = None
+    leader_id: int
+    leader_epoch: int = -1
+    replica_nodes: tuple[int, ...] = ()
+    isr_nodes: tuple[int, ...] = ()
+    eligible_leader_replicas: tuple[int, ...] | None = None
+    last_known_elr: tuple[int, ...] | None = None
+    offline_replicas: tuple[int, ...] = ()
 
 
-class FetchableTopicResponse(NamedTuple):
-    """Records of one topic."""
+class DescribeTopicPartitionsResponseTopic(NamedTuple):
+    """A topic and its partitions."""
 
-    topic: Annotated[str, Wire(until=12)] = ""
-    topic_id: Annotated[TopicId, Wire(since=13)] = NO_TOPIC_ID
-    partitions: tuple[PartitionData, ...] = ()
-
-
-class NodeEndpoint(NamedTuple):
-    """Where a leader listens."""
-
-    node_id: int
-    host: str
-    port: int
-    rack: str | None = None
+    error_code: ErrorCode
+    name: str | None
+    topic_id: TopicId = NO_TOPIC_ID
+    is_internal: bool = False
+    partitions: tuple[DescribeTopicPartitionsResponsePartition, ...] = ()
+    topic_authorized_operations: int = NOT_ASKED
 
 
 @value
-class FetchResponse:
-    """The records, as batches."""
+class DescribeTopicPartitionsResponse:
+    """A page of partitions, and where the next one begins; None after the last."""
 
     throttle_time_ms: int = field(default=0, kw_only=True)
-    error_code: Annotated[ErrorCode, Wire(since=7)] = field(default=ErrorCode.NONE, kw_only=True)
-    session_id: Annotated[int, Wire(since=7)] = field(default=0, kw_only=True)
-    responses: tuple[FetchableTopicResponse, ...] = ()
-    node_endpoints: Annotated[tuple[NodeEndpoint, ...], Wire(since=16, tag=0)] = ()
+    topics: tuple[DescribeTopicPartitionsResponseTopic, ...] = ()
+    next_cursor: Cursor | None = None

@@ -1,0 +1,139 @@
+"""Messages about settings: DescribeConfigs, IncrementalAlterConfigs, ListConfigResources.
+
+A resource is a topic (type 2), a broker (4), a client's metrics (16) or a group (32).
+
+Source: `DescribeConfigsRequest.json`, `IncrementalAlterConfigsRequest.json`, `ListConfigResourcesRequest.json`
+and their responses; KIP-1142.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Annotated, NamedTuple
+
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.schema import Int8, Wire
+from fsm.step import value
+
+
+class DescribeConfigsResource(NamedTuple):
+    """A resource, and the settings that are wanted; None: all."""
+
+    resource_type: Int8
+    resource_name: str
+    configuration_keys: tuple[str, ...] | None = None
+
+
+@value
+class DescribeConfigsRequest:
+    """Asks for settings."""
+
+    resources: tuple[DescribeConfigsResource, ...]
+    include_synonyms: bool = False
+    include_documentation: Annotated[bool, Wire(since=3)] = False
+
+
+class DescribeConfigsSynonym(NamedTuple):
+    """Where else the setting has a value."""
+
+    name: str
+    value: str | None
+    source: Int8
+
+
+class DescribeConfigsResourceResult(NamedTuple):
+    """One setting of a group or a topic, and where its value comes from."""
+
+    name: str
+    value: str | None
+    read_only: bool = False
+    config_source: Int8 = -1
+    is_sensitive: bool = False
+    synonyms: tuple[DescribeConfigsSynonym, ...] = ()
+    config_type: Annotated[Int8, Wire(since=3)] = 0
+    documentation: Annotated[str | None, Wire(since=3)] = None
+
+
+class DescribeConfigsResult(NamedTuple):
+    """The settings of one resource."""
+
+    error_code: ErrorCode
+    error_message: str | None
+    resource_type: Int8
+    resource_name: str
+    configs: tuple[DescribeConfigsResourceResult, ...] = ()
+
+
+@value
+class DescribeConfigsResponse:
+    """The settings of each resource."""
+
+    throttle_time_ms: int = field(default=0, kw_only=True)
+    results: tuple[DescribeConfigsResult, ...] = ()
+
+
+class AlterableConfig(NamedTuple):
+    """What becomes of one setting: it is set (operation 0), deleted (1), appended to (2) or loses values (3)."""
+
+    name: str
+    config_operation: Int8
+    value: str | None
+
+
+class AlterConfigsResource(NamedTuple):
+    """A resource, and what becomes of its settings."""
+
+    resource_type: Int8
+    resource_name: str
+    configs: tuple[AlterableConfig, ...]
+
+
+@value
+class IncrementalAlterConfigsRequest:
+    """Settings are to be changed; those that are not named stay."""
+
+    resources: tuple[AlterConfigsResource, ...]
+    validate_only: bool = False
+
+
+class AlterConfigsResourceResponse(NamedTuple):
+    """What became of one resource."""
+
+    error_code: ErrorCode
+    error_message: str | None
+    resource_type: Int8
+    resource_name: str
+
+
+@value
+class IncrementalAlterConfigsResponse:
+    """What became of each resource."""
+
+    throttle_time_ms: int = field(default=0, kw_only=True)
+    responses: tuple[AlterConfigsResourceResponse, ...] = ()
+
+
+@value
+class ListConfigResourcesRequest:
+    """Asks which resources have settings: those of the types named, none named means all.
+
+    Version 0 is what was ListClientMetricsResources: it asks for clients' metrics only.
+    """
+
+    resource_types: Annotated[tuple[Int8, ...], Wire(since=1)] = ()
+
+
+class ConfigResource(NamedTuple):
+    """One resource; `ClientMetricsResource` in version 0."""
+
+    resource_name: str
+    resource_type: Annotated[Int8, Wire(since=1)] = 16
+
+
+@value
+class ListConfigResourcesResponse:
+    """The resources that have settings."""
+
+    throttle_time_ms: int = field(default=0, kw_only=True)
+    error_code: ErrorCode = ErrorCode.NONE
+    config_resources: tuple[ConfigResource, ...] = ()
