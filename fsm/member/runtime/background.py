@@ -6,7 +6,11 @@ answer. It owns no thread and reads no clock: a turn is told the time and says w
 
 What a transport hands in is checked here, where it comes in.
 
-Source: `ConsumerNetworkThread.runOnce`, `NetworkClientDelegate`, `CoordinatorRequestManager`.
+A look-up is not repeated at once, whatever its answer was: look-ups of one kind that follow each other wait longer and
+longer, up to `retry_backoff_max_ms`. Metadata that bring news end that, and so does a pause of that length. (Kafka's
+own client waits 100 ms each time, and then for the fetch that its look-ups queue behind.)
+
+Source: `ConsumerNetworkThread.runOnce`, `NetworkClientDelegate`, `CoordinatorRequestManager`, `Metadata`.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ from fsm.member.classic.assignors import PartitionCounts
 from fsm.member.effects import CallCompleted
 from fsm.member.events import KafkaError
 from fsm.member.runtime.shell import MemberShell
-from fsm.member.timers import IDLE, NEVER, RequestState
+from fsm.member.timers import IDLE, NEVER
 from fsm.protocol.assignment import TopicNames
 from fsm.protocol.check import find_fault
 from fsm.protocol.codec import API_OF
@@ -133,8 +137,8 @@ class Background:
         self._last_number = 0
         self._lookups = {Lookup.COORDINATOR: IDLE, Lookup.METADATA: IDLE}
         self._metadata_wanted = True
-        self._names: Mapping[str, str] = {}
-        """Topic names by id, as the transport told them last."""
+        self._metadata: object = None
+        """Which topics there are, as the transport told last."""
 
     # Called from anywhere
 
@@ -168,8 +172,10 @@ class Background:
             self._ask(request, self.member.timeout_ms(request.body), now_ms)
         wanted = self._wanted_lookups()
         for lookup in wanted:
-            if self._lookups[lookup].may_send(now_ms):
-                self._lookups[lookup] = self._lookups[lookup].send()
+            state = self._lookups[lookup]
+            if state.may_send(now_ms):
+                is_first = now_ms - state.ready_ms > self.member.config.retry_backoff_max_ms
+                self._lookups[lookup] = (IDLE if is_first else state).send()
                 self._ask(lookup, self.member.config.request_timeout_ms, now_ms)
         due = [self._lookups[lookup].ready_ms for lookup in wanted if not self._lookups[lookup].in_flight]
         due += [sent.deadline_ms for sent in self._in_flight.values()]
@@ -206,14 +212,14 @@ class Background:
 
     def _take_in(self, order: Any, answer: object, now_ms: int) -> None:
         if not isinstance(order, Lookup):
-            check_answer(order.body, answer, self._names)
+            check_answer(order.body, answer, self._metadata)
             self.member.receive_answer(order, answer, self._jitter(), now_ms)
         elif isinstance(answer, TransportFailure):
             self._fail_lookup(order, answer, now_ms)
         elif order is Lookup.METADATA:
             self._learn(answer, now_ms)
         elif answer is None:
-            self._lookups[order] = IDLE
+            self._back_off(order, now_ms)  # it may turn out not to coordinate the group
             self.member.find_coordinator(now_ms)
         else:
             given = type(answer).__name__
@@ -224,28 +230,31 @@ class Background:
         if not isinstance(metadata, TopicNames) and not _is_counts(metadata):
             wanted = "TopicNames, or for a classic member ((topic, partitions), ...)"
             raise RemoteProtocolError(f"update_metadata was answered with {type(metadata).__name__}; give {wanted}")
-        if isinstance(metadata, TopicNames):
-            self._names = metadata
-        wait = self.member.config.retry_backoff_ms
-        self._lookups[Lookup.METADATA] = RequestState().succeed(now_ms, wait)
+        if metadata != self._metadata:
+            self._metadata, self._lookups[Lookup.METADATA] = metadata, IDLE
+        self._back_off(Lookup.METADATA, now_ms)
         self._metadata_wanted = False
         self.moves += self.member.learn(metadata, now_ms)
 
     def _fail_lookup(self, order: Lookup, failure: TransportFailure, now_ms: int) -> None:
         """Tried again after a backoff; what cannot be retried, the application sees."""
-        state = self._lookups[order]
-        self._lookups[order] = state.fail(now_ms, self.member.backoff_ms(state.attempts, self._jitter()))
+        self._back_off(order, now_ms)
         if failure.retriable:
             return
         self.moves += 1
         fail = self.member.lose_coordinator if order is Lookup.COORDINATOR else self.member.fail_metadata
         fail(KafkaError(failure.name), now_ms)
 
+    def _back_off(self, lookup: Lookup, now_ms: int) -> None:
+        """The next such look-up waits, twice as long as the one before it did: 100 ms to 1 s by default."""
+        state = self._lookups[lookup]
+        self._lookups[lookup] = state.fail(now_ms, self.member.backoff_ms(state.attempts, self._jitter()))
+
 
 # What is wrong with an answer
 
 
-def check_answer(request: object, answer: object, names: Mapping[str, str]) -> None:
+def check_answer(request: object, answer: object, metadata: object) -> None:
     """Raises `RemoteProtocolError` for an answer to something else, or with a field of another type."""
     if isinstance(answer, TransportFailure):
         return
@@ -253,7 +262,7 @@ def check_answer(request: object, answer: object, names: Mapping[str, str]) -> N
     if not isinstance(answer, API_OF[type(request)].response):
         raise RemoteProtocolError(f"{what} does not answer {type(request).__name__}")
     if isinstance(answer, ConsumerGroupHeartbeatResponse) and answer.assignment is not None:
-        _check_assignment(answer.assignment, names)
+        _check_assignment(answer.assignment, metadata if isinstance(metadata, TopicNames) else {})
     if fault := find_fault(answer):
         raise RemoteProtocolError(f"{what}{fault}")
 
