@@ -1,4 +1,4 @@
-"""Which table an argument means: one of ours by its name, or a file that holds one."""
+"""What an argument means: a table by its name or its file, a setting of a broker."""
 
 from __future__ import annotations
 
@@ -41,3 +41,18 @@ def _from_file(path: Path) -> Table:
         raise InputError(f"cannot be read: {problem.strerror}", str(path), "give a table's name or file") from None
     read = from_json if path.suffix.lower() == ".json" else from_yaml
     return read(text, str(path))
+
+
+def setting(text: str) -> tuple[str, str]:
+    """A broker's setting that rules groups, as `--set` has it. Raises `InputError`, where it can with the nearest."""
+    from fsm.coordinator.model.context import BrokerConfig
+    from fsm.nodes import nearest, short
+
+    key, found, value = text.partition("=")
+    key = key.strip()
+    if not found or not key:
+        raise InputError(f"must be KEY=VALUE, not {text!r}", "--set")
+    known = BrokerConfig.keys()
+    if key not in known:
+        raise InputError(f"no setting {short(key)} that rules a group", "--set", nearest(key, known))
+    return key, value.strip()

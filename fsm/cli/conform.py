@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from fsm.cli import add_command, at_least, out
+from fsm.cli.chosen import setting
 from fsm.errors import InputError
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def _peer(args: argparse.Namespace) -> Peer:
     from fsm.coordinator.model.dialect import dialect
     from fsm.protocol.releases import LATEST
 
-    settings = dict(_setting(text) for text in args.set)
+    settings = dict(setting(text) for text in args.set)
     release = dialect(args.dialect or LATEST).name
     if args.broker is None:
         from fsm.conformance.peer import OwnCoordinator
@@ -99,23 +100,6 @@ def _address(text: str) -> tuple[str, int]:
     if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 1 << 16:
         raise InputError(f"must be HOST:PORT, not {text!r}", "--broker")
     return host.strip("[]"), int(port)
-
-
-def _setting(text: str) -> tuple[str, str]:
-    key, found, value = text.partition("=")
-    if not found or not key:
-        raise InputError(f"must be KEY=VALUE, not {text!r}", "--set")
-    return _known(key.strip()), value.strip()
-
-
-def _known(key: str) -> str:
-    from fsm.coordinator.model.context import BrokerConfig
-    from fsm.nodes import nearest, short
-
-    known = BrokerConfig.keys()
-    if key not in known:
-        raise InputError(f"no setting {short(key)} that rules a group", "--set", nearest(key, known))
-    return key
 
 
 def _progress() -> Callable[[str, int], None]:

@@ -37,6 +37,7 @@ from fsm.coordinator.model.consumer_group import (
 from fsm.coordinator.model.context import Context, Image
 from fsm.coordinator.model.groups import NO_GROUPS, Group, Groups
 from fsm.coordinator.model.step import Answer, Refused, Request, ResponseBody, Step
+from fsm.coordinator.model.timers import TimerKind
 from fsm.coordinator.offsets import deletion, transactions
 from fsm.coordinator.offsets import offsets as committed
 from fsm.coordinator.offsets.expiry import expire_offsets
@@ -64,6 +65,8 @@ from fsm.protocol.records import Record
 from fsm.step import value
 from fsm.tables.consumer_group_member import Event
 
+LONG_AGO_MS = 0
+"""Before every other deadline."""
 NAMES_PROTOCOL_SINCE = 5
 """A SyncGroup of this version or later names its protocol."""
 
@@ -116,15 +119,15 @@ def handle(state: Coordinator, request: Request, context: Context) -> Step[Coord
     try:
         step = act(state, request, context)
     except Refused as refused:
-        return Step(state, (Answer(request.token, _refuse(request, refused, context)),))
+        return Step(state, (Answer(request.token, refuse(request, refused.code, context, refused.message)),))
     return _show_unstored(step) if step.records else step
 
 
-def _refuse(request: Request, refused: Refused, context: Context) -> ResponseBody:
+def refuse(request: Request, code: ErrorCode, context: Context, message: str = "") -> ResponseBody:
     """The error answer of the request's API."""
-    body, code = request.body, refused.code
+    body = request.body
     if isinstance(body, ConsumerGroupHeartbeatRequest):
-        return consumer.refuse_heartbeat(code, refused.message)
+        return consumer.refuse_heartbeat(code, message)
     if isinstance(body, OffsetCommitRequest | TxnOffsetCommitRequest):
         return committed.refuse_commit(request, code, context)
     if isinstance(body, OffsetFetchRequest):
@@ -292,6 +295,18 @@ def handle_timer(state: Coordinator, context: Context) -> Step[Coordinator]:
         step = _expire(due, context)
         done = done.state.take(step).after(done)
     return _show_unstored(done) if done.records else done
+
+
+def expire_member(state: Coordinator, group_id: str, member_id: str, context: Context) -> Step[Coordinator]:
+    """The session of this member, and no other timer, ends now; nothing happens where it has none."""
+    group: Group | None = state.groups.get(group_id)
+    if isinstance(group, ClassicGroup) and member_id in group.heartbeat_deadlines_ms:
+        group = replace(group, heartbeat_deadlines_ms=group.heartbeat_deadlines_ms.set(member_id, LONG_AGO_MS))
+    elif isinstance(group, ConsumerGroup) and (TimerKind.SESSION, member_id) in group.timers:
+        group = replace(group, timers=group.timers.set((TimerKind.SESSION, member_id), LONG_AGO_MS))
+    else:
+        return Step(state)
+    return state.take(_expire(group, context))
 
 
 def _expire(group: Group, context: Context) -> Step[Group]:

@@ -73,6 +73,7 @@ class Host:
         state: Coordinator | None = None,
         *,
         resolves: bool = True,
+        keeps_log: bool = True,
         on_step: Callable[[Step[Coordinator]], None] | None = None,
     ) -> None:
         self.context = context or Context(0)
@@ -80,6 +81,8 @@ class Host:
         self.state = state or Coordinator()
         self.resolves = resolves
         """Whether regular expressions are resolved as soon as that is asked for; otherwise `resolve` does it."""
+        self.keeps_log = keeps_log
+        """Whether what is stored is kept here too; otherwise whoever is called with each step has to keep it."""
         self.on_step = on_step
         """Called with each step after it was taken."""
         self._tokens = 0
@@ -149,6 +152,12 @@ class Host:
             self.resolve()
         return step.answers
 
+    def expire_member(self, group_id: str, member_id: str) -> tuple[Answer, ...]:
+        """The session of this member, and no other timer, ends now; nothing happens where it has none."""
+        step = steps.expire_member(self.state, group_id, member_id, self.context)
+        self._note(step)
+        return step.answers
+
     def next_deadline_ms(self) -> int | None:
         """When the next timer is due; None where none runs."""
         return steps.next_deadline_ms(self.state)
@@ -191,9 +200,13 @@ class Host:
     def fail_over(self) -> Replayed:
         """Another coordinator takes over: it knows what the log says, and whoever waits for an answer gets none."""
         found = replay_segment(self.segment(), self.context.dialect)
+        self.take_over(found)
+        return found
+
+    def take_over(self, found: Replayed) -> None:
+        """The state is what a log says; its members' timers start now."""
         self.state = found.state
         self._note(load(found.state, self.context))
-        return found
 
     def _set_clock(self, now_ms: int | None) -> None:
         if now_ms is not None and now_ms != self.context.now_ms:
@@ -201,7 +214,7 @@ class Host:
 
     def _note(self, step: Step[Coordinator]) -> None:
         self.state = step.state
-        if step.records:
+        if step.records and self.keeps_log:
             self._log = _Log(Appended(self.now_ms, step.records, step.producer_id), self._log)
         if self.on_step is not None:
             self.on_step(step)

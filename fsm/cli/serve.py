@@ -1,0 +1,135 @@
+"""`fsm serve`: our coordinator as a broker for real clients."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from fsm.cli import add_command, at_least, out
+from fsm.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from fsm.serve.brokers import Brokers
+    from fsm.serve.store import Store
+    from fsm.wire import Exchange, Note
+
+EXAMPLES = """examples:
+  fsm serve --topics foo=4,bar=2                     prints where it listens; any client of Kafka can use it
+  fsm serve --topics foo=4 --port 9092 --dialect 4.0
+  fsm serve --topics foo=4 --set group.consumer.heartbeat.interval.ms=1000 \\
+            --set group.consumer.min.heartbeat.interval.ms=500
+  fsm serve --topics foo=4 --trace run.jsonl         every exchange, one JSON object a line
+  fsm serve --topics foo=4 --data folder             groups and commits survive, also a kill
+  fsm serve --topics foo=4 --brokers 3               several brokers in one process; coordinators can move
+
+Groups behave as with Kafka of the release named by --dialect. Records are made up, --records a second in each
+partition, until somebody produces to the topic; they are kept in bounded memory and not on the disk. There are no
+transactions, no replicas, no authorization: it is for tests, not for data.
+
+exit status: 0 ended by SIGTERM or Ctrl-C; 2 where it cannot start"""
+
+
+def add(commands: Any) -> None:
+    """Registers the command."""
+    command = add_command(commands, "serve", "our coordinator as a broker for real clients", EXAMPLES, run)
+    command.add_argument("--topics", required=True, metavar="LIST", help="topics and their partitions: foo=4,bar=2")
+    command.add_argument("--dialect", default="", metavar="RELEASE", help="whose rules groups follow; the latest")
+    command.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (%(default)s)")
+    command.add_argument("--port", type=at_least(0), default=0, metavar="N", help="of the first broker; 0: a free one")
+    command.add_argument("--brokers", type=at_least(1), default=1, metavar="N", help="brokers (%(default)s)")
+    command.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting that rules groups")
+    command.add_argument("--trace", metavar="FILE", help="write every exchange down, as JSON lines")
+    command.add_argument("--data", metavar="DIR", help="keep groups, commits and topics here")
+    made_up = "records a second made up in each partition (%(default)s)"
+    command.add_argument("--records", type=at_least(0), default=1, metavar="N", help=made_up)
+    command.add_argument("--seed", type=int, metavar="N", help="ids that are made up are the same in every run")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serves until it is told to end."""
+    import asyncio
+    from contextlib import ExitStack
+    from random import Random, SystemRandom
+
+    from fsm.cli.chosen import setting
+    from fsm.coordinator.model.dialect import dialect
+    from fsm.protocol.releases import LATEST
+    from fsm.serve.brokers import Brokers
+    from fsm.serve.cluster import Served
+    from fsm.serve.edge import now_ms
+
+    served = Served(
+        _topics(args.topics),
+        dialect(args.dialect or LATEST).name,
+        dict(setting(text) for text in args.set),
+        args.brokers,
+        args.records,
+    )
+    random = SystemRandom() if args.seed is None else Random(args.seed)  # noqa: S311
+    with ExitStack() as stack:
+        store = _open_store(args.data, stack)
+        on_event = _open_trace(args.trace, stack)
+        kept = store.read() if store else None
+        brokers = Brokers(served, now_ms(), random, on_event=on_event, kept=kept)
+        asyncio.run(_serve(brokers, store, args.host, args.port))
+    return 0
+
+
+async def _serve(brokers: Brokers, store: Store | None, host: str, port: int) -> None:
+    import asyncio
+    from signal import SIGINT, SIGTERM
+
+    from fsm.serve.edge import Edge
+
+    edge = Edge(brokers, store)
+    listening = await edge.start(host, port)
+    ended = asyncio.Event()
+    for signal in (SIGINT, SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(signal, ended.set)
+    out(f"listening on {host}:{listening}\n")
+    sys.stdout.flush()
+    await ended.wait()
+    await edge.stop()
+
+
+def _topics(text: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for part in text.split(","):
+        name, _, number = part.strip().partition("=")
+        if not name or not number.isascii() or not number.isdigit() or not int(number):
+            raise InputError(f"must be TOPIC=PARTITIONS, not {part!r}", "--topics", "for example foo=4,bar=2")
+        if name in found:
+            raise InputError(f"{name} is there twice", "--topics")
+        found[name] = int(number)
+    return found
+
+
+def _open_store(folder: str | None, stack: Any) -> Store | None:
+    from pathlib import Path
+
+    from fsm.serve.store import Store
+
+    if folder is None:
+        return None
+    store = Store(Path(folder))
+    stack.callback(store.close)
+    return store
+
+
+def _open_trace(name: str | None, stack: Any) -> Callable[[Exchange | Note], None] | None:
+    from pathlib import Path
+
+    from fsm.wire import to_line
+
+    if name is None:
+        return None
+    path: Path = Path(name)
+    try:
+        file = stack.enter_context(path.open("w", buffering=1, encoding="utf-8"))
+    except OSError as problem:
+        raise InputError(f"cannot be written: {problem.strerror}", name, "choose another --trace") from None
+    return lambda seen: file.write(to_line(seen) + "\n") and None

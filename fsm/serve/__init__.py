@@ -1,0 +1,1 @@
+"""Our coordinator as a broker for real clients: sockets at the edge, everything else a value that frames go into."""

@@ -1,0 +1,449 @@
+"""The brokers: frames of bytes in, effects out. No socket, no clock, no thread: the same frames give the same effects.
+
+    brokers = Brokers(Served({"foo": 4}), now_ms=0, random=Random(1))
+    brokers.connect(7, broker=1, peer="127.0.0.1", now_ms=0)
+    brokers.receive(7, frame, now_ms=1)      # (Send(7, ...),)
+    brokers.next_deadline_ms()               # when something is due though nothing arrives
+    brokers.advance(500)                     # what that brings
+
+Each connection has one request at a time, as a broker of Kafka has it: what comes after waits until the answer is on
+its way. Several brokers share topics and groups; each group has one coordinator among them.
+
+Source: `SocketServer`, `KafkaApis` of apache/kafka 4.4.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
+from itertools import count
+from random import Random
+from typing import Any
+
+from fsm.coordinator.coordinator import HANDLERS
+from fsm.coordinator.model.step import Answer
+from fsm.errors import InputError
+from fsm.protocol.codec import API_BY_KEY, RequestHeader, decode_request, encode_response
+from fsm.protocol.encoding import decode_as
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import (
+    Api,
+    ApiVersionsRequest,
+    ConsumerGroupDescribeRequest,
+    DescribeGroupsRequest,
+    FetchRequest,
+    ListGroupsRequest,
+    ProduceRequest,
+)
+from fsm.serve.asked import Asked
+from fsm.serve.cluster import Cluster, Served
+from fsm.serve.effects import Append, Effect, HangUp, Replace, Send
+from fsm.serve.faults import Do, Rule, Seen
+from fsm.serve.refusals import refusal
+from fsm.wire.exchange import Exchange, Note
+
+MOST_WAITING = 1_000
+"""Frames that wait on one connection; who sends more is disconnected."""
+GROUP_REQUESTS = {*HANDLERS, ConsumerGroupDescribeRequest, DescribeGroupsRequest, ListGroupsRequest}
+"""What the coordinators answer."""
+
+
+@dataclass(slots=True)
+class _Connection:
+    number: int
+    broker: int
+    peer: str
+    frames: deque[tuple[bytes, float]] = field(default_factory=deque)
+    is_busy: bool = False
+    """A request has not been answered yet, or never will be."""
+    until_ms: float = 0.0
+    """Nothing is handled before, because its client was told to wait."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """A request that is being handled."""
+
+    connection: _Connection
+    header: RequestHeader
+    api: Api
+    request: Any
+    at_ms: float
+    rule: Rule | None = None
+    is_repeat: bool = False
+    """The second time that a duplicate is handled."""
+
+
+class Brokers:
+    """Brokers with topics and groups, driven by their caller."""
+
+    def __init__(
+        self,
+        served: Served,
+        now_ms: float,
+        random: Random,
+        *,
+        rules: list[Rule] | None = None,
+        on_event: Callable[[Exchange | Note], None] | None = None,
+        kept: Mapping[str, bytes] | None = None,
+    ) -> None:
+        """Raises `InputError` for settings that no broker would start with.
+
+        `on_event` is called with each exchange as it ends and with what else happens. `kept` has the logs of an
+        earlier run, by name, and asks for effects that keep them; without it nothing is kept.
+        """
+        self.rules = rules if rules is not None else []
+        """The first that meets a request counts. May be changed at any time."""
+        self.on_event = on_event
+        self._since_ms = now_ms
+        self._effects: list[Effect] = []
+        self.cluster = Cluster(served, now_ms, self._keep if kept is not None else lambda _: None, kept or {})
+        self._random = random
+        self._connections: dict[int, _Connection] = {}
+        self._asked: dict[int, _Open] = {}
+        """Group requests that wait for their answer, by token."""
+        self._tokens = count(1)
+        self._timers: list[tuple[float, int, Callable[[float], None]]] = []
+        self._numbers = count()
+        self._ready: deque[_Connection] = deque()
+        """Connections whose request was answered while more of theirs waited."""
+        self._fetches: list[tuple[float, _Open]] = []
+        """Fetch requests that wait for records, and until when."""
+        self._paused_until_ms = 0.0
+
+    # Connections
+
+    def connect(self, number: int, broker: int, peer: str, now_ms: float) -> None:
+        """A client has connected to a broker."""
+        self._connections[number] = _Connection(number, broker, peer)
+        self._tell("connected", now_ms, connection=number, broker=broker, peer=peer)
+
+    def disconnect(self, number: int, now_ms: float) -> tuple[Effect, ...]:
+        """The client is gone. Requests that wait for an answer stay with their group, as with Kafka."""
+        self._forget(number, now_ms)
+        return self._take(now_ms)
+
+    def _forget(self, number: int, now_ms: float) -> None:
+        if self._connections.pop(number, None) is not None:
+            for token, asked in [*self._asked.items()]:
+                if asked.connection.number == number:
+                    self._record(self._asked.pop(token), None, None)
+            self._fetches = [one for one in self._fetches if one[1].connection.number != number]
+            self._tell("disconnected", now_ms, connection=number)
+
+    def receive(self, number: int, frame: bytes, now_ms: float) -> tuple[Effect, ...]:
+        """A frame, without its length, has arrived."""
+        connection = self._connections.get(number)
+        if connection is not None:
+            connection.frames.append((frame, now_ms))
+            if len(connection.frames) > MOST_WAITING:
+                self._hang_up(connection, now_ms)
+            else:
+                self._go_on(connection, now_ms)
+        return self._take(now_ms)
+
+    def waiting(self, number: int) -> int:
+        """Frames of this connection that wait for their turn: where there are many, read no more for now."""
+        connection = self._connections.get(number)
+        return len(connection.frames) if connection else 0
+
+    # Time
+
+    def next_deadline_ms(self) -> float | None:
+        """When something is due though nothing arrives; None where nothing is."""
+        group_ms = self.cluster.coordinators.next_deadline_ms()
+        due = [] if group_ms is None else [max(float(group_ms), self._paused_until_ms)]
+        due += [self._timers[0][0]] if self._timers else []
+        return min(due) if due else None
+
+    def advance(self, now_ms: float) -> tuple[Effect, ...]:
+        """Everything that is due by now happens."""
+        while self._timers and self._timers[0][0] <= now_ms:
+            heappop(self._timers)[2](now_ms)
+        if now_ms >= self._paused_until_ms:
+            self._give(*self.cluster.coordinators.advance(int(now_ms)), now_ms)
+        return self._take(now_ms)
+
+    # What a test, a page or an operator does
+
+    def expire(self, group_id: str, member_id: str, now_ms: float) -> tuple[Effect, ...]:
+        """The member's session ends now."""
+        self._give(*self.cluster.coordinators.expire(group_id, member_id, int(now_ms)), now_ms)
+        return self._take(now_ms)
+
+    def move(self, group_id: str, broker: int | None, now_ms: float) -> tuple[Effect, ...]:
+        """Another broker coordinates the group's partition: this one, or the next. Whoever waited is told to search.
+
+        Raises `InputError` for a broker that is none.
+        """
+        self._move(group_id, broker, now_ms)
+        return self._take(now_ms)
+
+    def pause(self, for_ms: float, now_ms: float) -> None:
+        """Every broker stands still for so long."""
+        self._paused_until_ms = max(self._paused_until_ms, now_ms + for_ms)
+        self._at(self._paused_until_ms, self._resume)
+
+    def change_topic(self, name: str, partitions: int, now_ms: float) -> tuple[Effect, ...]:
+        """The topic is made, grows, or with no partitions is deleted. Raises `InputError` for what cannot be."""
+        self.cluster.change_topic(name, partitions, int(now_ms), self._random)
+        self._tell("topics", now_ms, topics=self.cluster.described_topics())
+        return self._take(now_ms)
+
+    def start(self, now_ms: float) -> tuple[Effect, ...]:
+        """Tells the topics that there are, for the trace, and gives what is to be kept."""
+        self._tell("topics", now_ms, topics=self.cluster.described_topics())
+        return self._take(now_ms)
+
+    # A request
+
+    def _go_on(self, connection: _Connection, now_ms: float) -> None:
+        """Handles what waits on a connection, up to a request that is not answered at once."""
+        while connection.frames and not connection.is_busy and connection.number in self._connections:
+            wait_until_ms = max(connection.until_ms, self._paused_until_ms)
+            if wait_until_ms > now_ms:
+                if wait_until_ms > self._paused_until_ms:
+                    self._at(wait_until_ms, lambda now: self._go_on(connection, now))
+                return
+            frame, at_ms = connection.frames.popleft()
+            connection.is_busy = True
+            read = self._decode(frame)
+            if read is None:
+                self._refuse_unreadable(connection, frame, at_ms, now_ms)
+                continue
+            header, request = read
+            asked = _Open(connection, header, API_BY_KEY[header.api_key], request, at_ms)
+            asked.rule = self._find_rule(asked, now_ms)
+            if asked.rule is None:
+                self._serve(asked, now_ms)
+            else:
+                self._disturb(asked, asked.rule, now_ms)
+
+    def _decode(self, frame: bytes) -> tuple[RequestHeader, Any] | None:
+        """Header and request; None where they cannot be read, or are of a version that is not spoken."""
+        try:
+            header, request = decode_request(frame)
+        except InputError:
+            return None
+        low, high = self.cluster.versions.get(header.api_key, (0, -1))
+        return (header, request) if low <= header.api_version <= high else None
+
+    def _refuse_unreadable(self, connection: _Connection, frame: bytes, at_ms: float, now_ms: float) -> None:
+        """An ApiVersions that is too new is told so, in version 0 (KIP-511); whoever sends anything else is cut off."""
+        header = _read_header(frame)
+        if header is not None:
+            api = API_BY_KEY.get(header.api_key)
+            name = api.name if api else str(header.api_key)
+            answered = api is not None and api.request is ApiVersionsRequest
+            told = Exchange(
+                at_ms,
+                connection.number,
+                header.client_id,
+                name,
+                header.api_version,
+                answered_ms=now_ms if answered else None,
+                broker=connection.broker,
+                correlation_id=header.correlation_id,
+            )
+            self._event(told)
+            if answered:
+                response = self.cluster.api_versions(ErrorCode.UNSUPPORTED_VERSION)
+                self._send(connection, encode_response(response, 0, header.correlation_id))
+                connection.is_busy = False
+                return
+        self._hang_up(connection, now_ms)
+
+    def _serve(self, asked: _Open, now_ms: float) -> None:
+        """Hands the request to whom it concerns; its answer may come later."""
+        request, connection, header = asked.request, asked.connection, asked.header
+        token = next(self._tokens)
+        client_id, host = header.client_id or "", f"/{connection.peer}"
+        around = Asked(token, connection.broker, client_id, host, header.api_version, now_ms, self._random)
+        if type(request) in GROUP_REQUESTS:
+            self._asked[token] = asked
+            self._give(self.cluster.coordinators.send(request, around), [], now_ms)
+        elif isinstance(request, FetchRequest):
+            self._fetch(asked, now_ms + request.max_wait_ms, now_ms)
+        else:
+            response = self.cluster.answer(request, around)
+            if isinstance(request, ProduceRequest):
+                self._wake_fetches(now_ms)
+                if not request.acks:
+                    response = None
+            self._answer(asked, response, now_ms)
+            for told in self.cluster.take_news():
+                self._tell("topics", now_ms, topics=told)
+
+    def _give(self, answers: list[Answer], removed: list[tuple[str, str]], now_ms: float) -> None:
+        """Sends what the coordinators answered, and tells of whom they removed."""
+        for group_id, member_id in removed:
+            self._tell("removed", now_ms, group=group_id, member=member_id)
+        for token, body in answers:
+            asked = self._asked.pop(token, None)
+            if asked is not None:
+                self._answer(asked, body, now_ms)
+
+    def _fetch(self, asked: _Open, until_ms: float, now_ms: float) -> None:
+        """Answers if there are records or errors, or nothing is left to wait for; otherwise waits."""
+        response, is_due, next_ms = self.cluster.fetch(asked.request, asked.connection.broker, now_ms)
+        if is_due or now_ms >= until_ms:
+            self._answer(asked, response, now_ms)
+            return
+        entry = (until_ms, asked)
+        self._fetches.append(entry)
+
+        def again(now_ms: float) -> None:
+            if entry in self._fetches:
+                self._fetches.remove(entry)
+                self._fetch(asked, until_ms, now_ms)
+
+        self._at(until_ms if next_ms is None else min(until_ms, next_ms), again)
+
+    def _wake_fetches(self, now_ms: float) -> None:
+        waiting, self._fetches = self._fetches, []
+        for until_ms, asked in waiting:
+            self._fetch(asked, until_ms, now_ms)
+
+    def _answer(self, asked: _Open, response: Any, now_ms: float) -> None:
+        """The answer is made: sends it, unless a fault has it otherwise. None: the request wants none."""
+        rule = asked.rule
+        if asked.is_repeat:
+            return
+        if rule is not None and response is not None:
+            if rule.do is Do.LOSE:
+                self._record(asked, response, None)
+                self._hang_up(asked.connection, now_ms)
+                return
+            if rule.do is Do.MUTE:
+                self._record(asked, response, None)
+                return
+            if rule.do is Do.REWRITE:
+                response = replace(response, **rule.fields)
+            if rule.do is Do.THROTTLE:
+                response = replace(response, throttle_time_ms=rule.ms)
+                asked.connection.until_ms = now_ms + rule.ms
+            if rule.do is Do.DELAY_ANSWER:
+                self._at(now_ms + rule.ms, lambda now: self._deliver(asked, response, now))
+                return
+        self._deliver(asked, response, now_ms)
+
+    def _deliver(self, asked: _Open, response: Any, now_ms: float) -> None:
+        connection = asked.connection
+        self._record(asked, response, now_ms)
+        if connection.number in self._connections:
+            if response is not None:
+                frame = encode_response(response, asked.header.api_version, asked.header.correlation_id)
+                self._send(connection, frame)
+            connection.is_busy = False
+            if connection.frames:
+                self._ready.append(connection)
+
+    def _record(self, asked: _Open, response: Any, answered_ms: float | None) -> None:
+        if self.on_event is not None:
+            header, rule = asked.header, asked.rule
+            self._event(
+                Exchange(
+                    asked.at_ms,
+                    asked.connection.number,
+                    header.client_id,
+                    asked.api.name,
+                    header.api_version,
+                    asked.request,
+                    answered_ms,
+                    response,
+                    asked.connection.broker,
+                    header.correlation_id,
+                    "" if rule is None else rule.name or rule.do.value,
+                )
+            )
+
+    # Faults
+
+    def _find_rule(self, asked: _Open, now_ms: float) -> Rule | None:
+        if not self.rules:
+            return None
+        header, names = asked.header, self.cluster.names
+        since_ms = now_ms - self._since_ms
+        seen = Seen(asked.api.name, header.api_version, header.client_id, asked.request, since_ms, names)
+        return next((rule for rule in self.rules if rule.meets(seen)), None)
+
+    def _disturb(self, asked: _Open, rule: Rule, now_ms: float) -> None:
+        """What happens to a request before it is handled; `_answer` does the rest."""
+        group_id = getattr(asked.request, "group_id", "")
+        if rule.do is Do.REFUSE:
+            self._answer(asked, self._refusal(asked, rule.code), now_ms)
+        elif rule.do is Do.CLOSE:
+            self._record(asked, None, None)
+            self._hang_up(asked.connection, now_ms)
+        elif rule.do is Do.SWALLOW:
+            self._record(asked, None, None)
+        elif rule.do is Do.DELAY:
+            self._at(now_ms + rule.ms, lambda now: self._serve(asked, now))
+        elif rule.do is Do.PAUSE:
+            self.pause(rule.ms, now_ms)
+            self._at(self._paused_until_ms, lambda now: self._serve(asked, now))
+        else:
+            if rule.do is Do.EXPIRE:
+                member_id = getattr(asked.request, "member_id", "")
+                self._give(*self.cluster.coordinators.expire(group_id, member_id, int(now_ms)), now_ms)
+            elif rule.do is Do.MOVE:
+                self._move(group_id, None, now_ms)
+            self._serve(asked, now_ms)
+            if rule.do is Do.DUPLICATE:
+                self._serve(replace(asked, is_repeat=True), now_ms)
+
+    def _move(self, group_id: str, broker: int | None, now_ms: float) -> None:
+        partition, broker = self.cluster.move(group_id, broker, int(now_ms))
+        self._tell("moved", now_ms, group=group_id, partition=partition, broker=broker)
+        of_partition = self.cluster.coordinators.partition_of
+        for token, asked in [*self._asked.items()]:
+            if of_partition(getattr(asked.request, "group_id", "")) == partition:
+                del self._asked[token]
+                self._answer(asked, self._refusal(asked, ErrorCode.NOT_COORDINATOR), now_ms)
+
+    def _refusal(self, asked: _Open, code: ErrorCode) -> Any:
+        return refusal(asked.request, asked.header.api_version, code, self.cluster.coordinators.context)
+
+    def _resume(self, now_ms: float) -> None:
+        if now_ms >= self._paused_until_ms:
+            for connection in [*self._connections.values()]:
+                self._go_on(connection, now_ms)
+
+    # Effects and events
+
+    def _at(self, due_ms: float, act: Callable[[float], None]) -> None:
+        heappush(self._timers, (due_ms, next(self._numbers), act))
+
+    def _send(self, connection: _Connection, frame: bytes) -> None:
+        self._effects.append(Send(connection.number, len(frame).to_bytes(4, "big") + frame))
+
+    def _hang_up(self, connection: _Connection, now_ms: float) -> None:
+        self._effects.append(HangUp(connection.number))
+        self._forget(connection.number, now_ms)
+
+    def _keep(self, effect: Append | Replace) -> None:
+        self._effects.append(effect)
+
+    def _take(self, now_ms: float) -> tuple[Effect, ...]:
+        """What is to be done outside, after connections whose request was answered have gone on."""
+        while self._ready:
+            self._go_on(self._ready.popleft(), now_ms)
+        effects, self._effects = tuple(self._effects), []
+        return effects
+
+    def _event(self, seen: Exchange | Note) -> None:
+        if self.on_event is not None:
+            self.on_event(seen)
+
+    def _tell(self, event: str, now_ms: float, **about: Any) -> None:
+        if self.on_event is not None:
+            self.on_event(Note(now_ms, event, about))
+
+
+def _read_header(frame: bytes) -> RequestHeader | None:
+    try:
+        return decode_as(RequestHeader, frame, 0, False)[0]
+    except InputError:
+        return None

@@ -1,0 +1,304 @@
+"""The group coordinators of the brokers: one for each partition of `__consumer_offsets`, at the broker that leads it.
+
+Which partition a group belongs to is Kafka's own arithmetic, so `kafka-consumer-groups` and logs agree on it. A
+coordinator starts when a request first needs it. When its partition moves, the new leader knows what the log says, and
+whoever waited for an answer gets none.
+
+Source: `GroupCoordinatorService.partitionFor`, `KafkaApis` of apache/kafka 4.4 for requests that name several groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from heapq import heappop, heappush
+from typing import Any
+from uuid import UUID
+
+from fsm.coordinator import coordinator as steps
+from fsm.coordinator.classic.responses import PRINTED
+from fsm.coordinator.coordinator import Coordinator
+from fsm.coordinator.host import Host
+from fsm.coordinator.model.classic_group import ClassicGroup
+from fsm.coordinator.model.context import BrokerConfig, Context, Image
+from fsm.coordinator.model.groups import Groups
+from fsm.coordinator.model.hash_order import string_hash
+from fsm.coordinator.model.step import Answer, Request, Step
+from fsm.coordinator.storage.replay import replay_segment
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribedConsumerGroup,
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    JoinGroupRequest,
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+)
+from fsm.serve.asked import Asked
+from fsm.serve.group_log import GroupLog
+
+GROUPS_SINCE = 8
+"""The version of OffsetFetch from which on it names several groups."""
+TELLS_MISSING_SINCE = 6
+"""The version of DescribeGroups from which on a group that is not there is an error, not a dead group."""
+CLASSIC, CONSUMER = "classic", "consumer"
+
+Removal = tuple[str, str]
+"""Group and member that a timer removed."""
+
+
+class Coordinators:
+    """The coordinators, the broker that leads each, and their logs."""
+
+    def __init__(self, context: Context, leaders: list[int], on_append: Callable[[int, bytes], None]) -> None:
+        """`leaders` has the broker of each partition; `on_append` is called with the partition and its new bytes."""
+        self.context = context
+        self.leaders = leaders
+        self.logs: dict[int, GroupLog] = {}
+        self.on_append = on_append
+        self.unavailable: dict[int, ErrorCode] = {}
+        """Partitions whose coordinator answers nothing but this error."""
+        self._hosts: dict[int, Host] = {}
+        self._deadlines: list[tuple[int, int]] = []
+        """(when, partition): the first of a partition may be out of date, which is seen when it is due."""
+        self._armed: dict[int, int] = {}
+
+    # Who is responsible
+
+    def partition_of(self, group_id: str) -> int:
+        """The partition of the group's records."""
+        code = string_hash(group_id)
+        distance = min(code, (1 << 32) - code)  # Kafka's: the absolute value of a signed number
+        return distance % len(self.leaders) if distance < 1 << 31 else 0
+
+    def leader_of(self, group_id: str) -> int:
+        """The broker that coordinates the group."""
+        return self.leaders[self.partition_of(group_id)]
+
+    def lead(self, partition: int, broker: int, now_ms: int) -> None:
+        """The partition moves: from now on this broker coordinates its groups, as the log has them."""
+        self.leaders[partition] = broker
+        if partition in self._hosts:
+            del self._hosts[partition]
+            self._host(partition, now_ms)
+
+    def load(self, partition: int, log: GroupLog, now_ms: int) -> None:
+        """The partition has this log, of an earlier run."""
+        self.logs[partition] = log
+        self._host(partition, now_ms)
+
+    def _host(self, partition: int, now_ms: int) -> Host:
+        """The partition's coordinator at this instant."""
+        host = self._hosts.get(partition)
+        if host is None:
+            host = self._hosts[partition] = self._start(partition, now_ms)
+        elif host.context.now_ms != now_ms:
+            host.context = host.context.at(now_ms)
+        return host
+
+    def _start(self, partition: int, now_ms: int) -> Host:
+        log = self.logs.setdefault(partition, GroupLog())
+
+        def store(step: Step[Coordinator]) -> None:
+            if step.records:
+                self.on_append(partition, log.append(step.records, host.now_ms))
+
+        context = replace(self.context, now_ms=now_ms)
+        host = Host(replace(context, image=Image()), on_step=store, keeps_log=False)
+        host.take_over(replay_segment(log.segment(), context.dialect))
+        host.update(context.image)
+        self._arm(partition, host)
+        return host
+
+    # Requests
+
+    def send(self, message: Any, asked: Asked) -> list[Answer]:
+        """A request that concerns groups; the answers that are due now, also of others."""
+        answer = _WHOLE.get(type(message))
+        if answer is not None and (type(message) is not OffsetFetchRequest or asked.version >= GROUPS_SINCE):
+            return [Answer(asked.token, answer(self, message, asked))]
+        partition = self.partition_of(message.group_id)
+        if refusal := self._refuses(partition, asked):
+            request = Request(asked.token, asked.client_id, asked.client_host, asked.version, message)
+            return [Answer(asked.token, steps.refuse(request, refusal, self.context))]
+        return self._hand(partition, message, asked)
+
+    def _hand(self, partition: int, message: Any, asked: Asked) -> list[Answer]:
+        """Hands a request to the partition's coordinator."""
+        token, _, client_id, client_host, version, now_ms, random = asked
+        host = self._host(partition, int(now_ms))
+        fresh_id = str(UUID(int=random.getrandbits(128), version=4)) if type(message) is JoinGroupRequest else None
+        sent = host.send(client_id, message, version, client_host=client_host, fresh_id=fresh_id, token=token)
+        self._arm(partition, host)
+        return list(sent.answers)
+
+    def _refuses(self, partition: int, asked: Asked) -> ErrorCode | None:
+        is_leader = self.leaders[partition] == asked.broker
+        return self.unavailable.get(partition) if is_leader else ErrorCode.NOT_COORDINATOR
+
+    def _fetch_offsets(self, message: OffsetFetchRequest, asked: Asked) -> OffsetFetchResponse:
+        def one(group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+            partition = self.partition_of(group.group_id)
+            if refusal := self._refuses(partition, asked):
+                return OffsetFetchResponseGroup(group.group_id, (), refusal)
+            sent = OffsetFetchRequest(groups=(group,), require_stable=message.require_stable)
+            (answer,) = self._hand(partition, sent, asked)
+            found: OffsetFetchResponseGroup = answer.body.groups[0]  # type: ignore[union-attr]
+            return found
+
+        return OffsetFetchResponse(groups=tuple(map(one, message.groups)))
+
+    def _delete(self, message: DeleteGroupsRequest, asked: Asked) -> DeleteGroupsResponse:
+        def one(group_id: str) -> DeletableGroupResult:
+            partition = self.partition_of(group_id)
+            if refusal := self._refuses(partition, asked):
+                return DeletableGroupResult(group_id, refusal)
+            sent = DeleteGroupsRequest((group_id,))
+            (answer,) = self._hand(partition, sent, asked)
+            found: DeletableGroupResult = answer.body.results[0]  # type: ignore[union-attr]
+            return found
+
+        return DeleteGroupsResponse(results=tuple(map(one, message.groups_names)))
+
+    def _describe_classic(self, message: DescribeGroupsRequest, asked: Asked) -> DescribeGroupsResponse:
+        def one(group_id: str) -> DescribedGroup:
+            refusal = self._refuses(self.partition_of(group_id), asked)
+            if refusal:
+                return DescribedGroup(refusal, None, group_id)
+            found = self.describe(group_id, int(asked.now_ms))
+            if isinstance(found, DescribedGroup):
+                return found
+            missing = ErrorCode.GROUP_ID_NOT_FOUND if asked.version >= TELLS_MISSING_SINCE else ErrorCode.NONE
+            return DescribedGroup(missing, f"Group {group_id} is no classic group.", group_id, "Dead")
+
+        return DescribeGroupsResponse(groups=tuple(map(one, message.groups)))
+
+    def _describe_consumer(self, message: ConsumerGroupDescribeRequest, asked: Asked) -> ConsumerGroupDescribeResponse:
+        def one(group_id: str) -> DescribedConsumerGroup:
+            refusal = self._refuses(self.partition_of(group_id), asked)
+            found = None if refusal else self.describe(group_id, int(asked.now_ms))
+            if isinstance(found, DescribedConsumerGroup):
+                return found
+            why = None if refusal else f"Group {group_id} is no consumer group."
+            return DescribedConsumerGroup(refusal or ErrorCode.GROUP_ID_NOT_FOUND, why, group_id)
+
+        return ConsumerGroupDescribeResponse(groups=tuple(map(one, message.group_ids)))
+
+    def _list(self, message: ListGroupsRequest, asked: Asked) -> ListGroupsResponse:
+        states = {state.lower() for state in message.states_filter}
+        types = {kind.lower() for kind in message.types_filter}
+        found = (group for partition, group in self._listed() if self.leaders[partition] == asked.broker)
+        return ListGroupsResponse(
+            groups=tuple(
+                group
+                for group in sorted(found)
+                if (not states or group.group_state.lower() in states) and (not types or group.group_type in types)
+            )
+        )
+
+    def _listed(self) -> Iterator[tuple[int, ListedGroup]]:
+        for partition, host in sorted(self._hosts.items()):
+            for group_id, group in host.state.groups.items():
+                if isinstance(group, ClassicGroup):
+                    yield partition, ListedGroup(group_id, group.protocol_type or "", PRINTED[group.state], CLASSIC)
+                else:
+                    state = group.state.name.capitalize()
+                    yield partition, ListedGroup(group_id, CONSUMER, state, CONSUMER)
+
+    def group_ids(self) -> list[str]:
+        """Every group, sorted."""
+        return sorted(group.group_id for _, group in self._listed())
+
+    def describe(self, group_id: str, now_ms: int) -> DescribedConsumerGroup | DescribedGroup | None:
+        """The group as the describe APIs have it; None where nobody knows it."""
+        return self._host(self.partition_of(group_id), now_ms).describe(group_id)
+
+    # What else happens
+
+    def update(self, now_ms: int, image: Image | None = None, config: BrokerConfig | None = None) -> None:
+        """Other topics or settings from now on."""
+        self.context = replace(self.context, image=image or self.context.image, config=config or self.context.config)
+        for partition, host in sorted(self._hosts.items()):
+            host.context = replace(host.context, now_ms=now_ms, config=self.context.config)
+            if image is not None:
+                host.update(image)
+            self._arm(partition, host)
+
+    def clean_up(self, now_ms: int) -> None:
+        """What a broker does every ten minutes: old offsets expire, groups without members and offsets end."""
+        for partition in sorted(self._hosts):
+            self._host(partition, now_ms).clean_up()
+
+    def next_deadline_ms(self) -> int | None:
+        """When a timer may be due; None where none runs."""
+        return self._deadlines[0][0] if self._deadlines else None
+
+    def advance(self, now_ms: int) -> tuple[list[Answer], list[Removal]]:
+        """Every timer that is due by now runs out: the answers that this brings, and the members that it removes."""
+        answers: list[Answer] = []
+        removed: list[Removal] = []
+        while self._deadlines and self._deadlines[0][0] <= now_ms:
+            _, partition = heappop(self._deadlines)
+            self._armed.pop(partition, None)
+            host = self._hosts.get(partition)
+            if host is None:
+                continue
+            due_ms = host.next_deadline_ms()
+            if due_ms is not None and due_ms <= now_ms:
+                before = host.state.groups
+                answers += host.expire(now_ms)
+                removed += _find_removed(before, host.state.groups, _due(before, now_ms))
+            self._arm(partition, host)
+        return answers, removed
+
+    def expire(self, group_id: str, member_id: str, now_ms: int) -> tuple[list[Answer], list[Removal]]:
+        """This member's session, and no other timer, ends now; nothing happens where it has none."""
+        partition = self.partition_of(group_id)
+        host = self._host(partition, now_ms)
+        before = host.state.groups
+        answers = host.expire_member(group_id, member_id)
+        self._arm(partition, host)
+        return list(answers), _find_removed(before, host.state.groups, [group_id])
+
+    def _arm(self, partition: int, host: Host) -> None:
+        due_ms = host.next_deadline_ms()
+        if due_ms is not None and due_ms < self._armed.get(partition, due_ms + 1):
+            self._armed[partition] = due_ms
+            heappush(self._deadlines, (due_ms, partition))
+
+
+def _due(groups: Groups, now_ms: int) -> list[str]:
+    """The groups of which a timer is due."""
+    return [group_id for chunk in groups.deadlines for due_ms, group_id in chunk if due_ms <= now_ms]
+
+
+def _find_removed(before: Groups, after: Groups, group_ids: Iterable[str]) -> list[Removal]:
+    """Members of these groups that are no longer there."""
+    found = []
+    for group_id in group_ids:
+        was, now = before.get(group_id), after.get(group_id)
+        if was is not None and now is not was:
+            left = frozenset() if now is None else frozenset(now.members.by_id)
+            found += [(group_id, member_id) for member_id in sorted(frozenset(was.members.by_id) - left)]
+    return found
+
+
+_WHOLE: dict[type[Any], Callable[..., Any]] = {
+    OffsetFetchRequest: Coordinators._fetch_offsets,
+    DeleteGroupsRequest: Coordinators._delete,
+    DescribeGroupsRequest: Coordinators._describe_classic,
+    ConsumerGroupDescribeRequest: Coordinators._describe_consumer,
+    ListGroupsRequest: Coordinators._list,
+}
+"""Requests that name several groups, or none."""

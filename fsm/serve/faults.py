@@ -1,0 +1,152 @@
+"""Scripted faults: which requests a rule meets, and what becomes of them.
+
+A rule is data. It meets requests by client, API, group, member, epoch, and so on, and does one thing to those it
+meets, so often. Of several rules that meet a request, the first one counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from fsm.protocol.assignment import TopicPartition
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import ConsumerGroupHeartbeatRequest
+
+ALWAYS = 1 << 31
+
+
+class Do(Enum):
+    """What becomes of a request, by the word that stands in a file of rules."""
+
+    REFUSE = "refuse"
+    """It is answered with an error and not handled."""
+    LOSE = "lose"
+    """It is handled, its answer is lost, and the connection is closed."""
+    MUTE = "mute"
+    """It is handled and never answered; the connection stays open and answers nothing more."""
+    SWALLOW = "swallow"
+    """It is neither handled nor answered; the connection stays open and answers nothing more."""
+    DELAY = "delay_ms"
+    """It is handled so much later; what the client sends after it on the same connection waits."""
+    DELAY_ANSWER = "delay_answer_ms"
+    """It is handled at once and answered so much later."""
+    CLOSE = "close"
+    """It is not handled, and the connection is closed."""
+    DUPLICATE = "duplicate"
+    """It is handled twice; the second answer is lost."""
+    REWRITE = "rewrite"
+    """Fields of its answer are replaced."""
+    THROTTLE = "throttle_ms"
+    """Its answer tells to wait so long, and the connection answers nothing until then."""
+    PAUSE = "pause_ms"
+    """Before it is handled, every broker stands still for so long: no request, no timer."""
+    EXPIRE = "expire"
+    """Before it is handled, the session of its member ends."""
+    MOVE = "move"
+    """Before it is handled, its group moves to another coordinator, or to the same one, which loads it anew."""
+
+
+@dataclass(slots=True)
+class Rule:
+    """What a fault meets, and what it does, so often. `met` and `done` count."""
+
+    do: Do
+    code: ErrorCode = ErrorCode.NONE
+    """Of `REFUSE`."""
+    ms: int = 0
+    """Of those that take time."""
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """Of `REWRITE`: values by the name of a field of the answer."""
+    name: str = ""
+    client: str | None = None
+    """The client id."""
+    api: str | None = None
+    version: int | None = None
+    group: str | None = None
+    member: str | None = None
+    epoch: int | None = None
+    """The member epoch or generation that the request names: 0 joins, -1 and -2 leave."""
+    is_full: bool | None = None
+    """Of heartbeats of consumer groups: whether the request says everything (subscription, timeout, partitions)."""
+    partition: TopicPartition | None = None
+    """A partition that the request names by its topic's name, or a heartbeat reports as owned."""
+    nth: int = 1
+    """The first request that counts among those that are met."""
+    times: int = 1
+    """How many it is done to from there on."""
+    after_ms: float = 0.0
+    """Since the brokers began."""
+    met: int = 0
+    done: int = 0
+
+    def meets(self, seen: Seen) -> bool:
+        """Whether the request is met and it is its turn; counts it."""
+        if self.done >= self.times or not self._fits(seen):
+            return False
+        self.met += 1
+        if self.met < self.nth:
+            return False
+        self.done += 1
+        return True
+
+    def _fits(self, seen: Seen) -> bool:
+        request = seen.request
+        return (
+            self.api in (None, seen.api)
+            and self.client in (None, seen.client_id)
+            and self.version in (None, seen.version)
+            and self.group in (None, getattr(request, "group_id", None))
+            and self.member in (None, getattr(request, "member_id", None))
+            and self.epoch in (None, epoch_of(request))
+            and self.is_full in (None, is_full(request))
+            and (self.partition is None or self.partition in seen.partitions())
+            and self.after_ms <= seen.since_ms
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A request as rules see it."""
+
+    api: str
+    version: int
+    client_id: str | None
+    request: Any
+    since_ms: float
+    """Since the brokers began."""
+    names: Mapping[str, str]
+    """Topic names by id."""
+
+    def partitions(self) -> frozenset[TopicPartition]:
+        """The partitions that the request names."""
+        found: set[TopicPartition] = set()
+        for topic_id, numbers in getattr(self.request, "topic_partitions", None) or ():
+            found |= {(self.names.get(topic_id, topic_id), number) for number in numbers}
+        for topic in getattr(self.request, "topics", None) or ():
+            name = getattr(topic, "name", "") or getattr(topic, "topic", "")
+            name = name or self.names.get(getattr(topic, "topic_id", ""), "")
+            for one in getattr(topic, "partitions", ()):
+                number = getattr(one, "partition_index", getattr(one, "partition", one))
+                if isinstance(number, int):
+                    found.add((name, number))
+        return frozenset(found)
+
+
+def epoch_of(request: Any) -> int | None:
+    """The member epoch or generation of a request; None where it names none."""
+    for name in ("member_epoch", "generation_id", "generation_id_or_member_epoch"):
+        if hasattr(request, name):
+            found: int = getattr(request, name)
+            return found
+    return None
+
+
+def is_full(request: Any) -> bool | None:
+    """Whether a heartbeat of a consumer group says everything; None for other requests."""
+    if not isinstance(request, ConsumerGroupHeartbeatRequest):
+        return None
+    subscribes = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
+    return subscribes and request.topic_partitions is not None and request.rebalance_timeout_ms != -1

@@ -1,0 +1,96 @@
+"""One partition of `__consumer_offsets`: what a coordinator stored, kept small by what later records replace.
+
+Source: the log of a compacted topic: of the records of one key the last one counts, and a null value ends the key.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from fsm.errors import InputError
+from fsm.protocol.record_batches import BEFORE_LENGTH, Batch, LogRecord, batch_of, read_batches, write_batch
+from fsm.protocol.records import Record
+
+COMPACTED_FROM = 1 << 20
+"""Bytes that are never compacted; above, a log is compacted when it has doubled."""
+IN_ONE_BATCH = 1_000
+"""Records of a batch that compaction writes."""
+
+
+@dataclass(slots=True)
+class GroupLog:
+    """Batches in their order, and where the next record goes."""
+
+    batches: list[tuple[int, bytes]] = field(default_factory=list)
+    """First offset and bytes."""
+    end_offset: int = 0
+    size: int = 0
+    compacted_size: int = COMPACTED_FROM // 2
+
+    @classmethod
+    def of(cls, data: bytes) -> tuple[GroupLog, int]:
+        """The log that was written so, up to where it is torn, and so many bytes that are whole."""
+        log, at = cls(), 0
+        try:
+            for batch in read_batches(data):
+                length = BEFORE_LENGTH + int.from_bytes(data[at + 8 : at + BEFORE_LENGTH], "big")
+                log._keep(batch.base_offset, batch.base_offset + batch.last_offset_delta + 1, data[at : at + length])
+                at += length
+        except InputError:
+            pass  # a batch that is not whole was never promised to anybody
+        return log, at
+
+    def append(self, records: Iterable[Record], now_ms: int) -> bytes:
+        """Adds the records of a step; gives the bytes of their batch."""
+        batch = batch_of(self.end_offset, records, now_ms)
+        data = write_batch(batch)
+        self._keep(self.end_offset, self.end_offset + len(batch.records), data)
+        return data
+
+    def compact(self) -> bool:
+        """Drops what later records replaced, if the log has doubled; whether it did."""
+        if self.size < 2 * self.compacted_size:
+            return False
+        last: dict[bytes | None, LogRecord] = {}
+        for batch in read_batches(self.segment()):
+            for record in batch.records:
+                last.pop(record.key, None)
+                if record.value is not None:
+                    last[record.key] = record
+        kept = list(last.values())
+        self.batches, self.size = [], 0
+        end_offset = self.end_offset
+        for at in range(0, len(kept), IN_ONE_BATCH):
+            records = tuple(kept[at : at + IN_ONE_BATCH])
+            first, final = records[0], records[-1]
+            times = [record.timestamp_ms for record in records]
+            delta = final.offset - first.offset
+            batch = Batch(first.offset, records, 0, 0, -1, -1, -1, delta, times[0], max(times))
+            self._keep(first.offset, final.offset + 1, write_batch(batch))
+        self.end_offset, self.compacted_size = end_offset, max(self.size, COMPACTED_FROM // 2)
+        return True
+
+    def segment(self) -> bytes:
+        """The whole log."""
+        return b"".join(data for _, data in self.batches)
+
+    def read(self, offset: int, most_bytes: int) -> bytes:
+        """Batches from this offset on; at least one where there is one."""
+        at = bisect_left(self.batches, (offset + 1,))
+        if at and self.batches[at - 1][0] <= offset:
+            at -= 1
+        found: list[bytes] = []
+        size = 0
+        for _, data in self.batches[at:]:
+            if found and size + len(data) > most_bytes:
+                break
+            found.append(data)
+            size += len(data)
+        return b"".join(found)
+
+    def _keep(self, base_offset: int, end_offset: int, data: bytes) -> None:
+        self.batches.append((base_offset, data))
+        self.end_offset = end_offset
+        self.size += len(data)

@@ -1,0 +1,135 @@
+"""Settings over the wire: DescribeConfigs of brokers, topics and groups, IncrementalAlterConfigs of groups.
+
+Source: `GroupConfig`, `GroupCoordinatorConfig`, `ConfigResource` of apache/kafka 4.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+
+from fsm.coordinator.model.context import NO_SETTINGS, BrokerConfig
+from fsm.coordinator.model.persistent import FrozenMap
+from fsm.errors import InputError
+from fsm.protocol import messages as m
+from fsm.protocol.error_codes import ErrorCode
+
+TOPIC, BROKER, GROUP = 2, 4, 32
+"""Types of a resource."""
+OF_GROUPS = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
+"""Settings that a group may have of its own, as `consumer.session.timeout.ms`."""
+STATIC, DEFAULT, OF_GROUP = 4, 5, 8
+"""Where a value comes from: the broker's file, Kafka's default, the group."""
+INT, TEXT, LIST = 3, 2, 7
+"""Types of a value."""
+SET, DELETE = 0, 1
+"""What becomes of a setting."""
+
+
+def broker_config(settings: Mapping[str, str]) -> BrokerConfig:
+    """The broker's settings from Kafka's own keys.
+
+    Raises `InputError` for a value that cannot be read, or for one with which no broker would start.
+    """
+    config = BrokerConfig.of(settings)
+    for setting in OF_GROUPS:
+        name = setting.replace(".", "_")
+        lowest, value, highest = (getattr(config, f"group_consumer_{end}{name}") for end in ("min_", "", "max_"))
+        key = f"group.consumer.{setting}"
+        if value < lowest:
+            raise InputError(f"{value} is below group.consumer.min.{setting}={lowest}", key, "lower that one too")
+        if value > highest:
+            raise InputError(f"{value} is above group.consumer.max.{setting}={highest}", key, "raise that one too")
+    return config
+
+
+def describe(
+    request: m.DescribeConfigsRequest, config: BrokerConfig, topics: Mapping[str, object]
+) -> m.DescribeConfigsResponse:
+    """The settings of each resource that is known."""
+
+    def one(resource: m.DescribeConfigsResource) -> m.DescribeConfigsResult:
+        kind, name, keys = resource
+        if kind == GROUP:
+            found = _of_group(config, name)
+        elif kind == BROKER:
+            found = _of_broker(config)
+        elif kind == TOPIC:
+            code = ErrorCode.NONE if name in topics else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return m.DescribeConfigsResult(code, None, kind, name)
+        else:
+            return m.DescribeConfigsResult(ErrorCode.INVALID_REQUEST, f"no resource type {kind} here", kind, name)
+        wanted = tuple(setting for setting in found if keys is None or setting.name in keys)
+        return m.DescribeConfigsResult(ErrorCode.NONE, None, kind, name, wanted)
+
+    return m.DescribeConfigsResponse(results=tuple(map(one, request.resources)))
+
+
+def _of_broker(config: BrokerConfig) -> list[m.DescribeConfigsResourceResult]:
+    found = []
+    for f in fields(BrokerConfig):
+        if f.name == "groups":
+            continue
+        value = getattr(config, f.name)
+        is_list = isinstance(value, tuple)
+        source = DEFAULT if value == f.default else STATIC
+        kind = LIST if is_list else INT if isinstance(value, int) else TEXT
+        text = ",".join(value) if is_list else str(value)
+        key = f.name.replace("_", ".")
+        found.append(m.DescribeConfigsResourceResult(key, text, True, source, config_type=kind))
+    return found
+
+
+def _of_group(config: BrokerConfig, group_id: str) -> list[m.DescribeConfigsResourceResult]:
+    own = config.groups.get(group_id, NO_SETTINGS)
+    found = []
+    for setting in OF_GROUPS:
+        name = setting.replace(".", "_")
+        value = own.get(f"consumer_{name}", getattr(config, f"group_consumer_{name}"))
+        source = OF_GROUP if f"consumer_{name}" in own else DEFAULT
+        key = f"consumer.{setting}"
+        found.append(m.DescribeConfigsResourceResult(key, str(value), False, source, config_type=INT))
+    return found
+
+
+def alter(
+    request: m.IncrementalAlterConfigsRequest, config: BrokerConfig
+) -> tuple[m.IncrementalAlterConfigsResponse, BrokerConfig]:
+    """What becomes of each resource, and the settings afterwards: only those of groups can be changed."""
+    found = []
+    for kind, name, changes in request.resources:
+        try:
+            changed = _alter_group(config, kind, name, changes)
+            code, why = ErrorCode.NONE, None
+        except InputError as problem:
+            changed, code, why = config, ErrorCode.INVALID_CONFIG, str(problem)
+        if kind != GROUP:
+            code = ErrorCode.INVALID_REQUEST
+        if not request.validate_only:
+            config = changed
+        found.append(m.AlterConfigsResourceResponse(code, why, kind, name))
+    return m.IncrementalAlterConfigsResponse(responses=tuple(found)), config
+
+
+def _alter_group(
+    config: BrokerConfig, kind: int, group_id: str, changes: tuple[m.AlterableConfig, ...]
+) -> BrokerConfig:
+    if kind != GROUP:
+        raise InputError("only the settings of groups can be changed here")
+    own = dict(config.groups.get(group_id, NO_SETTINGS))
+    for key, operation, value in changes:
+        setting = key.removeprefix("consumer.")
+        if setting not in OF_GROUPS or setting == key or operation not in (SET, DELETE):
+            raise InputError(f"{key} is no setting of a group that can be changed here")
+        name = f"consumer_{setting.replace('.', '_')}"
+        if operation == DELETE:
+            own.pop(name, None)
+            continue
+        lowest, highest = (
+            getattr(config, f"group_consumer_{end}_{name[len('consumer_') :]}") for end in ("min", "max")
+        )
+        text = value or ""
+        if not text.isascii() or not text.isdigit() or not lowest <= int(text) <= highest:
+            raise InputError(f"{key} must be a whole number from {lowest} to {highest}, not {text!r}")
+        own[name] = int(text)
+    return replace(config, groups=FrozenMap({**config.groups, group_id: FrozenMap(own)}))

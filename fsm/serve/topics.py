@@ -1,0 +1,199 @@
+"""The topics of the brokers, and their records: Fetch, Produce, ListOffsets, OffsetForLeaderEpoch.
+
+Partition p of a topic is led by broker 1 + p modulo their number. `__consumer_offsets` has the coordinators' logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from fsm.coordinator.model.context import Topic
+from fsm.protocol import messages as m
+from fsm.protocol.assignment import NO_TOPIC_ID, TopicId, TopicPartition
+from fsm.protocol.error_codes import ErrorCode
+from fsm.serve.group_log import GroupLog
+from fsm.serve.topic_log import PartitionLog
+
+OFFSETS_TOPIC = "__consumer_offsets"
+LATEST, EARLIEST, NEWEST = -1, -2, -3
+"""Times that stand for an end of the log, or for its newest record."""
+
+
+class Topics:
+    """Topics by name, and what their partitions hold."""
+
+    def __init__(self, brokers: int, records_a_second: float) -> None:
+        self.by_name: dict[str, Topic] = {}
+        self.names: dict[TopicId, str] = {}
+        self.brokers = brokers
+        self.records_a_second = records_a_second
+        self.offsets: Callable[[int], tuple[int, GroupLog] | None] = lambda _: None
+        """Leader and log of a partition of `__consumer_offsets`; None where there is no such partition."""
+        self._logs: dict[TopicPartition, PartitionLog] = {}
+
+    def set(self, name: str, topic: Topic, now_ms: float) -> None:
+        """The topic is new, or has grown."""
+        self.by_name[name] = topic
+        self.names[topic.topic_id] = name
+        for partition in range(topic.partitions):
+            if (name, partition) not in self._logs:
+                self._logs[name, partition] = PartitionLog(name, partition, now_ms, self.records_a_second)
+
+    def delete(self, name: str) -> None:
+        """The topic is gone, with its records."""
+        topic = self.by_name.pop(name)
+        del self.names[topic.topic_id]
+        for partition in range(topic.partitions):
+            del self._logs[name, partition]
+
+    def since_ms(self, name: str) -> float:
+        """When the topic's records began to be made up."""
+        return self._logs[name, 0].since_ms
+
+    def leader(self, partition: int) -> int:
+        """The broker that leads this partition of any topic."""
+        return 1 + partition % self.brokers
+
+    def fetch(self, request: m.FetchRequest, broker: int, now_ms: float) -> tuple[m.FetchResponse, bool, float | None]:
+        """Records from where they are wanted; whether that is reason enough to answer; when more are made up."""
+        topics, size, failed = [], 0, False
+        next_ms: float | None = None
+        for topic in request.topics:
+            name = topic.topic or self.names.get(topic.topic_id, "")
+            found = []
+            for wanted in topic.partitions:
+                most = min(wanted.partition_max_bytes, request.max_bytes - size)
+                log = self._find(name, wanted.partition, now_ms)
+                data = self._read(name, wanted, log, broker, most)
+                if data.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not name:
+                    data = data._replace(error_code=ErrorCode.UNKNOWN_TOPIC_ID)
+                failed = failed or data.error_code is not ErrorCode.NONE
+                size += len(data.records or b"")
+                found.append(data)
+                due_ms = log.next_ms() if log else None
+                if due_ms is not None:
+                    next_ms = due_ms if next_ms is None else min(next_ms, due_ms)
+            topics.append(m.FetchableTopicResponse(topic.topic, topic.topic_id, tuple(found)))
+        is_due = failed or not request.topics or size >= max(1, request.min_bytes) or not request.max_wait_ms
+        return m.FetchResponse(responses=tuple(topics)), is_due, next_ms
+
+    def _read(
+        self, name: str, wanted: m.FetchPartition, log: PartitionLog | None, broker: int, most_bytes: int
+    ) -> m.PartitionData:
+        number, offset = wanted.partition, wanted.fetch_offset
+        if name == OFFSETS_TOPIC:
+            return self._read_offsets(number, offset, broker, most_bytes)
+        if log is None:
+            return m.PartitionData(number, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, records=b"")
+        if self.leader(number) != broker:
+            return m.PartitionData(number, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, records=b"")
+        if not log.start_offset <= offset <= log.end_offset:
+            return m.PartitionData(number, ErrorCode.OFFSET_OUT_OF_RANGE, -1, records=b"")
+        end, records = log.end_offset, log.read(offset, most_bytes)
+        return m.PartitionData(number, ErrorCode.NONE, end, end, log.start_offset, records=records)
+
+    def _read_offsets(self, number: int, offset: int, broker: int, most_bytes: int) -> m.PartitionData:
+        found = self.offsets(number)
+        if found is None:
+            return m.PartitionData(number, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, records=b"")
+        leader, log = found
+        if leader != broker:
+            return m.PartitionData(number, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, records=b"")
+        if not 0 <= offset <= log.end_offset:
+            return m.PartitionData(number, ErrorCode.OFFSET_OUT_OF_RANGE, -1, records=b"")
+        end, records = log.end_offset, log.read(offset, most_bytes)
+        return m.PartitionData(number, ErrorCode.NONE, end, end, 0, records=records)
+
+    def produce(self, request: m.ProduceRequest, broker: int, now_ms: float) -> m.ProduceResponse:
+        """Appends what can be appended."""
+
+        def one(name: str, topic_id: TopicId, data: m.PartitionProduceData) -> m.PartitionProduceResponse:
+            log = self._find(name, data.index, now_ms)
+            if log is None:
+                by_id = not name and topic_id != NO_TOPIC_ID
+                code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                return m.PartitionProduceResponse(data.index, code)
+            if self.leader(data.index) != broker:
+                return m.PartitionProduceResponse(data.index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            code, offset = log.append(data.records or b"")
+            return m.PartitionProduceResponse(data.index, code, offset, -1, log.start_offset)
+
+        found = []
+        for topic in request.topic_data:
+            name = topic.name or self.names.get(topic.topic_id, "")
+            made = tuple(one(name, topic.topic_id, data) for data in topic.partition_data)
+            found.append(m.TopicProduceResponse(topic.name, topic.topic_id, made))
+        return m.ProduceResponse(tuple(found))
+
+    def list_offsets(self, request: m.ListOffsetsRequest, broker: int, now_ms: float) -> m.ListOffsetsResponse:
+        """Offsets by time."""
+
+        def one(name: str, wanted: m.ListOffsetsPartition) -> m.ListOffsetsPartitionResponse:
+            number, time_ms = wanted.partition_index, wanted.timestamp
+            group_log = self.offsets(number) if name == OFFSETS_TOPIC else None
+            if group_log is not None:
+                offset = group_log[1].end_offset if time_ms == LATEST else 0
+                return m.ListOffsetsPartitionResponse(number, offset=offset, leader_epoch=0)
+            log = self._find(name, number, now_ms)
+            if log is None:
+                return m.ListOffsetsPartitionResponse(number, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            if self.leader(number) != broker:
+                return m.ListOffsetsPartitionResponse(number, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            offset, found_ms = _find_offset(log, time_ms)
+            return m.ListOffsetsPartitionResponse(number, ErrorCode.NONE, found_ms, offset, 0)
+
+        topics = tuple(
+            m.ListOffsetsTopicResponse(topic.name, tuple(one(topic.name, wanted) for wanted in topic.partitions))
+            for topic in request.topics
+        )
+        return m.ListOffsetsResponse(topics=topics)
+
+    def end_of_epoch(
+        self, request: m.OffsetForLeaderEpochRequest, broker: int, now_ms: float
+    ) -> m.OffsetForLeaderEpochResponse:
+        """Where the leader epoch of each partition ends: there is one epoch, 0."""
+
+        def one(name: str, wanted: m.OffsetForLeaderPartition) -> m.EndOfLeaderEpoch:
+            log = self._find(name, wanted.partition, now_ms)
+            if log is None:
+                return m.EndOfLeaderEpoch(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, wanted.partition)
+            if self.leader(wanted.partition) != broker:
+                return m.EndOfLeaderEpoch(ErrorCode.NOT_LEADER_OR_FOLLOWER, wanted.partition)
+            return m.EndOfLeaderEpoch(ErrorCode.NONE, wanted.partition, 0, log.end_offset)
+
+        topics = tuple(
+            m.OffsetForLeaderTopicResult(topic.topic, tuple(one(topic.topic, wanted) for wanted in topic.partitions))
+            for topic in request.topics
+        )
+        return m.OffsetForLeaderEpochResponse(topics=topics)
+
+    def _find(self, name: str, partition: int, now_ms: float) -> PartitionLog | None:
+        log = self._logs.get((name, partition))
+        if log is not None:
+            log.grow(now_ms)
+        return log
+
+    def described(self) -> list[list[Any]]:
+        """Name, id and number of partitions of each topic, sorted."""
+        return [[name, topic.topic_id, topic.partitions] for name, topic in sorted(self.by_name.items())]
+
+    def items(self) -> Iterator[tuple[str, Topic]]:
+        """Topics by name, sorted."""
+        return iter(sorted(self.by_name.items()))
+
+
+def _find_offset(log: PartitionLog, time_ms: int) -> tuple[int, int]:
+    if time_ms == LATEST:
+        return log.end_offset, -1
+    if time_ms == EARLIEST:
+        return log.start_offset, -1
+    return log.newest() if time_ms == NEWEST else log.find_time(time_ms)
+
+
+ANSWERED: Mapping[type[Any], Callable[[Topics, Any, int, float], Any]] = {
+    m.ProduceRequest: Topics.produce,
+    m.ListOffsetsRequest: Topics.list_offsets,
+    m.OffsetForLeaderEpochRequest: Topics.end_of_epoch,
+}
+"""Requests that are answered at once."""

@@ -1,0 +1,247 @@
+"""The brokers as a value: frames in, effects out."""
+
+from __future__ import annotations
+
+import pytest
+from serve_scene import Scene
+
+from fsm.errors import InputError
+from fsm.protocol import messages as m
+from fsm.protocol.codec import encode_request
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.record_batches import Batch, LogRecord, read_batches, write_batch
+
+CLASSIC = (m.JoinGroupRequestProtocol("range", b"\0\1\0\0\0\1\0\3foo\0\0\0\0\0\0\0\0"),)
+
+
+def join(group: str = "g", member_id: str = "m-1") -> m.ConsumerGroupHeartbeatRequest:
+    return m.ConsumerGroupHeartbeatRequest(
+        group, member_id, 0, rebalance_timeout_ms=60_000, subscribed_topic_names=("foo",), topic_partitions=()
+    )
+
+
+def heartbeat(epoch: int) -> m.ConsumerGroupHeartbeatRequest:
+    return m.ConsumerGroupHeartbeatRequest("g", "m-1", epoch)
+
+
+def join_classic(member_id: str = "") -> m.JoinGroupRequest:
+    return m.JoinGroupRequest("c", 10_000, 60_000, member_id, protocol_type="consumer", protocols=CLASSIC)
+
+
+def fetch(offset: int = 0) -> m.FetchRequest:
+    wanted = m.FetchPartition(0, fetch_offset=offset, partition_max_bytes=1 << 20)
+    return m.FetchRequest(max_wait_ms=5_000, min_bytes=1, topics=(m.FetchTopic("foo", partitions=(wanted,)),))
+
+
+def produce(data: bytes) -> m.ProduceRequest:
+    return m.ProduceRequest(topic_data=(m.TopicProduceData("foo", partition_data=(m.PartitionProduceData(0, data),)),))
+
+
+def batch(*values: bytes) -> bytes:
+    records = tuple(LogRecord(i, 1_000 + i, None, value) for i, value in enumerate(values))
+    return write_batch(Batch(0, records, 0, 0, -1, -1, -1, len(values) - 1, 1_000, 1_000 + len(values) - 1))
+
+
+def test_a_member_joins_is_told_everything_and_leaves() -> None:
+    scene = Scene()
+    client = scene.client()
+    answer = client.ask(join())
+    assert (answer.member_epoch, answer.heartbeat_interval_ms) == (2, 1_000)
+    (assigned,) = answer.assignment
+    assert scene.brokers.cluster.names[assigned[0]] == "foo"
+    assert assigned[1] == (0, 1, 2, 3)
+    described = client.ask(m.ConsumerGroupDescribeRequest(("g", "other"))).groups
+    assert [(one.group_state, one.error_code) for one in described] == [
+        ("Stable", ErrorCode.NONE),
+        ("", ErrorCode.GROUP_ID_NOT_FOUND),
+    ]
+    assert client.ask(m.ListGroupsRequest()).groups == (m.ListedGroup("g", "consumer", "Stable", "consumer"),)
+    assert client.ask(m.ListGroupsRequest(types_filter=("classic",))).groups == ()
+    assert client.ask(heartbeat(-1)).member_epoch == -1
+    assert client.ask(m.DeleteGroupsRequest(("g", "other"))).results == (
+        m.DeletableGroupResult("g", ErrorCode.NONE),
+        m.DeletableGroupResult("other", ErrorCode.GROUP_ID_NOT_FOUND),
+    )
+
+
+def test_a_silent_member_is_removed_and_that_is_told() -> None:
+    scene = Scene()
+    client = scene.client()
+    client.ask(join())
+    scene.wait(5_999)
+    assert scene.notes("removed") == []
+    scene.wait(1)
+    assert [note.about for note in scene.notes("removed")] == [{"group": "g", "member": "m-1"}]
+    assert client.ask(heartbeat(2)).error_code is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_what_comes_after_a_request_that_waits_is_handled_after_its_answer() -> None:
+    scene = Scene(settings={"group.initial.rebalance.delay.ms": "3000"})
+    client, other = scene.client(), scene.client("B")
+    first = client.ask(join_classic())
+    assert first.error_code is ErrorCode.MEMBER_ID_REQUIRED
+    assert client.ask(join_classic(first.member_id)) is None
+    client.send(m.MetadataRequest())
+    assert client.take() is None
+    assert other.ask(m.MetadataRequest()).topics[0].name == "foo"
+    scene.wait(3_000)
+    assert client.take().generation_id == 1
+    assert client.take().topics[0].name == "foo"
+
+
+def test_a_version_that_is_too_new() -> None:
+    client = Scene().client()
+    frame = bytearray(encode_request(m.ApiVersionsRequest("x", "1"), 3, 7, "A"))
+    frame[2:4] = (99).to_bytes(2, "big")
+    client.send_frame(bytes(frame))
+    client.waiting.append((m.APIS["ApiVersions"], 0))
+    told = client.take()
+    assert told.error_code is ErrorCode.UNSUPPORTED_VERSION
+    assert [one.api_key for one in told.api_keys] == [18]
+    client.send_frame(encode_request(join(), 1, 8, "A").replace(b"\0\x44\0\1", b"\0\x44\0\x09", 1))
+    assert client.is_closed
+
+
+@pytest.mark.parametrize("frame", [b"", b"\0", b"\0\x44\0\1\0\0\0\1\xff\xff\0" + b"\xff" * 9, b"\x7f\xff" * 8])
+def test_bytes_that_are_no_request_end_their_own_connection_only(frame: bytes) -> None:
+    scene = Scene()
+    client, other = scene.client(), scene.client()
+    client.send_frame(frame)
+    assert client.is_closed
+    assert other.ask(join()).member_epoch == 2
+
+
+def test_groups_are_coordinated_by_the_brokers_that_lead_their_partitions() -> None:
+    scene = Scene(brokers=3)
+    clients = {broker: scene.client(broker=broker) for broker in (1, 2, 3)}
+    found = clients[2].ask(m.FindCoordinatorRequest(coordinator_keys=("g", "h", "i"))).coordinators
+    # The hash codes of one letter are its numbers: 103, 104, 105; partitions 3, 4, 5 of 50.
+    assert [(one.node_id, one.port) for one in found] == [(1, 9_092), (2, 9_093), (3, 9_094)]
+    assert clients[1].ask(join("g")).member_epoch == 2
+    assert clients[2].ask(join("g")).error_code is ErrorCode.NOT_COORDINATOR
+    assert clients[2].ask(join("h")).member_epoch == 2
+    assert [one.group_id for one in clients[1].ask(m.ListGroupsRequest()).groups] == ["g"]
+    wanted = (m.OffsetFetchRequestGroup("g"), m.OffsetFetchRequestGroup("h"))
+    fetched = clients[1].ask(m.OffsetFetchRequest(groups=wanted))
+    assert [one.error_code for one in fetched.groups] == [ErrorCode.NONE, ErrorCode.NOT_COORDINATOR]
+
+
+def test_a_coordinator_moves_with_what_it_stored() -> None:
+    scene = Scene(brokers=2)
+    clients = {broker: scene.client(broker=broker) for broker in (1, 2)}
+    leader = scene.brokers.cluster.coordinators.leader_of("g")
+    clients[leader].ask(join())
+    scene.do(scene.brokers.move("g", None, scene.now_ms))
+    assert clients[leader].ask(heartbeat(2)).error_code is ErrorCode.NOT_COORDINATOR
+    assert clients[3 - leader].ask(heartbeat(2)).member_epoch == 2
+    with pytest.raises(InputError, match="there is no broker 7"):
+        scene.brokers.move("g", 7, scene.now_ms)
+
+
+def test_a_join_that_waits_is_told_that_the_coordinator_moved() -> None:
+    scene = Scene(brokers=2, settings={"group.initial.rebalance.delay.ms": "3000"})
+    client = scene.client(broker=scene.brokers.cluster.coordinators.leader_of("c"))
+    assert client.ask(join_classic(), 3) is None
+    scene.do(scene.brokers.move("c", None, scene.now_ms))
+    assert client.take().error_code is ErrorCode.NOT_COORDINATOR
+
+
+def test_records_are_made_up_until_somebody_produces() -> None:
+    scene = Scene(records_a_second=2)
+    client = scene.client()
+    assert client.ask(fetch(), 12) is None
+    scene.wait(499)
+    assert client.take() is None
+    scene.wait(1)
+    (data,) = client.take().responses[0].partitions
+    assert [record.value for one in read_batches(data.records) for record in one.records] == [b"foo-0-0"]
+    scene.wait(1_000)
+    produced = client.ask(produce(batch(b"x", b"y")), 9)
+    assert produced.responses[0].partition_responses[0].base_offset == 3
+    scene.wait(10_000)
+    (data,) = client.ask(fetch(), 12).responses[0].partitions
+    values = [record.value for one in read_batches(data.records) for record in one.records]
+    assert values == [b"foo-0-0", b"foo-0-1", b"foo-0-2", b"x", b"y"]
+    listed = client.ask(m.ListOffsetsRequest(topics=(m.ListOffsetsTopic("foo", (m.ListOffsetsPartition(0),)),)))
+    assert listed.topics[0].partitions[0].offset == 5
+    too_far = client.ask(fetch(6), 12).responses[0].partitions[0]
+    assert too_far.error_code is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_a_fetch_that_waits_is_answered_when_somebody_produces() -> None:
+    scene = Scene()
+    client, producer = scene.client(), scene.client("P")
+    assert client.ask(fetch(), 12) is None
+    silent = m.ProduceRequest(acks=0, topic_data=produce(batch(b"x")).topic_data)
+    assert producer.ask(silent, 9) is None
+    assert client.take().responses[0].partitions[0].high_watermark == 1
+    assert client.ask(fetch(1), 12) is None
+    scene.wait(5_000)
+    assert client.take().responses[0].partitions[0].records == b""
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (b"", ErrorCode.CORRUPT_MESSAGE),
+        (batch(b"x")[:-1], ErrorCode.CORRUPT_MESSAGE),
+        (batch(b"x")[:-1] + b"?", ErrorCode.CORRUPT_MESSAGE),
+        (batch(b"x") + b"\0" * 61, ErrorCode.CORRUPT_MESSAGE),
+        (batch(b"x")[:16] + b"\1" + batch(b"x")[17:], ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT),
+    ],
+)
+def test_batches_that_are_none_are_refused_whole(data: bytes, code: ErrorCode) -> None:
+    answer = Scene().client().ask(produce(data), 9).responses[0].partition_responses[0]
+    assert (answer.error_code, answer.base_offset) == (code, -1)
+
+
+def test_topics_are_made_grown_and_deleted_over_the_wire() -> None:
+    scene = Scene()
+    client = scene.client()
+    wanted = tuple(m.CreatableTopic(name, 2, 1) for name in ("bar", "foo", "b/r"))
+    assert [one.error_code for one in client.ask(m.CreateTopicsRequest(wanted)).topics] == [
+        ErrorCode.NONE,
+        ErrorCode.TOPIC_ALREADY_EXISTS,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+    ]
+    more = (m.CreatePartitionsTopic("bar", 3), m.CreatePartitionsTopic("bar", 2))
+    grown = client.ask(m.CreatePartitionsRequest(more))
+    assert [one.error_code for one in grown.results] == [ErrorCode.NONE, ErrorCode.INVALID_PARTITIONS]
+    assert len(client.ask(m.MetadataRequest((m.MetadataRequestTopic(name="bar"),))).topics[0].partitions) == 3
+    gone = client.ask(m.DeleteTopicsRequest((m.DeleteTopicState("bar"), m.DeleteTopicState("bar"))))
+    assert [one.error_code for one in gone.responses] == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert len(scene.notes("topics")) == 4
+
+
+def test_a_groups_own_heartbeat_interval_is_set_and_described() -> None:
+    client = Scene().client()
+    changes = (m.AlterableConfig("consumer.heartbeat.interval.ms", 0, value) for value in ("700", "7"))
+    resources = tuple(m.AlterConfigsResource(32, "g", (one,)) for one in changes)
+    answer = client.ask(m.IncrementalAlterConfigsRequest(resources))
+    assert [one.error_code for one in answer.responses] == [ErrorCode.NONE, ErrorCode.INVALID_CONFIG]
+    assert client.ask(join()).heartbeat_interval_ms == 700
+    described = client.ask(m.DescribeConfigsRequest((m.DescribeConfigsResource(32, "g"),))).results[0].configs
+    found = {one.name: (one.value, one.config_source) for one in described}
+    assert found["consumer.heartbeat.interval.ms"] == ("700", 8)
+    assert found["consumer.session.timeout.ms"] == ("6000", 5)
+
+
+def test_settings_with_which_no_broker_starts() -> None:
+    with pytest.raises(InputError, match=r"1000 is below group\.consumer\.min\.session\.timeout\.ms=3000"):
+        Scene(settings={"group.consumer.session.timeout.ms": "1000"})
+
+
+def test_brokers_that_start_again_know_what_they_stored() -> None:
+    scene = Scene(kept={})
+    client = scene.client()
+    client.ask(join())
+    place = m.OffsetCommitRequestPartition(0, 42)
+    commit = m.OffsetCommitRequest("g", 2, "m-1", topics=(m.OffsetCommitRequestTopic("foo", partitions=(place,)),))
+    assert client.ask(commit, 9).errors == ()
+    client.ask(m.CreateTopicsRequest((m.CreatableTopic("bar", 2, 1),)))
+    again = Scene(kept=scene.kept)
+    assert again.brokers.cluster.names == scene.brokers.cluster.names
+    client = again.client()
+    assert client.ask(heartbeat(2)).error_code is ErrorCode.NONE
+    fetched = client.ask(m.OffsetFetchRequest(groups=(m.OffsetFetchRequestGroup("g"),)), 8).groups[0]
+    assert fetched.topics[0].partitions[0].committed_offset == 42
