@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fsm.serve.brokers import Brokers
+    from fsm.serve.faults import Rule
     from fsm.serve.store import Store
     from fsm.wire import Exchange, Note
 
@@ -25,6 +26,16 @@ EXAMPLES = """examples:
   fsm serve --topics foo=4 --trace run.jsonl         every exchange, one JSON object a line
   fsm serve --topics foo=4 --data folder             groups and commits survive, also a kill
   fsm serve --topics foo=4 --brokers 3               several brokers in one process; coordinators can move
+
+  fsm serve --topics foo=4 --faults rules.yaml       what goes wrong, and to whom
+
+A rule of faults does one thing to the requests that it meets, so often:
+
+  - refuse: UNKNOWN_MEMBER_ID      # or: lose, mute, swallow, close, duplicate, expire, move: yes;
+    api: ConsumerGroupHeartbeat    #     delay_ms, delay_answer_ms, throttle_ms, pause_ms: N; rewrite: {FIELD: VALUE}
+    client: A                      # also: version, group, member, epoch, full: yes or no, partition: foo-0, after_ms
+    nth: 2                         # from the second one on
+    times: 3                       # or always; once by default
 
 Groups behave as with Kafka of the release named by --dialect. Records are made up, --records a second in each
 partition, until somebody produces to the topic; they are kept in bounded memory and not on the disk. There are no
@@ -42,6 +53,7 @@ def add(commands: Any) -> None:
     command.add_argument("--port", type=at_least(0), default=0, metavar="N", help="of the first broker; 0: a free one")
     command.add_argument("--brokers", type=at_least(1), default=1, metavar="N", help="brokers (%(default)s)")
     command.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting that rules groups")
+    command.add_argument("--faults", metavar="FILE", help="scripted faults, as YAML (below)")
     command.add_argument("--trace", metavar="FILE", help="write every exchange down, as JSON lines")
     command.add_argument("--data", metavar="DIR", help="keep groups, commits and topics here")
     made_up = "records a second made up in each partition (%(default)s)"
@@ -74,7 +86,8 @@ def run(args: argparse.Namespace) -> int:
         store = _open_store(args.data, stack)
         on_event = _open_trace(args.trace, stack)
         kept = store.read() if store else None
-        brokers = Brokers(served, now_ms(), random, on_event=on_event, kept=kept)
+        rules = _read_rules(args.faults) if args.faults else []
+        brokers = Brokers(served, now_ms(), random, rules=rules, on_event=on_event, kept=kept)
         asyncio.run(_serve(brokers, store, args.host, args.port))
     return 0
 
@@ -106,6 +119,22 @@ def _topics(text: str) -> dict[str, int]:
             raise InputError(f"{name} is there twice", "--topics")
         found[name] = int(number)
     return found
+
+
+def _read_rules(name: str) -> list[Rule]:
+    from pathlib import Path
+
+    from fsm.nodes import SIZE_LIMIT
+    from fsm.serve.rules import read_rules
+
+    try:
+        with Path(name).open("rb") as file:
+            text = file.read(4 * SIZE_LIMIT + 1).decode()
+    except UnicodeDecodeError:
+        raise InputError("not UTF-8 text", name, "save it as UTF-8") from None
+    except OSError as problem:
+        raise InputError(f"cannot be read: {problem.strerror}", name, "give a file of rules") from None
+    return read_rules(text, name)
 
 
 def _open_store(folder: str | None, stack: Any) -> Store | None:

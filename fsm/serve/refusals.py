@@ -35,6 +35,19 @@ def _fetch_offsets(request: m.OffsetFetchRequest, code: ErrorCode) -> m.OffsetFe
     return m.OffsetFetchResponse(groups=tuple(m.OffsetFetchResponseGroup(g.group_id, (), code) for g in request.groups))
 
 
+def _commit(request: m.OffsetCommitRequest, code: ErrorCode) -> m.OffsetCommitResponse:
+    return m.OffsetCommitResponse(
+        topics=tuple(
+            m.OffsetCommitResponseTopic(
+                topic.name,
+                topic.topic_id,
+                tuple(m.OffsetCommitResponsePartition(one.partition_index, code) for one in topic.partitions),
+            )
+            for topic in request.topics
+        )
+    )
+
+
 def _find_coordinator(request: m.FindCoordinatorRequest, code: ErrorCode) -> m.FindCoordinatorResponse:
     found = tuple(m.Coordinator(key, -1, "", -1, code) for key in request.coordinator_keys)
     return m.FindCoordinatorResponse(coordinators=found)
@@ -135,6 +148,7 @@ _REFUSALS: Mapping[type[Any], Callable[[Any, ErrorCode], Any]] = {
     m.IncrementalAlterConfigsRequest: _alter_configs,
     m.ListOffsetsRequest: _list_offsets,
     m.MetadataRequest: _metadata,
+    m.OffsetCommitRequest: _commit,
     m.OffsetFetchRequest: _fetch_offsets,
     m.OffsetForLeaderEpochRequest: _leader_epoch,
     m.ProduceRequest: _produce,
