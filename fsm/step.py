@@ -172,7 +172,7 @@ def _maker(state: type[Any]) -> Callable[..., Any]:
     lines = ["self = new(blank)", *lines, "self.__class__ = cls"]
     if hasattr(state, "__post_init__"):
         lines.append("self.__post_init__()")
-    maker = _compiled(f"__new__({', '.join(signature)})", [*lines, "return self"], made)
+    maker = compiled(f"__new__({', '.join(signature)})", [*lines, "return self"], made)
     maker.__qualname__ = state.__qualname__  # as an error about an argument names it
     return maker
 
@@ -212,15 +212,16 @@ def _copiers(draft: type[Any], state: type[Any]) -> tuple[Callable[..., Any], Ca
         "state.__class__ = frozen",
         "return state",
     ]
-    of = _compiled("of(stored)", ["draft = new(cls)", "draft.stored = stored", *opening, "return draft"], made)
+    of = compiled("of(stored)", ["draft = new(cls)", "draft.stored = stored", *opening, "return draft"], made)
     return (
         staticmethod(of),
-        _compiled("open(draft, stored)", opening, made),
-        _compiled("close(draft)", close, made),
+        compiled("open(draft, stored)", opening, made),
+        compiled("close(draft)", close, made),
     )
 
 
-def _compiled(head: str, lines: list[str], names: dict[str, Any]) -> Callable[..., Any]:
+def compiled(head: str, lines: list[str], names: dict[str, Any]) -> Callable[..., Any]:
+    """The function of this head and these lines, which sees the names; all of it is written by the caller."""
     exec(compile("\n    ".join([f"def {head}:", *lines]), "<fsm>", "exec"), names)  # noqa: S102  # names of fields, which are identifiers
     made: Callable[..., Any] = names[head.partition("(")[0]]
     return made

@@ -16,7 +16,8 @@ from typing import Annotated, NamedTuple, TypeVar, cast
 from fsm.connect.units import Unit, Units, kinds
 from fsm.connect.worker.config import Mode
 from fsm.errors import RemoteProtocolError
-from fsm.protocol.encoding import Unreadable, codec_of, encode_as
+from fsm.protocol.encoding import codec_of, encode_as
+from fsm.protocol.primitives import Unreadable
 from fsm.protocol.schema import Int16, Int64, Wire
 
 PROTOCOL_TYPE = "connect"

@@ -14,7 +14,8 @@ from typing import Annotated, NamedTuple, TypeVar
 
 from fsm.errors import RemoteProtocolError
 from fsm.protocol.assignment import Partitions, partitions
-from fsm.protocol.encoding import Unreadable, codec_of, encode_as
+from fsm.protocol.encoding import codec_of, encode_as
+from fsm.protocol.primitives import Unreadable
 from fsm.protocol.schema import Wire
 
 PROTOCOL_TYPE = "consumer"

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from google_crc32c import value as crc32c
 
 from fsm.errors import InputError
-from fsm.protocol.encoding import Unreadable, read_varint, varint
+from fsm.protocol.primitives import Unreadable, read_varint, varint
 from fsm.protocol.records import Record, decode, encode
 
 HEAD = Layout(">qiibIhiqqqhii")

@@ -8,14 +8,13 @@ from base64 import b64decode
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fsm.errors import InputError
-from fsm.protocol import encoding
 from fsm.protocol.assignment import NO_TOPIC_ID
 from fsm.protocol.codec import (
     RequestHeader,
@@ -26,6 +25,7 @@ from fsm.protocol.codec import (
     encode_request,
     encode_response,
 )
+from fsm.protocol.encoding import codec_of, struct_codec
 from fsm.protocol.error_codes import RETRIABLE, ErrorCode
 from fsm.protocol.json_form import THROTTLE, from_recorded, to_recorded
 from fsm.protocol.messages import (
@@ -48,12 +48,14 @@ from fsm.protocol.messages import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponsePartition,
+    SyncGroupResponse,
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponseTopic,
 )
+from fsm.protocol.primitives import Unreadable
 from fsm.protocol.schema import struct_of
 
 FOO = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -134,8 +136,8 @@ def reads_alike(cls: type[Any], declared: Any, version: int, data: bytes) -> boo
     """Whether another declaration reads these bytes as the right one does."""
     api = next(one for one in APIS.values() if cls in one)
     try:
-        found, end = encoding._struct(declared, version, version >= api.flexible_since).read(data, 0)
-    except encoding.Unreadable:
+        found, end = struct_codec(declared, version, version >= api.flexible_since).read(data, 0)
+    except Unreadable:
         return False
     return end == len(data) and found == decode(cls, data, version)
 
@@ -311,3 +313,20 @@ def test_a_value_that_cannot_be_written(message: Any, version: int, said: str) -
     """The error names the field."""
     with pytest.raises(InputError, match=f"^{said}"):
         encode(message, version)
+
+
+def test_a_number_is_no_bytes() -> None:
+    """`bytes(5)` would be five zeros."""
+    for version in (3, 4):
+        with pytest.raises(InputError, match=r"^SyncGroupResponse.assignment: this cannot be written"):
+            encode(SyncGroupResponse(assignment=5), version)
+
+
+def test_some_names_no_field_can_have() -> None:
+    """Those that the reader and the writer of a struct use themselves."""
+
+    class Taken(NamedTuple):
+        out: int
+
+    with pytest.raises(TypeError, match="a field cannot be called out"):
+        codec_of(Taken, 0, False)

@@ -1,0 +1,102 @@
+"""Frames that a hostile peer may send are read or refused, and take no more memory than their size allows.
+
+A `MemoryError`, a `RecursionError` or any other exception than `InputError` fails these tests.
+"""
+
+from __future__ import annotations
+
+import tracemalloc
+from random import Random
+from typing import Any
+
+import pytest
+
+from fsm.errors import InputError
+from fsm.protocol.codec import decode, decode_request, decode_response, encode, encode_request, encode_response
+from fsm.protocol.messages import APIS
+from fsm.protocol.primitives import CODES
+from tests.protocol.hostile_bytes import Vector, change, dense_messages, read_vectors
+
+MOST, BESIDE = 48, 10_000
+"""Bytes of memory for a byte of a frame, and beside that: an empty struct takes two bytes, and in Python a tuple."""
+
+
+@pytest.fixture(scope="module")
+def frames() -> tuple[Vector, ...]:
+    """The vectors with their headers."""
+    return tuple(Vector(v.cls, v.version, frame(v)) for v in read_vectors())
+
+
+def frame(vector: Vector) -> bytes:
+    """A vector with a header."""
+    message = decode(vector.cls, vector.data, vector.version)
+    if vector.cls.__name__.endswith("Request"):
+        return encode_request(message, vector.version, 7, "client")
+    return encode_response(message, vector.version, 7)
+
+
+def read(vector: Vector, data: bytes) -> tuple[Any, int]:
+    """What the bytes say, and in which version. A request says itself what it is."""
+    if vector.cls.__name__.endswith("Request"):
+        header, message = decode_request(data)
+        return message, header.api_version
+    return decode_response(vector.cls, data, vector.version)[1], vector.version
+
+
+@pytest.mark.parametrize(
+    ("count", "seed"), [pytest.param(50_000, 1, id="50k"), pytest.param(1_000_000, 2, id="1M", marks=pytest.mark.slow)]
+)
+def test_changed_frames_are_read_or_refused(frames: tuple[Vector, ...], count: int, seed: int) -> None:
+    """Cut, longer, with other bytes and other lengths; what can be read is a message that is written again."""
+    random = Random(seed)  # noqa: S311  # the same seed, the same frames
+    readable = 0
+    for _ in range(count):
+        vector = random.choice(frames)
+        data = change(vector.data, random.choice(frames).data, random)
+        try:
+            message, version = read(vector, data)
+        except InputError:
+            continue
+        readable += 1
+        assert decode(type(message), encode(message, version), version) == message, data.hex()
+    assert count // 10 < readable < count // 2
+
+
+def test_changed_frames_take_no_more_memory_than_others(frames: tuple[Vector, ...]) -> None:
+    """Whatever they claim."""
+    random = Random(3)  # noqa: S311
+    read_all_error_codes()
+    for _ in range(3_000):
+        vector = random.choice(frames)
+        data = change(vector.data, random.choice(frames).data, random)
+        assert peak(vector, data) <= MOST * len(data) + BESIDE, (vector.cls, data.hex())
+
+
+def read_all_error_codes() -> None:
+    """Codes that nobody knows are kept once they were read."""
+    assert all(int(CODES[number]) == number for number in range(-(1 << 15), 1 << 15))
+
+
+def peak(vector: Vector, data: bytes) -> int:
+    """Memory that it takes to read the bytes."""
+    tracemalloc.start()
+    try:
+        read(vector, data)
+    except InputError:
+        pass
+    finally:
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    return found
+
+
+@pytest.mark.parametrize("api", list(APIS))
+def test_no_array_takes_more_memory_than_its_bytes_allow(api: str) -> None:
+    """Not even one that is full of the smallest elements."""
+    version = APIS[api].newest
+    for cls in (APIS[api].request, APIS[api].response):
+        for message in dense_messages(cls, version, 2_000):
+            vector = Vector(cls, version, encode(message, version))
+            data = frame(vector)
+            assert decode(cls, vector.data, version) == message
+            assert peak(vector, data) <= MOST * len(data) + BESIDE
