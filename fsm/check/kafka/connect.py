@@ -8,7 +8,7 @@ a worker that is gone leaves behind too, once the delay is over.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,35 +16,24 @@ from fsm.check.kafka.application import BROKER, GROUP, NOW
 from fsm.check.kafka.classic_coordinator import ASKED_OF_STEPS as ASKED_OF_GROUP
 from fsm.check.kafka.classic_coordinator import AnyCoordinator, names_of
 from fsm.check.kafka.classic_group import CLASSIC_SETTINGS, ClassicQuestions, speaking
+from fsm.check.kafka.connect_process import Order
 from fsm.check.kafka.connect_replay import ConnectReplay
-from fsm.check.kafka.connect_worker import (
-    ASKED_OF_STEPS,
-    DELAY_OVER,
-    READ_AT_START,
-    TOPIC,
-    Order,
-    WorkerModel,
-)
+from fsm.check.kafka.connect_topic import TOPIC, ConfigTopic, describe_reading
+from fsm.check.kafka.connect_worker import ASKED_OF_STEPS, DELAY_OVER, WorkerModel
 from fsm.check.kafka.consumer_group import ANSWERS, NAMES, REQUESTS
 from fsm.check.model import (
-    Choice,
-    Component,
     Condition,
     Goal,
     Model,
     Path,
     Property,
-    Received,
     Replayed,
-    Step,
     View,
     Wire,
 )
-from fsm.connect.assignor.leader import ConfigSnapshot
 from fsm.connect.protocol import decode_assignment
-from fsm.connect.units import Unit, configured
+from fsm.connect.units import Unit
 from fsm.connect.worker.config import ConnectConfig
-from fsm.connect.worker.inputs import Change, ConfigChange, ConfigTopicAdvanced, ReadToEnd, Start
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import dialect as coordinator_dialect
@@ -67,17 +56,16 @@ if TYPE_CHECKING:
 PROTOCOLS = ("eager", "compatible", "sessioned")
 ROUNDS = 5
 """So many rounds, and more, while somebody is behind in the config topic are cut off where that is asked for."""
-NEW = "new"
-"""The connector that a user may create."""
 DISTURBANCES = (
-    *("bounce", "config", "crash", "early_delay", "expire", "failover", "leave", "poll_timeout"),
-    *("rebalance_timeout", "rejoin", "slow_read", "unreachable"),
+    *("bounce", "config", "connector_paused", "connector_restarted", "connector_resumed", "connector_stopped"),
+    *("crash", "early_delay", "expire", "failover", "freeze", "leave", "poll_timeout", "rebalance_timeout"),
+    *("rejoin", "slow_read", "unreachable"),
 )
 NOT_MODELLED = (
     "tasks that outlive their stop",
     "task configs that an instance publishes as it starts",
-    "connectors that are paused, stopped or restarted",
-    "a worker that stands still",
+    "what a connector that pauses does",
+    "a request that a leader forwards or refuses",
     "a second heartbeat before the first is answered",
     "the worker's session timer",
 )
@@ -99,20 +87,20 @@ def connect(
     if protocol not in PROTOCOLS:
         raise InputError(f"no protocol of Connect {protocol!r}", "--protocol", f"choose from {', '.join(PROTOCOLS)}")
     names = NAMES[:members]
-    topic = _Topic(names, ConfigSnapshot(1, tuple(sorted(connectors.items()))))
+    topic = ConfigTopic(names, connectors)
     config = ConnectConfig(GROUP, connect_protocol=protocol, scheduled_rebalance_max_delay_ms=delay)
-    workers = [WorkerModel(name, config) for name in names]
+    workers = [WorkerModel(name, config, topic) for name in names]
     context = Context(NOW, coordinator_dialect(coordinator), CLASSIC_SETTINGS)
     hub, asked = _Coordinator(names, {}, context), _Questions(names, 0)
 
     def replay(path: Path) -> Replayed:
-        return Replayed(ConnectReplay(names, config, context).along(path), is_timed=False)
+        return Replayed(ConnectReplay(workers, context).along(path), is_timed=False)
 
     return Model(
         f"connect, {members} {protocol} workers, coordinator of {coordinator}, "
         + ", ".join(f"{name} with {count} tasks" for name, count in sorted(connectors.items())),
         [
-            *(one.component(topic.bits) for one in workers),
+            *(one.component() for one in workers),
             topic.component(),
             hub.component(),
         ],
@@ -133,60 +121,8 @@ def _wires(names: Sequence[str]) -> Iterable[Wire]:
     yield from (Wire(name, BROKER, REQUESTS, features=features, describe=_describe) for name in names)
     yield from (Wire(BROKER, name, ANSWERS, features=features, describe=_describe) for name in names)
     for name in names:
-        yield Wire(name, TOPIC, describe=lambda message: str(message[-1]))
-        yield Wire(TOPIC, name, describe=_describe_read)
-
-
-class TopicState(NamedTuple):
-    """The config topic, and what its users have done."""
-
-    snapshot: ConfigSnapshot
-    done: tuple[Change, ...] = ()
-
-
-class _Topic:
-    """The config topic, which every worker reads in the background, and its users."""
-
-    def __init__(self, names: Sequence[str], snapshot: ConfigSnapshot) -> None:
-        self.names, self.start = names, TopicState(snapshot)
-        counts = dict(snapshot.task_counts)
-        self.first = min(counts, default="")
-        most = {**{name: count + (name == self.first) for name, count in counts.items()}, NEW: 0}
-        self.bits = {unit: bit for bit, unit in enumerate(sorted(configured(most)))}
-
-    def component(self) -> Component:
-        """Its feature tells what is configured."""
-        features = {"configured": lambda at: sum(1 << self.bits[unit] for unit in at.snapshot.units)}
-        return Component(TOPIC, self.start, self.choices, self.step, features, describe=lambda at: _counts(at.snapshot))
-
-    def choices(self, at: TopicState) -> Iterable[Choice]:
-        """A user creates a connector, deletes the first one, gives it another task; each once."""
-        counts = dict(at.snapshot.task_counts)
-        if Change.CONFIG not in at.done:
-            yield Choice("a user creates a connector", Change.CONFIG, "config")
-        if self.first in counts and Change.TASKS not in at.done:
-            yield Choice(f"{self.first} gets another task", Change.TASKS, "config")
-        if self.first in counts:
-            yield Choice(f"a user deletes {self.first}", Change.REMOVED, "config")
-
-    def step(self, at: TopicState, given: Any) -> Step:
-        """A change, which all workers get to read, or a read to the end."""
-        if isinstance(given, Received):
-            life, what = given.message
-            read = Start(at.snapshot) if what == READ_AT_START else ReadToEnd(at.snapshot)
-            return Step(at, [(given.sender, (life, read))])
-        counts = dict(at.snapshot.task_counts)
-        match given:
-            case Change.CONFIG:
-                counts[NEW] = 0
-            case Change.TASKS:
-                counts[self.first] += 1
-            case Change.REMOVED:
-                del counts[self.first]
-        change = ConfigChange(NEW if given is Change.CONFIG else self.first, given)
-        snapshot = ConfigSnapshot(at.snapshot.offset + 1, tuple(sorted(counts.items())))
-        advanced = ConfigTopicAdvanced(snapshot, (change,))
-        return Step(TopicState(snapshot, (*at.done, given)), [(name, advanced) for name in self.names])
+        yield Wire(name, TOPIC)
+        yield Wire(TOPIC, name, describe=describe_reading)
 
 
 class _Coordinator(AnyCoordinator):
@@ -246,7 +182,7 @@ class _Questions(ClassicQuestions):
         return found
 
     def _settled(self, view: View) -> Mask:
-        good = view.of(BROKER, "rests") == 1
+        good = (view.of(BROKER, "rests") == 1) & (view.of(TOPIC, "unwritten") == 0)
         running, anybody = np.zeros(len(view), np.int64), np.zeros(len(view), np.bool_)
         for name in self.names:
             wants, member = view.of(name, "wants") == 1, view.of(BROKER, f"member {name}") == 1
@@ -299,17 +235,6 @@ def _assignment(given: bytes) -> str:
     one = decode_assignment(given)
     taken = f", takes {_units(one.revoked)}" if one.revoked else ""
     return f"+{_units(one.assigned)}{taken}" + (f", delay {one.delay_ms} ms" if one.delay_ms else "")
-
-
-def _describe_read(message: Any) -> str:
-    if isinstance(message, ConfigTopicAdvanced):
-        return f"{message.changes[0].connector}: {message.changes[0].what.value}"
-    return f"the config topic, {_counts(message[1].snapshot)}"
-
-
-def _counts(snapshot: ConfigSnapshot) -> str:
-    found = ", ".join(f"{name} with {count} tasks" for name, count in snapshot.task_counts)
-    return f"offset {snapshot.offset}: {found or 'nothing'}"
 
 
 def _units(found: Iterable[Unit]) -> str:

@@ -11,11 +11,12 @@ from typing import Any
 
 from fsm.check.kafka.application import BROKER, GROUP, NOW
 from fsm.check.kafka.classic_replay import book
-from fsm.check.kafka.connect_worker import TOPIC, Life, Order, Process, WorkerModel, read, seen, take
+from fsm.check.kafka.connect_process import Life, Order, Process, hear, seen
+from fsm.check.kafka.connect_topic import TOPIC
+from fsm.check.kafka.connect_worker import WorkerModel
 from fsm.check.kafka.live_broker import LiveBroker
 from fsm.check.model import Action, Path, Received
-from fsm.connect.worker.config import ConnectConfig
-from fsm.connect.worker.inputs import Answered, Send, WorkerInput
+from fsm.connect.worker.inputs import Send
 from fsm.coordinator.host import Host
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.context import Context
@@ -25,21 +26,23 @@ from fsm.protocol.messages import TIMED_OUT
 class _LiveWorker:
     """A worker with its own clock, its process and its connection."""
 
-    def __init__(self, name: str, config: ConnectConfig, now_ms: int) -> None:
-        self.new = self.process = WorkerModel(name, config).new
+    def __init__(self, new: Process, now_ms: int) -> None:
+        self.new = self.process = new
         self.now_ms = now_ms
         self.out: list[Order] = []
         self.late: list[Order] = []
         self.back: list[tuple[Order, Any]] = []
 
     def act(self, what: Any) -> None:
-        """A choice, or what the config topic says."""
+        """A choice, what the config topic says, or the end of a request."""
         if what == "starts":
             self.process = self.new._replace(lives=self.process.lives + 1, life=Life.ALIVE)
-        elif what == "is killed":
+        elif self.process.life is Life.ALIVE and what == "is killed":
             self._hang_up(Life.GONE)
-        elif self.process.life is Life.ALIVE and (incoming := read(self.process, what)) is not None:
-            process, sent = self._step(incoming, what)
+        elif self.process.life is Life.ALIVE:
+            self.now_ms += 1
+            process, effects, _ = hear(self.process, what, self.now_ms)
+            sent = [Order(process.lives, one.number, one.body) for one in effects if isinstance(one, Send)]
             if what in ("stops", "is bounced"):
                 self._hang_up(Life.AWAY if what == "is bounced" else Life.GONE)
             else:
@@ -47,15 +50,8 @@ class _LiveWorker:
             self.out += sent
 
     def end(self, order: Order, answer: Any) -> None:
-        """A request of this process is answered, or given up."""
-        if self.process.life is Life.ALIVE and order.life == self.process.lives:
-            self.process, sent = self._step(Answered(order.number, answer), None)
-            self.out += sent
-
-    def _step(self, incoming: WorkerInput, what: Any) -> tuple[Process, list[Order]]:
-        self.now_ms += 1
-        process, effects, _ = take(self.process, incoming, what, self.now_ms)
-        return process, [Order(process.lives, one.number, one.body) for one in effects if isinstance(one, Send)]
+        """A request is answered, or given up."""
+        self.act(Received(BROKER, (order, answer)))
 
     def _hang_up(self, life: Life) -> None:
         self.late += self.out
@@ -66,9 +62,10 @@ class _LiveWorker:
 class ConnectReplay:
     """Live workers and a live coordinator, driven along a path of a model whose first wires are their requests."""
 
-    def __init__(self, names: Sequence[str], config: ConnectConfig, context: Context) -> None:
-        self.names = names
-        self.workers = {name: _LiveWorker(name, config, NOW + 1_000 * at) for at, name in enumerate(names, 1)}
+    def __init__(self, models: Sequence[WorkerModel], context: Context) -> None:
+        self.models = {one.name: one for one in models}
+        self.names = tuple(self.models)
+        self.workers = {one.name: _LiveWorker(one.new, NOW + 1_000 * at) for at, one in enumerate(models, 1)}
         self.broker = LiveBroker(self.workers, context, _is_same, lambda _: False)
 
     def along(self, path: Path) -> str:
@@ -93,8 +90,9 @@ class ConnectReplay:
         match action:
             case Action(actor="broker") if wire < 0:
                 self.broker.act(action.what)
-            case Action(actor=name) if wire < 0 and name != TOPIC:
-                self.workers[name].act(action.what)
+            case Action(actor=name, what=what) if wire < 0 and name != TOPIC:
+                choices = self.models[name].choices(self.workers[name].process)
+                self.workers[name].act(next((one.given for one in choices if one.label == what and one.given), what))
             case Action(what="receives" | "receives late") if 0 <= wire < many:
                 self.broker.request(self.names[wire], action)
             case _ if 0 <= wire < many:

@@ -1,49 +1,26 @@
-"""One Connect worker as a component: the production worker, and the process around it in which its units really run.
+"""One Connect worker as a component: the production worker in its process. Its clock stands still.
 
-Its clock stands still: a deadline lies ahead until a choice makes it due. What really runs in the process is kept apart
-from what the worker holds: a unit that is told to stop runs until the stop has ended.
+A deadline lies ahead until a choice makes it due.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
-from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
 from fsm.check.kafka.application import BROKER, NOW
 from fsm.check.kafka.classic import number_of, timeless_heartbeats
-from fsm.check.model import Choice, Component, Missed, Received, Step, Undelivered
-from fsm.connect.simulation.invariants import ROUND, broken_by_start, broken_in_round, broken_in_step
-from fsm.connect.simulation.observer import compute
-from fsm.connect.units import Unit, Units, kinds, without
+from fsm.check.kafka.connect_process import Halt, Life, Order, Process, describe, hear
+from fsm.check.kafka.connect_topic import READ, READ_AT_START, TOPIC, Asked, ConfigTopic
+from fsm.check.model import Choice, Component, Step
+from fsm.connect.simulation.invariants import ROUND
+from fsm.connect.units import Unit, kinds
 from fsm.connect.worker.config import ConnectConfig
-from fsm.connect.worker.inputs import (
-    Answered,
-    ConfigTopicAdvanced,
-    FindCoordinator,
-    HerderEnded,
-    ReadConfigToEnd,
-    ReadToEnd,
-    Send,
-    Start,
-    StartUnits,
-    Stop,
-    StopEverything,
-    StopUnits,
-    UnitsStarted,
-    UnitsStopped,
-    WorkerEffect,
-    WorkerInput,
-)
+from fsm.connect.worker.inputs import ReadConfigToEnd, Send
 from fsm.connect.worker.state import Worker, new_worker
-from fsm.connect.worker.step import step
-from fsm.member.inputs import CoordinatorFound, Tick
-from fsm.protocol.messages import TIMED_OUT, JoinGroupResponse
 from fsm.tables.connect_worker import SETTLED, State
 
-TOPIC = "config topic"
-READ, READ_AT_START = "reads it to the end", "reads it as it starts"
 DELAY_OVER = "no delay is remembered as running"
 """The condition under which a worker's delay is over: its leader's, which began before, is."""
 ASKED_OF_STEPS = (
@@ -59,60 +36,23 @@ ASKED_OF_STEPS = (
 """What each step of a worker is asked for by itself."""
 
 
-class Life(Enum):
-    """Whether there is a process."""
-
-    ABSENT = "was never started"
-    ALIVE = "runs"
-    GONE = "is gone"
-    AWAY = "will be back"
-    FAILED = "was ended by an error"
-
-    __hash__ = object.__hash__
-
-
-class Order(NamedTuple):
-    """A request to the coordinator, and which process of the worker sent it."""
-
-    life: int
-    number: int
-    body: Any
-
-
-class Process(NamedTuple):
-    """A worker process between two steps."""
-
-    worker: Worker
-    life: Life = Life.ABSENT
-    lives: int = 0
-    """So many processes it has been."""
-    running: Units = ()
-    """What really runs."""
-    stopping: Units | None = None
-    """Units whose stop is under way, for which the worker waits."""
-    starting: bool = False
-    seeking: bool = False
-    zombie_since: int | None = None
-    """It runs what may be others' by now: it lost its membership, went on, and has settled in no later generation."""
-
-
 class WorkerModel:
     """Makes the component of one worker."""
 
-    def __init__(self, name: str, config: ConnectConfig) -> None:
-        self.name = name
+    def __init__(self, name: str, config: ConnectConfig, topic: ConfigTopic) -> None:
+        self.name, self.topic = name, topic
         self.new = Process(new_worker(config, f"http://{name}/"))
 
-    def component(self, bits: Mapping[Unit, int]) -> Component:
-        """`bits` numbers the units of masks."""
+    def component(self) -> Component:
+        """Its masks number units as the config topic does."""
 
         def mask(found: Iterable[Unit]) -> int:
-            return sum(1 << bits[one] for one in found)
+            return sum(1 << self.topic.bits[one] for one in found)
 
         features = {
             "epoch": lambda p: p.worker.generation,
             "id": lambda p: number_of(p.worker.member_id),
-            "speaks": lambda p: 1 << number_of(p.worker.member_id) if p.worker.member_id else 0,
+            "speaks": _speaks,
             "using": lambda p: mask(p.running),
             "ended": lambda p: int(p.life is not Life.ALIVE),
             "crashed": lambda p: int(p.life is Life.FAILED),
@@ -131,7 +71,8 @@ class WorkerModel:
         if process.life is not Life.ALIVE:
             return process.life is not Life.AWAY
         is_settled = worker.state is State.ASSIGNED and not worker.wants_to_rejoin and not worker.changes
-        return is_settled and {*worker.holds} == {*process.running}
+        is_busy = process.halt or process.outdated
+        return is_settled and not is_busy and {*worker.holds} == {*process.running}
 
     def choices(self, process: Process) -> Iterable[Choice]:
         """What its users, its timers, its threads and the machine below it may do."""
@@ -143,9 +84,15 @@ class WorkerModel:
                 yield Choice("starts", disturbance="rejoin")
         if process.life is not Life.ALIVE:
             return
+        yield Choice("is killed", disturbance="crash")
+        if process.halt is not None:
+            yield from _choices_of_halted(process)
+            return
         yield Choice("stops", disturbance="leave")
         yield Choice("is bounced", disturbance="bounce")
-        yield Choice("is killed", disturbance="crash")
+        yield Choice("stands still", disturbance="freeze")
+        if worker.state in SETTLED and worker.is_leader and not worker.wants_to_rejoin:
+            yield from self.topic.writes(worker.store, unwritten=process.unwritten)
         if process.seeking:
             yield Choice("finds the coordinator")
         if process.starting:
@@ -158,20 +105,33 @@ class WorkerModel:
         """What an input does: a choice's label, a snapshot of the config topic, an answer, or that there is none."""
         if given == "starts":
             fresh = self.new._replace(lives=process.lives + 1, life=Life.ALIVE)
-            return Step(fresh, [(TOPIC, (fresh.lives, READ_AT_START))])
+            return Step(fresh, [(TOPIC, Asked(fresh.lives, READ_AT_START))])
         if process.life is not Life.ALIVE:
             return Step(process)
         after = self.new._replace(lives=process.lives, life=Life.AWAY if given == "is bounced" else Life.GONE)
         if given == "is killed":
             return Step(after, hangs_up=True)
-        incoming = read(process, given)
-        if incoming is None:
-            return Step(process)
-        done, effects, broken = take(process, incoming, given, NOW)
-        sends = [_sent(done, effect) for effect in effects if isinstance(effect, Send | ReadConfigToEnd)]
+        done, effects, broken = hear(process, given, NOW)
+        sends = [_sent(done, effect) for effect in effects if isinstance(effect, Send | ReadConfigToEnd | Asked)]
         if given in ("stops", "is bounced"):
             return Step(after, sends, broken, hangs_up=True)
         return Step(done._replace(worker=timeless(done.worker)), sends, broken)
+
+
+def _speaks(process: Process) -> int:
+    """The id that it speaks under, as a bit; one that stands still says nothing."""
+    member_id = process.worker.member_id
+    return 1 << number_of(member_id) if member_id and process.halt is not Halt.FROZEN else 0
+
+
+def _choices_of_halted(process: Process) -> Iterable[Choice]:
+    """Time passes for a process that stands still, too."""
+    if process.halt is Halt.FROZEN:
+        yield Choice("goes on")
+        if process.worker.heartbeats.enabled and process.worker.coordinator_known:
+            yield Choice("goes on after its session")
+        if (process.worker.memory.deadline_ms or 0) > NOW:
+            yield Choice("remembered delay is over")
 
 
 def _timers(worker: Worker) -> Iterable[Choice]:
@@ -194,116 +154,13 @@ def _timers(worker: Worker) -> Iterable[Choice]:
         yield Choice("delay is over", disturbance="early_delay", free_when=DELAY_OVER)
 
 
-def read(process: Process, given: Any) -> WorkerInput | None:
-    """What an input is to the worker; None for what is meant for a process that is gone."""
-    match given:
-        case Received(message=(Order() as order, answer)):
-            return Answered(order.number, answer) if order.life == process.lives else None
-        case Missed(message=(Order() as order, _)) | Undelivered(message=Order() as order):
-            return Answered(order.number, TIMED_OUT) if order.life == process.lives else None
-        case Received(message=(life, Start() | ReadToEnd() as snapshot)):
-            return snapshot if life == process.lives else None
-        case Received(message=ConfigTopicAdvanced() as advanced):
-            return advanced if process.worker.state is not State.DOWN else None
-        case "stops" | "is bounced":
-            return Stop()
-        case "finds the coordinator":
-            return CoordinatorFound()
-        case "its starts end":
-            return UnitsStarted()
-        case "its stops end":
-            return UnitsStopped()
-    return Tick()
-
-
-def take(
-    process: Process, incoming: WorkerInput, given: Any, now_ms: int
-) -> tuple[Process, tuple[WorkerEffect, ...], list[str]]:
-    """The process after a step of its worker, what that orders, and what it breaks."""
-    before = made_due(process.worker, given, now_ms)
-    after, effects = step(before, incoming, now_ms)
-    broken = list(broken_in_step(before, after, now_ms))
-    if isinstance(incoming, Answered) and isinstance(incoming.answer, JoinGroupResponse):
-        computed = compute(before, incoming.answer, now_ms) if after.memory != before.memory else None
-        broken += [] if computed is None else broken_in_round(computed)
-    process = process._replace(
-        worker=after,
-        starting=process.starting and given != "its starts end",
-        seeking=process.seeking and given != "finds the coordinator",
-    )
-    if given == "its stops end":
-        process = process._replace(running=without(process.running, process.stopping or ()), stopping=None)
-    for effect in effects:
-        match effect:
-            case FindCoordinator():
-                process = process._replace(seeking=True)
-            case StartUnits(units=units):
-                broken += broken_by_start(after, process.running, ())
-                process = process._replace(running=tuple(sorted({*process.running, *units})), starting=True)
-            case StopUnits(units=units, wait=True):
-                process = process._replace(stopping=units)
-            case StopUnits(units=units):
-                process = process._replace(running=without(process.running, units))
-            case StopEverything():
-                process = process._replace(running=(), stopping=None)
-            case HerderEnded():
-                process = process._replace(life=Life.FAILED)
-    return process._replace(zombie_since=_zombie_since(process)), effects, broken
-
-
-def _zombie_since(process: Process) -> int | None:
-    """The last generation that a zombie had joined; None for a process that is none."""
-    worker, since = process.worker, process.zombie_since
-    if process.running and not worker.is_member:
-        return max(worker.generation, worker.last_completed_generation)
-    if since is not None and worker.state in SETTLED and worker.last_completed_generation > since:
-        return None
-    return since
-
-
-def made_due(worker: Worker, what: Any, now_ms: int) -> Worker:
-    """The worker with the timer over that a choice names."""
-    match what:
-        case "heartbeat interval is over":
-            return replace(worker, heartbeats=replace(worker.heartbeats, heartbeat_due_ms=now_ms))
-        case "is busy for too long":
-            return replace(worker, heartbeats=replace(worker.heartbeats, poll_due_ms=now_ms))
-        case "wait is over":
-            return replace(worker, timer_ms=now_ms)
-        case "remembered delay is over":
-            return replace(worker, memory=replace(worker.memory, deadline_ms=now_ms))
-        case "delay is over":
-            return replace(worker, deadline_ms=now_ms)
-    return worker
-
-
-def _sent(process: Process, effect: Send | ReadConfigToEnd) -> tuple[str, Any]:
+def _sent(process: Process, effect: Send | ReadConfigToEnd | Asked) -> tuple[str, Any]:
     if isinstance(effect, Send):
         return BROKER, Order(process.lives, effect.number, effect.body)
-    return TOPIC, (process.lives, READ)
+    return TOPIC, effect if isinstance(effect, Asked) else Asked(process.lives, READ)
 
 
 def timeless(worker: Worker) -> Worker:
     """The worker with heartbeats that are due or not."""
     beats = timeless_heartbeats(worker.heartbeats)
     return replace(worker, heartbeats=beats, unanswered=tuple(sorted(worker.unanswered)))
-
-
-def seen(process: Process) -> tuple[Any, ...]:
-    """What a process of the model and a live one have in common: all but instants and what is left of delays."""
-    worker = process.worker
-    held = worker.held and replace(worker.held, delay_ms=min(1, worker.held.delay_ms))
-    memory = replace(worker.memory, deadline_ms=worker.memory.deadline_ms and 0, delay_ms=0)
-    place = worker.state, worker.generation, worker.member_id, worker.last_completed_generation, worker.protocol
-    waits = process.stopping, process.starting, process.seeking, worker.deadline_ms is None, worker.rejoin_wanted
-    return (process.life, process.running, place, held, memory, waits, worker.configs, worker.changes)
-
-
-def describe(process: Process) -> str:
-    """A process on one line."""
-    if process.life is not Life.ALIVE:
-        return str(process.life.value)
-    worker = process.worker
-    units = ", ".join(map(str, process.running)) or "nothing"
-    text = f"{worker.state.name}, generation {worker.generation}, runs {units}"
-    return text + (", leads" if worker.is_leader else "")

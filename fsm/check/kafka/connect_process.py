@@ -1,0 +1,267 @@
+"""A Connect worker with the process around it, in which its units really run: what each input does to both.
+
+What really runs in the process is kept apart from what its worker holds: a unit that is told to stop runs until the
+stop has ended. A process that is halted goes on later with what it is told meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from enum import Enum
+from typing import Any, NamedTuple
+
+from fsm.check.kafka.connect_topic import Asked, Reading, Write
+from fsm.check.model import Missed, Received, Undelivered
+from fsm.connect.simulation.invariants import broken_by_start, broken_in_round, broken_in_step
+from fsm.connect.simulation.observer import compute
+from fsm.connect.units import Units, without
+from fsm.connect.worker.inputs import (
+    Answered,
+    Change,
+    ConfigChange,
+    ConfigTopicAdvanced,
+    FindCoordinator,
+    HerderEnded,
+    RestartUnits,
+    StartUnits,
+    Stop,
+    StopEverything,
+    StopUnits,
+    UnitsStarted,
+    UnitsStopped,
+    WorkerEffect,
+    WorkerInput,
+)
+from fsm.connect.worker.state import Worker
+from fsm.connect.worker.step import step
+from fsm.member.inputs import CoordinatorFound, Tick
+from fsm.protocol.messages import TIMED_OUT, JoinGroupResponse
+from fsm.tables.connect_worker import SETTLED, State
+
+
+class Life(Enum):
+    """Whether there is a process."""
+
+    ABSENT = "was never started"
+    ALIVE = "runs"
+    GONE = "is gone"
+    AWAY = "will be back"
+    FAILED = "was ended by an error"
+
+    __hash__ = object.__hash__
+
+
+class Order(NamedTuple):
+    """A request to the coordinator, and which process of the worker sent it."""
+
+    life: int
+    number: int
+    body: Any
+
+
+class Halt(Enum):
+    """Why nothing of a process goes on: what it is told waits."""
+
+    WRITES = "writes to the config topic"
+    FROZEN = "stands still"
+
+    __hash__ = object.__hash__
+
+
+class Process(NamedTuple):
+    """A worker process between two steps."""
+
+    worker: Worker
+    life: Life = Life.ABSENT
+    lives: int = 0
+    """So many processes it has been."""
+    running: Units = ()
+    """What really runs."""
+    stopping: Units | None = None
+    """Units whose stop is under way, for which the worker waits."""
+    starting: bool = False
+    seeking: bool = False
+    zombie_since: int | None = None
+    """It may run what is others' by now: it lost its membership or stood still, and has settled in no later generation.
+    """
+    outdated: Units = ()
+    """Tasks that run with configs that are no longer theirs."""
+    unwritten: bool = False
+    """As far as it has read, the tasks of a connector that goes on are not written yet."""
+    halt: Halt | None = None
+    waiting: tuple[Any, ...] = ()
+    """What it is told while it is halted."""
+
+
+def read(process: Process, given: Any) -> WorkerInput | None:
+    """What an input is to the worker; None for what is meant for a process that is gone."""
+    match given:
+        case Received(message=(Order() as order, answer)):
+            return Answered(order.number, answer) if order.life == process.lives else None
+        case Missed(message=(Order() as order, _)) | Undelivered(message=Order() as order):
+            return Answered(order.number, TIMED_OUT) if order.life == process.lives else None
+        case Received(message=Reading(told, life)):
+            is_meant = life == process.lives or (life == 0 and process.worker.state is not State.DOWN)
+            return told if is_meant else None
+        case "stops" | "is bounced":
+            return Stop()
+        case "finds the coordinator":
+            return CoordinatorFound()
+        case "its starts end":
+            return UnitsStarted()
+        case "its stops end":
+            return UnitsStopped()
+    return Tick()
+
+
+Heard = tuple[Process, tuple[WorkerEffect | Asked, ...], list[str]]
+"""A process after something, what is to be done, and what is broken."""
+
+
+def hear(process: Process, given: Any, now_ms: int) -> Heard:
+    """What an input does to a process, which may be halted: it then hears later what it is told."""
+    if given == "stands still":
+        since = max(process.worker.generation, process.worker.last_completed_generation)
+        return process._replace(halt=Halt.FROZEN, zombie_since=since), (), []
+    if isinstance(given, Write):
+        return process._replace(halt=Halt.WRITES), (Asked(process.lives, given),), []
+    if process.halt is None:
+        return _hear_one(process, given, now_ms)
+    if given == "remembered delay is over":
+        return process._replace(worker=made_due(process.worker, given, now_ms)), (), []
+    if not _is_written(process, given) and given not in ("goes on", "goes on after its session"):
+        return process._replace(waiting=(*process.waiting, given)), (), []
+    heard = [given, *process.waiting]
+    process = process._replace(halt=None, waiting=())
+    effects: list[WorkerEffect | Asked] = []
+    broken: list[str] = []
+    for one in heard:
+        process, more, asked = _hear_one(process, one, now_ms)
+        effects += more
+        broken += asked
+    return process, tuple(effects), broken
+
+
+def _is_written(process: Process, given: Any) -> bool:
+    """Whether what it writes is written."""
+    told = given.message if isinstance(given, Received) else None
+    return isinstance(told, Reading) and told.given is None and told.life == process.lives
+
+
+def _hear_one(process: Process, given: Any, now_ms: int) -> Heard:
+    if isinstance(given, Received) and isinstance(given.message, Reading):
+        process = process._replace(unwritten=given.message.unwritten)
+    incoming = read(process, given)
+    return (process, (), []) if incoming is None else take(process, incoming, given, now_ms)
+
+
+def take(process: Process, incoming: WorkerInput, given: Any, now_ms: int) -> Heard:
+    """The process after a step of its worker, what that orders, and what it breaks."""
+    before = made_due(process.worker, given, now_ms)
+    after, effects = step(before, incoming, now_ms)
+    broken = list(broken_in_step(before, after, now_ms))
+    if isinstance(incoming, Answered) and isinstance(incoming.answer, JoinGroupResponse):
+        computed = compute(before, incoming.answer, now_ms) if after.memory != before.memory else None
+        broken += [] if computed is None else broken_in_round(computed)
+    process = process._replace(
+        worker=after,
+        starting=process.starting and given != "its starts end",
+        seeking=process.seeking and given != "finds the coordinator",
+    )
+    if isinstance(incoming, ConfigTopicAdvanced):
+        process = process._replace(outdated=_outdated(process, process.running, incoming.changes))
+    if given == "its stops end":
+        process = _stopped(process, process.stopping or ())._replace(stopping=None)
+    for effect in effects:
+        if isinstance(effect, StartUnits):
+            broken += broken_by_start(after, process.running, ())
+        process = _carry_out(process, effect)
+    return process._replace(zombie_since=_zombie_since(process)), effects, broken
+
+
+def _carry_out(process: Process, effect: WorkerEffect) -> Process:
+    """What an effect does to what runs."""
+    match effect:
+        case FindCoordinator():
+            return process._replace(seeking=True)
+        case StartUnits(units=units):
+            return _started(process, units)._replace(starting=True)
+        case RestartUnits(units=units):
+            return _started(_stopped(process, units), units)
+        case StopUnits(units=units, wait=True):
+            return process._replace(stopping=units)
+        case StopUnits(units=units):
+            return _stopped(process, units)
+        case StopEverything():
+            return _stopped(process, process.running)._replace(stopping=None)
+        case HerderEnded():
+            return process._replace(life=Life.FAILED)
+    return process
+
+
+def _stopped(process: Process, units: Units) -> Process:
+    return process._replace(running=without(process.running, units), outdated=without(process.outdated, units))
+
+
+def _started(process: Process, units: Units) -> Process:
+    """Units start with the configs that the worker goes by."""
+    outdated = _outdated(process, without(units, process.running), process.worker.changes)
+    return process._replace(running=tuple(sorted({*process.running, *units})), outdated=outdated)
+
+
+def _outdated(process: Process, units: Units, changes: Iterable[ConfigChange]) -> Units:
+    """Tasks that run with old configs, and those of these units that do after changes."""
+    anew = {one.connector for one in changes if one.what is Change.TASKS}
+    fresh = (unit for unit in units if unit.connector in anew and not unit.is_connector)
+    return tuple(sorted({*process.outdated, *fresh}))
+
+
+def _zombie_since(process: Process) -> int | None:
+    """The last generation that a zombie had joined; None for a process that is none."""
+    worker, since = process.worker, process.zombie_since
+    if process.running and not worker.is_member:
+        return max(worker.generation, worker.last_completed_generation)
+    if since is not None and worker.state in SETTLED and worker.last_completed_generation > since:
+        return None
+    return since
+
+
+def made_due(worker: Worker, what: Any, now_ms: int) -> Worker:
+    """The worker with the timer over that a choice names."""
+    match what:
+        case "heartbeat interval is over":
+            return replace(worker, heartbeats=replace(worker.heartbeats, heartbeat_due_ms=now_ms))
+        case "is busy for too long":
+            return replace(worker, heartbeats=replace(worker.heartbeats, poll_due_ms=now_ms))
+        case "wait is over":
+            return replace(worker, timer_ms=now_ms)
+        case "remembered delay is over":
+            return replace(worker, memory=replace(worker.memory, deadline_ms=now_ms))
+        case "delay is over":
+            return replace(worker, deadline_ms=now_ms)
+        case "goes on after its session":
+            return replace(worker, heartbeats=replace(worker.heartbeats, session_due_ms=now_ms))
+    return worker
+
+
+def seen(process: Process) -> tuple[Any, ...]:
+    """What a process of the model and a live one have in common: all but instants and what is left of delays."""
+    worker = process.worker
+    held = worker.held and replace(worker.held, delay_ms=min(1, worker.held.delay_ms))
+    memory = replace(worker.memory, deadline_ms=worker.memory.deadline_ms and 0, delay_ms=0)
+    place = worker.state, worker.generation, worker.member_id, worker.last_completed_generation, worker.protocol
+    waits = process.stopping, process.starting, process.seeking, worker.deadline_ms is None, worker.rejoin_wanted
+    halted = process.halt, len(process.waiting), process.outdated
+    return (process.life, process.running, place, held, memory, waits, worker.configs, worker.changes, halted)
+
+
+def describe(process: Process) -> str:
+    """A process on one line."""
+    if process.life is not Life.ALIVE:
+        return str(process.life.value)
+    worker = process.worker
+    units = ", ".join(map(str, process.running)) or "nothing"
+    text = f"{worker.state.name}, generation {worker.generation}, runs {units}"
+    text += f", {process.halt.value}" if process.halt else ""
+    return text + (", leads" if worker.is_leader else "")

@@ -1,0 +1,192 @@
+"""The config topic as a component: every worker reads it in the background, leaders write it for their users.
+
+A leader writes between two rounds only: its thread, which takes its users' requests, is in the round otherwise, and it
+goes on once it has read what it wrote. Whether a connector pauses any worker may write, at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Any, NamedTuple
+
+from fsm.check.model import Choice, Component, Received, Step
+from fsm.connect.assignor.leader import ConfigSnapshot
+from fsm.connect.units import configured
+from fsm.connect.worker.inputs import (
+    Change,
+    ConfigChange,
+    ConfigTopicAdvanced,
+    ReadToEnd,
+    RestartRequested,
+    Start,
+)
+
+TOPIC = "config topic"
+NEW = "new"
+"""The connector that a user may create."""
+READ, READ_AT_START = "reads it to the end", "reads it as it starts"
+PAUSED, RESUMED = "connector_paused", "connector_resumed"
+
+
+class Write(Enum):
+    """What a leader writes about a connector."""
+
+    CREATE = "creates"
+    ADD_TASK = "gives another task to"
+    DELETE = "deletes"
+    STOP = "stops"
+    RESTART = "restarts"
+    PUBLISH = "writes the tasks of"
+    """By itself: of one that was stopped and goes on."""
+
+    __hash__ = object.__hash__
+
+
+KIND_OF = {
+    Write.CREATE: "config",
+    Write.ADD_TASK: "config",
+    Write.DELETE: "config",
+    Write.STOP: "connector_stopped",
+    Write.RESTART: "connector_restarted",
+    Write.PUBLISH: "",
+}
+"""Which disturbance each is."""
+
+
+class Asked(NamedTuple):
+    """What a process asks of the topic."""
+
+    life: int
+    what: str | Write
+
+    def __str__(self) -> str:
+        return f"{self.what.value} a connector" if isinstance(self.what, Write) else self.what
+
+
+class Reading(NamedTuple):
+    """What the topic tells a process."""
+
+    given: Start | ReadToEnd | ConfigTopicAdvanced | RestartRequested | None
+    """None: what it asked for is written, and read."""
+    life: int = 0
+    """Which process of the worker it is for; 0 for whichever there is."""
+    unwritten: bool = False
+    """A connector that was stopped goes on, and its tasks are not written yet."""
+
+
+class TopicState(NamedTuple):
+    """What the topic says."""
+
+    snapshot: ConfigSnapshot
+    paused: bool = False
+    stopped: bool = False
+    unwritten: bool = False
+
+
+class ConfigTopic:
+    """Makes the component; `tasks` are those of each connector at first."""
+
+    def __init__(self, names: Sequence[str], tasks: Mapping[str, int]) -> None:
+        self.names, self.tasks = names, dict(sorted(tasks.items()))
+        self.start = TopicState(ConfigSnapshot(1, tuple(self.tasks.items())))
+        self.first = min(self.tasks, default="")
+        most = {**{name: count + (name == self.first) for name, count in self.tasks.items()}, NEW: 0}
+        self.bits = {unit: bit for bit, unit in enumerate(sorted(configured(most)))}
+
+    def component(self) -> Component:
+        """Its features tell what is configured, and whether something is to be written by itself."""
+        features = {
+            "configured": lambda at: sum(1 << self.bits[unit] for unit in at.snapshot.units),
+            "unwritten": lambda at: int(at.unwritten),
+        }
+        return Component(TOPIC, self.start, self.choices, self.step, features, describe=describe)
+
+    def choices(self, at: TopicState) -> Iterable[Choice]:
+        """A user pauses or resumes the first connector."""
+        if self.first in dict(at.snapshot.task_counts):
+            if not (at.paused or at.stopped):
+                yield Choice(f"a user pauses {self.first}", PAUSED, PAUSED)
+            else:
+                yield Choice(f"a user resumes {self.first}", RESUMED, RESUMED)
+
+    def writes(self, snapshot: ConfigSnapshot, *, unwritten: bool) -> Iterable[Choice]:
+        """What a leader that knows so much may write."""
+        counts = dict(snapshot.task_counts)
+        if NEW not in counts:
+            yield _choice(Write.CREATE, NEW)
+        if self.first in counts:
+            now = counts[self.first]
+            possible = [Write.DELETE, Write.RESTART, *([Write.ADD_TASK] if now == self.tasks[self.first] else [])]
+            possible += [*([Write.STOP] if now else []), *([Write.PUBLISH] if unwritten else [])]
+            yield from (_choice(what, self.first) for what in possible)
+
+    def step(self, at: TopicState, given: Any) -> Step:
+        """A change, which all workers get to read, or a read to the end."""
+        if not isinstance(given, Received):
+            after = at._replace(paused=given == PAUSED, stopped=False)
+            after = after._replace(unwritten=at.stopped and given == RESUMED)
+            return self._write(after, Change.PAUSED_OR_RESUMED)
+        life, what = given.message
+        if what in (READ, READ_AT_START):
+            read = (Start if what == READ_AT_START else ReadToEnd)(at.snapshot)
+            return Step(at, [(given.sender, Reading(read, life, at.unwritten))])
+        step = self._written(at, what)
+        return step._replace(sends=[*step.sends, (given.sender, Reading(None, life, step.state.unwritten))])
+
+    def _written(self, at: TopicState, what: Write) -> Step:
+        """What a leader wrote; nothing where another one wrote the like before."""
+        counts = dict(at.snapshot.task_counts)
+        known, now, first = self.first in counts, counts.get(self.first, 0), self.tasks.get(self.first, 0)
+        match what:
+            case Write.CREATE if NEW not in counts:
+                return self._write(at, Change.CONFIG, {**counts, NEW: 0}, NEW)
+            case Write.ADD_TASK if known and now == first:
+                return self._write(at, Change.TASKS, {**counts, self.first: now + 1})
+            case Write.DELETE if known:
+                del counts[self.first]
+                return self._write(TopicState(at.snapshot), Change.REMOVED, counts)
+            case Write.STOP if known and now:
+                return self._write(at._replace(stopped=True), Change.STOPPED, {**counts, self.first: 0})
+            case Write.PUBLISH if at.unwritten:
+                return self._write(at._replace(unwritten=False), Change.TASKS, {**counts, self.first: first})
+            case Write.RESTART if known:
+                plan = tuple(sorted(unit for unit in at.snapshot.units if unit.connector == self.first))
+                return Step(at, [(name, Reading(RestartRequested(plan))) for name in self.names])
+        return Step(at)
+
+    def _write(
+        self, at: TopicState, what: Change, counts: Mapping[str, int] | None = None, connector: str = ""
+    ) -> Step:
+        now = dict(at.snapshot.task_counts) if counts is None else counts
+        after = at._replace(snapshot=ConfigSnapshot(at.snapshot.offset + 1, tuple(sorted(now.items()))))
+        advanced = ConfigTopicAdvanced(after.snapshot, (ConfigChange(connector or self.first, what),))
+        return Step(after, [(name, Reading(advanced, 0, after.unwritten)) for name in self.names])
+
+
+def _choice(what: Write, connector: str) -> Choice:
+    return Choice(f"{what.value} {connector}", what, KIND_OF[what])
+
+
+def describe(at: TopicState) -> str:
+    """The topic on one line."""
+    told = [word for word, is_so in (("paused", at.paused), ("stopped", at.stopped)) if is_so]
+    return ", ".join((counts(at.snapshot), *told))
+
+
+def describe_reading(reading: Reading) -> str:
+    """What a process is told, on one line."""
+    match reading.given:
+        case ConfigTopicAdvanced(changes=(change, *_)):
+            return f"{change.connector}: {change.what.value}"
+        case RestartRequested(units=units):
+            return f"restart of {', '.join(map(str, units))}"
+        case Start(snapshot=snapshot) | ReadToEnd(snapshot=snapshot):
+            return f"the config topic, {counts(snapshot)}"
+    return "it is written"
+
+
+def counts(snapshot: ConfigSnapshot) -> str:
+    """Connectors and their tasks, on one line."""
+    found = ", ".join(f"{name} with {count} tasks" for name, count in snapshot.task_counts)
+    return f"offset {snapshot.offset}: {found or 'nothing'}"
