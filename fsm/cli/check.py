@@ -58,7 +58,7 @@ GROUPS = {
     ),
     "classic-group": ("members", "topics", "protocol", "coordinator"),
     "mixed-group": ("members", "classic", "topics", "protocol", "policy", "client", "coordinator"),
-    "connect": ("members", "connectors", "protocol", "delay", "coordinator"),
+    "connect": ("members", "connectors", "protocol", "delay", "coordinator", "profile", "scenario", "settled"),
 }
 """Models of Kafka's groups, with their options."""
 MAKES = {"model", "others", "never", "goal", *(option for options in GROUPS.values() for option in options)}
@@ -93,6 +93,11 @@ def add(commands: Any) -> None:
     group.add_argument("--topic-changes", action="store_true", help="topics can be created, grow and be deleted")
     group.add_argument("--connectors", type=_topics, metavar="LIST", help="with their numbers of tasks (A:2)")
     group.add_argument("--delay", type=at_least(0), metavar="MS", help="scheduled.rebalance.max.delay.ms (300000)")
+    group.add_argument("--profile", metavar="NAME", help="of Connect's assignor: shipped, document")
+    group.add_argument(
+        "--scenario", metavar="NAME", help="of KIP-415: three workers, A:2,B:1, settled: worker_leaves, ..."
+    )
+    group.add_argument("--settled", action="store_true", help="begin where the workers of Connect have settled")
     tables = command.add_argument_group("tables")
     tables.add_argument("--with", dest="others", action="append", default=[], metavar="TABLE", help="beside it")
     tables.add_argument(

@@ -8,6 +8,7 @@ a worker that is gone leaves behind too, once the delay is over.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from fsm.check.kafka.classic_coordinator import AnyCoordinator, names_of
 from fsm.check.kafka.classic_group import CLASSIC_SETTINGS, ClassicQuestions, speaking
 from fsm.check.kafka.connect_process import Order
 from fsm.check.kafka.connect_replay import ConnectReplay
+from fsm.check.kafka.connect_scenarios import CONNECTORS, Scenario, scenario_of, settle
 from fsm.check.kafka.connect_topic import TOPIC, ConfigTopic, describe_reading
 from fsm.check.kafka.connect_worker import ASKED_OF_STEPS, DELAY_OVER, WorkerModel
 from fsm.check.kafka.consumer_group import ANSWERS, NAMES, REQUESTS
@@ -31,6 +33,8 @@ from fsm.check.model import (
     View,
     Wire,
 )
+from fsm.connect.dialect import SHIPPED, Rule
+from fsm.connect.dialect import profile as profile_of
 from fsm.connect.protocol import decode_assignment
 from fsm.connect.units import Unit
 from fsm.connect.worker.config import ConnectConfig
@@ -77,28 +81,46 @@ def connect(
     protocol: str = "sessioned",
     delay: int = 300_000,
     coordinator: str = LATEST,
+    *,
+    profile: str = SHIPPED.name,
+    scenario: str = "",
+    settled: bool = False,
 ) -> Model:
     """Workers, connectors with their numbers of tasks, and `scheduled.rebalance.max.delay.ms`.
 
-    Raises `InputError` for more workers than it can, and for an unknown protocol.
+    It begins with workers that were never started, or, `settled`, where all are and the first one leads. A scenario
+    begins so, too, and has three workers and connectors of its own. Raises `InputError` for more workers than it can,
+    for an unknown protocol, profile or scenario.
     """
+    told = scenario_of(scenario) if scenario else Scenario(NAMES[:members] if settled else "", {})
+    members, connectors = (3, CONNECTORS) if scenario else (members, connectors)
     if not 1 <= members <= len(NAMES):
         raise InputError(f"{members} workers", "--members", f"give 1 to {len(NAMES)}")
     if protocol not in PROTOCOLS:
         raise InputError(f"no protocol of Connect {protocol!r}", "--protocol", f"choose from {', '.join(PROTOCOLS)}")
     names = NAMES[:members]
     topic = ConfigTopic(names, connectors)
-    config = ConnectConfig(GROUP, connect_protocol=protocol, scheduled_rebalance_max_delay_ms=delay)
-    workers = [WorkerModel(name, config, topic) for name in names]
+    rules = profile_of(profile)
+    config = ConnectConfig(GROUP, connect_protocol=protocol, scheduled_rebalance_max_delay_ms=delay, profile=rules)
+    workers = [WorkerModel(name, config, topic, told.story.get(name), waits=name in told.delayed) for name in names]
     context = Context(NOW, coordinator_dialect(coordinator), CLASSIC_SETTINGS)
     hub, asked = _Coordinator(names, {}, context), _Questions(names, 0)
-
-    def replay(path: Path) -> Replayed:
-        return Replayed(ConnectReplay(workers, context).along(path), is_timed=False)
-
-    return Model(
-        f"connect, {members} {protocol} workers, coordinator of {coordinator}, "
-        + ", ".join(f"{name} with {count} tasks" for name, count in sorted(connectors.items())),
+    asked.balanced = ("units",) if Rule.TOTAL_BALANCE in rules else ("connectors", "tasks")
+    settings = ", ".join(f"{name} with {count} tasks" for name, count in sorted(connectors.items()))
+    begins = scenario or ("from where they have settled" if settled else "")
+    model = Model(
+        ", ".join(
+            filter(
+                None,
+                (
+                    f"connect, {members} {protocol} workers",
+                    "" if rules is SHIPPED else f"profile {rules.name}",
+                    f"coordinator of {coordinator}",
+                    settings,
+                    begins,
+                ),
+            )
+        ),
         [
             *(one.component() for one in workers),
             topic.component(),
@@ -110,10 +132,17 @@ def connect(
         asked.conditions(),
         {"rounds": asked.goes_round, "zombie": asked.has_zombie},
         disturbances=DISTURBANCES,
-        replay=replay,
         asked_of_steps=(*ASKED_OF_STEPS, *ASKED_OF_GROUP),
         not_modelled=NOT_MODELLED,
     )
+    before = settle(model, told.there) if told.there else ()
+    start = before[-1][1] if before else {}
+
+    def replay(path: Path) -> Replayed:
+        return Replayed(ConnectReplay(workers, context).along([*before, *path]), is_timed=False)
+
+    components = [replace(one, start=start.get(one.name, one.start)) for one in model.components]
+    return replace(model, components=components, replay=replay)
 
 
 def _wires(names: Sequence[str]) -> Iterable[Wire]:
@@ -138,6 +167,9 @@ class _Coordinator(AnyCoordinator):
 
 class _Questions(ClassicQuestions):
     """What is asked of a cluster."""
+
+    balanced: tuple[str, ...] = ()
+    """What no worker has more than one more of than another."""
 
     def properties(self) -> list[Property]:
         """Of a worker in good standing what runs in its process counts, whatever it holds."""
@@ -190,7 +222,7 @@ class _Questions(ClassicQuestions):
             good &= ~wants | ((running & view.of(name, "using")) == 0)
             running |= np.where(wants, view.of(name, "using"), 0)
             anybody |= wants
-        for kind in ("connectors", "tasks"):
+        for kind in self.balanced:
             sizes = [(view.of(name, "wants") == 1, view.of(name, kind)) for name in self.names]
             most = np.max([np.where(wants, size, 0) for wants, size in sizes], axis=0)
             least = np.min([np.where(wants, size, 1 << 30) for wants, size in sizes], axis=0)

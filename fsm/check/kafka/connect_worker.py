@@ -39,8 +39,14 @@ ASKED_OF_STEPS = (
 class WorkerModel:
     """Makes the component of one worker."""
 
-    def __init__(self, name: str, config: ConnectConfig, topic: ConfigTopic) -> None:
-        self.name, self.topic = name, topic
+    def __init__(
+        self, name: str, config: ConnectConfig, topic: ConfigTopic, story: str | None = None, *, waits: bool = False
+    ) -> None:
+        """`story` is what the first process does without being disturbed, once.
+
+        It `waits` with that until a delay is in progress and somebody has come back.
+        """
+        self.name, self.topic, self.story, self.waits = name, topic, story, waits
         self.new = Process(new_worker(config, f"http://{name}/"))
 
     def component(self) -> Component:
@@ -60,6 +66,7 @@ class WorkerModel:
             "rests": lambda p: int(self._rests(p)),
             "remembers": lambda p: int((p.worker.memory.deadline_ms or 0) > NOW),
             "zombie": lambda p: int(p.zombie_since is not None),
+            "units": lambda p: len(p.running),
             "connectors": lambda p: len(kinds(p.running)[0]),
             "tasks": lambda p: len(kinds(p.running)[1]),
         }
@@ -88,8 +95,9 @@ class WorkerModel:
         if process.halt is not None:
             yield from _choices_of_halted(process)
             return
-        yield Choice("stops", disturbance="leave")
-        yield Choice("is bounced", disturbance="bounce")
+        is_time = process.lives == 1 and (not self.waits or _waits_for_somebody(worker))
+        for what, kind in (("stops", "leave"), ("is bounced", "bounce")):
+            yield Choice(what, disturbance="" if self.story == what and is_time else kind)
         yield Choice("stands still", disturbance="freeze")
         if worker.state in SETTLED and worker.is_leader and not worker.wants_to_rejoin:
             yield from self.topic.writes(worker.store, unwritten=process.unwritten)
@@ -116,6 +124,11 @@ class WorkerModel:
         if given in ("stops", "is bounced"):
             return Step(after, sends, broken, hangs_up=True)
         return Step(done._replace(worker=timeless(done.worker)), sends, broken)
+
+
+def _waits_for_somebody(worker: Worker) -> bool:
+    """Whether a delay runs, and somebody has come back who may be given what is lost."""
+    return worker.state is State.DELAYED and bool(worker.memory.deadline_ms and worker.memory.candidates)
 
 
 def _speaks(process: Process) -> int:
