@@ -62,9 +62,56 @@ def test_lost_units_wait_for_the_delay() -> None:
 
 @pytest.mark.slow
 def test_a_cluster_follows_its_config_topic() -> None:
-    """Where a worker that is behind leads, round follows round without a pause until it has read: that is cut off."""
-    found = check(connect(), disturb=["config"], disturbances=1, known=["rounds"], every=True)
-    assert (found.word, found.states, found.cut) == ("holds", 1_697_762, {"rounds": 36_620})
+    found = check(connect(), disturb=["config"], disturbances=1, every=True)
+    assert (found.word, found.states) == ("holds", 344_297)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "many", "states"),
+    [
+        (("config",), 1, 14_632),
+        (("connector_paused", "connector_resumed"), 2, 126),
+        (("connector_restarted",), 1, 84),
+        (("connector_stopped",), 1, 10_372),
+        (("freeze",), 1, 2_994),
+    ],
+)
+def test_a_settled_cluster_takes_what_its_users_ask_for(kinds: tuple[str, ...], many: int, states: int) -> None:
+    found = check(connect(settled=True), disturb=kinds, disturbances=many, known=KNOWN, every=True)
+    assert (found.word, found.states) == ("holds", states)
+
+
+@pytest.mark.slow
+def test_a_connector_goes_on_after_a_stop() -> None:
+    """Its tasks are written anew by the leader, and come to run; while one is behind, round follows round."""
+    kinds = ["connector_stopped", "connector_resumed"]
+    found = check(connect(settled=True), disturb=kinds, disturbances=2, known=["rounds"], every=True)
+    assert (found.word, found.states, found.cut) == ("holds", 724_416, {"rounds": 13_469})
+
+
+@pytest.mark.parametrize(("scenario", "states"), [("worker_leaves", 21_427), ("leader_leaves", 3_068)])
+def test_scenarios_end_well(scenario: str, states: int) -> None:
+    """Of KIP-415: three workers that have settled."""
+    found = check(connect(scenario=scenario), every=True)
+    assert (found.word, found.states) == ("holds", states)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("scenario", "profile", "states"),
+    [
+        ("non_first_new_member_joins", "shipped", 777_513),
+        ("worker_bounces", "shipped", 789_691),
+        ("leader_bounces", "shipped", 5_334_155),
+        ("non_first_new_member_joins", "document", 1_053_256),
+        ("worker_leaves", "document", 21_075),
+        ("worker_bounces", "document", 881_657),
+        ("leader_leaves", "document", 3_068),
+    ],
+)
+def test_long_scenarios_end_well(scenario: str, profile: str, states: int) -> None:
+    found = check(connect(scenario=scenario, profile=profile), every=True)
+    assert (found.word, found.states) == ("holds", states)
 
 
 @pytest.mark.parametrize(
@@ -73,6 +120,8 @@ def test_a_cluster_follows_its_config_topic() -> None:
         ({}, ("bounce", "crash", "late"), 1),
         ({}, ("config", "failover", "expire", "slow_read"), 2),
         ({"protocol": "eager"}, ("leave", "unanswered"), 1),
+        ({"settled": True}, ("freeze", "connector_stopped", "connector_resumed", "connector_restarted"), 3),
+        ({"scenario": "worker_bounces"}, (), 0),
     ],
 )
 def test_paths_are_taken_by_live_objects_too(options: dict, kinds: tuple[str, ...], many: int) -> None:
@@ -100,6 +149,32 @@ def test_a_worker_that_lost_its_membership_runs_what_is_anothers() -> None:
     assert (len(found.path), found.hazards) == (36, ("zombie",))
 
 
+def test_a_worker_that_stood_still_runs_what_is_anothers() -> None:
+    """Its session was over, its units were given away, and it goes on."""
+    verdict = check(connect(settled=True), disturb=["freeze"], disturbances=1, every=True)
+    assert broken(verdict) == {"one runner"}
+    (found,) = verdict.violations
+    assert (len(found.path), found.hazards) == (23, ("zombie",))
+
+
+def test_deleted_units_run_on_where_their_leader_goes() -> None:
+    """What is deleted is taken as a difference to what the leader remembers: a new one remembers nothing."""
+    verdict = check(connect(settled=True), disturb=["config", "crash"], disturbances=2, known=KNOWN, every=True)
+    assert broken(verdict) == {"the cluster settles"}
+    (found,) = verdict.violations
+    assert [step.action for step in found.path if step.disturbance] == ["deletes A", "is killed"]
+    assert found.doomed_at == 4
+    known = check(connect(settled=True), disturb=["config", "crash"], disturbances=2, known=["deleted"], every=True)
+    assert (known.word, known.cut) == ("holds", {"deleted": 315})
+
+
+def test_tasks_that_keep_their_old_configs_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(WorkerDraft.methods, Effect.STOP_RECONFIGURED_TASKS, lambda _: None)
+    assert broken(check(connect(settled=True), disturb=["config"], disturbances=1, every=True)) == {
+        "the cluster settles"
+    }
+
+
 def test_a_worker_that_does_not_stop_what_is_taken_away_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(WorkerDraft.methods, Effect.STOP_REVOKED, lambda draft: draft._stop((), wait=True))
     assert broken(check(connect(), every=True)) >= {"one runner", "W2 stops come before starts"}
@@ -124,3 +199,7 @@ def test_unusable_questions_are_refused() -> None:
         connect(protocol="cooperative")
     with pytest.raises(InputError, match="give 1 to 6"):
         connect(9)
+    with pytest.raises(InputError, match="choose from non_first_new_member_joins, worker_leaves"):
+        connect(scenario="a_worker_leaves")
+    with pytest.raises(InputError, match="choose from shipped, document"):
+        connect(profile="kip")

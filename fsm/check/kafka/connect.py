@@ -130,7 +130,7 @@ def connect(
         asked.properties(),
         asked.goal(),
         asked.conditions(),
-        {"rounds": asked.goes_round, "zombie": asked.has_zombie},
+        {"deleted": asked.keeps_deleted, "rounds": asked.goes_round, "zombie": asked.has_zombie},
         disturbances=DISTURBANCES,
         asked_of_steps=(*ASKED_OF_STEPS, *ASKED_OF_GROUP),
         not_modelled=NOT_MODELLED,
@@ -193,6 +193,15 @@ class _Questions(ClassicQuestions):
         for one, other in self._pairs():
             both = (view.of(one, "using") & view.of(other, "using")) != 0
             found |= both & ((view.of(one, "zombie") == 1) | (view.of(other, "zombie") == 1))
+        return found
+
+    def keeps_deleted(self, view: View) -> Mask:
+        """All rest, and a worker goes on with what was deleted: whoever leads does not remember that it was there."""
+        rest, keeps = view.of(BROKER, "rests") == 1, np.zeros(len(view), np.bool_)
+        for name in self.names:
+            rest &= view.of(name, "rests") == 1
+            keeps |= (view.of(name, "using") & ~view.of(TOPIC, "configured")) != 0
+        found: Mask = rest & keeps
         return found
 
     def goes_round(self, view: View) -> Mask:
