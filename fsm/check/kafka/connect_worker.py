@@ -32,6 +32,7 @@ ASKED_OF_STEPS = (
     "W4 nothing starts without a good assignment",
     "G4 no generation is completed before it was joined",
     "row 3 a worker without a coordinator holds nothing for long",
+    "row 22 a worker that cannot read the config topic pauses for a part of the delay",
 )
 """What each step of a worker is asked for by itself."""
 

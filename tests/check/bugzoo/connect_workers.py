@@ -9,9 +9,10 @@ from bugzoo.planting import Patches, plant
 from fsm.check.mutation import cell_of, replaced, rewritten
 from fsm.connect.assignor import incremental
 from fsm.connect.assignor.incremental import Derived, LostWork, Revocation
+from fsm.connect.worker import step
 from fsm.connect.worker.effects import WorkerDraft
 from fsm.table import Symbol
-from fsm.tables.connect_worker import TABLE, Event, State
+from fsm.tables.connect_worker import TABLE, Effect, Event, State
 
 
 def row(state: State, event: Event, *steps: Symbol) -> Patches:
@@ -35,6 +36,26 @@ def believes_that_it_runs_on() -> Patches:
         worker.running = running
 
     return [replaced(WorkerDraft.stop_held, stop)]
+
+
+@plant("KAFKA-13719")
+def restarts_what_others_hold() -> Patches:
+    return [replaced(step._mine, lambda _original, _worker, units: units)]
+
+
+@plant("KAFKA-8449")
+def does_not_stop_for_new_configs() -> Patches:
+    return row(State.ASSIGNED, Event.TASKS_RECONFIGURED_COOPERATIVE, Effect.REQUEST_REJOIN, State.UNJOINED)
+
+
+@plant("KAFKA-9849")
+def sleeps_with_its_tasks_running() -> Patches:
+    first = (Effect.LEAVE_GROUP, Effect.RESET_MEMBERSHIP, Effect.REQUEST_REJOIN)
+    sleeps = (State.BACKING_OFF, Effect.PAUSE_UNSYNC_BACKOFF)
+    return [
+        *row(State.CATCHING_UP, Event.CATCH_UP_TIMED_OUT_RETRY, *first, *sleeps),
+        *row(State.CATCHING_UP, Event.CATCH_UP_TIMED_OUT_AGAIN_RETRY, *sleeps),
+    ]
 
 
 # The assignor
