@@ -169,6 +169,25 @@ REPORTS = (
         "Answer with an error that is tried again, or convert such a group as an empty one.",
         "Start members of the consumer protocol first, or some seconds later.",
     ),
+    Report(
+        "G3",
+        "Tasks of a deleted connector run on where the leader goes",
+        "Connect 4.3.1 (two workers, by hand); the rules are those of 3.7 to 4.4.",
+        "fsm check connect --settled --disturb config,crash --disturbances 2",
+        (
+            "Worker A leads and runs connector C and task 0; worker B runs task 1.",
+            "A user deletes C: A writes that to the config topic, and both want a round.",
+            "A is killed, or leaves, before that round has ended.",
+            "B leads the next one. It takes away what it remembers and is not configured any more; it remembers nothing.",
+        ),
+        "Task 1 runs on, and nothing shows it: the REST interface knows no connector C. It was seen for a minute, and "
+        "ends with the next round that B leads, as somebody joins or leaves or a connector changes.",
+        "Low: the leader goes within the one or two heartbeat intervals that the round after a deletion takes; longer "
+        "where a worker is slow to join it.",
+        "Stop in each round what is held and not configured, whoever leads: each worker has the config topic.",
+        "Nothing: to it assignments are bytes.",
+        "Stop a connector before it is deleted; after the leader has gone, look at the threads of the workers.",
+    ),
 )
 
 KINDS = ("lose", "unanswered", "late", "poll_timeout", "expire", "rebalance_timeout", "leave", "crash", "failover")

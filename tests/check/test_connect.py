@@ -82,6 +82,15 @@ def test_a_settled_cluster_takes_what_its_users_ask_for(kinds: tuple[str, ...], 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "states", "rounds"), [("freeze", 421_638, 0), ("connector_paused", 305_280, 9_064), ("expire", 202_771, 0)]
+)
+def test_a_cluster_takes_one_disturbance_while_it_begins(kind: str, states: int, rounds: int) -> None:
+    found = check(connect(), disturb=[kind], disturbances=1, known=["rounds", "zombie"], every=True)
+    assert (found.word, found.states, found.cut["rounds"]) == ("holds", states, rounds)
+
+
+@pytest.mark.slow
 def test_a_connector_goes_on_after_a_stop() -> None:
     """Its tasks are written anew by the leader, and come to run; while one is behind, round follows round."""
     kinds = ["connector_stopped", "connector_resumed"]

@@ -161,10 +161,10 @@ def _end_stops(draft: WorkerDraft, _: UnitsStopped) -> None:
 def _end_starts(draft: WorkerDraft, _: UnitsStarted) -> None:
     if draft.state is not S.STARTING:
         raise LocalProtocolError(f"no start is waited for in {draft.state.name}")
-    if not draft.coordinator_known:
-        draft.decide(E.STARTED_COORDINATOR_LOST)
-    elif draft.held is not None and draft.held.revoked:
+    if draft.held is not None and draft.held.revoked:  # the follow-up round is owed, whoever is lost meanwhile
         draft.decide(E.STARTED_REVOKED_BEFORE)
+    elif not draft.coordinator_known:
+        draft.decide(E.STARTED_COORDINATOR_LOST)
     elif draft.wants_to_rejoin:
         draft.decide(E.STARTED_REJOIN)
     else:
