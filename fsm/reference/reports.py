@@ -178,7 +178,7 @@ REPORTS = (
             "Worker A leads and runs connector C and task 0; worker B runs task 1.",
             "A user deletes C: A writes that to the config topic, and both want a round.",
             "A is killed, or leaves, before that round has ended.",
-            "B leads the next one. It takes away what it remembers and is not configured any more; it remembers nothing.",
+            "B leads the next one. It takes away what it remembers and nobody wants any more; it remembers nothing.",
         ),
         "Task 1 runs on, and nothing shows it: the REST interface knows no connector C. It was seen for a minute, and "
         "ends with the next round that B leads, as somebody joins or leaves or a connector changes.",
