@@ -9,8 +9,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from fsm.testing import LiveBroker
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("*.md", ".github/*.md", "fsm/**/*.md", "tests/*.md", "tests/bench/*.md")
@@ -68,8 +71,12 @@ def test_no_example_stands_in_two_documents() -> None:
 
 @pytest.mark.parametrize("source", PYTHON)
 def test_python_block_runs(source: str) -> None:
-    """Each block runs by itself, its assertions included."""
-    exec(compile(source, "README.md", "exec"), {"__name__": "readme"})  # noqa: S102  the documents are ours
+    """Each block runs by itself, its assertions included; a test in it that wants a broker gets one."""
+    names: dict[str, Any] = {"__name__": "readme"}
+    exec(compile(source, "README.md", "exec"), names)  # noqa: S102  the documents are ours
+    for name in [name for name in names if name.startswith("test_")]:
+        with LiveBroker() as broker:
+            names[name](broker)
 
 
 @pytest.mark.parametrize("block", CONSOLES)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from typing import cast
@@ -32,8 +32,10 @@ LATEST_MS = 3_600_000.0
 class Edge:
     """Listens for each broker, and carries frames and effects between sockets and brokers."""
 
-    def __init__(self, brokers: Brokers, store: Store | None = None) -> None:
+    def __init__(self, brokers: Brokers, store: Store | None = None, clock: Callable[[], float] | None = None) -> None:
+        """`clock` gives epoch milliseconds; the time of day by default."""
         self.brokers = brokers
+        self.clock = clock or now_ms
         self.store = store
         self._servers: list[asyncio.Server] = []
         self._clients: dict[int, _Client] = {}
@@ -57,7 +59,7 @@ class Edge:
                 raise InputError(f"cannot listen: {why}", f"{host}:{wanted}", "choose another --port") from None
             self._servers.append(server)
             self.brokers.cluster.endpoints[broker] = (host, server.sockets[0].getsockname()[1])
-        self.carry_out(self.brokers.start(now_ms()))
+        self.carry_out(self.brokers.start(self.clock()))
         return self.brokers.cluster.endpoints[1][1]
 
     async def stop(self) -> None:
@@ -103,24 +105,27 @@ class Edge:
                 return  # it comes early, finds nothing due, and is set again
             self._timer.cancel()
         self._armed_ms = due_ms
-        wait_s = min(max(due_ms - now_ms(), 0.0), LATEST_MS) / 1000
-        self._timer = self._loop.call_later(wait_s, self._advance)
+        wait_s = min(max(due_ms - self.clock(), 0.0), LATEST_MS) / 1000
+        self._timer = self._loop.call_later(wait_s, self.advance)
 
-    def _advance(self) -> None:
-        self._timer = None
-        self.carry_out(self.brokers.advance(now_ms()))
+    def advance(self) -> None:
+        """What is due by now happens."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.carry_out(self.brokers.advance(self.clock()))
 
     def connected(self, client: _Client) -> int:
         """A client's number."""
         self._numbers += 1
         self._clients[self._numbers] = client
-        self.brokers.connect(self._numbers, client.broker, client.peer, now_ms())
+        self.brokers.connect(self._numbers, client.broker, client.peer, self.clock())
         return self._numbers
 
     def disconnected(self, number: int) -> None:
         """The client's socket is closed."""
         self._clients.pop(number, None)
-        self.carry_out(self.brokers.disconnect(number, now_ms()))
+        self.carry_out(self.brokers.disconnect(number, self.clock()))
 
 
 class _Client(asyncio.Protocol):
@@ -175,7 +180,7 @@ class _Client(asyncio.Protocol):
                 break
             frame = bytes(self._bytes[at + 4 : at + 4 + size])
             at += 4 + size
-            edge.carry_out(brokers.receive(self.number, frame, now_ms()))
+            edge.carry_out(brokers.receive(self.number, frame, edge.clock()))
         del self._bytes[:at]
 
     def _read_on(self) -> None:

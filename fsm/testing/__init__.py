@@ -60,12 +60,16 @@ what it was sent:
         ...
         group.fence("M")                           # thrown out; joins again by itself
 
+Whoever tests a client of Kafka, in any language, tests against a real broker of loopback that starts in milliseconds
+and does what the test wants: `LiveBroker`, the fixture `broker` of the pytest plugin.
+
 What there is:
 
 * `Adapter`, `follow`, `shorten`, `Mismatch`: an implementation held against a table
 * `all_transitions`, `n_switch`, `all_states`, `each_transition`, `all_refusals`, `Tour`, `Case`: tours of a table
 * `machine_from`: random runs; needs Hypothesis
 * `ScriptedCoordinator`, `ScriptedClassicCoordinator`: the other side of a member that you embed
+* `LiveBroker`: a broker for tests of clients, with scripted faults
 * `Recorder`: which rows were taken; `pytest --fsm-coverage` is its user
 
 A module is loaded when one of its names is used: pytest loads the plugin in every session.
@@ -76,6 +80,7 @@ from typing import TYPE_CHECKING
 from fsm.exports import on_demand
 
 if TYPE_CHECKING:
+    from fsm.testing.broker import LiveBroker
     from fsm.testing.classic_coordinator import ScriptedClassicCoordinator
     from fsm.testing.coordinator import ScriptedCoordinator
     from fsm.testing.coverage import Recorder
@@ -86,6 +91,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Adapter",
     "Case",
+    "LiveBroker",
     "Mismatch",
     "Recorder",
     "ScriptedClassicCoordinator",
@@ -116,6 +122,7 @@ __getattr__ = on_demand(
         "each_transition": "tours",
         "n_switch": "tours",
         "machine_from": "stateful",
+        "LiveBroker": "broker",
         "ScriptedCoordinator": "coordinator",
         "ScriptedClassicCoordinator": "classic_coordinator",
         "Recorder": "coverage",

@@ -4,8 +4,14 @@
     pytest --fsm-coverage=consumer-member,my_package.tables:TABLE
     pytest --fsm-coverage-fail-under=90            exit status 1 below 90 % of the transitions of any of them
 
-pytest loads it by its entry point, so it imports next to nothing and adds two options; everything else happens when
-one of them is given. Workers of pytest-xdist hand what they took to the process that started them.
+and that gives tests a broker:
+
+    @pytest.mark.broker(topics={"foo": 4}, dialect="4.2")
+    def test_my_consumer(broker):                  see `fsm.testing.LiveBroker`
+
+pytest loads it by its entry point, so it imports next to nothing and adds two options, a marker and a fixture;
+everything else happens when one of them is used. Workers of pytest-xdist hand what they took to the process that
+started them.
 """
 
 from __future__ import annotations
@@ -15,7 +21,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from fsm.table import Table
+    from fsm.testing.broker import LiveBroker
     from fsm.testing.coverage import Coverage
 
 _OUTPUT = "fsm_coverage"
@@ -43,10 +52,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Begins to record if asked to. Raises `pytest.UsageError` for a table that there is not."""
+    config.addinivalue_line("markers", "broker(topics, dialect, settings, ...): what the fixture `broker` serves")
     named, least = config.getoption("--fsm-coverage"), config.getoption("--fsm-coverage-fail-under")
     if named is not None or least is not None:
         names = [name.strip() for name in (named or "").split(",") if name.strip()]
         config.pluginmanager.register(TransitionCoverage(names, least), "fsm-transition-coverage")
+
+
+@pytest.fixture
+def broker(request: pytest.FixtureRequest) -> Iterator[LiveBroker]:
+    """A broker for this test, on loopback; the marker `broker` says what it serves."""
+    from fsm.testing.broker import LiveBroker  # noqa: PLC0415
+
+    marker = request.node.get_closest_marker("broker")
+    with LiveBroker(*marker.args, **marker.kwargs) if marker else LiveBroker() as started:
+        yield started
 
 
 class TransitionCoverage:

@@ -1,0 +1,242 @@
+"""A broker for tests of Kafka clients: our coordinator on a socket of loopback, in this process, within milliseconds.
+
+    def test_a_listener_hears_of_fencing(broker):
+        consumer = make_consumer(broker.bootstrap)
+        ...
+        broker.refuse("FENCED_MEMBER_EPOCH", api="ConsumerGroupHeartbeat")
+        broker.wait_until(lambda: lost, each=lambda: consumer.poll(0.1))
+
+The fixture `broker` comes with the pytest plugin of this package; `@pytest.mark.broker(topics={"foo": 4}, ...)` says
+what it serves. Time passes as it does; `skip` lets timers of the broker run out without waiting for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any, Self, TypeVar
+
+from fsm.coordinator.model.dialect import dialect as known_dialect
+from fsm.errors import FsmError, InputError
+from fsm.nodes import nearest
+from fsm.protocol.assignment import TopicPartition
+from fsm.protocol.messages import APIS, DescribedConsumerGroup, DescribedGroup
+from fsm.serve.brokers import Brokers
+from fsm.serve.cluster import Served
+from fsm.serve.edge import Edge, now_ms
+from fsm.serve.faults import Do, Rule
+from fsm.serve.rules import check_rewrite, find_code
+from fsm.wire.exchange import Exchange, Note
+
+QUICK: Mapping[str, str] = {
+    "group.consumer.heartbeat.interval.ms": "300",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.assignment.interval.ms": "0",
+    "group.min.session.timeout.ms": "100",
+    "group.initial.rebalance.delay.ms": "0",
+}
+"""Settings that make tests quick; those of the test come on top. librdkafka gives a heartbeat up after its interval."""
+START_S = 10.0
+T = TypeVar("T")
+
+
+class LiveBroker:
+    """Brokers in a thread of their own. A context manager; its methods may be called from any thread."""
+
+    def __init__(
+        self,
+        topics: Mapping[str, int] | None = None,
+        *,
+        dialect: str = "4.4",
+        settings: Mapping[str, str] | None = None,
+        brokers: int = 1,
+        records_a_second: float = 0.0,
+        seed: int = 1,
+    ) -> None:
+        """By default one broker with the topic `foo` of four partitions. Raises `InputError` for what cannot be."""
+        served = Served(
+            {"foo": 4} if topics is None else dict(topics),
+            known_dialect(dialect).name,
+            {**QUICK, **(settings or {})},
+            brokers,
+            records_a_second,
+        )
+        self._skipped_ms = 0.0
+        self._seen: list[Exchange | Note] = []
+        self._brokers = Brokers(served, self._now_ms(), Random(seed), rules=[], on_event=self._seen.append)  # noqa: S311
+        self._edge = Edge(self._brokers, clock=self._now_ms)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="fsm broker", daemon=True)
+        self.port = 0
+        """Of the first broker."""
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        starting = asyncio.run_coroutine_threadsafe(self._edge.start(), self._loop)
+        self.port = starting.result(START_S)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.run_coroutine_threadsafe(self._edge.stop(), self._loop).result(START_S)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(START_S)
+        self._loop.close()
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients call `bootstrap.servers`."""
+        return f"127.0.0.1:{self.port}"
+
+    # What goes wrong. Conditions are those of `fsm.serve.faults.Rule`: api, client, group, member, epoch, is_full,
+    # partition, version, nth, times, after_ms, name.
+
+    def refuse(self, error: str, **conditions: Any) -> Rule:
+        """The next request that fits is answered with this error. Raises `InputError` for an error that is none."""
+        return self._add(Rule(Do.REFUSE, find_code(error)), conditions)
+
+    def lose(self, **conditions: Any) -> Rule:
+        """It is handled, its answer is lost, and the connection is closed."""
+        return self._add(Rule(Do.LOSE), conditions)
+
+    def mute(self, **conditions: Any) -> Rule:
+        """It is handled and never answered; the connection stays open and answers nothing more."""
+        return self._add(Rule(Do.MUTE), conditions)
+
+    def swallow(self, **conditions: Any) -> Rule:
+        """It is neither handled nor answered; the connection stays open and answers nothing more."""
+        return self._add(Rule(Do.SWALLOW), conditions)
+
+    def delay(self, ms: int, **conditions: Any) -> Rule:
+        """It is handled so much later."""
+        return self._add(Rule(Do.DELAY, ms=ms), conditions)
+
+    def delay_answer(self, ms: int, **conditions: Any) -> Rule:
+        """It is handled at once and answered so much later."""
+        return self._add(Rule(Do.DELAY_ANSWER, ms=ms), conditions)
+
+    def close(self, **conditions: Any) -> Rule:
+        """It is not handled, and the connection is closed."""
+        return self._add(Rule(Do.CLOSE), conditions)
+
+    def duplicate(self, **conditions: Any) -> Rule:
+        """It is handled twice; the second answer is lost."""
+        return self._add(Rule(Do.DUPLICATE), conditions)
+
+    def throttle(self, ms: int, **conditions: Any) -> Rule:
+        """Its answer tells to wait so long, and the connection answers nothing until then."""
+        return self._add(Rule(Do.THROTTLE, ms=ms), conditions)
+
+    def rewrite(self, fields: Mapping[str, Any], **conditions: Any) -> Rule:
+        """Fields of its answer are replaced. Raises `InputError` where `api` is not given or has no such field."""
+        check_rewrite(conditions.get("api"), dict(fields))
+        return self._add(Rule(Do.REWRITE, fields=fields), conditions)
+
+    def _add(self, rule: Rule, conditions: Mapping[str, Any]) -> Rule:
+        known = [name for name in Rule.__slots__ if name not in ("do", "code", "ms", "fields", "met", "done")]
+        for name, value in conditions.items():
+            if name not in known:
+                raise InputError(f"no condition {name!r}", remedy=nearest(name, known))
+            if name == "api" and value not in APIS:
+                raise InputError(f"no API {value!r}", remedy=nearest(str(value), list(APIS)))
+            setattr(rule, name, value)
+        self._call(lambda: self._brokers.rules.append(rule))
+        return rule
+
+    def heal(self) -> None:
+        """Nothing goes wrong from now on."""
+        self._call(self._brokers.rules.clear)
+
+    # What happens
+
+    def expire(self, group_id: str, member_id: str) -> None:
+        """The session of this member ends now."""
+        self._do(lambda: self._brokers.expire(group_id, member_id, self._now_ms()))
+
+    def move(self, group_id: str, broker: int | None = None) -> None:
+        """Another broker coordinates the group: this one, or the next. Raises `InputError` where there is none."""
+        self._do(lambda: self._brokers.move(group_id, broker, self._now_ms()))
+
+    def pause(self, ms: float) -> None:
+        """Every broker stands still for so long."""
+        self._do(lambda: self._brokers.pause(ms, self._now_ms()))
+
+    def skip(self, ms: float) -> None:
+        """The brokers' clock jumps ahead: every timer that is due by then runs out."""
+
+        def jump() -> None:
+            self._skipped_ms += ms
+            self._edge.advance()
+
+        self._call(jump)
+
+    def change_topic(self, name: str, partitions: int) -> None:
+        """The topic is made, grows, or with no partitions is deleted. Raises `InputError` for what cannot be."""
+        self._do(lambda: self._brokers.change_topic(name, partitions, self._now_ms()))
+
+    # What can be seen
+
+    def exchanges(self, api: str | None = None, client: str | None = None) -> list[Exchange]:
+        """What was asked and answered so far: of this API, by this client id."""
+        found = (one for one in [*self._seen] if isinstance(one, Exchange))
+        return [one for one in found if api in (None, one.api) and client in (None, one.client_id)]
+
+    def notes(self, event: str) -> list[Note]:
+        """What else was seen of this kind: `connected`, `disconnected`, `removed`, `moved`, `topics`."""
+        return [one for one in [*self._seen] if isinstance(one, Note) and one.event == event]
+
+    def describe(self, group_id: str) -> DescribedConsumerGroup | DescribedGroup | None:
+        """The group as the describe APIs have it; None where nobody knows it."""
+        return self._call(lambda: self._brokers.cluster.coordinators.describe(group_id, int(self._now_ms())))
+
+    def assigned(self, group_id: str) -> dict[str, tuple[TopicPartition, ...]]:
+        """The partitions of each member of a consumer group, by member id; empty where there is no such group."""
+        found = self.describe(group_id)
+        if not isinstance(found, DescribedConsumerGroup):
+            return {}
+        return {
+            member.member_id: tuple((one.topic_name, p) for one in member.assignment for p in one.partitions)
+            for member in found.members
+        }
+
+    def wait_until(
+        self, condition: Callable[[], T], timeout_s: float = 10.0, each: Callable[[], object] | None = None
+    ) -> T:
+        """Waits until the condition gives something true, and gives that.
+
+        Calls `each` between two looks, which is where a consumer polls. Raises `TimeoutError`.
+        """
+        until = time.monotonic() + timeout_s
+        while True:
+            found = condition()
+            if found:
+                return found
+            if time.monotonic() > until:
+                raise TimeoutError(f"not within {timeout_s:g} s; the last exchanges: {self._tail()}")
+            if each is None:
+                time.sleep(0.01)
+            else:
+                each()
+
+    def _tail(self) -> str:
+        return "; ".join(f"{one.client_id} {one.api} {one.fault}".strip() for one in self.exchanges()[-5:]) or "none"
+
+    def _now_ms(self) -> float:
+        return now_ms() + self._skipped_ms
+
+    def _do(self, act: Callable[[], Any]) -> None:
+        self._call(lambda: self._edge.carry_out(act() or ()))
+
+    def _call(self, act: Callable[[], T]) -> T:
+        """Runs in the brokers' thread, and gives or raises what that gave or raised."""
+        if not self._thread.is_alive():
+            raise FsmError("the broker is not running: use it as a context manager")
+
+        async def run() -> T:
+            return act()
+
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(START_S)
