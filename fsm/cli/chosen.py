@@ -1,4 +1,4 @@
-"""What an argument means: a table by its name or its file, a setting of a broker."""
+"""What an argument means: a table by its name or its file, a setting of a broker, where one is."""
 
 from __future__ import annotations
 
@@ -56,3 +56,11 @@ def setting(text: str) -> tuple[str, str]:
     if key not in known:
         raise InputError(f"no setting {short(key)} that rules a group", "--set", nearest(key, known))
     return key, value.strip()
+
+
+def address(text: str, option: str = "--broker") -> tuple[str, int]:
+    """Host and port of HOST:PORT. Raises `InputError` for what is none."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 1 << 16:
+        raise InputError(f"must be HOST:PORT, not {text!r}", option)
+    return host.strip("[]"), int(port)

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from fsm.cli import add_command, at_least, out
-from fsm.cli.chosen import setting
+from fsm.cli.chosen import address, setting
 from fsm.errors import InputError
 
 if TYPE_CHECKING:
@@ -91,15 +91,8 @@ def _peer(args: argparse.Namespace) -> Peer:
         raise InputError("a broker has a release of its own", "--against", "say --dialect")
     from fsm.conformance.broker_peer import Broker
 
-    host, port = _address(args.broker)
+    host, port = address(args.broker)
     return Broker(host, port, release, settings, args.timeout_s, reads_log=not args.no_records)
-
-
-def _address(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 1 << 16:
-        raise InputError(f"must be HOST:PORT, not {text!r}", "--broker")
-    return host.strip("[]"), int(port)
 
 
 def _progress() -> Callable[[str, int], None]:

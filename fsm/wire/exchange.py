@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from fsm.errors import InputError
 from fsm.protocol.json_form import THROTTLE, from_recorded, to_recorded
-from fsm.protocol.messages import APIS, FetchResponse
+from fsm.protocol.messages import APIS, FetchResponse, PartitionData, ProduceRequest
 
 LONGEST_LINE = 8 << 20
 """Characters of a line; a longer one is refused."""
@@ -118,17 +118,25 @@ def _load(at_ms: float, said: dict[str, Any]) -> Exchange:
 
 
 def _dump(message: Any, version: int) -> dict[str, Any]:
-    body = to_recorded(_without_records(message), version)
+    body = to_recorded(without_records(message), version)
     if throttled := getattr(message, "throttle_time_ms", 0):
         body[THROTTLE] = throttled
     return body
 
 
-def _without_records(message: Any) -> Any:
+def without_records(message: Any) -> Any:
+    """The same message; of Fetch and Produce what is said beside the records."""
     if isinstance(message, FetchResponse):
-        topics = tuple(
-            topic._replace(partitions=tuple(one._replace(records=None) for one in topic.partitions))
-            for topic in message.responses
-        )
-        return replace(message, responses=topics)
+        fetched = (one._replace(partitions=_emptied(one.partitions)) for one in message.responses)
+        return replace(message, responses=tuple(fetched))
+    if isinstance(message, ProduceRequest):
+        produced = (one._replace(partition_data=_emptied(one.partition_data)) for one in message.topic_data)
+        return replace(message, topic_data=tuple(produced))
     return message
+
+
+def _emptied(partitions: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(
+        one._replace(records=None) if isinstance(one, PartitionData) else replace(one, records=None)
+        for one in partitions
+    )

@@ -1,0 +1,14 @@
+"""Real clients and real brokers under observation: a proxy between them, and captured packets, as exchanges.
+
+* `Link`: one connection through the proxy, without its sockets: bytes in, bytes out, exchanges beside
+* `Watch`: totals, groups and news of what was seen
+* `run_proxy`: the proxy with its sockets, until it is told to stop
+"""
+
+from __future__ import annotations
+
+from fsm.capture.link import Link, Passed
+from fsm.capture.run import run_proxy
+from fsm.capture.watch import Watch
+
+__all__ = ["Link", "Passed", "Watch", "run_proxy"]

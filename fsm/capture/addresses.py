@@ -1,0 +1,67 @@
+"""Answers that name brokers, changed so that clients stay where they are watched; and the versions that allow it.
+
+An answer without addresses stays the very same object. ShareFetch and ShareAcknowledge, which name the new leader of
+a partition that has moved, are not read: a share consumer goes past the proxy then.
+
+Source: `MetadataResponse.json`, `FindCoordinatorResponse.json`, `DescribeClusterResponse.json`, `FetchResponse.json`,
+`ProduceResponse.json` (KIP-951: where a new leader is).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from fsm.protocol.codec import API_BY_KEY
+from fsm.protocol.messages import APIS, ApiVersionsResponse, FindCoordinatorResponse
+
+Place = Callable[[int, str, int], tuple[str, int]]
+"""Node id, host and port of a broker to the host and port where clients find it."""
+
+NAMING: Mapping[str, str] = {
+    "Metadata": "brokers",
+    "FindCoordinator": "coordinators",
+    "DescribeCluster": "brokers",
+    "Fetch": "node_endpoints",
+    "Produce": "node_endpoints",
+}
+"""APIs whose answers name brokers, and in which field."""
+READ = {APIS[name].key for name in (*NAMING, "ApiVersions")}
+"""The numbers of those whose answers have to be read: clients may use versions that are known here, and no other."""
+_FIELDS = {APIS[name].response: naming for name, naming in NAMING.items()}
+
+
+def with_places(response: Any, place: Place) -> Any:
+    """The answer with each broker where clients find it."""
+    if isinstance(response, ApiVersionsResponse):
+        return _with_readable_versions(response)
+    naming = _FIELDS.get(type(response))
+    if not naming:
+        return response
+    brokers = getattr(response, naming)
+    changed: dict[str, Any] = {naming: tuple(_move(one, place) for one in brokers)} if brokers else {}
+    if isinstance(response, FindCoordinatorResponse) and _is_address(response.host, response.port):
+        changed["host"], changed["port"] = place(response.node_id, response.host, response.port)
+    return replace(response, **changed) if changed else response
+
+
+def _move(broker: Any, place: Place) -> Any:
+    if not _is_address(broker.host, broker.port):
+        return broker
+    node_id = broker.broker_id if hasattr(broker, "broker_id") else broker.node_id
+    host, port = place(node_id, broker.host, broker.port)
+    return broker._replace(host=host, port=port)
+
+
+def _is_address(host: str, port: int) -> bool:
+    """A coordinator that is not available has none."""
+    return bool(host) and 0 < port < 1 << 16
+
+
+def _with_readable_versions(response: ApiVersionsResponse) -> ApiVersionsResponse:
+    offered = (
+        one._replace(max_version=min(one.max_version, API_BY_KEY[one.api_key].newest)) if one.api_key in READ else one
+        for one in response.api_keys
+    )
+    return replace(response, api_keys=tuple(one for one in offered if one.min_version <= one.max_version))

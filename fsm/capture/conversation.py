@@ -1,0 +1,140 @@
+"""What two peers say on one connection, as exchanges: each request with its answer, or without one.
+
+A broker answers in the order of the requests. One that it passes over has no answer, as a Produce that wants none.
+Whatever a frame holds, it is at worst opaque: its header says which request it is, its body is not read.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any, NamedTuple
+
+from fsm.capture.frames import Frame
+from fsm.errors import InputError, RemoteProtocolError
+from fsm.protocol.codec import API_BY_KEY, RequestHeader, decode_request, decode_response
+from fsm.protocol.encoding import decode_as
+from fsm.protocol.messages import Api, ApiVersionsResponse
+from fsm.wire.exchange import Exchange, without_records
+
+LEAST_REQUEST, LEAST_ANSWER = 8, 4
+"""Bytes of the smallest request and answer: what their headers have in every version."""
+MOST_WAITING = 10_000
+"""Requests that wait for their answer on one connection; older ones are taken for unanswered."""
+
+
+class Asked(NamedTuple):
+    """A request that waits for its answer."""
+
+    at_ms: float
+    header: RequestHeader
+    request: Any
+    """None where it is opaque."""
+
+    @property
+    def api(self) -> Api | None:
+        """None where the API or this version of it is not known."""
+        return known_api(self.header.api_key, self.header.api_version)
+
+
+class Answered(NamedTuple):
+    """What an answer says, and in which version: a broker that does not know the version of ApiVersions speaks 0."""
+
+    asked: Asked
+    response: Any
+    version: int
+
+
+class Conversation:
+    """One connection between a client and a broker."""
+
+    def __init__(self, connection: int, broker: int = 0) -> None:
+        self.connection = connection
+        self.broker = broker
+        """The node id, where it is known."""
+        self.seen: list[Exchange] = []
+        """What has come to its end, in that order; whoever reads it empties it."""
+        self._waiting: OrderedDict[int, Asked] = OrderedDict()
+
+    @property
+    def oldest(self) -> int | None:
+        """The correlation id of the request that is to be answered next."""
+        return next(iter(self._waiting), None)
+
+    def ask(self, frame: Frame, at_ms: float) -> Asked:
+        """A request has come. Raises `RemoteProtocolError` for one without a header."""
+        try:
+            header, _ = decode_as(RequestHeader, frame.data, 0, flexible=False)
+        except InputError as problem:
+            raise RemoteProtocolError(f"no request: {problem}") from None
+        asked = Asked(at_ms, header, _request(header, frame))
+        if earlier := self._waiting.pop(header.correlation_id, None):
+            self._end(earlier)
+        if len(self._waiting) >= MOST_WAITING:
+            self._end(self._waiting.popitem(last=False)[1])
+        self._waiting[header.correlation_id] = asked
+        return asked
+
+    def answer(self, frame: Frame, at_ms: float) -> Answered:
+        """An answer has come. Raises `RemoteProtocolError` for one to no request that waits."""
+        correlation_id = int.from_bytes(frame.data[:LEAST_ANSWER], "big", signed=True)
+        if correlation_id not in self._waiting:
+            raise RemoteProtocolError(f"an answer to request {correlation_id}, which does not wait")
+        passed_over, asked = self._waiting.popitem(last=False)
+        while passed_over != correlation_id:
+            self._end(asked)
+            passed_over, asked = self._waiting.popitem(last=False)
+        response, version = _response(asked, frame)
+        self._end(asked, at_ms, response)
+        return Answered(asked, response, version)
+
+    def end(self) -> None:
+        """The connection is closed: what waits remains unanswered."""
+        for asked in self._waiting.values():
+            self._end(asked)
+        self._waiting.clear()
+
+    def _end(self, asked: Asked, answered_ms: float | None = None, response: Any = None) -> None:
+        key, version, correlation_id, client_id = asked.header
+        api = API_BY_KEY.get(key)
+        self.seen.append(
+            Exchange(
+                asked.at_ms,
+                self.connection,
+                client_id,
+                api.name if api else str(key),
+                version,
+                without_records(asked.request),
+                answered_ms,
+                without_records(response),
+                self.broker,
+                correlation_id,
+            )
+        )
+
+
+def known_api(key: int, version: int) -> Api | None:
+    """The API, if this version of it can be read."""
+    api = API_BY_KEY.get(key)
+    return api if api and api.oldest <= version <= api.newest else None
+
+
+def _request(header: RequestHeader, frame: Frame) -> Any:
+    if not frame.is_whole or not known_api(header.api_key, header.api_version):
+        return None
+    try:
+        return decode_request(frame.data)[1]
+    except InputError:
+        return None
+
+
+def _response(asked: Asked, frame: Frame) -> tuple[Any, int]:
+    version = asked.header.api_version
+    if asked.api is None or not frame.is_whole:
+        return None, version
+    spoken = (version, 0) if asked.api.response is ApiVersionsResponse else (version,)
+    for one in dict.fromkeys(spoken):
+        try:
+            return decode_response(asked.api.response, frame.data, one)[1], one
+        except InputError:
+            continue
+    return None, version

@@ -1,0 +1,94 @@
+"""A stream of bytes cut at its frames. A frame is what stands behind its length, a big-endian int32.
+
+One up to a bound is held until it is whole; of a larger one only how it begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from fsm.errors import RemoteProtocolError
+
+LENGTH = 4
+HEAD = 1 << 16
+"""Bytes that are kept of a frame beyond the bound: any header is shorter."""
+HELD = 8 << 20
+"""The usual bound, in bytes."""
+
+
+class Frame(NamedTuple):
+    """A frame, or how a large one begins."""
+
+    size: int
+    """Bytes of the whole frame, its length not counted."""
+    data: bytes
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of it is here."""
+        return len(self.data) == self.size
+
+    @property
+    def raw(self) -> bytes:
+        """What stood on the connection."""
+        return self.size.to_bytes(LENGTH, "big") + self.data
+
+
+class Frames:
+    """One direction of a connection. Holds the bytes of one frame at most, and no more than the bound."""
+
+    def __init__(self, least: int, bound: int = HELD) -> None:
+        """`least` is the size of the smallest frame that can be one."""
+        self._least = least
+        self._bound = max(bound, HEAD)
+        self._held = bytearray()
+        self._passing = 0
+
+    def feed(self, data: bytes) -> Iterator[Frame | bytes]:
+        """The frames that are whole now, and the later bytes of large ones, as they come.
+
+        Raises `RemoteProtocolError` for a length that is none; what follows it cannot be read.
+        """
+        if self._passing:
+            passed, data = data[: self._passing], data[self._passing :]
+            self._passing -= len(passed)
+            yield passed
+        self._held += data
+        while len(self._held) >= LENGTH:
+            size = int.from_bytes(self._held[:LENGTH], "big", signed=True)
+            if size < self._least:
+                raise RemoteProtocolError(f"a frame of {size} bytes; {self._least} are the least")
+            kept = size if size <= self._bound else HEAD
+            if len(self._held) < LENGTH + kept:
+                return
+            yield Frame(size, bytes(self._held[LENGTH : LENGTH + kept]))
+            del self._held[: LENGTH + kept]
+            if more := size - kept:
+                passed = bytes(self._held[:more])
+                del self._held[:more]
+                self._passing = more - len(passed)
+                yield passed
+
+    def rest(self) -> bytes:
+        """What has come of a frame that is not whole, which is held no longer."""
+        held = bytes(self._held)
+        self._held.clear()
+        return held
+
+    def skip(self, lost: int) -> Frame | None:
+        """So many bytes are missing; what had come of the frame that they were in.
+
+        Raises `RemoteProtocolError` where they reach beyond that frame: the next one cannot be found.
+        """
+        if self._passing < lost and len(self._held) >= LENGTH:
+            size = int.from_bytes(self._held[:LENGTH], "big", signed=True)
+            begun = Frame(size, bytes(self._held[LENGTH:]))
+            self._passing = size - len(begun.data)
+            self._held.clear()
+        else:
+            begun = None
+        if self._passing < lost:
+            raise RemoteProtocolError(f"{lost} bytes are missing, and where the next frame begins")
+        self._passing -= lost
+        return begun

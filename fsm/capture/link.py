@@ -1,0 +1,124 @@
+"""One client's connection through the proxy to one broker, without the sockets: bytes in, bytes out, exchanges beside.
+
+What is not rewritten goes on byte for byte, as soon as it is a frame, or at once where the frame is too large to be
+held. A connection whose bytes cannot be frames of Kafka's protocol by agreement (TLS of the client's own, SASL's first
+version with tokens outside frames) is opaque to its end. Time is given in epoch milliseconds.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fsm.capture.addresses import Place, with_places
+from fsm.capture.conversation import LEAST_ANSWER, LEAST_REQUEST, Answered, Conversation
+from fsm.capture.frames import HELD, Frame, Frames
+from fsm.protocol.codec import API_BY_KEY, encode_response
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import ApiVersion, ApiVersionsResponse
+from fsm.wire.exchange import Exchange
+
+TLS_HANDSHAKE = b"\x16\x03"
+TLS, OLD_SASL = "the client speaks TLS", "SASL with tokens outside frames"
+"""Why a connection is opaque."""
+API_VERSIONS, SASL_HANDSHAKE = 18, 17
+
+
+class Passed(NamedTuple):
+    """Bytes that go on."""
+
+    to_broker: bytes = b""
+    to_client: bytes = b""
+
+
+class Link:
+    """A client, and the broker that it talks to."""
+
+    def __init__(self, connection: int, place: Place, broker: int = 0, held: int = HELD) -> None:
+        """`held` is how many bytes of a frame are held at most, to be read."""
+        self._place = place
+        self._requests, self._answers = Frames(LEAST_REQUEST, held), Frames(LEAST_ANSWER, held)
+        self._talk = Conversation(connection, broker)
+        self._refused: dict[int | None, Frame] = {}
+        self._has_begun = False
+        self._has_begun = False
+        self.opaque = ""
+        """Why nothing can be read; empty where it can."""
+
+    def from_client(self, data: bytes, now_ms: float) -> Passed:
+        """The client has sent this. Raises `RemoteProtocolError` where it cannot go on."""
+        if not self._has_begun and data.startswith(TLS_HANDSHAKE):
+            self.opaque = TLS
+        self._has_begun = True
+        if self.opaque:
+            return Passed(to_broker=self._requests.rest() + data)
+        out = bytearray()
+        for piece in self._requests.feed(data):
+            if isinstance(piece, bytes):
+                out += piece
+            else:
+                out += self._ask(piece, now_ms)
+        return Passed(bytes(out), self._refuse(now_ms))
+
+    def from_broker(self, data: bytes, now_ms: float) -> Passed:
+        """The broker has sent this. Raises `RemoteProtocolError` where it cannot go on."""
+        if self.opaque:
+            return Passed(to_client=self._answers.rest() + data)
+        out = bytearray()
+        for piece in self._answers.feed(data):
+            if isinstance(piece, Frame):
+                out += self._rewrite(piece, self._talk.answer(piece, now_ms))
+                out += self._refuse(now_ms)
+            else:
+                out += piece
+        return Passed(to_client=bytes(out))
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether an answer is due."""
+        return self._talk.oldest is not None
+
+    def end(self) -> None:
+        """The connection is closed."""
+        self._talk.end()
+
+    def take_seen(self) -> list[Exchange]:
+        """What has come to its end since this was last asked."""
+        seen, self._talk.seen = self._talk.seen, []
+        return seen
+
+    def _ask(self, frame: Frame, now_ms: float) -> bytes:
+        """What goes on to the broker."""
+        if self.opaque:
+            return frame.raw
+        asked = self._talk.ask(frame, now_ms)
+        key, version, correlation_id, _ = asked.header
+        if key == API_VERSIONS and asked.api is None:
+            self._refused[correlation_id] = _refusal(correlation_id)
+            return b""
+        if key == SASL_HANDSHAKE and version == 0:
+            self.opaque = OLD_SASL
+        return frame.raw
+
+    def _refuse(self, now_ms: float) -> bytes:
+        """Our own answers, where it is their turn."""
+        out = bytearray()
+        while (refused := self._refused.pop(self._talk.oldest, None)) is not None:
+            self._talk.answer(refused, now_ms)
+            out += refused.raw
+        return bytes(out)
+
+    def _rewrite(self, frame: Frame, answered: Answered) -> bytes:
+        rewritten = with_places(answered.response, self._place)
+        if rewritten is answered.response:
+            return frame.raw
+        data = encode_response(rewritten, answered.version, answered.asked.header.correlation_id)
+        return Frame(len(data), data).raw
+
+
+def _refusal(correlation_id: int) -> Frame:
+    """As a broker answers that does not know this version of ApiVersions, so that the client asks again (KIP-511)."""
+    api = API_BY_KEY[API_VERSIONS]
+    known = ApiVersion(api.key, api.oldest, api.newest)
+    refused = ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, (known,))
+    data = encode_response(refused, 0, correlation_id)
+    return Frame(len(data), data)

@@ -1,0 +1,189 @@
+"""The proxy's sockets: a listener for each broker, two sockets for each connection, and a `Link` between them.
+
+Whoever is slow is waited for, on that connection alone: nothing is read for a side that does not take what it has
+been sent. When one side goes, the other is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+from fsm.capture.frames import HELD
+from fsm.capture.link import TLS, Link
+from fsm.errors import InputError, RemoteProtocolError
+from fsm.wire.exchange import Exchange, Note
+
+HERE = "127.0.0.1"
+CHUNK = 1 << 16
+CONNECTING_S, LINGERING_S = 10.0, 1.0
+"""How long a broker is waited for, and how long it may answer a client that is gone, so that the answer is known."""
+MOST_BROKERS = 1_000
+"""Listeners; clients find further brokers by themselves."""
+Record = Callable[[Exchange | Note], None]
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@dataclass
+class _Broker:
+    """A broker, and the socket at which clients find it."""
+
+    host: str
+    port: int
+    listener: socket.socket
+    node_id: int = 0
+
+    @property
+    def address(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Proxy:
+    """Stands before the brokers of one cluster, on loopback, while its event loop runs."""
+
+    def __init__(
+        self, record: Record, tls: ssl.SSLContext | None = None, *, passes_tls: bool = False, held: int = HELD
+    ) -> None:
+        """`record` is told of exchanges and notes as they come to their end. `tls` says how to speak it to brokers;
+        `passes_tls`: clients may speak it themselves. `held` bytes of a frame are held at most, to be read.
+        """
+        self._record, self._tls, self._passes_tls, self._held = record, tls, passes_tls, held
+        self._brokers: dict[tuple[str, int], _Broker] = {}
+        self._servers: list[asyncio.Task[asyncio.Server]] = []
+        self._connections: set[asyncio.Task[None]] = set()
+        self._numbers = count(1)
+
+    def listen(self, host: str, port: int, at: int = 0) -> int:
+        """Clients find the broker at this port from now on, Raises `InputError` for one that is taken."""
+        try:
+            listener = socket.create_server((HERE, at))
+        except OSError as problem:
+            raise InputError(f"port {at} cannot be listened at: {problem.strerror}", "--port") from None
+        broker = self._brokers[host, port] = _Broker(host, port, listener)
+        self._servers.append(asyncio.ensure_future(asyncio.start_server(self._serving(broker), sock=listener)))
+        here: int = listener.getsockname()[1]
+        return here
+
+    async def close(self) -> None:
+        """Ends every connection and waits until each has told what it saw."""
+        for task in self._servers:
+            (await task).close()
+        for connection in self._connections:
+            connection.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    def _place(self, node_id: int, host: str, port: int) -> tuple[str, int]:
+        if (host, port) not in self._brokers:
+            if len(self._brokers) >= MOST_BROKERS:
+                return host, port
+            self.listen(host, port)
+        broker = self._brokers[host, port]
+        broker.node_id = node_id
+        return HERE, broker.listener.getsockname()[1]
+
+    # One connection.
+
+    def _serving(self, broker: _Broker) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], None]:
+        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.ensure_future(self._serve(broker, next(self._numbers), (reader, writer)))
+            self._connections.add(task)
+            task.add_done_callback(self._connections.discard)
+
+        return accept
+
+    async def _serve(self, broker: _Broker, connection: int, client: Streams) -> None:
+        """Carries a connection to its end."""
+        writers = [client[1]]
+        peer = client[1].get_extra_info("peername") or ("", 0)
+        self._note("connected", connection, broker=broker.node_id, peer=f"{peer[0]}:{peer[1]}", to=broker.address)
+        link = Link(connection, self._place, broker.node_id, self._held)
+        try:
+            opening = asyncio.open_connection(broker.host, broker.port, ssl=self._tls)
+            upstream = await asyncio.wait_for(opening, CONNECTING_S)
+            writers.append(upstream[1])
+            for writer in writers:
+                writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            await self._carry(link, connection, client, upstream)
+        except (RemoteProtocolError, InputError) as problem:
+            self._note("broken", connection, why=str(problem))
+        except (OSError, TimeoutError) as problem:
+            self._note("unreachable", connection, why=f"{broker.address}: {problem or 'no answer'}")
+        finally:
+            link.end()
+            self._tell(link)
+            self._note("closed", connection)
+            await _close(writers)
+
+    async def _carry(self, link: Link, connection: int, client: Streams, upstream: Streams) -> None:
+        """Returns when either side is gone and the other has got what was meant for it."""
+        there = asyncio.ensure_future(self._carry_requests(link, connection, client, upstream[1]))
+        back = asyncio.ensure_future(self._carry_answers(link, upstream[0], client[1]))
+        try:
+            await asyncio.wait((there, back), return_when=asyncio.FIRST_COMPLETED)
+            if link.is_waiting and not back.done():
+                if upstream[1].can_write_eof():
+                    upstream[1].write_eof()
+                await asyncio.wait((back,), timeout=LINGERING_S)
+        finally:
+            there.cancel()
+            back.cancel()
+            ended = await asyncio.gather(there, back, return_exceptions=True)
+        for problem in ended:
+            if isinstance(problem, Exception) and not isinstance(problem, OSError):
+                raise problem
+
+    async def _carry_requests(self, link: Link, connection: int, client: Streams, broker: asyncio.StreamWriter) -> None:
+        was_read = True
+        while data := await client[0].read(CHUNK):
+            passed = link.from_client(data, now_ms())
+            if link.opaque and was_read:
+                was_read = False
+                self._check_opaque(link, connection)
+            if passed.to_client:
+                client[1].write(passed.to_client)
+            self._tell(link)
+            broker.write(passed.to_broker)
+            await broker.drain()
+
+    async def _carry_answers(self, link: Link, broker: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+        while data := await broker.read(CHUNK):
+            passed = link.from_broker(data, now_ms())
+            self._tell(link)
+            if not client.is_closing():
+                client.write(passed.to_client)
+                await client.drain()
+
+    def _check_opaque(self, link: Link, connection: int) -> None:
+        self._note("opaque", connection, why=f"{link.opaque}: nothing can be read")
+        if link.opaque == TLS and not self._passes_tls:
+            raise RemoteProtocolError("a client speaks TLS; it has to speak plain text here, or say --pass-tls")
+
+    def _tell(self, link: Link) -> None:
+        for exchange in link.take_seen():
+            self._record(exchange)
+
+    def _note(self, event: str, connection: int, **about: object) -> None:
+        self._record(Note(now_ms(), event, {"connection": connection, **about}))
+
+
+async def _close(writers: Sequence[asyncio.StreamWriter]) -> None:
+    """Sends what is left, if it is taken soon."""
+    for writer in writers:
+        writer.close()
+    closed = [asyncio.ensure_future(writer.wait_closed()) for writer in writers]
+    try:
+        await asyncio.wait(closed, timeout=LINGERING_S)
+    finally:
+        for writer in writers:
+            writer.transport.abort()
+        await asyncio.gather(*closed, return_exceptions=True)
+
+
+def now_ms() -> float:
+    """The time of day in epoch milliseconds."""
+    return round(time.time() * 1000, 3)
