@@ -23,7 +23,7 @@ async def probe(host: str, port: int, tls: ssl.SSLContext | None) -> None:
         said = await asyncio.wait_for(_ask(host, port, tls), ANSWERING_S)
     except TimeoutError:
         raise InputError(f"no answer within {ANSWERING_S:g} s", place, "is it a broker of Kafka's?") from None
-    except asyncio.IncompleteReadError:
+    except (asyncio.IncompleteReadError, ConnectionResetError):
         raise InputError("it closed the connection instead of an answer", place, PLAIN if tls else ENCRYPTED) from None
     except ssl.SSLCertVerificationError as problem:
         remedy = "--cafile names the authority that signed it"

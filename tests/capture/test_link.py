@@ -284,7 +284,7 @@ def test_sasl_with_tokens_outside_frames_is_opaque_from_there_on() -> None:
 
 def test_hostile_bytes_end_at_most_their_own_connection() -> None:
     """Frames with bytes changed, put in, left out or cut, on both sides: they go on, or the connection ends."""
-    random = Random(4)
+    random = Random(4)  # noqa: S311
     requests = [asks(BEAT, 1), asks(ApiVersionsRequest(), 4), *(empty(api, APIS[api].newest) for api in NAMED)]
     said = [answers(BEATEN, 1), answers(ApiVersionsResponse(api_keys=(ApiVersion(3, 0, 99),)), 4)]
     said += [answers(response, APIS[api].newest) for api, (response, _) in NAMED.items()]

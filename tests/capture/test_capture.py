@@ -1,0 +1,110 @@
+"""`fsm capture` as a command: its first line, its trace, its summary, and what it refuses on one line."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from fsm.cli import main
+from fsm.protocol.codec import decode_request, encode_response
+from fsm.protocol.messages import ApiVersion, ApiVersionsRequest, ApiVersionsResponse, HeartbeatRequest
+from fsm.wire import Connection, Exchange, Note, read_lines
+
+PATIENCE_S = 30
+OWN = ApiVersionsResponse(api_keys=(ApiVersion(18, 0, 9), ApiVersion(12, 0, 4)))
+
+
+@contextmanager
+def broker() -> Iterator[int]:
+    """Somebody on loopback who tells versions, to any number of clients, and answers nothing else."""
+
+    def serve(client: socket.socket) -> None:
+        with suppress(OSError), client, client.makefile("rb") as sent:
+            while head := sent.read(4):
+                header, request = decode_request(sent.read(int.from_bytes(head, "big")))
+                if isinstance(request, ApiVersionsRequest):
+                    frame = encode_response(OWN, header.api_version, header.correlation_id)
+                    client.sendall(len(frame).to_bytes(4, "big") + frame)
+
+    def accept() -> None:
+        while True:
+            try:
+                client, _ = listening.accept()
+            except OSError:
+                return
+            Thread(target=serve, args=(client,), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        accepting = Thread(target=accept, daemon=True)
+        accepting.start()
+        yield listening.getsockname()[1]
+        listening.shutdown(socket.SHUT_RDWR)
+    accepting.join(PATIENCE_S)
+
+
+def capturing(*told: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "fsm", "capture", *told]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
+def test_a_capture_tells_where_it_listens_and_ends_with_a_summary(tmp_path: Path, sign: signal.Signals) -> None:
+    trace = tmp_path / "trace.jsonl"
+    with broker() as port, capturing("--broker", f"127.0.0.1:{port}", "-o", str(trace)) as capture:
+        assert capture.stdout
+        first = capture.stdout.readline()
+        assert first.startswith("listening on 127.0.0.1:")
+        client = Connection("127.0.0.1", int(first.rpartition(":")[2]), "me")
+        assert {one.api_key: one.max_version for one in client.call(ApiVersionsRequest()).api_keys} == {18: 5, 12: 4}
+        client.send(HeartbeatRequest("g", 1, "m"))
+        client.send(HeartbeatRequest("g", 1, "m"))
+        client.close()
+        capture.send_signal(sign)
+        said, problems = capture.communicate(timeout=PATIENCE_S)
+    assert (capture.returncode, problems) == (0, "")
+    assert said.splitlines() == [
+        "3 exchanges on 1 connection, 2 without an answer",
+        "         2  Heartbeat",
+        "         1  ApiVersions",
+        "0 errors in 0 groups",
+    ]
+    seen = list(read_lines(trace.read_text().splitlines(), str(trace)))
+    assert [one.event if isinstance(one, Note) else one.api for one in seen] == [
+        "connected", "ApiVersions", "Heartbeat", "Heartbeat", "closed",
+    ]  # fmt: skip
+    asked = [one for one in seen if isinstance(one, Exchange)]
+    assert [(one.client_id, one.is_answered) for one in asked] == [("me", True), ("me", False), ("me", False)]
+
+
+@pytest.mark.parametrize(
+    ("told", "refusal"),
+    [
+        (["--broker", "nobody"], "--broker: must be HOST:PORT, not 'nobody'"),
+        (["--broker", "127.0.0.1:1"], "127.0.0.1:1: cannot be reached: "),
+        (["--broker", "127.0.0.1:{broker}", "--port", "{taken}"], "port {taken} cannot be listened at: "),
+        (["--broker", "127.0.0.1:{broker}", "--port", "70000"], "--port: 70000 is no port"),
+        (["--broker", "127.0.0.1:1", "-o", "{folder}/no/where.jsonl"], "{folder}/no/where.jsonl: cannot be written: "),
+        (["--broker", "127.0.0.1:1", "--tls", "--cafile", "{folder}/no.pem"], "{folder}/no.pem: cannot be read: "),
+        (["--broker", "127.0.0.1:1", "--tls", "--cafile", __file__], f"{__file__}: no certificates: "),
+        (["--broker", "127.0.0.1:1", "--cafile", __file__], "--cafile: is for --tls"),
+        (["--broker", "127.0.0.1:1", "--tls", "--pass-tls"], "--pass-tls: --tls and --pass-tls exclude each other"),
+        ([], "the following arguments are required: --broker"),
+    ],
+)
+def test_what_cannot_be_captured_is_refused_on_one_line(
+    told: list[str], refusal: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with broker() as port, socket.create_server(("127.0.0.1", 0)) as taken:
+        places = {"broker": port, "taken": taken.getsockname()[1], "folder": tmp_path}
+        assert main(["capture", *(one.format_map(places) for one in told)]) == 2
+    said = capsys.readouterr()
+    assert refusal.format_map(places) in said.err
+    assert (said.err.count("\n"), said.out) == (1, "")
