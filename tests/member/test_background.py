@@ -12,6 +12,7 @@ from fsm.member.events import AsyncPollEvent, TopicSubscriptionChangeEvent
 from fsm.member.runtime.background import Background
 from fsm.member.runtime.classic_shell import ClassicConsumerMember
 from fsm.member.runtime.consumer_shell import ConsumerMember
+from fsm.member.timers import NEVER
 from fsm.protocol.assignment import TopicNames
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
@@ -20,6 +21,9 @@ from fsm.protocol.messages import (
     ConsumerGroupHeartbeatResponse,
     JoinGroupRequest,
     JoinGroupResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    Offsets,
     TransportFailure,
 )
 
@@ -59,20 +63,20 @@ def polling(cluster: Cluster, jitter: Iterator[float] | None = None) -> tuple[Ba
     return Background(member, cluster, jitter=drawn, wake=lambda: None), member
 
 
-def run(background: Background, cluster: Cluster, until_ms: int) -> None:
+def run(background: Background, cluster: Cluster, until_ms: int, *, polls: bool = True, consumed: Offsets = ()) -> None:
     """Turns the loop whenever it asks for it, when an answer came, and when the application polls: every 100 ms."""
-    member, polled_ms = background.member, cluster.now_ms
+    member, poll_ms = background.member, cluster.now_ms if polls else NEVER
     while cluster.now_ms < until_ms:
-        if cluster.now_ms >= polled_ms:
-            member.submit(AsyncPollEvent())
-            polled_ms += 100
+        if cluster.now_ms >= poll_ms:
+            member.submit(AsyncPollEvent(consumed))
+            poll_ms += 100
             if isinstance(member, ConsumerMember):
                 member.run_callbacks(None, cluster.now_ms)
         background.turn(cluster.now_ms)
         while background.outbox:
             background.send_outbox()
             background.turn(cluster.now_ms)
-        cluster.now_ms = max(cluster.now_ms + 1, min(background.next_turn_ms, polled_ms))
+        cluster.now_ms = max(cluster.now_ms + 1, min(background.next_turn_ms, poll_ms, until_ms))
 
 
 def gaps(instants: list[int]) -> list[int]:
@@ -162,3 +166,35 @@ def test_a_classic_member_backs_off_as_well() -> None:
     run(background, cluster, 4_000)
     assert len(cluster.asked["coordinator"]) <= 7
     assert min(gaps(cluster.asked["coordinator"])) >= 100
+
+
+def test_after_poll_expiry_the_next_poll_commits_without_an_epoch_and_rejoins() -> None:
+    """As a Java client of 4.4.0 did on a broker: the commit at -1 goes out before the join at 0."""
+    sent: list[tuple[int, str, int]] = []
+
+    class Group(Cluster):
+        def send(self, request: Any, on_response: Callable[[Any], None]) -> None:
+            if isinstance(request, OffsetCommitRequest):
+                sent.append((self.now_ms, "commit", request.generation_id_or_member_epoch))
+                on_response(OffsetCommitResponse())
+                return
+            sent.append((self.now_ms, "heartbeat", request.member_epoch))
+            epoch = request.member_epoch or 2
+            given = (("id-of-foo", (0,)),) if request.member_epoch == 0 else None
+            on_response(
+                ConsumerGroupHeartbeatResponse(member_epoch=epoch, heartbeat_interval_ms=1_000, assignment=given)
+            )
+
+    cluster = Group()
+    config = ConsumerConfig("g", enable_auto_commit=True, auto_commit_interval_ms=1_000, max_poll_interval_ms=3_000)
+    member = ConsumerMember(config, member_id="M", now_ms=0)
+    member.submit(TopicSubscriptionChangeEvent(("foo",)))
+    background = Background(member, cluster, jitter=lambda: 0.0, wake=lambda: None)
+    run(background, cluster, 3_050, consumed=((("foo", 0), 7),))
+    run(background, cluster, 9_000, polls=False)
+    away = [(what, epoch) for at, what, epoch in sent if at > 3_000]
+    assert away == [("heartbeat", 2)] * (len(away) - 1) + [("heartbeat", -1)]
+    (left_ms,) = (at for at, _, epoch in sent if epoch == -1)
+    assert left_ms == 6_000
+    run(background, cluster, 9_050, consumed=((("foo", 0), 7),))
+    assert [(what, epoch) for at, what, epoch in sent if at >= 9_000][:2] == [("commit", -1), ("heartbeat", 0)]
