@@ -15,7 +15,7 @@ from contextlib import suppress
 from itertools import count
 from typing import Any
 
-from fsm.conformance.families import TOPICS
+from fsm.conformance.families import SEVERAL_VERSIONS, TOPICS
 from fsm.conformance.follower import Expectation
 from fsm.conformance.offsets_log import OFFSETS_TOPIC, OffsetsLog
 from fsm.conformance.peer import Observed
@@ -92,8 +92,13 @@ class Broker:
         if answer.error_code:
             refusal = f"ApiVersions is refused: {error_name(answer.error_code)}"
             raise InputError(f"the broker cannot be walked: {refusal}", self._control.peer)
-        ranges = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
-        found = {name: _explain_lack(ranges.get(APIS[name].key), version) for name, version in VERSIONS.items()}
+        ranges = {api.api_key: range(api.min_version, api.max_version + 1) for api in answer.api_keys}
+        wanted = {name: range(version, version + 1) for name, version in VERSIONS.items()}
+        wanted |= {name: range(APIS[name].oldest, APIS[name].newest + 1) for name in SEVERAL_VERSIONS}
+        found = {name: _explain_lack(ranges.get(APIS[name].key), versions) for name, versions in wanted.items()}
+        self.versions = {
+            name: _common(ranges[APIS[name].key], wanted[name]) for name in SEVERAL_VERSIONS if not found[name]
+        }
         lacks = {name: why for name, why in found.items() if why}
         for name in NEEDED:
             if name in lacks:
@@ -269,8 +274,15 @@ def _address(node: MetadataResponseBroker | Coordinator) -> tuple[str, int]:
     return node.host, node.port
 
 
-def _explain_lack(versions: tuple[int, int] | None, version: int) -> str:
-    if versions is None:
+def _common(one: range, other: range) -> range:
+    """What is in both."""
+    return range(max(one.start, other.start), min(one.stop, other.stop))
+
+
+def _explain_lack(spoken: range | None, wanted: range) -> str:
+    if spoken is None:
         return "is not spoken"
-    low, high = versions
-    return "" if low <= version <= high else f"is spoken in versions {low} to {high}, not in {version}"
+    if _common(spoken, wanted):
+        return ""
+    several = f"{wanted.start}" if len(wanted) == 1 else f"{wanted.start} to {wanted.stop - 1}"
+    return f"is spoken in versions {spoken.start} to {spoken.stop - 1}, not in {several}"

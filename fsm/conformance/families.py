@@ -34,12 +34,17 @@ class Family:
         apis: tuple[str, ...] = ("ConsumerGroupHeartbeat",) if self.consumer else ()
         if self.classic:
             apis += ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup")
+        if self.classic or self.commits:
+            apis += ("OffsetCommit",)
         if self.commits:
-            apis += ("OffsetCommit", "OffsetFetch")
+            apis += ("OffsetFetch",)
         if self.changes_topics:
             apis += ("CreateTopics", "CreatePartitions", "DeleteTopics")
         return apis
 
+
+SEVERAL_VERSIONS = ("OffsetCommit", "OffsetFetch")
+"""Requests that clients in the field send in many versions; walks send each in all that both sides speak."""
 
 TOPICS = {"foo": 6, "bar": 3, "baz": 2}
 """What walks subscribe to, and how many partitions each has."""

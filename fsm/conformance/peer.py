@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
-from fsm.conformance.families import TOPICS
+from fsm.conformance.families import SEVERAL_VERSIONS, TOPICS
 from fsm.conformance.follower import STARTED_MS, Expectation
 from fsm.conformance.steps import Response, TopicChange, WalkRequest, first_image, record_group
 from fsm.coordinator.host import Host
 from fsm.coordinator.model.context import BrokerConfig, Context, Image
-from fsm.coordinator.model.dialect import dialect
+from fsm.coordinator.model.dialect import Choice, dialect
 from fsm.coordinator.model.step import Answer, Step
 from fsm.protocol.codec import decode, encode
+from fsm.protocol.messages import APIS
 from fsm.protocol.printed_records import as_dumped
 from fsm.protocol.record_batches import batch_of, read_batches, write_batch
 from fsm.protocol.records import Record
@@ -63,6 +64,10 @@ class Peer(Protocol):
     def unsupported(self) -> Mapping[str, str]:
         """Requests that cannot be sent to it, and why."""
 
+    @property
+    def versions(self) -> Mapping[str, range]:
+        """The versions in which requests of several are sent to it; those of a request that it lacks are not told."""
+
     def now_ms(self) -> int:
         """The walk's clock."""
 
@@ -95,6 +100,8 @@ class OwnCoordinator:
         counts = enumerate(sorted(TOPICS.items()))
         self.topics = {name: TopicChange("create", name, _topic_id(i), count) for i, (name, count) in counts}
         rules, config = dialect(follows or release), BrokerConfig.of(self.settings)
+        names_ids = Choice.OFFSET_COMMIT_HAS_TOPIC_ID in rules
+        self.versions = {name: range(APIS[name].oldest, APIS[name].newest + names_ids) for name in SEVERAL_VERSIONS}
         self._fresh = Context(STARTED_MS, rules, config, first_image(self.topics))
         self.begin("")
 

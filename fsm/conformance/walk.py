@@ -117,9 +117,12 @@ class _Walk:
         return Follower(self.group, peer.release, peer.settings, peer.topics, slack_ms=self.slack_ms, ignored=ignored)
 
     def _make_walker(self) -> Walker:
-        chance = random.Random(f"{self.family}/{self.seed}")  # noqa: S311  # a walk is to be repeated, not secret
+        chance, forms = (
+            random.Random(f"{self.family}/{self.seed}{what}")  # noqa: S311  # a walk is to be repeated, not secret
+            for what in ("", "/forms")
+        )
         topics = {name: topic for name, topic in self.peer.topics.items() if name in TOPICS}
-        return Walker(chance, FAMILIES[self.family], self.group, topics)
+        return Walker(chance, FAMILIES[self.family], self.group, topics, forms=forms, versions=self.peer.versions)
 
     def _step(self, n: int, move: Move, follower: Follower) -> FirstDifference | None:
         """One step of the peer, followed by ours."""

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from fsm.conformance.clients import IN, OUT, PENDING, REJOINING, UNKNOWN_TOPIC_ID, Client, assign
 from fsm.conformance.families import Family
 from fsm.conformance.steps import TopicChange, WalkRequest, WalkStep
-from fsm.protocol.codec import API_OF
+from fsm.protocol.assignment import NO_TOPIC_ID
+from fsm.protocol.codec import API_OF, decode, encode
 from fsm.protocol.consumer_protocol import Subscription, encode_subscription
 from fsm.protocol.messages import (
     HeartbeatRequest,
@@ -34,6 +35,10 @@ from fsm.wire.connection import VERSIONS
 SHORT_SESSION_MS, SHORT_TIMEOUTS_MS = 6_000, (2_500, 4_000)
 LONG_TIMEOUTS_MS = (30_000, 60_000, 300_000)
 WAITS_MS = (150, 300, 700, 1_200)
+GROUPS_SINCE, TOPIC_IDS_SINCE = 8, 10
+"""The versions of OffsetFetch that ask for several groups; those of it and of OffsetCommit that name topics by id."""
+STRANGE, OUTSIDE = "conform-no-such-topic", 77
+"""A topic and a partition that there are not."""
 
 
 class Wait(NamedTuple):
@@ -56,11 +61,27 @@ Move = WalkRequest | Wait | Change
 class Walker:
     """One walk of one group."""
 
-    def __init__(self, chance: Random, family: Family, group: str, topics: Mapping[str, TopicChange]) -> None:
+    def __init__(
+        self,
+        chance: Random,
+        family: Family,
+        group: str,
+        topics: Mapping[str, TopicChange],
+        *,
+        forms: Random,
+        versions: Mapping[str, range],
+    ) -> None:
+        """`chance` draws the walk, which is the same whatever the `versions` are of requests that are sent in several.
+
+        `forms` draws which of them a request has, and whether it names topics and partitions that there are not.
+        """
         self.chance = chance
+        self.forms = forms
+        self.versions = versions
         self.family = family
         self.group = group
         self.topics = {name: topic.partitions for name, topic in topics.items()}
+        self.ids = {name: topic.topic_id for name, topic in topics.items()}
         self.own = self.topics if not family.changes_topics else {}
         self.clients = [self._make_client(i) for i in range(family.clients)]
         self.outsider = Client("m0", group, is_classic=True)
@@ -251,18 +272,39 @@ class Walker:
     # Offsets.
 
     def _commit(self, client: Client) -> WalkRequest:
+        version = self._choose_version(OffsetCommitRequest)
         epoch = max(-1, client.epoch + self.chance.choice((0, 0, 0, -1, -2, 1)))
         topic, offset = self.chance.choice(sorted(self.topics)), self.chance.randint(0, 99)
-        topics = (OffsetCommitRequestTopic(topic, partitions=(OffsetCommitRequestPartition(0, offset),)),)
+        extra = self.forms.choice(((), (), (), ((topic, OUTSIDE),), ((STRANGE, 0),)))
+        topics = tuple(
+            OffsetCommitRequestTopic(*self._name(name, version), (OffsetCommitRequestPartition(number, offset),))
+            for name, number in ((topic, 0), *extra)
+        )
         who = client.group, epoch, client.member_id, client.instance_id
-        return _send(client, OffsetCommitRequest(*who, topics=topics), "commit")
+        return _send(client, OffsetCommitRequest(*who, topics=topics), "commit", version)
 
     def _fetch(self, client: Client) -> WalkRequest:
+        version = self._choose_version(OffsetFetchRequest)
         epoch = max(-1, client.epoch + self.chance.choice((0, 0, -1, 1)))
         stable = self.chance.random() < 0.5
-        topic = OffsetFetchRequestTopics(self.chance.choice(sorted(self.topics)), partition_indexes=(0, 1, 2))
-        group = OffsetFetchRequestGroup(client.group, client.member_id, epoch, (topic,))
-        return _send(client, OffsetFetchRequest(groups=(group,), require_stable=stable), "fetch offsets")
+        names = self.chance.choice(sorted(self.topics)), *self.forms.choice(((), (STRANGE,)))
+        topics = tuple(OffsetFetchRequestTopics(*self._name(name, version), (0, 1, 2, OUTSIDE)) for name in names)
+        if version < GROUPS_SINCE:
+            request = OffsetFetchRequest(client.group, topics, require_stable=stable)
+        else:
+            group = OffsetFetchRequestGroup(client.group, client.member_id, epoch, topics)
+            request = OffsetFetchRequest(groups=(group,), require_stable=stable)
+        return _send(client, request, "fetch offsets", version)
+
+    def _choose_version(self, message: type[Any]) -> int:
+        """Half of the time one of the last two, which members of the consumer protocol need."""
+        versions = self.versions[API_OF[message].name]
+        return self.forms.choice(versions if self.forms.random() < 0.5 else versions[-2:])
+
+    def _name(self, topic: str, version: int) -> tuple[str, str]:
+        """Name and id of a topic, as a request of this version has them."""
+        by_id = version >= TOPIC_IDS_SINCE
+        return ("", self.ids.get(topic, UNKNOWN_TOPIC_ID)) if by_id else (topic, NO_TOPIC_ID)
 
     # The classic protocol.
 
@@ -330,8 +372,12 @@ class Walker:
 Acts = tuple[tuple[float, Callable[[Walker, Client], WalkRequest]], ...]
 
 
-def _send(client: Client, message: Any, why: str) -> WalkRequest:
-    return WalkRequest(client.name, message, VERSIONS[API_OF[type(message)].name], why)
+def _send(client: Client, message: Any, why: str, version: int | None = None) -> WalkRequest:
+    """The request, with the fields that its version has."""
+    cls = type(message)
+    if version is None:
+        return WalkRequest(client.name, message, VERSIONS[API_OF[cls].name], why)
+    return WalkRequest(client.name, decode(cls, encode(message, version), version), version, why)
 
 
 def _identify(client: Client) -> tuple[str, int, str, str | None]:

@@ -22,6 +22,7 @@ from fsm.coordinator.model.dialect import dialect
 from fsm.coordinator.storage.load import keep_stored
 from fsm.coordinator.storage.replay import replay_segment
 from fsm.errors import InputError
+from fsm.protocol.error_codes import ErrorCode
 from fsm.wire.connection import PeerError
 
 STEPS = 150
@@ -134,6 +135,81 @@ def test_our_coordinator_is_held_through_wire_and_log(family: str) -> None:
     replayed = replay_segment(peer.host.segment(), dialect("4.4.0"))
     assert replayed.remarks == ()
     assert keep_stored(replayed.state).groups.keys() <= peer.host.state.groups.keys()
+
+
+class Heard(OwnCoordinator):
+    """Our coordinator of a release, which notes what it is asked."""
+
+    def __init__(self, release: str = "4.4.0") -> None:
+        super().__init__(release, {})
+        self.heard: list[WalkRequest] = []
+
+    def ask(self, n: int, request: WalkRequest, expected: Expectation) -> Observed:
+        self.heard.append(request)
+        return super().ask(n, request, expected)
+
+    def versions_of(self, api: str) -> set[int]:
+        return {request.version for request in self.heard if request.api == api}
+
+
+@pytest.mark.parametrize(
+    ("family", "release", "commits", "fetches"),
+    [
+        ("commit", "4.4.0", range(2, 11), range(1, 11)),
+        ("classic", "4.4.0", range(2, 11), range(0)),
+        ("commit", "4.0.0", range(2, 10), range(1, 10)),
+    ],
+)
+def test_offsets_are_walked_in_every_version(family: str, release: str, commits: range, fetches: range) -> None:
+    """Whatever the peer speaks, also with topics and partitions that there are not, by name and by id."""
+    peer = Heard(release)
+    result = only(compare(peer, (family,), 1, 600))
+    assert result.difference is None, "\n".join(lines(peer, [result], 1))
+    for api, versions in (("OffsetCommit", commits), ("OffsetFetch", fetches)):
+        assert {*versions[:1], *versions[-2:]} <= peer.versions_of(api) <= set(versions)
+        assert len(peer.versions_of(api)) >= len(versions) - 2
+    assert {len(request.message.topics) for request in peer.heard if request.api == "OffsetCommit"} == {1, 2}
+
+
+def test_the_versions_of_a_peer_change_nothing_else_of_a_walk() -> None:
+    """One that speaks fewer is walked in these, along the same way."""
+
+    def walk(peer: Heard) -> list[tuple[str, str]]:
+        assert only(compare(peer, ("commit",), 1, STEPS)).difference is None
+        return [(request.client, request.why) for request in peer.heard]
+
+    old = Heard()
+    old.versions = {"OffsetCommit": range(3, 6), "OffsetFetch": range(2, 8)}
+    assert walk(old) == walk(Heard())
+    assert old.versions_of("OffsetCommit") <= {3, 4, 5}
+    assert old.versions_of("OffsetFetch") <= set(range(2, 8))
+
+
+def test_a_refusal_that_is_wrong_in_one_version_is_found() -> None:
+    """A broker that answers a refused commit by id as if the topic were unknown differs there."""
+
+    class Muddled(Heard):
+        def ask(self, n: int, request: WalkRequest, expected: Expectation) -> Observed:
+            observed = super().ask(n, request, expected)
+            (answer,) = (one for one in observed.responses if one.to == n)
+            if request.api != "OffsetCommit" or request.version < 10:
+                return observed
+            topics = tuple(
+                topic._replace(
+                    partitions=tuple(
+                        one._replace(error_code=one.error_code and ErrorCode.UNKNOWN_TOPIC_ID)
+                        for one in topic.partitions
+                    )
+                )
+                for topic in answer.message.topics
+            )
+            return observed._replace(responses=(answer._replace(message=replace(answer.message, topics=topics)),))
+
+    result = only(compare(Muddled(), ("commit",), 1, 600))
+    assert result.difference is not None
+    assert result.difference.step.request is not None
+    assert result.difference.step.request.version == 10
+    assert {one.got for one in result.difference.fields} == {"unknown_topic_id"}
 
 
 def test_the_same_seed_walks_the_same_way() -> None:
