@@ -15,6 +15,7 @@ PACKAGES = (
     "fsm.conformance",
     "fsm.connect",
     "fsm.coordinator",
+    "fsm.kit",
     "fsm.logs",
     "fsm.member",
     "fsm.protocol",

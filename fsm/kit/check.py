@@ -1,0 +1,134 @@
+"""What a check is: a rule for clients, where it stands, and a function that sees whether it is kept.
+
+A check looks at one moment of a client at a time: something that it did, with all that was known of it until then. It
+says that the rule was kept (True), how it was broken (`Broken`), or that there is nothing to judge (None).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from fsm.wire.exchange import Exchange
+
+if TYPE_CHECKING:
+    from fsm.kit.moments import Moment
+
+SLACK_MS = 350.0
+SLACK_PART = 0.1
+"""How much later than told something may be: the larger of the two, since machines and networks are not exact."""
+CONSUMER, CLASSIC = "consumer", "classic"
+
+
+class Grade(Enum):
+    """How much a rule matters."""
+
+    MUST = "MUST"
+    """Who breaks it harms the group, or is refused by Kafka."""
+    SHOULD = "SHOULD"
+    """Who breaks it is slow, wasteful, or leaves its application in the dark."""
+    NOTE = "NOTE"
+    """Something in which clients differ."""
+
+    __hash__ = object.__hash__
+
+
+class What(Enum):
+    """What a client does or is told."""
+
+    HEARTBEAT = "ConsumerGroupHeartbeat"
+    JOIN = "JoinGroup"
+    SYNC = "SyncGroup"
+    BEAT = "Heartbeat"
+    LEAVE = "LeaveGroup"
+    COMMIT = "OffsetCommit"
+    OFFSETS = "OffsetFetch"
+    FETCH = "Fetch"
+    SEARCH = "FindCoordinator"
+    TOLD = "application"
+    """The application hears of partitions or errors."""
+    END = "end"
+    """Nothing more was seen."""
+
+    __hash__ = object.__hash__
+
+
+class Broken(NamedTuple):
+    """How a rule was broken."""
+
+    expected: str
+    got: str
+
+
+Verdict = Broken | bool | None
+
+
+class Check(NamedTuple):
+    """One rule."""
+
+    id: str
+    protocol: str
+    """`consumer` for members of consumer groups (KIP-848), `classic` for those of classic groups."""
+    grade: Grade
+    clause: str
+    """KIP, class of Kafka's client, or API, where the rule stands."""
+    rule: str
+    """One sentence."""
+    moments: frozenset[What]
+    judge: Callable[[Moment], Verdict]
+
+
+class Finding(NamedTuple):
+    """A rule that a client broke, and when."""
+
+    check: Check
+    at_ms: float
+    client: str
+    expected: str
+    got: str
+    exchange: Exchange | None = None
+    """What shows it; None where something was not done."""
+
+    @property
+    def detail(self) -> str:
+        """In one line."""
+        return f"expected {self.expected}; got {self.got}"
+
+
+def hold(is_kept: object, expected: str, got: object) -> Verdict:
+    """Kept, or broken in these words."""
+    return True if is_kept else Broken(expected, str(got))
+
+
+def slack(of_ms: float) -> float:
+    """How late something may be that is due after this time."""
+    return max(SLACK_MS, SLACK_PART * of_ms)
+
+
+CHECKS: list[Check] = []
+"""All checks, as their modules declare them."""
+Judge = Callable[["Moment"], Verdict]
+
+
+def rule(name: str, grade: Grade, clause: str, *moments: What) -> Callable[[Judge], Judge]:
+    """Makes a function the check of members of consumer groups; its docstring is the rule."""
+    return _declare(Check(name, CONSUMER, grade, clause, "", frozenset(moments), _judge_nothing))
+
+
+def classic_rule(name: str, grade: Grade, clause: str, *moments: What) -> Callable[[Judge], Judge]:
+    """Makes a function the check of members of classic groups; its docstring is the rule."""
+    return _declare(Check(name, CLASSIC, grade, clause, "", frozenset(moments), _judge_nothing))
+
+
+def _judge_nothing(_moment: Moment) -> Verdict:
+    return None
+
+
+def _declare(check: Check) -> Callable[[Judge], Judge]:
+    def declare(judge: Judge) -> Judge:
+        words = " ".join((judge.__doc__ or "").split())
+        CHECKS.append(check._replace(rule=words, judge=judge))
+        return judge
+
+    return declare

@@ -1,0 +1,36 @@
+"""The checks, one module for each part of the protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fsm.kit.check import CHECKS as DECLARED
+from fsm.kit.check import Check
+from fsm.kit.checks import (
+    applications,
+    classic,
+    classic_assignments,
+    errors,
+    heartbeats,
+    joining,
+    leaving,
+    offsets,
+    reconciling,
+)
+
+MODULES = (joining, heartbeats, reconciling, errors, leaving, offsets, applications, classic, classic_assignments)
+
+
+ORDER = "JSHRELCFAK"
+"""The letters of ids: join, subscription, heartbeats, reconciliation, errors, leave, commits, fetches, application; K
+for classic groups."""
+
+
+def _order(check: Check) -> tuple[int, int]:
+    return ORDER.index(check.id[0]), int(check.id[1:])
+
+
+CHECKS: Mapping[str, Check] = {check.id: check for check in sorted(DECLARED, key=_order)}
+"""All checks by id."""
+
+__all__ = ["CHECKS", "MODULES"]

@@ -1,0 +1,147 @@
+"""What a member of a consumer group does after errors and lost answers: KIP-848."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from fsm.kit.check import Grade, Verdict, What, hold, rule
+from fsm.kit.consumer_member import is_full
+from fsm.kit.moments import Doubt, Moment
+from fsm.kit.wording import heartbeat, seconds
+from fsm.protocol.error_codes import ErrorCode
+
+ERRORS = "KIP-848, Error codes"
+HOT, WINDOW_MS = 10, 1_000.0
+"""More refused heartbeats in this time are a hot loop."""
+BACKOFF_MS = 40.0
+"""Less than Kafka's `retry.backoff.ms` with its jitter."""
+
+
+def _full_after(moment: Moment, doubt: Doubt) -> Verdict:
+    request, member = moment.request, moment.consumer
+    if moment.client.doubt(moment.at_ms) is not doubt or request.member_epoch <= 0 or not member.is_member:
+        return None
+    return hold(
+        is_full(request), "a heartbeat that says everything: timeout, topics, owned partitions", heartbeat(request)
+    )
+
+
+@rule("E1", Grade.MUST, "KIP-848; HeartbeatState.reset", What.HEARTBEAT)
+def full_after_lost_answer(moment: Moment) -> Verdict:
+    """A member whose connection closed before the answer says everything again: it may have missed an assignment."""
+    return _full_after(moment, Doubt.LOST)
+
+
+@rule("E2", Grade.MUST, "KIP-848; HeartbeatState.reset", What.HEARTBEAT)
+def full_after_timeout(moment: Moment) -> Verdict:
+    """A member whose heartbeat timed out says everything again: it may have missed an assignment."""
+    return _full_after(moment, Doubt.TIMED_OUT)
+
+
+@rule("E4", Grade.MUST, ERRORS, What.HEARTBEAT)
+def rejoins_when_fenced(moment: Moment) -> Verdict:
+    """A member that was fenced (FENCED_MEMBER_EPOCH) joins again with epoch 0."""
+    return _rejoins_after(moment, ErrorCode.FENCED_MEMBER_EPOCH)
+
+
+@rule("E5", Grade.MUST, ERRORS, What.HEARTBEAT)
+def rejoins_when_unknown(moment: Moment) -> Verdict:
+    """A member that the coordinator does not know (UNKNOWN_MEMBER_ID) joins again with epoch 0."""
+    return _rejoins_after(moment, ErrorCode.UNKNOWN_MEMBER_ID)
+
+
+def _rejoins_after(moment: Moment, code: ErrorCode) -> Verdict:
+    refusal = moment.consumer.refusal
+    if refusal is None or refusal.code is not code or refusal.request.member_epoch < 0:
+        return None
+    return hold(moment.request.member_epoch <= 0, f"epoch 0 after {code.name}", heartbeat(moment.request))
+
+
+@rule("E6", Grade.MUST, ERRORS, What.HEARTBEAT)
+def searches_when_moved(moment: Moment) -> Verdict:
+    """A member looks for the coordinator when it is told that it asks the wrong broker (NOT_COORDINATOR)."""
+    member = moment.consumer
+    if (
+        member.refusal is None
+        or member.refusal.code is not ErrorCode.NOT_COORDINATOR
+        or moment.request.member_epoch < 0
+    ):
+        return None
+    return hold(
+        member.searched, "FindCoordinator before the next heartbeat", f"{heartbeat(moment.request)} without one"
+    )
+
+
+@rule("E7", Grade.SHOULD, ERRORS, What.HEARTBEAT)
+def searches_when_unavailable(moment: Moment) -> Verdict:
+    """A member looks for the coordinator when it is told COORDINATOR_NOT_AVAILABLE."""
+    member = moment.consumer
+    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if member.refusal is None or member.refusal.code is not code or moment.request.member_epoch < 0:
+        return None
+    return hold(
+        member.searched, "FindCoordinator before the next heartbeat", f"{heartbeat(moment.request)} without one"
+    )
+
+
+@rule("E8", Grade.SHOULD, "KIP-580; retry.backoff.ms", What.HEARTBEAT)
+def backs_off(moment: Moment) -> Verdict:
+    """A member waits before it repeats a heartbeat that was refused with an error that passes."""
+    refusal = moment.consumer.refusal
+    if refusal is None or refusal.code is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS or moment.request.member_epoch < 0:
+        return None
+    waited_ms = moment.at_ms - refusal.at_ms
+    return hold(
+        waited_ms >= BACKOFF_MS, "a backoff of some 100 ms", f"{heartbeat(moment.request)} after {waited_ms:.0f} ms"
+    )
+
+
+@rule("E9", Grade.MUST, "KIP-580", What.HEARTBEAT)
+def no_hot_loop(moment: Moment) -> Verdict:
+    """A member does not flood the coordinator while its heartbeats are refused."""
+    recent = [at_ms for at_ms in moment.consumer.refused_ms if moment.at_ms - at_ms < WINDOW_MS]
+    if not recent:
+        return None
+    return hold(len(recent) <= HOT, f"at most {HOT} refused heartbeats a second", f"{len(recent)}")
+
+
+@rule("E12", Grade.NOTE, "KIP-580; retry.backoff.max.ms", What.HEARTBEAT)
+def backoff_grows(moment: Moment) -> Verdict:
+    """A member waits longer from refusal to refusal."""
+    times = [*moment.consumer.loading_ms[-4:], moment.at_ms]
+    if len(times) < 5 or moment.request.member_epoch < 0:
+        return None
+    gaps = [later - earlier for earlier, later in pairwise(times)]
+    said = ", ".join(f"{gap:.0f}" for gap in gaps)
+    return hold(gaps[-1] > 1.3 * gaps[0], "growing waits", f"waits of {said} ms")
+
+
+@rule("E13", Grade.MUST, "KIP-848, Member Lifecycle", What.HEARTBEAT)
+def epoch_after_doubt(moment: Moment) -> Verdict:
+    """A member that missed an answer goes on with the epoch that it was told before, or joins anew."""
+    member, epoch = moment.consumer, moment.request.member_epoch
+    if moment.client.doubt(moment.at_ms) is None or not member.is_member or epoch < 0:
+        return None
+    return hold(epoch in (0, member.epoch), f"epoch {member.epoch}", f"epoch {epoch}")
+
+
+@rule("E14", Grade.SHOULD, "KIP-848, Member Lifecycle", What.HEARTBEAT)
+def stays_after_doubt(moment: Moment) -> Verdict:
+    """A member that missed an answer does not give its membership up."""
+    member, epoch = moment.consumer, moment.request.member_epoch
+    if moment.client.doubt(moment.at_ms) is None or not member.is_member or epoch < 0:
+        return None
+    return hold(epoch, f"epoch {member.epoch}", "epoch 0: it joins anew")
+
+
+@rule("E15", Grade.MUST, "KIP-848, Member Lifecycle", What.END)
+def comes_back(moment: Moment) -> Verdict:
+    """A member that was fenced is a member again soon, if nobody stops it."""
+    member, app = moment.consumer, moment.application
+    fenced_ms = member.fenced_ms
+    if fenced_ms is None or member.left is not None or not app.speaks:
+        return None
+    if not moment.client.is_running or app.paused_ms is not None or app.callback or app.unsubscribed_ms is not None:
+        return None
+    waited_ms = moment.at_ms - max(fenced_ms, app.changed_ms)
+    return None if waited_ms < 5_000 else hold(False, "a join (epoch 0)", f"none for {seconds(waited_ms)}")

@@ -1,0 +1,156 @@
+"""How a member joins a consumer group: KIP-848 and KIP-1082."""
+
+from __future__ import annotations
+
+from fsm.kit.check import Grade, Verdict, What, hold, rule
+from fsm.kit.consumer_member import RETRIABLE
+from fsm.kit.moments import Moment
+from fsm.kit.wording import heartbeat, seconds
+from fsm.protocol.error_codes import ErrorCode
+
+HEARTBEAT_API = "KIP-848, ConsumerGroupHeartbeat API"
+
+
+@rule("J1", Grade.MUST, "KIP-1082", What.HEARTBEAT)
+def own_id(moment: Moment) -> Verdict:
+    """A member joins with a member id of its own making."""
+    if moment.request.member_epoch or not moment.exchange or moment.exchange.version < 1:
+        return None
+    return hold(moment.request.member_id, "a member id, made by the client", "no member id")
+
+
+@rule("J2", Grade.MUST, HEARTBEAT_API, What.HEARTBEAT)
+def owns_nothing(moment: Moment) -> Verdict:
+    """A member that joins says that it owns nothing: an empty list, not null."""
+    if moment.request.member_epoch:
+        return None
+    owned = moment.request.topic_partitions
+    return hold(
+        owned == (), "an empty list of owned partitions", "null" if owned is None else heartbeat(moment.request)
+    )
+
+
+@rule("J3", Grade.MUST, HEARTBEAT_API, What.HEARTBEAT)
+def rebalance_timeout(moment: Moment) -> Verdict:
+    """A member that joins tells its rebalance timeout."""
+    if moment.request.member_epoch:
+        return None
+    timeout_ms = moment.request.rebalance_timeout_ms
+    return hold(timeout_ms > 0, "a rebalance timeout of more than 0 ms", timeout_ms)
+
+
+@rule("J4", Grade.MUST, HEARTBEAT_API, What.HEARTBEAT)
+def subscription(moment: Moment) -> Verdict:
+    """A member that joins tells what it subscribes to: topic names or a pattern."""
+    request = moment.request
+    if request.member_epoch:
+        return None
+    told = request.subscribed_topic_names is not None or request.subscribed_topic_regex
+    return hold(told, "topic names or a pattern", "neither")
+
+
+@rule("J5", Grade.SHOULD, "KIP-1082", What.HEARTBEAT)
+def one_id(moment: Moment) -> Verdict:
+    """A member keeps its member id for the life of its process."""
+    member, exchange = moment.consumer, moment.exchange
+    if exchange is None or exchange.connection not in member.connections:
+        return None
+    return hold(moment.request.member_id == member.member_id, member.member_id, moment.request.member_id)
+
+
+@rule("J6", Grade.MUST, "KIP-848, Member Lifecycle", What.HEARTBEAT)
+def joins_with_cause(moment: Moment) -> Verdict:
+    """A member goes on with its epoch; it joins anew only if it was fenced, has left, or cannot know."""
+    member = moment.consumer
+    if not member.is_member or not member.is_settled or member.is_open(moment.at_ms):
+        return None
+    if _is_restarted(moment):
+        return None
+    return hold(moment.request.member_epoch, f"epoch {member.epoch}, as told", "epoch 0: it joins anew without cause")
+
+
+@rule("J7", Grade.SHOULD, "KIP-848, Member Lifecycle", What.HEARTBEAT)
+def keeps_epoch_when_refused(moment: Moment) -> Verdict:
+    """A member keeps its epoch through errors that pass: it is still a member."""
+    member = moment.consumer
+    if not member.is_member or member.refusal is None or member.refusal.code not in RETRIABLE:
+        return None
+    got = f"epoch 0 after {member.refusal.code.name}"
+    return hold(moment.request.member_epoch, f"epoch {member.epoch}, as told", got)
+
+
+@rule("J8", Grade.NOTE, "KIP-848; ConsumerHeartbeatRequestManager", What.HEARTBEAT)
+def rack_at_join(moment: Moment) -> Verdict:
+    """A member names its rack when it joins, and then no more."""
+    if moment.request.rack_id is None:
+        return None
+    return hold(moment.request.member_epoch == 0, "no rack", f"rack {moment.request.rack_id!r} again")
+
+
+@rule("S1", Grade.SHOULD, HEARTBEAT_API, What.HEARTBEAT)
+def tells_changed_topics(moment: Moment) -> Verdict:
+    """A member whose application subscribes to other topics says so, at the latest in its next heartbeat."""
+    app, request, member = moment.application, moment.request, moment.consumer
+    if app.wanted_ms is None or not member.is_member or request.member_epoch < 0:
+        return None
+    names = frozenset(request.subscribed_topic_names or ())
+    late_ms = moment.at_ms - app.wanted_ms
+    if names == app.wanted:
+        return True
+    expected = f"topics {', '.join(sorted(app.wanted))}"
+    is_late = late_ms > member.interval_ms + 1_000 and not app.callback
+    return hold(False, expected, f"{heartbeat(request)}, {seconds(late_ms)} later") if is_late else None
+
+
+@rule("S2", Grade.SHOULD, "KIP-848, Member Lifecycle; Consumer.unsubscribe", What.HEARTBEAT, What.END)
+def leaves_when_unsubscribed(moment: Moment) -> Verdict:
+    """A member whose application unsubscribes leaves the group."""
+    app, member = moment.application, moment.consumer
+    if app.unsubscribed_ms is None:
+        return None
+    if moment.what is What.HEARTBEAT and moment.request.member_epoch < 0:
+        return True
+    late_ms = moment.at_ms - app.unsubscribed_ms
+    if not member.is_member or late_ms < member.interval_ms + 1_000 or app.callback:
+        return None
+    return hold(False, "a goodbye (epoch -1 or -2)", f"none for {seconds(late_ms)}")
+
+
+@rule("E3", Grade.MUST, "KIP-1082", What.HEARTBEAT)
+def repeats_join(moment: Moment) -> Verdict:
+    """A member whose join was not answered joins again with the same member id."""
+    member, request = moment.consumer, moment.request
+    doubt = moment.client.doubt(moment.at_ms)
+    if doubt is None or member.sent is None or member.sent.request.member_epoch or _is_restarted(moment):
+        return None
+    if request.member_epoch < 0:
+        return None
+    is_same = request.member_epoch == 0 and request.member_id == member.member_id
+    return hold(is_same, f"epoch 0 of member {member.member_id}", f"{heartbeat(request)} of member {request.member_id}")
+
+
+@rule("E10", Grade.SHOULD, "AbstractHeartbeatRequestManager.onErrorResponse", What.HEARTBEAT)
+def silent_after_fatal(moment: Moment) -> Verdict:
+    """A member is silent after an error that trying again cannot cure."""
+    fatal = moment.consumer.fatal
+    if fatal is None or fatal.code is ErrorCode.FENCED_INSTANCE_ID or moment.request.member_epoch < 0:
+        return None
+    return hold(_is_restarted(moment), f"silence after {fatal.code.name}", heartbeat(moment.request))
+
+
+@rule("E11", Grade.MUST, "KIP-345; KIP-848, Static Membership", What.HEARTBEAT)
+def silent_after_fenced_instance(moment: Moment) -> Verdict:
+    """A static member whose instance id another process took (FENCED_INSTANCE_ID) is silent."""
+    fatal = moment.consumer.fatal
+    if fatal is None or fatal.code is not ErrorCode.FENCED_INSTANCE_ID or moment.request.member_epoch < 0:
+        return None
+    return hold(_is_restarted(moment), "silence after FENCED_INSTANCE_ID", heartbeat(moment.request))
+
+
+def _is_restarted(moment: Moment) -> bool:
+    """Whether another process joins under this client id, as far as that can be seen."""
+    member, exchange = moment.consumer, moment.exchange
+    if exchange is None or moment.request.member_epoch:
+        return False
+    is_other = moment.request.member_id != member.member_id and exchange.connection not in member.connections
+    return is_other and all(connection in moment.client.around.closed for connection in member.connections)

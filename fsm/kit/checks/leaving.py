@@ -1,0 +1,108 @@
+"""How a member leaves a consumer group: KIP-848, KIP-345."""
+
+from __future__ import annotations
+
+from fsm.kit.check import Grade, Verdict, What, hold, rule, slack
+from fsm.kit.moments import Moment
+from fsm.kit.wording import heartbeat, partitions, seconds
+
+LEAVE = "KIP-848, Member Lifecycle"
+CLOSE_MS = 10_000.0
+FOR_GOOD, FOR_A_WHILE = -1, -2
+
+
+@rule("L1", Grade.MUST, LEAVE, What.END)
+def says_goodbye(moment: Moment) -> Verdict:
+    """A member that is closed says goodbye, so that others need not wait for its session to end."""
+    member, app = moment.consumer, moment.application
+    if app.closing_ms is None or moment.client.protocol != "consumer" or member.fatal or member.fenced_ms is not None:
+        return None
+    if member.left is None and not member.is_member:
+        return None
+    return hold(
+        member.left is not None, "a heartbeat with epoch -1 or -2", f"none in {seconds(moment.at_ms - app.closing_ms)}"
+    )
+
+
+@rule("L2", Grade.MUST, LEAVE, What.HEARTBEAT)
+def silent_after_goodbye(moment: Moment) -> Verdict:
+    """A member is silent after its goodbye, unless it joins again or its goodbye was not answered."""
+    left = moment.consumer.left
+    if left is None:
+        return None
+    epoch = moment.request.member_epoch
+    is_repeat = epoch < 0 and not left.is_answered
+    return hold(epoch == 0 or is_repeat, "silence, or a join with epoch 0", heartbeat(moment.request))
+
+
+@rule("L3", Grade.SHOULD, "enable.auto.commit; ConsumerCoordinator.close", What.HEARTBEAT)
+def commits_before_goodbye(moment: Moment) -> Verdict:
+    """A member that commits by itself commits what it read before it says goodbye."""
+    member = moment.consumer
+    if moment.request.member_epoch >= 0 or not moment.reads.commits or not member.is_member:
+        return None
+    if moment.application.closing_ms is None:
+        return None
+    open_ = moment.reads.uncommitted(moment.named(member.owned))
+    return hold(not open_, "what was read is committed", f"goodbye with {partitions(open_)} uncommitted")
+
+
+@rule("L4", Grade.SHOULD, "KIP-345; KIP-848, Static Membership", What.HEARTBEAT)
+def static_for_a_while(moment: Moment) -> Verdict:
+    """A static member that is closed leaves for a while (-2), so that its partitions wait for it."""
+    if moment.request.member_epoch >= 0 or not moment.consumer.instance_id:
+        return None
+    return hold(moment.request.member_epoch == FOR_A_WHILE, "epoch -2", heartbeat(moment.request))
+
+
+@rule("L5", Grade.MUST, "KIP-848, Static Membership", What.HEARTBEAT)
+def static_goodbye_names_instance(moment: Moment) -> Verdict:
+    """A goodbye for a while (-2) names the instance id; it is refused without."""
+    if moment.request.member_epoch != FOR_A_WHILE:
+        return None
+    return hold(
+        moment.request.instance_id, f"instance id {moment.consumer.instance_id!r}", "epoch -2 without instance id"
+    )
+
+
+@rule("L6", Grade.SHOULD, "KIP-62; max.poll.interval.ms", What.HEARTBEAT, What.END)
+def leaves_when_not_polled(moment: Moment) -> Verdict:
+    """A member whose application does not poll for max.poll.interval.ms leaves the group."""
+    app, member = moment.application, moment.consumer
+    if app.paused_ms is None or not member.rebalance_timeout_ms:
+        return None
+    late_ms = moment.at_ms - app.paused_ms - member.rebalance_timeout_ms
+    if moment.what is What.HEARTBEAT and moment.request.member_epoch < 0:
+        return True if late_ms > -1_000 else None
+    if not member.is_member or late_ms <= 1_000 + slack(member.rebalance_timeout_ms):
+        return None
+    return hold(
+        False,
+        f"a goodbye after {seconds(member.rebalance_timeout_ms)} without poll",
+        f"a member {seconds(late_ms)} later",
+    )
+
+
+@rule("L7", Grade.SHOULD, "Consumer.close", What.END)
+def close_ends(moment: Moment) -> Verdict:
+    """A client that is told to close ends soon, whatever the coordinator does."""
+    app = moment.application
+    if app.closing_ms is None:
+        return None
+    ended_ms = app.closed_ms or app.exited_ms
+    if ended_ms is None and moment.at_ms - app.closing_ms < CLOSE_MS:
+        return None
+    took_ms = (ended_ms or moment.at_ms) - app.closing_ms
+    is_kept = ended_ms is not None and took_ms <= CLOSE_MS
+    return hold(
+        is_kept, f"an end within {seconds(CLOSE_MS)}", "none" if ended_ms is None else f"one after {seconds(took_ms)}"
+    )
+
+
+@rule("L8", Grade.MUST, LEAVE, What.HEARTBEAT)
+def goodbye_with_its_id(moment: Moment) -> Verdict:
+    """A goodbye carries the member id under which the member joined."""
+    member = moment.consumer
+    if moment.request.member_epoch >= 0 or not member.is_known:
+        return None
+    return hold(moment.request.member_id == member.member_id, member.member_id, moment.request.member_id)

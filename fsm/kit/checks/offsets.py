@@ -1,0 +1,195 @@
+"""What a member of a consumer group commits, and from where it reads: KIP-848, KIP-447."""
+
+from __future__ import annotations
+
+from fsm.kit.check import SLACK_MS, Grade, Verdict, What, hold, rule
+from fsm.kit.moments import Moment
+from fsm.kit.reads import Refused, asked_offsets, committed, fetched
+from fsm.kit.wording import partitions, seconds
+from fsm.protocol.assignment import TopicPartition
+from fsm.protocol.error_codes import ErrorCode
+
+COMMIT = "KIP-848, OffsetCommit API"
+OFFSETS = "KIP-848, OffsetFetch API"
+FETCHES = "KIP-848, Reconciliation of the group"
+BY_MEMBER_SINCE = 9
+BACKOFF_MS = 40.0
+RETRY_MS = 5_000.0
+
+
+def _assigned(moment: Moment) -> frozenset[TopicPartition]:
+    """What the member has or is to get."""
+    return moment.named(moment.consumer.owned | moment.consumer.offered | (moment.consumer.target or frozenset()))
+
+
+def _given_up(moment: Moment) -> dict[TopicPartition, float]:
+    names = moment.client.around.names
+    return {(names.get(topic, topic), number): at for (topic, number), at in moment.consumer.given_up.items()}
+
+
+def _is_current(moment: Moment, epoch: int) -> bool:
+    member = moment.consumer
+    return epoch == member.epoch or (epoch == member.earlier_epoch and moment.at_ms - member.epoch_ms <= SLACK_MS)
+
+
+@rule("C1", Grade.MUST, COMMIT, What.COMMIT)
+def commits_at_its_epoch(moment: Moment) -> Verdict:
+    """A member commits with the epoch that it has."""
+    if not moment.consumer.is_member or moment.client.doubt(moment.at_ms):
+        return None
+    epoch = moment.request.generation_id_or_member_epoch
+    return hold(_is_current(moment, epoch), f"epoch {moment.consumer.epoch}", f"epoch {epoch}")
+
+
+@rule("C2", Grade.MUST, COMMIT, What.COMMIT)
+def commits_what_it_owns(moment: Moment) -> Verdict:
+    """A member commits only offsets of partitions that it owns."""
+    member = moment.consumer
+    if not member.is_member or not member.is_known:
+        return None
+    late = {p for p, at in _given_up(moment).items() if moment.at_ms - at <= SLACK_MS}
+    extra = committed(moment.request, moment.client.around.names).keys() - _assigned(moment) - late
+    return hold(not extra, "only partitions that it owns", f"{partitions(extra)}, too")
+
+
+@rule("C3", Grade.SHOULD, COMMIT, What.COMMIT)
+def commits_in_this_version(moment: Moment) -> Verdict:
+    """A member commits with OffsetCommit version 9 or later, which knows member epochs."""
+    version = moment.exchange.version if moment.exchange else 0
+    return hold(version >= BY_MEMBER_SINCE, f"version {BY_MEMBER_SINCE} or later", f"version {version}")
+
+
+@rule("C4", Grade.NOTE, COMMIT, What.COMMIT, What.END)
+def repeats_stale_commit(moment: Moment) -> Verdict:
+    """A member repeats a commit that was refused with STALE_MEMBER_EPOCH, with the epoch that it has now."""
+    refused = moment.reads.refused_commit
+    if refused is None or refused.code is not ErrorCode.STALE_MEMBER_EPOCH:
+        return None
+    if moment.what is What.COMMIT:
+        return hold(moment.at_ms - refused.at_ms <= RETRY_MS, "the commit again", "another one, much later")
+    return hold(False, "the commit again", f"nothing for {seconds(moment.at_ms - refused.at_ms)}")
+
+
+@rule("C5", Grade.MUST, COMMIT, What.COMMIT)
+def no_commit_outside(moment: Moment) -> Verdict:
+    """A client that is no member any more does not commit as if it were."""
+    member = moment.consumer
+    if member.is_member or not member.is_known or moment.at_ms - member.out_ms <= SLACK_MS:
+        return None
+    epoch = moment.request.generation_id_or_member_epoch
+    return hold(epoch < 0, "no commit, or one without epoch", f"epoch {epoch} while it is no member")
+
+
+@rule("C6", Grade.SHOULD, OFFSETS, What.OFFSETS)
+def offsets_as_member(moment: Moment) -> Verdict:
+    """A member asks for committed offsets with its member id, so that it never gets those of an old epoch."""
+    if not moment.consumer.is_member:
+        return None
+    is_named = all(group.member_id for group in moment.request.groups) and moment.request.groups
+    return hold(is_named, f"member {moment.consumer.member_id}", "no member id")
+
+
+@rule("C7", Grade.MUST, OFFSETS, What.OFFSETS)
+def offsets_at_its_epoch(moment: Moment) -> Verdict:
+    """A member asks for committed offsets with the epoch that it has, or without member id and epoch."""
+    if not moment.consumer.is_member or moment.client.doubt(moment.at_ms):
+        return None
+    epochs = [group.member_epoch for group in moment.request.groups if group.member_id]
+    if not epochs:
+        return None
+    return hold(all(_is_current(moment, one) for one in epochs), f"epoch {moment.consumer.epoch}", f"epoch {epochs[0]}")
+
+
+@rule("C8", Grade.MUST, "KIP-447, UNSTABLE_OFFSET_COMMIT", What.FETCH)
+def waits_for_offsets(moment: Moment) -> Verdict:
+    """A member does not read a partition before it knows its committed offset, when that was refused."""
+    unknown = moment.reads.unknown
+    if not unknown:
+        return None
+    early = unknown & fetched(moment.request, moment.client.around.names).keys()
+    return hold(not early, "no fetch before the offset is known", f"a fetch of {partitions(early)}")
+
+
+@rule("C9", Grade.SHOULD, "KIP-447, UNSTABLE_OFFSET_COMMIT", What.OFFSETS, What.END)
+def repeats_unstable_offsets(moment: Moment) -> Verdict:
+    """A member asks again, after a backoff, for offsets that were refused with UNSTABLE_OFFSET_COMMIT."""
+    return _repeats_offsets(moment, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+
+
+@rule("C10", Grade.SHOULD, OFFSETS, What.OFFSETS, What.END)
+def repeats_stale_offsets(moment: Moment) -> Verdict:
+    """A member asks again, after a backoff, for offsets that were refused with STALE_MEMBER_EPOCH."""
+    return _repeats_offsets(moment, ErrorCode.STALE_MEMBER_EPOCH)
+
+
+def _repeats_offsets(moment: Moment, code: ErrorCode) -> Verdict:
+    refused: Refused | None = moment.reads.refused_fetch
+    if refused is None or refused.code is not code or not moment.consumer.is_member:
+        return None
+    waited_ms = moment.at_ms - refused.at_ms
+    if moment.what is What.END:
+        return hold(waited_ms < RETRY_MS, "OffsetFetch again", f"none for {seconds(waited_ms)}")
+    asked = asked_offsets(moment.request, moment.client.around.names)
+    if asked and not asked & refused.partitions:
+        return None
+    return hold(waited_ms >= BACKOFF_MS, "a backoff of some 100 ms", f"OffsetFetch again after {waited_ms:.0f} ms")
+
+
+@rule("C11", Grade.SHOULD, "KIP-447", What.OFFSETS)
+def stable_offsets(moment: Moment) -> Verdict:
+    """A member asks for stable offsets, so that it does not read what a transaction is about to commit."""
+    return hold(moment.request.require_stable, "require_stable", "unstable offsets are welcome")
+
+
+@rule("C12", Grade.NOTE, "OffsetCommitRequest.GroupInstanceId", What.COMMIT)
+def commit_names_instance(moment: Moment) -> Verdict:
+    """A static member names its instance id when it commits."""
+    instance_id = moment.consumer.instance_id
+    if not instance_id or not moment.consumer.is_member:
+        return None
+    return hold(moment.request.group_instance_id == instance_id, instance_id, moment.request.group_instance_id)
+
+
+@rule("F1", Grade.MUST, FETCHES, What.FETCH)
+def fetches_what_it_was_given(moment: Moment) -> Verdict:
+    """A member reads only partitions that it was assigned."""
+    member = moment.consumer
+    if not member.is_member or not member.is_known:
+        return None
+    asked = fetched(moment.request, moment.client.around.names)
+    extra = asked.keys() - _assigned(moment) - _given_up(moment).keys()
+    return hold(not extra, "only what was assigned", f"it reads {partitions(extra)}, too") if asked else None
+
+
+@rule("F2", Grade.MUST, FETCHES, What.FETCH)
+def does_not_fetch_what_it_gave_up(moment: Moment) -> Verdict:
+    """A member no longer reads what it gave up."""
+    gone = {p for p, at in _given_up(moment).items() if moment.at_ms - at > SLACK_MS}
+    if not gone or not moment.consumer.is_member:
+        return None
+    still = gone & fetched(moment.request, moment.client.around.names).keys()
+    return hold(not still, "only what it owns", f"it still reads {partitions(still)}")
+
+
+@rule("F3", Grade.MUST, "KIP-848, Member Lifecycle", What.FETCH)
+def does_not_fetch_outside(moment: Moment) -> Verdict:
+    """A client that is no member any more does not read."""
+    member = moment.consumer
+    if member.is_member or not member.is_known or moment.at_ms - member.out_ms <= SLACK_MS:
+        return None
+    asked = fetched(moment.request, moment.client.around.names)
+    return hold(False, "no fetch", f"it reads {partitions(asked)}") if asked else None
+
+
+@rule("F4", Grade.MUST, "KIP-848, OffsetFetch API", What.FETCH)
+def starts_at_committed_offset(moment: Moment) -> Verdict:
+    """A member reads a partition that it was given from its committed offset on."""
+    asked = fetched(moment.request, moment.client.around.names)
+    begun = {p: (offset, moment.reads.start[p]) for p, offset in asked.items() if p in moment.reads.start}
+    if not begun:
+        return None
+    wrong = {p: pair for p, pair in begun.items() if pair[0] != pair[1]}
+    if not wrong:
+        return True
+    partition, (offset, start) = min(wrong.items())
+    return hold(False, f"{partitions([partition])} from {start} on", f"from {offset} on")

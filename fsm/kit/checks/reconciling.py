@@ -1,0 +1,185 @@
+"""How a member of a consumer group comes from one assignment to the next: KIP-848."""
+
+from __future__ import annotations
+
+from fsm.kit.application import Callback
+from fsm.kit.check import Grade, Verdict, What, hold, rule, slack
+from fsm.kit.consumer_member import Owned, flat
+from fsm.kit.moments import Moment
+from fsm.kit.wording import partitions, seconds
+
+RECONCILIATION = "KIP-848, Reconciliation of the group"
+LISTENER = "KIP-848; ConsumerRebalanceListener"
+
+
+def _reported(moment: Moment) -> Owned | None:
+    """What this heartbeat says that the member owns; None where it says nothing, joins or leaves."""
+    told = moment.request.topic_partitions
+    return None if told is None or moment.request.member_epoch <= 0 else flat(told)
+
+
+@rule("R1", Grade.MUST, RECONCILIATION, What.HEARTBEAT)
+def owns_what_it_was_given(moment: Moment) -> Verdict:
+    """A member owns only partitions that it was assigned."""
+    member, now = moment.consumer, _reported(moment)
+    if now is None or not member.is_known or not member.is_member:
+        return None
+    extra = now - member.owned - member.offered - member.given_up.keys()
+    return hold(not extra, "only what was assigned", f"it owns {partitions(moment.named(extra))}, too")
+
+
+@rule("R2", Grade.MUST, RECONCILIATION, What.HEARTBEAT, What.END)
+def acknowledges(moment: Moment) -> Verdict:
+    """A member acknowledges the partitions that it was assigned, once its callbacks are done."""
+    member, app = moment.consumer, moment.application
+    if member.target is None or not member.is_member or _is_leaving(moment):
+        return None
+    missing = member.target - member.owned - _unresolved(moment)
+    if not missing or not member.owned <= member.target:
+        return True if not missing and member.target else None
+    if moment.what is What.HEARTBEAT and missing <= (_reported(moment) or frozenset()):
+        return True
+    since_ms = max(member.target_ms, member.owned_ms)
+    if app.speaks:
+        since_ms = max(since_ms, app.changed_ms)
+        limit_ms = 2 * member.interval_ms + 2_000
+    else:
+        limit_ms = member.rebalance_timeout_ms + slack(member.rebalance_timeout_ms)
+    if app.callback or app.paused_ms or moment.at_ms - since_ms <= limit_ms:
+        return None
+    expected = f"{partitions(moment.named(missing))} among the owned partitions"
+    return hold(False, expected, f"no acknowledgement for {seconds(moment.at_ms - member.target_ms)}")
+
+
+@rule("R3", Grade.MUST, RECONCILIATION, What.HEARTBEAT)
+def nothing_comes_back(moment: Moment) -> Verdict:
+    """A member does not own again what it gave up, unless it is assigned anew."""
+    member, now = moment.consumer, _reported(moment)
+    if now is None or not member.given_up:
+        return None
+    back = (now & member.given_up.keys()) - member.offered
+    return hold(not back, "what was given up stays away", f"it owns {partitions(moment.named(back))} again")
+
+
+@rule("R4", Grade.MUST, "KIP-848, RebalanceTimeoutMs", What.HEARTBEAT, What.END)
+def revokes_in_time(moment: Moment) -> Verdict:
+    """A member gives up what it is to revoke within its rebalance timeout."""
+    member, app = moment.consumer, moment.application
+    if member.target is None or not member.is_member or _is_leaving(moment):
+        return None
+    kept = member.owned - member.target
+    now = _reported(moment) if moment.what is What.HEARTBEAT else None
+    if not kept:
+        return None
+    if now is not None and not kept & now:
+        return True
+    limit_ms = member.rebalance_timeout_ms + slack(member.rebalance_timeout_ms)
+    late_ms = moment.at_ms - max(member.target_ms, app.changed_ms if app.speaks else 0)
+    if app.speaks:
+        limit_ms = min(limit_ms, 2 * member.interval_ms + 2_000)
+    if app.callback or app.paused_ms or late_ms <= limit_ms:
+        return None
+    return hold(False, f"{partitions(moment.named(kept))} given up", f"still owned after {seconds(late_ms)}")
+
+
+@rule("R5", Grade.SHOULD, LISTENER, What.TOLD)
+def beats_in_callbacks(moment: Moment) -> Verdict:
+    """A member sends heartbeats while a callback of its application runs."""
+    app, member = moment.application, moment.consumer
+    if moment.about.get("ev") not in ("assigned", "revoked") or app.callback is None or member.sent is None:
+        return None
+    ran_ms, silent_ms = moment.at_ms - app.callback.since_ms, moment.at_ms - member.sent.at_ms
+    if not member.is_member or not member.interval_ms or ran_ms <= member.interval_ms + 2 * slack(member.interval_ms):
+        return None
+    is_kept = silent_ms <= member.interval_ms + slack(member.interval_ms)
+    expected = f"a heartbeat every {seconds(member.interval_ms)} of the callback's {seconds(ran_ms)}"
+    return hold(is_kept, expected, f"none for {seconds(silent_ms)}")
+
+
+@rule("R6", Grade.MUST, LISTENER, What.HEARTBEAT)
+def gives_up_after_callback(moment: Moment) -> Verdict:
+    """A member gives a partition up only when the revoked callback of its application has returned."""
+    now, app = _reported(moment), moment.application
+    if now is None or not app.speaks:
+        return None
+    gone = moment.named(moment.consumer.owned - now)
+    if not gone:
+        return None
+    early = gone & app.holding
+    return hold(not early, "revoked callbacks that have returned", f"{partitions(early)} given up before")
+
+
+@rule("R7", Grade.SHOULD, LISTENER, What.HEARTBEAT)
+def acknowledges_after_callback(moment: Moment) -> Verdict:
+    """A member acknowledges new partitions when the assigned callback of its application has returned."""
+    now, app = _reported(moment), moment.application
+    if now is None or not app.speaks:
+        return None
+    added = moment.named(now - moment.consumer.owned)
+    if not added:
+        return None
+    early = added - app.holding | added & _given_in(app.callback)
+    return hold(not early, "assigned callbacks that have returned", f"{partitions(early)} acknowledged before")
+
+
+@rule("R8", Grade.MUST, RECONCILIATION + "; topics without a name yet", What.HEARTBEAT)
+def owns_no_unknown_topic(moment: Moment) -> Verdict:
+    """A member does not own partitions of a topic id that brokers do not know."""
+    now, unresolved = _reported(moment), _unresolved(moment)
+    if now is None or not unresolved:
+        return None
+    return hold(not now & unresolved, "only topics whose name is known", f"{partitions(now & unresolved)} owned")
+
+
+@rule("R9", Grade.SHOULD, "KAFKA-20145; ConsumerMembershipManager", What.HEARTBEAT, What.END)
+def acknowledges_the_rest(moment: Moment) -> Verdict:
+    """A member that was assigned an unknown topic id acknowledges what else has changed."""
+    member, unresolved = moment.consumer, _unresolved(moment)
+    if not unresolved or member.target is None or not member.is_member:
+        return None
+    now = _reported(moment) if moment.what is What.HEARTBEAT else None
+    rest = member.target - unresolved
+    if now == rest or (member.owned == rest and member.reported_ms > member.target_ms):
+        return True
+    waited_ms = moment.at_ms - member.target_ms
+    if waited_ms <= 2 * member.interval_ms + 1_000:
+        return None
+    return hold(False, f"{partitions(moment.named(rest))} acknowledged", f"nothing for {seconds(waited_ms)}")
+
+
+@rule("R10", Grade.SHOULD, "KIP-848; enable.auto.commit", What.HEARTBEAT)
+def commits_before_giving_up(moment: Moment) -> Verdict:
+    """A member that commits by itself commits what it read of a partition before it gives it up."""
+    now = _reported(moment)
+    if now is None or not moment.reads.commits:
+        return None
+    gone = moment.named(moment.consumer.owned - now)
+    if not gone:
+        return None
+    open_ = moment.reads.uncommitted(gone)
+    return hold(not open_, "what was read is committed", f"{partitions(open_)} given up with offsets uncommitted")
+
+
+@rule("R11", Grade.SHOULD, RECONCILIATION, What.HEARTBEAT)
+def acknowledges_at_once(moment: Moment) -> Verdict:
+    """A member acknowledges at once when its callbacks are done, not when the next heartbeat is due."""
+    now, app, member = _reported(moment), moment.application, moment.consumer
+    if now is None or now == member.owned or not app.speaks or app.callback or not member.is_settled:
+        return None
+    late_ms = moment.at_ms - max(app.changed_ms, member.target_ms, member.told_ms)
+    return hold(late_ms <= slack(0), "an acknowledgement at once", f"one after {seconds(late_ms)}")
+
+
+def _is_leaving(moment: Moment) -> bool:
+    return moment.application.closing_ms is not None or moment.consumer.left is not None
+
+
+def _unresolved(moment: Moment) -> Owned:
+    """The assigned partitions of topic ids that brokers do not know."""
+    missing = moment.client.around.missing
+    return frozenset(p for p in moment.consumer.target or () if p[0] in missing)
+
+
+def _given_in(callback: Callback | None) -> Owned:
+    """What the assigned callback that runs is about."""
+    return callback.partitions if callback and callback.name == "assign" else frozenset()

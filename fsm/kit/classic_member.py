@@ -1,0 +1,211 @@
+"""What is known of a member of a classic group from its requests: what it said, and what it was told.
+
+Source: KIP-62, KIP-394 (member ids), KIP-345 (static members), KIP-429 (cooperative rebalancing), KIP-814
+(a static leader that comes back); `AbstractCoordinator`, `ConsumerCoordinator`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from fsm.errors import RemoteProtocolError
+from fsm.kit.application import NEVER_MS, Held
+from fsm.kit.consumer_member import Refusal
+from fsm.protocol.consumer_protocol import Subscription, decode_assignment, decode_subscription
+from fsm.protocol.error_codes import ErrorCode
+from fsm.wire.exchange import Exchange
+
+NO_GENERATION = -1
+REJOIN = frozenset((ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID))
+FATAL = frozenset(
+    (
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        ErrorCode.INVALID_SESSION_TIMEOUT,
+        ErrorCode.INVALID_GROUP_ID,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_MAX_SIZE_REACHED,
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.FENCED_INSTANCE_ID,
+    )
+)
+"""`JoinGroupResponseHandler` fails the join for good."""
+
+
+class Stage(Enum):
+    """How far a member is."""
+
+    OUT = "out"
+    JOINING = "joining"
+    JOINED = "joined"
+    """It has a generation and no assignment yet."""
+    STABLE = "stable"
+
+    __hash__ = object.__hash__
+
+
+@dataclass(slots=True)
+class ClassicMember:
+    """One member, across its generations."""
+
+    stage: Stage = Stage.OUT
+    member_id: str = ""
+    """The one that it was given; empty while it has none."""
+    given_id: str = ""
+    """Given with MEMBER_ID_REQUIRED, to be used in the next join."""
+    earlier_ids: set[str] = field(default_factory=set)
+    instance_id: str | None = None
+    generation: int = NO_GENERATION
+    generation_ms: float = NEVER_MS
+    leads: bool = False
+    protocol: str = ""
+    cooperates: bool = False
+    """Whether all of its protocols are cooperative ones."""
+    group: dict[str, bytes] = field(default_factory=dict)
+    """The metadata of each member, as the leader was told."""
+    skips: bool = False
+    """The leader was told to keep the assignment."""
+    session_ms: float = 0
+    rebalance_ms: float = 0
+    assignment: Held = frozenset()
+    assignment_ms: float = NEVER_MS
+    given_up: dict[tuple[str, int], float] = field(default_factory=dict)
+    surrender: Held = frozenset()
+    """What the last assignment took away from a cooperative member, until it joins again."""
+    refusal: Refusal | None = None
+    refused_ms: list[float] = field(default_factory=list)
+    searched: bool = False
+    rebalance_asked_ms: float | None = None
+    """When it was told to join again, until it does."""
+    beats_since: list[float] = field(default_factory=list)
+    """Heartbeats that it sent since."""
+    join: Exchange | None = None
+    sent: Exchange | None = None
+    """Its last request of the group."""
+    fatal: Refusal | None = None
+    left: Exchange | None = None
+    out_ms: float = NEVER_MS
+
+    # What it does
+
+    def send_join(self, exchange: Exchange) -> None:
+        """A JoinGroup."""
+        request = exchange.request
+        self.instance_id = request.group_instance_id
+        self.session_ms, self.rebalance_ms = request.session_timeout_ms, request.rebalance_timeout_ms
+        names = [protocol.name for protocol in request.protocols]
+        self.cooperates = bool(names) and all("cooperative" in name.lower() for name in names)
+        self.rebalance_asked_ms, self.beats_since, self.surrender = None, [], frozenset()
+        if self.stage is Stage.OUT:
+            self.left, self.fatal = None, None
+        self.stage, self.join = Stage.JOINING, exchange
+        self._send(exchange)
+
+    def send_sync(self, exchange: Exchange) -> None:
+        """A SyncGroup."""
+        self._send(exchange)
+
+    def send_beat(self, exchange: Exchange) -> None:
+        """A Heartbeat."""
+        if self.rebalance_asked_ms is not None:
+            self.beats_since.append(exchange.at_ms)
+        self._send(exchange)
+
+    def send_leave(self, exchange: Exchange) -> None:
+        """A LeaveGroup of its own."""
+        self.left = exchange
+        self.earlier_ids.add(self.member_id)
+        self._send(exchange)
+        self._end(exchange.at_ms)
+
+    def _send(self, exchange: Exchange) -> None:
+        self.sent, self.searched, self.refusal = exchange, False, None
+
+    def _end(self, at_ms: float) -> None:
+        if self.stage is not Stage.OUT:
+            self.out_ms = at_ms
+        self.stage, self.generation, self.member_id, self.assignment = Stage.OUT, NO_GENERATION, "", frozenset()
+
+    # What it is told
+
+    def take_join(self, exchange: Exchange) -> None:
+        """The answer to a JoinGroup."""
+        response = exchange.response
+        code: ErrorCode = response.error_code
+        if code is ErrorCode.MEMBER_ID_REQUIRED:
+            self.given_id = response.member_id
+        if code is not ErrorCode.NONE:
+            return self._refuse(exchange, code)
+        self.refused_ms, self.given_id = [], ""
+        self.member_id, self.generation = response.member_id, response.generation_id
+        self.generation_ms = exchange.answered_ms or exchange.at_ms
+        self.leads, self.protocol = response.leader == response.member_id, response.protocol_name or ""
+        self.group = {member.member_id: member.metadata for member in response.members}
+        self.skips, self.stage = response.skip_assignment, Stage.JOINED
+        return None
+
+    def take_sync(self, exchange: Exchange) -> None:
+        """The answer to a SyncGroup."""
+        response, at_ms = exchange.response, exchange.answered_ms or exchange.at_ms
+        if response.error_code is not ErrorCode.NONE:
+            return self._refuse(exchange, response.error_code)
+        if exchange.request.generation_id != self.generation:
+            return None
+        now = read_assignment(response.assignment)
+        self.given_up = {p: at for p, at in self.given_up.items() if p not in now}
+        self.given_up.update(dict.fromkeys(self.assignment - now, at_ms))
+        self.surrender = self.assignment - now if self.cooperates else frozenset()
+        self.assignment, self.assignment_ms = now, at_ms
+        self.stage, self.refused_ms = Stage.STABLE, []
+        return None
+
+    def take_beat(self, exchange: Exchange) -> None:
+        """The answer to a Heartbeat, or to anything else that may be refused as one."""
+        code = exchange.response.error_code
+        if code is not ErrorCode.NONE:
+            self._refuse(exchange, code)
+        else:
+            self.refused_ms = []
+
+    def _refuse(self, exchange: Exchange, code: ErrorCode) -> None:
+        at_ms = exchange.answered_ms or exchange.at_ms
+        self.refusal = Refusal(code, at_ms, exchange.request)
+        if code is not ErrorCode.MEMBER_ID_REQUIRED:
+            self.refused_ms.append(at_ms)
+        if code in REJOIN and self.rebalance_asked_ms is None and self.left is None:
+            self.rebalance_asked_ms, self.beats_since = at_ms, []
+        if code is ErrorCode.UNKNOWN_MEMBER_ID:
+            self.earlier_ids.add(self.member_id)
+            self._end(at_ms)
+        elif code in FATAL:
+            self.fatal = self.refusal
+            self._end(at_ms)
+
+    @property
+    def is_member(self) -> bool:
+        """Whether it has a generation."""
+        return self.stage in (Stage.JOINED, Stage.STABLE)
+
+
+def read_assignment(data: bytes) -> Held:
+    """The partitions in it; none where it is empty or another protocol's."""
+    try:
+        return frozenset(decode_assignment(data).partitions) if data else frozenset()
+    except RemoteProtocolError:
+        return frozenset()
+
+
+def read_subscription(data: bytes) -> Subscription | None:
+    """What a member wants; None where it cannot be read."""
+    try:
+        return decode_subscription(data)
+    except RemoteProtocolError:
+        return None
+
+
+def identity(request: Any) -> str:
+    """The member id of a request about a group; empty where it has none."""
+    if members := getattr(request, "members", ()):
+        return str(members[0].member_id)
+    return str(getattr(request, "member_id", "") or "")

@@ -1,0 +1,222 @@
+"""What is known of a member of a consumer group from its heartbeats: what it said, and what it was told.
+
+Source: KIP-848, section "ConsumerGroupHeartbeat API"; `ConsumerGroupHeartbeatRequest.json`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from fsm.kit.application import NEVER_MS
+from fsm.protocol.assignment import TopicPartition, TopicPartitions
+from fsm.protocol.error_codes import ErrorCode
+from fsm.wire.exchange import Exchange
+
+Owned = frozenset[TopicPartition]
+"""Partitions by topic id."""
+NOTHING: Owned = frozenset()
+
+FENCING = frozenset((ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID))
+MOVED = frozenset((ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+RETRIABLE = MOVED | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+FATAL = frozenset(
+    (
+        ErrorCode.UNSUPPORTED_ASSIGNOR,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.GROUP_MAX_SIZE_REACHED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.INVALID_REGULAR_EXPRESSION,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.UNRELEASED_INSTANCE_ID,
+    )
+)
+"""What a member can do nothing about: `AbstractHeartbeatRequestManager.onErrorResponse`."""
+DELTA = ("rebalance_timeout_ms", "subscribed_topic_names", "subscribed_topic_regex", "server_assignor")
+"""Fields that are told only where they changed."""
+
+
+class Refusal(NamedTuple):
+    """An error in an answer."""
+
+    code: ErrorCode
+    at_ms: float
+    request: Any
+
+
+@dataclass(slots=True)
+class ConsumerMember:
+    """One member, across its incarnations."""
+
+    member_id: str = ""
+    instance_id: str | None = None
+    connections: set[int] = field(default_factory=set)
+    """Those that carried this member id."""
+    is_known: bool = False
+    """Whether its join was seen; otherwise the trace begins in its midst."""
+    epoch: int | None = None
+    """The one that it was told last; None while it is no member."""
+    earlier_epoch: int | None = None
+    epoch_ms: float = NEVER_MS
+    """When the epoch was told."""
+    interval_ms: float = 0
+    first_interval_ms: float = 0
+    interval_since_ms: float = NEVER_MS
+    """When it was told another interval."""
+    rebalance_timeout_ms: float = 0
+    target: Owned | None = None
+    """What it was assigned last."""
+    target_ms: float = NEVER_MS
+    """When that was news."""
+    offered: Owned = NOTHING
+    """All that it was assigned since it reported last."""
+    owned: Owned = NOTHING
+    """What it reported last."""
+    owned_ms: float = NEVER_MS
+    """When that changed."""
+    reported_ms: float = NEVER_MS
+    given_up: dict[TopicPartition, float] = field(default_factory=dict)
+    """What it reported once and no longer, with the time."""
+    sent: Exchange | None = None
+    """Its last heartbeat."""
+    refusal: Refusal | None = None
+    """The error in the answer to its last heartbeat."""
+    refused_ms: list[float] = field(default_factory=list)
+    """When heartbeats were refused, one after the other."""
+    loading_ms: list[float] = field(default_factory=list)
+    """The same, since the coordinator began to say that it loads."""
+    searched: bool = False
+    """Whether it looked for the coordinator since its last heartbeat."""
+    fatal: Refusal | None = None
+    fenced_ms: float | None = None
+    """When it was fenced, until it is a member again."""
+    out_ms: float = NEVER_MS
+    """When it ceased to be a member: left, fenced, or refused for good."""
+    left: Exchange | None = None
+    """Its goodbye, until it joins again."""
+    said: dict[str, Any] = field(default_factory=dict)
+    """Fields as they were accepted last."""
+    throttled_until_ms: float = NEVER_MS
+
+    # What it does
+
+    def send(self, exchange: Exchange) -> None:
+        """A heartbeat."""
+        request = exchange.request
+        if request.member_id != self.member_id:
+            self.connections = set()
+        self.connections.add(exchange.connection)
+        self.member_id = request.member_id
+        self.instance_id = request.instance_id or (self.instance_id if request.member_epoch else None)
+        if request.rebalance_timeout_ms > 0:
+            self.rebalance_timeout_ms = request.rebalance_timeout_ms
+        if request.member_epoch == 0:
+            self._begin()
+        elif request.member_epoch < 0:
+            self.left = exchange
+            self._end(exchange.at_ms)
+        else:
+            self._stay(exchange)
+        self.sent, self.searched, self.refusal = exchange, False, None
+
+    def _begin(self) -> None:
+        self.is_known = True
+        self.epoch, self.left, self.fatal = None, None, None
+        self.target, self.offered, self.owned = None, NOTHING, NOTHING
+        self.given_up, self.said = {}, {}
+
+    def _stay(self, exchange: Exchange) -> None:
+        if self.epoch is None and not self.is_known:
+            self.epoch = exchange.request.member_epoch
+        if exchange.request.topic_partitions is None:
+            return
+        now = flat(exchange.request.topic_partitions)
+        self.given_up = {p: at for p, at in self.given_up.items() if p not in now}
+        self.given_up.update(dict.fromkeys(self.owned - now, exchange.at_ms))
+        if now != self.owned:
+            self.owned_ms = exchange.at_ms
+        self.owned, self.offered, self.reported_ms = now, self.target or NOTHING, exchange.at_ms
+
+    def _end(self, at_ms: float) -> None:
+        if self.epoch is not None:
+            self.out_ms = at_ms
+        self.epoch, self.target, self.offered, self.owned = None, None, NOTHING, NOTHING
+
+    # What it is told
+
+    def take(self, exchange: Exchange) -> None:
+        """The answer to one of its heartbeats."""
+        request, response, at_ms = exchange.request, exchange.response, exchange.answered_ms or exchange.at_ms
+        if response is None or request.member_id != self.member_id:
+            return
+        self.throttled_until_ms = at_ms + response.throttle_time_ms
+        if response.error_code is not ErrorCode.NONE:
+            self._refuse(Refusal(response.error_code, at_ms, request))
+        elif request.member_epoch >= 0 and self.left is None:
+            self._accept(request, response, at_ms)
+
+    def _refuse(self, refusal: Refusal) -> None:
+        self.refusal, self.said = refusal, {}
+        self.refused_ms.append(refusal.at_ms)
+        is_loading = refusal.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        self.loading_ms = [*self.loading_ms, refusal.at_ms] if is_loading else []
+        if refusal.request.member_epoch < 0:
+            return
+        if refusal.code in FENCING:
+            self.fenced_ms = refusal.at_ms
+            self._end(refusal.at_ms)
+        elif refusal.code in FATAL:
+            self.fatal = refusal
+            self._end(refusal.at_ms)
+
+    def _accept(self, request: Any, response: Any, at_ms: float) -> None:
+        self.refusal, self.refused_ms, self.loading_ms, self.fenced_ms = None, [], [], None
+        if response.member_epoch != self.epoch:
+            self.earlier_epoch, self.epoch, self.epoch_ms = self.epoch, response.member_epoch, at_ms
+        if response.heartbeat_interval_ms != self.interval_ms:
+            self.interval_ms, self.interval_since_ms = response.heartbeat_interval_ms, at_ms
+        self.first_interval_ms = self.first_interval_ms or self.interval_ms
+        for name in (*DELTA, "topic_partitions"):
+            value = getattr(request, name)
+            if value not in (None, -1):
+                self.said[name] = value
+        if response.assignment is not None:
+            now = flat(response.assignment)
+            if now != self.target:
+                self.target, self.target_ms = now, at_ms
+            self.offered |= now
+            self.given_up = {p: at for p, at in self.given_up.items() if p not in now}
+
+    # What follows
+
+    @property
+    def is_member(self) -> bool:
+        """Whether it has an epoch, as far as it can know."""
+        return self.epoch is not None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether its last heartbeat was accepted."""
+        return self.sent is not None and self.sent.is_answered and self.refusal is None
+
+    def is_open(self, at_ms: float) -> bool:
+        """Whether its last heartbeat is still to be answered."""
+        return self.sent is not None and self.sent.answered_ms is not None and self.sent.answered_ms > at_ms
+
+    @property
+    def told_ms(self) -> float:
+        """When it had the last answer, or sent what had none."""
+        sent = self.sent
+        return NEVER_MS if sent is None else sent.at_ms if sent.answered_ms is None else sent.answered_ms
+
+
+def flat(given: TopicPartitions | None) -> Owned:
+    """The single partitions."""
+    return frozenset((topic_id, number) for topic_id, numbers in given or () for number in numbers)
+
+
+def is_full(request: Any) -> bool:
+    """Whether a heartbeat says everything, so that the coordinator repeats the assignment."""
+    told = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
+    return told and request.rebalance_timeout_ms != -1 and request.topic_partitions is not None

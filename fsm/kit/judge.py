@@ -1,0 +1,73 @@
+"""The judge: all checks over all moments of a trace."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from fsm.kit.check import Broken, Check, Finding, Grade, What
+from fsm.kit.checks import CHECKS
+from fsm.kit.moments import Moment, follow
+from fsm.wire.exchange import Exchange, Note
+
+PASSED, FAILED, NOT_SEEN = "passed", "failed", "not seen"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the checks found."""
+
+    findings: tuple[Finding, ...] = ()
+    """In order of time."""
+    kept: Mapping[str, int] = field(default_factory=dict)
+    """How often each rule was kept, by its id."""
+    start_ms: float = 0.0
+    """When the first request came."""
+
+    def verdict(self, check: Check) -> str:
+        """`passed`, `failed`, or `not seen` where there was nothing to judge."""
+        if any(finding.check is check for finding in self.findings):
+            return FAILED
+        return PASSED if self.kept.get(check.id) else NOT_SEEN
+
+    def failed(self, grade: Grade = Grade.MUST) -> list[str]:
+        """The ids of the checks of this grade that failed."""
+        return sorted({finding.check.id for finding in self.findings if finding.check.grade is grade})
+
+
+def judge(seen: Iterable[Exchange | Note], checks: Iterable[Check] = CHECKS.values()) -> Report:
+    """Judges the clients of a trace by these checks."""
+    by_moment: dict[tuple[str, What], list[Check]] = {}
+    for check in checks:
+        for what in check.moments:
+            by_moment.setdefault((check.protocol, what), []).append(check)
+    trace = list(seen)
+    start_ms = min((one.at_ms for one in trace if isinstance(one, Exchange)), default=0.0)
+    findings: list[Finding] = []
+    kept: Counter[str] = Counter()
+    for moment in follow(trace):
+        for check in by_moment.get((_protocol(moment), moment.what), ()):
+            verdict = check.judge(moment)
+            if isinstance(verdict, Broken):
+                name = moment.client.name
+                findings.append(Finding(check, moment.at_ms, name, verdict.expected, verdict.got, moment.exchange))
+            elif verdict:
+                kept[check.id] += 1
+    return Report(tuple(findings), dict(kept), start_ms)
+
+
+def _protocol(moment: Moment) -> str:
+    """The one that the client speaks, counting what it does now."""
+    if moment.what is What.HEARTBEAT:
+        return "consumer"
+    return moment.client.protocol
+
+
+def merge(reports: Iterable[Report]) -> Report:
+    """What several traces say together."""
+    found = list(reports)
+    kept: Counter[str] = Counter()
+    for report in found:
+        kept.update(report.kept)
+    return Report(tuple(finding for report in found for finding in report.findings), dict(kept))

@@ -1,0 +1,305 @@
+"""From what went over the wire to moments of clients: what each did, with all that was known of it until then.
+
+A trace has exchanges in the order in which they ended; here a request comes at its own time and its answer at its own.
+A client is known by its client id, and by its member id too where several clients share one at the same time.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from itertools import pairwise
+from typing import Any
+
+from fsm.kit.application import Application
+from fsm.kit.check import CLASSIC, CONSUMER, What
+from fsm.kit.classic_member import ClassicMember, identity
+from fsm.kit.consumer_member import ConsumerMember
+from fsm.kit.reads import Reads
+from fsm.protocol.assignment import TopicPartition
+from fsm.protocol.error_codes import ErrorCode
+from fsm.wire.exchange import Exchange, Note
+
+SESSION_MS = 45_000.0
+"""`group.consumer.session.timeout.ms` of a broker that was not told otherwise."""
+PATIENCE_MS = 800.0
+"""A connection that ends sooner after a request was closed by the broker, later by a client that waited in vain."""
+SILENT_FAULTS = ("mute", "swallow")
+GROUP_APIS = frozenset(
+    ("ConsumerGroupHeartbeat", "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "OffsetFetch")
+)
+
+
+class Doubt(Enum):
+    """Why a client cannot know whether its last heartbeat was handled."""
+
+    LOST = "the connection closed before its answer came"
+    TIMED_OUT = "its answer did not come in time"
+
+    __hash__ = object.__hash__
+
+
+@dataclass(slots=True)
+class Surroundings:
+    """What is known beside the clients."""
+
+    names: dict[str, str] = field(default_factory=dict)
+    """Topic names by id."""
+    missing: set[str] = field(default_factory=set)
+    """Topic ids that brokers did not know when asked."""
+    closed: dict[int, float] = field(default_factory=dict)
+    """When each connection ended."""
+    session_ms: float = SESSION_MS
+
+    def note(self, seen: Note) -> None:
+        """Something that is no client's."""
+        match seen.event:
+            case "disconnected":
+                self.closed[int(seen.about["connection"])] = seen.at_ms
+            case "topics":
+                self.names.update({topic_id: name for name, topic_id, *_ in seen.about["topics"]})
+            case "settings":
+                self.session_ms = float(seen.about.get("session_timeout_ms", self.session_ms))
+
+    def learn(self, response: Any) -> None:
+        """Names and ids of topics in an answer to Metadata."""
+        for topic in response.topics:
+            if topic.error_code is ErrorCode.NONE and topic.name:
+                self.names[topic.topic_id] = topic.name
+                self.missing.discard(topic.topic_id)
+            elif topic.error_code is ErrorCode.UNKNOWN_TOPIC_ID:
+                self.missing.add(topic.topic_id)
+
+    def named(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
+        """Partitions by the name of their topic, where it is known."""
+        return frozenset((self.names.get(topic, topic), number) for topic, number in partitions)
+
+
+@dataclass(slots=True)
+class Client:
+    """All that is known of one client."""
+
+    name: str
+    around: Surroundings
+    protocol: str = ""
+    consumer: ConsumerMember = field(default_factory=ConsumerMember)
+    classic: ClassicMember = field(default_factory=ClassicMember)
+    reads: Reads = field(default_factory=Reads)
+    application: Application = field(default_factory=Application)
+    seen_ms: float = 0.0
+    """Its last request."""
+
+    def doubt(self, at_ms: float) -> Doubt | None:
+        """Why it cannot know whether its last heartbeat was handled; None where it can."""
+        sent = self.consumer.sent
+        if sent is None or sent.is_answered:
+            return None
+        if sent.fault in SILENT_FAULTS:
+            return Doubt.TIMED_OUT
+        ended_ms = min(self.around.closed.get(sent.connection, at_ms), at_ms)
+        return Doubt.LOST if ended_ms - sent.at_ms < PATIENCE_MS else Doubt.TIMED_OUT
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process still runs, as far as anybody said something about it."""
+        app = self.application
+        return app.exited_ms is None and app.closed_ms is None and app.closing_ms is None
+
+    @property
+    def alive_ms(self) -> float:
+        """Its last sign of life."""
+        return max(self.seen_ms, self.application.heard_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Something that a client did, or was told."""
+
+    what: What
+    at_ms: float
+    client: Client
+    """What was known of it before."""
+    exchange: Exchange | None = None
+    about: Mapping[str, Any] = field(default_factory=dict)
+    """What a note says."""
+
+    @property
+    def request(self) -> Any:
+        """The request of the exchange."""
+        return self.exchange and self.exchange.request
+
+    @property
+    def consumer(self) -> ConsumerMember:
+        """The member of a consumer group."""
+        return self.client.consumer
+
+    @property
+    def classic(self) -> ClassicMember:
+        """The member of a classic group."""
+        return self.client.classic
+
+    @property
+    def application(self) -> Application:
+        """The application."""
+        return self.client.application
+
+    @property
+    def reads(self) -> Reads:
+        """The client's offsets."""
+        return self.client.reads
+
+    def named(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
+        """Partitions by the name of their topic, where it is known."""
+        return self.client.around.named(partitions)
+
+
+def follow(seen: Iterable[Exchange | Note]) -> Iterator[Moment]:
+    """The moments of all clients in order of time; what is known of a client changes after each."""
+    trace = list(seen)
+    name_of = _names_of_clients(trace)
+    around, clients = Surroundings(), dict[str, Client]()
+    events = _in_order(trace)
+    for _, is_answer, one in events:
+        if isinstance(one, Note):
+            yield from _note(one, around, clients)
+        elif is_answer:
+            _take(one, around, clients.get(name_of(one)))
+        else:
+            yield from _send(one, around, clients, name_of(one))
+    for _, client in sorted(clients.items()):
+        yield Moment(What.END, events[-1][0], client)
+
+
+def _in_order(trace: list[Exchange | Note]) -> list[tuple[float, bool, Exchange | Note]]:
+    """Requests, answers and notes by time; at the same time as in the trace, and a request before its answer."""
+    events = []
+    for number, one in enumerate(trace):
+        events.append((one.at_ms, number, False, one))
+        if isinstance(one, Exchange) and one.answered_ms is not None:
+            events.append((one.answered_ms, number, True, one))
+    events.sort(key=lambda event: event[:3])
+    return [(at_ms, is_answer, one) for at_ms, _, is_answer, one in events]
+
+
+def _names_of_clients(trace: list[Exchange | Note]) -> Callable[[Exchange], str]:
+    """How the client of an exchange is called: by its client id, or also by its member where the id is shared."""
+    lives: dict[str, dict[str, list[float]]] = defaultdict(dict)
+    for one in trace:
+        if isinstance(one, Exchange) and (member := member_of(one)):
+            life = lives[one.client_id or ""].setdefault(member, [one.at_ms, one.at_ms])
+            life[0], life[1] = min(life[0], one.at_ms), max(life[1], one.at_ms)
+    shared = {client for client, found in lives.items() if _overlap(found.values())}
+
+    def name_of(exchange: Exchange) -> str:
+        client = exchange.client_id or ""
+        if client not in shared:
+            return client
+        member = member_of(exchange)
+        return f"{client}/{member}" if member else ""
+
+    return name_of
+
+
+def _overlap(lives: Iterable[list[float]]) -> bool:
+    ordered = sorted(lives)
+    return any(later[0] < earlier[1] for earlier, later in pairwise(ordered))
+
+
+def member_of(exchange: Exchange) -> str:
+    """The member that sent a request of a group, by what it says or was answered; empty where nothing says it."""
+    if exchange.api not in GROUP_APIS or exchange.request is None:
+        return ""
+    request = exchange.request
+    if exchange.api == "OffsetFetch":
+        return next((str(group.member_id) for group in request.groups if group.member_id), "")
+    return identity(request) or str(getattr(exchange.response, "member_id", "") or "")
+
+
+# What happens
+
+
+def _note(seen: Note, around: Surroundings, clients: dict[str, Client]) -> Iterator[Moment]:
+    name = seen.about.get("client")
+    if seen.event not in ("application", "command", "exited") or not isinstance(name, str):
+        around.note(seen)
+        return
+    client = clients.setdefault(name, Client(name, around))
+    if seen.event == "application":
+        yield Moment(What.TOLD, seen.at_ms, client, about=seen.about)
+        client.application.hear(seen.at_ms, seen.about)
+    elif seen.event == "command":
+        client.application.obey(seen.at_ms, str(seen.about.get("line", "")))
+    else:
+        client.application.exited_ms = seen.at_ms
+
+
+def _send(exchange: Exchange, around: Surroundings, clients: dict[str, Client], name: str) -> Iterator[Moment]:
+    what = _WHATS.get(exchange.api)
+    if what is None or exchange.request is None or not name:
+        return
+    client = clients.setdefault(name, Client(name, around))
+    if what is What.HEARTBEAT:
+        client.protocol = CONSUMER
+    elif what in (What.JOIN, What.SYNC, What.BEAT, What.LEAVE):
+        client.protocol = CLASSIC
+    client.seen_ms = exchange.at_ms
+    if exchange.at_ms > (client.application.exited_ms or exchange.at_ms):
+        client.application = Application()  # another process of this name
+    yield Moment(what, exchange.at_ms, client, exchange)
+    _SENDS[what](client, exchange)
+
+
+def _take(exchange: Exchange, around: Surroundings, client: Client | None) -> None:
+    if exchange.response is None:
+        return
+    if exchange.api == "Metadata":
+        around.learn(exchange.response)
+    what = _WHATS.get(exchange.api)
+    if client is not None and what in _TAKES and exchange.request is not None:
+        _TAKES[what](client, exchange)
+
+
+def _beat(client: Client, exchange: Exchange) -> None:
+    request = exchange.request
+    client.application.tell(frozenset(request.subscribed_topic_names or ()), leaves=request.member_epoch < 0)
+    client.consumer.send(exchange)
+
+
+def _take_beat(client: Client, exchange: Exchange) -> None:
+    member = client.consumer
+    was_member = member.is_member
+    member.take(exchange)
+    if was_member and not member.is_member:
+        client.application.lose()
+
+
+def _search(client: Client, _exchange: Exchange) -> None:
+    client.consumer.searched = client.classic.searched = True
+
+
+def _commit(client: Client, exchange: Exchange) -> None:
+    client.reads.commit(exchange, client.around.names)
+
+
+_WHATS = {what.value: what for what in What if what not in (What.TOLD, What.END)}
+_SENDS: Mapping[What, Callable[[Client, Exchange], None]] = {
+    What.HEARTBEAT: _beat,
+    What.JOIN: lambda client, exchange: client.classic.send_join(exchange),
+    What.SYNC: lambda client, exchange: client.classic.send_sync(exchange),
+    What.BEAT: lambda client, exchange: client.classic.send_beat(exchange),
+    What.LEAVE: lambda client, exchange: client.classic.send_leave(exchange),
+    What.COMMIT: lambda _client, _exchange: None,
+    What.OFFSETS: lambda _client, _exchange: None,
+    What.FETCH: lambda client, exchange: client.reads.fetch(exchange, client.around.names),
+    What.SEARCH: _search,
+}
+_TAKES: Mapping[What | None, Callable[[Client, Exchange], None]] = {
+    What.HEARTBEAT: _take_beat,
+    What.JOIN: lambda client, exchange: client.classic.take_join(exchange),
+    What.SYNC: lambda client, exchange: client.classic.take_sync(exchange),
+    What.BEAT: lambda client, exchange: client.classic.take_beat(exchange),
+    What.COMMIT: _commit,
+    What.OFFSETS: lambda client, exchange: client.reads.learn(exchange, client.around.names),
+}

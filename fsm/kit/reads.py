@@ -1,0 +1,123 @@
+"""What a client reads and commits: positions of its fetches, offsets that it committed and asked for.
+
+Partitions are by name where the name of a topic is known, else by its id, so that requests of all versions compare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from fsm.protocol.assignment import NO_TOPIC_ID, TopicPartition
+from fsm.protocol.error_codes import ErrorCode
+from fsm.wire.exchange import Exchange
+
+
+class Refused(NamedTuple):
+    """A request about offsets that was refused for some partitions."""
+
+    code: ErrorCode
+    at_ms: float
+    partitions: frozenset[TopicPartition]
+
+
+@dataclass(slots=True)
+class Reads:
+    """What is known of one client's offsets."""
+
+    position: dict[TopicPartition, int] = field(default_factory=dict)
+    """Where its last fetch began."""
+    committed: dict[TopicPartition, int] = field(default_factory=dict)
+    start: dict[TopicPartition, int] = field(default_factory=dict)
+    """The committed offset that it was told, until it fetches or commits."""
+    unknown: frozenset[TopicPartition] = frozenset()
+    """Partitions whose committed offset it was refused."""
+    commits: bool = False
+    """Whether it ever committed."""
+    refused_commit: Refused | None = None
+    refused_fetch: Refused | None = None
+
+    def fetch(self, exchange: Exchange, names: Mapping[str, str]) -> None:
+        """It fetched."""
+        for partition, offset in fetched(exchange.request, names).items():
+            self.position[partition] = offset
+            self.start.pop(partition, None)
+
+    def commit(self, exchange: Exchange, names: Mapping[str, str]) -> None:
+        """A commit was answered."""
+        self.commits = True
+        asked = committed(exchange.request, names)
+        codes = {
+            (topic_of(topic, names), one.partition_index): one.error_code
+            for topic in exchange.response.topics
+            for one in topic.partitions
+        }
+        refused = frozenset(p for p, code in codes.items() if code is not ErrorCode.NONE)
+        self.refused_commit = None
+        if refused:
+            self.refused_commit = Refused(codes[min(refused)], exchange.answered_ms or exchange.at_ms, refused)
+        for partition in asked.keys() - refused:
+            self.committed[partition] = asked[partition]
+            self.start.pop(partition, None)
+
+    def learn(self, exchange: Exchange, names: Mapping[str, str]) -> None:
+        """Committed offsets were told."""
+        found, codes = told_offsets(exchange.response, names)
+        asked = asked_offsets(exchange.request, names)
+        refused = frozenset(codes) | (asked - found.keys() if group_error(exchange.response) else frozenset())
+        self.unknown = (self.unknown - found.keys()) | refused
+        self.start.update((p, offset) for p, offset in found.items() if offset >= 0 and p not in refused)
+        self.refused_fetch = None
+        if refused:
+            code = next(iter(codes.values()), group_error(exchange.response))
+            self.refused_fetch = Refused(code, exchange.answered_ms or exchange.at_ms, refused)
+
+    def uncommitted(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Partitions that were read further than committed."""
+        return sorted(p for p in partitions if self.position.get(p, 0) > max(self.committed.get(p, -1), 0))
+
+
+def topic_of(topic: Any, names: Mapping[str, str]) -> str:
+    """The name of a topic in a message, or its id where that is all that is known."""
+    topic_id: str = getattr(topic, "topic_id", NO_TOPIC_ID)
+    name: str = getattr(topic, "name", "") or getattr(topic, "topic", "")
+    return name or names.get(topic_id, topic_id)
+
+
+def fetched(request: Any, names: Mapping[str, str]) -> dict[TopicPartition, int]:
+    """The partitions of a Fetch, and from where each is read."""
+    return {(topic_of(t, names), one.partition): one.fetch_offset for t in request.topics for one in t.partitions}
+
+
+def committed(request: Any, names: Mapping[str, str]) -> dict[TopicPartition, int]:
+    """The partitions of an OffsetCommit and their offsets."""
+    return {
+        (topic_of(t, names), one.partition_index): one.committed_offset for t in request.topics for one in t.partitions
+    }
+
+
+def asked_offsets(request: Any, names: Mapping[str, str]) -> frozenset[TopicPartition]:
+    """The partitions of an OffsetFetch; none where it asks for all."""
+    parts = request.groups or (request,)
+    return frozenset((topic_of(t, names), p) for one in parts for t in one.topics or () for p in t.partition_indexes)
+
+
+def told_offsets(
+    response: Any, names: Mapping[str, str]
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, ErrorCode]]:
+    """The offset of each partition, and the error of each that has one."""
+    ones = [
+        ((topic_of(topic, names), one.partition_index), one)
+        for part in (response.groups or (response,))
+        for topic in part.topics
+        for one in topic.partitions
+    ]
+    codes = {p: one.error_code for p, one in ones if one.error_code is not ErrorCode.NONE}
+    return {p: one.committed_offset for p, one in ones if p not in codes}, codes
+
+
+def group_error(response: Any) -> ErrorCode:
+    """Why a whole OffsetFetch was refused."""
+    parts = response.groups or (response,)
+    return next((one.error_code for one in parts if one.error_code is not ErrorCode.NONE), ErrorCode.NONE)
