@@ -4,7 +4,7 @@ Everything here is a frozen, hashable value that says what was asked, answered, 
 stands above: in the members, the coordinator and the workers. Requests and responses are in `fsm.protocol.messages`,
 records of `__consumer_offsets` in `fsm.protocol.records`.
 
-* `encode_request`, `decode_request`, `encode_response`, `decode_response`: frames of the wire
+* `encode_request`, `decode_request`, `decode_header`, `encode_response`, `decode_response`: frames of the wire
 * `encode`, `decode`: a message or a struct alone
 * `read_batches`, `write_batch`, `Batch`: segments of a log
 * `ErrorCode`, `ConsumerConfig`, `RELEASES`: error codes, settings of a consumer, the releases that are known
@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING
 from fsm.exports import on_demand
 
 if TYPE_CHECKING:
-    from fsm.protocol.codec import decode, decode_request, decode_response, encode, encode_request, encode_response
+    from fsm.protocol.codec import (
+        decode,
+        decode_header,
+        decode_request,
+        decode_response,
+        encode,
+        encode_request,
+        encode_response,
+    )
     from fsm.protocol.config import ConsumerConfig
     from fsm.protocol.error_codes import ErrorCode
     from fsm.protocol.record_batches import Batch, read_batches, write_batch
@@ -27,6 +35,7 @@ __all__ = [
     "ConsumerConfig",
     "ErrorCode",
     "decode",
+    "decode_header",
     "decode_request",
     "decode_response",
     "encode",
@@ -40,6 +49,7 @@ __getattr__ = on_demand(
     __name__,
     {
         "decode": "codec",
+        "decode_header": "codec",
         "decode_request": "codec",
         "decode_response": "codec",
         "encode": "codec",

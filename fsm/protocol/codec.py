@@ -68,6 +68,11 @@ def encode_request(message: Any, version: int, correlation_id: int, client_id: s
     return encode_as(message, version, flexible, head + b"\0" if flexible else head)
 
 
+def decode_header(frame: bytes) -> RequestHeader:
+    """The header of a request, whatever its API and version. Raises `InputError` for a frame that is too short."""
+    return decode_as(RequestHeader, frame, 0, False)[0]
+
+
 def decode_request(frame: bytes) -> tuple[RequestHeader, Any]:
     """Header and request of a frame. Raises `InputError` for a request or version that is not known."""
     header, at = decode_as(RequestHeader, frame, 0, False)

@@ -1,20 +1,27 @@
-"""The log of `__consumer_offsets`: record batches of a segment, read and written byte for byte.
+"""Record batches, as segments of a log and the messages Produce and Fetch have them: read, written, checked.
+
+Batches compressed with gzip are read and written; those of snappy, lz4 and zstd are refused where records are wanted.
+Bytes are not trusted: what a batch inflates to is bounded, and records are held against the bytes there are.
 
 Source: the record batch format, magic 2 (`DefaultRecordBatch`, `DefaultRecord`, `EndTransactionMarker` of
-apache/kafka). Compressed batches are refused: `offsets.topic.compression.codec` is none unless somebody sets it.
+apache/kafka); what brokers refuse: `ProduceRequest.validateRecords`, `LogValidator`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import gzip
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from struct import Struct as Layout
 from struct import error as too_short
 from typing import NamedTuple
 
 from google_crc32c import value as crc32c
 
-from fsm.errors import InputError
+from fsm.errors import InputError, RemoteProtocolError
+from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.primitives import Unreadable, read_varint, varint
 from fsm.protocol.records import Record, decode, encode
 
@@ -29,6 +36,34 @@ BEFORE_LENGTH, BEFORE_CRC, AFTER_CRC = 12, 17, 21
 MAGIC = 2
 COMPRESSION, TRANSACTIONAL, CONTROL = 0x07, 0x10, 0x20
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+NONE, GZIP = 0, 1
+LARGEST_INFLATED = 16 << 20
+"""Bytes that the records of a compressed batch may take."""
+
+
+class BatchHead(NamedTuple):
+    """What stands before the records of a batch."""
+
+    base_offset: int
+    length: int
+    """Bytes behind this field."""
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    """Of all that follows."""
+    attributes: int
+    last_offset_delta: int
+    base_timestamp_ms: int
+    max_timestamp_ms: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def compression(self) -> int:
+        """The number of the codec."""
+        return self.attributes & COMPRESSION
 
 
 class LogRecord(NamedTuple):
@@ -70,6 +105,14 @@ class Batch:
     base_timestamp_ms: int = 0
     max_timestamp_ms: int = field(default=0)
 
+    @classmethod
+    def of(cls, records: Sequence[LogRecord], **said: int) -> Batch:
+        """The batch of one or more records: offsets and times are theirs, all else is said."""
+        first, times = records[0], [record.timestamp_ms for record in records]
+        said |= {"last_offset_delta": records[-1].offset - first.offset}
+        said |= {"base_timestamp_ms": times[0], "max_timestamp_ms": max(times)}
+        return cls(first.offset, tuple(records), **said)
+
     @property
     def is_transactional(self) -> bool:
         return bool(self.attributes & TRANSACTIONAL)
@@ -92,23 +135,39 @@ class Batch:
 
 def batch_of(base_offset: int, records: Iterable[Record], now_ms: int, **said: int) -> Batch:
     """A batch of these records, all with one time stamp, as the coordinator appends the records of a step."""
-    entries = tuple(LogRecord(base_offset + i, now_ms, *encode(record)) for i, record in enumerate(records))
-    return Batch(
-        base_offset,
-        entries,
-        last_offset_delta=len(entries) - 1,
-        base_timestamp_ms=now_ms,
-        max_timestamp_ms=now_ms,
-        **said,
-    )
+    return Batch.of([LogRecord(base_offset + i, now_ms, *encode(one)) for i, one in enumerate(records)], **said)
 
 
 def read_batches(segment: bytes | memoryview) -> Iterator[Batch]:
     """The batches of a segment, one after the other.
 
-    Raises `InputError` naming the byte where a batch is damaged, compressed, of another magic, or where the segment
-    ends inside one; the batches before have been given by then. Zeros behind the last batch are the space Kafka keeps.
+    Raises `InputError` naming the byte where a batch is damaged, compressed with another codec than gzip, of another
+    magic, or where the segment ends inside one; the batches before have been given by then. Zeros behind the last batch
+    are the space Kafka keeps.
     """
+    place = 0
+    for head, data in split_batches(segment):
+        try:
+            records = tuple(_records(data, head))
+        except Unreadable as problem:
+            raise InputError(str(problem), f"byte {place}", _remedy(head)) from None
+        yield Batch(
+            head.base_offset,
+            records,
+            head.partition_leader_epoch,
+            head.attributes,
+            head.producer_id,
+            head.producer_epoch,
+            head.base_sequence,
+            head.last_offset_delta,
+            head.base_timestamp_ms,
+            head.max_timestamp_ms,
+        )
+        place += len(data)
+
+
+def split_batches(segment: bytes | memoryview) -> Iterator[tuple[BatchHead, bytes]]:
+    """Head and bytes of each batch; its records are not looked at. Raises `InputError` as `read_batches` does."""
     data = memoryview(segment)
     at = 0
     while at < len(data) and any(data[at : at + BEFORE_LENGTH]):
@@ -116,53 +175,114 @@ def read_batches(segment: bytes | memoryview) -> Iterator[Batch]:
         end = at + BEFORE_LENGTH + length
         if end > len(data) or length < HEAD.size - BEFORE_LENGTH:
             raise InputError("the segment ends inside a batch", f"byte {at}", "read it again once it is written")
-        yield _batch(bytes(data[at:end]), at)
+        head = BatchHead._make(HEAD.unpack_from(data, at))
+        if head.magic != MAGIC:
+            raise InputError(f"a batch of magic {head.magic}; read are those of magic {MAGIC}", f"byte {at}")
+        batch = bytes(data[at:end])
+        if crc32c(batch[AFTER_CRC:]) != head.crc:
+            raise InputError("damaged: its checksum is another", f"byte {at}")
+        yield head, batch
         at = end
 
 
-def _batch(data: bytes, place: int) -> Batch:
-    head = HEAD.unpack_from(data)
-    base, _, leader_epoch, magic, crc, attributes, last, first_ms, max_ms, producer, epoch, sequence, count = head
-    _refuse_unreadable(magic, attributes, place)
-    if crc32c(data[AFTER_CRC:]) != crc:
-        raise InputError("damaged: its checksum is another", f"byte {place}")
+def check_produced(data: bytes) -> BatchHead:
+    """The head of the one batch that a producer sent for a partition.
+
+    Raises `RemoteProtocolError` for what brokers refuse, with the error code of the answer. Records that are compressed
+    with another codec than gzip are not looked at.
+    """
+    if len(data) > BEFORE_CRC and data[BEFORE_CRC - 1] != MAGIC:
+        raise _refused(f"a batch of magic {data[BEFORE_CRC - 1]}", ErrorCode.INVALID_RECORD)
     try:
-        records, end = _records(data, count, base, first_ms)
+        found = list(islice(split_batches(data), 2))
+    except InputError as problem:
+        raise _refused(f"bytes that are no batch: {problem.what}", ErrorCode.CORRUPT_MESSAGE) from None
+    if len(found) != 1:
+        raise _refused("more than one batch" if found else "no batch", ErrorCode.INVALID_RECORD)
+    ((head, batch),) = found
+    if len(batch) != len(data):
+        raise _refused("zeros behind the batch", ErrorCode.CORRUPT_MESSAGE)
+    if head.attributes & CONTROL:
+        raise _refused("control records, which only brokers write", ErrorCode.INVALID_RECORD)
+    if head.record_count < 1 or head.last_offset_delta != head.record_count - 1:
+        raise _refused(f"{head.record_count} records up to offset {head.last_offset_delta}", ErrorCode.INVALID_RECORD)
+    if head.compression in {NONE, GZIP}:
+        try:
+            in_order = all(one.offset == head.base_offset + i for i, one in enumerate(_records(batch, head)))
+        except Unreadable as problem:
+            raise _refused(str(problem), ErrorCode.INVALID_RECORD) from None
+        if not in_order:
+            raise _refused("records whose offsets do not follow each other", ErrorCode.INVALID_RECORD)
+    return head
+
+
+def _refused(what: str, code: ErrorCode) -> RemoteProtocolError:
+    return RemoteProtocolError(f"a producer sent {what}", code)
+
+
+def move_batch(batch: bytes, base_offset: int, partition_leader_epoch: int) -> bytes:
+    """The batch at another offset, under another leader: the checksum covers neither."""
+    epoch = partition_leader_epoch.to_bytes(4, "big", signed=True)
+    return base_offset.to_bytes(8, "big") + batch[8:BEFORE_LENGTH] + epoch + batch[BEFORE_CRC - 1 :]
+
+
+def _remedy(head: BatchHead) -> str:
+    compressed = "dump the segment with kafka-dump-log.sh --offsets-decoder and read that"
+    return compressed if head.compression not in {NONE, GZIP} else ""
+
+
+def _records(batch: bytes, head: BatchHead) -> Iterator[LogRecord]:
+    """The records of a batch. Raises `Unreadable`."""
+    data = _inflated(batch[HEAD.size :], head.compression)
+    at = 0
+    try:
+        for _ in range(head.record_count):
+            record, at = _record(data, at, head)
+            yield record
     except (Unreadable, IndexError, UnicodeDecodeError) as problem:
-        raise InputError(f"records that cannot be read: {problem}", f"byte {place}") from None
-    if end != len(data):
-        raise InputError(f"{len(data) - end} bytes too many", f"byte {place + end}")
-    return Batch(base, records, leader_epoch, attributes, producer, epoch, sequence, last, first_ms, max_ms)
+        what = {IndexError: "the bytes end too early", UnicodeDecodeError: "not UTF-8"}.get(type(problem), problem)
+        raise Unreadable(f"records that cannot be read: {what}") from None
+    if at != len(data):
+        raise Unreadable(f"{len(data) - at} bytes too many")
 
 
-def _refuse_unreadable(magic: int, attributes: int, place: int) -> None:
-    if magic != MAGIC:
-        raise InputError(f"a batch of magic {magic}; read are those of magic {MAGIC}", f"byte {place}")
-    if attributes & COMPRESSION:
-        codec = dict(enumerate(CODECS)).get(attributes & COMPRESSION, "unknown")
-        remedy = "dump the segment with kafka-dump-log.sh --offsets-decoder and read that"
-        raise InputError(f"a batch compressed with {codec}", f"byte {place}", remedy)
+def _inflated(data: bytes, codec: int) -> bytes:
+    if codec == NONE:
+        return data
+    if codec != GZIP:
+        raise Unreadable(f"a batch compressed with {dict(enumerate(CODECS)).get(codec, 'unknown')}")
+    inflater = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+    try:
+        found = inflater.decompress(data, LARGEST_INFLATED + 1)
+    except zlib.error as problem:
+        raise Unreadable(f"no gzip: {problem}") from None
+    if len(found) > LARGEST_INFLATED:
+        raise Unreadable(f"records that take more than {LARGEST_INFLATED} bytes")
+    if not inflater.eof or inflater.unused_data:
+        raise Unreadable("gzip that ends too early" if not inflater.eof else "bytes behind the gzip")
+    return found
 
 
-def _records(data: bytes, count: int, base_offset: int, base_timestamp_ms: int) -> tuple[tuple[LogRecord, ...], int]:
-    found, at = [], HEAD.size
-    for _ in range(count):
-        length, begin = _read_zigzag(data, at)
-        # A byte of attributes, which nobody uses, comes first.
-        time, at = _read_zigzag(data, begin + 1)
-        offset, at = _read_zigzag(data, at)
-        key, at = _read_blob(data, at)
-        value, at = _read_blob(data, at)
-        number, at = _read_zigzag(data, at)
-        headers = []
-        for _ in range(number):
-            name, at = _read_blob(data, at)
-            header, at = _read_blob(data, at)
-            headers.append(((name or b"").decode(), header))
-        if at != begin + length:
-            raise Unreadable(f"a record of {length} bytes takes {at - begin}", begin)
-        found.append(LogRecord(base_offset + offset, base_timestamp_ms + time, key, value, tuple(headers)))
-    return tuple(found), at
+def _record(data: bytes, at: int, head: BatchHead) -> tuple[LogRecord, int]:
+    length, begin = _read_zigzag(data, at)
+    # A byte of attributes, which nobody uses, comes first.
+    time, at = _read_zigzag(data, begin + 1)
+    offset, at = _read_zigzag(data, at)
+    key, at = _read_blob(data, at)
+    value, at = _read_blob(data, at)
+    number, at = _read_zigzag(data, at)
+    if number < 0:
+        raise Unreadable(f"{number} headers", at)
+    headers = []
+    for _ in range(number):
+        name, at = _read_blob(data, at)
+        if name is None:
+            raise Unreadable("a header without a name", at)
+        header, at = _read_blob(data, at)
+        headers.append((name.decode(), header))
+    if at != begin + length:
+        raise Unreadable(f"a record of {length} bytes takes {at - begin}", begin)
+    return LogRecord(head.base_offset + offset, head.base_timestamp_ms + time, key, value, tuple(headers)), at
 
 
 def _read_zigzag(data: bytes, at: int) -> tuple[int, int]:
@@ -185,8 +305,10 @@ def _read_blob(data: bytes, at: int) -> tuple[bytes | None, int]:
 
 
 def write_batch(batch: Batch) -> bytes:
-    """The bytes of a batch, checksum included."""
+    """The bytes of a batch, checksum included; compressed if it says gzip."""
     body = b"".join(_written(record, batch) for record in batch.records)
+    if batch.attributes & COMPRESSION == GZIP:
+        body = gzip.compress(body, mtime=0)
     out = bytearray(HEAD.size) + body
     HEAD.pack_into(
         out,

@@ -63,12 +63,8 @@ class GroupLog:
         self.batches, self.size = [], 0
         end_offset = self.end_offset
         for at in range(0, len(kept), IN_ONE_BATCH):
-            records = tuple(kept[at : at + IN_ONE_BATCH])
-            first, final = records[0], records[-1]
-            times = [record.timestamp_ms for record in records]
-            delta = final.offset - first.offset
-            batch = Batch(first.offset, records, 0, 0, -1, -1, -1, delta, times[0], max(times))
-            self._keep(first.offset, final.offset + 1, write_batch(batch))
+            batch = Batch.of(kept[at : at + IN_ONE_BATCH], partition_leader_epoch=0)
+            self._keep(batch.base_offset, batch.records[-1].offset + 1, write_batch(batch))
         self.end_offset, self.compacted_size = end_offset, max(self.size, COMPACTED_FROM // 2)
         return True
 

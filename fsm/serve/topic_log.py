@@ -10,10 +10,9 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from google_crc32c import value as crc32c
-
+from fsm.errors import RemoteProtocolError
 from fsm.protocol.error_codes import ErrorCode
-from fsm.protocol.record_batches import AFTER_CRC, BEFORE_LENGTH, HEAD, MAGIC, Batch, LogRecord, write_batch
+from fsm.protocol.record_batches import Batch, LogRecord, check_produced, move_batch, write_batch
 
 KEPT_BYTES = 4 << 20
 """Of one partition; the newest batch is kept however large."""
@@ -56,30 +55,27 @@ class PartitionLog:
             self.start_offset = self.end_offset
         while self.end_offset < due:
             offsets = range(self.end_offset, min(due, self.end_offset + MADE_AT_ONCE))
-            times = [int(self.since_ms + (offset + 1) * 1000 / self.a_second) for offset in offsets]
-            records = tuple(
-                LogRecord(offset, time, None, f"{self.topic}-{self.partition}-{offset}".encode())
-                for offset, time in zip(offsets, times, strict=True)
-            )
-            batch = Batch(offsets[0], records, 0, 0, -1, -1, -1, len(records) - 1, times[0], times[-1])
-            self._keep(Stored(offsets[0], offsets[-1] + 1, times[-1], write_batch(batch)))
+            batch = Batch.of([self._made_up(offset) for offset in offsets], partition_leader_epoch=0)
+            self._keep(Stored(offsets[0], offsets[-1] + 1, batch.max_timestamp_ms, write_batch(batch)))
+
+    def _made_up(self, offset: int) -> LogRecord:
+        time_ms = int(self.since_ms + (offset + 1) * 1000 / self.a_second)
+        return LogRecord(offset, time_ms, None, f"{self.topic}-{self.partition}-{offset}".encode())
 
     def next_ms(self) -> float | None:
         """When the next record is made up; None where none is."""
         return self.since_ms + (self.end_offset + 1) * 1000 / self.a_second if self.a_second else None
 
     def append(self, data: bytes) -> tuple[ErrorCode, int]:
-        """Batches from a producer, all or none of them: an error, or the offset of the first record."""
-        found = split_batches(data)
-        if isinstance(found, ErrorCode):
-            return found, -1
+        """The batch of a producer: an error, or the offset of its first record."""
+        try:
+            head = check_produced(data)
+        except RemoteProtocolError as problem:
+            return ErrorCode(problem.hint), -1
         self.a_second = 0.0
-        first = self.end_offset
-        for batch in found:
-            _, _, _, _, _, _, last_delta, _, max_ms, _, _, _, _ = HEAD.unpack_from(batch)
-            base = self.end_offset
-            self._keep(Stored(base, base + last_delta + 1, max_ms, base.to_bytes(8, "big") + batch[8:]))
-        return ErrorCode.NONE, first
+        base = self.end_offset
+        self._keep(Stored(base, base + head.record_count, head.max_timestamp_ms, move_batch(data, base, 0)))
+        return ErrorCode.NONE, base
 
     def read(self, offset: int, most_bytes: int) -> bytes:
         """Whole batches from the one that has this offset on: at least one where there is one."""
@@ -122,24 +118,3 @@ class PartitionLog:
             gone = self.batches.pop(0)
             self.size -= len(gone.data)
             self.start_offset = gone.next_offset
-
-
-def split_batches(data: bytes) -> list[bytes] | ErrorCode:
-    """The batches that a producer sent, or why they are refused: records in between stay unread."""
-    found = []
-    at = 0
-    while at < len(data):
-        end = at + BEFORE_LENGTH + int.from_bytes(data[at + 8 : at + BEFORE_LENGTH], "big", signed=True)
-        if len(data) - at < HEAD.size or end > len(data) or end - at < HEAD.size:
-            return ErrorCode.CORRUPT_MESSAGE
-        batch = data[at:end]
-        _, _, _, magic, crc, _, last_delta, _, _, _, _, _, count = HEAD.unpack_from(batch)
-        if magic != MAGIC:
-            return ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
-        if crc32c(batch[AFTER_CRC:]) != crc:
-            return ErrorCode.CORRUPT_MESSAGE
-        if count < 1 or last_delta != count - 1:
-            return ErrorCode.INVALID_RECORD
-        found.append(batch)
-        at = end
-    return found or ErrorCode.CORRUPT_MESSAGE

@@ -19,6 +19,7 @@ from fsm.protocol.assignment import NO_TOPIC_ID
 from fsm.protocol.codec import (
     RequestHeader,
     decode,
+    decode_header,
     decode_request,
     decode_response,
     encode,
@@ -330,3 +331,16 @@ def test_some_names_no_field_can_have() -> None:
 
     with pytest.raises(TypeError, match="a field cannot be called out"):
         codec_of(Taken, 0, False)
+
+
+@pytest.mark.parametrize("flexible", [b"", b"\0", b"\1\5\2ab"])
+@pytest.mark.parametrize(("key", "version"), [(12, 4), (12, 999), (99, 7), (-5, -1)])
+def test_any_request_has_a_header_that_can_be_read(key: int, version: int, flexible: bytes) -> None:
+    """Whatever its API and version, and whatever follows: a proxy passes it on, a broker says UNSUPPORTED_VERSION."""
+    head = b"".join(number.to_bytes(2, "big", signed=True) for number in (key, version))
+    frame = head + bytes.fromhex("00000007 0001 63") + flexible + b"anything"
+    assert decode_header(frame) == RequestHeader(key, version, 7, "c")
+    assert decode_header(head + bytes.fromhex("80000000 ffff")) == RequestHeader(key, version, -(1 << 31), None)
+    for end in range(10):
+        with pytest.raises(InputError, match=r"^RequestHeader"):
+            decode_header(frame[:end])

@@ -183,11 +183,12 @@ def test_a_fetch_that_waits_is_answered_when_somebody_produces() -> None:
 @pytest.mark.parametrize(
     ("data", "code"),
     [
-        (b"", ErrorCode.CORRUPT_MESSAGE),
+        (b"", ErrorCode.INVALID_RECORD),
         (batch(b"x")[:-1], ErrorCode.CORRUPT_MESSAGE),
         (batch(b"x")[:-1] + b"?", ErrorCode.CORRUPT_MESSAGE),
         (batch(b"x") + b"\0" * 61, ErrorCode.CORRUPT_MESSAGE),
-        (batch(b"x")[:16] + b"\1" + batch(b"x")[17:], ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT),
+        (batch(b"x")[:16] + b"\1" + batch(b"x")[17:], ErrorCode.INVALID_RECORD),
+        (batch(b"x") + batch(b"y"), ErrorCode.INVALID_RECORD),
     ],
 )
 def test_batches_that_are_none_are_refused_whole(data: bytes, code: ErrorCode) -> None:
