@@ -1,7 +1,8 @@
 """Messages as bytes, in every version that clients and brokers of Kafka 4 have: bodies, and frames with their headers.
 
 A frame is what stands behind its length on a connection. Its header is flexible where its body is; the header of an
-ApiVersions response never is, so that a client that is too new can read it.
+ApiVersions response never is, so that a client that is too new can read it. What is read of a frame takes at most 48
+times its bytes in memory, whatever the frame claims: whoever reads from a connection bounds both by the frame's size.
 
 Source: `RequestHeader.json`, `ResponseHeader.json`; KIP-482 (flexible versions), KIP-511 (ApiVersions).
 """

@@ -6,16 +6,26 @@ A `MemoryError`, a `RecursionError` or any other exception than `InputError` fai
 from __future__ import annotations
 
 import tracemalloc
+from contextlib import suppress
 from random import Random
 from typing import Any
 
 import pytest
 
-from fsm.errors import InputError
+from fsm.errors import InputError, RemoteProtocolError
+from fsm.protocol import records
 from fsm.protocol.codec import decode, decode_request, decode_response, encode, encode_request, encode_response
+from fsm.protocol.consumer_protocol import (
+    Assignment,
+    Subscription,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
 from fsm.protocol.messages import APIS
 from fsm.protocol.primitives import CODES
-from tests.protocol.hostile_bytes import Vector, change, dense_messages, read_vectors
+from tests.protocol.hostile_bytes import Vector, change, dense_messages, read_vectors, smallest_message
 
 MOST, BESIDE = 48, 10_000
 """Bytes of memory for a byte of a frame, and beside that: an empty struct takes two bytes, and in Python a tuple."""
@@ -100,3 +110,42 @@ def test_no_array_takes_more_memory_than_its_bytes_allow(api: str) -> None:
             data = frame(vector)
             assert decode(cls, vector.data, version) == message
             assert peak(vector, data) <= MOST * len(data) + BESIDE
+
+
+def test_changed_records_of_the_coordinator_are_read_or_refused() -> None:
+    """Keys and values of every type and version, each with one element in one array or none."""
+    random = Random(4)  # noqa: S311
+    vectors = [
+        records.encode(records.Record(smallest_message(form.key, 0)._replace(type=kind), value, version))
+        for kind, form in records.FORMATS.items()
+        for version in range(form.newest + 1)
+        for value in (smallest_message(form.value, version), *dense_messages(form.value, version, 1))
+    ]
+    readable = 0
+    for _ in range(10_000):
+        key, value = random.choice(vectors)
+        if random.random() < 0.3:
+            key = change(key, key, random)
+        else:
+            value = change(value or b"", key, random)
+        try:
+            found = records.decode(key, value)
+        except InputError:
+            continue
+        readable += 1
+        assert records.decode(*records.encode(found)) == found
+    assert readable > 500
+
+
+def test_changed_metadata_of_members_are_read_or_refused() -> None:
+    """What members tell each other passes through the coordinator as bytes, and reaches whoever leads or converts."""
+    random = Random(5)  # noqa: S311
+    owned = (("a", 1), ("a", 2), ("b", 0))
+    for version in range(4):
+        wants = encode_subscription(Subscription(("a", "b"), b"x", owned, 3, "r"), version)
+        given = encode_assignment(Assignment(owned, b"x"), version)
+        for _ in range(2_000):
+            with suppress(RemoteProtocolError):
+                decode_subscription(change(wants, given, random))
+            with suppress(RemoteProtocolError):
+                decode_assignment(change(given, wants, random))

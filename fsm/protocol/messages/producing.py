@@ -83,7 +83,10 @@ class ProduceResponse:
 
 @value
 class InitProducerIdRequest:
-    """A producer asks for its id and epoch, and ends what an earlier one left open."""
+    """A producer asks for its id and epoch, and ends what an earlier one left open.
+
+    Version 6 (KIP-939) is not stable in 4.4: its brokers announce 5.
+    """
 
     transactional_id: str | None
     transaction_timeout_ms: int
