@@ -98,15 +98,18 @@ async def _serve(brokers: Brokers, store: Store | None, host: str, port: int) ->
 
     from fsm.serve.edge import Edge
 
-    edge = Edge(brokers, store)
+    edge = Edge(brokers, store, on_trouble=lambda line: sys.stderr.write(f"fsm serve: {line}\n") and None)
     listening = await edge.start(host, port)
     ended = asyncio.Event()
     for signal in (SIGINT, SIGTERM):
         asyncio.get_running_loop().add_signal_handler(signal, ended.set)
     out(f"listening on {host}:{listening}\n")
     sys.stdout.flush()
-    await ended.wait()
+    waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(ended.wait()), edge.failed]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     await edge.stop()
+    if edge.failed.done():
+        edge.failed.result()
 
 
 def _topics(text: str) -> dict[str, int]:

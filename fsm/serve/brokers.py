@@ -17,10 +17,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from fsm.coordinator.coordinator import HANDLERS
 from fsm.coordinator.model.step import Answer
@@ -39,13 +39,15 @@ from fsm.protocol.messages import (
 )
 from fsm.serve.asked import Asked
 from fsm.serve.cluster import Cluster, Served
-from fsm.serve.effects import Append, Effect, HangUp, Replace, Send
+from fsm.serve.effects import Append, Effect, HangUp, ReadOn, Replace, Send
 from fsm.serve.faults import Do, Rule, Seen
 from fsm.serve.refusals import refusal
 from fsm.wire.exchange import Exchange, Note
 
 MOST_WAITING = 1_000
 """Frames that wait on one connection; who sends more is disconnected."""
+FEW = 64
+"""Timers that are not worth clearing up."""
 GROUP_REQUESTS = {*HANDLERS, ConsumerGroupDescribeRequest, DescribeGroupsRequest, ListGroupsRequest}
 """What the coordinators answer."""
 
@@ -58,6 +60,10 @@ class _Connection:
     frames: deque[tuple[bytes, float]] = field(default_factory=deque)
     is_busy: bool = False
     """A request has not been answered yet, or never will be."""
+    is_held: bool = False
+    """A frame had to wait, so that whoever reads the socket has stopped."""
+    tokens: list[int] = field(default_factory=list)
+    """Of its group requests that wait for their answer."""
     until_ms: float = 0.0
     """Nothing is handled before, because its client was told to wait."""
 
@@ -74,6 +80,14 @@ class _Open:
     rule: Rule | None = None
     is_repeat: bool = False
     """The second time that a duplicate is handled."""
+
+
+class _Waiting(NamedTuple):
+    """A Fetch request that waits for records."""
+
+    asked: _Open
+    until_ms: float
+    timer: int
 
 
 class Brokers:
@@ -105,12 +119,14 @@ class Brokers:
         self._asked: dict[int, _Open] = {}
         """Group requests that wait for their answer, by token."""
         self._tokens = count(1)
-        self._timers: list[tuple[float, int, Callable[[float], None]]] = []
+        self._timers: list[tuple[float, int]] = []
+        """When, and the number of what is to be done then; a number that is gone was called off."""
+        self._acts: dict[int, Callable[[float], None]] = {}
         self._numbers = count()
         self._ready: deque[_Connection] = deque()
         """Connections whose request was answered while more of theirs waited."""
-        self._fetches: list[tuple[float, _Open]] = []
-        """Fetch requests that wait for records, and until when."""
+        self._fetches: dict[int, _Waiting] = {}
+        """Fetch requests that wait for records, by connection."""
         self._paused_until_ms = 0.0
 
     # Connections
@@ -126,11 +142,11 @@ class Brokers:
         return self._take(now_ms)
 
     def _forget(self, number: int, now_ms: float) -> None:
-        if self._connections.pop(number, None) is not None:
-            for token, asked in [*self._asked.items()]:
-                if asked.connection.number == number:
-                    self._record(self._asked.pop(token), None, None)
-            self._fetches = [one for one in self._fetches if one[1].connection.number != number]
+        connection = self._connections.pop(number, None)
+        if connection is not None:
+            for token in connection.tokens:
+                self._record(self._asked.pop(token), None, None)
+            self._end_wait(number)
             self._tell("disconnected", now_ms, connection=number)
 
     def receive(self, number: int, frame: bytes, now_ms: float) -> tuple[Effect, ...]:
@@ -142,10 +158,11 @@ class Brokers:
                 self._hang_up(connection, now_ms)
             else:
                 self._go_on(connection, now_ms)
+                connection.is_held = bool(connection.frames)
         return self._take(now_ms)
 
     def waiting(self, number: int) -> int:
-        """Frames of this connection that wait for their turn: where there are many, read no more for now."""
+        """Frames of this connection that wait for their turn. Where there is one, read no more until `ReadOn`."""
         connection = self._connections.get(number)
         return len(connection.frames) if connection else 0
 
@@ -161,7 +178,9 @@ class Brokers:
     def advance(self, now_ms: float) -> tuple[Effect, ...]:
         """Everything that is due by now happens."""
         while self._timers and self._timers[0][0] <= now_ms:
-            heappop(self._timers)[2](now_ms)
+            act = self._acts.pop(heappop(self._timers)[1], None)
+            if act is not None:
+                act(now_ms)
         if now_ms >= self._paused_until_ms:
             self._give(*self.cluster.coordinators.advance(int(now_ms)), now_ms)
         return self._take(now_ms)
@@ -209,6 +228,9 @@ class Brokers:
                 return
             frame, at_ms = connection.frames.popleft()
             connection.is_busy = True
+            if connection.is_held and not connection.frames:
+                connection.is_held = False
+                self._effects.append(ReadOn(connection.number))
             read = self._decode(frame)
             if read is None:
                 self._refuse_unreadable(connection, frame, at_ms, now_ms)
@@ -263,6 +285,7 @@ class Brokers:
         around = Asked(token, connection.broker, client_id, host, header.api_version, now_ms, self._random)
         if type(request) in GROUP_REQUESTS:
             self._asked[token] = asked
+            connection.tokens.append(token)
             self._give(self.cluster.coordinators.send(request, around), [], now_ms)
         elif isinstance(request, FetchRequest):
             self._fetch(asked, now_ms + request.max_wait_ms, now_ms)
@@ -283,27 +306,32 @@ class Brokers:
         for token, body in answers:
             asked = self._asked.pop(token, None)
             if asked is not None:
+                asked.connection.tokens.remove(token)
                 self._answer(asked, body, now_ms)
 
     def _fetch(self, asked: _Open, until_ms: float, now_ms: float) -> None:
         """Answers if there are records or errors, or nothing is left to wait for; otherwise waits."""
+        number = asked.connection.number
         response, is_due, next_ms = self.cluster.fetch(asked.request, asked.connection.broker, now_ms)
         if is_due or now_ms >= until_ms:
+            self._end_wait(number)
             self._answer(asked, response, now_ms)
-            return
-        entry = (until_ms, asked)
-        self._fetches.append(entry)
+        elif number not in self._fetches and number in self._connections:
+            due_ms = until_ms if next_ms is None else min(until_ms, next_ms)
 
-        def again(now_ms: float) -> None:
-            if entry in self._fetches:
-                self._fetches.remove(entry)
+            def again(now_ms: float) -> None:
+                del self._fetches[number]
                 self._fetch(asked, until_ms, now_ms)
 
-        self._at(until_ms if next_ms is None else min(until_ms, next_ms), again)
+            self._fetches[number] = _Waiting(asked, until_ms, self._at(due_ms, again))
+
+    def _end_wait(self, number: int) -> None:
+        waiting = self._fetches.pop(number, None)
+        if waiting is not None:
+            self._call_off(waiting.timer)
 
     def _wake_fetches(self, now_ms: float) -> None:
-        waiting, self._fetches = self._fetches, []
-        for until_ms, asked in waiting:
+        for asked, until_ms, _ in [*self._fetches.values()]:
             self._fetch(asked, until_ms, now_ms)
 
     def _answer(self, asked: _Open, response: Any, now_ms: float) -> None:
@@ -401,6 +429,7 @@ class Brokers:
         for token, asked in [*self._asked.items()]:
             if of_partition(getattr(asked.request, "group_id", "")) == partition:
                 del self._asked[token]
+                asked.connection.tokens.remove(token)
                 self._answer(asked, self._refusal(asked, ErrorCode.NOT_COORDINATOR), now_ms)
 
     def _refusal(self, asked: _Open, code: ErrorCode) -> Any:
@@ -413,8 +442,19 @@ class Brokers:
 
     # Effects and events
 
-    def _at(self, due_ms: float, act: Callable[[float], None]) -> None:
-        heappush(self._timers, (due_ms, next(self._numbers), act))
+    def _at(self, due_ms: float, act: Callable[[float], None]) -> int:
+        """Has something done later; gives its number."""
+        number = next(self._numbers)
+        self._acts[number] = act
+        heappush(self._timers, (due_ms, number))
+        return number
+
+    def _call_off(self, number: int) -> None:
+        """Has it done no more. What was called off takes no more room than what is still to be done."""
+        self._acts.pop(number, None)
+        if len(self._timers) > 2 * len(self._acts) + FEW:
+            self._timers = [timer for timer in self._timers if timer[1] in self._acts]
+            heapify(self._timers)
 
     def _send(self, connection: _Connection, frame: bytes) -> None:
         self._effects.append(Send(connection.number, len(frame).to_bytes(4, "big") + frame))

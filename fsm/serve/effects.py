@@ -18,6 +18,12 @@ class HangUp(NamedTuple):
     connection: int
 
 
+class ReadOn(NamedTuple):
+    """What waited on this connection is being handled: there is room for more."""
+
+    connection: int
+
+
 class Append(NamedTuple):
     """Bytes go to the end of a log and are there to stay before anything is sent that comes after."""
 
@@ -32,4 +38,4 @@ class Replace(NamedTuple):
     data: bytes
 
 
-Effect = Send | HangUp | Append | Replace
+Effect = Send | HangUp | ReadOn | Append | Replace

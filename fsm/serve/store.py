@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
 from typing import BinaryIO
@@ -19,66 +21,67 @@ LOCK = "lock"
 
 
 class Store:
-    """The files of one data directory."""
+    """The files of one data directory. What fails raises `InputError`: nothing may then be answered."""
 
     def __init__(self, folder: Path) -> None:
         """Makes the folder, or opens it. Raises `InputError` where it cannot be used, or another process uses it."""
         self.folder = folder
-        try:
+        with self._refusing("cannot be used", "give another --data"):
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = (folder / LOCK).open("w")
+        try:
             flock(self._lock.fileno(), LOCK_EX | LOCK_NB)
-        except BlockingIOError:
+        except OSError:
+            self._lock.close()
             raise InputError("another broker uses it", str(folder), "give another --data") from None
-        except OSError as problem:
-            raise InputError(f"cannot be used: {problem.strerror}", str(folder), "give another --data") from None
         self._files: dict[str, BinaryIO] = {}
         self._unsynced: set[str] = set()
 
     def read(self) -> dict[str, bytes]:
         """What each log has, by name. What was never finished is removed, at the end of a log too."""
-        for unfinished in self.folder.glob("*.new"):
-            unfinished.unlink()
-        found = {path.stem: path.read_bytes() for path in sorted(self.folder.glob("*.log"))}
-        for name, data in found.items():
-            if name.startswith(OFFSETS_TOPIC) and (whole := GroupLog.of(data)[1]) < len(data):
-                self._cut(name, whole)
-                found[name] = data[:whole]
+        with self._refusing("cannot be read", "give another --data"):
+            for unfinished in self.folder.glob("*.new"):
+                unfinished.unlink()
+            found = {path.stem: path.read_bytes() for path in sorted(self.folder.glob("*.log"))}
+            for name, data in found.items():
+                if name.startswith(OFFSETS_TOPIC) and (whole := GroupLog.of(data)[1]) < len(data):
+                    self._cut(name, whole)
+                    found[name] = data[:whole]
         return found
 
     def _cut(self, name: str, size: int) -> None:
         """The log ends here: what comes after was not written to its end."""
-        with (self.folder / f"{name}.log").open("r+b") as file:
+        with self._path(name).open("r+b") as file:
             file.truncate(size)
             os.fsync(file.fileno())
 
     def write(self, effect: Append | Replace) -> None:
         """Adds to a log, or replaces it. It is there to stay after the next `sync`."""
-        if isinstance(effect, Replace):
-            self._replace(effect)
-            return
-        file = self._files.get(effect.log)
-        if file is None:
-            path = self.folder / f"{effect.log}.log"
-            is_new = not path.exists()
-            file = self._files[effect.log] = path.open("ab", buffering=0)
-            if is_new:
-                self._sync_folder()
-        file.write(effect.data)
-        self._unsynced.add(effect.log)
+        with self._refusing("cannot be written", "make room, and start again"):
+            if isinstance(effect, Replace):
+                self._replace(effect)
+                return
+            file = self._files.get(effect.log)
+            if file is None:
+                path = self._path(effect.log)
+                is_new = not path.exists()
+                file = self._files[effect.log] = path.open("ab")
+                if is_new:
+                    self._sync_folder()
+            file.write(effect.data)
+            self._unsynced.add(effect.log)
 
     def sync(self) -> None:
         """Everything that was written is on the disk."""
-        for name in sorted(self._unsynced):
-            os.fdatasync(self._files[name].fileno())
-        self._unsynced.clear()
+        with self._refusing("cannot be written", "make room, and start again"):
+            for name in sorted(self._unsynced):
+                self._files[name].flush()
+                os.fdatasync(self._files[name].fileno())
+            self._unsynced.clear()
 
     def _replace(self, effect: Replace) -> None:
-        open_file = self._files.pop(effect.log, None)
-        if open_file is not None:
-            open_file.close()
-        self._unsynced.discard(effect.log)
-        path = self.folder / f"{effect.log}.log"
+        """The new file stands in for what was appended before, so that this need not be written any more."""
+        path = self._path(effect.log)
         unfinished = path.with_suffix(".new")
         with unfinished.open("wb") as file:
             file.write(effect.data)
@@ -86,6 +89,21 @@ class Store:
             os.fsync(file.fileno())
         unfinished.replace(path)
         self._sync_folder()
+        open_file = self._files.pop(effect.log, None)
+        self._unsynced.discard(effect.log)
+        if open_file is not None:
+            open_file.close()
+
+    def _path(self, log: str) -> Path:
+        return self.folder / f"{log}.log"
+
+    @contextmanager
+    def _refusing(self, what: str, remedy: str) -> Iterator[None]:
+        """Errors of the system become `InputError`."""
+        try:
+            yield
+        except OSError as problem:
+            raise InputError(f"{what}: {problem.strerror}", problem.filename or str(self.folder), remedy) from None
 
     def _sync_folder(self) -> None:
         folder = os.open(self.folder, os.O_RDONLY)
@@ -95,8 +113,8 @@ class Store:
             os.close(folder)
 
     def close(self) -> None:
-        """Closes every file."""
-        self.sync()
+        """Closes every file. What was not synced may be lost: nobody was answered for it."""
         for file in self._files.values():
-            file.close()
+            with suppress(OSError):
+                file.close()
         self._lock.close()

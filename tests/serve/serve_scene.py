@@ -8,7 +8,7 @@ from typing import Any
 from fsm.protocol.codec import API_OF, decode_response, encode_request
 from fsm.serve.brokers import Brokers
 from fsm.serve.cluster import Served
-from fsm.serve.effects import Append, Effect, HangUp, Replace, Send
+from fsm.serve.effects import Append, Effect, HangUp, ReadOn, Replace, Send
 from fsm.serve.faults import Rule
 from fsm.wire import Exchange, Note
 
@@ -57,7 +57,7 @@ class Scene:
                 self.closed.add(effect.connection)
             elif isinstance(effect, Append):
                 self.kept[effect.log] = self.kept.get(effect.log, b"") + effect.data
-            else:
+            elif not isinstance(effect, ReadOn):
                 assert isinstance(effect, Replace)
                 self.kept[effect.log] = effect.data
 
