@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     from fsm.protocol.releases import LATEST
     from fsm.serve.brokers import Brokers
     from fsm.serve.cluster import Served
-    from fsm.serve.edge import now_ms
+    from fsm.serve.edge import event_loop, now_ms
 
     served = Served(
         _topics(args.topics),
@@ -88,7 +88,8 @@ def run(args: argparse.Namespace) -> int:
         kept = store.read() if store else None
         rules = _read_rules(args.faults) if args.faults else []
         brokers = Brokers(served, now_ms(), random, rules=rules, on_event=on_event, kept=kept)
-        asyncio.run(_serve(brokers, store, args.host, args.port))
+        with asyncio.Runner(loop_factory=event_loop) as runner:
+            runner.run(_serve(brokers, store, args.host, args.port))
     return 0
 
 
@@ -98,7 +99,7 @@ async def _serve(brokers: Brokers, store: Store | None, host: str, port: int) ->
 
     from fsm.serve.edge import Edge
 
-    edge = Edge(brokers, store, on_trouble=lambda line: sys.stderr.write(f"fsm serve: {line}\n") and None)
+    edge = Edge(brokers, store, on_trouble=lambda line: sys.stderr.write(f"fsm serve: {line}\n"))
     listening = await edge.start(host, port)
     ended = asyncio.Event()
     for signal in (SIGINT, SIGTERM):

@@ -14,8 +14,8 @@ import socket
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from errno import EMFILE, ENFILE
 from functools import partial
+from importlib import import_module
 from typing import Any, cast
 
 from fsm.errors import InputError
@@ -44,8 +44,12 @@ MOST_IDLE_S = 600.0
 """A connection on which nothing arrives for so long is closed: `connections.max.idle.ms` of Kafka."""
 OTHER_FILES = 64
 """File descriptors that are not for connections: logs, and what Python needs."""
-MOST_ACCEPTED = 1_024
-"""Connections that wait to be accepted, and are accepted at once."""
+BACKLOG = 4_096
+"""Connections that may wait to be accepted."""
+MOST_ACCEPTED = 128
+"""Connections that are accepted before others are served."""
+ACCEPT_AGAIN_S = 1.0
+"""How long none is accepted after that failed."""
 LATEST_MS = 3_600_000.0
 """The event loop is never asked to wait longer."""
 
@@ -59,7 +63,7 @@ class Edge:
         store: Store | None = None,
         clock: Callable[[], float] | None = None,
         *,
-        on_trouble: Callable[[str], None] = lambda _: None,
+        on_trouble: Callable[[str], object] = lambda _: None,
         most_idle_s: float = MOST_IDLE_S,
     ) -> None:
         """`clock` gives epoch milliseconds; the time of day by default. `on_trouble` is told, in a line, of what an
@@ -75,7 +79,8 @@ class Edge:
         """Bytes of frames that are not whole, or not handled yet."""
         self.failed: asyncio.Future[None]
         """Ends with an `InputError` where the brokers cannot go on."""
-        self._servers: list[asyncio.Server] = []
+        self._listening: list[socket.socket] = []
+        self._opening: set[asyncio.Future[Any]] = set()
         self._clients: dict[int, _Client] = {}
         self._full: dict[int, _Client] = {}
         """Clients that leave much unread; the one that has done so for the longest comes first."""
@@ -95,18 +100,17 @@ class Edge:
         """
         self._loop = asyncio.get_running_loop()
         self.failed = self._loop.create_future()
-        self._loop.set_exception_handler(self._notice)
         for broker in range(1, self.brokers.cluster.served.brokers + 1):
             wanted = port if broker == 1 else 0
-            accept = partial(_Client, self, broker)
             try:
-                server = await self._loop.create_server(accept, host, wanted, backlog=MOST_ACCEPTED)
+                listening = _listen(host, wanted)
             except OSError as problem:
                 await self.stop()
                 why = problem.strerror or str(problem)
                 raise InputError(f"cannot listen: {why}", f"{host}:{wanted}", "choose another --port") from None
-            self._servers.append(server)
-            self.brokers.cluster.endpoints[broker] = (host, server.sockets[0].getsockname()[1])
+            self._listening.append(listening)
+            self._loop.add_reader(listening, self._accept, listening, broker)
+            self.brokers.cluster.endpoints[broker] = (host, listening.getsockname()[1])
         self.carry_out(self.brokers.start(self.clock()))
         self._flush()
         if self.failed.done():
@@ -117,16 +121,15 @@ class Edge:
 
     async def stop(self) -> None:
         """Closes every socket."""
-        for server in self._servers:
-            server.close()
+        for listening in self._listening:
+            self._loop.remove_reader(listening)
+            listening.close()
         for client in [*self._clients.values()]:
             client.transport.abort()
         for timer in (self._timer, self._sweeping):
             if timer is not None:
                 timer.cancel()
-        for server in self._servers:
-            with suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(server.wait_closed(), 1)
+        await asyncio.sleep(0)  # connections hear of their end
 
     # Effects
 
@@ -214,12 +217,34 @@ class Edge:
 
     # Connections
 
+    def _accept(self, listening: socket.socket, broker: int) -> None:
+        """Takes the connections that wait; those for which there is no room are closed at once."""
+        for _ in range(MOST_ACCEPTED):
+            try:
+                one, _ = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as problem:
+                self._tell_crowded(f"no connection can be accepted: {problem.strerror}")
+                self._loop.remove_reader(listening)
+                self._loop.call_later(ACCEPT_AGAIN_S, self._accept_again, listening, broker)
+                return
+            if len(self._clients) + len(self._opening) >= self.most_connections:
+                one.close()
+                self._tell_crowded(f"{self.most_connections} connections are open, which is the most here")
+                continue
+            self._is_crowded = False
+            one.setblocking(False)
+            opening = self._loop.create_task(self._loop.connect_accepted_socket(partial(_Client, self, broker), one))
+            self._opening.add(opening)
+            opening.add_done_callback(self._opening.discard)
+
+    def _accept_again(self, listening: socket.socket, broker: int) -> None:
+        if listening.fileno() >= 0:
+            self._loop.add_reader(listening, self._accept, listening, broker)
+
     def connected(self, client: _Client) -> int:
-        """A client's number; 0 where there are too many already."""
-        if len(self._clients) >= self.most_connections:
-            self._tell_crowded(f"{len(self._clients)} connections are open, the most that there may be")
-            return 0
-        self._is_crowded = False
+        """A client's number."""
         self._numbers += 1
         self._clients[self._numbers] = client
         self.brokers.connect(self._numbers, client.broker, client.peer, self.clock())
@@ -240,14 +265,6 @@ class Edge:
     def emptied(self, client: _Client) -> None:
         """The client has read on."""
         self._full.pop(client.number, None)
-
-    def _notice(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """What the event loop met with: it accepts again after a second where files were lacking."""
-        problem = context.get("exception")
-        if isinstance(problem, OSError) and problem.errno in (EMFILE, ENFILE):
-            self._tell_crowded(f"no connection can be accepted: {problem.strerror}")
-        else:
-            loop.default_exception_handler(context)
 
     def _tell_crowded(self, what: str) -> None:
         """Once, until there is room again."""
@@ -283,13 +300,10 @@ class _Client(asyncio.Protocol):
         self.peer = transport.get_extra_info("peername")[0]
         self.heard = self.edge._loop.time()
         self.number = self.edge.connected(self)
-        if not self.number:
-            transport.abort()
 
     def connection_lost(self, _exc: Exception | None) -> None:
         self._keep(b"")
-        if self.number:
-            self.edge.disconnected(self.number)
+        self.edge.disconnected(self.number)
 
     def pause_writing(self) -> None:
         self._is_full = True
@@ -355,6 +369,13 @@ class _Client(asyncio.Protocol):
             self._bytes = bytearray(rest)
 
 
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.create_server((host, port), family=family, backlog=BACKLOG)
+    listening.setblocking(False)
+    return listening
+
+
 def most_connections() -> int:
     """Connections for which this process has file descriptors, once it may have as many as it can."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -363,6 +384,16 @@ def most_connections() -> int:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 1 << 20 if soft == resource.RLIM_INFINITY else max(1, soft - OTHER_FILES)
+
+
+def event_loop() -> asyncio.AbstractEventLoop:
+    """A new event loop: uvloop's where that is installed, which is faster."""
+    try:
+        uvloop = import_module("uvloop")
+    except ImportError:
+        return asyncio.new_event_loop()
+    found: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return found
 
 
 def now_ms() -> float:
