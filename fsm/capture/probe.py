@@ -10,7 +10,7 @@ from fsm.errors import InputError
 from fsm.protocol.codec import decode_response, encode_request
 from fsm.protocol.json_form import error_name
 from fsm.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
-from fsm.wire.connection import LARGEST_GREETING, STRANGERS
+from fsm.wire.dialogue import LARGEST_GREETING, STRANGERS
 
 ANSWERING_S = 10.0
 PLAIN, ENCRYPTED = "leave --tls out if it speaks plain text", "say --tls if it speaks TLS, or --pass-tls"

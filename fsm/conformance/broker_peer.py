@@ -36,7 +36,8 @@ from fsm.protocol.messages import (
     FindCoordinatorRequest,
     MetadataResponseBroker,
 )
-from fsm.wire.connection import VERSIONS, Connection, PeerError, receive_any
+from fsm.wire.connection import Connection, receive_any
+from fsm.wire.dialogue import VERSIONS, PeerError
 
 NEEDED = ("Metadata", "FindCoordinator")
 """Without these nobody can be asked anything."""

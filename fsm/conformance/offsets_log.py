@@ -12,7 +12,8 @@ from fsm.protocol.messages import FetchPartition, FetchRequest, FetchTopic, Part
 from fsm.protocol.printed_records import as_dumped
 from fsm.protocol.record_batches import LogRecord, read_batches
 from fsm.protocol.records import OtherKey, Record
-from fsm.wire.connection import Connection, PeerError
+from fsm.wire.connection import Connection
+from fsm.wire.dialogue import PeerError
 
 OFFSETS_TOPIC = "__consumer_offsets"
 FETCHED_BYTES = 4 << 20

@@ -18,7 +18,8 @@ from fsm.protocol.messages import (
     MetadataResponse,
     MetadataResponseTopic,
 )
-from fsm.wire.connection import Connection, PeerError
+from fsm.wire.connection import Connection
+from fsm.wire.dialogue import PeerError
 
 READY_S, TIMEOUT_MS = 60.0, 10_000
 

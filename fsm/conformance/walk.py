@@ -22,7 +22,7 @@ from fsm.conformance.peer import Observed, Peer
 from fsm.conformance.steps import WalkRequest, WalkStep
 from fsm.conformance.walker import Move, Wait, Walker
 from fsm.coordinator.model.step import Happened
-from fsm.wire.connection import PeerError
+from fsm.wire.dialogue import PeerError
 
 NOTHING_OBSERVED = Observed((), (), None)
 UNDER_WAY_MS = 100

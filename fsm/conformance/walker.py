@@ -30,7 +30,7 @@ from fsm.protocol.messages import (
     OffsetFetchRequestTopics,
     SyncGroupRequest,
 )
-from fsm.wire.connection import VERSIONS
+from fsm.wire.dialogue import VERSIONS
 
 SHORT_SESSION_MS, SHORT_TIMEOUTS_MS = 6_000, (2_500, 4_000)
 LONG_TIMEOUTS_MS = (30_000, 60_000, 300_000)

@@ -1,6 +1,7 @@
 """The wire: connections to brokers as frames of bytes on sockets, and what went over them as values.
 
 * `Connection`, `Arrived`: a socket to one broker, and an answer that has arrived on it
+* `Dialogue`: the same without the socket, for whoever has one of its own
 * `receive_any`: the answers that have arrived on any of several connections
 * `Exchange`, `Note`, `read_lines`, `to_line`: what went over the wire, as values and as JSON lines
 * `PeerError`: the broker closed the connection, was silent, or sent what is no answer
@@ -8,7 +9,8 @@
 
 from __future__ import annotations
 
-from fsm.wire.connection import Arrived, Connection, PeerError, receive_any
+from fsm.wire.connection import Connection, receive_any
+from fsm.wire.dialogue import Arrived, Dialogue, PeerError
 from fsm.wire.exchange import Exchange, Note, read_lines, to_line
 
-__all__ = ["Arrived", "Connection", "Exchange", "Note", "PeerError", "read_lines", "receive_any", "to_line"]
+__all__ = ["Arrived", "Connection", "Dialogue", "Exchange", "Note", "PeerError", "read_lines", "receive_any", "to_line"]

@@ -1,7 +1,6 @@
 """One connection to a broker: requests go out, answers come back in order. The peer is not trusted.
 
-A frame is bounded, an answer has to carry the id of the oldest request that waits, and nothing waits for ever. After a
-`PeerError` the connection is closed.
+`fsm.wire.dialogue` tells what is allowed. Nothing waits for ever, and after a `PeerError` the connection is closed.
 """
 
 from __future__ import annotations
@@ -9,62 +8,11 @@ from __future__ import annotations
 import selectors
 import socket
 import time
-from collections import deque
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any
 
-from fsm.errors import FsmError, InputError
-from fsm.protocol.codec import API_OF, decode_response, encode_request
-from fsm.protocol.messages import Api
-from fsm.protocol.messages.cluster import ApiVersionsRequest
-
-VERSIONS: Mapping[str, int] = {
-    "ConsumerGroupHeartbeat": 1,
-    "JoinGroup": 9,
-    "SyncGroup": 5,
-    "Heartbeat": 4,
-    "LeaveGroup": 5,
-    "OffsetCommit": 9,
-    "OffsetFetch": 9,
-    "ConsumerGroupDescribe": 1,
-    "DescribeGroups": 5,
-    "ApiVersions": 0,
-    "Metadata": 12,
-    "FindCoordinator": 4,
-    "Fetch": 4,
-    "CreateTopics": 4,
-    "DeleteTopics": 3,
-    "CreatePartitions": 1,
-    "DescribeConfigs": 1,
-}
-"""The version of each request where the caller names none: what every broker since 4.0 knows."""
-
-LARGEST_FRAME, LARGEST_GREETING = 8 << 20, 1 << 16
-"""Whoever has not said yet that it speaks the protocol may send less: what is in a frame takes many times its bytes."""
-
-LENGTH = 4
-STRANGERS = {b"HTTP": "HTTP", b"\x15\x03": "TLS"}
-"""What others begin an answer with, and what they speak."""
-
-
-class PeerError(FsmError):
-    """The peer closed the connection, was silent for too long, or sent what is no answer."""
-
-
-class Arrived(NamedTuple):
-    """A response that has arrived."""
-
-    tag: int
-    """What the request was sent with."""
-    response: Any
-    version: int
-
-
-class _Waiting(NamedTuple):
-    tag: int
-    correlation: int
-    api: Api
-    version: int
+from fsm.protocol.codec import API_OF
+from fsm.wire.dialogue import Arrived, Dialogue, PeerError
 
 
 class Connection:
@@ -74,11 +22,8 @@ class Connection:
         """Connects. Raises `PeerError` where nobody listens."""
         self.peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self.host, self.port = host, port
-        self.client_id = client_id
         self.timeout_s = timeout_s
-        self._waiting: deque[_Waiting] = deque()
-        self._bytes = bytearray()
-        self._correlation = 0
+        self._dialogue = Dialogue(self.peer, client_id)
         try:
             self._socket = socket.create_connection((host, port), timeout_s)
         except OSError as problem:
@@ -87,30 +32,30 @@ class Connection:
 
     def send(self, request: Any, tag: int = 0, version: int | None = None) -> None:
         """Sends a request; its answer comes with the tag. Raises `InputError` for one that cannot be written."""
-        api = API_OF[type(request)]
-        version = VERSIONS[api.name] if version is None else version
-        self._correlation += 1
-        frame = encode_request(request, version, self._correlation, self.client_id)
+        data = self._dialogue.ask(request, tag, version)
         try:
             self._socket.settimeout(self.timeout_s)
-            self._socket.sendall(len(frame).to_bytes(LENGTH, "big") + frame)
+            self._socket.sendall(data)
         except OSError as problem:
-            raise self._fail(f"cannot send {api.name}: {problem}") from None
-        self._waiting.append(_Waiting(tag, self._correlation, api, version))
+            raise self._fail(f"cannot send {API_OF[type(request)].name}: {problem}") from None
 
     @property
     def is_waiting(self) -> bool:
         """Whether an answer is due."""
-        return bool(self._waiting)
+        return self._dialogue.is_waiting
 
     def receive(self, timeout_s: float) -> Arrived | None:
         """The next answer, None if none came in time."""
         until = time.monotonic() + timeout_s
-        while (frame := self._frame()) is None:
-            left = until - time.monotonic()
-            if not self._read(max(left, 0.0)):
-                return None
-        return self._answer(frame)
+        try:
+            while (arrived := self._dialogue.next_answer()) is None:
+                left = until - time.monotonic()
+                if not self._read(max(left, 0.0)):
+                    return None
+        except PeerError:
+            self.close()
+            raise
+        return arrived
 
     def call(self, request: Any) -> Any:
         """Sends a request and waits for its response; no other may be due. Raises `PeerError` where none comes."""
@@ -145,37 +90,8 @@ class Connection:
             raise self._fail(f"cannot read: {problem}") from None
         if not data:
             raise self._fail("the peer closed the connection")
-        self._bytes += data
+        self._dialogue.take(data)
         return True
-
-    def _frame(self) -> bytes | None:
-        if len(self._bytes) < LENGTH:
-            return None
-        size = int.from_bytes(self._bytes[:LENGTH], "big")
-        allowed = self._largest_size()
-        if size > allowed:
-            raise self._fail(_too_large(bytes(self._bytes[:LENGTH]), size, allowed))
-        if len(self._bytes) < LENGTH + size:
-            return None
-        frame = bytes(self._bytes[LENGTH : LENGTH + size])
-        del self._bytes[: LENGTH + size]
-        return frame
-
-    def _largest_size(self) -> int:
-        greets = self._waiting and self._waiting[0].api.request is ApiVersionsRequest
-        return LARGEST_GREETING if greets else LARGEST_FRAME
-
-    def _answer(self, frame: bytes) -> Arrived:
-        if not self._waiting:
-            raise self._fail("an answer to no request")
-        tag, correlation, api, version = self._waiting.popleft()
-        answered = int.from_bytes(frame[:4], "big", signed=True)
-        if len(frame) >= LENGTH and answered != correlation:
-            raise self._fail(f"no answer to {api.name}: it answers request {answered}, not {correlation}")
-        try:
-            return Arrived(tag, decode_response(api.response, frame, version)[1], version)
-        except InputError as problem:
-            raise self._fail(f"no answer to {api.name}: {problem}") from None
 
     def _fail(self, why: str) -> PeerError:
         self._socket.close()
@@ -190,11 +106,3 @@ def receive_any(connections: Iterable[Connection], timeout_s: float) -> list[Arr
         ready = [key.data for key, _ in selector.select(timeout_s)]
     found = (connection.receive(0) for connection in ready)
     return [arrived for arrived in found if arrived]
-
-
-def _too_large(begins: bytes, size: int, allowed: int) -> str:
-    """What is wrong with a length that is none."""
-    for sign, language in STRANGERS.items():
-        if begins.startswith(sign):
-            return f"it speaks {language}, not Kafka's protocol"
-    return f"a frame of {size} bytes; {allowed} are allowed"

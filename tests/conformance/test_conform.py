@@ -23,7 +23,7 @@ from fsm.coordinator.storage.load import keep_stored
 from fsm.coordinator.storage.replay import replay_segment
 from fsm.errors import InputError
 from fsm.protocol.error_codes import ErrorCode
-from fsm.wire.connection import PeerError
+from fsm.wire.dialogue import PeerError
 
 STEPS = 150
 

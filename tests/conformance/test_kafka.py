@@ -21,7 +21,8 @@ from fsm.conformance.topics import Topics
 from fsm.conformance.walk import compare
 from fsm.coordinator.model.dialect import dialect
 from fsm.errors import InputError
-from fsm.wire.connection import Connection, PeerError
+from fsm.wire.connection import Connection
+from fsm.wire.dialogue import PeerError
 
 pytestmark = pytest.mark.kafka
 

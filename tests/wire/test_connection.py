@@ -18,7 +18,8 @@ from fsm.conformance.broker_peer import Broker
 from fsm.errors import InputError
 from fsm.protocol.codec import RequestHeader, decode, decode_request, encode_response
 from fsm.protocol.messages import APIS, ApiVersionsRequest, HeartbeatRequest, HeartbeatResponse
-from fsm.wire.connection import LARGEST_FRAME, LARGEST_GREETING, Arrived, Connection, PeerError, receive_any
+from fsm.wire.connection import Connection, receive_any
+from fsm.wire.dialogue import LARGEST_FRAME, LARGEST_GREETING, Arrived, PeerError
 
 VECTORS = Path(__file__).parent.parent / "protocol" / "vectors.jsonl.xz"
 Serve = Callable[[socket.socket, bytes], None]

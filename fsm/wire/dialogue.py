@@ -1,0 +1,140 @@
+"""What goes over one connection to a broker, without the socket: requests as frames, answers out of bytes.
+
+Answers come in the order of their requests. The peer is not trusted: a frame is bounded, and an answer has to carry the
+id of the oldest request that waits.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from fsm.errors import FsmError, InputError
+from fsm.protocol.codec import API_OF, decode_response, encode_request
+from fsm.protocol.messages import Api
+from fsm.protocol.messages.cluster import ApiVersionsRequest
+
+VERSIONS: Mapping[str, int] = {
+    "ConsumerGroupHeartbeat": 1,
+    "JoinGroup": 9,
+    "SyncGroup": 5,
+    "Heartbeat": 4,
+    "LeaveGroup": 5,
+    "OffsetCommit": 9,
+    "OffsetFetch": 9,
+    "ConsumerGroupDescribe": 1,
+    "DescribeGroups": 5,
+    "ApiVersions": 0,
+    "Metadata": 12,
+    "FindCoordinator": 4,
+    "Fetch": 4,
+    "CreateTopics": 4,
+    "DeleteTopics": 3,
+    "CreatePartitions": 1,
+    "DescribeConfigs": 1,
+}
+"""The version of each request where the caller names none: what every broker since 4.0 knows."""
+
+LARGEST_FRAME, LARGEST_GREETING = 8 << 20, 1 << 16
+"""Whoever has not said yet that it speaks the protocol may send less: what is in a frame takes many times its bytes."""
+
+LENGTH = 4
+STRANGERS = {b"HTTP": "HTTP", b"\x15\x03": "TLS"}
+"""What others begin an answer with, and what they speak."""
+
+
+class PeerError(FsmError):
+    """The peer closed the connection, was silent for too long, or sent what is no answer."""
+
+
+class Arrived(NamedTuple):
+    """A response that has arrived."""
+
+    tag: int
+    """What the request was sent with."""
+    response: Any
+    version: int
+
+
+class _Waiting(NamedTuple):
+    tag: int
+    correlation: int
+    api: Api
+    version: int
+
+
+class Dialogue:
+    """Requests to one broker, and its answers."""
+
+    def __init__(self, peer: str, client_id: str) -> None:
+        """`peer` is what errors call it."""
+        self.peer = peer
+        self.client_id = client_id
+        self._waiting: deque[_Waiting] = deque()
+        self._bytes = bytearray()
+        self._correlation = 0
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether an answer is due."""
+        return bool(self._waiting)
+
+    def ask(self, request: Any, tag: int = 0, version: int | None = None) -> bytes:
+        """The bytes to send; the answer comes with the tag. Raises `InputError` for what cannot be written."""
+        api = API_OF[type(request)]
+        version = VERSIONS[api.name] if version is None else version
+        frame = encode_request(request, version, self._correlation + 1, self.client_id)
+        self._correlation += 1
+        self._waiting.append(_Waiting(tag, self._correlation, api, version))
+        return len(frame).to_bytes(LENGTH, "big") + frame
+
+    def take(self, data: bytes) -> None:
+        """More bytes of the peer."""
+        self._bytes += data
+
+    def next_answer(self) -> Arrived | None:
+        """The next answer that is complete. Raises `PeerError` for bytes that are none: the dialogue is over then."""
+        frame = self._frame()
+        return None if frame is None else self._answer(frame)
+
+    def _frame(self) -> bytes | None:
+        if len(self._bytes) < LENGTH:
+            return None
+        size = int.from_bytes(self._bytes[:LENGTH], "big")
+        allowed = self._largest_size()
+        if size > allowed:
+            raise self.fail(_too_large(bytes(self._bytes[:LENGTH]), size, allowed))
+        if len(self._bytes) < LENGTH + size:
+            return None
+        frame = bytes(self._bytes[LENGTH : LENGTH + size])
+        del self._bytes[: LENGTH + size]
+        return frame
+
+    def _largest_size(self) -> int:
+        greets = self._waiting and self._waiting[0].api.request is ApiVersionsRequest
+        return LARGEST_GREETING if greets else LARGEST_FRAME
+
+    def _answer(self, frame: bytes) -> Arrived:
+        if not self._waiting:
+            raise self.fail("an answer to no request")
+        tag, correlation, api, version = self._waiting.popleft()
+        answered = int.from_bytes(frame[:4], "big", signed=True)
+        if len(frame) >= LENGTH and answered != correlation:
+            raise self.fail(f"no answer to {api.name}: it answers request {answered}, not {correlation}")
+        try:
+            return Arrived(tag, decode_response(api.response, frame, version)[1], version)
+        except InputError as problem:
+            raise self.fail(f"no answer to {api.name}: {problem}") from None
+
+    def fail(self, why: str) -> PeerError:
+        """What is raised where the peer is to blame."""
+        return PeerError(f"{self.peer}: {why}")
+
+
+def _too_large(begins: bytes, size: int, allowed: int) -> str:
+    """What is wrong with a length that is none."""
+    for sign, language in STRANGERS.items():
+        if begins.startswith(sign):
+            return f"it speaks {language}, not Kafka's protocol"
+    return f"a frame of {size} bytes; {allowed} are allowed"
