@@ -6,7 +6,7 @@ DATA ?= tests/data
 PYTEST_JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run shell check test test-slow test-kafka confirm audit-truth conformance connect-rounds zoo bench bench-check diagrams clean
+.PHONY: help run shell check test test-slow test-kafka test-clients confirm audit-truth conformance connect-rounds zoo bench bench-check diagrams clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,7 +39,7 @@ check: .venv/.dev ## format, lint, types, layers, generated files
 	$(BIN)/fsm tables --format stub | cmp - fsm/tables/models.pyi
 
 test: .venv/.dev ## every test that needs nothing from outside
-	$(BIN)/python -m pytest -n $(PYTEST_JOBS) --dist loadfile -m 'not slow and not kafka'
+	$(BIN)/python -m pytest -n $(PYTEST_JOBS) --dist loadfile -m 'not slow and not kafka and not clients'
 
 test-slow: .venv/.dev ## millions of random steps
 	$(BIN)/python -m pytest -n $(PYTEST_JOBS) -m slow
@@ -47,6 +47,9 @@ test-slow: .venv/.dev ## millions of random steps
 test-kafka: .venv/.dev ## a real Apache Kafka and our coordinator side by side, thousands of steps (needs java and mvn)
 	@$(BIN)/python tests/conformance/kafka_broker.py
 	$(BIN)/python -m pytest -n $(PYTEST_JOBS) --dist loadgroup -m kafka tests/conformance
+
+test-clients: .venv/.dev ## our brokers beside real clients of other languages, and the page in a browser (needs java, mvn, node, go, chromium)
+	$(BIN)/python -m pytest -n $(PYTEST_JOBS) --dist loadfile -m clients
 
 confirm: .venv/.dev ## the weak spots that the checker finds, driven on a real Apache Kafka (needs java and mvn)
 	@$(BIN)/python tests/conformance/kafka_broker.py

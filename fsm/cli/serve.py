@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from fsm.serve.brokers import Brokers
+    from fsm.serve.edge import Edge
     from fsm.serve.faults import Rule
+    from fsm.serve.snapshot import Recent
     from fsm.serve.store import Store
     from fsm.wire import Exchange, Note
 
@@ -25,6 +26,7 @@ EXAMPLES = """examples:
             --set group.consumer.min.heartbeat.interval.ms=500
   fsm serve --topics foo=4 --trace run.jsonl         every exchange, one JSON object a line
   fsm serve --topics foo=4 --data folder             groups and commits survive, also a kill
+  fsm serve --topics foo=4 --page                    a page that shows groups as they live, with a button per fault
   fsm serve --topics foo=4 --brokers 3               several brokers in one process; coordinators can move
 
   fsm serve --topics foo=4 --faults rules.yaml       what goes wrong, and to whom
@@ -57,6 +59,8 @@ def add(commands: Any) -> None:
     command.add_argument("--trace", metavar="FILE", help="write every exchange down, as JSON lines")
     command.add_argument("--data", metavar="DIR", help="keep groups, commits and topics here")
     made_up = "records a second made up in each partition (%(default)s)"
+    page = "a live page on loopback: groups, exchanges, a button per fault; N is its port"
+    command.add_argument("--page", type=at_least(0), nargs="?", const=0, metavar="N", help=page)
     command.add_argument("--records", type=at_least(0), default=1, metavar="N", help=made_up)
     command.add_argument("--seed", type=int, metavar="N", help="ids that are made up are the same in every run")
 
@@ -72,7 +76,8 @@ def run(args: argparse.Namespace) -> int:
     from fsm.protocol.releases import LATEST
     from fsm.serve.brokers import Brokers
     from fsm.serve.cluster import Served
-    from fsm.serve.edge import event_loop, now_ms
+    from fsm.serve.edge import Edge, event_loop, now_ms
+    from fsm.serve.snapshot import Recent
 
     served = Served(
         _topics(args.topics),
@@ -84,33 +89,57 @@ def run(args: argparse.Namespace) -> int:
     random = SystemRandom() if args.seed is None else Random(args.seed)  # noqa: S311
     with ExitStack() as stack:
         store = _open_store(args.data, stack)
-        on_event = _open_trace(args.trace, stack)
+        watchers = [watch for watch in (_open_trace(args.trace, stack),) if watch]
+        recent = None
+        if args.page is not None:
+            recent = Recent()
+            watchers.append(recent)
+        on_event = _to_all(watchers)
         kept = store.read() if store else None
         rules = _read_rules(args.faults) if args.faults else []
         brokers = Brokers(served, now_ms(), random, rules=rules, on_event=on_event, kept=kept)
+        edge = Edge(brokers, store, on_trouble=lambda line: sys.stderr.write(f"fsm serve: {line}\n"))
         with asyncio.Runner(loop_factory=event_loop) as runner:
-            runner.run(_serve(brokers, store, args.host, args.port))
+            runner.run(_serve(edge, args, recent))
     return 0
 
 
-async def _serve(brokers: Brokers, store: Store | None, host: str, port: int) -> None:
+async def _serve(edge: Edge, args: argparse.Namespace, recent: Recent | None) -> None:
     import asyncio
     from signal import SIGINT, SIGTERM
 
-    from fsm.serve.edge import Edge
-
-    edge = Edge(brokers, store, on_trouble=lambda line: sys.stderr.write(f"fsm serve: {line}\n"))
-    listening = await edge.start(host, port)
+    listening = await edge.start(args.host, args.port)
     ended = asyncio.Event()
     for signal in (SIGINT, SIGTERM):
         asyncio.get_running_loop().add_signal_handler(signal, ended.set)
-    out(f"listening on {host}:{listening}\n")
+    page = None
+    if recent is not None:
+        from fsm.serve.page import Page
+
+        page = Page(edge, recent, args.page)
+    out(f"listening on {args.host}:{listening}\n")
+    if page is not None:
+        out(f"page on http://{page.host}/\n")
     sys.stdout.flush()
     waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(ended.wait()), edge.failed]
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    if page is not None:
+        await asyncio.to_thread(page.close)
     await edge.stop()
     if edge.failed.done():
         edge.failed.result()
+
+
+def _to_all(watchers: list[Callable[[Exchange | Note], None]]) -> Callable[[Exchange | Note], None] | None:
+    """One that calls all of them; None where there is none, so that nothing is made for nobody."""
+    if len(watchers) < 2:
+        return watchers[0] if watchers else None
+
+    def tell(seen: Exchange | Note) -> None:
+        for watch in watchers:
+            watch(seen)
+
+    return tell
 
 
 def _topics(text: str) -> dict[str, int]:
