@@ -38,6 +38,7 @@ NOT_RUN = {
     "python": "benches take minutes",
     "fsm audit": "starts Spark",
     "fsm conform --broker": "needs a broker",
+    "fsm serve": "serves until it is ended",
 }
 """Commands of documents that no test runs, by how they begin, each with its reason."""
 
