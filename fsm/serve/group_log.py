@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fsm.errors import InputError
 from fsm.protocol.record_batches import BEFORE_LENGTH, Batch, LogRecord, batch_of, read_batches, write_batch
@@ -62,10 +62,14 @@ class GroupLog:
         kept = list(last.values())
         self.batches, self.size = [], 0
         end_offset = self.end_offset
-        for at in range(0, len(kept), IN_ONE_BATCH):
-            batch = Batch.of(kept[at : at + IN_ONE_BATCH], partition_leader_epoch=0)
-            self._keep(batch.base_offset, batch.records[-1].offset + 1, write_batch(batch))
-        self.end_offset, self.compacted_size = end_offset, max(self.size, COMPACTED_FROM // 2)
+        batches = [
+            Batch.of(kept[at : at + IN_ONE_BATCH], partition_leader_epoch=0) for at in range(0, len(kept), IN_ONE_BATCH)
+        ] or [Batch(end_offset - 1, (), partition_leader_epoch=0)]
+        # The last one reaches to the end, so that no offset is given twice when the log is read again.
+        batches[-1] = replace(batches[-1], last_offset_delta=end_offset - 1 - batches[-1].base_offset)
+        for batch in batches:
+            self._keep(batch.base_offset, batch.base_offset + batch.last_offset_delta + 1, write_batch(batch))
+        self.compacted_size = max(self.size, COMPACTED_FROM // 2)
         return True
 
     def segment(self) -> bytes:

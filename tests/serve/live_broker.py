@@ -79,10 +79,13 @@ class Wire:
 
     def ask(self, request: Any, version: int | None = None) -> Any:
         """A request and its answer. Raises `OSError` where the broker has gone."""
-        api = API_OF[type(request)]
-        version = api.newest if version is None else version
+        version = API_OF[type(request)].newest if version is None else version
         self.send(request, version)
-        return decode_response(api.response, self.read(), version)[1]
+        return self.take(request, version)
+
+    def take(self, request: Any, version: int) -> Any:
+        """The next answer, which is to this request."""
+        return decode_response(API_OF[type(request)].response, self.read(), version)[1]
 
     def send(self, request: Any, version: int) -> None:
         """A request."""
