@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from fsm.logs import headers, stamps
+from fsm.logs.xml_events import XmlEvents
 
 Fields = Mapping[str, Any]
 DEPTH = 6
@@ -33,6 +34,7 @@ _TIME_NAMES = [
     "logtime",
     "timemillis",
     "time_ms",
+    "millis",
     "timestamp_ms",
     "instant.epochsecond",
     "instant",
@@ -135,6 +137,17 @@ def json_object(line: str) -> tuple[str, dict[str, Any]] | None:
     return None
 
 
+def json_string(line: str) -> tuple[str, dict[str, Any]] | None:
+    """The text of a line that is one JSON string; a comma behind it belongs to an array around it."""
+    text = line.strip(" \t\r\n,")
+    if len(text) < 2 or text[0] != '"' or text[-1] != '"':
+        return None
+    try:
+        return "", {"text": json.loads(text, strict=False)}
+    except ValueError:
+        return None
+
+
 def json_tail(line: str) -> tuple[str, dict[str, Any]] | None:
     """What stands before the JSON object that ends a text, and the object."""
     text = line.rstrip()
@@ -231,7 +244,7 @@ class Document(NamedTuple):
         return [json.dumps(one).encode() for one in found] or [line]
 
 
-Table = Csv | Pretty | Document
+Table = Csv | Pretty | Document | XmlEvents
 _OPENS = re.compile(rb"([ \t]*)\{\s*\Z")
 
 

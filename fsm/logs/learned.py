@@ -26,6 +26,7 @@ from fsm.logs.entries import CONTINUES, LINE_LIMIT
 from fsm.logs.frames import Frame, Named, Parts, clean
 from fsm.logs.headers import HEADER_LIMIT, SLOTS, Header, Token, commonest, header_of, roles_of, split
 from fsm.logs.layout import ENDS, Description, Layout, marks_among, marks_of, signs_of
+from fsm.logs.xml_events import XmlEvents
 
 MOST_LAYOUTS = 4
 """Of one file."""
@@ -138,7 +139,7 @@ class _Lines(NamedTuple):
 def _learn(seen: _Lines) -> Layout | None:
     """The layout of these lines, or None."""
     if len(seen.frames) < MOST_FRAMES:
-        for find_frame in (_parts, _table, _json, _logfmt):
+        for find_frame in (_parts, _table, _json, _logfmt, _string):
             frame = find_frame(seen)
             if frame is None:
                 continue
@@ -222,7 +223,7 @@ def _with_framing(frames: tuple[Frame, ...], lines: Sequence[str], headed: bool)
     """Frames hold lines of a program, not messages, where these have headers or go on in the next line."""
     goes_on = sum(line[:1] in (" ", "\t") and bool(line.strip()) for line in lines) > 0
     return tuple(
-        replace(frame, framing=frame.name != "csv" and (frame.whole_lines or headed or goes_on))
+        replace(frame, framing=frame.name not in ("csv", "xml") and (frame.whole_lines or headed or goes_on))
         if isinstance(frame, Named)
         else frame
         for frame in frames
@@ -313,6 +314,8 @@ def _parts(seen: _Lines) -> Frame | None:
 
 def _table(seen: _Lines) -> Frame | None:
     table = seen.sample.table
+    if isinstance(table, XmlEvents) and not seen.frames:
+        return _named("xml", table.read, seen)
     if not isinstance(table, structured.Csv) or seen.frames:
         return None
     found = _named("csv", table.read, seen)
@@ -321,6 +324,10 @@ def _table(seen: _Lines) -> Frame | None:
 
 def _json(seen: _Lines) -> Frame | None:
     return _named("json", structured.json_object, seen)
+
+
+def _string(seen: _Lines) -> Frame | None:
+    return _named("string", structured.json_string, seen)
 
 
 def _logfmt(seen: _Lines) -> Frame | None:
@@ -495,7 +502,7 @@ def state(sample: Sample, clients: tuple[Client, ...], stated: tuple[Header, Hea
             headers = (before,) if before.tokens else ()
             layout = _layout(seen.frames, headers, seen.lines, sample)
             return (_described(replace(layout, after=after), lines, clients, sample.cut),)
-        frame = next((found for find in (_parts, _json, _logfmt) if (found := find(seen)) is not None), None)
+        frame = next((found for find in (_parts, _json, _logfmt, _string) if (found := find(seen)) is not None), None)
         if frame is None or len(seen.frames) == MOST_FRAMES:
             break
         inner = _joined(frame, seen.lines)

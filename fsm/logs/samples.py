@@ -21,6 +21,7 @@ from fsm.logs.layout import Layout, marks_among, marks_of
 from fsm.logs.learned import Guess, Sample, explain_failure, learn, of_each_shape, state, with_hours
 from fsm.logs.opening import READ_ERRORS, UntilBroken, in_memory, open_packed
 from fsm.logs.pattern import parse_pattern
+from fsm.logs.xml_events import XmlEvents, find_xml
 
 BLOCK = 1 << 20
 MOST_BLOCKS = 32
@@ -295,7 +296,10 @@ def _learn_lines(lines: Sequence[bytes], marked: Sequence[int], file: File, clie
     chosen = [lines[i].removesuffix(b"\r") for i in sorted(wanted) if len(lines[i]) <= _LONGEST]
     texts = tuple(line.decode("utf-8", "replace") for line in chosen)
     table: Table | None = (
-        find_pretty(file.head) or find_document(file.head) or find_csv(file.head[:_HEAD].decode("utf-8", "replace"))
+        find_pretty(file.head)
+        or find_document(file.head)
+        or find_xml(file.head)
+        or find_csv(file.head[:_HEAD].decode("utf-8", "replace"))
     )
     if table is not None:
         texts = tuple(_rows(file.head, table))
@@ -304,7 +308,7 @@ def _learn_lines(lines: Sequence[bytes], marked: Sequence[int], file: File, clie
     layouts = state(sample, clients, stated) if stated else learn(sample, clients)
     layouts = with_hours(layouts, texts, file.tail[-_TAIL:].decode("utf-8", "replace").split("\n"))
     guesses = () if layouts else explain_failure(sample, clients)
-    rows = isinstance(table, Pretty | Document) or any(
+    rows = isinstance(table, Pretty | Document | XmlEvents) or any(
         frame.name == "csv" for layout in layouts for frame in layout.frames
     )
     speaking = tuple(one for one in clients if any(one.name in layout.speaking for layout in layouts))

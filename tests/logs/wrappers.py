@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, NamedTuple
+from xml.sax.saxutils import escape
 
 from fsm.logs.java_client import FORMATS, THREADS
 from fsm.logs.java_layouts import kafka
@@ -380,6 +381,32 @@ OTHERS: dict[str, Writer] = {
         [{"time": iso(e), "logger": e.logger, "message": e.body} for e in ev], indent=1
     ),
     "kibana hits": objects(lambda e: {"_source": {"message": [e.body], "@timestamp": [iso(e)], "logger": [e.logger]}}),
+    "java.util.logging xml": lambda ev: (
+        '<?xml version="1.0" encoding="UTF-8" standalone="no"?>\n<!DOCTYPE log SYSTEM "logger.dtd">\n<log>\n'
+        + "".join(
+            f"<record>\n  <date>{iso(e, digits=6)}</date>\n  <millis>{e.ts_ms}</millis>\n  <nanos>0</nanos>\n"
+            f"  <sequence>1</sequence>\n  <logger>{e.logger}</logger>\n  <level>{e.level}</level>\n"
+            f"  <thread>1</thread>\n  <message>{escape(e.body)}</message>\n</record>\n"
+            for e in ev
+        )
+        + "</log>\n"
+    ),
+    "log4j xml over several lines": lines(
+        lambda e: (
+            f'<log4j:event logger="{e.logger}" timestamp="{e.ts_ms}" level="{e.level}" thread="{e.thread}">\n'
+            f"<log4j:message><![CDATA[{e.body}]]></log4j:message>\n</log4j:event>\n"
+        )
+    ),
+    "log4j2 xml": lines(
+        lambda e: (
+            f'<Event xmlns="http://logging.apache.org/log4j/2.0/events" timeMillis="{e.ts_ms}" thread="{e.thread}"'
+            f' level="{e.level}" loggerName="{e.logger}" endOfBatch="true" threadId="1">\n'
+            f'  <Instant epochSecond="{e.ts_ms // 1000}" nanoOfSecond="{e.ts_ms % 1000}000000"/>\n'
+            f"  <Message>{escape(e.body)}</Message>\n</Event>\n"
+        )
+    ),
+    "json strings": lines(lambda e: json.dumps(logback_line(e))),
+    "json array of strings": lambda ev: json.dumps([logback_line(e) for e in ev], indent=1),
     "cef": lines(
         lambda e: f"<134>{e.at:%b %d %H:%M:%S} host CEF:0|acme|app|1|x|y|3|rt={e.ts_ms} cat={e.logger} msg={e.body}"
     ),

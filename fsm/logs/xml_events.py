@@ -1,0 +1,82 @@
+"""XML that loggers write: one element an event, on one line or over several, as `java.util.logging` and log4j have it.
+
+Elements are read one by one, without document types: nothing in them is resolved or fetched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
+
+_OPENS = re.compile(rb"[ \t]*<([A-Za-z_][\w.:-]{0,60})(?=[\s>])")
+_PREFIX = re.compile(r"(</?|\s)[A-Za-z_][\w.-]{0,60}:(?=[A-Za-z_])")
+_TAG = re.compile(r"(<!\[CDATA\[.*?\]\]>|<[^>]*>)", re.DOTALL)
+_MOST_FIELDS = 200
+_FEWEST = 2
+"""Elements that are closed in a text of XML."""
+
+
+class XmlEvents(NamedTuple):
+    """Elements of this name, each an event."""
+
+    tag: bytes
+
+    def closer(self) -> Callable[[Sequence[bytes]], bool]:
+        """An element is whole once it is closed; other lines stand for themselves."""
+        end = b"</" + self.tag + b">"
+        opened = False
+
+        def closed(row: Sequence[bytes]) -> bool:
+            nonlocal opened
+            if len(row) == 1:
+                found = _OPENS.match(row[0])
+                opened = found is not None and found[1] == self.tag
+            return not opened or end in row[-1]
+
+        return closed
+
+    def read(self, line: str) -> tuple[str, dict[str, Any]] | None:
+        """The texts and attributes of an element, by dotted paths; None for what is no such element."""
+        text = line.strip()
+        name = self.tag.decode()
+        if not text.startswith(f"<{name}") or "<!DOCTYPE" in text:
+            return None
+        try:
+            # Prefixes are declared outside of the element, if at all.
+            found = ElementTree.fromstring(_without_prefixes(text))  # noqa: S314  # no document type, so no entities
+        except ElementTree.ParseError:
+            return None
+        return "", _fields(found)
+
+
+def _without_prefixes(text: str) -> str:
+    """Names without their prefixes, in tags alone: neither in texts nor in CDATA."""
+    parts = _TAG.split(text)
+    return "".join(
+        _PREFIX.sub(r"\1", part) if part.startswith("<") and not part.startswith("<![") else part for part in parts
+    )
+
+
+def _fields(element: ElementTree.Element) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    stack: list[tuple[str, ElementTree.Element]] = [("", element)]
+    while stack and len(found) < _MOST_FIELDS:
+        path, one = stack.pop()
+        prefix = f"{path}." if path else ""
+        for name, value in one.attrib.items():
+            found.setdefault(f"{prefix}{name}", value)
+        if path and one.text and one.text.strip():
+            found.setdefault(path, one.text)
+        stack += [(f"{prefix}{child.tag}", child) for child in reversed(one)]
+    return found
+
+
+def find_xml(head: bytes) -> XmlEvents | None:
+    """Whether a text consists of elements that are events: of the names that open lines, the outermost that recurs."""
+    lines = head.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    if not lines[0].lstrip().startswith(b"<"):
+        return None
+    opened = dict.fromkeys(found[1] for line in lines if (found := _OPENS.match(line)))
+    return next((XmlEvents(tag) for tag in opened if head.count(b"</" + tag + b">") >= _FEWEST), None)
