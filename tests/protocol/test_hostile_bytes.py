@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from hostile_bytes import Vector, change, dense_messages, read_vectors, smallest_message
 
 from fsm.errors import InputError, RemoteProtocolError
 from fsm.protocol import records
@@ -25,7 +26,6 @@ from fsm.protocol.consumer_protocol import (
 )
 from fsm.protocol.messages import APIS
 from fsm.protocol.primitives import CODES
-from tests.protocol.hostile_bytes import Vector, change, dense_messages, read_vectors, smallest_message
 
 MOST, BESIDE = 48, 10_000
 """Bytes of memory for a byte of a frame, and beside that: an empty struct takes two bytes, and in Python a tuple."""

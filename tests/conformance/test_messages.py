@@ -1,0 +1,117 @@
+"""A real Apache Kafka answers our messages in every version, and refuses what we refuse: `make test-kafka`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from kafka_broker import RELEASE, STEPS, broker
+from produced_batches import SENT
+
+from fsm.protocol import messages as m
+from fsm.protocol.assignment import TopicId
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.record_batches import move_batch
+from fsm.wire.connection import Connection
+
+pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("messages")]
+
+DIFFERENT = {"Produce": (0, 13), "InitProducerId": (0, 5)}
+"""Brokers announce versions of Produce that they refuse, and not the version of InitProducerId that is not stable."""
+ANSWER_S = 60
+MANY_BYTES = 1 << 20
+
+REQUESTS: dict[str, Callable[[TopicId], Any]] = {
+    "ApiVersions": lambda _: m.ApiVersionsRequest("fsm", "1"),
+    "ConsumerGroupDescribe": lambda _: m.ConsumerGroupDescribeRequest(("g",)),
+    "DeleteGroups": lambda _: m.DeleteGroupsRequest(("g",)),
+    "DescribeCluster": lambda _: m.DescribeClusterRequest(),
+    "DescribeConfigs": lambda _: m.DescribeConfigsRequest((m.DescribeConfigsResource(32, "g"),)),
+    "DescribeGroups": lambda _: m.DescribeGroupsRequest(("g",)),
+    "DescribeTopicPartitions": lambda _: m.DescribeTopicPartitionsRequest((m.TopicRequest("foo"),), 1),
+    "Fetch": lambda topic_id: m.FetchRequest(
+        topics=(m.FetchTopic("foo", topic_id, (m.FetchPartition(0, partition_max_bytes=MANY_BYTES),)),)
+    ),
+    "FindCoordinator": lambda _: m.FindCoordinatorRequest(key="g", coordinator_keys=("g",)),
+    "IncrementalAlterConfigs": lambda _: m.IncrementalAlterConfigsRequest(
+        (m.AlterConfigsResource(32, "g", (m.AlterableConfig("consumer.session.timeout.ms", 0, "50000"),)),)
+    ),
+    "ListConfigResources": lambda _: m.ListConfigResourcesRequest(),
+    "ListGroups": lambda _: m.ListGroupsRequest(),
+    "ListOffsets": lambda _: m.ListOffsetsRequest(topics=(m.ListOffsetsTopic("foo", (m.ListOffsetsPartition(0),)),)),
+    "Metadata": lambda _: m.MetadataRequest((m.MetadataRequestTopic(name="foo"),)),
+    "OffsetForLeaderEpoch": lambda _: m.OffsetForLeaderEpochRequest(
+        replica_id=-1, topics=(m.OffsetForLeaderTopic("foo", (m.OffsetForLeaderPartition(0),)),)
+    ),
+    "Produce": lambda topic_id: produce(SENT["plain"][0], topic_id),
+}
+"""What can be asked without a group."""
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
+    """A broker with a topic, and a connection to it."""
+    with broker(tmp_path_factory.mktemp("messages"), STEPS) as (host, port):
+        connection = Connection(host, port, "fsm", ANSWER_S)
+        made = ask(connection, m.CreateTopicsRequest((m.CreatableTopic("foo", 3, 1),)), 7)
+        assert made.topics[0].error_code is ErrorCode.NONE
+        while ask(connection, REQUESTS["Metadata"](""), 13).topics[0].error_code is not ErrorCode.NONE:
+            time.sleep(0.1)
+        yield connection
+        connection.close()
+
+
+def ask(connection: Connection, request: Any, version: int) -> Any:
+    """The answer."""
+    connection.send(request, version=version)
+    arrived = connection.receive(ANSWER_S)
+    assert arrived is not None
+    return arrived.response
+
+
+def produce(data: bytes, topic_id: TopicId, partition: int = 0) -> m.ProduceRequest:
+    """Sends a batch."""
+    return m.ProduceRequest(
+        topic_data=(m.TopicProduceData("foo", topic_id, (m.PartitionProduceData(partition, data),)),)
+    )
+
+
+@pytest.mark.skipif(RELEASE != "4.4.0", reason="older releases lack the newest versions")
+def test_a_broker_of_the_release_has_the_versions_that_are_known_here(kafka: Connection) -> None:
+    """None more, none less."""
+    answer = ask(kafka, m.ApiVersionsRequest("fsm", "1"), 5)
+    announced = {key: (oldest, newest) for key, oldest, newest in answer.api_keys}
+    for api in m.APIS.values():
+        assert announced[api.key] == DIFFERENT.get(api.name, (api.oldest, api.newest)), api.name
+
+
+@pytest.mark.parametrize("name", list(REQUESTS))
+def test_every_version_is_answered(kafka: Connection, name: str) -> None:
+    """The broker understands each, and each of its answers is read to the last byte."""
+    api = m.APIS[name]
+    topic_id = ask(kafka, REQUESTS["Metadata"](""), 13).topics[0].topic_id
+    announced = {key: newest for key, _, newest in ask(kafka, m.ApiVersionsRequest("fsm", "1"), 4).api_keys}
+    for version in range(api.oldest, min(api.newest, announced[api.key]) + 1):
+        assert type(ask(kafka, REQUESTS[name](topic_id), version)) is api.response
+
+
+@pytest.mark.parametrize("what", list(SENT))
+def test_batches_are_refused_as_here(kafka: Connection, what: str) -> None:
+    """The answers of `check_produced` are those of the broker."""
+    data, code = SENT[what]
+    (topic,) = ask(kafka, produce(data, "", partition=1), 12).responses
+    assert topic.partition_responses[0].error_code is code
+
+
+def test_what_was_produced_is_fetched(kafka: Connection) -> None:
+    """The broker has moved the batch, and changed nothing else."""
+    topic_id = ask(kafka, REQUESTS["Metadata"](""), 13).topics[0].topic_id
+    for offset in (0, 3):
+        ask(kafka, produce(SENT["plain"][0], topic_id, partition=2), 13)
+        wanted = m.FetchPartition(2, fetch_offset=offset, partition_max_bytes=MANY_BYTES)
+        (topic,) = ask(
+            kafka, m.FetchRequest(topics=(m.FetchTopic(topic_id=topic_id, partitions=(wanted,)),)), 18
+        ).responses
+        assert topic.partitions[0].records == move_batch(SENT["plain"][0], offset, 0)
