@@ -23,31 +23,59 @@ DIFFERENT = {"Produce": (0, 13), "InitProducerId": (0, 5)}
 ANSWER_S = 60
 MANY_BYTES = 1 << 20
 
+GROUP_CONFIG = 32
 REQUESTS: dict[str, Callable[[TopicId], Any]] = {
+    "AddOffsetsToTxn": lambda _: m.AddOffsetsToTxnRequest("t", 1, 0, "g"),
     "ApiVersions": lambda _: m.ApiVersionsRequest("fsm", "1"),
     "ConsumerGroupDescribe": lambda _: m.ConsumerGroupDescribeRequest(("g",)),
+    "ConsumerGroupHeartbeat": lambda _: m.ConsumerGroupHeartbeatRequest("g", "nobody", 1),
+    "CreatePartitions": lambda _: m.CreatePartitionsRequest((m.CreatePartitionsTopic("none", 9),)),
+    "CreateTopics": lambda _: m.CreateTopicsRequest((m.CreatableTopic("bar", 1, 1),), validate_only=True),
     "DeleteGroups": lambda _: m.DeleteGroupsRequest(("g",)),
+    "DeleteTopics": lambda _: m.DeleteTopicsRequest((m.DeleteTopicState("none"),), ("none",)),
     "DescribeCluster": lambda _: m.DescribeClusterRequest(),
-    "DescribeConfigs": lambda _: m.DescribeConfigsRequest((m.DescribeConfigsResource(32, "g"),)),
+    "DescribeConfigs": lambda _: m.DescribeConfigsRequest((m.DescribeConfigsResource(GROUP_CONFIG, "g"),)),
     "DescribeGroups": lambda _: m.DescribeGroupsRequest(("g",)),
     "DescribeTopicPartitions": lambda _: m.DescribeTopicPartitionsRequest((m.TopicRequest("foo"),), 1),
-    "Fetch": lambda topic_id: m.FetchRequest(
-        topics=(m.FetchTopic("foo", topic_id, (m.FetchPartition(0, partition_max_bytes=MANY_BYTES),)),)
-    ),
+    "EndTxn": lambda _: m.EndTxnRequest("t", 1, 0, True),
+    "Fetch": lambda topic_id: fetch(topic_id, 0, 0),
     "FindCoordinator": lambda _: m.FindCoordinatorRequest(key="g", coordinator_keys=("g",)),
+    "Heartbeat": lambda _: m.HeartbeatRequest("g", 1, "nobody"),
     "IncrementalAlterConfigs": lambda _: m.IncrementalAlterConfigsRequest(
-        (m.AlterConfigsResource(32, "g", (m.AlterableConfig("consumer.session.timeout.ms", 0, "50000"),)),)
+        (m.AlterConfigsResource(GROUP_CONFIG, "g", (m.AlterableConfig("consumer.session.timeout.ms", 0, "50000"),)),)
     ),
+    "InitProducerId": lambda _: m.InitProducerIdRequest(None, 60_000),
+    "JoinGroup": lambda _: m.JoinGroupRequest(
+        "g", 1, 1, "", protocol_type="consumer", protocols=(m.JoinGroupRequestProtocol("range", b""),)
+    ),
+    "LeaveGroup": lambda _: m.LeaveGroupRequest("g", (m.MemberIdentity("nobody"),), member_id="nobody"),
     "ListConfigResources": lambda _: m.ListConfigResourcesRequest(),
     "ListGroups": lambda _: m.ListGroupsRequest(),
     "ListOffsets": lambda _: m.ListOffsetsRequest(topics=(m.ListOffsetsTopic("foo", (m.ListOffsetsPartition(0),)),)),
     "Metadata": lambda _: m.MetadataRequest((m.MetadataRequestTopic(name="foo"),)),
+    "OffsetCommit": lambda topic_id: m.OffsetCommitRequest(
+        "g", topics=(m.OffsetCommitRequestTopic("foo", topic_id, (m.OffsetCommitRequestPartition(0, 5),)),)
+    ),
+    "OffsetDelete": lambda _: m.OffsetDeleteRequest("g", ()),
+    "OffsetFetch": lambda topic_id: m.OffsetFetchRequest(
+        "g",
+        (m.OffsetFetchRequestTopics("foo", partition_indexes=(0,)),),
+        (m.OffsetFetchRequestGroup("g", topics=(m.OffsetFetchRequestTopics("foo", topic_id, (0,)),)),),
+    ),
     "OffsetForLeaderEpoch": lambda _: m.OffsetForLeaderEpochRequest(
         replica_id=-1, topics=(m.OffsetForLeaderTopic("foo", (m.OffsetForLeaderPartition(0),)),)
     ),
     "Produce": lambda topic_id: produce(SENT["plain"][0], topic_id),
+    "SyncGroup": lambda _: m.SyncGroupRequest("g", 1, "nobody", protocol_type="consumer", protocol_name="range"),
+    "TxnOffsetCommit": lambda topic_id: m.TxnOffsetCommitRequest(
+        "t",
+        "g",
+        1,
+        0,
+        topics=(m.TxnOffsetCommitRequestTopic("foo", topic_id, (m.TxnOffsetCommitRequestPartition(0, 5),)),),
+    ),
 }
-"""What can be asked without a group."""
+"""What anybody may ask; some of it is answered with an error."""
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +106,12 @@ def produce(data: bytes, topic_id: TopicId, partition: int = 0) -> m.ProduceRequ
     )
 
 
+def fetch(topic_id: TopicId, partition: int, offset: int) -> m.FetchRequest:
+    """Asks for records."""
+    wanted = m.FetchPartition(partition, fetch_offset=offset, partition_max_bytes=MANY_BYTES)
+    return m.FetchRequest(topics=(m.FetchTopic("foo", topic_id, (wanted,)),))
+
+
 @pytest.mark.skipif(RELEASE != "4.4.0", reason="older releases lack the newest versions")
 def test_a_broker_of_the_release_has_the_versions_that_are_known_here(kafka: Connection) -> None:
     """None more, none less."""
@@ -87,7 +121,7 @@ def test_a_broker_of_the_release_has_the_versions_that_are_known_here(kafka: Con
         assert announced[api.key] == DIFFERENT.get(api.name, (api.oldest, api.newest)), api.name
 
 
-@pytest.mark.parametrize("name", list(REQUESTS))
+@pytest.mark.parametrize("name", list(m.APIS))
 def test_every_version_is_answered(kafka: Connection, name: str) -> None:
     """The broker understands each, and each of its answers is read to the last byte."""
     api = m.APIS[name]
