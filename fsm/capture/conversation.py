@@ -60,6 +60,10 @@ class Conversation:
         """The correlation id of the request that is to be answered next."""
         return next(iter(self._waiting), None)
 
+    def awaits(self, correlation_id: int) -> bool:
+        """Whether the answer to this request is due."""
+        return correlation_id in self._waiting
+
     def ask(self, frame: Frame, at_ms: float) -> Asked:
         """A request has come. Raises `RemoteProtocolError` for one without a header."""
         try:

@@ -45,6 +45,11 @@ class Frames:
         self._held = bytearray()
         self._passing = 0
 
+    @property
+    def held_bytes(self) -> int:
+        """How many bytes are held."""
+        return len(self._held)
+
     def feed(self, data: bytes) -> Iterator[Frame | bytes]:
         """The frames that are whole now, and the later bytes of large ones, as they come.
 

@@ -6,9 +6,9 @@ import argparse
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from fsm.cli import add_command, at_least, out
 from fsm.cli.chosen import address
@@ -17,10 +17,14 @@ from fsm.errors import InputError
 if TYPE_CHECKING:
     import ssl
 
+    from fsm.capture.log import Log
+
 EXAMPLES = """examples:
   fsm capture --broker 127.0.0.1:9092 -o trace.jsonl         clients are given the address that it prints
   fsm capture --broker kafka.example:9093 --tls --cafile ca.pem
   fsm capture --broker kafka.example:9093 --pass-tls         TLS goes through as it is; nothing of it can be read
+  fsm capture --read one.pcap two.pcap -o trace.jsonl        nothing between: packets that tcpdump has captured
+  tcpdump -i any -U -w - port 9092 | fsm capture --read -
 
 Clients stay behind it: it listens for each broker that it hears of, and puts those addresses into the answers of
 Metadata, FindCoordinator, DescribeCluster, Fetch and Produce. ApiVersions tells clients of no version of these that
@@ -28,13 +32,19 @@ cannot be read. All else goes through byte for byte; what is not known, or large
 On a terminal it shows groups and members, else a line for everything that is news.
 SIGTERM or Ctrl-C ends it with a summary.
 
-exit status: 0; 2 where the port is taken, or the broker cannot be reached or is none"""
+In captures (pcap, pcapng; Ethernet, loopback, Linux cooked) connections of Kafka are found by --port-of-broker or by
+what they begin with. Bytes that were not captured are counted, and reading goes on where the next frame begins.
+
+exit status: 0; 2 where the port is taken, the broker cannot be reached or is none, or a capture cannot be read"""
 
 
 def add(commands: Any) -> None:
     """Registers the command."""
     command = add_command(commands, "capture", "watch real clients and brokers talk, as exchanges", EXAMPLES, run)
-    command.add_argument("--broker", metavar="HOST:PORT", required=True, help="a broker of the cluster")
+    command.add_argument("--broker", metavar="HOST:PORT", help="a broker of the cluster, to stand before")
+    command.add_argument("--read", metavar="PCAP", nargs="+", help="captured packets to read instead; - is stdin")
+    ports = "port of brokers in captured packets, several times for several (9092)"
+    command.add_argument("--port-of-broker", type=at_least(1), action="append", metavar="N", help=ports)
     command.add_argument(
         "--port", type=at_least(0), default=0, metavar="N", help="to listen at on loopback; any free one"
     )
@@ -47,18 +57,45 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Captures until it is told to stop."""
-    from fsm.capture.run import Log, Options, run_proxy
+    """Captures until it is told to stop, or until what is read ends."""
+    if bool(args.broker) == bool(args.read):
+        raise InputError("give either --broker or --read", remedy="see fsm capture --help")
+    from fsm.capture.log import Log
+
+    with _opened(args.trace) as trace:
+        log = Log(trace, _show, _columns())
+        out((_read if args.read else _stand_between)(args, log) + log.watch.summary())
+    return 0
+
+
+def _stand_between(args: argparse.Namespace, log: Log) -> str:
+    from fsm.capture.run import Options, run_proxy
 
     host, port = address(args.broker)
     if args.port >= 1 << 16:
         raise InputError(f"{args.port} is no port", "--port")
-    options = Options(host, port, args.port, _tls(args), args.pass_tls, args.hold)
-    with _opened(args.trace) as trace:
-        log = Log(trace, _show, _columns())
-        run_proxy(options, log, _show)
-    out(log.watch.summary())
-    return 0
+    run_proxy(Options(host, port, args.port, _tls(args), args.pass_tls, args.hold), log, _show)
+    return ""
+
+
+def _read(args: argparse.Namespace, log: Log) -> str:
+    try:
+        from fsm.capture.reading import read_captures
+    except ImportError:
+        remedy = "install rebalance-fsm[capture]"
+        raise InputError("captured packets are read by dpkt, which is missing", "--read", remedy) from None
+    with ExitStack() as opened:
+        files = [(name, _packets(name, opened)) for name in args.read]
+        return read_captures(files, args.port_of_broker or [9092], log, args.hold)
+
+
+def _packets(name: str, opened: ExitStack) -> BinaryIO:
+    if name == "-":
+        return sys.stdin.buffer
+    try:
+        return opened.enter_context(Path(name).open("rb"))
+    except OSError as problem:
+        raise InputError(f"cannot be read: {problem.strerror}", name) from None
 
 
 def _tls(args: argparse.Namespace) -> ssl.SSLContext | None:

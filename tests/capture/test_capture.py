@@ -96,7 +96,10 @@ def test_a_capture_tells_where_it_listens_and_ends_with_a_summary(tmp_path: Path
         (["--broker", "127.0.0.1:1", "--tls", "--cafile", __file__], f"{__file__}: no certificates: "),
         (["--broker", "127.0.0.1:1", "--cafile", __file__], "--cafile: is for --tls"),
         (["--broker", "127.0.0.1:1", "--tls", "--pass-tls"], "--pass-tls: --tls and --pass-tls exclude each other"),
-        ([], "the following arguments are required: --broker"),
+        ([], "give either --broker or --read"),
+        (["--broker", "127.0.0.1:1", "--read", "-"], "give either --broker or --read"),
+        (["--read", "{folder}/no.pcap"], "{folder}/no.pcap: cannot be read: "),
+        (["--read", "{folder}"], "{folder}: cannot be read: "),
     ],
 )
 def test_what_cannot_be_captured_is_refused_on_one_line(

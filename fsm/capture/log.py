@@ -1,0 +1,52 @@
+"""What a capture tells while it runs: the trace that it writes, and lines or a table for whoever looks on."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TextIO
+
+from fsm.capture.watch import Watch
+from fsm.wire.exchange import Exchange, Note, to_line
+
+MOST_NEWS = 20
+"""Lines of news below the table."""
+REDRAWING_MS = 200
+CLEAR = "\x1b[H\x1b[J"
+
+
+class Log:
+    """Takes what was seen, and tells it: to a trace, and to whoever looks on."""
+
+    def __init__(self, trace: TextIO | None, show: Callable[[str], None], columns: int | None = None) -> None:
+        """`columns` is how wide the terminal is; None: there is none, and news is printed as it comes."""
+        self.watch = Watch()
+        self._trace, self._show, self._columns = trace, show, columns
+        self._new: list[Exchange | Note] = []
+        self._drawn_ms = 0.0
+        self._news: deque[str] = deque(maxlen=MOST_NEWS)
+
+    def take(self, seen: Exchange | Note) -> None:
+        """Something was seen; it is told at the next tick."""
+        self._new.append(seen)
+
+    def tick(self, at_ms: float) -> None:
+        """Tells what is new; a table is drawn again after a while."""
+        new, self._new = self._new, []
+        for seen in new:
+            if self._trace:
+                self._trace.write(f"{to_line(seen)}\n")
+            self._news += (news := self.watch.take(seen))
+            if self._columns is None:
+                self._show("".join(f"{line}\n" for line in news))
+        if self._trace and new:
+            self._trace.flush()
+        if self._columns and abs(at_ms - self._drawn_ms) >= REDRAWING_MS:
+            self._drawn_ms = at_ms
+            told = "".join(f"{line[: self._columns]}\n" for line in self._news)
+            self._show(f"{CLEAR}{self.watch.table(at_ms, self._columns)}\n{told}")
+
+    def end(self, at_ms: float) -> None:
+        """Tells what is new for the last time."""
+        self._drawn_ms = 0.0
+        self.tick(at_ms)

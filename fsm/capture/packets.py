@@ -1,0 +1,154 @@
+"""TCP segments from captured packets: files of tcpdump and its kin (pcap, pcapng), or what they write to a pipe.
+
+Needs the package dpkt, which is in the extra `capture`.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from ipaddress import ip_address
+from typing import Any, BinaryIO, NamedTuple
+
+import dpkt
+import dpkt.pcapng
+
+from fsm.capture.segments import Segment
+from fsm.errors import InputError
+
+LARGEST_PACKET = 1 << 24
+"""Bytes of the largest packet or block that is read."""
+PCAPNG = b"\x0a\x0d\x0d\x0a"
+MOST_HEADERS = 8
+"""Headers between the link and TCP: tags, IPv6's own."""
+
+
+class Packet(NamedTuple):
+    """A captured packet: a segment, or None for one that is none or cannot be read."""
+
+    segment: Segment | None
+    is_damaged: bool = False
+
+
+def read_packets(file: BinaryIO, name: str) -> Iterator[Packet]:
+    """The packets of a capture, in their order, as they come.
+
+    Raises `InputError` for a file that is no capture or that cannot be read on, for a link type that is not known.
+    """
+    source = _Bounded(file, name)
+    try:
+        reader: Any = (dpkt.pcapng if source.peek() == PCAPNG else dpkt.pcap).Reader(source)
+        link = int(reader.datalink())
+    except InputError:
+        raise
+    except Exception as problem:  # dpkt raises whatever its bytes lead to
+        raise InputError(f"no capture of packets: {_reason(problem)}", name, "give a file of tcpdump's, or -") from None
+    parse = _parsers().get(link)
+    if parse is None:
+        raise InputError(f"packets of link type {link} are not read", name, "capture on Ethernet or a loopback")
+    packets = iter(reader)
+    while True:
+        try:
+            at_s, raw = next(packets)
+        except StopIteration:
+            return
+        except InputError:
+            raise
+        except dpkt.NeedData:  # whoever wrote it was stopped
+            yield Packet(None, is_damaged=True)
+            return
+        except Exception as problem:
+            raise InputError(f"the capture cannot be read on: {_reason(problem)}", name) from None
+        yield _packet(parse, float(at_s) * 1000, bytes(raw))
+
+
+class _Bounded(io.RawIOBase):
+    """A file that gives what is asked for whole, and is asked for little: lengths in it are not trusted."""
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        super().__init__()
+        self._file, self.name, self._first = file, name, b""
+
+    def peek(self) -> bytes:
+        """How it begins."""
+        self._first = self._file.read(4)
+        return self._first
+
+    def read(self, size: int = -1) -> bytes:
+        """So many bytes, fewer at the end."""
+        if not 0 <= size <= LARGEST_PACKET:
+            raise InputError(f"a block of {size} bytes", self.name, "the capture is damaged")
+        first, self._first = self._first[:size], self._first[size:]
+        return first + self._file.read(size - len(first))
+
+
+Parse = Callable[[bytes], Any]
+
+
+def _parsers() -> Mapping[int, Parse]:
+    """What reads a packet, by link type."""
+
+    def raw(packet: bytes) -> Any:
+        return dpkt.ip6.IP6(packet) if packet[:1] >= b"\x60" else dpkt.ip.IP(packet)
+
+    ethernet, loopback = dpkt.ethernet.Ethernet, dpkt.loopback.Loopback
+    return {
+        0: loopback,
+        1: ethernet,
+        12: raw,
+        14: raw,
+        101: raw,
+        108: loopback,
+        113: dpkt.sll.SLL,
+        228: raw,
+        229: raw,
+        276: dpkt.sll2.SLL2,
+    }
+
+
+def _packet(parse: Parse, at_ms: float, raw: bytes) -> Packet:
+    try:
+        found = parse(raw)
+        for _ in range(MOST_HEADERS):
+            if hasattr(found, "sport") and hasattr(found, "seq"):
+                break
+            network, found = found, found.data
+            if isinstance(found, bytes):
+                return Packet(None)
+        else:
+            return Packet(None)
+        return Packet(_segment(at_ms, network, found))
+    except Exception:  # dpkt raises whatever its bytes lead to
+        return Packet(None, is_damaged=True)
+
+
+def _segment(at_ms: float, network: Any, tcp: Any) -> Segment:
+    data = bytes(tcp.data)
+    if len(network.src) == 4:
+        told = network.len - 4 * network.hl
+    else:
+        told = network.plen - sum(one.length for one in network.all_extension_headers)
+    missing = max(0, told - 4 * tcp.off - len(data)) if told > 0 else 0
+    syn, fin, rst, ack = tcp.flags & 2, tcp.flags & 1, tcp.flags & 4, tcp.flags & 16
+    return Segment(
+        round(at_ms, 3),
+        (_host(network.src), tcp.sport),
+        (_host(network.dst), tcp.dport),
+        tcp.seq,
+        tcp.ack if ack else None,
+        data,
+        missing,
+        bool(syn),
+        bool(fin),
+        bool(rst),
+    )
+
+
+@lru_cache(1 << 12)
+def _host(address: bytes) -> str:
+    return str(ip_address(address))
+
+
+def _reason(problem: Exception) -> str:
+    return str(problem) or type(problem).__name__

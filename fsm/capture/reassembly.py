@@ -1,0 +1,253 @@
+"""Exchanges from the TCP segments of a capture: which connections are Kafka's, what was said on them, what is lost.
+
+A connection is Kafka's if one of its ports is a broker's, or if what it begins with is a request of Kafka's. Where
+bytes are lost, frames are found again at the next segment that begins with one; requests whose answers are lost have
+none, and a note says so. All that is held is bounded: whoever was silent for longest is given up first.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+
+from fsm.capture.conversation import LEAST_ANSWER, LEAST_REQUEST, Conversation
+from fsm.capture.frames import HELD, LENGTH, Frame, Frames
+from fsm.capture.segments import Direction, Endpoint, Piece, Segment
+from fsm.errors import InputError, RemoteProtocolError
+from fsm.protocol.codec import API_BY_KEY, RequestHeader
+from fsm.protocol.encoding import decode_as
+from fsm.wire.exchange import Exchange, Note
+
+MOST_CONNECTIONS, MOST_BYTES = 10_000, 256 << 20
+"""Connections that are followed at once, and bytes that are held for all of them."""
+GLANCES = 8
+"""Segments with data after which a connection that is not Kafka's is looked at no more."""
+MOST_BREAKS = 100
+"""Times that frames are found again on one connection."""
+LARGEST, NEWER = 1 << 30, 8
+"""What a request may be at most where it is looked for: bytes, and versions above those known."""
+
+
+@dataclass
+class _Side:
+    """What one side of a connection sends."""
+
+    least: int
+    held: int
+    direction: Direction = field(default_factory=Direction)
+    is_read: bool = False
+    """Whether it is known where frames begin."""
+    closed: bool = False
+
+    def __post_init__(self) -> None:
+        self.frames = Frames(self.least, self.held)
+
+    def lose(self) -> None:
+        """Where the next frame begins is not known any more."""
+        self.is_read = False
+        self.frames = Frames(self.least, self.held)
+
+    @property
+    def holds(self) -> int:
+        """Bytes that wait for others."""
+        return self.direction.held_bytes + self.frames.held_bytes
+
+
+@dataclass
+class _Connection:
+    """One connection: its client is known, or it is not known to be Kafka's."""
+
+    talk: Conversation
+    client: Endpoint | None
+    requests: _Side
+    answers: _Side
+    glances: int = 0
+    lost: int = 0
+    unmatched: int = 0
+    breaks: int = 0
+
+    @property
+    def holds(self) -> int:
+        """Bytes that wait for others."""
+        return self.requests.holds + self.answers.holds
+
+    def begins_frame(self, side: _Side, data: bytes) -> bool:
+        """Whether what one side sends here begins with a frame."""
+        if side is self.requests:
+            return _begins_request(data)
+        return len(data) >= 2 * LENGTH and self.talk.awaits(
+            int.from_bytes(data[LENGTH : 2 * LENGTH], "big", signed=True)
+        )
+
+
+class Reassembly:
+    """Told of one segment after the other, gives what came to its end."""
+
+    def __init__(self, ports: Collection[int], held: int = HELD) -> None:
+        """`ports` are those of brokers; `held` bytes of a frame are held at most, to be read."""
+        self._ports, self._held = frozenset(ports), held
+        self._open: OrderedDict[tuple[Endpoint, Endpoint], _Connection] = OrderedDict()
+        self._numbers = count(1)
+        self._bytes = 0
+
+    def take(self, segment: Segment) -> Iterator[Exchange | Note]:
+        """What came to its end with this segment."""
+        key = min(segment.source, segment.target), max(segment.source, segment.target)
+        connection = self._open.get(key)
+        if connection and _is_another(connection, segment):
+            yield from self._end(key, segment.at_ms)
+            connection = None
+        if connection is None:
+            if not segment.size and not segment.opens:
+                return
+            connection = self._open[key] = self._new()
+        self._open.move_to_end(key)
+        before = connection.holds
+        yield from self._follow(connection, segment)
+        self._bytes += connection.holds - before
+        if segment.resets or (connection.requests.closed and connection.answers.closed):
+            yield from self._end(key, segment.at_ms)
+            self._open[key] = self._grave(connection)
+        while self._open and (len(self._open) > MOST_CONNECTIONS or self._bytes > MOST_BYTES):
+            oldest = next(iter(self._open))
+            if self._open[oldest].client:
+                yield Note(segment.at_ms, "given_up", {"connection": self._open[oldest].talk.connection})
+            yield from self._end(oldest, segment.at_ms)
+
+    def end(self, at_ms: float) -> Iterator[Exchange | Note]:
+        """The capture is over."""
+        for key in list(self._open):
+            yield from self._end(key, at_ms)
+
+    def _new(self) -> _Connection:
+        requests, answers = _Side(LEAST_REQUEST, self._held), _Side(LEAST_ANSWER, self._held)
+        return _Connection(Conversation(0), None, requests, answers)
+
+    def _grave(self, connection: _Connection) -> _Connection:
+        """What is left of a connection that is closed: segments that come twice are not taken for a new one."""
+        grave = self._new()
+        grave.glances = GLANCES
+        grave.requests.direction.began = connection.requests.direction.began
+        return grave
+
+    def _follow(self, connection: _Connection, segment: Segment) -> Iterator[Exchange | Note]:
+        if connection.client is None:
+            yield from self._recognise(connection, segment)
+        if connection.client is None:
+            return
+        asks = segment.source == connection.client
+        mine, other = connection.requests, connection.answers
+        if not asks:
+            mine, other = other, mine
+        if segment.opens:
+            mine.is_read = True
+        if segment.ack is not None:
+            yield from _read(connection, other, other.direction.acknowledge(segment.ack))
+        yield from _read(connection, mine, mine.direction.take(segment))
+        if segment.closes or segment.resets:
+            yield from _read(connection, mine, mine.direction.flush())
+            mine.closed = True
+
+    def _recognise(self, connection: _Connection, segment: Segment) -> Iterator[Note]:
+        """Finds out who is the client, where the connection is Kafka's."""
+        if connection.glances >= GLANCES:
+            return
+        if segment.target[1] in self._ports:
+            connection.client, broker = segment.source, segment.target
+        elif segment.source[1] in self._ports:
+            connection.client, broker = segment.target, segment.source
+        elif _begins_request(segment.data):
+            connection.client, broker = segment.source, segment.target
+        else:
+            connection.glances += bool(segment.data)
+            return
+        connection.talk = Conversation(next(self._numbers))
+        about = {"connection": connection.talk.connection, "broker": 0, "peer": _text(connection.client)}
+        yield Note(segment.at_ms, "connected", {**about, "to": _text(broker)})
+
+    def _end(self, key: tuple[Endpoint, Endpoint], at_ms: float) -> Iterator[Exchange | Note]:
+        connection = self._open.pop(key)
+        self._bytes -= connection.holds
+        if connection.client is None:
+            return
+        for side in (connection.requests, connection.answers):
+            yield from _read(connection, side, side.direction.flush())
+        connection.talk.end()
+        yield from _seen(connection)
+        about = {"connection": connection.talk.connection}
+        if connection.lost or connection.unmatched:
+            why = f"{connection.lost} bytes were not captured or read, {connection.unmatched} answers have no request"
+            yield Note(at_ms, "lost", {**about, "why": why})
+        yield Note(at_ms, "closed", about)
+
+
+def _is_another(connection: _Connection, segment: Segment) -> bool:
+    """Whether this opens a later connection between the same ports."""
+    return segment.opens and segment.ack is None and connection.requests.direction.began not in (None, segment.seq)
+
+
+def _read(connection: _Connection, side: _Side, pieces: Iterable[Piece]) -> Iterator[Exchange | Note]:
+    """Goes on with what one side has sent."""
+    for piece in pieces:
+        try:
+            for frame in _frames(connection, side, piece):
+                _hear(connection, side, frame, piece.at_ms)
+        except RemoteProtocolError:
+            connection.breaks += 1
+            side.lose()
+        yield from _seen(connection)
+
+
+def _frames(connection: _Connection, side: _Side, piece: Piece) -> Iterator[Frame]:
+    if piece.lost != 0:
+        connection.lost += piece.lost or 0
+        if piece.lost is None:
+            raise RemoteProtocolError("nobody knows how many bytes are missing")
+        begun = side.frames.skip(piece.lost) if side.is_read else None
+        if begun and len(begun.data) >= side.least:
+            yield begun
+        return
+    if not side.is_read:
+        if connection.breaks > MOST_BREAKS or not connection.begins_frame(side, piece.data):
+            connection.lost += len(piece.data)
+            return
+        side.is_read = True
+    for part in side.frames.feed(piece.data):
+        if isinstance(part, Frame):
+            yield part
+
+
+def _hear(connection: _Connection, side: _Side, frame: Frame, at_ms: float) -> None:
+    if side is connection.requests:
+        connection.talk.ask(frame, at_ms)
+        return
+    try:
+        connection.talk.answer(frame, at_ms)
+    except RemoteProtocolError:
+        connection.unmatched += 1
+
+
+def _seen(connection: _Connection) -> list[Exchange]:
+    seen, connection.talk.seen = connection.talk.seen, []
+    return seen
+
+
+def _begins_request(data: bytes) -> bool:
+    """Whether a request of Kafka's begins here, as far as its header tells."""
+    size = int.from_bytes(data[:LENGTH], "big", signed=True)
+    if not LEAST_REQUEST <= size <= LARGEST:
+        return False
+    try:
+        header, _ = decode_as(RequestHeader, data[LENGTH:], 0, flexible=False)
+    except InputError:
+        return False
+    api = API_BY_KEY.get(header.api_key)
+    name = header.client_id or ""
+    return api is not None and 0 <= header.api_version <= api.newest + NEWER and name.isprintable()
+
+
+def _text(endpoint: Endpoint) -> str:
+    host, port = endpoint
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

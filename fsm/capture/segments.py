@@ -1,0 +1,135 @@
+"""One direction of a TCP connection put together from its segments as they were captured.
+
+Segments come late, twice, overlapping, cut, or not at all. What the receiver has acknowledged and was not captured is
+lost: it is told how much, and what follows goes on. What is held for its turn is bounded.
+
+Source: RFC 9293.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+MOST_HELD, MOST_SEGMENTS = 1 << 20, 256
+"""Bytes and segments that wait for what comes before them; then that is lost."""
+WINDOW = 1 << 26
+"""Bytes that a segment may be ahead or behind; further away, the count begins anew."""
+_ALL = 0xFFFFFFFF
+Endpoint = tuple[str, int]
+
+
+class Segment(NamedTuple):
+    """A TCP segment."""
+
+    at_ms: float
+    source: Endpoint
+    target: Endpoint
+    seq: int
+    ack: int | None = None
+    data: bytes = b""
+    missing: int = 0
+    """Bytes at its end that were not captured."""
+    opens: bool = False
+    """SYN."""
+    closes: bool = False
+    """FIN."""
+    resets: bool = False
+    """RST."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that it carried."""
+        return len(self.data) + self.missing
+
+
+class Piece(NamedTuple):
+    """What comes next in a stream: bytes, or how many of them are lost; None: nobody knows how many."""
+
+    at_ms: float
+    data: bytes = b""
+    lost: int | None = 0
+
+
+class Direction:
+    """What one side sends, in order."""
+
+    def __init__(self) -> None:
+        self.held_bytes = 0
+        self.began: int | None = None
+        """The first sequence number, where the connection was seen to open."""
+        self._next: int | None = None
+        self._held: dict[int, Segment] = {}
+
+    def take(self, segment: Segment) -> Iterator[Piece]:
+        """What can be told after this segment."""
+        if segment.opens and self._next is None:
+            self.began = segment.seq
+            self._next = segment.seq + 1 & _ALL
+        if not segment.size or segment.opens:
+            return
+        if self._next is None:
+            self._next = segment.seq
+        ahead = _distance(segment.seq, self._next)
+        if abs(ahead) > WINDOW:
+            yield from self.flush()
+            yield Piece(segment.at_ms, lost=None)
+            self._next = segment.seq
+        elif ahead > 0:
+            self._hold(segment)
+            if self.held_bytes > MOST_HELD or len(self._held) > MOST_SEGMENTS:
+                yield from self._jump()
+            return
+        yield from self._deliver(segment)
+        yield from self._drain()
+
+    def acknowledge(self, ack: int) -> Iterator[Piece]:
+        """The other side has everything up to here: what was not captured of it never will be."""
+        while self._held and self._next is not None and _distance(ack, self._next) > 0:
+            yield from self._jump()
+
+    def flush(self) -> Iterator[Piece]:
+        """What is held, and what is lost before it."""
+        while self._held:
+            yield from self._jump()
+
+    def _hold(self, segment: Segment) -> None:
+        known = self._held.get(segment.seq)
+        if known is None or known.size < segment.size:
+            self._held[segment.seq] = segment
+            self.held_bytes += len(segment.data) - (len(known.data) if known else 0)
+
+    def _deliver(self, segment: Segment) -> Iterator[Piece]:
+        """The part of a segment that is new; it does not begin behind what comes next."""
+        assert self._next is not None  # noqa: S101  # for mypy: whoever calls has seen a segment
+        known = -_distance(segment.seq, self._next)
+        if known >= segment.size:
+            return
+        if data := segment.data[known:]:
+            yield Piece(segment.at_ms, data)
+        if segment.missing:
+            yield Piece(segment.at_ms, lost=min(segment.missing, segment.size - known))
+        self._next = segment.seq + segment.size & _ALL
+
+    def _first(self) -> Segment:
+        start = self._next or 0
+        return min(self._held.values(), key=lambda one: _distance(one.seq, start))
+
+    def _drain(self) -> Iterator[Piece]:
+        """What was held and is next now."""
+        while self._held and self._next is not None and _distance((first := self._first()).seq, self._next) <= 0:
+            del self._held[first.seq]
+            self.held_bytes -= len(first.data)
+            yield from self._deliver(first)
+
+    def _jump(self) -> Iterator[Piece]:
+        """Over what is lost."""
+        first = self._first()
+        yield Piece(first.at_ms, lost=_distance(first.seq, self._next or 0))
+        self._next = first.seq
+        yield from self._drain()
+
+
+def _distance(one: int, other: int) -> int:
+    """How far one sequence number is ahead of another; both wrap around."""
+    return (one - other + (1 << 31) & _ALL) - (1 << 31)
