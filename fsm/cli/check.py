@@ -52,6 +52,7 @@ GROUPS = {
         "static",
         "commits",
         "pattern",
+        "client_pattern",
         "assignment_interval",
         "search",
         "topic_changes",
@@ -88,9 +89,10 @@ def add(commands: Any) -> None:
     group.add_argument("--static", action="store_true", help="members have instance ids")
     group.add_argument("--commits", action="store_true", help="members commit before a revocation, and as they close")
     group.add_argument("--pattern", metavar="REGEX", help="members subscribe to what it matches")
+    group.add_argument("--client-pattern", metavar="REGEX", help="members subscribe to what they match themselves")
     group.add_argument("--assignment-interval", action="store_true", help="targets keep their distance in time")
     group.add_argument("--search", action="store_true", help="the coordinator is searched for, and can move")
-    group.add_argument("--topic-changes", action="store_true", help="topics can be created, grow and be deleted")
+    group.add_argument("--topic-changes", action="store_true", help="topics come, grow, go and are made anew")
     group.add_argument("--connectors", type=_topics, metavar="LIST", help="with their numbers of tasks (A:2)")
     group.add_argument("--delay", type=at_least(0), metavar="MS", help="scheduled.rebalance.max.delay.ms (300000)")
     group.add_argument("--profile", metavar="NAME", help="of Connect's assignor: shipped, document")

@@ -118,7 +118,7 @@ def test_states_can_be_sent_to_another_process() -> None:
 
 def test_what_is_not_modelled_is_said() -> None:
     verdict = check(consumer_group(1))
-    assert "more than one restart of a member" in verdict.uncovered
+    assert "more than two restarts of a member" in verdict.uncovered
     assert verdict.document()["uncovered"] == list(verdict.uncovered)
 
 

@@ -6,16 +6,31 @@ A step of a model thaws a member's shell, hands something in, and turns it until
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from enum import Enum
 from typing import Any
 
+from fsm.check.model import Choice
 from fsm.coordinator.model.timers import TimerKind
-from fsm.member.events import ApplicationEvent, BackgroundEvent, ErrorEvent, KafkaError, ListenerMethod
+from fsm.member.consumer.effects import AT_ONCE_FATAL
+from fsm.member.effects import CallCompleted
+from fsm.member.events import (
+    ApplicationEvent,
+    AsyncPollEvent,
+    BackgroundEvent,
+    ErrorEvent,
+    KafkaError,
+    ListenerMethod,
+    SyncCommitEvent,
+    UnsubscribeEvent,
+)
 from fsm.member.runtime.queues import InvokeListener, process
 from fsm.member.runtime.shell import MemberShell
 from fsm.member.runtime.trace import MemberTrace
 from fsm.protocol.assignment import Partitions, partitions, without
 from fsm.protocol.config import ConsumerConfig
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import DISCONNECTED, TIMED_OUT, Offsets
 
 NOW = 1_700_000_000_000
 FAR = NOW + 10_000_000_000
@@ -26,6 +41,12 @@ RAISED = KafkaError("KafkaException", "the rebalance listener raised")
 """What a poll throws where a callback raised: the application knows why, and polls again."""
 GOES_ON_AFTER = frozenset({"RebalanceInProgressException", "TimeoutException", RAISED.name})
 """Errors of a poll after which an application polls again; any other one ends its process."""
+PASSING = frozenset(
+    {TIMED_OUT.name, DISCONNECTED.name, *(code.name for code in ErrorCode if code.passes and code not in AT_ONCE_FATAL)}
+)
+"""Errors of a commit that may succeed later."""
+ASYNC_CALL, SYNC_CALL = 100, 101
+"""Numbers of calls: of a commit that nobody waits for, and of one that its application waits for."""
 TURNS = 8
 """So many turns of the background in a row, with nothing from outside, are a busy loop."""
 
@@ -48,11 +69,15 @@ class App(Enum):
     HUNG = "hangs in its callback"
     CLOSING = "closes"
     CLOSED = "is closed"
+    COMMITTING = "waits for its commit"
+    RETRYING = "is to commit again"
 
     __hash__ = object.__hash__
 
 
 ENDED = (App.CRASHED, App.DEAD, App.CLOSED)
+SUBSCRIBED = (App.RUNNING, App.COMMITTING, App.RETRYING)
+"""It stays in its group; in the second and third it polls nothing until its commit has ended."""
 PASSES = ("polls", "unsubscribes", "closes", "goes on", "returns from its callback", "raises from its callback")
 """After these the application looks at its background queue."""
 
@@ -64,6 +89,7 @@ class Driven(MemberShell[Any, Any]):
         super().__init__(config, trace)
         self.sent: list[Any] = []
         self.broken: list[str] = []
+        self.completed: list[CallCompleted] = []
         self.searches = False
         """Whether a search for the coordinator takes its time: another request answers it."""
 
@@ -76,11 +102,55 @@ class Driven(MemberShell[Any, Any]):
         """The background queue."""
         return tuple(self._background)
 
+    def do(
+        self,
+        what: str,
+        doing: tuple[App, Partitions, BackgroundEvent | None],
+        subscribe: ApplicationEvent,
+        poll: AsyncPollEvent,
+    ) -> tuple[App, Partitions, BackgroundEvent | None]:
+        """What the application does: how it stands after, what it uses, and which callback it is in."""
+        app, using, calling = doing
+        match what:
+            case "subscribes":
+                app = App.RUNNING
+                self.submit(subscribe)
+            case "polls":
+                self.submit(poll)
+            case "commits" | "commits and waits" | "commits again":
+                app = app if what == "commits" else App.COMMITTING
+                self.commit(using, wait=app is App.COMMITTING)
+            case "unsubscribes":
+                app = App.LEAVING
+                self.submit(UnsubscribeEvent())
+            case "closes":
+                app = App.CLOSING
+                self.close(NOW, timeout_ms=FAR)
+            case "returns from its callback" | "raises from its callback" if calling is not None:
+                using = self.end_callback(app, using, calling, RAISED if what.startswith("raises") else None)
+                calling = None
+        return app, using, calling
+
+    def commit(self, using: Partitions, *, wait: bool) -> None:
+        """The application commits what it uses, under the number of a call that no other one has."""
+        self._calls = (SYNC_CALL if wait else ASYNC_CALL) - 1
+        call = self.submit(SyncCommitEvent(positions(using)))
+        if not wait:
+            del self._waiting[call]
+
+    def after_commit(self, app: App, *, is_member: bool) -> App:
+        """What the application does once its commit has ended, well or not: nothing, go on, or try it again."""
+        ended = next((one for one in self.completed if one.call == SYNC_CALL), None)
+        if app is not App.COMMITTING or ended is None:
+            return app
+        return App.RETRYING if is_tried_again(ended.error, is_member=is_member) else App.RUNNING
+
     def turn(self) -> None:
         """Turns the background until it waits for something."""
         for _ in range(TURNS):
             result = self.poll(NOW)
             self.sent += result.unsent_requests
+            self.completed += result.completed_calls
             if self.seeks_coordinator:
                 if self.searches:
                     return
@@ -122,6 +192,42 @@ class Driven(MemberShell[Any, Any]):
                 answer = None if isinstance(asked, InvokeListener) else self._do(asked, NOW)
         except StopIteration:
             return using
+
+
+def positions(using: Partitions) -> Offsets:
+    """Where an application stands in what it uses."""
+    return tuple((one, 1) for one in using)
+
+
+def is_tried_again(error: KafkaError | None, *, is_member: bool) -> bool:
+    """Whether commitSync() tries again, as `CommitRequestManager` does: with a stale epoch where one is known."""
+    return error is not None and (error.name in PASSING or (error.name == "STALE_MEMBER_EPOCH" and is_member))
+
+
+def choices_of_application(
+    app: App, calling: BackgroundEvent | None, using: Partitions, *, waits: bool
+) -> Iterable[Choice]:
+    """What an application may do in its own time; `waits` where its queue holds something."""
+    match app:
+        case App.IDLE:
+            yield Choice("subscribes")
+        case App.LEFT:
+            yield Choice("subscribes", disturbance="rejoin")
+        case App.RETRYING:
+            yield Choice("commits again")
+        case App.RUNNING if calling is None:
+            yield Choice("polls")
+            yield Choice("unsubscribes", disturbance="leave")
+            yield Choice("closes", disturbance="close")
+            if using:
+                yield Choice("commits and waits", disturbance="commit_sync")
+                yield Choice("commits", disturbance="commit_async")
+        case App.LEAVING | App.CLOSING if calling is None and waits:
+            yield Choice("goes on")
+    if calling is not None and app is not App.HUNG:
+        yield Choice("returns from its callback")
+        yield Choice("raises from its callback", disturbance="raising")
+        yield Choice("hangs in its callback", disturbance="hanging")
 
 
 def used_after(over: InvokeListener, using: Partitions, raised: KafkaError | None = None) -> Partitions:

@@ -121,6 +121,7 @@ class ClassicModel:
             "id": lambda c: number_of(c.member.generation.member_id),
             "speaks": lambda c: 0 if c.app in ENDED else _speaks(c.member),
             "using": lambda c: mask(c.using),
+            "uses": lambda c: mask(c.using),
             "begins": lambda _: 0,
             "omitted": lambda _: 0,
             "ended": lambda c: int(c.app in ENDED),

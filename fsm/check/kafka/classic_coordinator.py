@@ -94,7 +94,7 @@ class AnyCoordinator:
             "has a protocol": lambda at: int(getattr(_group(at), "protocol_name", None) is not None),
         }
         for name in self.names:
-            for feature in ("member", "id", "epoch", "previous", "held", "assigned", "unjoined", "unsynced"):
+            for feature in ("member", "id", "epoch", "previous", "held", "holds", "assigned", "unjoined", "unsynced"):
                 features[f"{feature} {name}"] = partial(self._feature, name, feature)
         return Component(BROKER, Broker(), self.choices, self.step, features, describe=self.describe)
 
@@ -119,7 +119,7 @@ class AnyCoordinator:
                 return current.epoch
             case "previous":
                 return current.previous_epoch
-        found = current.held if feature == "held" else (one for one, _ in current.assigned)
+        found = current.held if feature in ("held", "holds") else (one for one, _ in current.assigned)
         return sum(1 << self.ids[one] for one in found)
 
     def _of_classic(self, group: ClassicGroup, who: str, feature: str) -> int:

@@ -18,11 +18,12 @@ from fsm.check.kafka.application import BROKER, NOW
 from fsm.check.kafka.classic import ASSIGNORS, ClassicModel, number_of
 from fsm.check.kafka.classic_coordinator import ASKED_OF_STEPS, MANY_IDS, NOT_JOINED, NOT_SYNCED, AnyCoordinator, gone
 from fsm.check.kafka.classic_replay import ClassicReplay, LiveClassic
-from fsm.check.kafka.consumer import describe_message, omitted, topic_numbers
 from fsm.check.kafka.consumer_group import ANSWERS, NAMES, REQUESTS, SETTINGS
 from fsm.check.kafka.questions import Questions
+from fsm.check.kafka.telling import describe_message, omitted
+from fsm.check.kafka.topics import Topics
 from fsm.check.model import Condition, Goal, Model, Path, Property, Queue, Replayed, View, Wire
-from fsm.coordinator.model.context import Context, Image, Topic
+from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import dialect as coordinator_dialect
 from fsm.coordinator.model.persistent import FrozenMap
 from fsm.errors import InputError
@@ -72,22 +73,22 @@ def classic_group(
     """
     if not 1 <= members <= len(NAMES):
         raise InputError(f"{members} members", "--members", f"give 1 to {len(NAMES)}")
-    topic_settings = Topics(topics)
+    known = Topics(topics, change=False)
     names = NAMES[:members]
     strategy = strategy_of(protocol)
-    consumers = [ClassicModel(name, topic_settings.names, strategy, topics) for name in names]
-    context = Context(NOW, coordinator_dialect(coordinator), CLASSIC_SETTINGS, topic_settings.image)
-    hub = AnyCoordinator(names, topic_settings.ids, context)
-    asked = ClassicQuestions(names, topic_settings.everything)
+    consumers = [ClassicModel(name, known.subscribed, strategy, topics) for name in names]
+    context = Context(NOW, coordinator_dialect(coordinator), CLASSIC_SETTINGS, known.image(()))
+    hub = AnyCoordinator(names, known.ids, context)
+    asked = ClassicQuestions(names, known.everything(()))
 
     def replay(path: Path) -> Replayed:
         live = {name: LiveClassic(1_000 * at, topics, strategy) for at, name in enumerate(names, 1)}
         return Replayed(ClassicReplay(live, context).along(path), is_timed=False)
 
     return Model(
-        f"classic-group, {members} {protocol} members, coordinator of {coordinator}, {topic_settings}",
-        [*(one.component(topic_settings.bits) for one in consumers), hub.component()],
-        topic_settings.wires(names),
+        f"classic-group, {members} {protocol} members, coordinator of {coordinator}, {known}",
+        [*(one.component(known.bits) for one in consumers), hub.component()],
+        wires(names, known),
         asked.properties(),
         asked.goal(),
         asked.conditions(),
@@ -105,34 +106,18 @@ def strategy_of(protocol: str) -> tuple[ClientAssignor, ...]:
     return ASSIGNORS[protocol]
 
 
-class Topics:
-    """The topics of a model: as the coordinator and the clients know them, and as bits of masks."""
-
-    def __init__(self, topics: Mapping[str, int]) -> None:
-        self.counts = dict(sorted(topics.items()))
-        self.names = tuple(self.counts)
-        known = FrozenMap({name: Topic(f"{i:020d}AA", count) for i, (name, count) in enumerate(self.counts.items())})
-        self.image = Image(known, 1)
-        self.bits = topic_numbers(self.counts)
-        self.ids = {(known[name].topic_id, number): bit for (name, number), bit in self.bits.items()}
-        self.by_id = TopicNames({topic.topic_id: name for name, topic in known.items()})
-        self.everything = (1 << len(self.bits)) - 1
-
-    def wires(self, names: Sequence[str]) -> list[Wire]:
-        """Connections between clients of either protocol and their coordinator."""
-        features = {
-            "line": lambda queue: len(queue.line),
-            "omitted": lambda queue: omitted((*queue.line, *queue.late), self.ids),
-            "ids": speaking,
-            "joins": lambda queue: sum(map(_joins, queue.line)),
-        }
-        tell = partial(describe, names=self.by_id)
-        requests = (Wire(name, BROKER, REQUESTS, features=features, describe=tell) for name in names)
-        answers = (Wire(BROKER, name, ANSWERS, features=features, describe=tell) for name in names)
-        return [*requests, *answers]
-
-    def __str__(self) -> str:
-        return ", ".join(f"{name} with {count} partitions" for name, count in self.counts.items())
+def wires(names: Sequence[str], known: Topics) -> list[Wire]:
+    """Connections between clients of either protocol and their coordinator."""
+    features = {
+        "line": lambda queue: len(queue.line),
+        "omitted": lambda queue: omitted((*queue.line, *queue.late), known.ids),
+        "ids": speaking,
+        "joins": lambda queue: sum(map(_joins, queue.line)),
+    }
+    tell = partial(describe, names=known.all_names)
+    requests = (Wire(name, BROKER, REQUESTS, features=features, describe=tell) for name in names)
+    answers = (Wire(BROKER, name, ANSWERS, features=features, describe=tell) for name in names)
+    return [*requests, *answers]
 
 
 def speaking(queue: Queue) -> int:

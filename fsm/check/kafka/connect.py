@@ -158,7 +158,7 @@ class _Coordinator(AnyCoordinator):
     """A coordinator to whom assignments are bytes."""
 
     def _of_classic(self, group: ClassicGroup, who: str, feature: str) -> int:
-        return 0 if feature in ("held", "assigned") else super()._of_classic(group, who, feature)
+        return 0 if feature in ("held", "holds", "assigned") else super()._of_classic(group, who, feature)
 
     def told(self, assignment: bytes) -> str:
         """What a sync told a worker."""

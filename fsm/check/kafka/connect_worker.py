@@ -61,6 +61,7 @@ class WorkerModel:
             "id": lambda p: number_of(p.worker.member_id),
             "speaks": _speaks,
             "using": lambda p: mask(p.running),
+            "uses": lambda p: mask(p.running),
             "ended": lambda p: int(p.life is not Life.ALIVE),
             "crashed": lambda p: int(p.life is Life.FAILED),
             "wants": lambda p: int(p.life is Life.ALIVE),

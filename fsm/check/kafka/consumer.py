@@ -6,41 +6,46 @@ and a callback takes as long as it pleases.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fsm.check.kafka.application import BROKER, ENDED, FAR, GOES_ON_AFTER, GROUP, NOW, PASSES, RAISED, App
+from fsm.check.kafka.application import (
+    BROKER,
+    ENDED,
+    FAR,
+    GOES_ON_AFTER,
+    GROUP,
+    NOW,
+    PASSES,
+    SUBSCRIBED,
+    App,
+    choices_of_application,
+    positions,
+)
 from fsm.check.kafka.consumer_shell import Consumer, Shell
-from fsm.check.kafka.topics import ASKS, CLUSTER
+from fsm.check.kafka.telling import describe_application
+from fsm.check.kafka.topics import ANEW, ASKS, CLUSTER, RECREATED, Topics, mask
 from fsm.check.model import Choice, Component, Missed, Received, Step, Undelivered
-from fsm.errors import InputError
 from fsm.member.consumer.state import Member, new_member
+from fsm.member.consumer.subscription import SubscriptionType
 from fsm.member.dialect.dialect import Dialect
-from fsm.member.effects import UnsentRequest
 from fsm.member.events import (
     ApplicationEvent,
     AsyncPollEvent,
     BackgroundEvent,
-    PartitionsAssignedEvent,
-    PartitionsRemovedEvent,
+    TopicPatternSubscriptionChangeEvent,
     TopicRe2JPatternSubscriptionChangeEvent,
     TopicSubscriptionChangeEvent,
-    UnsubscribeEvent,
 )
-from fsm.protocol.assignment import Partitions, TopicNames, TopicPartition, TopicPartitions, partitions
+from fsm.protocol.assignment import Partitions, partitions
 from fsm.protocol.config import ConsumerConfig
-from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
     TIMED_OUT,
-    ConsumerGroupHeartbeatRequest,
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    TransportFailure,
 )
 from fsm.tables.consumer_member import State
 
-LIVES = 2
+LIVES = 3
 """So many processes one consumer may be, one after the other."""
 EPOCHS = 1_000_000
 """No member epoch is as large."""
@@ -64,7 +69,9 @@ class Setting:
 
     topics: tuple[str, ...]
     pattern: str = ""
-    """A regular expression that they subscribe to instead."""
+    """A regular expression that they subscribe to instead, which the coordinator resolves."""
+    client_pattern: str = ""
+    """One that each client resolves."""
     static: bool = False
     commits: bool = False
     """They commit by themselves, before a revocation and as they close."""
@@ -93,44 +100,47 @@ class Setting:
         """What an application says that subscribes."""
         if self.pattern:
             return TopicRe2JPatternSubscriptionChangeEvent(self.pattern, listener=True)
+        if self.client_pattern:
+            return TopicPatternSubscriptionChangeEvent(self.client_pattern, listener=True)
         return TopicSubscriptionChangeEvent(self.topics, listener=True)
 
     def polls(self, using: Partitions) -> AsyncPollEvent:
         """What an application says that polls."""
-        return AsyncPollEvent(tuple((one, 1) for one in using) if self.commits else ())
+        return AsyncPollEvent(positions(using) if self.commits else ())
 
 
 class ConsumerModel:
     """Makes the component of one consumer."""
 
-    def __init__(
-        self, name: str, setting: Setting, dialect: Dialect, names: Callable[[Sequence[str]], TopicNames]
-    ) -> None:
-        self.name, self.setting, self.dialect, self.names = name, setting, dialect, names
+    def __init__(self, name: str, setting: Setting, dialect: Dialect, known: Topics) -> None:
+        self.name, self.setting, self.dialect, self.known = name, setting, dialect, known
         self.new = self._process(0)
 
     def _process(self, life: int) -> Consumer:
         config = self.setting.config(self.name, max_poll_interval_ms=4_000, request_timeout_ms=1_000)
         member = new_member(config, id_of(self.name, life), self.dialect, NOW)
-        client = replace(member.client, coordinator_known=True, metadata=self.names(()))
+        client = replace(member.client, coordinator_known=True, metadata=self.known.names(()))
         return Consumer(_timeless(replace(member, client=client)), life=life)
 
-    def component(self, bits: Mapping[TopicPartition, int]) -> Component:
-        """`bits` numbers the partitions of masks."""
+    def component(self) -> Component:
+        """What it uses is told by name, and by the id that its client knows (`uses`): that is what it fetches from."""
+        bits = self.known.bits
 
-        def mask(found: Iterable[TopicPartition]) -> int:
-            return sum(1 << bits[one] for one in found)
+        def places(c: Consumer) -> Iterable[tuple[str, int]]:
+            changes = (RECREATED,) if ANEW in c.member.client.metadata else ()
+            return ((self.known.id_of(name, changes), number) for name, number in c.using)
 
         features = {
             "life": lambda c: c.life,
             "epoch": lambda c: in_its_life(c.member.epoch, c.life),
-            "using": lambda c: mask(c.using),
-            "begins": lambda c: 0 if c.member.run is None else mask(c.member.run.full) & ~mask(c.using),
+            "using": lambda c: mask(c.using, bits),
+            "uses": lambda c: mask(places(c), self.known.places),
+            "begins": lambda c: 0 if c.member.run is None else mask(c.member.run.full, bits) & ~mask(c.using, bits),
             "omitted": lambda c: (1 << len(bits)) - 1 if c.member.sent is None else 0,
             "ended": lambda c: int(c.app in (App.CRASHED, App.DEAD)),
             "crashed": lambda c: int(c.app is App.CRASHED),
             "silent": lambda c: int(c.app is App.CLOSED or c.member.state in SILENT),
-            "wants": lambda c: int(c.app is App.RUNNING),
+            "wants": lambda c: int(c.app in SUBSCRIBED),
             "rests": lambda c: int(self._rests(c)),
         }
         return Component(self.name, self.new, self.choices, self.step, features, describe=describe)
@@ -158,7 +168,7 @@ class ConsumerModel:
             yield Choice("starts again", disturbance="restart")
         if app in ENDED:
             return
-        yield from self._choices_of_application(consumer)
+        yield from choices_of_application(app, consumer.calling, consumer.using, waits=bool(consumer.events))
         if member.heartbeat_due_ms > NOW or member.heartbeat_ready_ms > NOW:
             yield Choice("heartbeat interval is over")
         if member.commit is not None and member.commit.request.ready_ms > NOW:
@@ -166,29 +176,12 @@ class ConsumerModel:
         if self.setting.commits and member.auto_commit.consumed and member.auto_commit.due_ms > NOW:
             yield Choice("auto-commit interval is over")
         is_timed = member.poll_due_ms > NOW and member.state is not State.UNSUBSCRIBED
-        if is_timed and app in (App.RUNNING, App.LEAVING, App.HUNG):
+        if is_timed and app in (*SUBSCRIBED, App.LEAVING, App.HUNG):
             yield Choice("poll timer runs out", disturbance="" if app is App.HUNG else "poll_timeout")
-        if app in (App.RUNNING, App.HUNG):
+        if app in (*SUBSCRIBED, App.HUNG):
             yield Choice("is killed", disturbance="crash")
             if lives:
                 yield Choice("is killed and starts again", disturbance="restart")
-
-    def _choices_of_application(self, consumer: Consumer) -> Iterable[Choice]:
-        app = consumer.app
-        if app is App.IDLE:
-            yield Choice("subscribes")
-        if app is App.LEFT:
-            yield Choice("subscribes", disturbance="rejoin")
-        if app is App.RUNNING and consumer.calling is None:
-            yield Choice("polls")
-            yield Choice("unsubscribes", disturbance="leave")
-            yield Choice("closes", disturbance="close")
-        if app in (App.LEAVING, App.CLOSING) and consumer.calling is None and consumer.events:
-            yield Choice("goes on")
-        if consumer.calling is not None and app is not App.HUNG:
-            yield Choice("returns from its callback")
-            yield Choice("raises from its callback", disturbance="raising")
-            yield Choice("hangs in its callback", disturbance="hanging")
 
     def step(self, consumer: Consumer, given: Any) -> Step:
         """What an input does: a choice's label, an answer, or that there is none."""
@@ -211,6 +204,7 @@ class ConsumerModel:
             shell.turn()
             if error and not raised and error not in GOES_ON_AFTER:
                 app, using, calling = App.CRASHED, (), None
+        app = shell.after_commit(app, is_member=shell.member.epoch > 0)
         if app is App.LEAVING and shell.member.leaving.calls is None and calling is None:
             app = App.LEFT
         if given == "heartbeat interval is over" and not shell.sent:  # it is noted when it makes a heartbeat due
@@ -241,32 +235,19 @@ class ConsumerModel:
 
     def _hand_in(self, shell: Shell, consumer: Consumer, given: Any) -> tuple[App, Partitions, BackgroundEvent | None]:
         """Tells the shell what happens; what the application does and uses, and the callback it is in."""
-        app, using, calling = consumer.app, consumer.using, consumer.calling
+        doing = consumer.app, consumer.using, consumer.calling
         match given:
-            case "subscribes":
-                app = App.RUNNING
-                shell.submit(self.setting.subscribe())
-            case "polls":
-                shell.submit(self.setting.polls(using))
-            case "unsubscribes":
-                app = App.LEAVING
-                shell.submit(UnsubscribeEvent())
-            case "closes":
-                app = App.CLOSING
-                shell.close(NOW, timeout_ms=FAR)
-            case "returns from its callback" if calling is not None:
-                using, calling = shell.end_callback(app, using, calling), None
-            case "raises from its callback" if calling is not None:
-                using, calling = shell.end_callback(app, using, calling, RAISED), None
+            case str():
+                return shell.do(given, doing, self.setting.subscribe(), self.setting.polls(consumer.using))
             case Received(sender=sender, message=topics) if sender == CLUSTER:
-                shell.learn(self.names(topics), NOW)
+                shell.learn(self.known.names(topics), NOW)
             case Received(message=(order, _)) if order == FIND:
                 shell.find_coordinator(NOW)
             case Received(message=(order, answer)):
                 shell.receive_answer(order, answer, 0.0, NOW)
             case Missed(message=(order, _)) | Undelivered(message=order) if order != FIND:
                 shell.receive_answer(order, TIMED_OUT, 0.0, NOW)
-        return app, using, calling
+        return doing
 
 
 def _let_pass(consumer: Consumer, given: Any) -> Consumer:
@@ -296,6 +277,7 @@ def _ends_search(given: Any) -> bool:
 def _timeless(member: Member) -> Member:
     """The member with timers that run or are over, and nothing more; its callers are numbered from 1."""
     calls, commit = member.leaving.calls, member.commit
+    matches = member.subscription.kind is SubscriptionType.AUTO_PATTERN
     if commit is not None:
         request = commit.request
         request = request._replace(attempts=min(request.attempts, 1), ready_ms=_over_or_far(request.ready_ms))
@@ -308,7 +290,7 @@ def _timeless(member: Member) -> Member:
         heartbeat_due_ms=_over_or_far(member.heartbeat_due_ms),
         heartbeat_ready_ms=_over_or_far(member.heartbeat_ready_ms),
         heartbeat_attempts=min(member.heartbeat_attempts, 1),
-        client=replace(member.client, metadata_moved=False),
+        client=replace(member.client, metadata_moved=member.client.metadata_moved and matches),
         leaving=replace(member.leaving, calls=calls and tuple(range(1, len(calls) + 1))),
     )
 
@@ -317,75 +299,8 @@ def _over_or_far(at_ms: int) -> int:
     return NOW if at_ms <= NOW else FAR
 
 
-def omitted(found: Iterable[Any], ids: dict[tuple[str, int], int]) -> int:
-    """Partitions that reports under way leave out: of orders, or of (order, answer)."""
-    left_out, everything = 0, (1 << len(ids)) - 1
-    for one in found:
-        order = one[0] if isinstance(one, tuple) and len(one) == 2 else one
-        body = order.body if isinstance(order, UnsentRequest) else None
-        if (
-            isinstance(body, ConsumerGroupHeartbeatRequest)
-            and body.topic_partitions is not None
-            and body.member_epoch > 0
-        ):
-            left_out |= everything & ~sum(1 << ids[t, p] for t, numbers in body.topic_partitions for p in numbers)
-    return left_out
-
-
 def describe(consumer: Consumer) -> str:
     """A consumer on one line."""
     member = consumer.member
-    using = ", ".join(f"{topic}-{number}" for topic, number in consumer.using)
-    text = f"{member.state.name} at epoch {member.epoch}, uses {using or 'nothing'}"
-    match consumer.calling:
-        case PartitionsAssignedEvent():
-            text += ", in its assigned callback"
-        case PartitionsRemovedEvent(method=method):
-            text += f", in its {method.name.lower()} callback"
-    return text if consumer.app is App.RUNNING else f"{consumer.app.value}; {text}"
-
-
-def describe_message(message: Any, image_names: Mapping[str, str]) -> str:
-    """A request that is under way, or the answer to one, on one line."""
-    if isinstance(message, str):
-        return message
-    if isinstance(message, tuple):
-        return _describe_answer(message[1], image_names)
-    body = message.body
-    if isinstance(body, OffsetCommitRequest):
-        places = ", ".join(f"{topic.name}-{p.partition_index}" for topic in body.topics for p in topic.partitions)
-        return f"commits {places} at epoch {body.generation_id_or_member_epoch}"
-    owned = "" if body.topic_partitions is None else f", owns {show_partitions(body.topic_partitions, image_names)}"
-    what = {0: "joins", -1: "leaves", -2: "leaves for a while"}.get(
-        body.member_epoch, f"heartbeat at epoch {body.member_epoch}"
-    )
-    return what + owned
-
-
-def _describe_answer(answer: Any, image_names: Mapping[str, str]) -> str:
-    match answer:
-        case str():
-            return answer
-        case TransportFailure():
-            return "no answer"
-        case OffsetCommitResponse():
-            codes = sorted({p.error_code.name for topic in answer.topics for p in topic.partitions})
-            return f"commit: {', '.join(codes)}"
-    if answer.error_code is not ErrorCode.NONE:
-        return str(answer.error_code.name)
-    given = answer.assignment
-    told = "" if given is None else f", is assigned {show_partitions(given, image_names)}"
-    return f"epoch {answer.member_epoch}{told}"
-
-
-def show_partitions(found: TopicPartitions, names: Mapping[str, str]) -> str:
-    """Partitions of topic ids by the names of their topics."""
-    return ", ".join(f"{names[topic_id]}-{n}" for topic_id, numbers in found for n in numbers) or "nothing"
-
-
-def topic_numbers(topics: dict[str, int]) -> dict[TopicPartition, int]:
-    """A number for each partition. Raises `InputError` where there are more than masks have bits."""
-    if sum(topics.values()) > 62:
-        raise InputError(f"{sum(topics.values())} partitions", "--topics", "give at most 62")
-    found = [(name, number) for name, count in topics.items() for number in range(count)]
-    return {one: i for i, one in enumerate(found)}
+    text = f"{member.state.name} at epoch {member.epoch}"
+    return describe_application(text, consumer.app, consumer.using, consumer.calling)

@@ -6,18 +6,20 @@ application is ended by an error) and liveness (undisturbed, every subscribed pa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from fsm.check.kafka.application import BROKER, NOW
-from fsm.check.kafka.consumer import LIVES, ConsumerModel, Setting, describe_message, id_of, omitted
+from fsm.check.kafka.consumer import LIVES, ConsumerModel, Setting, id_of
 from fsm.check.kafka.consumer_shell import asked_of
-from fsm.check.kafka.coordinator import FORMER_OWNER, OWNER, VALID, CoordinatorModel
+from fsm.check.kafka.coordinator import ASKED_OF_REQUESTS, CoordinatorModel
 from fsm.check.kafka.questions import Questions
 from fsm.check.kafka.replay import Cast, replay
-from fsm.check.kafka.topics import CLUSTER, CREATED, DELETED, GROWN, Topics
+from fsm.check.kafka.telling import describe_message, omitted
+from fsm.check.kafka.topics import CLUSTER, CREATED, DELETED, GROWN, RECREATED, Topics
 from fsm.check.model import Condition, Disturbance, Fault, Model, Told, View, Wire
 from fsm.coordinator.consumer.invariants import INVARIANTS
 from fsm.coordinator.model.context import BrokerConfig, Context
@@ -49,6 +51,8 @@ LOSING = (Disturbance("failover_losing", Fault.LOSE, Told.RECEIVER),)
 """Of a request: the coordinator fails over, and what it wrote of that request is lost; nobody has seen the answer."""
 KINDS = (
     "close",
+    "commit_async",
+    "commit_sync",
     "crash",
     "expire",
     "failover",
@@ -61,11 +65,9 @@ KINDS = (
     "restart",
 )
 NOT_MODELLED = (
-    "commits of an application's own",
     "deadlines of commits and of close()",
-    "patterns that a client matches",
-    "topics that are deleted and created anew",
-    "more than one restart of a member",
+    "backoffs of an application's own commits",
+    "more than two restarts of a member",
     "the first search for the coordinator",
 )
 
@@ -79,6 +81,7 @@ def consumer_group(
     static: bool = False,
     commits: bool = False,
     pattern: str = "",
+    client_pattern: str = "",
     assignment_interval: bool = False,
     search: bool = False,
     topic_changes: bool = False,
@@ -86,21 +89,24 @@ def consumer_group(
     """Members of one dialect, or of one each (`4.0,4.4`), and their coordinator.
 
     `search` makes finding the coordinator a request of its own, and lets it move; with `topic_changes` topics are
-    created, grow and are deleted. Raises `InputError` for more members or partitions than it can, and for a pattern
-    that is none.
+    created, grow, are deleted and made anew. Raises `InputError` for more members or partitions than it can, and for a
+    pattern that is none.
     """
     if not 1 <= members <= len(NAMES):
         raise InputError(f"{members} members", "--members", f"give 1 to {len(NAMES)}")
+    if pattern and client_pattern:
+        raise InputError("a subscription has one pattern", "--client-pattern", "leave out --pattern")
+    _check_pattern(client_pattern)
     if pattern and (problem := find_problem(pattern)):
         raise InputError(f"{pattern!r}: {problem}", "--pattern", "give a regular expression of RE2")
     names, spoken = NAMES[:members], _dialects(client, members)
     known = Topics(topics, change=topic_changes)
-    setting = Setting(known.subscribed, pattern, static, commits, search, topic_changes, KINDS)
-    consumers = [ConsumerModel(name, setting, one, known.names) for name, one in zip(names, spoken, strict=True)]
+    setting = Setting(known.subscribed, pattern, client_pattern, static, commits, search, topic_changes, KINDS)
+    consumers = [ConsumerModel(name, setting, one, known) for name, one in zip(names, spoken, strict=True)]
     broker_settings = replace(SETTINGS, group_consumer_assignment_interval_ms=1_000 * assignment_interval)
     rules = coordinator_dialect(coordinator) if isinstance(coordinator, str) else coordinator
     context = Context(NOW, rules, broker_settings)
-    hub = CoordinatorModel(names, known.ids, context, known.image, moves=search)
+    hub = CoordinatorModel(names, known, context, moves=search)
     tell = partial(describe_message, image_names=known.all_names)
     features = {
         "line": lambda queue: len(queue.line),
@@ -116,32 +122,44 @@ def consumer_group(
         wires += [Wire(one, CLUSTER) for one in names]
     group = Questions(names, known.everything(()), (CLUSTER, "everything") if topic_changes else None)
     asked = [one for one in MEMBER_INVARIANTS if all(one in asked_of(dialect) for dialect in spoken)]
-    commit_asked = [FORMER_OWNER, OWNER] if commits else []
-    kinds = [*KINDS, *(["move"] if search else []), *([CREATED, DELETED, GROWN] if topic_changes else [])]
+    kinds = [*KINDS, *(["move"] if search else []), *([CREATED, DELETED, GROWN, RECREATED] if topic_changes else [])]
     spoken_by = ", ".join(dict.fromkeys(one.name for one in spoken))
     options = {
         "static": static,
         "they commit": commits,
         f"pattern {pattern!r}": pattern,
+        f"pattern {client_pattern!r} of the clients": client_pattern,
         "with an assignment interval": assignment_interval,
         "with a search for the coordinator": search,
         "with changes of topics": topic_changes,
     }
     told = "".join(f", {option}" for option, on in options.items() if on)
     return Model(
-        f"consumer-group, {members} members of {spoken_by}, coordinator of {rules.name}, {_list(topics)}{told}",
-        [*(one.component(known.bits) for one in consumers), hub.component(), *cluster],
+        f"consumer-group, {members} members of {spoken_by}, coordinator of {rules.name}, {known}{told}",
+        [*(one.component() for one in consumers), hub.component(), *cluster],
         wires,
         group.properties(),
         group.goal(),
         {f"{id_of(name, life)} is silent": _is_silent(group, name, life) for name in names for life in range(LIVES)},
-        {"W1": group.w1},
+        {"W1": group.w1, **({"anew": partial(group.uses_anew, known.anew)} if topic_changes else {})},
         tuple(sorted(kinds)),
         partial(replay, Cast(consumers, hub)),
-        [*(f"{one.name} {one.statement}" for one in asked), *(name for name, _ in INVARIANTS), VALID, *commit_asked],
+        [
+            *(f"{one.name} {one.statement}" for one in asked),
+            *(name for name, _ in INVARIANTS),
+            *ASKED_OF_REQUESTS,
+        ],
         [f"{one.name} {one.statement}" for one in MEMBER_INVARIANTS if one not in asked],
         NOT_MODELLED,
     )
+
+
+def _check_pattern(pattern: str) -> None:
+    """Raises `InputError` where a client cannot compile its pattern."""
+    try:
+        re.compile(pattern)
+    except re.error as problem:
+        raise InputError(f"{pattern!r}: {problem}", "--client-pattern", "give a regular expression") from None
 
 
 def _dialects(client: str | MemberDialect, members: int) -> list[MemberDialect]:
@@ -168,7 +186,3 @@ def _is_silent(group: Questions, name: str, life: int) -> Condition:
 
 def _describe_topics(known: Topics, changes: tuple[str, ...]) -> str:
     return f"the topics are {known.describe(changes)}"
-
-
-def _list(topics: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} with {count} partitions" for name, count in sorted(topics.items()))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
-from fsm.check.kafka.application import FAR, NOW, App, Driven
+from fsm.check.kafka.application import FAR, NOW, SYNC_CALL, App, Driven
 from fsm.member.consumer.invariants import INVARIANTS, Invariant, Status, broken
 from fsm.member.consumer.predicates import ObservedStep
 from fsm.member.consumer.state import Member
@@ -76,6 +76,8 @@ class Shell(ConsumerMember, Driven):
         if member.leaving.calls or consumer.closing in (COMMIT, LEAVE):
             asked = {"": UnsubscribeEvent, COMMIT: SyncCommitEvent}.get(consumer.closing, LeaveGroupOnCloseEvent)
             self._calls, self._waiting[1] = 1, (asked.__name__, NEVER)
+        if consumer.app is App.COMMITTING:
+            self._waiting[SYNC_CALL] = SyncCommitEvent.__name__, NEVER
         self.observe = self._ask
         self._before, self._asked = self.member, asked_of(member.settings.dialect)
 

@@ -6,13 +6,14 @@ another address, which its members have to find; and with the last request lost,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 from fsm.check.kafka.application import BROKER, FAR, GROUP, NOW, TIMERS
 from fsm.check.kafka.consumer import FIND, FOUND, LIVES, id_of, in_its_life
+from fsm.check.kafka.topics import Topics, mask
 from fsm.check.model import Choice, Component, Missed, Received, Step
 from fsm.coordinator import coordinator as broker
 from fsm.coordinator.consumer.heartbeat import refuse_heartbeat
@@ -43,6 +44,7 @@ BY_NAME = 9
 VALID = "requests are valid"
 INVALID = frozenset({ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNKNOWN_SERVER_ERROR})
 FORMER_OWNER, OWNER = "a commit of a former owner is refused", "a commit of an owner is accepted"
+ASKED_OF_REQUESTS = (VALID, FORMER_OWNER, OWNER)
 
 
 class Broker(NamedTuple):
@@ -56,29 +58,24 @@ class Broker(NamedTuple):
 
 
 class CoordinatorModel:
-    """Makes the component of the coordinator; `image` tells the topics after changes of them."""
+    """Makes the component of the coordinator."""
 
-    def __init__(
-        self,
-        names: Sequence[str],
-        ids: Mapping[tuple[str, int], int],
-        context: Context,
-        image: Callable[[tuple[str, ...]], Image],
-        *,
-        moves: bool = False,
-    ) -> None:
-        self.names, self.ids, self.image, self.moves = names, ids, image, moves
+    def __init__(self, names: Sequence[str], known: Topics, context: Context, *, moves: bool = False) -> None:
+        self.names, self.known, self.moves = names, known, moves
         self._context = context
 
     def context(self, topics: tuple[str, ...]) -> Context:
         """What the coordinator is told after these changes of topics."""
-        return replace(self._context, image=self.image(topics))
+        return replace(self._context, image=self.known.image(topics))
 
     def component(self) -> Component:
-        """Its features tell of each member: whether it is one, its epochs, what it holds and was assigned."""
+        """Its features tell of each member: whether it is one, its epochs, what it holds and was assigned.
+
+        What it `holds` is told by id, everything else by name: a topic that was made anew has had two ids.
+        """
         features: dict[str, Any] = {"rests": lambda at: _rests(at.state)}
         for name in self.names:
-            for feature in ("member", "epoch", "previous", "held", "assigned"):
+            for feature in ("member", "epoch", "previous", "held", "holds", "assigned"):
                 features[f"{feature} {name}"] = partial(self._feature, name, feature)
         return Component(BROKER, Broker(), self.choices, self.step, features, describe=self.describe)
 
@@ -96,8 +93,10 @@ class CoordinatorModel:
                 return in_its_life(current.epoch, lives[-1])
             case "previous":
                 return in_its_life(current.previous_epoch, lives[-1])
+            case "holds":
+                return mask(current.held, self.known.places)
         found = current.held if feature == "held" else (one for one, _ in current.assigned)
-        return sum(1 << self.ids[one] for one in found)
+        return mask(found, self.known.ids)
 
     def choices(self, at: Broker) -> Iterable[Choice]:
         """Its timers may run out, its tasks end, and another broker may take over."""
@@ -147,7 +146,7 @@ class CoordinatorModel:
         answer = done.answers[0] if done.answers else None
         asked = []
         if isinstance(order.body, OffsetCommitRequest):
-            asked = _ask_commit(at.state, order.body, answer, self.image(at.topics))
+            asked = _ask_commit(at.state, order.body, answer, self.known.image(at.topics))
         sent = order.body if isinstance(order.body, ConsumerGroupHeartbeatRequest) else None
         step = self._done(at, done.state, sends=answers, sent=sent, answer=answer)
         return step._replace(broken=[*step.broken, *asked])
@@ -191,8 +190,7 @@ class CoordinatorModel:
         return "; ".join((f"{group.state.name}, epoch {group.epoch}, target {group.target_epoch}", *told)) + away
 
     def _partitions(self, found: Iterable[tuple[str, int]]) -> str:
-        names = self.image(()).names
-        return ", ".join(f"{names.get(topic_id, topic_id)}-{n}" for topic_id, n in sorted(found)) or "nothing"
+        return ", ".join(f"{self.known.all_names[topic_id]}-{n}" for topic_id, n in sorted(found)) or "nothing"
 
 
 def request(token: int, sender: str, order: Any) -> Request:

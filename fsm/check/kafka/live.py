@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from fsm.check.kafka.application import ENDED, GOES_ON_AFTER, PASSES, RAISED, TURNS, App, used_after
+from fsm.check.kafka.application import (
+    ENDED,
+    GOES_ON_AFTER,
+    PASSES,
+    RAISED,
+    TURNS,
+    App,
+    is_tried_again,
+    positions,
+    used_after,
+)
 from fsm.check.kafka.consumer import FIND, FOUND, ConsumerModel, id_of
 from fsm.check.kafka.consumer_shell import seen
+from fsm.member.effects import CallCompleted
 from fsm.member.events import (
     ApplicationEvent,
     AsyncPollEvent,
     KafkaError,
+    SyncCommitEvent,
     TopicSubscriptionChangeEvent,
     UnsubscribeEvent,
 )
@@ -34,7 +47,7 @@ class LiveMember:
         self.shell, self.topics, self.now_ms = shell, topics, now_ms
         self.shell.find_coordinator(now_ms)
         self.shell.learn(metadata, now_ms)
-        self.app, self.call, self.searches = App.IDLE, 0, False
+        self.app, self.call, self.commit_call, self.searches = App.IDLE, 0, 0, False
         self.running: Pass | None = None
         self.asked: InvokeListener | None = None
         self.asked_for_coordinator = False
@@ -58,6 +71,11 @@ class LiveMember:
     @abstractmethod
     def poll_due_ms(self) -> int:
         """Until when its application has to poll."""
+
+    @property
+    def is_member(self) -> bool:
+        """Whether it has an epoch."""
+        return False
 
     @property
     def poll_wanted_ms(self) -> int:
@@ -111,6 +129,9 @@ class LiveMember:
             case "unsubscribes":
                 self.app = App.LEAVING
                 self.call = self.shell.submit(UnsubscribeEvent())
+            case "commits" | "commits and waits" | "commits again":
+                self.commit_call = self.shell.submit(SyncCommitEvent(positions(self.using)))
+                self.app = App.RUNNING if what == "commits" else App.COMMITTING
             case "closes":
                 self.app = App.CLOSING
                 self.shell.close(self.now_ms, timeout_ms=LONG_MS)
@@ -155,6 +176,7 @@ class LiveMember:
             self.out += result.unsent_requests
             if self.call in {done.call for done in result.completed_calls}:
                 self.call = 0
+            self._end_commit(result.completed_calls)
             if self.shell.seeks_coordinator and self.searches:
                 self.out += [] if self.asked_for_coordinator else [FIND]
                 self.asked_for_coordinator = True
@@ -163,6 +185,12 @@ class LiveMember:
                 self.shell.find_coordinator(self.now_ms)
             elif result.time_until_next_poll_ms > 0:
                 return
+
+    def _end_commit(self, completed: Iterable[CallCompleted]) -> None:
+        ended = next((one for one in completed if one.call == self.commit_call), None)
+        if self.app is App.COMMITTING and ended is not None:
+            again = is_tried_again(ended.error, is_member=self.is_member)
+            self.app = App.RETRYING if again else App.RUNNING
 
     def _end_callback(self, raised: KafkaError | None = None) -> None:
         if self.asked is None:
@@ -217,7 +245,7 @@ class LiveConsumer(LiveMember):
         config = model.setting.config(model.name, max_poll_interval_ms, LONG_MS, interval_ms)
         member_id = id_of(model.name, life)
         shell = ConsumerMember(config, member_id=member_id, now_ms=now_ms, dialect=model.dialect, trace=trace)
-        super().__init__(shell, model.setting.topics, model.names(()), now_ms)
+        super().__init__(shell, model.setting.topics, model.known.names(()), now_ms)
         self.searches = model.setting.searches
 
     def next_life(self) -> LiveConsumer:
@@ -255,6 +283,10 @@ class LiveConsumer(LiveMember):
     @property
     def seen(self) -> tuple[Any, ...]:
         return seen(self.app, self.shell.member, self.using)
+
+    @property
+    def is_member(self) -> bool:
+        return self.shell.member.epoch > 0
 
     @property
     def heartbeat_due_ms(self) -> int:

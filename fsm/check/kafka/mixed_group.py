@@ -19,8 +19,8 @@ from fsm.check.kafka.classic_group import (
     DISTURBANCES,
     NOT_MODELLED,
     ClassicQuestions,
-    Topics,
     strategy_of,
+    wires,
 )
 from fsm.check.kafka.classic_replay import ClassicReplay, LiveClassic
 from fsm.check.kafka.consumer import ConsumerModel, Setting
@@ -28,6 +28,7 @@ from fsm.check.kafka.consumer_group import NAMES
 from fsm.check.kafka.consumer_shell import Consumer, asked_of
 from fsm.check.kafka.live import LONG_MS, LiveConsumer, LiveMember
 from fsm.check.kafka.questions import Questions
+from fsm.check.kafka.topics import Topics
 from fsm.check.model import Component, Goal, Model, Path, Property, Replayed, View
 from fsm.coordinator.consumer.invariants import INVARIANTS
 from fsm.coordinator.migration.conversion import POLICIES, UPGRADES
@@ -36,7 +37,6 @@ from fsm.coordinator.model.dialect import dialect as coordinator_dialect
 from fsm.coordinator.model.persistent import FrozenMap
 from fsm.errors import InputError
 from fsm.member.dialect.dialect import dialect as member_dialect
-from fsm.protocol.assignment import TopicPartition
 from fsm.protocol.releases import LATEST
 from fsm.tables.consumer_member import State
 
@@ -67,15 +67,20 @@ def mixed_group(
         raise InputError(f"{classic} classic members of {members}", "--classic", "some of each kind make a mixed group")
     if policy not in ALL_POLICIES:
         raise InputError(f"no policy {policy!r}", "--policy", f"choose from {', '.join(ALL_POLICIES)}")
-    known, names, strategy, spoken = Topics(topics), NAMES[:members], strategy_of(protocol), member_dialect(client)
+    known, names, strategy, spoken = (
+        Topics(topics, change=False),
+        NAMES[:members],
+        strategy_of(protocol),
+        member_dialect(client),
+    )
     consumers, others = names[: members - classic], names[members - classic :]
     config = replace(CLASSIC_SETTINGS, group_consumer_migration_policy=policy)
-    context = Context(NOW, coordinator_dialect(coordinator), config, known.image)
-    setting = Setting(known.names)
-    models = {name: ConsumerModel(name, setting, spoken, lambda _: known.by_id) for name in consumers}
-    components = [_component(one, known.bits) for one in models.values()]
-    components += [ClassicModel(name, known.names, strategy, topics).component(known.bits) for name in others]
-    asked = _Questions(names, known.everything, consumers, policy)
+    context = Context(NOW, coordinator_dialect(coordinator), config, known.image(()))
+    setting = Setting(known.subscribed)
+    models = {name: ConsumerModel(name, setting, spoken, known) for name in consumers}
+    components = [_component(one) for one in models.values()]
+    components += [ClassicModel(name, known.subscribed, strategy, topics).component(known.bits) for name in others]
+    asked = _Questions(names, known.everything(()), consumers, policy)
 
     def replay(path: Path) -> Replayed:
         live: dict[str, LiveMember] = {}
@@ -88,7 +93,7 @@ def mixed_group(
         f"mixed-group, {len(consumers)} members of {client}, {classic} {protocol} ones, policy {policy}, "
         f"coordinator of {coordinator}, {known}",
         [*components, AnyCoordinator(names, known.ids, context).component()],
-        known.wires(names),
+        wires(names, known),
         asked.properties(),
         asked.goal(),
         asked.conditions(),
@@ -104,13 +109,13 @@ def mixed_group(
     )
 
 
-def _component(model: ConsumerModel, bits: Mapping[TopicPartition, int]) -> Component:
+def _component(model: ConsumerModel) -> Component:
     """A consumer of KIP-848, whose id is one for life."""
 
     def speaks(consumer: Consumer) -> int:
         return int(consumer.app not in ENDED and consumer.member.state not in SILENT)
 
-    made = model.component(bits)
+    made = model.component()
     return replace(made, features={**made.features, "id": lambda _: 0, "speaks": speaks})
 
 

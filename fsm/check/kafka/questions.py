@@ -70,21 +70,21 @@ class Questions:
     def _client_safety(self, view: View) -> Mask:
         holds = np.ones(len(view), np.bool_)
         for name in self.names:
-            stray = view.of(name, "using") & ~view.of(BROKER, f"held {name}")
+            stray = view.of(name, "uses") & ~view.of(BROKER, f"holds {name}")
             holds &= (stray == 0) | ~self._stands_well(view, name)
         return holds
 
     def _one_user(self, view: View) -> Mask:
         holds = np.ones(len(view), np.bool_)
         for one, other in self._pairs():
-            both = (view.of(one, "using") & view.of(other, "using")) != 0
+            both = (view.of(one, "uses") & view.of(other, "uses")) != 0
             holds &= ~(both & self._stands_well(view, one) & self._stands_well(view, other))
         return holds
 
     def _one_holder(self, view: View) -> Mask:
         holds = np.ones(len(view), np.bool_)
         for one, other in self._pairs():
-            holds &= (view.of(BROKER, f"held {one}") & view.of(BROKER, f"held {other}")) == 0
+            holds &= (view.of(BROKER, f"holds {one}") & view.of(BROKER, f"holds {other}")) == 0
         return holds
 
     def _nobody_crashes(self, view: View) -> Mask:
@@ -106,6 +106,16 @@ class Questions:
             anybody |= wants
         settled: Mask = good & (~anybody | (used == self.everything(view)))
         return settled
+
+    def uses_anew(self, places: int, view: View) -> Mask:
+        """Of a topic that was made anew a member uses what it had under the old id, for its client knows the new one.
+
+        `places` are the partitions under the new id, as bits.
+        """
+        found = np.zeros(len(view), np.bool_)
+        for name in self.names:
+            found |= (view.of(name, "uses") & ~view.of(BROKER, f"holds {name}") & places) != 0
+        return found
 
     def w1(self, view: View) -> Mask:
         """What a report left out, because it was not used yet, is taken back and used, or is going to be."""

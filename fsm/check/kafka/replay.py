@@ -233,7 +233,7 @@ class _Replay:
             return
         consumer = self.consumers[name]
         if consumer.app not in ENDED:
-            consumer.shell.learn(consumer.model.names(topics), consumer.now_ms)
+            consumer.shell.learn(consumer.model.known.names(topics), consumer.now_ms)
             consumer.act("")
 
     def _request(self, action: Action, consumer: LiveConsumer) -> None:

@@ -1,12 +1,14 @@
 """The topics of a cluster as a component: which there are, and what its brokers and clients are told of them.
 
-Topics are created, grow and are deleted, each at most once; a broker and a client learn of it each in its own time.
+Topics are created, grow, are deleted and made anew under another id, each at most once; a broker and a client learn of
+it each in its own time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, reduce
+from operator import or_
 from typing import Any
 
 from fsm.check.model import Choice, Component, Received, Step
@@ -18,8 +20,10 @@ from fsm.protocol.assignment import TopicNames, TopicPartition
 CLUSTER = "cluster"
 LATER = "later"
 """A topic that is subscribed to from the start, and created later."""
-CREATED, GROWN, DELETED = "topic_created", "topic_grown", "topic_deleted"
+CREATED, GROWN, DELETED, RECREATED = "topic_created", "topic_grown", "topic_deleted", "topic_recreated"
 ASKS = "asks which topics there are"
+ANEW = "9" * 20 + "AA"
+"""The id of the topic that is made anew."""
 
 
 class Topics:
@@ -32,16 +36,29 @@ class Topics:
         if change:
             grown = next(iter(self.first))
             most |= {grown: self.first[grown] + 1, LATER: 1}
-        if sum(most.values()) > 62:
-            raise InputError(f"{sum(most.values())} partitions", "--topics", "give at most 62")
+        self.last = list(self.first)[-1]
+        """The topic that may be deleted, and made anew."""
+        if (many := sum(most.values()) + change * most[self.last]) > 62:
+            raise InputError(f"{many} partitions", "--topics", "give at most 62")
         self.subscribed = tuple(sorted(most))
         self.bits: dict[TopicPartition, int] = {}
         for name, count in most.items():
             self.bits |= {(name, number): len(self.bits) + number for number in range(count)}
         self._ids = {name: f"{i:020d}AA" for i, name in enumerate(most)}
-        self.ids = {(self._ids[name], number): bit for (name, number), bit in self.bits.items()}
-        self.all_names = TopicNames({topic_id: name for name, topic_id in self._ids.items()})
+        ids = [*self._ids.items(), *([(self.last, ANEW)] if change else [])]
+        self.ids = {(i, number): self.bits[name, number] for name, i in ids for number in range(most[name])}
+        self.places = {one: bit for bit, one in enumerate(self.ids)}
+        """A bit for each partition under each id."""
+        self.anew = mask((one for one in self.ids if one[0] == ANEW), self.places)
+        self.all_names = TopicNames({topic_id: name for name, topic_id in ids})
         self.image = cache(self._image)
+
+    def id_of(self, name: str, changes: Sequence[str]) -> str:
+        """The id of a topic after these changes."""
+        return ANEW if name == self.last and RECREATED in changes else self._ids[name]
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} with {count} partitions" for name, count in self.first.items())
 
     def counts(self, changes: Sequence[str]) -> dict[str, int]:
         """Partitions by topic after these changes."""
@@ -50,17 +67,17 @@ class Topics:
             found[LATER] = 1
         if GROWN in changes:
             found[next(iter(self.first))] += 1
-        if DELETED in changes:
-            del found[list(self.first)[-1]]
+        if DELETED in changes and RECREATED not in changes:
+            del found[self.last]
         return found
 
     def _image(self, changes: tuple[str, ...]) -> Image:
         counts = self.counts(changes)
-        return Image(FrozenMap({n: Topic(self._ids[n], c) for n, c in counts.items()}), 1 + len(changes))
+        return Image(FrozenMap({n: Topic(self.id_of(n, changes), c) for n, c in counts.items()}), 1 + len(changes))
 
     def names(self, changes: Sequence[str]) -> TopicNames:
         """What a client knows after these changes."""
-        return TopicNames({self._ids[name]: name for name in self.counts(changes)})
+        return TopicNames({self.id_of(name, changes): name for name in self.counts(changes)})
 
     def everything(self, changes: Sequence[str]) -> int:
         """The mask of all partitions after these changes."""
@@ -71,7 +88,10 @@ class Topics:
         """The cluster, which tells these brokers and clients."""
 
         def choices(changes: tuple[str, ...]) -> Iterable[Choice]:
-            yield from (Choice(_SAID[kind], kind, kind) for kind in (CREATED, GROWN, DELETED) if kind not in changes)
+            left = [kind for kind in _SAID if kind not in changes]
+            if RECREATED not in left and DELETED in left:
+                left.remove(DELETED)
+            yield from (Choice(_SAID[kind], kind, kind) for kind in left)
 
         def step(changes: tuple[str, ...], given: Any) -> Step:
             if isinstance(given, Received):
@@ -87,4 +107,14 @@ class Topics:
         return ", ".join(f"{name}:{count}" for name, count in self.counts(changes).items()) or "no topic"
 
 
-_SAID = {CREATED: "a topic is created", GROWN: "a topic grows", DELETED: "a topic is deleted"}
+_SAID = {
+    CREATED: "a topic is created",
+    GROWN: "a topic grows",
+    DELETED: "a topic is deleted",
+    RECREATED: "a topic is made anew",
+}
+
+
+def mask(found: Iterable[Any], bits: Mapping[Any, int]) -> int:
+    """Partitions as bits; one name may have had two ids."""
+    return reduce(or_, (1 << bits[one] for one in found), 0)

@@ -1,0 +1,85 @@
+"""What is told of consumers of KIP-848, their requests and the answers to them; and what reports leave out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from operator import or_
+from typing import Any
+
+from fsm.check.kafka.application import App
+from fsm.check.kafka.topics import mask
+from fsm.member.effects import UnsentRequest
+from fsm.member.events import BackgroundEvent, PartitionsAssignedEvent, PartitionsRemovedEvent
+from fsm.protocol.assignment import Partitions, TopicPartitions
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import (
+    ConsumerGroupHeartbeatRequest,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    TransportFailure,
+)
+
+
+def describe_application(text: str, app: App, using: Partitions, calling: BackgroundEvent | None) -> str:
+    """A consumer on one line: `text` says where its member stands."""
+    text += f", uses {', '.join(f'{topic}-{number}' for topic, number in using) or 'nothing'}"
+    match calling:
+        case PartitionsAssignedEvent():
+            text += ", in its assigned callback"
+        case PartitionsRemovedEvent(method=method):
+            text += f", in its {method.name.lower()} callback"
+    return text if app is App.RUNNING else f"{app.value}; {text}"
+
+
+def omitted(found: Iterable[Any], ids: dict[tuple[str, int], int]) -> int:
+    """Partitions that reports under way leave out: of orders, or of (order, answer)."""
+    left_out, everything = 0, reduce(or_, (1 << bit for bit in ids.values()), 0)
+    for one in found:
+        order = one[0] if isinstance(one, tuple) and len(one) == 2 else one
+        body = order.body if isinstance(order, UnsentRequest) else None
+        if (
+            isinstance(body, ConsumerGroupHeartbeatRequest)
+            and body.topic_partitions is not None
+            and body.member_epoch > 0
+        ):
+            left_out |= everything & ~mask(((t, p) for t, numbers in body.topic_partitions for p in numbers), ids)
+    return left_out
+
+
+def describe_message(message: Any, image_names: Mapping[str, str]) -> str:
+    """A request that is under way, or the answer to one, on one line."""
+    if isinstance(message, str):
+        return message
+    if isinstance(message, tuple):
+        return _describe_answer(message[1], image_names)
+    body = message.body
+    if isinstance(body, OffsetCommitRequest):
+        places = ", ".join(f"{topic.name}-{p.partition_index}" for topic in body.topics for p in topic.partitions)
+        return f"commits {places} at epoch {body.generation_id_or_member_epoch}"
+    owned = "" if body.topic_partitions is None else f", owns {show_partitions(body.topic_partitions, image_names)}"
+    what = {0: "joins", -1: "leaves", -2: "leaves for a while"}.get(
+        body.member_epoch, f"heartbeat at epoch {body.member_epoch}"
+    )
+    return what + owned
+
+
+def _describe_answer(answer: Any, image_names: Mapping[str, str]) -> str:
+    match answer:
+        case str():
+            return answer
+        case TransportFailure():
+            return "no answer"
+        case OffsetCommitResponse():
+            codes = sorted({p.error_code.name for topic in answer.topics for p in topic.partitions})
+            return f"commit: {', '.join(codes)}"
+    if answer.error_code is not ErrorCode.NONE:
+        return str(answer.error_code.name)
+    given = answer.assignment
+    told = "" if given is None else f", is assigned {show_partitions(given, image_names)}"
+    return f"epoch {answer.member_epoch}{told}"
+
+
+def show_partitions(found: TopicPartitions, names: Mapping[str, str]) -> str:
+    """Partitions of topic ids by the names of their topics."""
+    return ", ".join(f"{names[topic_id]}-{n}" for topic_id, numbers in found for n in numbers) or "nothing"
