@@ -119,12 +119,14 @@ def listed(known: Sequence[str]) -> Any:
     return parse
 
 
-def at_least(least: int) -> Callable[[str], int]:
-    """An argparse type: a whole number, this one or a larger one."""
+def at_least(least: int, most: int | None = None) -> Callable[[str], int]:
+    """An argparse type: a whole number, this one or a larger one, up to a largest one if there is one."""
+    upto = "" if most is None else f" to {most}"
 
     def parse(text: str) -> int:
-        if not text.isascii() or not text.isdigit() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least}")
+        fits = text.isascii() and text.isdigit() and len(text) < 20 and int(text) >= least
+        if not fits or (most is not None and int(text) > most):
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least}{upto}")
         return int(text)
 
     return parse

@@ -52,15 +52,17 @@ def add(commands: Any) -> None:
     command.add_argument("--topics", required=True, metavar="LIST", help="topics and their partitions: foo=4,bar=2")
     command.add_argument("--dialect", default="", metavar="RELEASE", help="whose rules groups follow; the latest")
     command.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (%(default)s)")
-    command.add_argument("--port", type=at_least(0), default=0, metavar="N", help="of the first broker; 0: a free one")
-    command.add_argument("--brokers", type=at_least(1), default=1, metavar="N", help="brokers (%(default)s)")
+    command.add_argument(
+        "--port", type=at_least(0, 65_535), default=0, metavar="N", help="of the first broker; 0: a free one"
+    )
+    command.add_argument("--brokers", type=at_least(1, 100), default=1, metavar="N", help="brokers (%(default)s)")
     command.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting that rules groups")
     command.add_argument("--faults", metavar="FILE", help="scripted faults, as YAML (below)")
     command.add_argument("--trace", metavar="FILE", help="write every exchange down, as JSON lines")
     command.add_argument("--data", metavar="DIR", help="keep groups, commits and topics here")
     made_up = "records a second made up in each partition (%(default)s)"
     page = "a live page on loopback: groups, exchanges, a button per fault; N is its port"
-    command.add_argument("--page", type=at_least(0), nargs="?", const=0, metavar="N", help=page)
+    command.add_argument("--page", type=at_least(0, 65_535), nargs="?", const=0, metavar="N", help=page)
     command.add_argument("--records", type=at_least(0), default=1, metavar="N", help=made_up)
     command.add_argument("--seed", type=int, metavar="N", help="ids that are made up are the same in every run")
 

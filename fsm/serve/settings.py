@@ -18,6 +18,12 @@ TOPIC, BROKER, GROUP = 2, 4, 32
 """Types of a resource."""
 OF_GROUPS = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
 """Settings that a group may have of its own, as `consumer.session.timeout.ms`."""
+WORDS = {
+    "group_consumer_migration_policy": ("bidirectional", "upgrade", "downgrade", "disabled"),
+    "group_consumer_assignors": ("uniform", "range"),
+    "group_coordinator_rebalance_protocols": ("classic", "consumer", "streams", "share"),
+}
+"""Settings that are words, and those words."""
 STATIC, DEFAULT, OF_GROUP = 4, 5, 8
 """Where a value comes from: the broker's file, Kafka's default, the group."""
 INT, TEXT, LIST = 3, 2, 7
@@ -40,6 +46,12 @@ def broker_config(settings: Mapping[str, str]) -> BrokerConfig:
             raise InputError(f"{value} is below group.consumer.min.{setting}={lowest}", key, "lower that one too")
         if value > highest:
             raise InputError(f"{value} is above group.consumer.max.{setting}={highest}", key, "raise that one too")
+    for name, known in WORDS.items():
+        value = getattr(config, name)
+        words = [value.lower()] if isinstance(value, str) else value
+        if not words or not set(words) <= set(known):
+            text = value if isinstance(value, str) else ",".join(value)
+            raise InputError(f"cannot be {text!r}", name.replace("_", "."), f"it has {', '.join(known)}")
     return config
 
 

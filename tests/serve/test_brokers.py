@@ -232,6 +232,19 @@ def test_settings_with_which_no_broker_starts() -> None:
         Scene(settings={"group.consumer.session.timeout.ms": "1000"})
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("group.consumer.migration.policy", "upgrad"),
+        ("group.consumer.assignors", "uniform,mine"),
+        ("group.coordinator.rebalance.protocols", ""),
+    ],
+)
+def test_settings_that_are_words_nobody_knows(key: str, value: str) -> None:
+    with pytest.raises(InputError, match=f"{key}: cannot be '{value}'; it has "):
+        Scene(settings={key: value})
+
+
 def test_brokers_that_start_again_know_what_they_stored() -> None:
     scene = Scene(kept={})
     client = scene.client()
