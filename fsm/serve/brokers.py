@@ -25,8 +25,7 @@ from typing import Any, NamedTuple
 from fsm.coordinator.coordinator import HANDLERS
 from fsm.coordinator.model.step import Answer
 from fsm.errors import InputError
-from fsm.protocol.codec import API_BY_KEY, RequestHeader, decode_request, encode_response
-from fsm.protocol.encoding import decode_as
+from fsm.protocol.codec import API_BY_KEY, RequestHeader, decode_header, decode_request, encode_response
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
     Api,
@@ -484,6 +483,6 @@ class Brokers:
 
 def _read_header(frame: bytes) -> RequestHeader | None:
     try:
-        return decode_as(RequestHeader, frame, 0, False)[0]
+        return decode_header(frame)
     except InputError:
         return None
