@@ -74,7 +74,7 @@ def test_no_example_stands_in_two_documents() -> None:
 def test_python_block_runs(source: str) -> None:
     """Each block runs by itself, its assertions included; a test in it that wants a broker gets one."""
     names: dict[str, Any] = {"__name__": "readme"}
-    exec(compile(source, "README.md", "exec"), names)  # noqa: S102  the documents are ours
+    exec(compile(source, "README.md", "exec", dont_inherit=True), names)  # noqa: S102  the documents are ours
     for name in [name for name in names if name.startswith("test_")]:
         with LiveBroker() as broker:
             names[name](broker)
