@@ -112,7 +112,7 @@ class ConsumerMember:
         if request.rebalance_timeout_ms > 0:
             self.rebalance_timeout_ms = request.rebalance_timeout_ms
         if request.member_epoch == 0:
-            self._begin()
+            self._begin(exchange.at_ms)
         elif request.member_epoch < 0:
             self.left = exchange
             self._end(exchange.at_ms)
@@ -120,15 +120,19 @@ class ConsumerMember:
             self._stay(exchange)
         self.sent, self.searched, self.refusal = exchange, False, None
 
-    def _begin(self) -> None:
+    def _begin(self, at_ms: float) -> None:
         self.is_known = True
+        if self.epoch is not None:
+            self.out_ms = at_ms
         self.epoch, self.left, self.fatal = None, None, None
         self.target, self.offered, self.owned = None, NOTHING, NOTHING
         self.given_up, self.said = {}, {}
 
     def _stay(self, exchange: Exchange) -> None:
-        if self.epoch is None and not self.is_known:
-            self.epoch = exchange.request.member_epoch
+        if self.epoch is None:  # the trace begins in its midst, or it goes on though it is no member any more
+            self.is_known = False
+            if self.sent is None:
+                self.epoch = exchange.request.member_epoch
         if exchange.request.topic_partitions is None:
             return
         now = flat(exchange.request.topic_partitions)
@@ -150,7 +154,8 @@ class ConsumerMember:
         request, response, at_ms = exchange.request, exchange.response, exchange.answered_ms or exchange.at_ms
         if response is None or request.member_id != self.member_id:
             return
-        self.throttled_until_ms = at_ms + response.throttle_time_ms
+        if response.throttle_time_ms:
+            self.throttled_until_ms = at_ms + response.throttle_time_ms
         if response.error_code is not ErrorCode.NONE:
             self._refuse(Refusal(response.error_code, at_ms, request))
         elif request.member_epoch >= 0 and self.left is None:

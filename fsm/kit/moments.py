@@ -46,7 +46,9 @@ class Surroundings:
     """What is known beside the clients."""
 
     names: dict[str, str] = field(default_factory=dict)
-    """Topic names by id."""
+    """Topic names by id, also of topics that were deleted."""
+    existing: set[str] = field(default_factory=set)
+    """The names of the topics that there are, as far as brokers tell."""
     missing: set[str] = field(default_factory=set)
     """Topic ids that brokers did not know when asked."""
     closed: dict[int, float] = field(default_factory=dict)
@@ -59,6 +61,7 @@ class Surroundings:
             case "disconnected":
                 self.closed[int(seen.about["connection"])] = seen.at_ms
             case "topics":
+                self.existing = {name for name, *_ in seen.about["topics"]}
                 self.names.update({topic_id: name for name, topic_id, *_ in seen.about["topics"]})
             case "settings":
                 self.session_ms = float(seen.about.get("session_timeout_ms", self.session_ms))
@@ -71,6 +74,10 @@ class Surroundings:
                 self.missing.discard(topic.topic_id)
             elif topic.error_code is ErrorCode.UNKNOWN_TOPIC_ID:
                 self.missing.add(topic.topic_id)
+
+    def is_unknown(self, topic_id: str) -> bool:
+        """Whether brokers know no topic of this id, as far as they tell."""
+        return topic_id in self.missing or (bool(self.existing) and topic_id not in self.names)
 
     def named(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
         """Partitions by the name of their topic, where it is known."""
@@ -90,6 +97,14 @@ class Client:
     application: Application = field(default_factory=Application)
     seen_ms: float = 0.0
     """Its last request."""
+    connections: dict[int, float] = field(default_factory=dict)
+    """All that it used, and since when."""
+
+    def is_restarted(self) -> bool:
+        """Whether every connection is closed that it had at its last heartbeat: another process has its name."""
+        sent = self.consumer.sent
+        had = (number for number, since_ms in self.connections.items() if sent and since_ms <= sent.at_ms)
+        return all(number in self.around.closed for number in had)
 
     def doubt(self, at_ms: float) -> Doubt | None:
         """Why it cannot know whether its last heartbeat was handled; None where it can."""
@@ -237,9 +252,12 @@ def _note(seen: Note, around: Surroundings, clients: dict[str, Client]) -> Itera
 
 def _send(exchange: Exchange, around: Surroundings, clients: dict[str, Client], name: str) -> Iterator[Moment]:
     what = _WHATS.get(exchange.api)
-    if what is None or exchange.request is None or not name:
+    if not name:
         return
     client = clients.setdefault(name, Client(name, around))
+    client.connections.setdefault(exchange.connection, exchange.at_ms)
+    if what is None or exchange.request is None:
+        return
     if what is What.HEARTBEAT:
         client.protocol = CONSUMER
     elif what in (What.JOIN, What.SYNC, What.BEAT, What.LEAVE):
@@ -273,6 +291,7 @@ def _take_beat(client: Client, exchange: Exchange) -> None:
     member.take(exchange)
     if was_member and not member.is_member:
         client.application.lose()
+        client.reads.position.clear()
 
 
 def _search(client: Client, _exchange: Exchange) -> None:

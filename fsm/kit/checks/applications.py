@@ -8,7 +8,7 @@ from fsm.kit.moments import Moment
 from fsm.kit.wording import partitions, seconds
 
 LISTENER = "ConsumerRebalanceListener"
-SETTLED_MS = 1_000.0
+SETTLED_MS = 1_500.0
 SOON_MS = 3_000.0
 
 
@@ -40,7 +40,7 @@ def hears_of_fatal_error(moment: Moment) -> Verdict:
     fatal, app = moment.consumer.fatal, moment.application
     if fatal is None or not app.heard_ms > 0:
         return None
-    if app.error_ms >= fatal.at_ms - SETTLED_MS or app.exited_ms is not None:
+    if app.error_ms >= fatal.at_ms - SETTLED_MS or (app.exited_ms is not None and app.closing_ms is None):
         return True
     return hold(False, f"an error about {fatal.code.name}", f"none for {seconds(moment.at_ms - fatal.at_ms)}")
 
@@ -57,11 +57,11 @@ def hears_of_loss_after_fatal_error(moment: Moment) -> Verdict:
 
 @rule("A5", Grade.MUST, LISTENER, What.TOLD)
 def hears_in_order(moment: Moment) -> Verdict:
-    """An application is given only what it does not hold, and gives back only what it holds."""
+    """An application is given only what it does not hold, and asked back only what it holds."""
     app, event, named = moment.application, moment.about.get("ev"), partitions_of(moment.about)
     if event == "assign":
         return hold(not named & app.holding, "only new partitions", f"{partitions(named & app.holding)} once more")
-    if event in ("revoke", "lost") and app.speaks:
+    if event == "revoke" and app.speaks:
         return hold(named <= app.holding, "only what it holds", f"{partitions(named - app.holding)}, too")
     return None
 
@@ -76,7 +76,9 @@ def holds_what_is_owned(moment: Moment) -> Verdict:
         return None
     if moment.at_ms - max(member.owned_ms, member.target_ms, app.changed_ms) < SETTLED_MS or app.paused_ms is not None:
         return None
-    owned = moment.named(member.owned)
+    if member.owned != member.target:
+        return None
+    owned = moment.named(one for one in member.owned if not moment.client.around.is_unknown(one[0]))
     differ = owned ^ app.holding
     got = f"it holds {partitions(app.holding)}" if differ else ""
     return hold(not differ, f"{partitions(owned)} with the application", got)
@@ -90,4 +92,5 @@ def hears_before_goodbye(moment: Moment) -> Verdict:
         return None
     if app.closing_ms is None and app.unsubscribed_ms is None:
         return None
-    return hold(not app.holding, "revoked callbacks before", f"it still holds {partitions(app.holding)}")
+    unheard = app.holding - (app.callback.partitions if app.callback else frozenset())
+    return hold(not unheard, "revoked callbacks before", f"it still holds {partitions(unheard)}")

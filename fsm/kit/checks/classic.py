@@ -172,13 +172,13 @@ def backs_off(moment: Moment) -> Verdict:
     return hold(waited_ms >= BACKOFF_MS, "a backoff of some 100 ms", f"{moment.what.value} after {waited_ms:.0f} ms")
 
 
-@classic_rule("K16", Grade.MUST, "KIP-345; FENCED_INSTANCE_ID", What.JOIN, What.SYNC, What.BEAT)
+@classic_rule("K16", Grade.MUST, "KIP-345; FENCED_INSTANCE_ID", What.JOIN, What.SYNC, What.BEAT, What.END)
 def silent_after_fenced_instance(moment: Moment) -> Verdict:
     """A static member whose instance id another process took (FENCED_INSTANCE_ID) is silent."""
     fatal = moment.classic.fatal
     if fatal is None or fatal.code is not ErrorCode.FENCED_INSTANCE_ID:
         return None
-    return hold(False, "silence after FENCED_INSTANCE_ID", moment.what.value)
+    return hold(moment.what is What.END, "silence after FENCED_INSTANCE_ID", moment.what.value)
 
 
 @classic_rule("K17", Grade.SHOULD, "LeaveGroup API; Consumer.close", What.END)
@@ -244,13 +244,13 @@ def one_join(moment: Moment) -> Verdict:
     return hold(not is_open, "one JoinGroup", f"another one {seconds(moment.at_ms - join.at_ms)} after it")
 
 
-@classic_rule("K32", Grade.SHOULD, JOINING, What.JOIN)
+@classic_rule("K32", Grade.SHOULD, JOINING, What.JOIN, What.END)
 def silent_after_fatal(moment: Moment) -> Verdict:
     """A member does not join again after an error that trying again cannot cure."""
     fatal = moment.classic.fatal
     if fatal is None or fatal.code is ErrorCode.FENCED_INSTANCE_ID:
         return None
-    return hold(False, f"silence after {fatal.code.name}", "JoinGroup")
+    return hold(moment.what is What.END, f"silence after {fatal.code.name}", "JoinGroup")
 
 
 @classic_rule("K35", Grade.MUST, "LeaveGroup API", What.LEAVE)

@@ -11,6 +11,7 @@ from fsm.kit.wording import heartbeat, seconds
 from fsm.protocol.error_codes import ErrorCode
 
 ERRORS = "KIP-848, Error codes"
+SOON_MS = 3_000.0
 HOT, WINDOW_MS = 10, 1_000.0
 """More refused heartbeats in this time are a hot loop."""
 BACKOFF_MS = 40.0
@@ -134,14 +135,22 @@ def stays_after_doubt(moment: Moment) -> Verdict:
     return hold(epoch, f"epoch {member.epoch}", "epoch 0: it joins anew")
 
 
-@rule("E15", Grade.MUST, "KIP-848, Member Lifecycle", What.END)
+@rule("E15", Grade.MUST, "KIP-848, Member Lifecycle", What.HEARTBEAT, What.END)
 def comes_back(moment: Moment) -> Verdict:
     """A member that was fenced is a member again soon, if nobody stops it."""
     member, app = moment.consumer, moment.application
     fenced_ms = member.fenced_ms
-    if fenced_ms is None or member.left is not None or not app.speaks:
+    if fenced_ms is None or not app.speaks:
         return None
-    if not moment.client.is_running or app.paused_ms is not None or app.callback or app.unsubscribed_ms is not None:
+    if moment.what is What.HEARTBEAT:
+        return True if moment.request.member_epoch == 0 else None
+    if member.left is not None and member.left.at_ms < (app.closing_ms or moment.at_ms):
         return None
-    waited_ms = moment.at_ms - max(fenced_ms, app.changed_ms)
-    return None if waited_ms < 5_000 else hold(False, "a join (epoch 0)", f"none for {seconds(waited_ms)}")
+    if app.paused_ms is not None or app.callback or app.unsubscribed_ms is not None:
+        return None
+    until_ms = min(app.closing_ms or moment.at_ms, app.exited_ms or moment.at_ms)
+    waited_ms = until_ms - fenced_ms
+    is_trying = member.sent is not None and member.sent.request.member_epoch == 0
+    return (
+        None if waited_ms < SOON_MS or is_trying else hold(False, "a join (epoch 0)", f"none for {seconds(waited_ms)}")
+    )

@@ -16,7 +16,9 @@ def _gap_ms(moment: Moment) -> float | None:
     member = moment.consumer
     if not member.is_member or not member.is_settled or not member.interval_ms or member.is_open(moment.at_ms):
         return None
-    return moment.at_ms - member.told_ms if moment.request.member_epoch > 0 else None
+    if member.throttled_until_ms > member.told_ms or moment.request.member_epoch <= 0:
+        return None
+    return moment.at_ms - member.told_ms
 
 
 def _has_news(moment: Moment) -> bool:
@@ -30,6 +32,8 @@ def not_too_early(moment: Moment) -> Verdict:
     """A member with nothing to say waits for the interval that it was told."""
     member = moment.consumer
     if _gap_ms(moment) is None or _has_news(moment) or member.sent is None:
+        return None
+    if moment.at_ms - member.throttled_until_ms < member.interval_ms:
         return None
     gap_ms = moment.at_ms - member.sent.at_ms
     is_kept = gap_ms >= 0.9 * member.interval_ms - 20 or gap_ms >= 0.9 * member.first_interval_ms - 20
@@ -90,10 +94,16 @@ def epoch_as_told(moment: Moment) -> Verdict:
 def only_what_changed(moment: Moment) -> Verdict:
     """A heartbeat tells timeout, subscription and assignor only where they changed."""
     request, member = moment.request, moment.consumer
-    if request.member_epoch <= 0 or not member.is_settled or moment.client.doubt(moment.at_ms):
+    if request.member_epoch <= 0 or not member.is_settled or _has_lost_connection(moment):
         return None
     again = [name for name in DELTA if getattr(request, name) not in (None, -1) and _is_same(moment, name)]
     return hold(not again, "only what changed", f"{', '.join(again)} once more")
+
+
+def _has_lost_connection(moment: Moment) -> bool:
+    """Whether a heartbeat may have been under way that no broker saw."""
+    sent = moment.consumer.sent
+    return sent is not None and sent.connection in moment.client.around.closed
 
 
 def _is_same(moment: Moment, name: str) -> bool:
@@ -107,7 +117,7 @@ def _is_same(moment: Moment, name: str) -> bool:
 def owned_once(moment: Moment) -> Verdict:
     """A heartbeat does not repeat the owned partitions once they were acknowledged."""
     request, member = moment.request, moment.consumer
-    if request.member_epoch <= 0 or not member.is_settled or moment.client.doubt(moment.at_ms):
+    if request.member_epoch <= 0 or not member.is_settled or _has_lost_connection(moment):
         return None
     said = member.said.get("topic_partitions")
     if request.topic_partitions is None or not said:

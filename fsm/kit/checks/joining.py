@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fsm.kit.check import Grade, Verdict, What, hold, rule
+from fsm.kit.check import Grade, Verdict, What, hold, rule, slack
 from fsm.kit.consumer_member import RETRIABLE
 from fsm.kit.moments import Moment
 from fsm.kit.wording import heartbeat, seconds
@@ -108,10 +108,11 @@ def leaves_when_unsubscribed(moment: Moment) -> Verdict:
     app, member = moment.application, moment.consumer
     if app.unsubscribed_ms is None:
         return None
+    late_ms = moment.at_ms - max(app.unsubscribed_ms, app.changed_ms)
+    is_late = late_ms > member.interval_ms + slack(member.interval_ms)
     if moment.what is What.HEARTBEAT and moment.request.member_epoch < 0:
-        return True
-    late_ms = moment.at_ms - app.unsubscribed_ms
-    if not member.is_member or late_ms < member.interval_ms + 1_000 or app.callback:
+        return hold(not is_late, "a goodbye (epoch -1 or -2)", f"one after {seconds(late_ms)}")
+    if not member.is_member or not is_late or app.callback:
         return None
     return hold(False, "a goodbye (epoch -1 or -2)", f"none for {seconds(late_ms)}")
 
@@ -129,21 +130,25 @@ def repeats_join(moment: Moment) -> Verdict:
     return hold(is_same, f"epoch 0 of member {member.member_id}", f"{heartbeat(request)} of member {request.member_id}")
 
 
-@rule("E10", Grade.SHOULD, "AbstractHeartbeatRequestManager.onErrorResponse", What.HEARTBEAT)
+@rule("E10", Grade.SHOULD, "AbstractHeartbeatRequestManager.onErrorResponse", What.HEARTBEAT, What.END)
 def silent_after_fatal(moment: Moment) -> Verdict:
     """A member is silent after an error that trying again cannot cure."""
     fatal = moment.consumer.fatal
-    if fatal is None or fatal.code is ErrorCode.FENCED_INSTANCE_ID or moment.request.member_epoch < 0:
+    if fatal is None or fatal.code is ErrorCode.FENCED_INSTANCE_ID:
         return None
+    if moment.what is What.END or moment.request.member_epoch < 0:
+        return True
     return hold(_is_restarted(moment), f"silence after {fatal.code.name}", heartbeat(moment.request))
 
 
-@rule("E11", Grade.MUST, "KIP-345; KIP-848, Static Membership", What.HEARTBEAT)
+@rule("E11", Grade.MUST, "KIP-345; KIP-848, Static Membership", What.HEARTBEAT, What.END)
 def silent_after_fenced_instance(moment: Moment) -> Verdict:
     """A static member whose instance id another process took (FENCED_INSTANCE_ID) is silent."""
     fatal = moment.consumer.fatal
-    if fatal is None or fatal.code is not ErrorCode.FENCED_INSTANCE_ID or moment.request.member_epoch < 0:
+    if fatal is None or fatal.code is not ErrorCode.FENCED_INSTANCE_ID:
         return None
+    if moment.what is What.END or moment.request.member_epoch < 0:
+        return True
     return hold(_is_restarted(moment), "silence after FENCED_INSTANCE_ID", heartbeat(moment.request))
 
 
@@ -153,4 +158,4 @@ def _is_restarted(moment: Moment) -> bool:
     if exchange is None or moment.request.member_epoch:
         return False
     is_other = moment.request.member_id != member.member_id and exchange.connection not in member.connections
-    return is_other and all(connection in moment.client.around.closed for connection in member.connections)
+    return is_other and moment.client.is_restarted()

@@ -8,6 +8,8 @@ from fsm.kit.wording import heartbeat, partitions, seconds
 
 LEAVE = "KIP-848, Member Lifecycle"
 CLOSE_MS = 10_000.0
+LONG_MS = 3_000.0
+"""A callback that takes longer may use up the time that a client has for its close."""
 FOR_GOOD, FOR_A_WHILE = -1, -2
 
 
@@ -15,9 +17,9 @@ FOR_GOOD, FOR_A_WHILE = -1, -2
 def says_goodbye(moment: Moment) -> Verdict:
     """A member that is closed says goodbye, so that others need not wait for its session to end."""
     member, app = moment.consumer, moment.application
-    if app.closing_ms is None or moment.client.protocol != "consumer" or member.fatal or member.fenced_ms is not None:
+    if app.closing_ms is None or moment.client.protocol != "consumer" or member.refusal:
         return None
-    if member.left is None and not member.is_member:
+    if (member.left is None and not member.is_member) or app.changed_ms - app.closing_ms > LONG_MS:
         return None
     return hold(
         member.left is not None, "a heartbeat with epoch -1 or -2", f"none in {seconds(moment.at_ms - app.closing_ms)}"

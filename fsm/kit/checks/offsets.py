@@ -14,7 +14,7 @@ OFFSETS = "KIP-848, OffsetFetch API"
 FETCHES = "KIP-848, Reconciliation of the group"
 BY_MEMBER_SINCE = 9
 BACKOFF_MS = 40.0
-RETRY_MS = 5_000.0
+RETRY_MS = 3_000.0
 
 
 def _assigned(moment: Moment) -> frozenset[TopicPartition]:
@@ -100,12 +100,14 @@ def offsets_at_its_epoch(moment: Moment) -> Verdict:
     return hold(all(_is_current(moment, one) for one in epochs), f"epoch {moment.consumer.epoch}", f"epoch {epochs[0]}")
 
 
-@rule("C8", Grade.MUST, "KIP-447, UNSTABLE_OFFSET_COMMIT", What.FETCH)
+@rule("C8", Grade.MUST, "KIP-447, UNSTABLE_OFFSET_COMMIT", What.FETCH, What.OFFSETS)
 def waits_for_offsets(moment: Moment) -> Verdict:
     """A member does not read a partition before it knows its committed offset, when that was refused."""
     unknown = moment.reads.unknown
     if not unknown:
         return None
+    if moment.what is What.OFFSETS:
+        return True
     early = unknown & fetched(moment.request, moment.client.around.names).keys()
     return hold(not early, "no fetch before the offset is known", f"a fetch of {partitions(early)}")
 
@@ -124,11 +126,12 @@ def repeats_stale_offsets(moment: Moment) -> Verdict:
 
 def _repeats_offsets(moment: Moment, code: ErrorCode) -> Verdict:
     refused: Refused | None = moment.reads.refused_fetch
-    if refused is None or refused.code is not code or not moment.consumer.is_member:
+    if refused is None or refused.code is not code:
         return None
-    waited_ms = moment.at_ms - refused.at_ms
     if moment.what is What.END:
+        waited_ms = (moment.application.closing_ms or moment.at_ms) - refused.at_ms
         return hold(waited_ms < RETRY_MS, "OffsetFetch again", f"none for {seconds(waited_ms)}")
+    waited_ms = moment.at_ms - refused.at_ms
     asked = asked_offsets(moment.request, moment.client.around.names)
     if asked and not asked & refused.partitions:
         return None

@@ -153,7 +153,7 @@ def commits_before_giving_up(moment: Moment) -> Verdict:
     now = _reported(moment)
     if now is None or not moment.reads.commits:
         return None
-    gone = moment.named(moment.consumer.owned - now)
+    gone = {p for p in moment.named(moment.consumer.owned - now) if p[0] in moment.client.around.existing}
     if not gone:
         return None
     open_ = moment.reads.uncommitted(gone)
@@ -176,8 +176,8 @@ def _is_leaving(moment: Moment) -> bool:
 
 def _unresolved(moment: Moment) -> Owned:
     """The assigned partitions of topic ids that brokers do not know."""
-    missing = moment.client.around.missing
-    return frozenset(p for p in moment.consumer.target or () if p[0] in missing)
+    around = moment.client.around
+    return frozenset(p for p in moment.consumer.target or () if around.is_unknown(p[0]))
 
 
 def _given_in(callback: Callback | None) -> Owned:

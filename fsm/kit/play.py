@@ -1,0 +1,240 @@
+"""Plays a scenario with clients, against brokers of its own: in real time with processes, or in whatever time it has.
+
+What is played gives a trace: exchanges, what applications heard (`application`), what they were told (`command`), and
+the end of each (`exited`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from fsm.kit.scenario import (
+    BEAT,
+    GROUP,
+    SESSION_MS,
+    SETTINGS,
+    A,
+    Close,
+    Expire,
+    Fault,
+    Kill,
+    Members,
+    Move,
+    NoFaults,
+    Options,
+    Scenario,
+    Stable,
+    Start,
+    Step,
+    Tell,
+    Topic,
+    UnknownTopic,
+    UnstableOffsets,
+    Wait,
+)
+from fsm.protocol.assignment import topic_partitions
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import (
+    APIS,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from fsm.serve.brokers import Brokers
+from fsm.serve.cluster import Served
+from fsm.serve.effects import Effect
+from fsm.serve.faults import Do, Rule
+from fsm.wire.exchange import Exchange, Note
+
+LOOK_S = 0.01
+"""How often a group is looked at while something is waited for."""
+CLOSE_S, BETWEEN_CLOSES_S = 12.0, 0.4
+"""How long a client may take to close, before it is killed; and how long the next one waits."""
+UNKNOWN_TOPIC_ID = "BBBBBBBBBBBBBBBBBBBBBQ"
+Hear = Callable[[Mapping[str, Any]], None]
+
+
+class Process(Protocol):
+    """A client that runs."""
+
+    def tell(self, line: str) -> None:
+        """It is told something."""
+
+    def kill(self) -> None:
+        """It ends at once."""
+
+    async def wait(self) -> None:
+        """Until it has ended."""
+
+
+Launch = Callable[[str, Options, Hear], Awaitable[Process]]
+"""Starts a client by its name; what it prints is heard, one object at a time."""
+
+
+def served(scenario: Scenario) -> Served:
+    """The brokers of a scenario."""
+    settings = {**SETTINGS, **scenario.settings}
+    return Served(
+        scenario.topics,
+        settings=settings,
+        brokers=scenario.brokers,
+        records_a_second=scenario.records_a_second,
+    )
+
+
+@dataclass
+class Stage:
+    """Where a scenario is played."""
+
+    scenario: Scenario
+    brokers: Brokers
+    carry_out: Callable[[Iterable[Effect]], None]
+    clock: Callable[[], float]
+    launch: Launch
+    trace: list[Exchange | Note]
+    """Where the brokers write, too."""
+    running: dict[str, Process] = field(default_factory=dict)
+
+    def note(self, event: str, **about: Any) -> None:
+        """Something more for the trace."""
+        self.trace.append(Note(self.clock(), event, about))
+
+    # The group
+
+    def group(self) -> Any:
+        """The group as a broker describes it."""
+        return self.brokers.cluster.coordinators.describe(GROUP, int(self.clock()))
+
+    def count(self) -> int:
+        """Its members."""
+        group = self.group()
+        return 0 if group is None else len(group.members)
+
+    def is_stable(self, members: int) -> bool:
+        """Whether it has so many members, and each has what it is to get."""
+        group = self.group()
+        if group is None or len(group.members) != members or group.group_state != "Stable":
+            return False
+        return all(getattr(one, "assignment", None) or getattr(one, "member_assignment", None) for one in group.members)
+
+    # Clients
+
+    async def start(self, client: str, options: Options) -> None:
+        """A client begins."""
+
+        def hear(said: Mapping[str, Any]) -> None:
+            self.note("application", **{**said, "client": client})
+
+        self.note("started", client=client)
+        self.running[client] = await self.launch(client, options, hear)
+
+    def tell(self, client: str, line: str) -> None:
+        """A client is told something."""
+        self.note("command", client=client, line=line)
+        self.running[client].tell(line)
+
+    async def end(self, client: str) -> None:
+        """A client that was told to close ends, if need be by force."""
+        process = self.running.pop(client)
+        try:
+            await asyncio.wait_for(process.wait(), CLOSE_S)
+            self.note("exited", client=client)
+        except TimeoutError:
+            self.note("killed", client=client)
+            process.kill()
+            await process.wait()
+
+    async def kill(self, client: str) -> None:
+        """A client is gone at once."""
+        process = self.running.pop(client)
+        process.kill()
+        await process.wait()
+        self.note("exited", client=client)
+
+    # Time
+
+    async def until(self, is_so: Callable[[], bool], within_s: float) -> None:
+        """Waits for something, and no longer than this."""
+        until_ms = self.clock() + within_s * 1000
+        while not is_so() and self.clock() < until_ms:
+            await asyncio.sleep(LOOK_S)
+
+
+async def play(stage: Stage) -> list[Exchange | Note]:
+    """Plays the scenario from its beginning to the last client's end; gives the trace."""
+    scenario = stage.scenario
+    stage.note("settings", session_timeout_ms=_session_ms(scenario), scenario=scenario.name)
+    for name in scenario.hidden:
+        stage.brokers.cluster.versions.pop(APIS[name].key)
+    try:
+        for step in scenario.steps:
+            await _perform(step, stage)
+        for client in sorted(stage.running):
+            stage.tell(client, "close")
+            await asyncio.sleep(BETWEEN_CLOSES_S)
+        await asyncio.gather(*(stage.end(client) for client in sorted(stage.running)))
+    finally:
+        for process in stage.running.values():
+            process.kill()
+    await asyncio.sleep(0.1)
+    return stage.trace
+
+
+def _session_ms(scenario: Scenario) -> int:
+    return int(scenario.settings.get("group.consumer.session.timeout.ms", SESSION_MS))
+
+
+async def _perform(step: Step, stage: Stage) -> None:  # noqa: C901, PLR0912  # one line for each kind of step
+    brokers = stage.brokers
+    match step:
+        case Start(client, options):
+            await stage.start(client, options)
+        case Stable(members, within_s):
+            await stage.until(lambda: stage.is_stable(members), within_s)
+        case Members(members, within_s):
+            await stage.until(lambda: stage.count() == members, within_s)
+        case Wait(seconds):
+            await asyncio.sleep(seconds)
+        case Fault(rule):
+            brokers.rules.append(replace(rule))
+        case NoFaults():
+            brokers.rules.clear()
+        case Tell(line, client):
+            stage.tell(client, line)
+        case Topic(name, partitions):
+            stage.carry_out(brokers.change_topic(name, partitions, stage.clock()))
+        case Expire():
+            for member in getattr(stage.group(), "members", ()):
+                stage.carry_out(brokers.expire(GROUP, member.member_id, stage.clock()))
+        case Move():
+            stage.carry_out(brokers.move(GROUP, None, stage.clock()))
+        case Kill(client):
+            await stage.kill(client)
+        case Close(client):
+            stage.tell(client, "close")
+            await stage.end(client)
+        case UnknownTopic(without):
+            brokers.rules.append(_assign_unknown(brokers, without))
+        case UnstableOffsets(times):
+            brokers.rules.append(_unstable_offsets(brokers, times))
+
+
+def _assign_unknown(brokers: Brokers, without: str) -> Rule:
+    known = {i: range(partitions) for name, i, partitions in brokers.cluster.described_topics() if name != without}
+    assignment = topic_partitions({**known, UNKNOWN_TOPIC_ID: (0,)})
+    return Rule(Do.REWRITE, client=A, api=BEAT, fields={"assignment": assignment})
+
+
+def _unstable_offsets(brokers: Brokers, times: int) -> Rule:
+    code = ErrorCode.UNSTABLE_OFFSET_COMMIT
+    topics = tuple(
+        OffsetFetchResponseTopics(
+            name, i, tuple(OffsetFetchResponsePartitions(number, error_code=code) for number in range(partitions))
+        )
+        for name, i, partitions in brokers.cluster.described_topics()
+    )
+    fields = {"groups": (OffsetFetchResponseGroup(GROUP, topics),)}
+    return Rule(Do.REWRITE, client=A, api="OffsetFetch", fields=fields, times=times)

@@ -1,0 +1,203 @@
+"""What a scenario is: brokers, clients, what they are told, and what goes wrong, as data.
+
+A scenario is played by `fsm.kit.play`: its steps one after the other, then every client is told to close.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fsm.kit.check import CONSUMER
+from fsm.protocol.error_codes import ErrorCode
+from fsm.serve.faults import Do, Rule
+
+GROUP = "g1"
+A, B, C = "A", "B", "C"
+SESSION_MS, INTERVAL_MS = 6_000, 1_000
+BEAT, JOIN, SYNC, CLASSIC_BEAT, LEAVE = "ConsumerGroupHeartbeat", "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup"
+SETTINGS = {
+    "group.consumer.session.timeout.ms": str(SESSION_MS),
+    "group.consumer.min.session.timeout.ms": "3000",
+    "group.consumer.heartbeat.interval.ms": str(INTERVAL_MS),
+    "group.consumer.min.heartbeat.interval.ms": "500",
+    "group.min.session.timeout.ms": "1000",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.assignment.interval.ms": "0",
+    "group.consumer.min.assignment.interval.ms": "0",
+}
+"""Short times, so that a scenario takes seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a client is started, as its adapter is told."""
+
+    topics: str = "foo,bar"
+    assignor: str = ""
+    instance: str = ""
+    session_ms: int = SESSION_MS
+    max_poll_ms: int = 300_000
+    revoke_delay_ms: int = 0
+    """How long its revoked callback takes."""
+    assign_delay_ms: int = 0
+
+    def arguments(self, bootstrap: str, protocol: str) -> list[str]:
+        """As the command line of an adapter."""
+        given: dict[str, Any] = {
+            "bootstrap": bootstrap,
+            "group": GROUP,
+            "topics": self.topics,
+            "protocol": protocol,
+            "assignor": self.assignor,
+            "instance": self.instance,
+            "session-ms": self.session_ms,
+            "max-poll-ms": self.max_poll_ms,
+            "revoke-delay-ms": self.revoke_delay_ms or "",
+            "assign-delay-ms": self.assign_delay_ms or "",
+        }
+        return [word for name, value in given.items() if value != "" for word in (f"--{name}", str(value))]
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A client begins."""
+
+    client: str = A
+    options: Options = Options()
+
+
+@dataclass(frozen=True, slots=True)
+class Stable:
+    """Until the group has so many members and every partition is with one of them; but not for ever."""
+
+    members: int = 1
+    within_s: float = 14.0
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """Until the group has so many members, whatever they own."""
+
+    members: int
+    within_s: float = 14.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Time passes."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """From now on this happens to requests."""
+
+    rule: Rule
+
+
+@dataclass(frozen=True, slots=True)
+class NoFaults:
+    """No fault happens any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """A client is told something."""
+
+    line: str
+    client: str = A
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic is made, gets more partitions, or is deleted (0)."""
+
+    name: str
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Expire:
+    """The sessions of all members end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """The group moves to another coordinator, or is loaded anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """A client's process is killed."""
+
+    client: str = A
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """A client is told to close, and ends."""
+
+    client: str = A
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownTopic:
+    """The next heartbeats of A assign a partition of a topic id that no broker knows, beside what it has."""
+
+    without: str = ""
+    """A topic that is taken away with the same answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnstableOffsets:
+    """The next answers to OffsetFetch of A have UNSTABLE_OFFSET_COMMIT for every partition."""
+
+    times: int = 2
+
+
+Step = (
+    Start
+    | Stable
+    | Members
+    | Wait
+    | Fault
+    | NoFaults
+    | Tell
+    | Topic
+    | Expire
+    | Move
+    | Kill
+    | Close
+    | UnknownTopic
+    | UnstableOffsets
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What is played."""
+
+    name: str
+    about: str
+    """One sentence."""
+    steps: tuple[Step, ...]
+    protocol: str = CONSUMER
+    topics: Mapping[str, int] = field(default_factory=lambda: {"foo": 4, "bar": 4})
+    settings: Mapping[str, str] = field(default_factory=dict)
+    brokers: int = 1
+    hidden: tuple[str, ...] = ()
+    """APIs that the brokers do not have."""
+    records_a_second: float = 2.0
+
+
+def refuse(code: ErrorCode, api: str = BEAT, **conditions: Any) -> Fault:
+    """Requests of A are refused."""
+    return disturb(Do.REFUSE, api, code=code, **conditions)
+
+
+def disturb(do: Do, api: str = BEAT, **conditions: Any) -> Fault:
+    """This happens to requests of A."""
+    return Fault(Rule(do, client=A, api=api, **conditions))

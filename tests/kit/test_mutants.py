@@ -1,0 +1,28 @@
+"""Every check finds the mutant that breaks its rule, and no other MUST does."""
+
+from __future__ import annotations
+
+import pytest
+
+from fsm.kit.check import CONSUMER, Grade
+from fsm.kit.checks import CHECKS
+from fsm.kit.judge import judge
+from tests.kit import consumer_mutants
+from tests.kit.mutants import PLANTED, Planted
+from tests.kit.virtual import run
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.name)
+def test_a_mutant_is_found_by_its_check(planted: Planted) -> None:
+    """By this check, and by no other MUST."""
+    report = judge(run(planted.scenario, planted.mutant))
+    found = {finding.check.id for finding in report.findings if finding.client == "A"}
+    assert planted.check in found, sorted(found)
+    assert set(report.failed(Grade.MUST)) <= {planted.check}
+
+
+def test_every_check_has_a_mutant() -> None:
+    """None is left without proof."""
+    assert consumer_mutants.QUIET
+    proven = {planted.check for planted in PLANTED}
+    assert proven == {check.id for check in CHECKS.values() if check.protocol == CONSUMER}
