@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from fsm import __version__
 from fsm.errors import FsmError, InputError
 
-COMMANDS = ("tables", "draw", "replay", "dialects", "audit", "conform", "check", "serve", "capture", "kit")
+COMMANDS = ("tables", "draw", "replay", "dialects", "audit", "conform", "check", "serve", "capture", "kit", "join")
 """Modules of this package, in the order of `fsm --help`. A new command is a module and its name here."""
 
 INTERRUPTED = 130

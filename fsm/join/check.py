@@ -1,0 +1,83 @@
+"""Whether a cluster can be joined at all, asked once before anything begins: everything amiss is one clear line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fsm.errors import InputError
+from fsm.join.network import Network, Purpose
+from fsm.protocol.codec import API_OF
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.json_form import error_name
+from fsm.protocol.messages import (
+    ConsumerGroupHeartbeatRequest,
+    FetchRequest,
+    FindCoordinatorRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    ListOffsetsRequest,
+    MetadataRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    SyncGroupRequest,
+)
+from fsm.wire.dialogue import PeerError
+
+ALL = (
+    FindCoordinatorRequest,
+    MetadataRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    FetchRequest,
+    ListOffsetsRequest,
+)
+CONSUMER = (ConsumerGroupHeartbeatRequest,)
+CLASSIC = (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest)
+OLDEST = {MetadataRequest: 4, LeaveGroupRequest: 3}
+"""Versions below these lack what a member needs: topics that are not made by asking, members that leave by a list."""
+
+
+async def check_cluster(network: Network, topics: Sequence[str] | None, *, is_classic: bool) -> None:
+    """Raises `InputError` for brokers that are not there, are none or want what we do not speak, and unknown topics."""
+    place = " or ".join(f"{host}:{port}" for host, port in network.bootstrap)
+    first: InputError | None = None
+    for address in network.bootstrap:
+        try:
+            link = await network.link(Purpose.CONTROL, address)
+        except PeerError as problem:
+            first = first or _explain(str(problem))
+            continue
+        for message in (*ALL, *(CLASSIC if is_classic else CONSUMER)):
+            _check_spoken(message, link.versions.get(API_OF[message].key), link.peer)
+        break
+    else:
+        assert first is not None  # noqa: S101  # there is an address at least
+        raise first
+    try:
+        told = await network.learn(topics)
+    except PeerError as problem:
+        why = f"{problem} when it was asked for topics"
+        raise InputError(why, remedy="if it wants a login (SASL), choose a listener without one") from None
+    for topic in told.topics if topics is not None else ():
+        if topic.error_code:
+            known = "create it first" if topic.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else ""
+            raise InputError(f"topic {topic.name}: {error_name(topic.error_code)}", place, known)
+
+
+def _explain(problem: str) -> InputError:
+    if "it speaks TLS" in problem or "closed the connection" in problem:
+        return InputError(problem, remedy="choose a listener that speaks plain text")
+    return InputError(problem, remedy="give the address of a broker of Kafka's")
+
+
+def _check_spoken(message: type[Any], spoken: range | None, peer: str) -> None:
+    api = API_OF[message]
+    oldest = max(api.oldest, OLDEST.get(message, 0))
+    if spoken and range(max(oldest, spoken.start), min(api.newest + 1, spoken.stop)):
+        return
+    if message is ConsumerGroupHeartbeatRequest:
+        remedy = "Kafka has it since 4.0; --protocol classic needs none"
+        raise InputError(f"the broker is too old: it does not speak {api.name}", peer, remedy)
+    raise InputError(f"it does not speak {api.name} in versions {oldest} to {api.newest}", peer)

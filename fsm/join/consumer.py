@@ -1,0 +1,343 @@
+"""`MessageConsumer` and `AsyncMessageConsumer`: our member on real sockets, with the records of what it owns.
+
+    with MessageConsumer("127.0.0.1:9092", ConsumerConfig("shop")) as consumer:
+        consumer.subscribe(["orders"])
+        while running:
+            for message in consumer.poll(timeout_ms=1_000):
+                print(message.offset, message.value)
+
+Both are `fsm.member.Consumer` and `AsyncConsumer` over a `WireTransport`: what they do in their group is decided by the
+member, and `trace=` writes it down. Positions are committed as Kafka's consumer commits them automatically: from time
+to time in `poll`, before partitions are given up, and at the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import replace
+from inspect import isawaitable
+from typing import Any, NamedTuple, Self, TypeVar
+
+from fsm.errors import InputError
+from fsm.join.check import check_cluster
+from fsm.join.fetcher import EARLIEST, Fetcher, Message
+from fsm.join.network import Address, Network
+from fsm.join.transport import WireTransport, read_counts, read_names
+from fsm.member import (
+    AsyncConsumer,
+    AsyncConsumerRebalanceListener,
+    Consumer,
+    ConsumerRebalanceListener,
+    SubscriptionPattern,
+)
+from fsm.member.classic.state import ClassicConfig
+from fsm.member.dialect.dialect import Dialect
+from fsm.member.runtime.trace import TraceTo, client_id_of, warn
+from fsm.protocol.assignment import Partitions, TopicPartition
+from fsm.protocol.config import ConsumerConfig
+from fsm.protocol.messages import Offsets
+from fsm.protocol.releases import LATEST
+
+T = TypeVar("T")
+Subscription = Iterable[str] | re.Pattern[str] | SubscriptionPattern
+
+MOST = 500
+"""Messages that a poll gives at most."""
+SLICE_S = 0.1
+"""How long a poll waits for messages before it looks whether a callback is due."""
+CLOSE_MS = 5_000
+
+
+def read_addresses(text: str) -> tuple[Address, ...]:
+    """Addresses of HOST:PORT[,HOST:PORT]. Raises `InputError` for what is none."""
+    found = []
+    for part in text.split(","):
+        host, _, port = part.strip().rpartition(":")
+        if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 1 << 16:
+            raise InputError(f"must be HOST:PORT, not {part.strip()!r}", "bootstrap")
+        found.append(Address(host.strip("[]"), int(port)))
+    return tuple(found)
+
+
+class ReadingOptions(NamedTuple):
+    """What rules the reading of records and metadata, beside the settings of the member."""
+
+    start: int = EARLIEST
+    """Where a partition without a committed offset begins: `EARLIEST` or `LATEST`."""
+    metadata_max_age_ms: int = 300_000
+    """How often the topics are looked at for changes."""
+    tell: Callable[[str], None] = warn
+    """Takes a line on what is amiss with records."""
+
+
+READ_ALL = ReadingOptions()
+
+
+class _Parts:
+    """What both consumers are made of: the network of one client, the member's transport, the fetcher."""
+
+    def __init__(
+        self, bootstrap: str, config: ConsumerConfig, loop: asyncio.AbstractEventLoop, options: ReadingOptions
+    ) -> None:
+        self.is_classic = isinstance(config, ClassicConfig)
+        self.network = Network(read_addresses(bootstrap), config.client_id, config.request_timeout_ms / 1000)
+        read: Any = read_counts if self.is_classic else read_names
+        refresh_s = options.metadata_max_age_ms / 1000
+        self.transport: WireTransport[Any] = WireTransport(self.network, config.group_id, loop, read, refresh_s)
+        self.fetcher = Fetcher(self.network, self.transport, config.group_id, options.start, options.tell)
+        self.positions: dict[TopicPartition, int] = {}
+        """Where the application stands, as the last poll left it."""
+
+    @property
+    def consumed(self) -> Offsets:
+        """Positions as a poll of the member takes them."""
+        return tuple(sorted(self.positions.items()))
+
+    async def subscribe(self, to: Subscription) -> Subscription:
+        """Sees that the cluster can be joined and the topics are there; from now on metadata are of these."""
+        topics = None if isinstance(to, re.Pattern | SubscriptionPattern) else sorted(set(to))
+        await check_cluster(self.network, topics, is_classic=self.is_classic)
+        self.transport.topics = topics
+        return to if topics is None else topics
+
+    async def take(
+        self, partitions: Partitions, wait_s: float, most: int
+    ) -> tuple[list[Message], dict[TopicPartition, int]]:
+        """Messages, and the positions behind them."""
+        return await self.fetcher.take(partitions, wait_s, most), self.fetcher.positions
+
+    def forget(self, partitions: Partitions) -> None:
+        """These are not the member's any more."""
+        for partition in partitions:
+            self.positions.pop(partition, None)
+
+    async def close(self) -> None:
+        """Closes what is open."""
+        self.fetcher.close()
+        await self.transport.close()
+
+
+class MessageConsumer:
+    """A consumer on threads: the application's, the member's background, and one for its connections.
+
+    Used by one thread at a time, like `fsm.member.Consumer`, whose exceptions it raises. Callbacks run inside `poll`,
+    `unsubscribe` and `close`. Raises `InputError` for settings and addresses that cannot be.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        config: ConsumerConfig,
+        *,
+        member_id: str | None = None,
+        dialect: Dialect | str = LATEST,
+        trace: TraceTo | None = None,
+        reading: ReadingOptions = READ_ALL,
+    ) -> None:
+        """`bootstrap` is HOST:PORT[,HOST:PORT]; with a `ClassicConfig` it is a member of a classic group."""
+        self._loop = asyncio.new_event_loop()
+        try:
+            config = _named(config)
+            self._parts = _Parts(bootstrap, config, self._loop, reading)
+            self._consumer = Consumer(config, self._parts.transport, **_options(config, member_id, dialect, trace))
+        except BaseException:
+            self._loop.close()
+            raise
+        self._thread = threading.Thread(target=self._loop.run_forever, name=f"connections-{config.group_id}")
+        self._thread.daemon = True
+        self._thread.start()
+        self._is_closed = False
+
+    @property
+    def member_id(self) -> str:
+        """The member's name in its group; a classic member has none until its coordinator has given it one."""
+        return self._consumer.member_id
+
+    def subscribe(self, to: Subscription, listener: ConsumerRebalanceListener | None = None) -> None:
+        """Subscribes to topics by name or by a pattern. Raises `InputError` for a cluster that cannot be joined, as
+        when nobody is there, it wants a login, or a topic does not exist."""
+        self._consumer.subscribe(self._do(self._parts.subscribe(to)), _Listener(listener, self._forget))
+
+    def poll(self, timeout_ms: int, most: int = MOST) -> list[Message]:
+        """The next messages, at most so many; waits for the first, and runs the callbacks that are due."""
+        until = time.monotonic() + timeout_ms / 1000
+        while True:
+            partitions = self._consumer.poll(0, self._parts.consumed)
+            wait_s = max(0.0, min(SLICE_S, until - time.monotonic()))
+            messages, self._parts.positions = self._do(self._parts.take(partitions, wait_s, most))
+            if messages or time.monotonic() >= until:
+                return messages
+
+    def assignment(self) -> Partitions:
+        """The partitions that are owned now."""
+        return self._consumer.assignment()
+
+    def unsubscribe(self) -> None:
+        """Gives up all partitions (revoked callback) and leaves the group; returns when that is done."""
+        self._consumer.unsubscribe()
+
+    def close(self, timeout_ms: int = CLOSE_MS) -> None:
+        """Commits, runs the revoked callback, leaves, closes the connections. Closed already: nothing."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            self._consumer.close(timeout_ms, consumed=self._parts.consumed)
+        finally:
+            self._do(self._parts.close())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _forget(self, partitions: Partitions) -> None:
+        self._parts.forget(partitions)
+        self._loop.call_soon_threadsafe(self._parts.fetcher.forget, partitions)
+
+    def _do(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+class AsyncMessageConsumer:
+    """The same on asyncio; made while an event loop runs, used by one task at a time."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        config: ConsumerConfig,
+        *,
+        member_id: str | None = None,
+        dialect: Dialect | str = LATEST,
+        trace: TraceTo | None = None,
+        reading: ReadingOptions = READ_ALL,
+    ) -> None:
+        """As `MessageConsumer`."""
+        config = _named(config)
+        self._parts = _Parts(bootstrap, config, asyncio.get_running_loop(), reading)
+        self._consumer = AsyncConsumer(config, self._parts.transport, **_options(config, member_id, dialect, trace))
+        self._is_closed = False
+
+    @property
+    def member_id(self) -> str:
+        """The member's name in its group; a classic member has none until its coordinator has given it one."""
+        return self._consumer.member_id
+
+    async def subscribe(
+        self, to: Subscription, listener: AsyncConsumerRebalanceListener | ConsumerRebalanceListener | None = None
+    ) -> None:
+        """Subscribes to topics by name or by a pattern. Raises `InputError` as `MessageConsumer.subscribe` does."""
+        await self._consumer.subscribe(await self._parts.subscribe(to), _AsyncListener(listener, self._forget))
+
+    async def poll(self, timeout_ms: int, most: int = MOST) -> list[Message]:
+        """The next messages, at most so many; waits for the first, and runs the callbacks that are due."""
+        until = time.monotonic() + timeout_ms / 1000
+        while True:
+            partitions = await self._consumer.poll(0, self._parts.consumed)
+            wait_s = max(0.0, min(SLICE_S, until - time.monotonic()))
+            messages, self._parts.positions = await self._parts.take(partitions, wait_s, most)
+            if messages or time.monotonic() >= until:
+                return messages
+
+    def assignment(self) -> Partitions:
+        """The partitions that are owned now."""
+        return self._consumer.assignment()
+
+    async def unsubscribe(self) -> None:
+        """Gives up all partitions (revoked callback) and leaves the group; returns when that is done."""
+        await self._consumer.unsubscribe()
+
+    async def close(self, timeout_ms: int = CLOSE_MS) -> None:
+        """Commits, runs the revoked callback, leaves, closes the connections. Closed already: nothing."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            await self._consumer.close(timeout_ms, consumed=self._parts.consumed)
+        finally:
+            await self._parts.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def _forget(self, partitions: Partitions) -> None:
+        self._parts.forget(partitions)
+        self._parts.fetcher.forget(partitions)
+
+
+def _named(config: ConsumerConfig) -> ConsumerConfig:
+    """With the client id that brokers and the trace call it by."""
+    return replace(config, client_id=client_id_of(config))
+
+
+def _options(
+    config: ConsumerConfig, member_id: str | None, dialect: Dialect | str, trace: TraceTo | None
+) -> dict[str, Any]:
+    """What a member is made with; a classic one has neither a name of its own nor a dialect."""
+    named: dict[str, Any] = {} if isinstance(config, ClassicConfig) else {"member_id": member_id, "dialect": dialect}
+    return {"trace": trace, **named}
+
+
+class _Listener(ConsumerRebalanceListener):
+    """The application's listener, if it has one; what is taken away is forgotten once it has been told."""
+
+    def __init__(self, listener: Any, forget: Callable[[Partitions], None]) -> None:
+        self._listener = listener
+        self._forget = forget
+
+    def on_partitions_assigned(self, partitions: Partitions) -> None:
+        if self._listener is not None:
+            self._listener.on_partitions_assigned(partitions)
+
+    def on_partitions_revoked(self, partitions: Partitions) -> None:
+        try:
+            if self._listener is not None:
+                self._listener.on_partitions_revoked(partitions)
+        finally:
+            self._forget(partitions)
+
+    def on_partitions_lost(self, partitions: Partitions) -> None:
+        try:
+            if self._listener is not None:
+                self._listener.on_partitions_lost(partitions)
+        finally:
+            self._forget(partitions)
+
+
+class _AsyncListener(AsyncConsumerRebalanceListener):
+    """The same for listeners that may await."""
+
+    def __init__(self, listener: Any, forget: Callable[[Partitions], None]) -> None:
+        self._listener = listener
+        self._forget = forget
+
+    async def on_partitions_assigned(self, partitions: Partitions) -> None:
+        await self._call("on_partitions_assigned", partitions)
+
+    async def on_partitions_revoked(self, partitions: Partitions) -> None:
+        try:
+            await self._call("on_partitions_revoked", partitions)
+        finally:
+            self._forget(partitions)
+
+    async def on_partitions_lost(self, partitions: Partitions) -> None:
+        try:
+            await self._call("on_partitions_lost", partitions)
+        finally:
+            self._forget(partitions)
+
+    async def _call(self, method: str, partitions: Partitions) -> None:
+        returned = None if self._listener is None else getattr(self._listener, method)(partitions)
+        if isawaitable(returned):
+            await returned

@@ -1,0 +1,307 @@
+"""A small fetcher: the records of the partitions that a member may take from, in their order.
+
+It starts at the committed offset, or where there is none at one end of the log; one fetch is under way to each leader,
+and what came is kept until the application takes it. No more is fetched of a partition while it has some left. What
+cannot be read is passed over, and said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from fsm.errors import InputError
+from fsm.join.network import Address, Network, Purpose
+from fsm.join.transport import WireTransport
+from fsm.protocol.assignment import NO_TOPIC_ID, TopicPartition
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.json_form import error_name
+from fsm.protocol.messages import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    PartitionData,
+)
+from fsm.protocol.record_batches import CODECS, CONTROL, BatchHead, read_batches, split_batches
+from fsm.wire.dialogue import PeerError
+
+EARLIEST, LATEST = -2, -1
+"""Times that mean the ends of a log."""
+MAX_WAIT_MS, MAX_BYTES, MAX_PARTITION_BYTES = 500, 4 << 20, 1 << 20
+RETRY_S = 0.2
+"""How long whatever failed is left alone."""
+GROUPS_SINCE, TOPIC_IDS_SINCE = 8, 13
+"""The version of OffsetFetch that asks for several groups; that of Fetch that names topics by id."""
+
+
+class Message(NamedTuple):
+    """One record of a topic."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+class _Log:
+    """One partition, as long as it is the member's."""
+
+    def __init__(self, partition: TopicPartition) -> None:
+        self.partition = partition
+        self.position: int | None = None
+        """The offset of the next message that the application gets; None as long as it is not known."""
+        self.fetch_at = 0
+        self.messages: deque[Message] = deque()
+        self.is_busy = False
+        """Something is asked about it."""
+
+    def go_to(self, offset: int) -> None:
+        """Begins there."""
+        self.position = self.fetch_at = offset
+
+
+class Fetcher:
+    """The records of one member; used on the event loop of its network."""
+
+    def __init__(
+        self, network: Network, transport: WireTransport[Any], group_id: str, start: int, tell: Callable[[str], None]
+    ) -> None:
+        """`start` is where a partition without a committed offset begins; `tell` takes a line on what is amiss."""
+        self._network = network
+        self._transport = transport
+        self._group_id = group_id
+        self._start = start
+        self._tell = tell
+        self._logs: dict[TopicPartition, _Log] = {}
+        self._arrived = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._told: set[str] = set()
+
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """These are not the member's any more; what is under way for them comes to nothing."""
+        for partition in partitions:
+            self._logs.pop(partition, None)
+
+    @property
+    def positions(self) -> dict[TopicPartition, int]:
+        """Where the application stands in each partition: what may be committed."""
+        known = ((log.partition, log.position) for log in self._logs.values())
+        return {partition: position for partition, position in sorted(known) if position is not None}
+
+    async def take(self, partitions: Sequence[TopicPartition], wait_s: float, most: int) -> list[Message]:
+        """Messages of these partitions, at most so many; waits so long for the first, and fetches on."""
+        logs = [self._logs.setdefault(partition, _Log(partition)) for partition in partitions]
+        self._arrived.clear()
+        self._ask(logs)
+        if not any(log.messages for log in logs):
+            try:
+                async with asyncio.timeout(wait_s):
+                    await self._arrived.wait()
+            except TimeoutError:
+                return []
+        taken: list[Message] = []
+        for log in logs:
+            while log.messages and len(taken) < most:
+                taken.append(log.messages.popleft())
+                log.position = taken[-1].offset + 1
+            if not log.messages:
+                log.position = None if log.position is None else log.fetch_at
+        self._ask(logs)
+        return taken
+
+    def close(self) -> None:
+        """Gives up what is under way."""
+        for task in self._tasks:
+            task.cancel()
+
+    def _ask(self, logs: Iterable[_Log]) -> None:
+        """Starts what these partitions lack: a position, or records."""
+        idle = [log for log in logs if not log.is_busy and not log.messages]
+        lost = [log for log in idle if log.position is None]
+        if lost:
+            self._begin(self._position(lost), lost)
+        by_leader: dict[Address, list[_Log]] = {}
+        for log in idle:
+            leader = self._network.leaders.get(log.partition)
+            if log.position is not None and leader is not None:
+                by_leader.setdefault(leader, []).append(log)
+        for leader, led in by_leader.items():
+            self._begin(self._fetch(leader, led), led)
+        if led_by_nobody := [log for log in idle if log.position is not None and not log.is_busy]:
+            self._begin(self._find_leaders(led_by_nobody), led_by_nobody)
+
+    def _begin(self, work: Coroutine[Any, Any, None], logs: list[_Log]) -> None:
+        for log in logs:
+            log.is_busy = True
+        task = asyncio.get_running_loop().create_task(self._do(work, logs))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _do(self, work: Coroutine[Any, Any, None], logs: list[_Log]) -> None:
+        """Does it; whatever fails is tried again a moment later, when it is asked for."""
+        try:
+            await work
+        except PeerError:
+            await asyncio.sleep(RETRY_S)
+        except InputError as problem:
+            self._say(str(problem))
+            await asyncio.sleep(RETRY_S)
+        finally:
+            for log in logs:
+                log.is_busy = False
+            self._arrived.set()
+
+    def _say(self, line: str) -> None:
+        """Tells a line once."""
+        if line not in self._told:
+            self._told.add(line)
+            self._tell(line)
+
+    # Positions
+
+    async def _position(self, logs: list[_Log]) -> None:
+        committed = await self._read_committed(logs)
+        if committed is None:
+            await asyncio.sleep(RETRY_S)
+            return
+        for log in logs:
+            offset = committed.get(log.partition, -1)
+            if offset >= 0:
+                log.go_to(offset)
+        await self._go_to_end([log for log in logs if log.position is None])
+
+    async def _read_committed(self, logs: list[_Log]) -> dict[TopicPartition, int] | None:
+        """Committed offsets; None where they cannot be had now. As anybody asks: no epoch is too old for that."""
+        coordinator = self._transport.coordinator
+        if coordinator is None:
+            return None
+        topics = tuple(
+            OffsetFetchRequestTopics(topic, partition_indexes=tuple(numbers))
+            for topic, numbers in _by_topic(log.partition for log in logs).items()
+        )
+        group = OffsetFetchRequestGroup(self._group_id, topics=topics)
+        request = OffsetFetchRequest(self._group_id, topics, (group,), require_stable=True)
+        told = await self._network.call(Purpose.COORDINATOR, coordinator, request)
+        answer = next(iter(told.groups), told)
+        if answer.error_code:
+            return None
+        found = [(topic.name, one) for topic in answer.topics for one in topic.partitions]
+        if any(one.error_code for _, one in found):
+            return None
+        return {(name, one.partition_index): one.committed_offset for name, one in found}
+
+    async def _go_to_end(self, logs: list[_Log]) -> None:
+        """Partitions without a committed offset begin at one end of their log."""
+        by_leader: dict[Address, list[_Log]] = {}
+        for log in logs:
+            leader = self._network.leaders.get(log.partition)
+            if leader is None:
+                await self._find_leaders(logs)
+                return
+            by_leader.setdefault(leader, []).append(log)
+        for leader, led in by_leader.items():
+            topics = tuple(
+                ListOffsetsTopic(
+                    topic, tuple(ListOffsetsPartition(number, timestamp=self._start) for number in numbers)
+                )
+                for topic, numbers in _by_topic(log.partition for log in led).items()
+            )
+            told = await self._network.call(Purpose.FETCHES, leader, ListOffsetsRequest(topics=topics))
+            found = {(topic.name, one.partition_index): one for topic in told.topics for one in topic.partitions}
+            for log in led:
+                one = found.get(log.partition)
+                if one is not None and not one.error_code and one.offset >= 0:
+                    log.go_to(one.offset)
+        if any(log.position is None for log in logs):
+            await self._find_leaders(logs)
+
+    async def _find_leaders(self, logs: list[_Log]) -> None:
+        await asyncio.sleep(RETRY_S)
+        await self._network.learn(sorted({log.partition[0] for log in logs}))
+
+    # Records
+
+    async def _fetch(self, leader: Address, logs: list[_Log]) -> None:
+        link = await self._network.link(Purpose.FETCHES, leader)
+        by_id = link.version(FetchRequest) >= TOPIC_IDS_SINCE
+        at = {log.partition: log.fetch_at for log in logs}
+        ids = {topic: self._network.ids.get(topic, NO_TOPIC_ID) for topic, _ in at}
+        names = {topic_id: topic for topic, topic_id in ids.items()}
+        topics = tuple(
+            FetchTopic(topic, ids[topic], tuple(_wanted(number, at[topic, number]) for number in numbers))
+            for topic, numbers in _by_topic(at).items()
+        )
+        request = FetchRequest(max_wait_ms=MAX_WAIT_MS, min_bytes=1, max_bytes=MAX_BYTES, topics=topics)
+        told = await self._network.call(Purpose.FETCHES, leader, request)
+        found = {
+            (names.get(topic.topic_id) if by_id else topic.topic, one.partition_index): one
+            for topic in told.responses
+            for one in topic.partitions
+        }
+        amiss = [log for log in logs if not self._take_in(log, found.get(log.partition))]
+        if amiss:
+            await self._find_leaders(amiss)
+
+    def _take_in(self, log: _Log, data: PartitionData | None) -> bool:
+        """The records that came; whether the partition is where it was looked for."""
+        if data is None or self._logs.get(log.partition) is not log:
+            return True
+        if data.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._say(f"{_name(log)}: there is no offset {log.fetch_at}; it begins anew")
+            log.position = None
+            return True
+        if data.error_code:
+            self._say(f"{_name(log)}: cannot be fetched: {error_name(data.error_code)}")
+            return False
+        try:
+            for head, batch in split_batches(data.records or b""):
+                self._take_batch(log, head, batch)
+        except InputError as problem:
+            if log.messages or problem.what == "the segment ends inside a batch":
+                return True  # the rest is fetched again
+            self._say(f"{_name(log)}: records from offset {log.fetch_at} cannot be read: {problem.what}")
+        return True
+
+    def _take_batch(self, log: _Log, head: BatchHead, batch: bytes) -> None:
+        """Its records from the position on; those of a batch that cannot be read are passed over."""
+        end = head.base_offset + head.last_offset_delta + 1
+        try:
+            records = [] if head.attributes & CONTROL else [r for one in read_batches(batch) for r in one.records]
+        except InputError as problem:
+            codec = dict(enumerate(CODECS)).get(head.compression, "an unknown codec")
+            why = f"they are compressed with {codec}" if head.compression > 1 else problem.what
+            self._say(f"{_name(log)}: offsets {head.base_offset} to {end - 1} are passed over: {why}")
+            records = []
+        topic, partition = log.partition
+        log.messages += [
+            Message(topic, partition, one.offset, one.timestamp_ms, one.key, one.value, one.headers)
+            for one in records
+            if one.offset >= log.fetch_at
+        ]
+        log.fetch_at = max(log.fetch_at, end)
+
+
+def _wanted(number: int, offset: int) -> FetchPartition:
+    return FetchPartition(number, fetch_offset=offset, partition_max_bytes=MAX_PARTITION_BYTES)
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for topic, number in sorted(partitions):
+        found.setdefault(topic, []).append(number)
+    return found
+
+
+def _name(log: _Log) -> str:
+    return "-".join(map(str, log.partition))

@@ -1,0 +1,129 @@
+"""One connection to a broker on an event loop: calls go out as they come, each waits for its own answer.
+
+What it may speak it asks first. A call without an answer in its time closes the connection, for whoever is silent once
+would keep all later calls waiting as well; so does whatever is no answer. Every call that waits fails with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any, Self
+
+from fsm.errors import InputError
+from fsm.protocol.codec import API_OF
+from fsm.protocol.json_form import error_name
+from fsm.protocol.messages import ApiVersionsRequest
+from fsm.wire.dialogue import Dialogue, PeerError
+
+NEWEST = {"OffsetCommit": 9, "OffsetFetch": 9}
+"""Up to these versions topics go by their names, as the member has them."""
+
+
+class Link(asyncio.Protocol):
+    """A connection that is open until `is_closed`; made by `Link.open`, used on the loop it was made on."""
+
+    def __init__(self, host: str, port: int, client_id: str) -> None:
+        self.peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.versions: dict[int, range] = {}
+        """What the broker speaks, by the number of the API."""
+        self._dialogue = Dialogue(self.peer, client_id)
+        self._calls: dict[int, asyncio.Future[Any]] = {}
+        self._last = 0
+        self._transport: asyncio.Transport | None = None
+
+    @classmethod
+    async def open(cls, host: str, port: int, client_id: str, timeout_s: float) -> Self:
+        """Connects and asks for versions. Raises `PeerError` for a peer that is not there, or is no broker."""
+        link = cls(host, port, client_id)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await asyncio.get_running_loop().create_connection(lambda: link, host, port)
+                answer = await link._ask(ApiVersionsRequest(), 0)
+        except TimeoutError:
+            link.close()
+            raise link._fail(f"no answer within {timeout_s:g} s") from None
+        except OSError as problem:
+            raise link._fail(f"cannot connect: {problem.strerror or problem}") from None
+        except BaseException:
+            link.close()
+            raise
+        if answer.error_code:
+            link.close()
+            raise link._fail(f"ApiVersions is refused: {error_name(answer.error_code)}")
+        link.versions = {api.api_key: range(api.min_version, api.max_version + 1) for api in answer.api_keys}
+        return link
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be sent any more."""
+        return self._transport is None
+
+    def version(self, message: type[Any]) -> int:
+        """The newest version of a request that both sides speak. Raises `InputError` where there is none."""
+        api = API_OF[message]
+        spoken = self.versions.get(api.key, range(0))
+        newest = min(NEWEST.get(api.name, api.newest), spoken.stop - 1)
+        if newest < max(api.oldest, spoken.start):
+            raise InputError(f"it does not speak {api.name} as we do", self.peer)
+        return newest
+
+    async def call(self, request: Any, timeout_s: float) -> Any:
+        """The answer. Raises `PeerError` where none comes, `InputError` for what the broker does not speak."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._ask(request, self.version(type(request)))
+        except TimeoutError:
+            self.close()
+            raise self._fail(f"no answer to {API_OF[type(request)].name} within {timeout_s:g} s") from None
+
+    async def _ask(self, request: Any, version: int) -> Any:
+        if self._transport is None:
+            raise self._fail("the connection is closed")
+        self._last += 1
+        data = self._dialogue.ask(request, self._last, version)
+        self._calls[self._last] = answer = asyncio.get_running_loop().create_future()
+        self._transport.write(data)
+        return await answer
+
+    def close(self) -> None:
+        """Closes the connection; calls that wait fail."""
+        if self._transport is not None:
+            self._transport.abort()
+        self._end(self._fail("the connection is closed"))
+
+    def _fail(self, why: str) -> PeerError:
+        return self._dialogue.fail(why)
+
+    def _end(self, why: PeerError) -> None:
+        self._transport = None
+        calls, self._calls = self._calls, {}
+        for call in calls.values():
+            if not call.done():
+                call.set_exception(why)
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The connection is open."""
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101  # create_connection makes no other
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of the peer: answers to those who wait for them; one that has been given up has nobody."""
+        self._dialogue.take(data)
+        try:
+            while self._transport is not None and (arrived := self._dialogue.next_answer()) is not None:
+                call = self._calls.pop(arrived.tag, None)
+                if call is not None and not call.done():
+                    call.set_result(arrived.response)
+        except PeerError as problem:
+            if self._transport is not None:
+                self._transport.abort()
+            self._end(problem)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The peer is gone, or we hung up."""
+        why = getattr(exc, "strerror", None) or exc
+        self._end(self._fail(f"the connection broke: {why}" if why else "the peer closed the connection"))

@@ -1,0 +1,131 @@
+"""A cluster as one client sees it: its brokers, what it last told of topics, and connections of three kinds.
+
+Whatever any broker can answer goes over one connection, requests of the group over another to its coordinator, and
+fetches over one to each leader: a fetch that waits for records, or a join that waits for others, holds nobody else up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any, NamedTuple
+
+from fsm.join.link import Link
+from fsm.protocol.assignment import TopicPartition
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import (
+    Coordinator,
+    FindCoordinatorRequest,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
+from fsm.wire.dialogue import PeerError
+
+CONNECTING_S = 10.0
+"""How long a connection may take, the broker's first answer included."""
+
+
+class Address(NamedTuple):
+    """Where a broker listens."""
+
+    host: str
+    port: int
+
+
+class Purpose(Enum):
+    """What a connection is for."""
+
+    CONTROL = "what any broker can answer"
+    COORDINATOR = "requests of the group"
+    FETCHES = "records"
+
+    __hash__ = object.__hash__
+
+
+class Network:
+    """Connections to the brokers of one cluster, opened when they are needed; used on one event loop."""
+
+    def __init__(self, bootstrap: Sequence[Address], client_id: str, request_timeout_s: float = 30.0) -> None:
+        self.bootstrap = tuple(bootstrap)
+        self.client_id = client_id
+        self.request_timeout_s = request_timeout_s
+        self.brokers: dict[int, Address] = {}
+        """By node id, as the last metadata had them."""
+        self.leaders: dict[TopicPartition, Address] = {}
+        self.ids: dict[str, str] = {}
+        """Topic ids by name; empty for a cluster without them."""
+        self._links: dict[tuple[Purpose, Address], Link] = {}
+        self._opening: dict[tuple[Purpose, Address], asyncio.Lock] = {}
+        self._control: Address | None = None
+
+    async def link(self, purpose: Purpose, address: Address) -> Link:
+        """The connection for this, opened where there is none. Raises `PeerError` where it cannot be."""
+        async with self._opening.setdefault((purpose, address), asyncio.Lock()):
+            found = self._links.get((purpose, address))
+            if found is None or found.is_closed:
+                found = await Link.open(*address, self.client_id, min(CONNECTING_S, self.request_timeout_s))
+                self._links[purpose, address] = found
+            return found
+
+    async def call(self, purpose: Purpose, address: Address, request: Any, timeout_s: float | None = None) -> Any:
+        """The answer of one broker. Raises `PeerError` where none comes, `InputError` for what it does not speak."""
+        link = await self.link(purpose, address)
+        return await link.call(request, timeout_s or self.request_timeout_s)
+
+    async def call_any(self, request: Any) -> Any:
+        """The answer of any broker: of the one asked last, or of the next that can be reached.
+
+        Raises `PeerError`, that of the first, where no broker answers.
+        """
+        known = [self._control, *self.bootstrap, *(address for _, address in sorted(self.brokers.items()))]
+        first: PeerError | None = None
+        for address in dict.fromkeys(one for one in known if one is not None):
+            try:
+                answer = await self.call(Purpose.CONTROL, address, request)
+            except PeerError as problem:
+                first = first or problem
+                self._control = None
+            else:
+                self._control = address
+                return answer
+        assert first is not None  # noqa: S101  # there is a bootstrap address at least
+        raise first
+
+    async def learn(self, topics: Sequence[str] | None) -> MetadataResponse:
+        """Metadata of these topics, None for all; remembers brokers, leaders and ids. Raises as `call_any` does."""
+        asked = None if topics is None else tuple(MetadataRequestTopic(name=name) for name in topics)
+        told: MetadataResponse = await self.call_any(MetadataRequest(asked, allow_auto_topic_creation=False))
+        self.brokers = {broker.node_id: Address(broker.host, broker.port) for broker in told.brokers}
+        for topic in told.topics:
+            if not topic.error_code and topic.name is not None:
+                self.ids[topic.name] = topic.topic_id
+                for one in topic.partitions:
+                    self._note_leader((topic.name, one.partition_index), one.leader_id)
+        return told
+
+    def _note_leader(self, partition: TopicPartition, node_id: int) -> None:
+        if node_id in self.brokers:
+            self.leaders[partition] = self.brokers[node_id]
+        else:
+            self.leaders.pop(partition, None)
+
+    async def find_coordinator(self, group_id: str) -> Address | ErrorCode:
+        """Who coordinates the group, connected; or why nobody does. Raises `PeerError` where he cannot be reached."""
+        told = await self.call_any(FindCoordinatorRequest(key=group_id, coordinator_keys=(group_id,)))
+        alone = Coordinator(group_id, told.node_id, told.host, told.port, told.error_code, told.error_message)
+        found = next((one for one in told.coordinators if one.key == group_id), alone)
+        if found.error_code:
+            return found.error_code
+        address = Address(found.host, found.port)
+        for (purpose, other), link in self._links.items():
+            if purpose is Purpose.COORDINATOR and other != address:
+                link.close()
+        await self.link(Purpose.COORDINATOR, address)
+        return address
+
+    def close(self) -> None:
+        """Closes every connection."""
+        for link in self._links.values():
+            link.close()

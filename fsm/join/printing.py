@@ -1,0 +1,132 @@
+"""What a watched consumer prints: the steps of its member's table, what its callbacks got, and messages.
+
+A line for a reader, or a JSON object: trace records as `fsm audit --format trace` reads them, a message as
+`{"event": "message", ...}` with key and value in base64 where they are no text.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from fsm.join.fetcher import Message
+from fsm.protocol.assignment import Partitions
+from fsm.trace import Kind, TraceRecord
+
+CALLBACKS = {
+    Kind.ASSIGN_BEGIN: "assigned:",
+    Kind.REVOKE_BEGIN: "revoked:",
+    Kind.LOST_BEGIN: "lost:",
+}
+PLAIN = {
+    Kind.STARTED: "starts",
+    Kind.SUBSCRIBED: "subscribes to",
+    Kind.UNSUBSCRIBED: "has unsubscribed",
+    Kind.JOINING: "joins",
+    Kind.JOINED: "has joined",
+    Kind.SYNCED: "is in the generation",
+    Kind.MEMBER_ID: "is called",
+    Kind.HEARTBEAT_SENT: "sends a heartbeat",
+    Kind.HEARTBEAT_OK: "heartbeat answered",
+    Kind.TARGET: "target:",
+    Kind.RECONCILING: "reconciles to",
+    Kind.REVOKE_DECIDED: "gives up",
+    Kind.ASSIGN_END: "assigned callback is back",
+    Kind.REVOKE_END: "revoked callback is back",
+    Kind.LOST_END: "lost callback is back",
+    Kind.CALLBACK_FAILED: "a callback raised",
+    Kind.OWNED: "owns",
+    Kind.POLL_EXPIRED: "was not polled in time",
+    Kind.POLL_LATE: "is polled again",
+    Kind.FENCED: "is fenced",
+    Kind.FATAL: "is out for good",
+    Kind.ERROR: "error",
+    Kind.COORDINATOR_FOUND: "has a coordinator",
+    Kind.COORDINATOR_LOST: "has lost its coordinator",
+    Kind.GENERATION_RESET: "forgets its generation",
+    Kind.LEAVE_BEGIN: "begins to leave",
+    Kind.LEAVE_SENT: "sends its leave",
+    Kind.LEFT: "has left",
+    Kind.COMMIT_FAILED: "commit failed",
+    Kind.CLOSE_BEGIN: "closes",
+    Kind.CLOSE_END: "is closed",
+}
+"""What a record says of the member, in words."""
+
+
+def line_of(record: TraceRecord) -> str:
+    """A record as a line.
+
+    >>> line_of(TraceRecord(1_000, Kind.TRANSITION, state="JOINING", next_state="RECONCILING", epoch=3))
+    '00:00:01.000  JOINING -> RECONCILING  epoch 3'
+    """
+    if record.kind is Kind.TRANSITION:
+        said = f"{record.state} -> {record.next_state}"
+    elif record.kind in CALLBACKS:
+        said = f"{CALLBACKS[record.kind]} {_shown(record.partitions or ())}"
+    else:
+        said = PLAIN.get(record.kind, record.kind.value)
+        if record.kind is Kind.MEMBER_ID:
+            said += f" {record.member_id}"
+        if record.kind is Kind.STARTED:
+            said += f" as {record.client_id} in {record.group}"
+        if record.topics:
+            said += f" {', '.join(record.topics)}"
+        if record.full is not None:
+            said += f" {_shown(record.full)}"
+    more = [f"epoch {record.epoch}"] if record.epoch is not None else []
+    if record.kind is Kind.RECONCILING:
+        more += [f"adds {_shown(record.partitions or ())}", f"gives up {_shown(record.revoked or ())}"]
+    more += [record.detail] if record.detail else []
+    return "  ".join((_time(record.ts_ms), said, *more))
+
+
+def line_of_message(message: Message) -> str:
+    """A message as a line.
+
+    >>> line_of_message(Message("foo", 1, 7, 1_000, None, b"hello"))
+    '00:00:01.000  foo-1 @7  hello'
+    """
+    key = "" if message.key is None else f"{_text(message.key)}: "
+    value = "(null)" if message.value is None else _text(message.value)
+    return f"{_time(message.timestamp_ms)}  {message.topic}-{message.partition} @{message.offset}  {key}{value}"
+
+
+def json_of_message(message: Message) -> str:
+    """A message as a JSON object."""
+    headers = [[name, _plain(value)] for name, value in message.headers]
+    known = {"event": "message", **message._asdict(), "key": _plain(message.key), "value": _plain(message.value)}
+    return json.dumps({**known, "headers": headers})
+
+
+def printers(*, as_json: bool) -> tuple[Callable[[TraceRecord], str], Callable[[Message], str]]:
+    """What makes lines of records and of messages."""
+    return (TraceRecord.to_json, json_of_message) if as_json else (line_of, line_of_message)
+
+
+def _plain(data: bytes | None) -> str | dict[str, str] | None:
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": b64encode(data).decode()}
+
+
+def _text(data: bytes) -> str:
+    text = data.decode(errors="backslashreplace")
+    return text if text.isprintable() else text.encode("unicode_escape").decode()
+
+
+def _time(ts_ms: int) -> str:
+    return datetime.fromtimestamp(ts_ms / 1000, UTC).strftime("%H:%M:%S.%f")[:-3]
+
+
+def _shown(partitions: Partitions) -> str:
+    """Partitions by topic: `foo-[0, 1], bar-[2]`; `nothing` where there are none."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, number in sorted(partitions):
+        by_topic.setdefault(topic, []).append(number)
+    return ", ".join(f"{topic}-{numbers}" for topic, numbers in by_topic.items()) or "nothing"

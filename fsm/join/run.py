@@ -1,0 +1,88 @@
+"""A watched consumer from its start to its end: polls, hands out what it sees, leaves when it is told to stop."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from fsm.join.consumer import AsyncMessageConsumer, MessageConsumer, ReadingOptions, Subscription
+from fsm.join.fetcher import Message
+from fsm.member.dialect.dialect import Dialect
+from fsm.protocol.config import ConsumerConfig
+from fsm.trace import TraceRecord
+
+POLL_MS = 200
+"""How long it takes at most until it is seen that the end was asked for."""
+
+
+class Watched(NamedTuple):
+    """What is run: where, as whom, and who is told."""
+
+    bootstrap: str
+    config: ConsumerConfig
+    to: Subscription
+    dialect: Dialect | str
+    reading: ReadingOptions
+    on_record: Callable[[TraceRecord], None]
+    on_message: Callable[[Message], None]
+    most: int | None = None
+    """Messages after which it ends; None for no end."""
+
+
+class Stop:
+    """Whether the end was asked for, by a signal; a second one interrupts."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def ask(self, *_: object) -> None:
+        """Asks for the end. Raises `KeyboardInterrupt` the second time."""
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+
+
+@contextmanager
+def stopping() -> Iterator[Stop]:
+    """Signals ask for the end, while this lasts; only in the main thread, which alone gets signals."""
+    stop = Stop()
+    before = {number: signal.signal(number, stop.ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def watch(watched: Watched, stop: Stop) -> None:
+    """Runs it on threads until it is stopped or has its messages. Raises what `MessageConsumer` does."""
+    made = (watched.bootstrap, watched.config)
+    with MessageConsumer(*made, dialect=watched.dialect, trace=watched.on_record, reading=watched.reading) as consumer:
+        consumer.subscribe(watched.to)
+        seen = 0
+        while not stop.asked and seen != watched.most:
+            seen += _hand_out(watched, consumer.poll(POLL_MS, _left(watched, seen)))
+
+
+async def watch_on_asyncio(watched: Watched, stop: Stop) -> None:
+    """The same on the event loop that runs."""
+    made = (watched.bootstrap, watched.config)
+    async with AsyncMessageConsumer(
+        *made, dialect=watched.dialect, trace=watched.on_record, reading=watched.reading
+    ) as consumer:
+        await consumer.subscribe(watched.to)
+        seen = 0
+        while not stop.asked and seen != watched.most:
+            seen += _hand_out(watched, await consumer.poll(POLL_MS, _left(watched, seen)))
+
+
+def _left(watched: Watched, seen: int) -> int:
+    return 500 if watched.most is None else min(500, watched.most - seen)
+
+
+def _hand_out(watched: Watched, messages: Sequence[Message]) -> int:
+    for message in messages:
+        watched.on_message(message)
+    return len(messages)
