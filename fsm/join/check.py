@@ -19,6 +19,7 @@ from fsm.protocol.messages import (
     LeaveGroupRequest,
     ListOffsetsRequest,
     MetadataRequest,
+    MetadataResponse,
     OffsetCommitRequest,
     OffsetFetchRequest,
     SyncGroupRequest,
@@ -55,15 +56,23 @@ async def check_cluster(network: Network, topics: Sequence[str] | None, *, is_cl
     else:
         assert first is not None  # noqa: S101  # there is an address at least
         raise first
-    try:
-        told = await network.learn(topics)
-    except PeerError as problem:
-        why = f"{problem} when it was asked for topics"
-        raise InputError(why, remedy="if it wants a login (SASL), choose a listener without one") from None
+    told = await _learn(network, topics)
     for topic in told.topics if topics is not None else ():
         if topic.error_code:
             known = "create it first" if topic.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else ""
             raise InputError(f"topic {topic.name}: {error_name(topic.error_code)}", place, known)
+
+
+async def _learn(network: Network, topics: Sequence[str] | None) -> MetadataResponse:
+    """Asked twice, for a connection may break once; who wants a login breaks it each time."""
+    try:
+        return await network.learn(topics)
+    except PeerError:
+        try:
+            return await network.learn(topics)
+        except PeerError as problem:
+            why = f"{problem} when it was asked for topics"
+            raise InputError(why, remedy="if it wants a login (SASL), choose a listener without one") from None
 
 
 def _explain(problem: str) -> InputError:

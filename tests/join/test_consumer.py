@@ -1,0 +1,360 @@
+"""Our member on sockets beside our own coordinator: it joins, reads, commits, shares, and lives through faults."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from join_scene import LIMIT_S, Noted, batch_of_values, produce
+
+from fsm.errors import InputError
+from fsm.join import LATEST, AsyncMessageConsumer, Message, MessageConsumer, ReadingOptions
+from fsm.member import ClassicConfig, ConsumerConfig, KafkaException, SubscriptionPattern
+from fsm.member.classic.assignors import COOPERATIVE_STICKY, RANGE
+from fsm.protocol.record_batches import read_batches
+from fsm.testing import LiveBroker
+from fsm.trace import Kind, TraceRecord
+
+ALL = tuple(("foo", number) for number in range(4))
+SHORT = {"retry_backoff_ms": 20, "retry_backoff_max_ms": 100}
+
+
+def config_of(protocol: str = "consumer", **settings: Any) -> ConsumerConfig:
+    if protocol == "consumer":
+        return ConsumerConfig("g", **{**SHORT, **settings})
+    assignors = (COOPERATIVE_STICKY if protocol == "cooperative" else RANGE,)
+    timers = {"session_timeout_ms": 6_000, "heartbeat_interval_ms": 200}
+    return ClassicConfig("g", assignors=assignors, **{**SHORT, **timers, **settings})
+
+
+@pytest.fixture
+def join(broker: LiveBroker) -> Iterator[Callable[..., MessageConsumer]]:
+    """Makes consumers of the group g; those that are still open are closed."""
+    made: list[MessageConsumer] = []
+
+    def make(name: str = "A", protocol: str = "consumer", **more: Any) -> MessageConsumer:
+        config = config_of(protocol, client_id=name, **more.pop("settings", {}))
+        made.append(MessageConsumer(broker.bootstrap, config, **more))
+        return made[-1]
+
+    yield make
+    for consumer in made:
+        consumer.close()
+
+
+def read(consumer: MessageConsumer, count: int) -> list[Message]:
+    """So many messages."""
+    found: list[Message] = []
+    for _ in range(int(LIMIT_S * 5)):
+        found += consumer.poll(200)
+        if len(found) >= count:
+            return found
+    raise AssertionError(f"{len(found)} of {count} messages")
+
+
+def wait(broker: LiveBroker, condition: Callable[[], Any], *consumers: MessageConsumer) -> None:
+    broker.wait_until(condition, LIMIT_S, lambda: [consumer.poll(20) for consumer in consumers])
+
+
+def share(consumers: list[MessageConsumer]) -> list[Any]:
+    """What they own together, sorted: disjoint where nothing is there twice."""
+    return sorted(partition for consumer in consumers for partition in consumer.assignment())
+
+
+@pytest.mark.parametrize("protocol", ["consumer", "range", "cooperative"])
+def test_it_reads_commits_and_goes_on_where_it_was(broker: LiveBroker, join: Any, protocol: str) -> None:
+    """Two lives of one group read every record once; what was read last is committed at the end."""
+    for partition in range(4):
+        produce(broker, partition, *(b"%d.%d" % (partition, i) for i in range(5)))
+    listener = Noted()
+    first = join("A", protocol)
+    first.subscribe(["foo"], listener)
+    seen = read(first, 20)
+    first.close()
+    assert sorted((m.partition, m.offset, m.value) for m in seen) == [
+        (partition, i, b"%d.%d" % (partition, i)) for partition in range(4) for i in range(5)
+    ]
+    assert listener.called == [("assigned", ALL), ("revoked", ALL)]
+    assert broker.assigned("g") == {}
+    produce(broker, 2, b"new")
+    second = join("B", protocol)
+    second.subscribe(["foo"])
+    (message,) = read(second, 1)
+    assert (message.partition, message.offset, message.value) == (2, 5, b"new")
+
+
+def test_on_asyncio_it_is_the_same(broker: LiveBroker) -> None:
+    """Reads, commits and leaves; callbacks may be coroutines."""
+    produce(broker, 1, b"a", b"b", b"c")
+
+    class Awaiting(Noted):
+        async def on_partitions_assigned(self, partitions: Any) -> None:  # type: ignore[override]
+            await asyncio.sleep(0)
+            self.called.append(("assigned", partitions))
+
+    listener = Awaiting()
+
+    async def live(count: int) -> list[bytes | None]:
+        found: list[bytes | None] = []
+        async with AsyncMessageConsumer(broker.bootstrap, config_of()) as consumer:
+            await consumer.subscribe(["foo"], listener)
+            while len(found) < count:
+                found += [message.value for message in await consumer.poll(200, most=count - len(found))]
+            assert consumer.assignment() == ALL
+        return found
+
+    async def both() -> None:
+        async with asyncio.timeout(LIMIT_S):
+            assert await live(2) == [b"a", b"b"]
+            assert await live(1) == [b"c"]
+
+    asyncio.run(both())
+    assert listener.called == 2 * [("assigned", ALL), ("revoked", ALL)]
+    assert broker.assigned("g") == {}
+
+
+@pytest.mark.parametrize("protocols", [("consumer", "consumer"), ("range", "range"), ("consumer", "cooperative")])
+def test_two_share_without_overlap(broker: LiveBroker, join: Any, protocols: tuple[str, str]) -> None:
+    """Also a member of each protocol in one group; the first gives up what the second gets, and gets it back."""
+    first, second = (join(name, protocol) for name, protocol in zip("AB", protocols, strict=True))
+    first.subscribe(["foo"])
+    wait(broker, lambda: first.assignment() == ALL, first)
+    second.subscribe(["foo"])
+    wait(broker, lambda: len(second.assignment()) == 2 == len(first.assignment()), first, second)
+    assert share([first, second]) == list(ALL)
+    second.close()
+    wait(broker, lambda: first.assignment() == ALL, first)
+
+
+def test_a_pattern_is_matched_by_the_coordinator(broker: LiveBroker, join: Any) -> None:
+    """Metadata are then of all topics."""
+    consumer = join()
+    consumer.subscribe(SubscriptionPattern("f.*"))
+    wait(broker, lambda: consumer.assignment() == ALL, consumer)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        lambda broker: broker.refuse("NOT_COORDINATOR", api="ConsumerGroupHeartbeat", times=3),
+        lambda broker: broker.refuse("COORDINATOR_LOAD_IN_PROGRESS", api="ConsumerGroupHeartbeat", times=3),
+        lambda broker: broker.lose(api="ConsumerGroupHeartbeat"),
+        lambda broker: broker.close(api="ConsumerGroupHeartbeat", times=2),
+        lambda broker: broker.refuse("COORDINATOR_NOT_AVAILABLE", api="FindCoordinator", times=3),
+        lambda broker: broker.close(api="FindCoordinator"),
+        lambda broker: broker.refuse("FENCED_MEMBER_EPOCH", api="ConsumerGroupHeartbeat"),
+        lambda broker: broker.refuse("NOT_LEADER_OR_FOLLOWER", api="Fetch", times=2),
+        lambda broker: broker.close(api="Fetch", times=2),
+        lambda broker: broker.close(api="OffsetFetch", times=2),
+        lambda broker: broker.refuse("UNSTABLE_OFFSET_COMMIT", api="OffsetFetch", times=2),
+        lambda broker: broker.close(api="ListOffsets", times=2),
+        lambda broker: broker.lose(api="OffsetCommit"),
+    ],
+    ids=[
+        "another coordinator",
+        "loading",
+        "lost answer",
+        "closed",
+        "no coordinator",
+        "closed look-up",
+        "fenced",
+        "another leader",
+        "closed fetch",
+        "closed read of offsets",
+        "unstable offsets",
+        "closed look for an end",
+        "lost commit",
+    ],
+)
+def test_it_lives_through_what_goes_wrong(broker: LiveBroker, join: Any, fault: Callable[[LiveBroker], Any]) -> None:
+    """It joins, reads everything and commits, whatever was refused, lost or closed meanwhile."""
+    rule = fault(broker)
+    produce(broker, 0, b"a", b"b")
+    consumer = join(settings={"auto_commit_interval_ms": 50})
+    consumer.subscribe(["foo"])
+    assert [message.value for message in read(consumer, 2)] == [b"a", b"b"]
+    wait(broker, lambda: rule.done >= 1 and consumer.assignment() == ALL, consumer)
+    wait(broker, lambda: committed(broker).get(("foo", 0)) == 2, consumer)
+    consumer.close()
+    assert broker.assigned("g") == {}
+
+
+def committed(broker: LiveBroker) -> dict[tuple[str, int], int]:
+    """The last commit of each partition that was answered well."""
+    found: dict[tuple[str, int], int] = {}
+    for one in broker.exchanges("OffsetCommit"):
+        if one.is_answered and not one.fault and not one.response.errors:
+            found |= dict(one.request.offsets)
+    return found
+
+
+@pytest.mark.parametrize("fault", ["mute", "swallow"])
+def test_a_broker_that_is_silent_is_left_and_asked_again(broker: LiveBroker, join: Any, fault: str) -> None:
+    """After the request timeout the connection is closed: the next request goes over another, as a full heartbeat."""
+    consumer = join(settings={"request_timeout_ms": 400})
+    consumer.subscribe(["foo"])
+    wait(broker, lambda: consumer.assignment() == ALL, consumer)
+    rule = getattr(broker, fault)(api="ConsumerGroupHeartbeat")
+    wait(broker, lambda: rule.done == 1, consumer)
+    count = len(broker.exchanges("ConsumerGroupHeartbeat"))
+    wait(broker, lambda: len(broker.exchanges("ConsumerGroupHeartbeat")) > count + 1, consumer)
+    silent = next(one for one in broker.exchanges("ConsumerGroupHeartbeat") if one.fault)
+    later = [one for one in broker.exchanges("ConsumerGroupHeartbeat") if one.at_ms > silent.at_ms]
+    assert {one.connection for one in later}.isdisjoint({silent.connection})
+    assert later[0].request.rebalance_timeout_ms > 0
+    assert consumer.assignment() == ALL
+
+
+def test_an_answer_that_comes_too_late_is_ignored(broker: LiveBroker, join: Any) -> None:
+    """It is of a connection that is closed by then; the member goes on with the next."""
+    consumer = join(settings={"request_timeout_ms": 300})
+    consumer.subscribe(["foo"])
+    wait(broker, lambda: consumer.assignment() == ALL, consumer)
+    rule = broker.delay_answer(700, api="ConsumerGroupHeartbeat")
+    wait(broker, lambda: rule.done == 1, consumer)
+    count = len(broker.exchanges("ConsumerGroupHeartbeat"))
+    wait(broker, lambda: len(broker.exchanges("ConsumerGroupHeartbeat")) > count + 4, consumer)
+    assert consumer.assignment() == ALL
+    assert len({one.request.member_id for one in broker.exchanges("ConsumerGroupHeartbeat")}) == 1
+
+
+@pytest.mark.broker(brokers=3)
+@pytest.mark.parametrize("protocol", ["consumer", "range"])
+def test_it_follows_its_coordinator(broker: LiveBroker, join: Any, protocol: str) -> None:
+    """Each time the group moves it is found again, and nothing is lost."""
+    lost = Noted()
+    consumer = join("A", protocol)
+    consumer.subscribe(["foo"], lost)
+    wait(broker, lambda: consumer.assignment() == ALL, consumer)
+    api = "ConsumerGroupHeartbeat" if protocol == "consumer" else "Heartbeat"
+    for _ in range(3):
+        broker.move("g")
+        moved_ms = broker.notes("moved")[-1].at_ms
+
+        def is_back(moved_ms: float = moved_ms) -> bool:
+            good = (one for one in broker.exchanges(api) if one.is_answered and not one.response.error_code)
+            return any(one.at_ms > moved_ms for one in good)
+
+        wait(broker, is_back, consumer)
+    assert consumer.assignment() == ALL
+    assert lost.called == [("assigned", ALL)]
+    spoken_to = {one.broker for one in broker.exchanges(api) if not one.response.error_code}
+    assert len(spoken_to) > 1
+
+
+def test_records_that_cannot_be_read_are_passed_over_and_told(broker: LiveBroker, join: Any) -> None:
+    """Gzip is read; of what another codec has packed one line tells, and the offsets behind it are committed."""
+    produce(broker, 0, b"plain")
+    produce(broker, 0, b"in", b"gzip", codec=1)
+    produce(broker, 0, b"in", b"snappy", codec=2)
+    produce(broker, 0, b"end")
+    told: list[str] = []
+    consumer = join(reading=ReadingOptions(tell=told.append))
+    consumer.subscribe(["foo"])
+    assert [(m.offset, m.value) for m in read(consumer, 4)] == [(0, b"plain"), (1, b"in"), (2, b"gzip"), (5, b"end")]
+    assert told == ["foo-0: offsets 3 to 4 are passed over: they are compressed with snappy"]
+    consumer.close()
+    assert committed(broker)["foo", 0] == 6
+
+
+def test_batches_of_this_test_are_batches() -> None:
+    """Of the producer here."""
+    for codec in (0, 1):
+        (batch,) = read_batches(batch_of_values((b"a", b"b"), codec))
+        assert [record.value for record in batch.records] == [b"a", b"b"]
+
+
+def test_it_may_begin_at_the_end(broker: LiveBroker, join: Any) -> None:
+    """What was there before is not read; an offset that is out of range begins anew and is told."""
+    produce(broker, 0, b"old")
+    consumer = join(reading=ReadingOptions(LATEST))
+    consumer.subscribe(["foo"])
+    wait(broker, lambda: len(committed_positions(consumer)) == 4, consumer)
+    produce(broker, 0, b"new")
+    assert [message.value for message in read(consumer, 1)] == [b"new"]
+
+
+def committed_positions(consumer: MessageConsumer) -> dict[Any, int]:
+    return consumer._parts.positions
+
+
+def test_no_more_is_given_than_is_asked_for(broker: LiveBroker, join: Any) -> None:
+    """The rest comes with the next poll, and only what was given is committed."""
+    produce(broker, 0, *(b"%d" % i for i in range(10)))
+    consumer = join()
+    consumer.subscribe(["foo"])
+    found: list[Message] = []
+    while len(found) < 3:
+        found += consumer.poll(200, most=3 - len(found))
+    consumer.close()
+    assert [message.offset for message in found] == [0, 1, 2]
+    assert committed(broker)["foo", 0] == 3
+
+
+def test_a_static_member_comes_back_to_its_place(broker: LiveBroker, join: Any) -> None:
+    """Its close keeps the place; a second life under the instance id gets the same partitions."""
+    for name in ("A", "B"):
+        consumer = join(name, settings={"group_instance_id": "i1"})
+        consumer.subscribe(["foo"])
+        wait(broker, lambda consumer=consumer: consumer.assignment() == ALL, consumer)
+        consumer.close()
+    leaves = [
+        one.request.member_epoch for one in broker.exchanges("ConsumerGroupHeartbeat") if one.request.member_epoch < 0
+    ]
+    assert leaves == [-2, -2]
+
+
+def test_a_topic_that_grows_is_noticed_by_a_classic_leader(broker: LiveBroker, join: Any) -> None:
+    """Metadata are looked at from time to time; news go to the member."""
+    consumer = join("A", "range", reading=ReadingOptions(metadata_max_age_ms=100))
+    consumer.subscribe(["foo"])
+    wait(broker, lambda: consumer.assignment() == ALL, consumer)
+    broker.change_topic("foo", 6)
+    wait(broker, lambda: len(consumer.assignment()) == 6, consumer)
+
+
+def test_what_the_member_did_is_written_down(broker: LiveBroker) -> None:
+    """The trace names the client as the broker hears it, and ends with the close."""
+    records: list[TraceRecord] = []
+    with MessageConsumer(broker.bootstrap, config_of(), trace=records.append) as consumer:
+        consumer.subscribe(["foo"])
+        wait(broker, lambda: consumer.assignment() == ALL, consumer)
+    (client_id,) = {record.client_id for record in records}
+    assert {one.client_id for one in broker.exchanges()} == {client_id}
+    kinds = [record.kind for record in records]
+    assert kinds[0] is Kind.STARTED
+    assert kinds[-1] is Kind.CLOSE_END
+    assert {Kind.JOINED, Kind.ASSIGN_BEGIN, Kind.REVOKE_BEGIN, Kind.LEFT} <= {*kinds}
+
+
+def test_an_error_for_good_comes_out_of_poll(broker: LiveBroker, join: Any) -> None:
+    """As Kafka's consumer throws it."""
+    broker.refuse("GROUP_MAX_SIZE_REACHED", api="ConsumerGroupHeartbeat", times=9)
+    consumer = join()
+    consumer.subscribe(["foo"])
+    with pytest.raises(KafkaException, match="GROUP_MAX_SIZE_REACHED"):
+        read(consumer, 1)
+
+
+def test_the_broker_goes_away_for_good(join: Any, broker: LiveBroker) -> None:
+    """close() is bounded all the same."""
+    consumer = join(settings={"request_timeout_ms": 500})
+    consumer.subscribe(["foo"])
+    wait(broker, lambda: consumer.assignment() == ALL, consumer)
+    broker.close(times=1_000_000)
+    began = threading.Event()
+    closing = threading.Thread(target=lambda: (began.set(), consumer.close(1_000)))
+    closing.start()
+    closing.join(LIMIT_S)
+    assert began.is_set()
+    assert not closing.is_alive()
+
+
+@pytest.mark.parametrize("text", ["", "localhost", "h:0", "h:99999", "h:1,", ":9"])
+def test_addresses_that_are_none(text: str) -> None:
+    """Nothing is started for them."""
+    with pytest.raises(InputError, match="must be HOST:PORT"):
+        MessageConsumer(text, config_of())
