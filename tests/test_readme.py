@@ -39,6 +39,7 @@ NOT_RUN = {
     "fsm audit": "starts Spark",
     "fsm conform --broker": "needs a broker",
     "fsm serve": "serves until it is ended",
+    "fsm join": "needs a broker",
 }
 """Commands of documents that no test runs, by how they begin, each with its reason."""
 

@@ -138,7 +138,7 @@ def greet(*left_out: str, newest: dict[str, int] | None = None) -> Callable[[soc
             "it speaks TLS, not Kafka's protocol; choose a",
         ),
         (
-            lambda client: read_request(client),
+            read_request,
             (),
             "the peer closed the connection; choose a listener that speaks plain",
         ),
