@@ -26,6 +26,7 @@ from fsm.serve.coordinators import Coordinators
 from fsm.serve.effects import Append, Replace
 from fsm.serve.group_log import GroupLog
 from fsm.serve.topics import ANSWERED, OFFSETS_TOPIC, Topics
+from fsm.serve.versions import spoken
 
 CLUSTER_ID = "fsm-serve"
 GROUP_KEY = 0
@@ -33,8 +34,6 @@ GROUP_KEY = 0
 LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 MOST_PARTITIONS = 10_000
 """Of one topic."""
-NOT_SPOKEN = frozenset({"TxnOffsetCommit", "AddOffsetsToTxn", "EndTxn"})
-"""Requests of transactions, which are known to the codec and not to these brokers."""
 METADATA = "metadata"
 """The log that has topics and settings, as one JSON document."""
 OFFSETS_TOPIC_ID = "X19jb25zdW1lcl9vZmZzZQ"
@@ -67,10 +66,8 @@ class Cluster:
         self.served = served
         self.endpoints: dict[int, tuple[str, int]] = {}
         """Where each broker listens; whoever binds the sockets says so."""
-        self.versions = {
-            api.key: (api.oldest, api.newest) for name, api in sorted(m.APIS.items()) if name not in NOT_SPOKEN
-        }
-        """What is spoken; may be narrowed, to serve as an older broker."""
+        self.versions = spoken(served.release)
+        """What is spoken: as a broker of that release advertises."""
         self.topics = Topics(served.brokers, served.records_a_second)
         self._keep = keep
         self._news: list[Any] = []
