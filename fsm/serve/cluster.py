@@ -34,6 +34,8 @@ GROUP_KEY = 0
 LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 MOST_PARTITIONS = 10_000
 """Of one topic."""
+MOST_PARTITIONS_IN_ALL = 20_000
+"""Of all topics: a client that asks for all of them gets an answer within some tenths of a second."""
 METADATA = "metadata"
 """The log that has topics and settings, as one JSON document."""
 OFFSETS_TOPIC_ID = "X19jb25zdW1lcl9vZmZzZQ"
@@ -150,6 +152,8 @@ class Cluster:
             if topic is None:
                 raise InputError("there is no such topic", name)
             self.topics.delete(name)
+        elif partitions - (topic.partitions if topic else 0) > MOST_PARTITIONS_IN_ALL - self.topics.partitions:
+            raise InputError(f"all topics have at most {MOST_PARTITIONS_IN_ALL} partitions", name)
         elif topic is None:
             made = urlsafe_b64encode(random.randbytes(16)).decode().rstrip("=")
             self.topics.set(name, Topic(made, partitions), now_ms)

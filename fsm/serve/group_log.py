@@ -25,6 +25,7 @@ class GroupLog:
 
     batches: list[tuple[int, bytes]] = field(default_factory=list)
     """First offset and bytes."""
+    start_offset: int = 0
     end_offset: int = 0
     size: int = 0
     compacted_size: int = COMPACTED_FROM // 2
@@ -76,15 +77,15 @@ class GroupLog:
         """The whole log."""
         return b"".join(data for _, data in self.batches)
 
-    def read(self, offset: int, most_bytes: int) -> bytes:
-        """Batches from this offset on; at least one where there is one."""
+    def read(self, offset: int, most_bytes: int, at_least_one: bool = True) -> bytes:
+        """Batches from this offset on: one where there is one, even if it is larger."""
         at = bisect_left(self.batches, (offset + 1,))
         if at and self.batches[at - 1][0] <= offset:
             at -= 1
         found: list[bytes] = []
         size = 0
         for _, data in self.batches[at:]:
-            if found and size + len(data) > most_bytes:
+            if size + len(data) > most_bytes and (found or not at_least_one):
                 break
             found.append(data)
             size += len(data)

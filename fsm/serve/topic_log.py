@@ -1,25 +1,29 @@
 """The records of topics: made up, so many a second, or appended by Produce; the oldest make room.
 
-A partition keeps whole batches as they came. What is made up fills in when somebody looks, so that nothing runs
-meanwhile; it ends for a topic as soon as somebody produces to it.
+What is made up follows from its offset and is written when somebody reads it: nothing runs meanwhile, and nothing is
+held. It ends for a partition as soon as somebody produces to it. Batches of producers are kept as they came.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import ceil
 from typing import NamedTuple
 
-from fsm.errors import RemoteProtocolError
+from fsm.errors import InputError, RemoteProtocolError
 from fsm.protocol.error_codes import ErrorCode
-from fsm.protocol.record_batches import Batch, LogRecord, check_produced, move_batch, write_batch
+from fsm.protocol.record_batches import Batch, LogRecord, check_produced, move_batch, read_batches, write_batch
 
 KEPT_BYTES = 4 << 20
-"""Of one partition; the newest batch is kept however large."""
+"""Of one partition, where nothing else is said; the newest batch is kept however large."""
+LARGEST_BATCH = 1_048_588
+"""Bytes of a batch that is accepted: `max.message.bytes` of Kafka."""
 MADE_AT_ONCE = 500
-"""Records of a batch that is made up."""
+"""Records of a batch that is made up; a read gives no more of these."""
 MOST_MADE = 10_000
-"""Records that are made up at once; after a longer pause those before are as good as deleted."""
+"""Records that are made up and can be read; those before are as good as deleted."""
 
 
 class Stored(NamedTuple):
@@ -41,6 +45,8 @@ class PartitionLog:
     """When records began to be made up."""
     a_second: float = 0.0
     """Records that are made up; 0 for none."""
+    made: int = 0
+    """Records that were made up: the offsets below."""
     batches: list[Stored] = field(default_factory=list)
     start_offset: int = 0
     end_offset: int = 0
@@ -48,73 +54,83 @@ class PartitionLog:
 
     def grow(self, now_ms: float) -> None:
         """Makes up what is due by now."""
-        due = int((now_ms - self.since_ms) * self.a_second / 1000)
-        if due - self.end_offset > MOST_MADE:
-            self.batches.clear()
-            self.size, self.end_offset = 0, due - MOST_MADE
-            self.start_offset = self.end_offset
-        while self.end_offset < due:
-            offsets = range(self.end_offset, min(due, self.end_offset + MADE_AT_ONCE))
-            batch = Batch.of([self._made_up(offset) for offset in offsets], partition_leader_epoch=0)
-            self._keep(Stored(offsets[0], offsets[-1] + 1, batch.max_timestamp_ms, write_batch(batch)))
-
-    def _made_up(self, offset: int) -> LogRecord:
-        time_ms = int(self.since_ms + (offset + 1) * 1000 / self.a_second)
-        return LogRecord(offset, time_ms, None, f"{self.topic}-{self.partition}-{offset}".encode())
+        if self.a_second and not self.batches:
+            self.made = self.end_offset = max(self.made, int((now_ms - self.since_ms) * self.a_second / 1000))
+            self.start_offset = max(self.start_offset, self.made - MOST_MADE)
 
     def next_ms(self) -> float | None:
         """When the next record is made up; None where none is."""
-        return self.since_ms + (self.end_offset + 1) * 1000 / self.a_second if self.a_second else None
+        return self._time_ms(self.made) if self.a_second and not self.batches else None
 
-    def append(self, data: bytes) -> tuple[ErrorCode, int]:
+    def append(self, data: bytes, kept_bytes: int = KEPT_BYTES) -> tuple[ErrorCode, int]:
         """The batch of a producer: an error, or the offset of its first record."""
+        if len(data) > LARGEST_BATCH:
+            return ErrorCode.MESSAGE_TOO_LARGE, -1
         try:
             head = check_produced(data)
         except RemoteProtocolError as problem:
             return ErrorCode(problem.hint), -1
-        self.a_second = 0.0
         base = self.end_offset
-        self._keep(Stored(base, base + head.record_count, head.max_timestamp_ms, move_batch(data, base, 0)))
+        self.end_offset = base + head.record_count
+        self.batches.append(Stored(base, self.end_offset, head.max_timestamp_ms, move_batch(data, base, 0)))
+        self.size += len(data)
+        while self.size > kept_bytes and len(self.batches) > 1:
+            gone = self.batches.pop(0)
+            self.size -= len(gone.data)
+            self.start_offset = gone.next_offset
         return ErrorCode.NONE, base
 
-    def read(self, offset: int, most_bytes: int) -> bytes:
-        """Whole batches from the one that has this offset on: at least one where there is one."""
-        at = bisect_right(self.batches, offset, key=lambda one: one.next_offset)
+    def read(self, offset: int, most_bytes: int, at_least_one: bool = True) -> bytes:
+        """Whole batches from the one that has this offset on: one where there is one, even if it is larger."""
         found: list[bytes] = []
-        size = 0
-        for batch in self.batches[at:]:
-            if found and size + len(batch.data) > most_bytes:
+        for data in self._from(offset):
+            most_bytes -= len(data)
+            if most_bytes < 0 and (found or not at_least_one):
                 break
-            found.append(batch.data)
-            size += len(batch.data)
+            found.append(data)
         return b"".join(found)
 
+    def _from(self, offset: int) -> Iterator[bytes]:
+        if offset < self.made:
+            end = min(self.made, offset + MADE_AT_ONCE)
+            yield write_batch(Batch.of([self._made_up(one) for one in range(offset, end)], partition_leader_epoch=0))
+            if end < self.made:
+                return
+        at = bisect_right(self.batches, offset, key=lambda one: one.next_offset)
+        yield from (batch.data for batch in self.batches[at:])
+
+    def _made_up(self, offset: int) -> LogRecord:
+        value = f"{self.topic}-{self.partition}-{offset}".encode()
+        return LogRecord(offset, int(self._time_ms(offset)), None, value)
+
+    def _time_ms(self, offset: int) -> float:
+        return self.since_ms + (offset + 1) * 1000 / self.a_second
+
     def find_time(self, timestamp_ms: int) -> tuple[int, int]:
-        """Offset and time of the first batch that reaches this time; -1, -1 where none does."""
+        """Offset and time of the first record that reaches this time; -1, -1 where none does."""
+        if self.made > self.start_offset:
+            first = max(self.start_offset, ceil((timestamp_ms - self.since_ms) * self.a_second / 1000) - 1)
+            first += first < self.made and int(self._time_ms(first)) < timestamp_ms
+            if first < self.made:
+                return first, int(self._time_ms(first))
         for batch in self.batches:
             if batch.max_timestamp_ms >= timestamp_ms:
-                return batch.base_offset, batch.max_timestamp_ms
+                return _find_record(batch, timestamp_ms)
         return -1, -1
 
     def newest(self) -> tuple[int, int]:
         """Offset and time of the record with the newest time; -1, -1 where there is none."""
-        if not self.batches:
-            return -1, -1
-        latest = max(self.batches, key=lambda one: one.max_timestamp_ms)
-        return latest.next_offset - 1, latest.max_timestamp_ms
+        if self.batches:
+            latest = max(self.batches, key=lambda one: one.max_timestamp_ms)
+            return _find_record(latest, latest.max_timestamp_ms)
+        return (self.made - 1, int(self._time_ms(self.made - 1))) if self.made else (-1, -1)
 
-    def delete_before(self, offset: int) -> None:
-        """Forgets the batches that end before this offset."""
-        at = bisect_left(self.batches, offset + 1, key=lambda one: one.next_offset)
-        self.size -= sum(len(one.data) for one in self.batches[:at])
-        del self.batches[:at]
-        self.start_offset = max(self.start_offset, min(offset, self.end_offset))
 
-    def _keep(self, batch: Stored) -> None:
-        self.batches.append(batch)
-        self.size += len(batch.data)
-        self.end_offset = batch.next_offset
-        while self.size > KEPT_BYTES and len(self.batches) > 1:
-            gone = self.batches.pop(0)
-            self.size -= len(gone.data)
-            self.start_offset = gone.next_offset
+def _find_record(batch: Stored, timestamp_ms: int) -> tuple[int, int]:
+    """The first record of the batch that reaches this time; its first one where they cannot be read."""
+    try:
+        (read,) = read_batches(batch.data)
+    except InputError:
+        return batch.base_offset, batch.max_timestamp_ms
+    found = (one for one in read.records if one.timestamp_ms >= timestamp_ms)
+    return next(((one.offset, one.timestamp_ms) for one in found), (batch.base_offset, batch.max_timestamp_ms))

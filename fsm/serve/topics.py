@@ -13,9 +13,14 @@ from fsm.protocol import messages as m
 from fsm.protocol.assignment import NO_TOPIC_ID, TopicId, TopicPartition
 from fsm.protocol.error_codes import ErrorCode
 from fsm.serve.group_log import GroupLog
-from fsm.serve.topic_log import PartitionLog
+from fsm.serve.topic_log import KEPT_BYTES, PartitionLog
 
 OFFSETS_TOPIC = "__consumer_offsets"
+MOST_FETCHED = 1 << 20
+"""Bytes of records in one answer, of which many may wait for clients that do not read; a first batch may be larger."""
+KEPT_IN_ALL = 256 << 20
+"""Bytes of producers that are kept: each partition has its share. What comes is refused only where partitions were
+added after others had filled theirs, and then again, by batches that are larger than a share."""
 LATEST, EARLIEST, NEWEST = -1, -2, -3
 """Times that stand for an end of the log, or for its newest record."""
 
@@ -31,6 +36,8 @@ class Topics:
         self.offsets: Callable[[int], tuple[int, GroupLog] | None] = lambda _: None
         """Leader and log of a partition of `__consumer_offsets`; None where there is no such partition."""
         self._logs: dict[TopicPartition, PartitionLog] = {}
+        self._kept = 0
+        """Bytes of producers."""
 
     def set(self, name: str, topic: Topic, now_ms: float) -> None:
         """The topic is new, or has grown."""
@@ -45,7 +52,16 @@ class Topics:
         topic = self.by_name.pop(name)
         del self.names[topic.topic_id]
         for partition in range(topic.partitions):
-            del self._logs[name, partition]
+            self._kept -= self._logs.pop((name, partition)).size
+
+    @property
+    def partitions(self) -> int:
+        """Of all topics."""
+        return len(self._logs)
+
+    def _kept_bytes(self) -> int:
+        """Of one partition."""
+        return min(KEPT_BYTES, KEPT_IN_ALL // max(1, len(self._logs)))
 
     def since_ms(self, name: str) -> float:
         """When the topic's records began to be made up."""
@@ -63,60 +79,58 @@ class Topics:
             name = topic.topic or self.names.get(topic.topic_id, "")
             found = []
             for wanted in topic.partitions:
-                most = min(wanted.partition_max_bytes, request.max_bytes - size)
-                log = self._find(name, wanted.partition, now_ms)
-                data = self._read(name, wanted, log, broker, most)
+                most = min(wanted.partition_max_bytes, request.max_bytes - size, MOST_FETCHED - size)
+                log = self._find_any(name, wanted.partition, now_ms)
+                data = self._read(wanted, log, broker, most, not size)
                 if data.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not name:
                     data = data._replace(error_code=ErrorCode.UNKNOWN_TOPIC_ID)
                 failed = failed or data.error_code is not ErrorCode.NONE
                 size += len(data.records or b"")
                 found.append(data)
-                due_ms = log.next_ms() if log else None
+                due_ms = log.next_ms() if isinstance(log, PartitionLog) else None
                 if due_ms is not None:
                     next_ms = due_ms if next_ms is None else min(next_ms, due_ms)
             topics.append(m.FetchableTopicResponse(topic.topic, topic.topic_id, tuple(found)))
         is_due = failed or not request.topics or size >= max(1, request.min_bytes) or not request.max_wait_ms
         return m.FetchResponse(responses=tuple(topics)), is_due, next_ms
 
+    def _find_any(self, name: str, partition: int, now_ms: float) -> PartitionLog | GroupLog | None:
+        """The partition's log, which those of `__consumer_offsets` have too."""
+        if name != OFFSETS_TOPIC:
+            return self._find(name, partition, now_ms)
+        found = self.offsets(partition)
+        return found[1] if found else None
+
     def _read(
-        self, name: str, wanted: m.FetchPartition, log: PartitionLog | None, broker: int, most_bytes: int
+        self, wanted: m.FetchPartition, log: PartitionLog | GroupLog | None, broker: int, most: int, at_least_one: bool
     ) -> m.PartitionData:
         number, offset = wanted.partition, wanted.fetch_offset
-        if name == OFFSETS_TOPIC:
-            return self._read_offsets(number, offset, broker, most_bytes)
         if log is None:
             return m.PartitionData(number, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, records=b"")
-        if self.leader(number) != broker:
+        led = self.offsets(number) if isinstance(log, GroupLog) else None
+        if (led[0] if led else self.leader(number)) != broker:
             return m.PartitionData(number, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, records=b"")
         if not log.start_offset <= offset <= log.end_offset:
             return m.PartitionData(number, ErrorCode.OFFSET_OUT_OF_RANGE, -1, records=b"")
-        end, records = log.end_offset, log.read(offset, most_bytes)
+        end, records = log.end_offset, log.read(offset, most, at_least_one)
         return m.PartitionData(number, ErrorCode.NONE, end, end, log.start_offset, records=records)
-
-    def _read_offsets(self, number: int, offset: int, broker: int, most_bytes: int) -> m.PartitionData:
-        found = self.offsets(number)
-        if found is None:
-            return m.PartitionData(number, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, records=b"")
-        leader, log = found
-        if leader != broker:
-            return m.PartitionData(number, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, records=b"")
-        if not 0 <= offset <= log.end_offset:
-            return m.PartitionData(number, ErrorCode.OFFSET_OUT_OF_RANGE, -1, records=b"")
-        end, records = log.end_offset, log.read(offset, most_bytes)
-        return m.PartitionData(number, ErrorCode.NONE, end, end, 0, records=records)
 
     def produce(self, request: m.ProduceRequest, broker: int, now_ms: float) -> m.ProduceResponse:
         """Appends what can be appended."""
 
         def one(name: str, topic_id: TopicId, data: m.PartitionProduceData) -> m.PartitionProduceResponse:
             log = self._find(name, data.index, now_ms)
+            if self._kept > 2 * KEPT_IN_ALL:
+                return m.PartitionProduceResponse(data.index, ErrorCode.KAFKA_STORAGE_ERROR)
             if log is None:
                 by_id = not name and topic_id != NO_TOPIC_ID
                 code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 return m.PartitionProduceResponse(data.index, code)
             if self.leader(data.index) != broker:
                 return m.PartitionProduceResponse(data.index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            code, offset = log.append(data.records or b"")
+            before = log.size
+            code, offset = log.append(data.records or b"", self._kept_bytes())
+            self._kept += log.size - before
             return m.PartitionProduceResponse(data.index, code, offset, -1, log.start_offset)
 
         found = []

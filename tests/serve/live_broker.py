@@ -26,11 +26,17 @@ SHORT = (
 class Served:
     """One run of the command."""
 
-    def __init__(self, *arguments: str, prepare: Callable[[], None] | None = None, without: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        *arguments: str,
+        topics: str = "foo=4",
+        prepare: Callable[[], None] | None = None,
+        without: Sequence[str] = (),
+    ) -> None:
         """`prepare` is called in the new process; modules of `without` are not installed there."""
         hidden = "".join(f"sys.modules[{name!r}] = None; " for name in without)
         program = f"import sys; {hidden}from fsm.__main__ import main; sys.exit(main())"
-        command = [sys.executable, "-c", program, "serve", "--topics", "foo=4", *SHORT, *arguments]
+        command = [sys.executable, "-c", program, "serve", "--topics", topics, *SHORT, *arguments]
         said = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
         self.process: subprocess.Popen[str] = subprocess.Popen(
