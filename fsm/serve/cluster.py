@@ -274,7 +274,8 @@ class Cluster:
     def _create_topics(self, request: m.CreateTopicsRequest, asked: Asked) -> m.CreateTopicsResponse:
         def one(wanted: m.CreatableTopic) -> m.CreatableTopicResult:
             if wanted.name in self.topics.by_name or wanted.name == OFFSETS_TOPIC:
-                return m.CreatableTopicResult(wanted.name, error_code=ErrorCode.TOPIC_ALREADY_EXISTS)
+                code, why = ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wanted.name}' already exists."
+                return m.CreatableTopicResult(wanted.name, error_code=code, error_message=why)
             partitions = len(wanted.assignments) or (1 if wanted.num_partitions == -1 else wanted.num_partitions)
             if not 1 <= partitions <= MOST_PARTITIONS:
                 return m.CreatableTopicResult(wanted.name, error_code=ErrorCode.INVALID_PARTITIONS)
@@ -313,7 +314,10 @@ class Cluster:
             if topic is None:
                 return m.CreatePartitionsTopicResult(wanted.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             if not topic.partitions < wanted.count <= MOST_PARTITIONS:
-                why = f"it has {topic.partitions} partitions, and can have up to {MOST_PARTITIONS}"
+                why = f"The topic {wanted.name} currently has {topic.partitions} partition(s); "
+                why += f"{wanted.count} would not be an increase."
+                if wanted.count > MOST_PARTITIONS:
+                    why = f"a topic has up to {MOST_PARTITIONS} partitions"
                 return m.CreatePartitionsTopicResult(wanted.name, ErrorCode.INVALID_PARTITIONS, why)
             if not request.validate_only:
                 self.change_topic(wanted.name, wanted.count, int(asked.now_ms), asked.random)
@@ -327,7 +331,7 @@ class Cluster:
             found = self._describe_topic(name, NO_TOPIC_ID, m.APIS["Metadata"].newest)
             parts = tuple(
                 m.DescribeTopicPartitionsResponsePartition(
-                    one.error_code, one.partition_index, one.leader_id, 0, one.replica_nodes, one.isr_nodes
+                    one.error_code, one.partition_index, one.leader_id, 0, one.replica_nodes, one.isr_nodes, (), ()
                 )
                 for one in found.partitions
             )

@@ -180,7 +180,8 @@ class Coordinators:
             if isinstance(found, DescribedGroup):
                 return found
             missing = ErrorCode.GROUP_ID_NOT_FOUND if asked.version >= TELLS_MISSING_SINCE else ErrorCode.NONE
-            return DescribedGroup(missing, f"Group {group_id} is no classic group.", group_id, "Dead")
+            why = f"Group {group_id} not found." if found is None else f"Group {group_id} is not a classic group."
+            return DescribedGroup(missing, why, group_id, "Dead")
 
         return DescribeGroupsResponse(groups=tuple(map(one, message.groups)))
 
@@ -190,8 +191,9 @@ class Coordinators:
             found = None if refusal else self.describe(group_id, int(asked.now_ms))
             if isinstance(found, DescribedConsumerGroup):
                 return found
-            why = None if refusal else f"Group {group_id} is no consumer group."
-            return DescribedConsumerGroup(refusal or ErrorCode.GROUP_ID_NOT_FOUND, why, group_id)
+            why = f"Group {group_id} not found." if found is None else f"Group {group_id} is not a consumer group."
+            code = refusal or ErrorCode.GROUP_ID_NOT_FOUND
+            return DescribedConsumerGroup(code, None if refusal else why, group_id)
 
         return ConsumerGroupDescribeResponse(groups=tuple(map(one, message.group_ids)))
 

@@ -28,6 +28,8 @@ STATIC, DEFAULT, OF_GROUP = 4, 5, 8
 """Where a value comes from: the broker's file, Kafka's default, the group."""
 INT, TEXT, LIST = 3, 2, 7
 """Types of a value."""
+MOST_GROUPS = 1_000
+"""Groups with settings of their own, which are written down as a whole at each change."""
 SET, DELETE = 0, 1
 """What becomes of a setting."""
 
@@ -63,7 +65,7 @@ def describe(
     def one(resource: m.DescribeConfigsResource) -> m.DescribeConfigsResult:
         kind, name, keys = resource
         if kind == GROUP:
-            found = _of_group(config, name)
+            found = _of_group(config, name, request.include_synonyms)
         elif kind == BROKER:
             found = _of_broker(config)
         elif kind == TOPIC:
@@ -92,15 +94,18 @@ def _of_broker(config: BrokerConfig) -> list[m.DescribeConfigsResourceResult]:
     return found
 
 
-def _of_group(config: BrokerConfig, group_id: str) -> list[m.DescribeConfigsResourceResult]:
+def _of_group(config: BrokerConfig, group_id: str, with_synonyms: bool) -> list[m.DescribeConfigsResourceResult]:
     own = config.groups.get(group_id, NO_SETTINGS)
     found = []
     for setting in OF_GROUPS:
         name = setting.replace(".", "_")
-        value = own.get(f"consumer_{name}", getattr(config, f"group_consumer_{name}"))
-        source = OF_GROUP if f"consumer_{name}" in own else DEFAULT
-        key = f"consumer.{setting}"
-        found.append(m.DescribeConfigsResourceResult(key, str(value), False, source, config_type=INT))
+        key, of_broker = f"consumer.{setting}", str(getattr(config, f"group_consumer_{name}"))
+        synonyms = [m.DescribeConfigsSynonym(f"group.{key}", of_broker, DEFAULT)]
+        if f"consumer_{name}" in own:
+            synonyms.insert(0, m.DescribeConfigsSynonym(key, str(own[f"consumer_{name}"]), OF_GROUP))
+        _, value, source = synonyms[0]
+        said = tuple(synonyms) if with_synonyms else ()
+        found.append(m.DescribeConfigsResourceResult(key, value, False, source, False, said, INT))
     return found
 
 
@@ -129,10 +134,12 @@ def _alter_group(
     if kind != GROUP:
         raise InputError("only the settings of groups can be changed here")
     own = dict(config.groups.get(group_id, NO_SETTINGS))
+    if group_id not in config.groups and len(config.groups) >= MOST_GROUPS:
+        raise InputError(f"{MOST_GROUPS} groups have settings of their own, which is the most here")
     for key, operation, value in changes:
         setting = key.removeprefix("consumer.")
         if setting not in OF_GROUPS or setting == key or operation not in (SET, DELETE):
-            raise InputError(f"{key} is no setting of a group that can be changed here")
+            raise InputError(f"Unknown group config name: {key}")
         name = f"consumer_{setting.replace('.', '_')}"
         if operation == DELETE:
             own.pop(name, None)
@@ -142,6 +149,6 @@ def _alter_group(
         )
         text = value or ""
         if not text.isascii() or not text.isdigit() or not lowest <= int(text) <= highest:
-            raise InputError(f"{key} must be a whole number from {lowest} to {highest}, not {text!r}")
+            raise InputError(f"{key} must be in the range {lowest} to {highest} inclusive.")
         own[name] = int(text)
     return replace(config, groups=FrozenMap({**config.groups, group_id: FrozenMap(own)}))

@@ -23,8 +23,8 @@ NEWEST: Mapping[str, Mapping[str, int]] = {
     "Produce": {"4.0.0": 12, "4.1.0": 13},
 }
 """The newest version, from a release on."""
-OLDEST: Mapping[str, Mapping[str, int]] = {"JoinGroup": {"4.0.0": 2, "4.0.1": 0}}
-"""The oldest one: 4.0.0 alone lacks versions 0 and 1."""
+OLDEST: Mapping[str, Mapping[str, int]] = {"JoinGroup": {"4.0.0": 2, "4.0.1": 0}, "Produce": {"4.0.0": 0}}
+"""The oldest one. Versions 0 to 2 of Produce are advertised, as brokers of 4.4.0 do, and not spoken."""
 NOT_SPOKEN = frozenset({"TxnOffsetCommit", "AddOffsetsToTxn", "EndTxn"})
 """Requests of transactions, which are known to the codec and not to these brokers."""
 

@@ -9,13 +9,13 @@ from fsm.protocol import messages as m
 
 WANTED = ("ApiVersions", "DeleteGroups", "Fetch", "JoinGroup", "ListOffsets", "OffsetCommit", "OffsetFetch", "Produce")
 ADVERTISED = {
-    "4.0.0": ((0, 4), (0, 2), (4, 17), (2, 9), (1, 10), (2, 9), (1, 9), (3, 12)),
-    "4.0.1": ((0, 4), (0, 2), (4, 17), (0, 9), (1, 10), (2, 9), (1, 9), (3, 12)),
-    "4.1.2": ((0, 4), (0, 2), (4, 18), (0, 9), (1, 10), (2, 9), (1, 9), (3, 13)),
-    "4.2.0": ((0, 4), (0, 2), (4, 18), (0, 9), (1, 11), (2, 10), (1, 10), (3, 13)),
-    "4.3.1": ((0, 4), (0, 2), (4, 18), (0, 9), (1, 11), (2, 10), (1, 10), (3, 13)),
-    "4.4.0": ((0, 5), (0, 3), (4, 18), (0, 9), (1, 11), (2, 10), (1, 10), (3, 13)),
-    "fixed": ((0, 5), (0, 3), (4, 18), (0, 9), (1, 11), (2, 10), (1, 10), (3, 13)),
+    "4.0.0": ((0, 4), (0, 2), (4, 17), (2, 9), (1, 10), (2, 9), (1, 9), (0, 12)),
+    "4.0.1": ((0, 4), (0, 2), (4, 17), (0, 9), (1, 10), (2, 9), (1, 9), (0, 12)),
+    "4.1.2": ((0, 4), (0, 2), (4, 18), (0, 9), (1, 10), (2, 9), (1, 9), (0, 13)),
+    "4.2.0": ((0, 4), (0, 2), (4, 18), (0, 9), (1, 11), (2, 10), (1, 10), (0, 13)),
+    "4.3.1": ((0, 4), (0, 2), (4, 18), (0, 9), (1, 11), (2, 10), (1, 10), (0, 13)),
+    "4.4.0": ((0, 5), (0, 3), (4, 18), (0, 9), (1, 11), (2, 10), (1, 10), (0, 13)),
+    "fixed": ((0, 5), (0, 3), (4, 18), (0, 9), (1, 11), (2, 10), (1, 10), (0, 13)),
 }
 """What `ApiKeys` of each release says."""
 
@@ -32,6 +32,12 @@ def test_what_a_release_advertises(release: str) -> None:
 def test_a_version_that_the_release_has_not_ends_the_connection() -> None:
     client = Scene(release="4.0.0").client()
     client.send(m.DeleteGroupsRequest(("g",)), 3)
+    assert client.is_closed
+
+
+def test_a_version_that_is_advertised_for_others_only_ends_the_connection() -> None:
+    client = Scene().client()
+    client.send_frame(b"\0\0\0\0\0\0\0\1\xff\xff" + bytes(10))
     assert client.is_closed
 
 
