@@ -24,7 +24,7 @@ from fsm.serve import settings
 from fsm.serve.asked import Asked
 from fsm.serve.coordinators import Coordinators
 from fsm.serve.effects import Append, Replace
-from fsm.serve.group_log import GroupLog
+from fsm.serve.group_log import GROWTH, GROWTH_WHEN_FULL, GroupLog
 from fsm.serve.topics import ANSWERED, OFFSETS_TOPIC, Topics
 from fsm.serve.versions import spoken
 
@@ -39,6 +39,10 @@ MOST_PARTITIONS_IN_ALL = 20_000
 METADATA = "metadata"
 """The log that has topics and settings, as one JSON document."""
 OFFSETS_TOPIC_ID = "X19jb25zdW1lcl9vZmZzZQ"
+
+
+class TooManyError(InputError):
+    """More partitions than all topics may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +125,7 @@ class Cluster:
     def _append(self, partition: int, data: bytes) -> None:
         self._keep(Append(f"{OFFSETS_TOPIC}-{partition}", data))
         log = self.coordinators.logs[partition]
-        if log.compact():
+        if log.compact(GROWTH_WHEN_FULL if self.coordinators.is_full else GROWTH):
             self._keep(Replace(f"{OFFSETS_TOPIC}-{partition}", log.segment()))
 
     def _offsets_log(self, partition: int) -> tuple[int, GroupLog] | None:
@@ -143,6 +147,11 @@ class Cluster:
 
     def change_topic(self, name: str, partitions: int, now_ms: int, random: Random) -> None:
         """The topic is made, grows, or with 0 partitions is deleted. Raises `InputError` for what cannot be."""
+        self._set_topic(name, partitions, now_ms, random)
+        self._update_topics(now_ms)
+
+    def _set_topic(self, name: str, partitions: int, now_ms: int, random: Random) -> None:
+        """What `change_topic` does, before anybody hears of it."""
         if not LEGAL_TOPIC.fullmatch(name) or name in (".", "..", OFFSETS_TOPIC):
             raise InputError(f"{name!r} cannot be the name of a topic", "topic")
         if not 0 <= partitions <= MOST_PARTITIONS:
@@ -153,7 +162,7 @@ class Cluster:
                 raise InputError("there is no such topic", name)
             self.topics.delete(name)
         elif partitions - (topic.partitions if topic else 0) > MOST_PARTITIONS_IN_ALL - self.topics.partitions:
-            raise InputError(f"all topics have at most {MOST_PARTITIONS_IN_ALL} partitions", name)
+            raise TooManyError(f"all topics have at most {MOST_PARTITIONS_IN_ALL} partitions", name)
         elif topic is None:
             made = urlsafe_b64encode(random.randbytes(16)).decode().rstrip("=")
             self.topics.set(name, Topic(made, partitions), now_ms)
@@ -161,6 +170,9 @@ class Cluster:
             raise InputError(f"it has {topic.partitions} partitions; it can only get more", name)
         else:
             self.topics.set(name, Topic(topic.topic_id, partitions), now_ms)
+
+    def _update_topics(self, now_ms: int) -> None:
+        """The coordinators hear of the topics, which are written down."""
         self._image_version += 1
         self.coordinators.update(now_ms, image=self._image())
         self._keep_metadata()
@@ -282,15 +294,24 @@ class Cluster:
             try:
                 if request.validate_only:
                     return m.CreatableTopicResult(wanted.name, num_partitions=partitions, replication_factor=1)
-                self.change_topic(wanted.name, partitions, int(asked.now_ms), asked.random)
+                self._set_topic(wanted.name, partitions, int(asked.now_ms), asked.random)
             except InputError as problem:
-                code = ErrorCode.INVALID_TOPIC_EXCEPTION
+                too_many = isinstance(problem, TooManyError)
+                code = ErrorCode.POLICY_VIOLATION if too_many else ErrorCode.INVALID_TOPIC_EXCEPTION
                 return m.CreatableTopicResult(wanted.name, error_code=code, error_message=str(problem))
-            self._news.append(self.described_topics())
             topic_id = self.topics.by_name[wanted.name].topic_id
             return m.CreatableTopicResult(wanted.name, topic_id, num_partitions=partitions, replication_factor=1)
 
-        return m.CreateTopicsResponse(topics=tuple(map(one, request.topics)))
+        before = self.topics.partitions
+        made = tuple(map(one, request.topics))
+        self._tell_topics(before, asked)
+        return m.CreateTopicsResponse(topics=made)
+
+    def _tell_topics(self, before: int, asked: Asked) -> None:
+        """Once for all topics of a request, where there are more or fewer partitions than before."""
+        if self.topics.partitions != before:
+            self._update_topics(int(asked.now_ms))
+            self._news.append(self.described_topics())
 
     def _delete_topics(self, request: m.DeleteTopicsRequest, asked: Asked) -> m.DeleteTopicsResponse:
         def one(name: str | None, topic_id: TopicId) -> m.DeletableTopicResult:
@@ -300,13 +321,15 @@ class Cluster:
                 code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 return m.DeletableTopicResult(name, topic_id, code)
             known_id = self.topics.by_name[found].topic_id
-            self.change_topic(found, 0, int(asked.now_ms), asked.random)
-            self._news.append(self.described_topics())
+            self._set_topic(found, 0, int(asked.now_ms), asked.random)
             return m.DeletableTopicResult(found, known_id)
 
         by_name = ((name, NO_TOPIC_ID) for name in request.topic_names)
         wanted = [*((topic.name, topic.topic_id) for topic in request.topics), *by_name]
-        return m.DeleteTopicsResponse(responses=tuple(one(name, topic_id) for name, topic_id in wanted))
+        before = self.topics.partitions
+        gone = tuple(one(name, topic_id) for name, topic_id in wanted)
+        self._tell_topics(before, asked)
+        return m.DeleteTopicsResponse(responses=gone)
 
     def _create_partitions(self, request: m.CreatePartitionsRequest, asked: Asked) -> m.CreatePartitionsResponse:
         def one(wanted: m.CreatePartitionsTopic) -> m.CreatePartitionsTopicResult:
@@ -320,11 +343,16 @@ class Cluster:
                     why = f"a topic has up to {MOST_PARTITIONS} partitions"
                 return m.CreatePartitionsTopicResult(wanted.name, ErrorCode.INVALID_PARTITIONS, why)
             if not request.validate_only:
-                self.change_topic(wanted.name, wanted.count, int(asked.now_ms), asked.random)
-                self._news.append(self.described_topics())
+                try:
+                    self._set_topic(wanted.name, wanted.count, int(asked.now_ms), asked.random)
+                except TooManyError as problem:
+                    return m.CreatePartitionsTopicResult(wanted.name, ErrorCode.POLICY_VIOLATION, str(problem))
             return m.CreatePartitionsTopicResult(wanted.name)
 
-        return m.CreatePartitionsResponse(results=tuple(map(one, request.topics)))
+        before = self.topics.partitions
+        grown = tuple(map(one, request.topics))
+        self._tell_topics(before, asked)
+        return m.CreatePartitionsResponse(results=grown)
 
     def _describe_topics(self, request: m.DescribeTopicPartitionsRequest) -> m.DescribeTopicPartitionsResponse:
         def one(name: str) -> m.DescribeTopicPartitionsResponseTopic:

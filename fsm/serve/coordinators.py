@@ -29,6 +29,7 @@ from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatRequest,
     DeletableGroupResult,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
@@ -40,6 +41,7 @@ from fsm.protocol.messages import (
     ListedGroup,
     ListGroupsRequest,
     ListGroupsResponse,
+    OffsetCommitRequest,
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchResponse,
@@ -52,6 +54,8 @@ GROUPS_SINCE = 8
 """The version of OffsetFetch from which on it names several groups."""
 TELLS_MISSING_SINCE = 6
 """The version of DescribeGroups from which on a group that is not there is an error, not a dead group."""
+MOST_STORED = 256 << 20
+"""Bytes of all logs; the state that they stand for takes some times as much memory."""
 CLASSIC, CONSUMER = "classic", "consumer"
 
 Removal = tuple[str, str]
@@ -129,10 +133,30 @@ class Coordinators:
         if answer is not None and (type(message) is not OffsetFetchRequest or asked.version >= GROUPS_SINCE):
             return [Answer(asked.token, answer(self, message, asked))]
         partition = self.partition_of(message.group_id)
-        if refusal := self._refuses(partition, asked):
+        refusal = self._refuses(partition, asked)
+        if not refusal and self._brings_more(partition, message, int(asked.now_ms)) and self.is_full:
+            refusal = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if refusal:
             request = Request(asked.token, asked.client_id, asked.client_host, asked.version, message)
             return [Answer(asked.token, steps.refuse(request, refusal, self.context))]
         return self._hand(partition, message, asked)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much is stored that no new groups and members are let in."""
+        return sum(log.size for log in self.logs.values()) > MOST_STORED
+
+    def _brings_more(self, partition: int, message: Any, now_ms: int) -> bool:
+        """Whether a group or a member comes with this request."""
+        if type(message) is ConsumerGroupHeartbeatRequest:
+            if message.member_epoch:
+                return False
+        elif type(message) not in (JoinGroupRequest, OffsetCommitRequest):
+            return False
+        group = self._host(partition, now_ms).state.groups.get(message.group_id)
+        return group is None or (
+            type(message) is not OffsetCommitRequest and message.member_id not in group.members.by_id
+        )
 
     def _hand(self, partition: int, message: Any, asked: Asked) -> list[Answer]:
         """Hands a request to the partition's coordinator."""

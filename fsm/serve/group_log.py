@@ -14,7 +14,9 @@ from fsm.protocol.record_batches import BEFORE_LENGTH, Batch, LogRecord, batch_o
 from fsm.protocol.records import Record
 
 COMPACTED_FROM = 1 << 20
-"""Bytes that are never compacted; above, a log is compacted when it has doubled."""
+"""Bytes that are never compacted."""
+GROWTH, GROWTH_WHEN_FULL = 2.0, 1.1
+"""How many times as large a log is, when it is compacted, as it was after that was done last."""
 IN_ONE_BATCH = 1_000
 """Records of a batch that compaction writes."""
 
@@ -50,9 +52,9 @@ class GroupLog:
         self._keep(self.end_offset, self.end_offset + len(batch.records), data)
         return data
 
-    def compact(self) -> bool:
-        """Drops what later records replaced, if the log has doubled; whether it did."""
-        if self.size < 2 * self.compacted_size:
+    def compact(self, growth: float = GROWTH) -> bool:
+        """Drops what later records replaced, if the log has grown so many times; whether it did."""
+        if self.size < growth * self.compacted_size:
             return False
         last: dict[bytes | None, LogRecord] = {}
         for batch in read_batches(self.segment()):

@@ -34,6 +34,7 @@ class Scene:
         self.brokers = Brokers(served, self.now_ms, random, rules=self.rules, on_event=self.seen.append, kept=kept)
         self.kept: dict[str, bytes] = dict(kept or {})
         self.closed: set[int] = set()
+        self.replaced: list[str] = []
         self.answers: dict[int, list[bytes]] = {}
         self._numbers = 0
         for broker in range(1, served.brokers + 1):
@@ -60,6 +61,7 @@ class Scene:
             elif not isinstance(effect, ReadOn):
                 assert isinstance(effect, Replace)
                 self.kept[effect.log] = effect.data
+                self.replaced.append(effect.log)
 
     def wait(self, for_ms: float) -> None:
         """Time passes; what is due happens at its own instant."""
