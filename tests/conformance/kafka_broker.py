@@ -81,26 +81,47 @@ class NoBrokerError(Exception):
     """Apache Kafka cannot be run here."""
 
 
+class Kafka:
+    """One node on loopback, its files in a folder; it can be started again where it was."""
+
+    def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
+        """Formats its disk. Raises `NoBrokerError` where Kafka cannot be had."""
+        self.folder = folder
+        self.port, controller = free_port(), free_port()
+        config = folder / "server.properties"
+        told = "".join(f"{key}={value}\n" for key, value in settings.items())
+        config.write_text(PROPERTIES.format(port=self.port, controller=controller, folder=folder) + told)
+        (folder / "log4j2.xml").write_text(LOG4J)
+        java = ["java", *JAVA, f"-Dlogfile={folder / 'broker.log'}"]
+        java += [f"-Dlog4j2.configurationFile={folder / 'log4j2.xml'}", "-cp", f"{jars(RELEASE)}/*"]
+        formatted = [*java, "kafka.tools.StorageTool", "format", "-t", "AAAAAAAAQACAAAAAAAAAAQ", "-c", str(config)]
+        subprocess.run(formatted, check=True, timeout=FORMATTING_S, stdout=subprocess.DEVNULL)
+        self._command = [*java, "kafka.Kafka", str(config)]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Starts it, and returns when it serves; the log begins anew."""
+        (self.folder / "broker.log").unlink(missing_ok=True)
+        with (self.folder / "out.txt").open("wb") as output:
+            self._process = subprocess.Popen(self._command, stdout=output, stderr=subprocess.STDOUT)
+        wait_until_started(self._process, self.folder)
+
+    def stop(self) -> None:
+        """Stops it, if it runs."""
+        if self._process is not None:
+            stop(self._process)
+            self._process = None
+
+
 @contextmanager
 def broker(folder: Path, settings: Mapping[str, str]) -> Iterator[tuple[str, int]]:
     """A broker with these settings, its files in the folder; gives where it listens, and stops it in the end."""
-    libs = jars(RELEASE)
-    port, controller = free_port(), free_port()
-    config = folder / "server.properties"
-    told = "".join(f"{key}={value}\n" for key, value in settings.items())
-    config.write_text(PROPERTIES.format(port=port, controller=controller, folder=folder) + told)
-    (folder / "log4j2.xml").write_text(LOG4J)
-    java = ["java", *JAVA, f"-Dlogfile={folder / 'broker.log'}", f"-Dlog4j2.configurationFile={folder / 'log4j2.xml'}"]
-    java += ["-cp", f"{libs}/*"]
-    formatted = [*java, "kafka.tools.StorageTool", "format", "-t", "AAAAAAAAQACAAAAAAAAAAQ", "-c", str(config)]
-    subprocess.run(formatted, check=True, timeout=FORMATTING_S, stdout=subprocess.DEVNULL)
-    with (folder / "out.txt").open("wb") as output:
-        process = subprocess.Popen([*java, "kafka.Kafka", str(config)], stdout=output, stderr=subprocess.STDOUT)
-        try:
-            wait_until_started(process, folder)
-            yield "127.0.0.1", port
-        finally:
-            stop(process)
+    kafka = Kafka(folder, settings)
+    try:
+        kafka.start()
+        yield "127.0.0.1", kafka.port
+    finally:
+        kafka.stop()
 
 
 def jars(release: str) -> Path:

@@ -1,0 +1,160 @@
+"""One group on a real Kafka, of our member, librdkafka and the Java client: processes that can be closed and killed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+HERE = Path(__file__).parent
+TOPIC, PARTITIONS, GROUP = "foo", 8, "together"
+LIMIT_S = 90.0
+EVENTS = {"assign_begin": "assigned", "revoke_begin": "revoked", "lost_begin": "lost"}
+"""Our trace records by what the others print."""
+LOG4J = """<Configuration><Appenders><File name="file" fileName="${sys:logfile}" append="true">
+<PatternLayout pattern="[%d{yyyy-MM-dd HH:mm:ss,SSS}{UTC}] %p %m (%c)%n"/></File></Appenders>
+<Loggers><Root level="INFO"><AppenderRef ref="file"/></Root>
+<Logger name="org.apache.kafka.clients.consumer" level="DEBUG"/></Loggers></Configuration>
+"""
+
+
+class Done(NamedTuple):
+    """Something that the test did, and how long the group needed to settle."""
+
+    what: str
+    client_id: str
+    owned: frozenset[int]
+    """What that member had before."""
+    began_ms: float
+    settled_ms: float
+
+
+class Member:
+    """A process that takes part; each life of it writes to a log of its own."""
+
+    def __init__(self, name: str, command: Sequence[str], log: Path, *, logs_to_stderr: bool) -> None:
+        self.name = name
+        self.owned: set[int] = set()
+        self.has_closed = False
+        with log.open("ab") as errors:
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors if logs_to_stderr else None,
+                text=True,
+            )
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+        self._thread.start()
+
+    def _listen(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            said = json.loads(line)
+            event = said.get("event") or EVENTS.get(said.get("kind", ""), said.get("kind"))
+            numbers = {number for _, number in said.get("partitions", ())} if event != "message" else set()
+            if event == "assigned":
+                self.owned = self.owned | numbers
+            elif event in {"revoked", "lost"}:
+                self.owned = self.owned - numbers
+            elif event in {"closed", "close_end"}:
+                self.has_closed = True
+
+    def close(self) -> None:
+        """Has it leave, and waits until it has ended."""
+        assert self.process.stdin is not None
+        if self.name == "ours":
+            self.process.send_signal(signal.SIGTERM)
+        else:
+            self.process.stdin.write("close\n")
+            self.process.stdin.flush()
+        assert self.process.wait(LIMIT_S) == 0, self.name
+        self._thread.join(LIMIT_S)
+        assert self.has_closed, self.name
+        assert not self.owned, self.name
+
+    def kill(self) -> None:
+        """It is gone without a word."""
+        self.process.kill()
+        self.process.wait(LIMIT_S)
+        self._thread.join(LIMIT_S)
+        self.owned = set()
+
+
+class Group:
+    """The members, and what was done to them."""
+
+    def __init__(self, bootstrap: str, folder: Path, jars: Path) -> None:
+        self.bootstrap = bootstrap
+        self.folder = folder
+        self.jars = jars
+        self.members: dict[str, Member] = {}
+        self.lives: dict[str, int] = {}
+        self.logs: list[Path] = []
+        self.done: list[Done] = []
+        javac = shutil.which("javac")
+        assert javac, "a JDK is needed: there is no javac"
+        compiled = [javac, "-cp", f"{jars}/*", "-d", str(folder), str(HERE / "Member.java")]
+        subprocess.run(compiled, check=True, timeout=LIMIT_S)
+        (folder / "log4j2.xml").write_text(LOG4J)
+
+    def start(self, name: str) -> None:
+        """A life of this member begins."""
+        life = self.lives[name] = self.lives.get(name, 0) + 1
+        client_id = f"{name}-{life}"
+        log = self.folder / f"{client_id}.log"
+        self.logs.append(log)
+        self.members[name] = Member(name, self._command(name, client_id, log), log, logs_to_stderr=name == "rdkafka")
+
+    def _command(self, name: str, client_id: str, log: Path) -> list[str]:
+        given = [self.bootstrap, GROUP, TOPIC, client_id]
+        if name == "rdkafka":
+            return [sys.executable, str(HERE / "rdkafka_member.py"), *given]
+        if name == "java":
+            options = ["-Xmx160m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Dlogfile={log}"]
+            options += [f"-Dlog4j2.configurationFile={self.folder / 'log4j2.xml'}"]
+            return ["java", *options, "-cp", f"{self.jars}/*:{self.folder}", "Member", *given]
+        ours = ["--bootstrap", self.bootstrap, "--group", GROUP, "--topics", TOPIC, "--client-id", client_id]
+        return [sys.executable, "-m", "fsm", "join", *ours, "--commit-ms", "500", "--json", "--trace", str(log)]
+
+    def do(self, what: str, name: str, act: Callable[[], object], pause_s: float = 0.0) -> None:
+        """Does it, and waits until the group is at rest: each partition has one owner, and each member has some."""
+        owned = frozenset(self.members[name].owned if name in self.members else ())
+        began_ms = time.time() * 1_000
+        act()
+        time.sleep(pause_s)
+        self.settle(what)
+        client_id = f"{name}-{self.lives.get(name, 0)}"
+        self.done.append(Done(what, client_id, owned, began_ms, time.time() * 1_000))
+
+    def settle(self, what: str) -> None:
+        until = time.monotonic() + LIMIT_S
+        while time.monotonic() < until:
+            shares = [member.owned for member in self.members.values()]
+            if all(shares) and sorted(number for share in shares for number in share) == [*range(PARTITIONS)]:
+                return
+            for member in self.members.values():
+                assert member.process.poll() is None, f"{member.name} has ended: see {self.folder}"
+            time.sleep(0.05)
+        held = {name: sorted(member.owned) for name, member in self.members.items()}
+        raise AssertionError(f"after {what} not at rest within {LIMIT_S:g} s: {held}")
+
+    def close(self, name: str) -> None:
+        """It leaves."""
+        self.members.pop(name).close()
+
+    def kill(self, name: str) -> None:
+        """It is killed."""
+        self.members.pop(name).kill()
+
+    def end(self) -> None:
+        """Whatever still runs is ended."""
+        for member in self.members.values():
+            member.kill()
