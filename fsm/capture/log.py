@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TextIO
 
+from fsm.capture.judging import Judging
 from fsm.capture.watch import Watch
 from fsm.wire.exchange import Exchange, Note, to_line
 
@@ -20,7 +21,7 @@ class Log:
 
     def __init__(self, trace: TextIO | None, show: Callable[[str], None], columns: int | None = None) -> None:
         """`columns` is how wide the terminal is; None: there is none, and news is printed as it comes."""
-        self.watch = Watch()
+        self.watch, self.judging = Watch(), Judging()
         self._trace, self._show, self._columns = trace, show, columns
         self._new: list[Exchange | Note] = []
         self._drawn_ms = 0.0
@@ -36,9 +37,8 @@ class Log:
         for seen in new:
             if self._trace:
                 self._trace.write(f"{to_line(seen)}\n")
-            self._news += (news := self.watch.take(seen))
-            if self._columns is None:
-                self._show("".join(f"{line}\n" for line in news))
+            self.judging.take(seen)
+            self.tell(self.watch.take(seen))
         if self._trace and new:
             self._trace.flush()
         if self._columns and abs(at_ms - self._drawn_ms) >= REDRAWING_MS:
@@ -46,7 +46,17 @@ class Log:
             told = "".join(f"{line[: self._columns]}\n" for line in self._news)
             self._show(f"{CLEAR}{self.watch.table(at_ms, self._columns)}\n{told}")
 
+    def tell(self, news: Sequence[str]) -> None:
+        """Tells these lines: at once, or with the table."""
+        self._news += news
+        if news and self._columns is None:
+            self._show("".join(f"{line}\n" for line in news))
+
     def end(self, at_ms: float) -> None:
         """Tells what is new for the last time."""
         self._drawn_ms = 0.0
         self.tick(at_ms)
+
+    def summary(self) -> str:
+        """Totals and judgement in the end."""
+        return f"{self.watch.summary()}{self.judging.summary()}"

@@ -116,7 +116,7 @@ class Proxy:
         finally:
             link.end()
             self._tell(link)
-            self._note("closed", connection)
+            self._note("disconnected", connection)
             await _close(writers)
 
     async def _carry(self, link: Link, connection: int, client: Streams, upstream: Streams) -> None:

@@ -31,6 +31,8 @@ def read_captures(files: Iterable[tuple[str, BinaryIO]], ports: Collection[int],
                 for seen in reassembly.take(packet.segment):
                     log.take(seen)
                 log.tick(at_ms)
+                if log.judging.is_due(at_ms):
+                    log.tell(log.judging.news())
     except KeyboardInterrupt:
         pass
     finally:

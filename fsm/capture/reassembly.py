@@ -180,7 +180,7 @@ class Reassembly:
         if connection.lost or connection.unmatched:
             why = f"{connection.lost} bytes were not captured or read, {connection.unmatched} answers have no request"
             yield Note(at_ms, "lost", {**about, "why": why})
-        yield Note(at_ms, "closed", about)
+        yield Note(at_ms, "disconnected", about)
 
 
 def _is_another(connection: _Connection, segment: Segment) -> bool:

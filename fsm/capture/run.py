@@ -44,6 +44,7 @@ async def _run(options: Options, log: Log, show: Callable[[str], None]) -> None:
     loop.set_exception_handler(lambda _loop, context: log.take(_problem(context)))
     for sign in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(sign, stopped.set)
+    judging = asyncio.ensure_future(_judge(log))
     try:
         here = proxy.listen(options.host, options.port, options.at)
         show(f"listening on {HERE}:{here}\n")
@@ -54,8 +55,17 @@ async def _run(options: Options, log: Log, show: Callable[[str], None]) -> None:
             await asyncio.wait([stopping := asyncio.ensure_future(stopped.wait())], timeout=TICK_S)
             stopping.cancel()
     finally:
+        judging.cancel()
         await proxy.close()
         log.end(now_ms())
+
+
+async def _judge(log: Log) -> None:
+    """Judges beside the connections, which go on meanwhile."""
+    while True:
+        await asyncio.sleep(TICK_S)
+        if log.judging.is_due(now_ms()):
+            log.tell(await asyncio.to_thread(log.judging.news))
 
 
 def _problem(context: dict[str, Any]) -> Note:

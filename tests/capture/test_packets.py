@@ -243,7 +243,7 @@ def test_whoever_was_silent_for_longest_is_given_up(monkeypatch: pytest.MonkeyPa
     opens = Segment(1, ("10.0.0.1", 5), ("10.0.0.2", PORT), 100, opens=True)
     early = opens._replace(opens=False, seq=200, data=bytes(2_000))
     assert [one.event for one in seen_in([opens, early]) if isinstance(one, Note)] == [
-        "connected", "given_up", "lost", "closed",
+        "connected", "given_up", "lost", "disconnected",
     ]  # fmt: skip
 
 
@@ -265,11 +265,10 @@ def test_the_command_reads_files_and_writes_the_same_lines(
     files = [str(tmp_path / name) for name in ("1.pcap", "2.pcap")]
     assert main(["capture", "--read", *files, "-o", str(tmp_path / "two.jsonl"), "--port-of-broker", str(PORT)]) == 0
     said = capsys.readouterr().out
-    assert said.splitlines()[-15:-12] == [
-        f"{len(PACKETS)} packets, 0 of them no TCP, 0 damaged",
-        "128 exchanges on 15 connections, 0 without an answer",
-        "        51  Fetch",
-    ]
+    assert (
+        f"\n{len(PACKETS)} packets, 0 of them no TCP, 0 damaged\n128 exchanges on 15 connections, 0 without an" in said
+    )
+    assert "\nSHOULD C6 (3 times): " in said
     assert "g-kpy: k0 (k0-" in said
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO((tmp_path / "all.pcap").read_bytes())))
     assert main(["capture", "--read", "-", "-o", str(tmp_path / "one.jsonl"), "--port-of-broker", str(PORT)]) == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -196,7 +197,7 @@ def test_when_a_broker_goes_its_client_is_told_and_when_a_client_goes_its_broker
         broker.answer = _go
         await other.send(MetadataRequest(), 12)
         assert await asyncio.wait_for(other.reader.read(), PATIENCE_S) == b""
-        await until(lambda: events(seen).count("closed") == 2)
+        await until(lambda: events(seen).count("disconnected") == 2)
 
     def _go(_: Any) -> Any:
         raise OSError
@@ -213,7 +214,7 @@ def test_the_last_answer_is_known_though_the_client_did_not_wait_for_it() -> Non
         client = await client_at(port)
         await client.send(BEAT, 4)
         client.writer.write_eof()
-        await until(lambda: "closed" in events(seen))
+        await until(lambda: "disconnected" in events(seen))
 
     seen = carried(story)
     assert [one.is_answered for one in seen if isinstance(one, Exchange)] == [True]
@@ -231,9 +232,7 @@ def test_a_broken_frame_ends_its_own_connection_only(nonsense: bytes) -> None:
         await until(lambda: broker.open == 1)
         await good.ask(BEAT, 4)
 
-    assert sorted(events(carried(story))) == [
-        "Heartbeat", "Heartbeat", "broken", "closed", "closed", "connected", "connected",
-    ]  # fmt: skip
+    assert Counter(events(carried(story))) == {"Heartbeat": 2, "broken": 1, "connected": 2, "disconnected": 2}
 
 
 def test_a_broker_that_cannot_be_reached_ends_the_connection() -> None:
@@ -244,7 +243,7 @@ def test_a_broker_that_cannot_be_reached_ends_the_connection() -> None:
         client = await client_at(proxy.listen("127.0.0.1", nobody))
         assert await asyncio.wait_for(client.reader.read(), PATIENCE_S) == b""
 
-    assert events(carried(story)) == ["connected", "unreachable", "closed"]
+    assert events(carried(story)) == ["connected", "unreachable", "disconnected"]
 
 
 def _tls(purpose: ssl.Purpose) -> ssl.SSLContext:
@@ -275,7 +274,7 @@ def test_tls_passes_untouched_where_it_is_asked_for() -> None:
         streams = await asyncio.open_connection("127.0.0.1", port, ssl=_tls(ssl.Purpose.SERVER_AUTH))
         assert await Client(streams).ask(BEAT, 4) == HeartbeatResponse()
 
-    assert events(carried(story, passes_tls=True)) == ["connected", "opaque", "closed"]
+    assert events(carried(story, passes_tls=True)) == ["connected", "opaque", "disconnected"]
 
 
 async def _speak(words: bytes, tls: ssl.SSLContext | None = None) -> int:

@@ -156,4 +156,6 @@ def test_the_summary_counts_what_went_by() -> None:
 @pytest.mark.parametrize("event", ["broken", "opaque", "unreachable"])
 def test_a_connection_in_trouble_is_news(event: str) -> None:
     note = Note(1_000, event, {"connection": 4, "why": "so\nit is"})
-    assert news(note, Note(1_000, "closed", {"connection": 4})) == [f"00:00:01.000 connection 4: {event}: so it is"]
+    assert news(note, Note(1_000, "disconnected", {"connection": 4})) == [
+        f"00:00:01.000 connection 4: {event}: so it is"
+    ]

@@ -1,0 +1,75 @@
+"""The kit's checks over what a capture has seen so far: each finding once, as soon as it shows.
+
+Until the capture ends, nobody is judged by what was not done in the end. Findings rest on what was seen alone: clients
+that joined before the capture began, and what was not captured, may be judged wrongly.
+"""
+
+from __future__ import annotations
+
+from fsm.kit.check import Finding, What
+from fsm.kit.checks import CHECKS
+from fsm.kit.judge import Report, judge
+from fsm.kit.report import report_lines
+from fsm.render.wording import clock, name
+from fsm.wire.exchange import Exchange, Note
+
+MOST_JUDGED = 50_000
+"""Exchanges and notes that are kept to be judged; later ones are not."""
+JUDGING_MS, GROWTH = 2_000.0, 0.02
+"""How long after a judgement the next one may come, and how much more has to be there: each looks at everything."""
+MEANWHILE = tuple(check for check in CHECKS.values() if What.END not in check.moments)
+
+
+class Judging:
+    """Told of what was seen, judges it now and then."""
+
+    def __init__(self) -> None:
+        self._kept: list[Exchange | Note] = []
+        self._told: set[tuple[str, float, str]] = set()
+        self._judged = 0
+        self._judged_ms = 0.0
+        self.is_full = False
+        """Whether something was not kept."""
+
+    def take(self, seen: Exchange | Note) -> None:
+        """Something was seen."""
+        if len(self._kept) < MOST_JUDGED:
+            self._kept.append(seen)
+        else:
+            self.is_full = True
+
+    def is_due(self, at_ms: float) -> bool:
+        """Whether there is enough that is new."""
+        grown = len(self._kept) > self._judged * (1 + GROWTH)
+        if not grown or abs(at_ms - self._judged_ms) < JUDGING_MS:
+            return False
+        self._judged_ms = at_ms
+        return True
+
+    def news(self) -> list[str]:
+        """What is found now and was not before, a line each. What was seen may grow meanwhile."""
+        kept = list(self._kept)
+        self._judged = len(kept)
+        new = [found for found in judge(kept, MEANWHILE).findings if _key(found) not in self._told]
+        self._told.update(map(_key, new))
+        return [_line(found) for found in new]
+
+    def report(self) -> Report:
+        """The judgement in the end, by all checks."""
+        return judge(self._kept)
+
+    def summary(self) -> str:
+        """The judgement in the end, as a command prints it."""
+        lines = list(report_lines(self.report()))
+        if self.is_full:
+            lines.append(f"only the first {MOST_JUDGED:,} exchanges and notes were judged")
+        return "".join(f"{line}\n" for line in lines)
+
+
+def _key(found: Finding) -> tuple[str, float, str]:
+    return found.check.id, found.at_ms, found.client
+
+
+def _line(found: Finding) -> str:
+    rule = f"{found.check.grade.value} {found.check.id}"
+    return f"{clock(round(found.at_ms))} {name(found.client)} breaks {rule}: {name(found.detail)}"
