@@ -38,8 +38,23 @@ EARLIEST, LATEST = -2, -1
 MAX_WAIT_MS, MAX_BYTES, MAX_PARTITION_BYTES = 500, 4 << 20, 1 << 20
 RETRY_S = 0.2
 """How long whatever failed is left alone."""
-GROUPS_SINCE, TOPIC_IDS_SINCE = 8, 13
-"""The version of OffsetFetch that asks for several groups; that of Fetch that names topics by id."""
+TOPIC_IDS_SINCE = 13
+"""The version of Fetch that names topics by id."""
+PASSING = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.UNSTABLE_OFFSET_COMMIT,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.REPLICA_NOT_AVAILABLE,
+    ErrorCode.OFFSET_NOT_AVAILABLE,
+}
+"""Errors that pass when it is asked again, with newer metadata; nobody need be told."""
 
 
 class Message(NamedTuple):
@@ -162,6 +177,10 @@ class Fetcher:
                 log.is_busy = False
             self._arrived.set()
 
+    def _say_error(self, what: str, code: ErrorCode) -> None:
+        if code not in PASSING:
+            self._say(f"{what}: {error_name(code)}")
+
     def _say(self, line: str) -> None:
         """Tells a line once."""
         if line not in self._told:
@@ -194,10 +213,10 @@ class Fetcher:
         request = OffsetFetchRequest(self._group_id, topics, (group,), require_stable=True)
         told = await self._network.call(Purpose.COORDINATOR, coordinator, request)
         answer = next(iter(told.groups), told)
-        if answer.error_code:
-            return None
         found = [(topic.name, one) for topic in answer.topics for one in topic.partitions]
-        if any(one.error_code for _, one in found):
+        codes = [code for code in (answer.error_code, *(one.error_code for _, one in found)) if code]
+        if codes:
+            self._say_error("committed offsets cannot be read", codes[0])
             return None
         return {(name, one.partition_index): one.committed_offset for name, one in found}
 
@@ -221,7 +240,9 @@ class Fetcher:
             found = {(topic.name, one.partition_index): one for topic in told.topics for one in topic.partitions}
             for log in led:
                 one = found.get(log.partition)
-                if one is not None and not one.error_code and one.offset >= 0:
+                if one is not None and one.error_code:
+                    self._say_error(f"{_name(log)} has no end that can be found", one.error_code)
+                elif one is not None and one.offset >= 0:
                     log.go_to(one.offset)
         if any(log.position is None for log in logs):
             await self._find_leaders(logs)
@@ -244,6 +265,8 @@ class Fetcher:
         )
         request = FetchRequest(max_wait_ms=MAX_WAIT_MS, min_bytes=1, max_bytes=MAX_BYTES, topics=topics)
         told = await self._network.call(Purpose.FETCHES, leader, request)
+        if told.error_code:
+            self._say_error("nothing can be fetched", told.error_code)
         found = {
             (names.get(topic.topic_id) if by_id else topic.topic, one.partition_index): one
             for topic in told.responses
@@ -255,14 +278,16 @@ class Fetcher:
 
     def _take_in(self, log: _Log, data: PartitionData | None) -> bool:
         """The records that came; whether the partition is where it was looked for."""
-        if data is None or self._logs.get(log.partition) is not log:
+        if self._logs.get(log.partition) is not log:
             return True
+        if data is None:
+            return False
         if data.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
             self._say(f"{_name(log)}: there is no offset {log.fetch_at}; it begins anew")
             log.position = None
             return True
         if data.error_code:
-            self._say(f"{_name(log)}: cannot be fetched: {error_name(data.error_code)}")
+            self._say_error(f"{_name(log)} cannot be fetched", data.error_code)
             return False
         try:
             for head, batch in split_batches(data.records or b""):

@@ -109,5 +109,12 @@ class Stranger:
 
 def read_request(client: socket.socket) -> bytes:
     """The next frame of a client, without its length."""
-    size = int.from_bytes(client.recv(4, socket.MSG_WAITALL), "big")
-    return client.recv(size, socket.MSG_WAITALL)
+    return read_bytes(client, int.from_bytes(read_bytes(client, 4), "big"))
+
+
+def read_bytes(client: socket.socket, count: int) -> bytes:
+    """So many bytes; fewer where the client hangs up."""
+    found = b""
+    while len(found) < count and (more := client.recv(count - len(found))):
+        found += more
+    return found
