@@ -78,6 +78,8 @@ class Cluster:
         self._keep = keep
         self._news: list[Any] = []
         self._producer_ids = 0
+        self._coordinates = any(name.startswith(OFFSETS_TOPIC) for name in kept)
+        """Whether anybody has asked for a coordinator, with which the topic of offsets comes into being."""
         config = settings.broker_config(served.settings)
         if METADATA in kept:
             groups = self._restore_topics(kept[METADATA])
@@ -217,7 +219,8 @@ class Cluster:
     def _metadata(self, request: m.MetadataRequest, asked: Asked) -> m.MetadataResponse:
         wanted = request.topics
         if wanted is None or (asked.version == 0 and not wanted):
-            wanted = tuple(m.MetadataRequestTopic(name=name) for name in [*sorted(self.topics.by_name), OFFSETS_TOPIC])
+            names = sorted([*self.topics.by_name, *([OFFSETS_TOPIC] if self._coordinates else [])])
+            wanted = tuple(m.MetadataRequestTopic(name=name) for name in names)
         brokers = tuple(m.MetadataResponseBroker(i, *self.endpoints[i]) for i in sorted(self.endpoints))
         topics = tuple(self._describe_topic(topic.name, topic.topic_id, asked.version) for topic in wanted)
         return m.MetadataResponse(brokers=brokers, cluster_id=CLUSTER_ID, controller_id=1, topics=topics)
@@ -242,6 +245,7 @@ class Cluster:
                 return m.Coordinator(key, -1, "", -1, ErrorCode.COORDINATOR_NOT_AVAILABLE, why)
             if not key:
                 return m.Coordinator(key, -1, "", -1, ErrorCode.INVALID_GROUP_ID)
+            self._coordinates = True
             broker = self.coordinators.leader_of(key)
             return m.Coordinator(key, broker, *self.endpoints[broker])
 

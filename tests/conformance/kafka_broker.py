@@ -53,6 +53,15 @@ POM = """<project><modelVersion>4.0.0</modelVersion>
 <dependency><groupId>org.apache.logging.log4j</groupId><artifactId>log4j-core</artifactId><version>2.25.1</version></dependency>
 </dependencies></project>
 """
+TOOLS = "4.3.1"
+"""The latest release whose tools are published."""
+TOOLS_POM = """<project><modelVersion>4.0.0</modelVersion>
+<groupId>x</groupId><artifactId>kafka-tools-run</artifactId><version>1</version>
+<dependencies>
+<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{release}</version></dependency>
+<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{release}</version></dependency>
+</dependencies></project>
+"""
 PROPERTIES = """process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
@@ -125,26 +134,33 @@ def broker(folder: Path, settings: Mapping[str, str]) -> Iterator[tuple[str, int
 
 
 def jars(release: str) -> Path:
-    """The folder with the jars of a release, fetched through Maven where they are not there yet.
+    """The folder with the jars of a release. Raises `NoBrokerError` where they cannot be had."""
+    return _fetch(release, POM.format(release=release, tools=UNPUBLISHED.get(release, release)))
 
-    Raises `NoBrokerError` where they cannot be had.
-    """
-    libs = CACHE / release / "libs"
+
+def tools() -> Path:
+    """The folder with the jars of Kafka's command line tools. Raises `NoBrokerError` where they cannot be had."""
+    return _fetch(f"tools-{TOOLS}", TOOLS_POM.format(release=TOOLS))
+
+
+def _fetch(name: str, pom: str) -> Path:
+    """The jars of a project, fetched through Maven where they are not there yet."""
+    libs = CACHE / name / "libs"
     if libs.is_dir():
         return libs
     for program in ("java", "mvn"):
         if not shutil.which(program):
             raise NoBrokerError(f"{program} is needed to run Apache Kafka: install a JRE (17 or later) and Maven")
-    work = CACHE / release / "fetching"
+    work = CACHE / name / "fetching"
     work.mkdir(parents=True, exist_ok=True)
-    (work / "pom.xml").write_text(POM.format(release=release, tools=UNPUBLISHED.get(release, release)))
+    (work / "pom.xml").write_text(pom)
     fetch = ["mvn", "-q", "-B", f"{PLUGIN}:copy-dependencies", f"-DoutputDirectory={work / 'libs'}"]
     try:
         subprocess.run(fetch, cwd=work, check=True, timeout=FETCHING_S, capture_output=True, text=True)
     except subprocess.CalledProcessError as problem:
-        raise NoBrokerError(f"Kafka {release} cannot be fetched: {_reason(problem.stdout)}") from None
+        raise NoBrokerError(f"Kafka {name} cannot be fetched: {_reason(problem.stdout)}") from None
     except subprocess.TimeoutExpired:
-        raise NoBrokerError(f"Kafka {release} is not there after {FETCHING_S} s") from None
+        raise NoBrokerError(f"Kafka {name} is not there after {FETCHING_S} s") from None
     (work / "libs").rename(libs)
     return libs
 
@@ -188,5 +204,6 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 if __name__ == "__main__":
     try:
         jars(RELEASE)
+        tools()
     except NoBrokerError as problem:
         sys.exit(f"test-kafka: {problem}")

@@ -30,13 +30,14 @@ class Served:
         self,
         *arguments: str,
         topics: str = "foo=4",
+        settings: Sequence[str] = SHORT,
         prepare: Callable[[], None] | None = None,
         without: Sequence[str] = (),
     ) -> None:
         """`prepare` is called in the new process; modules of `without` are not installed there."""
         hidden = "".join(f"sys.modules[{name!r}] = None; " for name in without)
         program = f"import sys; {hidden}from fsm.__main__ import main; sys.exit(main())"
-        command = [sys.executable, "-c", program, "serve", "--topics", topics, *SHORT, *arguments]
+        command = [sys.executable, "-c", program, "serve", "--topics", topics, *settings, *arguments]
         said = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
         self.process: subprocess.Popen[str] = subprocess.Popen(
@@ -65,9 +66,9 @@ class Served:
 
 
 @contextmanager
-def served(*arguments: str, prepare: Callable[[], None] | None = None, without: Sequence[str] = ()) -> Iterator[Served]:
+def served(*arguments: str, **said: Any) -> Iterator[Served]:
     """The command while the block runs."""
-    one = Served(*arguments, prepare=prepare, without=without)
+    one = Served(*arguments, **said)
     try:
         assert one.port, one.end()
         yield one
