@@ -4,20 +4,45 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fsm.cli import Help, add_command, out
+from fsm.cli import Help, add_command, at_least, out
 from fsm.errors import InputError
 
 if TYPE_CHECKING:
+    from fsm.kit.processes import Result
     from fsm.wire.exchange import Exchange, Note
 
 EXAMPLES = """examples:
-  fsm kit checks                       every rule that clients are held to
+  fsm kit run "python adapter.py"      a client in every scenario, against brokers of ours
+  fsm kit run "java -jar adapter.jar" --protocol consumer --json
+  fsm kit run ./adapter --scenario fenced --scenario lost_leave --html > report.html
+  fsm kit scenarios                    what clients are driven through
+  fsm kit checks                       every rule that they are held to
   fsm kit judge trace.jsonl            what a trace of exchanges says of the clients in it
 
 exit status: 0 no MUST failed; 1 some did; 2 what was given cannot be used"""
+
+CONTRACT = """An adapter is a program around a client. It is started as
+
+  COMMAND --bootstrap HOST:PORT --group G --topics T[,T] --protocol consumer|classic [--assignor A] [--instance ID]
+          [--session-ms N] [--max-poll-ms N] [--revoke-delay-ms N] [--assign-delay-ms N]
+
+subscribes to the topics (one that begins with ^ is a pattern) and polls. A delay is how long a callback of its
+application takes. On stdin it is told, a line each: close, pause, resume (polling), subscribe T[,T], unsubscribe,
+commit. On stdout it prints one JSON object a line, as it happens:
+
+  {"ev": "assign", "partitions": [["foo", 0]]}   a callback begins; "assigned" when it has returned
+  {"ev": "revoke", "partitions": [...]}          the same; "revoked" when it has returned
+  {"ev": "lost", "partitions": [...]}
+  {"ev": "error", "error": "..."}                what the client told its application
+  {"ev": "close_end"}                            after close; then it exits with status 0
+
+exit status: 0 no MUST failed; 1 some did; 2 the command cannot be run"""
 
 
 def add(commands: Any) -> None:
@@ -26,8 +51,20 @@ def add(commands: Any) -> None:
     kinds = command.add_subparsers(metavar="WHAT", required=True, dest="what")
     checks = kinds.add_parser("checks", help="list the checks", formatter_class=Help, allow_abbrev=False)
     judge = kinds.add_parser("judge", help="judge traces of exchanges", formatter_class=Help, allow_abbrev=False)
+    details: dict[str, Any] = {"formatter_class": Help, "allow_abbrev": False}
+    ran = kinds.add_parser("run", help="drive a client through scenarios", epilog=CONTRACT, **details)
+    ran.add_argument("adapter", metavar="COMMAND", help="starts an adapter of the client (below)")
+    ran.add_argument("--scenario", action="append", default=[], metavar="NAME", help="only this one; may be repeated")
+    ran.add_argument("--protocol", choices=("consumer", "classic"), default="", help="only scenarios of this protocol")
+    ran.add_argument("--jobs", type=at_least(1), default=4, metavar="N", help="scenarios at once (%(default)s)")
+    ran.add_argument("--keep", type=Path, metavar="DIR", help="write the trace of each scenario here")
+    forms = ran.add_mutually_exclusive_group()
+    forms.add_argument("--json", action="store_true", help="print one JSON document")
+    forms.add_argument("--junit", action="store_true", help="print JUnit's XML")
+    forms.add_argument("--html", action="store_true", help="print a page with a picture of each failure")
+    scenarios = kinds.add_parser("scenarios", help="list the scenarios", **details)
     judge.add_argument("traces", nargs="+", type=Path, metavar="TRACE.jsonl", help="exchanges, one JSON object a line")
-    for one in (checks, judge):
+    for one in (checks, judge, scenarios):
         one.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -88,4 +125,63 @@ def _read(path: Path) -> list[Exchange | Note]:
     return found
 
 
-_RUNS = {"checks": _checks, "judge": _judge}
+def _scenarios(args: argparse.Namespace) -> int:
+    from fsm.kit.scenarios import SCENARIOS
+
+    if args.json:
+        listed = [{"name": one.name, "protocol": one.protocol, "about": one.about} for one in SCENARIOS.values()]
+        out(json.dumps({"scenarios": listed}, indent=2) + "\n")
+    else:
+        out("".join(f"{one.name:28} {one.protocol:8} {one.about}\n" for one in SCENARIOS.values()))
+    return 0
+
+
+def _run(args: argparse.Namespace) -> int:
+    import asyncio
+
+    from fsm.kit import documents
+    from fsm.kit.processes import run_all
+    from fsm.kit.report import status
+    from fsm.kit.scenarios import find_scenarios
+
+    try:
+        command = shlex.split(args.adapter)
+    except ValueError as problem:
+        raise InputError(f"{problem}", "COMMAND", "quote it as a shell wants it") from None
+    if not command:
+        raise InputError("empty", "COMMAND", "give a command that starts an adapter")
+    scenarios = find_scenarios(args.scenario, args.protocol)
+    if not scenarios:
+        raise InputError(f"no scenario of these is for {args.protocol} groups", "--scenario", "leave --protocol out")
+    results = asyncio.run(run_all(command, scenarios, args.jobs, _progress(len(scenarios), args.keep)))
+    client = documents.software(results, args.adapter)
+    if args.json:
+        out(json.dumps(documents.as_document(results, client), indent=2) + "\n")
+    elif args.junit:
+        out(documents.as_junit(results, client))
+    elif args.html:
+        out(documents.as_html(results, client))
+    else:
+        out("".join(f"{line}\n" for line in documents.as_text(results, client)))
+    return status([result.report for result in results])
+
+
+def _progress(count: int, folder: Path | None) -> Callable[[Result], None]:
+    """Tells on a terminal how far it is, and keeps traces."""
+    from fsm.cli.output import write
+    from fsm.wire import to_line
+
+    done: list[str] = []
+
+    def tell(result: Result) -> None:
+        done.append(result.scenario.name)
+        if folder is not None:
+            text = "".join(f"{to_line(one)}\n" for one in result.trace)
+            write(folder / f"{result.scenario.name}.jsonl", text.encode())
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r{len(done)} of {count}: {result.scenario.name:30}")
+
+    return tell
+
+
+_RUNS = {"checks": _checks, "judge": _judge, "run": _run, "scenarios": _scenarios}

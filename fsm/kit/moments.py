@@ -6,6 +6,7 @@ A client is known by its client id, and by its member id too where several clien
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from enum import Enum
 from itertools import pairwise
 from typing import Any
 
-from fsm.kit.application import Application
+from fsm.kit.application import Application, partitions_of
 from fsm.kit.check import CLASSIC, CONSUMER, What
 from fsm.kit.classic_member import ClassicMember, identity
 from fsm.kit.consumer_member import ConsumerMember
@@ -24,6 +25,8 @@ from fsm.wire.exchange import Exchange, Note
 
 SESSION_MS = 45_000.0
 """`group.consumer.session.timeout.ms` of a broker that was not told otherwise."""
+LAG_MS = 150.0
+"""What an application says takes another way than what its client sends, and may be heard so much later."""
 PATIENCE_MS = 800.0
 """A connection that ends sooner after a request was closed by the broker, later by a client that waited in vain."""
 SILENT_FAULTS = ("mute", "swallow")
@@ -139,6 +142,13 @@ class Moment:
     exchange: Exchange | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
     """What a note says."""
+    heard_next: tuple[Note, ...] = ()
+    """Of a heartbeat: what the application said within `LAG_MS`, which may have happened before."""
+
+    def hears(self, *events: str) -> frozenset[TopicPartition]:
+        """The partitions of which the application hears this at the same time, as far as that can be seen."""
+        found = (partitions_of(note.about) for note in self.heard_next if note.about.get("ev") in events)
+        return frozenset().union(*found)
 
     @property
     def request(self) -> Any:
@@ -176,15 +186,23 @@ def follow(seen: Iterable[Exchange | Note]) -> Iterator[Moment]:
     name_of = _names_of_clients(trace)
     around, clients = Surroundings(), dict[str, Client]()
     events = _in_order(trace)
+    said = [one for one in trace if isinstance(one, Note) and one.event == "application"]
+    said.sort(key=_time)
     for _, is_answer, one in events:
         if isinstance(one, Note):
             yield from _note(one, around, clients)
         elif is_answer:
             _take(one, around, clients.get(name_of(one)))
         else:
-            yield from _send(one, around, clients, name_of(one))
+            begin = bisect_right(said, one.at_ms, key=_time)
+            end = bisect_right(said, one.at_ms + LAG_MS, lo=begin, key=_time)
+            yield from _send(one, around, clients, name_of(one), said[begin:end])
     for _, client in sorted(clients.items()):
         yield Moment(What.END, events[-1][0], client)
+
+
+def _time(note: Note) -> float:
+    return note.at_ms
 
 
 def _in_order(trace: list[Exchange | Note]) -> list[tuple[float, bool, Exchange | Note]]:
@@ -250,7 +268,9 @@ def _note(seen: Note, around: Surroundings, clients: dict[str, Client]) -> Itera
         client.application.exited_ms = seen.at_ms
 
 
-def _send(exchange: Exchange, around: Surroundings, clients: dict[str, Client], name: str) -> Iterator[Moment]:
+def _send(
+    exchange: Exchange, around: Surroundings, clients: dict[str, Client], name: str, said_next: list[Note]
+) -> Iterator[Moment]:
     what = _WHATS.get(exchange.api)
     if not name:
         return
@@ -265,7 +285,8 @@ def _send(exchange: Exchange, around: Surroundings, clients: dict[str, Client], 
     client.seen_ms = exchange.at_ms
     if exchange.at_ms > (client.application.exited_ms or exchange.at_ms):
         client.application = Application()  # another process of this name
-    yield Moment(what, exchange.at_ms, client, exchange)
+    heard = tuple(note for note in said_next if note.about.get("client") == name)
+    yield Moment(what, exchange.at_ms, client, exchange, heard_next=heard)
     _SENDS[what](client, exchange)
 
 

@@ -97,6 +97,7 @@ class Stage:
     trace: list[Exchange | Note]
     """Where the brokers write, too."""
     running: dict[str, Process] = field(default_factory=dict)
+    watching: set[asyncio.Task[None]] = field(default_factory=set)
 
     def note(self, event: str, **about: Any) -> None:
         """Something more for the trace."""
@@ -129,30 +130,41 @@ class Stage:
             self.note("application", **{**said, "client": client})
 
         self.note("started", client=client)
-        self.running[client] = await self.launch(client, options, hear)
+        self.running[client] = process = await self.launch(client, options, hear)
+        watch = asyncio.ensure_future(self._watch(client, process))
+        self.watching.add(watch)
+        watch.add_done_callback(self.watching.discard)
+
+    async def _watch(self, client: str, process: Process) -> None:
+        await process.wait()
+        self.note("exited", client=client)
+        if self.running.get(client) is process:
+            del self.running[client]
 
     def tell(self, client: str, line: str) -> None:
-        """A client is told something."""
+        """A client is told something, if it still runs."""
+        if client not in self.running:
+            return
         self.note("command", client=client, line=line)
         self.running[client].tell(line)
 
     async def end(self, client: str) -> None:
         """A client that was told to close ends, if need be by force."""
-        process = self.running.pop(client)
+        process = self.running.get(client)
         try:
-            await asyncio.wait_for(process.wait(), CLOSE_S)
-            self.note("exited", client=client)
+            if process is not None:
+                await asyncio.wait_for(process.wait(), CLOSE_S)
         except TimeoutError:
             self.note("killed", client=client)
-            process.kill()
-            await process.wait()
+            await self.kill(client)
 
     async def kill(self, client: str) -> None:
         """A client is gone at once."""
-        process = self.running.pop(client)
-        process.kill()
-        await process.wait()
-        self.note("exited", client=client)
+        process = self.running.get(client)
+        if process is not None:
+            process.kill()
+            await process.wait()
+            await asyncio.sleep(0)
 
     # Time
 
@@ -177,7 +189,7 @@ async def play(stage: Stage) -> list[Exchange | Note]:
             await asyncio.sleep(BETWEEN_CLOSES_S)
         await asyncio.gather(*(stage.end(client) for client in sorted(stage.running)))
     finally:
-        for process in stage.running.values():
+        for process in [*stage.running.values()]:
             process.kill()
     await asyncio.sleep(0.1)
     return stage.trace

@@ -103,14 +103,10 @@ class Edge:
         for broker in range(1, self.brokers.cluster.served.brokers + 1):
             wanted = port if broker == 1 else 0
             try:
-                listening = _listen(host, wanted)
-            except OSError as problem:
+                self.brokers.cluster.endpoints[broker] = (host, self.listen(broker, host, wanted))
+            except InputError:
                 await self.stop()
-                why = problem.strerror or str(problem)
-                raise InputError(f"cannot listen: {why}", f"{host}:{wanted}", "choose another --port") from None
-            self._listening.append(listening)
-            self._loop.add_reader(listening, self._accept, listening, broker)
-            self.brokers.cluster.endpoints[broker] = (host, listening.getsockname()[1])
+                raise
         self.carry_out(self.brokers.start(self.clock()))
         self._flush()
         if self.failed.done():
@@ -118,6 +114,17 @@ class Edge:
             self.failed.result()
         self._sweep()
         return self.brokers.cluster.endpoints[1][1]
+
+    def listen(self, broker: int, host: str, port: int = 0) -> int:
+        """Listens at one more address for a broker, as long as the edge runs; gives the port. Raises `InputError`."""
+        try:
+            listening = _listen(host, port)
+        except OSError as problem:
+            why = problem.strerror or str(problem)
+            raise InputError(f"cannot listen: {why}", f"{host}:{port}", "choose another --port") from None
+        self._listening.append(listening)
+        self._loop.add_reader(listening, self._accept, listening, broker)
+        return int(listening.getsockname()[1])
 
     async def stop(self) -> None:
         """Closes every socket."""

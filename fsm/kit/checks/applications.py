@@ -92,5 +92,6 @@ def hears_before_goodbye(moment: Moment) -> Verdict:
         return None
     if app.closing_ms is None and app.unsubscribed_ms is None:
         return None
-    unheard = app.holding - (app.callback.partitions if app.callback else frozenset())
+    called = app.callback.partitions if app.callback else frozenset()
+    unheard = app.holding - called - moment.hears("revoke", "revoked", "lost")
     return hold(not unheard, "revoked callbacks before", f"it still holds {partitions(unheard)}")

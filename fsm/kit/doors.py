@@ -1,0 +1,81 @@
+"""Brokers at addresses of their own for each client, so that a client is known whatever it calls itself.
+
+Its requests get its name as their client id, and the answers that tell where brokers are tell it these addresses.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fsm.serve.brokers import Brokers
+from fsm.serve.edge import Edge
+from fsm.serve.effects import Effect
+
+HOST = "127.0.0.1"
+DOOR = 1 << 16
+"""What the number of a client is multiplied by, to stand in one number with that of a broker."""
+CLIENT_ID_AT = 8
+"""Where the client id stands in a request: after API, version and correlation id."""
+
+
+class NamedBrokers(Brokers):
+    """Brokers that are told who is at a connection."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        """As `Brokers`."""
+        super().__init__(*given, **named)
+        self.clients: dict[int, tuple[str, dict[int, tuple[str, int]]]] = {}
+        """By connection: the client's name, and where it finds each broker."""
+
+    def receive(self, number: int, frame: bytes, now_ms: float) -> tuple[Effect, ...]:
+        """A frame has arrived."""
+        return super().receive(number, rename(frame, self.clients[number][0]), now_ms)
+
+    def _serve(self, asked: Any, now_ms: float) -> None:
+        before = self.cluster.endpoints
+        self.cluster.endpoints = self.clients[asked.connection.number][1]
+        try:
+            super()._serve(asked, now_ms)
+        finally:
+            self.cluster.endpoints = before
+
+
+class NamedEdge(Edge):
+    """Listens for each client apart."""
+
+    brokers: NamedBrokers
+
+    def __init__(self, brokers: NamedBrokers) -> None:
+        """An edge of these brokers."""
+        super().__init__(brokers)
+        self._doors: list[tuple[str, dict[int, tuple[str, int]]]] = [("", brokers.cluster.endpoints)]
+
+    def open_door(self, client: str) -> int:
+        """More addresses, for one client; gives the first broker's port."""
+        endpoints: dict[int, tuple[str, int]] = {}
+        self._doors.append((client, endpoints))
+        for broker in sorted(self.brokers.cluster.endpoints):
+            door = (len(self._doors) - 1) * DOOR + broker
+            endpoints[broker] = (HOST, self.listen(door, HOST))
+        return endpoints[1][1]
+
+    def connected(self, client: Any) -> int:
+        """A client's number."""
+        door, client.broker = divmod(client.broker, DOOR)
+        number = super().connected(client)
+        self.brokers.clients[number] = self._doors[door]
+        return number
+
+
+def rename(frame: bytes, client_id: str) -> bytes:
+    """The frame of a request with another client id in its header.
+
+    >>> rename(bytes(8) + b"\\0\\2me" + b"rest", "A")[8:]
+    b'\\x00\\x01Arest'
+    """
+    begin = CLIENT_ID_AT + 2
+    size = max(int.from_bytes(frame[CLIENT_ID_AT:begin], "big", signed=True), 0)
+    if len(frame) < begin + size:
+        return frame
+    name = client_id.encode()
+    return frame[:CLIENT_ID_AT] + len(name).to_bytes(2, "big") + name + frame[begin + size :]

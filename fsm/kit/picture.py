@@ -1,0 +1,122 @@
+"""The story of a finding: what its client did and was told around that time, as lines and as a sequence diagram."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from fsm.kit import wording
+from fsm.kit.application import partitions_of
+from fsm.kit.check import Finding
+from fsm.protocol.error_codes import ErrorCode
+from fsm.render.sequence import Arrow, Diagram, Look, Part, svg
+from fsm.wire.exchange import Exchange, Note
+
+BEFORE_MS, AFTER_MS = 3_500.0, 1_000.0
+MOST = 24
+"""Lines of a story; of more, those closest before the finding."""
+QUIET = ("Fetch", "Metadata", "ApiVersions", "ListOffsets", "OffsetForLeaderEpoch")
+APPLICATION, CLIENT, BROKER = "application", "client", "broker"
+
+
+class Line(NamedTuple):
+    """One thing that was seen."""
+
+    at_ms: float
+    source: str
+    target: str
+    text: str
+    look: Look = Look.CALL
+
+
+def story(finding: Finding, trace: Sequence[Exchange | Note]) -> list[Line]:
+    """What the client of a finding did around it, in order of time, with the finding itself."""
+    name = finding.client.partition("/")[0]
+    is_read = finding.exchange is not None and finding.exchange.api in QUIET
+    seen = [
+        line
+        for one in trace
+        if finding.at_ms - BEFORE_MS <= one.at_ms <= finding.at_ms + AFTER_MS
+        for line in _lines(one, name, with_reads=is_read)
+    ]
+    seen.append(Line(finding.at_ms, CLIENT, CLIENT, f"{finding.check.id}: {finding.detail}", Look.RAISE))
+    seen.sort(key=lambda line: line.at_ms)
+    at = next(number for number, line in enumerate(seen) if line.look is Look.RAISE and line.at_ms == finding.at_ms)
+    begin = max(0, at - MOST + 6)
+    return seen[begin : begin + MOST]
+
+
+def _lines(one: Exchange | Note, client: str, *, with_reads: bool) -> Iterator[Line]:
+    if isinstance(one, Note):
+        if one.about.get("client") == client:
+            yield from _noted(one)
+        return
+    if one.client_id != client or (one.api in QUIET and not with_reads):
+        return
+    yield Line(one.at_ms, CLIENT, BROKER, _asked(one))
+    if one.answered_ms is not None:
+        yield Line(one.answered_ms, BROKER, CLIENT, _answered(one), Look.TAKE)
+    elif one.request is not None:
+        yield Line(one.at_ms, BROKER, BROKER, f"no answer{f' ({one.fault})' if one.fault else ''}", Look.RAISE)
+
+
+def _noted(note: Note) -> Iterator[Line]:
+    match note.event:
+        case "application":
+            partitions = partitions_of(note.about)
+            what = str(note.about.get("error") or (wording.partitions(partitions) if partitions else ""))
+            yield Line(note.at_ms, CLIENT, APPLICATION, f"{note.about.get('ev')} {what}".strip())
+        case "command":
+            yield Line(note.at_ms, APPLICATION, CLIENT, str(note.about.get("line")))
+        case "exited" | "killed":
+            yield Line(note.at_ms, CLIENT, CLIENT, note.event, Look.STATE)
+
+
+def _asked(one: Exchange) -> str:
+    request: Any = one.request
+    match one.api:
+        case "ConsumerGroupHeartbeat" if request is not None:
+            return f"Heartbeat {wording.heartbeat(request)}"
+        case "OffsetCommit" | "Heartbeat" | "SyncGroup" if request is not None:
+            number = getattr(request, "generation_id", getattr(request, "generation_id_or_member_epoch", ""))
+            return f"{one.api} at {number}"
+        case "JoinGroup" if request is not None:
+            return f"JoinGroup as {request.member_id or 'nobody'}"
+    return one.api
+
+
+def _answered(one: Exchange) -> str:
+    response: Any = one.response
+    code = getattr(response, "error_code", ErrorCode.NONE)
+    if code is not ErrorCode.NONE:
+        return str(getattr(code, "name", code))
+    match one.api:
+        case "ConsumerGroupHeartbeat" if response is not None:
+            given = response.assignment
+            count = "" if given is None else f", {sum(len(numbers) for _, numbers in given)} partitions assigned"
+            return f"epoch {response.member_epoch}{count}"
+        case "JoinGroup" if response is not None:
+            return f"generation {response.generation_id}" + (", leads" if response.members else "")
+        case "OffsetCommit" if response is not None and response.errors:
+            return str(response.errors[0][1].name)
+    return "answered"
+
+
+def picture(finding: Finding, trace: Sequence[Exchange | Note], start_ms: float) -> str:
+    """The story as SVG."""
+    lines = story(finding, trace)
+    lanes = tuple(lane for lane in (APPLICATION, CLIENT, BROKER) if any(lane in line[1:3] for line in lines))
+    arrows = tuple(
+        Arrow(line.source, line.target, f"{(line.at_ms - start_ms) / 1000:.2f} {line.text}", line.look)
+        for line in lines
+    )
+    title = f"{finding.check.id} {finding.client} at {(finding.at_ms - start_ms) / 1000:.2f} s"
+    return svg(Diagram(title, lanes, (Part("", arrows),)))
+
+
+def told(finding: Finding, trace: Sequence[Exchange | Note], start_ms: float) -> Iterator[str]:
+    """The story as text."""
+    signs = {(CLIENT, BROKER): "->", (BROKER, CLIENT): "<-", (CLIENT, APPLICATION): "=>", (APPLICATION, CLIENT): "<="}
+    for line in story(finding, trace):
+        sign = "!!" if line.look is Look.RAISE else signs.get((line.source, line.target), "  ")
+        yield f"{(line.at_ms - start_ms) / 1000:8.3f} {sign} {line.text}"

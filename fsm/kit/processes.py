@@ -1,0 +1,187 @@
+"""Clients as processes: a command that is started as adapters are, and brokers on sockets for each scenario.
+
+The one place of this package with processes. An adapter takes the options of `fsm.kit.scenario.Options`, obeys lines on
+stdin (`close`, `pause`, `resume`, `subscribe T`, `unsubscribe`, `commit`) and prints one JSON object a line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from asyncio.subprocess import PIPE
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from random import Random
+from typing import Any, NamedTuple
+
+from fsm.errors import InputError
+from fsm.kit.doors import HOST, NamedBrokers, NamedEdge
+from fsm.kit.judge import Report, judge
+from fsm.kit.play import Hear, Stage, play, served
+from fsm.kit.scenario import Options, Scenario
+from fsm.serve.edge import now_ms
+from fsm.wire.exchange import Exchange, Note
+
+LONGEST_LINE = 1 << 20
+KILLED = -9
+"""Status of a process that was killed."""
+REMEMBERED = 20
+"""Lines of stderr."""
+REMEDY = "give a command that starts an adapter; fsm kit run --help has its contract"
+
+
+class Result(NamedTuple):
+    """What came of a scenario."""
+
+    scenario: Scenario
+    report: Report
+    trace: list[Exchange | Note]
+
+    @property
+    def passed(self) -> bool:
+        """Whether no MUST failed."""
+        return not self.report.failed()
+
+
+class Program:
+    """A process that runs an adapter."""
+
+    def __init__(self, process: asyncio.subprocess.Process, hear: Hear) -> None:
+        self._process = process
+        self._hear = hear
+        self.spoke = False
+        """Whether it printed an object."""
+        self.strange = ""
+        """The first line that was none."""
+        self.errors: deque[str] = deque(maxlen=REMEMBERED)
+        self._reading = asyncio.gather(self._listen(), self._read_errors())
+
+    def tell(self, line: str) -> None:
+        """A line on its stdin."""
+        if self._process.stdin is not None and not self._process.stdin.is_closing():
+            self._process.stdin.write(f"{line}\n".encode())
+
+    def kill(self) -> None:
+        """Ends it at once."""
+        with suppress(ProcessLookupError):
+            self._process.kill()
+
+    async def wait(self) -> None:
+        """Until it has ended and all it said was heard."""
+        await self._process.wait()
+        await asyncio.shield(self._reading)
+
+    @property
+    def status(self) -> int | None:
+        """Its exit status."""
+        return self._process.returncode
+
+    async def _listen(self) -> None:
+        async for line in _lines(self._process.stdout):
+            said = _object(line)
+            if said is not None:
+                self.spoke = True
+                self._hear(said)
+            elif line.strip():
+                self.strange = self.strange or line.strip()
+
+    async def _read_errors(self) -> None:
+        async for line in _lines(self._process.stderr):
+            if line.strip():
+                self.errors.append(line.strip())
+
+
+async def _lines(stream: asyncio.StreamReader | None) -> Any:
+    while stream is not None:
+        try:
+            line = await stream.readline()
+        except ValueError:  # too long a line is passed over
+            continue
+        if not line:
+            return
+        yield line.decode("utf-8", "replace")
+
+
+def _object(line: str) -> Mapping[str, Any] | None:
+    try:
+        said = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return said if isinstance(said, dict) and isinstance(said.get("ev"), str) else None
+
+
+async def run_all(
+    command: Sequence[str], scenarios: Sequence[Scenario], jobs: int, on_result: Callable[[Result], None]
+) -> list[Result]:
+    """Plays the scenarios, so many at once; gives their results in the order of the scenarios.
+
+    Raises `InputError` for a command that does not start, or says nothing that an adapter says.
+    """
+    room = asyncio.Semaphore(jobs)
+
+    async def one(scenario: Scenario) -> Result:
+        async with room:
+            result = await run_one(command, scenario)
+        on_result(result)
+        return result
+
+    tasks = [asyncio.ensure_future(one(scenario)) for scenario in scenarios]
+    try:
+        return list(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def run_one(command: Sequence[str], scenario: Scenario) -> Result:
+    """Plays one scenario with clients of this command against brokers of its own."""
+    trace: list[Exchange | Note] = []
+    guards: list[asyncio.Future[None]] = []
+    brokers = NamedBrokers(served(scenario), now_ms(), Random(1), on_event=trace.append)  # noqa: S311
+    edge = NamedEdge(brokers)
+    await edge.start(HOST)
+
+    async def launch(name: str, options: Options, hear: Hear) -> Program:
+        arguments = options.arguments(f"{HOST}:{edge.open_door(name)}", scenario.protocol)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command, *arguments, stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=LONGEST_LINE
+            )
+        except OSError as problem:
+            raise InputError(f"cannot be started: {problem.strerror}", command[0], REMEDY) from None
+        program = Program(process, hear)
+        guards.append(asyncio.ensure_future(guard(program, name)))
+        return program
+
+    async def guard(program: Program, name: str) -> None:
+        await program.wait()
+        has_asked = any(isinstance(one, Exchange) and one.client_id == name for one in trace)
+        if not program.spoke and (program.status != KILLED or not has_asked):
+            playing.cancel()
+            _refuse(program, command)
+
+    playing = asyncio.ensure_future(play(Stage(scenario, edge.brokers, edge.carry_out, edge.clock, launch, trace)))
+    try:
+        await playing
+    except asyncio.CancelledError:
+        for ended in guards:
+            if ended.done() and not ended.cancelled():
+                ended.result()
+        raise
+    finally:
+        playing.cancel()
+        await asyncio.wait([playing])
+        await edge.stop()
+    await asyncio.gather(*guards)
+    return Result(scenario, judge(trace), trace)
+
+
+def _refuse(program: Program, command: Sequence[str]) -> None:
+    """Says why a program is no adapter."""
+    what = " ".join(command)
+    if program.strange:
+        raise InputError(f"prints {program.strange[:80]!r}, which is no JSON object with ev", what, REMEDY)
+    why = program.errors[-1][:200] if program.errors else "and printed nothing"
+    raise InputError(f"ended with status {program.status}: {why}", what, REMEDY)
