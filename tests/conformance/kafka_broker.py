@@ -79,6 +79,8 @@ share.coordinator.state.topic.min.isr=1
 auto.create.topics.enable=false
 log.cleaner.enable=false
 """
+SECOND = {"process.roles": "broker", "node.id": "2", "listeners": "PLAINTEXT://127.0.0.1:{port}"}
+"""What differs for a second broker."""
 LOG4J = """<Configuration><Appenders><File name="file" fileName="${sys:logfile}">
 <PatternLayout pattern="[%d] %p %m (%c)%n"/></File></Appenders>
 <Loggers><Root level="INFO"><AppenderRef ref="file"/></Root></Loggers></Configuration>
@@ -93,13 +95,18 @@ class NoBrokerError(Exception):
 class Kafka:
     """One node on loopback, its files in a folder; it can be started again where it was."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
-        """Formats its disk. Raises `NoBrokerError` where Kafka cannot be had."""
+    def __init__(self, folder: Path, settings: Mapping[str, str], joins: Kafka | None = None) -> None:
+        """Formats its disk; with `joins` it is the second broker of that one's cluster.
+
+        Raises `NoBrokerError` where Kafka cannot be had.
+        """
         self.folder = folder
-        self.port, controller = free_port(), free_port()
+        self.port = free_port()
+        self.controller: int = joins.controller if joins else free_port()
         config = folder / "server.properties"
-        told = "".join(f"{key}={value}\n" for key, value in settings.items())
-        config.write_text(PROPERTIES.format(port=self.port, controller=controller, folder=folder) + told)
+        told = {**settings, **(SECOND if joins else {})}
+        lines = "".join(f"{key}={value}\n" for key, value in told.items()).replace("{port}", str(self.port))
+        config.write_text(PROPERTIES.format(port=self.port, controller=self.controller, folder=folder) + lines)
         (folder / "log4j2.xml").write_text(LOG4J)
         java = ["java", *JAVA, f"-Dlogfile={folder / 'broker.log'}"]
         java += [f"-Dlog4j2.configurationFile={folder / 'log4j2.xml'}", "-cp", f"{jars(RELEASE)}/*"]

@@ -9,12 +9,20 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+from kafka_broker import Kafka
+
+from fsm.protocol.messages import CreatableTopic, CreateTopicsRequest, FindCoordinatorRequest
+from fsm.wire.connection import Connection
+
+T = TypeVar("T")
 
 HERE = Path(__file__).parent
-TOPIC, PARTITIONS, GROUP = "foo", 8, "together"
+TOPIC, PARTITIONS = "foo", 8
+NAMES = [f"together-{i}" for i in range(20)]
 LIMIT_S = 90.0
 EVENTS = {"assign_begin": "assigned", "revoke_begin": "revoked", "lost_begin": "lost"}
 """Our trace records by what the others print."""
@@ -34,6 +42,62 @@ class Done(NamedTuple):
     """What that member had before."""
     began_ms: float
     settled_ms: float
+
+
+class Cluster:
+    """Two brokers; the group's coordinator is the second, as long as that is there."""
+
+    def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
+        (folder / "1").mkdir()
+        (folder / "2").mkdir()
+        self.first = Kafka(folder / "1", settings)
+        self.second = Kafka(folder / "2", settings, self.first)
+        self.bootstrap = f"127.0.0.1:{self.first.port},127.0.0.1:{self.second.port}"
+        self.group = ""
+
+    def start(self) -> None:
+        """Starts both, makes the topic, and chooses a group that the second one coordinates."""
+        self.first.start()
+        self.second.start()
+        connection = Connection("127.0.0.1", self.first.port, "setup")
+        topic = CreatableTopic(TOPIC, PARTITIONS, 2)
+        (made,) = wait(lambda: connection.call(CreateTopicsRequest((topic,), 30_000)).topics)
+        assert not made.error_code, made
+        connection.close()
+        self.group = wait(lambda: next((name for name in NAMES if self.coordinator(name) == self.second.port), ""))
+
+    def coordinator(self, group: str) -> int | None:
+        """The port of the group's coordinator; None where there is none now."""
+        connection = Connection("127.0.0.1", self.first.port, "setup")
+        (found,) = connection.call(FindCoordinatorRequest(coordinator_keys=(group,))).coordinators
+        connection.close()
+        port: int = found.port
+        return None if found.error_code else port
+
+    def move_away(self) -> None:
+        """The second broker ends, and the first coordinates the group."""
+        self.second.stop()
+        wait(lambda: self.coordinator(self.group) == self.first.port)
+
+    def move_back(self) -> None:
+        """The second broker is there again, and gets the group back."""
+        self.second.start()
+        wait(lambda: self.coordinator(self.group) == self.second.port)
+
+    def stop(self) -> None:
+        """Stops both."""
+        self.second.stop()
+        self.first.stop()
+
+
+def wait(condition: Callable[[], T]) -> T:
+    """What the condition gives, once that is true."""
+    until = time.monotonic() + LIMIT_S
+    while time.monotonic() < until:
+        if found := condition():
+            return found
+        time.sleep(0.2)
+    raise AssertionError(f"not within {LIMIT_S:g} s")
 
 
 class Member:
@@ -91,8 +155,9 @@ class Member:
 class Group:
     """The members, and what was done to them."""
 
-    def __init__(self, bootstrap: str, folder: Path, jars: Path) -> None:
+    def __init__(self, bootstrap: str, name: str, folder: Path, jars: Path) -> None:
         self.bootstrap = bootstrap
+        self.name = name
         self.folder = folder
         self.jars = jars
         self.members: dict[str, Member] = {}
@@ -114,14 +179,14 @@ class Group:
         self.members[name] = Member(name, self._command(name, client_id, log), log, logs_to_stderr=name == "rdkafka")
 
     def _command(self, name: str, client_id: str, log: Path) -> list[str]:
-        given = [self.bootstrap, GROUP, TOPIC, client_id]
+        given = [self.bootstrap, self.name, TOPIC, client_id]
         if name == "rdkafka":
             return [sys.executable, str(HERE / "rdkafka_member.py"), *given]
         if name == "java":
             options = ["-Xmx160m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Dlogfile={log}"]
             options += [f"-Dlog4j2.configurationFile={self.folder / 'log4j2.xml'}"]
             return ["java", *options, "-cp", f"{self.jars}/*:{self.folder}", "Member", *given]
-        ours = ["--bootstrap", self.bootstrap, "--group", GROUP, "--topics", TOPIC, "--client-id", client_id]
+        ours = ["--bootstrap", self.bootstrap, "--group", self.name, "--topics", TOPIC, "--client-id", client_id]
         return [sys.executable, "-m", "fsm", "join", *ours, "--commit-ms", "500", "--json", "--trace", str(log)]
 
     def do(self, what: str, name: str, act: Callable[[], object], pause_s: float = 0.0) -> None:

@@ -1,29 +1,28 @@
 """Our member beside librdkafka and the Java client in one group on a real Apache Kafka: `make test-kafka`.
 
-They share a topic through rolling restarts, kills and a restart of the broker, which loads the group anew. Then the
+They share a topic through rolling restarts, kills, and moves of their coordinator between two brokers. Then the
 audit reads the logs of all of them together: it finds what was done to the group, and nothing else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
-from kafka_broker import RELEASE, STEPS, Kafka, jars
-from kafka_group import PARTITIONS, TOPIC, Group
+from kafka_broker import RELEASE, STEPS, jars
+from kafka_group import Cluster, Group
 
 from fsm.audit.findings import Cause, FindingKind, Severity
 from fsm.audit.local import audit_files
-from fsm.conformance.topics import Topics
 from fsm.trace import Kind
-from fsm.wire.connection import Connection
 
 pytestmark = pytest.mark.kafka
 
 KINDS = ("ours", "rdkafka", "java")
 START, ROLL, KILLS = ["start"] * 3, ["close", "start"] * 3, ["kill", "start"] * 3
 SESSION_S = 4
-"""Who has not come back to the restarted broker by then is thrown out."""
+"""Who has not found the coordinator again by then is thrown out."""
 SLACK_MS = 1_000
 SETTINGS = {
     **STEPS,
@@ -31,53 +30,45 @@ SETTINGS = {
     "group.consumer.session.timeout.ms": f"{SESSION_S * 1_000}",
     "group.consumer.min.heartbeat.interval.ms": "500",
     "group.consumer.heartbeat.interval.ms": "500",
+    "offsets.topic.replication.factor": "2",
+    "leader.imbalance.check.interval.seconds": "2",
 }
 
 
 @pytest.fixture(scope="module")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
-    """A broker with short sessions, and the topic."""
-    node = Kafka(tmp_path_factory.mktemp("kafka"), SETTINGS)
-    try:
-        node.start()
-        connection = Connection("127.0.0.1", node.port, "setup")
-        Topics(connection).ensure(TOPIC, PARTITIONS)
-        connection.close()
-        yield node
-    finally:
-        node.stop()
-
-
-@pytest.fixture(scope="module")
-def group(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
+def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
     """The group, after all that is done to it."""
-    made = Group(f"127.0.0.1:{kafka.port}", tmp_path_factory.mktemp("members"), jars(RELEASE))
+    cluster = Cluster(tmp_path_factory.mktemp("kafka"), SETTINGS)
+    made: Group | None = None
     try:
+        cluster.start()
+        made = Group(cluster.bootstrap, cluster.group, tmp_path_factory.mktemp("members"), jars(RELEASE))
         for name in KINDS:
-            made.do("start", name, lambda name=name: made.start(name))  # type: ignore[misc]
-        for name in KINDS:
-            made.do("close", name, lambda name=name: made.close(name))  # type: ignore[misc]
-            made.do("start", name, lambda name=name: made.start(name))  # type: ignore[misc]
-        for name in KINDS:
-            made.do("kill", name, lambda name=name: made.kill(name))  # type: ignore[misc]
-            made.do("start", name, lambda name=name: made.start(name))  # type: ignore[misc]
-        made.do("restart", "the broker", lambda: (kafka.stop(), kafka.start()), SESSION_S + 1)
-        made.do("close", "rdkafka", lambda: made.close("rdkafka"))
+            made.do("start", name, partial(made.start, name))
+        for what in ("close", "kill"):
+            for name in KINDS:
+                made.do(what, name, partial(getattr(made, what), name))
+                made.do("start", name, partial(made.start, name))
+        made.do("move", "", cluster.move_away, SESSION_S + 1)
+        made.do("move", "", cluster.move_back, SESSION_S + 1)
+        made.do("close", "rdkafka", partial(made.close, "rdkafka"))
         for name in ("java", "ours"):
             made.close(name)
         yield made
     finally:
-        made.end()
+        if made is not None:
+            made.end()
+        cluster.stop()
 
 
 def test_they_share_through_everything(group: Group) -> None:
     """After each step every partition had one owner, and every member its share; the last ones left in order."""
-    assert [one.what for one in group.done] == [*START, *ROLL, *KILLS, "restart", "close"]
+    assert [one.what for one in group.done] == [*START, *ROLL, *KILLS, "move", "move", "close"]
     assert group.members == {}
 
 
 def test_the_audit_of_all_logs_finds_what_was_done(group: Group) -> None:
-    """That three were killed, when, and what they had; of closes, starts and the broker's restart there is none."""
+    """That three were killed, when, and what they had; of closes, starts and moves there is none."""
     audit = audit_files(group.logs)
     kills = {one.client_id: one for one in group.done if one.what == "kill"}
     found: dict[str, set[int]] = {}
@@ -92,12 +83,13 @@ def test_the_audit_of_all_logs_finds_what_was_done(group: Group) -> None:
     assert found == {who: kill.owned for who, kill in kills.items()}
 
 
-def test_every_member_noticed_that_its_coordinator_was_away(group: Group) -> None:
-    """The logs of those who lived through the restart say so, and nobody lost a partition by it."""
-    (restart,) = (one for one in group.done if one.what == "restart")
-    records = (one.record for one in audit_files(group.logs).seen)
-    during = [one for one in records if restart.began_ms <= one.ts_ms <= restart.settled_ms]
-    kinds = {kind: {one.client_id.partition("#")[0] for one in during if one.kind is kind} for kind in Kind}
-    assert {"ours-3", "java-3"} <= kinds[Kind.COORDINATOR_LOST]
-    assert {"ours-3", "java-3"} <= kinds[Kind.COORDINATOR_FOUND]
-    assert not kinds[Kind.LOST_BEGIN] | kinds[Kind.REVOKE_BEGIN] | kinds[Kind.FENCED]
+def test_every_member_follows_the_coordinator(group: Group) -> None:
+    """The logs say twice that it was lost and found, and nobody lost a partition by it."""
+    records = [one.record for one in audit_files(group.logs).seen]
+    moves = [one for one in group.done if one.what == "move"]
+    assert len(moves) == 2
+    for move in moves:
+        during = [one for one in records if move.began_ms <= one.ts_ms <= move.settled_ms]
+        kinds = {kind: {one.client_id.partition("#")[0] for one in during if one.kind is kind} for kind in Kind}
+        assert {"ours-3", "java-3"} <= kinds[Kind.COORDINATOR_LOST] & kinds[Kind.COORDINATOR_FOUND]
+        assert not kinds[Kind.LOST_BEGIN] | kinds[Kind.REVOKE_BEGIN] | kinds[Kind.FENCED]
