@@ -44,7 +44,7 @@ test: .venv/.dev ## every test that needs nothing from outside
 test-slow: .venv/.dev ## millions of random steps
 	$(BIN)/python -m pytest -n $(PYTEST_JOBS) -m slow
 
-test-kafka: .venv/.dev ## a real Apache Kafka and our coordinator side by side, thousands of steps (needs java and mvn)
+test-kafka: .venv/.dev ## a real Apache Kafka beside our coordinator, and our member beside other clients on it (needs a JDK and mvn)
 	@$(BIN)/python tests/conformance/kafka_broker.py
 	$(BIN)/python -m pytest -n $(PYTEST_JOBS) --dist loadgroup -m kafka tests/conformance tests/capture tests/join
 
