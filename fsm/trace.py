@@ -53,6 +53,8 @@ class Kind(StrEnum):
     """A heartbeat request left with `epoch`."""
     HEARTBEAT_OK = "heartbeat_ok"
     """A heartbeat was answered without error, with `epoch`."""
+    HEARTBEAT_GIVEN_UP = "heartbeat_given_up"
+    """The client gave up a heartbeat that was on its way: its connection ended, or nothing answered in time."""
     TARGET = "target"
     """The coordinator gave a new target assignment; `full` where it is readable."""
     RECONCILING = "reconciling"

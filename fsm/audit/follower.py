@@ -19,6 +19,7 @@ from fsm.audit.rows import (
     Begun,
     End,
     Ended,
+    GivenUp,
     Interval,
     Known,
     Life,
@@ -29,7 +30,7 @@ from fsm.audit.rows import (
 )
 from fsm.trace import Kind, Partition
 
-Row = Interval | Subscription | Life | ObservedTransition | MemberRebalance | Finding
+Row = Interval | Subscription | Life | ObservedTransition | MemberRebalance | GivenUp | Finding
 Rows = Iterable[Row]
 Step = Callable[[Any, Known], Rows | None]
 _Step = TypeVar("_Step", bound=Step)

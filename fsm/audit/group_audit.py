@@ -20,6 +20,7 @@ from fsm.audit.limits import Limits
 from fsm.audit.member.member_follower import MemberFollower, SharedFollower
 from fsm.audit.records import GroupRecords, Line, Source
 from fsm.audit.rows import GroupRows, ObservedTransition, Place, Seen
+from fsm.audit.weak_spots import name_weak_spots
 
 
 class Observer(Protocol):
@@ -77,7 +78,7 @@ def audit_group(
     given = list(assignments(group, (one for one in told if one.record.ts_ms > 0)))
     if told:
         findings = list(_with_coordinator(findings, told, given, limits.clock_skew_ms))
-    findings = list(weigh(findings, files))
+    findings = list(weigh(name_weak_spots(findings, rows, told, given, limits.clock_skew_ms), files))
     lines = records.lines({Place(e.file, e.offset) for found in findings for e in found.evidence})
     return GroupAudit(
         group,

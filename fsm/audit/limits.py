@@ -20,6 +20,8 @@ DEFAULT_MAX_POLL_INTERVAL_MS = 300_000
 """Kafka's default of max.poll.interval.ms, which is also the rebalance timeout of a consumer."""
 DEFAULT_SESSION_TIMEOUT_MS = 45_000
 """Kafka's default session timeout (client setting in classic groups, broker setting in consumer groups)."""
+DEFAULT_REQUEST_TIMEOUT_MS = 30_000
+"""Kafka's default of request.timeout.ms of a consumer."""
 CONSUMER_HEARTBEAT_INTERVAL_MS = 5000
 """Kafka's default of group.consumer.heartbeat.interval.ms, a setting of the broker."""
 CLASSIC_HEARTBEAT_INTERVAL_MS = 3000

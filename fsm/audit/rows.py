@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import IO, NamedTuple
 
 from fsm.audit.sorted_rows import SortedRows
-from fsm.trace import TraceRecord
+from fsm.trace import Partition, TraceRecord
 
 
 class Place(NamedTuple):
@@ -253,6 +253,22 @@ class MemberRebalance:
     """How long its group waits for this member; 0 where nothing tells."""
 
 
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """A heartbeat that a member gave up: it may have been handled, and may be handled yet."""
+
+    group: str
+    member: str
+    ts_ms: int
+    assigning: tuple[Partition, ...]
+    """What the assigned callback was called for that ran at the time; empty where none ran."""
+    callback_end_ms: int
+    """When that callback ended."""
+    timeout_ms: int
+    """Longest time after which the member gives a request up."""
+    place: Place
+
+
 class GroupRows:
     """The rows of a group's members, each kind in its order; those of which there may be many can wait in a file."""
 
@@ -268,9 +284,10 @@ class GroupRows:
         self.intervals = SortedRows(_BY_PARTITION, intervals, spool)
         self.subscriptions = list(subscriptions)
         self.lives = list(lives)
+        self.given_up: list[GivenUp] = []
         self.rebalances = SortedRows(_BY_TIME, rebalances, spool)
 
-    def add(self, row: Interval | Subscription | Life | MemberRebalance) -> None:
+    def add(self, row: Interval | Subscription | Life | MemberRebalance | GivenUp) -> None:
         match row:
             case Interval():
                 self.intervals.append(row)
@@ -278,6 +295,8 @@ class GroupRows:
                 self.subscriptions.append(row)
             case Life():
                 self.lives.append(row)
+            case GivenUp():
+                self.given_up.append(row)
             case MemberRebalance():
                 self.rebalances.append(row)
 

@@ -78,6 +78,7 @@ SETTINGS = frozenset(
         "max.poll.interval.ms",
         "max.poll.records",
         "partition.assignment.strategy",
+        "request.timeout.ms",
         "session.timeout.ms",
     }
 )
@@ -329,7 +330,8 @@ _KAFKA_CANDIDATE = re.compile(
 _SPRING_CANDIDATE = re.compile(
     (
         rf"\.(?:{_ANY}|NetworkClient"
-        r"(?= {0,60}: \[Consumer [^\n\]]{0,600}\] (?:Sending|Received) CONSUMER_GROUP_HEARTBEAT )) {0,60}: "
+        r"(?= {0,60}: \[Consumer [^\n\]]{0,600}\] (?:Sending|Received|Cancelled in-flight) "
+        r"CONSUMER_GROUP_HEARTBEAT )) {0,60}: "
     ).encode()
 )
 _ECS_CANDIDATE = re.compile(rf'logger" ?: ?"[\w.$]{{1,200}}\.(?:{_ANY}|NetworkClient)"'.encode())

@@ -129,6 +129,11 @@ def _request(message: JavaMessage, match: re.Match[str]) -> Records | None:
     return ()
 
 
+def _given_up(message: JavaMessage, _match: re.Match[str]) -> Records:
+    """Also printed for one that a close leaves behind."""
+    return (record(message, Kind.HEARTBEAT_GIVEN_UP, thread="background"),)
+
+
 def _commit_failed(message: JavaMessage, _match: re.Match[str]) -> Records:
     return (record(message, Kind.COMMIT_FAILED, detail=error_name(_cause(message))),)
 
@@ -235,5 +240,6 @@ REQUESTS = RuleSet(
     (
         rule(r"Sending CONSUMER_GROUP_HEARTBEAT request ", _request),
         rule(r"Received CONSUMER_GROUP_HEARTBEAT response ", _request),
+        rule(r"Cancelled in-flight CONSUMER_GROUP_HEARTBEAT request ", _given_up),
     ),
 )

@@ -190,6 +190,14 @@ REPORTS = (
     ),
 )
 
+
+def named(number: str) -> str:
+    """A weak spot for one who has met it: its number, its title, and what an operator can do."""
+    report = next(one for one in REPORTS if one.number == number)
+    title, advice = (f"{text[0].lower()}{text[1:].rstrip('.')}" for text in (report.title, report.operator))
+    return f"{number}, {title} (to do: {advice})"
+
+
 KINDS = ("lose", "unanswered", "late", "poll_timeout", "expire", "rebalance_timeout", "leave", "crash", "failover")
 """Disturbances of consumer groups of two members."""
 OLD = {

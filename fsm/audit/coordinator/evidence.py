@@ -104,6 +104,8 @@ def _add_places(finding: Finding, places: Iterable[Place]) -> Finding:
 
 # -- handover -----------------------------------------------------------------------------------------------
 
+ACKNOWLEDGED = "had acknowledged giving it up"
+"""Said of a member that had been asked to."""
 ABOUT_OWNERS = (FindingKind.DOUBLE_OWNERSHIP, FindingKind.UNOWNED_PARTITION)
 HELD = 50
 """Assignments of one partition that are looked at for one finding: the last ones."""
@@ -218,7 +220,7 @@ def _sentence(found: Finding, gift: AssignedSpan, before: AssignedSpan | None) -
     if before.until is EndReason.REMOVED:
         return f"{later} {found.member} was no member any more"
     if before.giving_up:
-        return f"{later} {found.member} had acknowledged giving it up"
+        return f"{later} {found.member} {ACKNOWLEDGED}"
     if before.left_out:
         return f"{gave} though it had not asked {found.member} to give it up: a report of {found.member} left it out"
     return f"{gave} in the place of {found.member}"

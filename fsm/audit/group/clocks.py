@@ -27,6 +27,8 @@ _HOUR_MS = 3_600_000
 _NEAR_HOUR_MS = 30_000
 _HELD = 1000
 """Epochs reached at different times that are compared; more add nothing."""
+APART = "the time stamps of "
+"""Begins the summary of each finding that this gives."""
 _LEAVING = ("lost", "left")
 """Rebalances of members on their way out: their epoch began some time before."""
 
@@ -121,7 +123,7 @@ def _finding(group: str, pairs: Sequence[tuple[_Arrival, _Arrival]], apart: Sequ
         one.member,
         min(one.start_ms, other.start_ms),
         max(one.start_ms, other.start_ms),
-        summary=f"the time stamps of {one.member}{others} are {seconds(abs(apart_ms))} {which} those of "
+        summary=f"{APART}{one.member}{others} are {seconds(abs(apart_ms))} {which} those of "
         f"{other.member}, by {shared}: what the two did at one time is not known. Give the time zone of stamps "
         "without one with --timezone, or audit the files of each zone "
         f"alone; --clock-skew-ms {abs(apart_ms)} allows for a clock that is wrong",

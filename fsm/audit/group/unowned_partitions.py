@@ -34,6 +34,8 @@ from fsm.audit.rows import NOBODY, UNTOLD, Begun, Ended, GroupRows, Interval, Li
 from fsm.audit.wording import names, seconds
 from fsm.protocol import topic_patterns
 
+ELSEWHERE = ", unless a member had them whose log is missing"
+"""Said of a gap that rests on the logs being all there are."""
 LEAVING_MS = 15_000
 """What a member gives up within this time before the end of its closed life, it gives up because it leaves."""
 Lives = Mapping[tuple[str, int], Life]
@@ -203,4 +205,4 @@ def _sentence(gap: Gap, what: str, lasted: str) -> str:
     since = _SINCE.get(gap.cause, "which let go")
     text = f"nobody owned {what} for {at_most}{lasted}; the last owner was {gap.old}, {since}; {then}"
     certain = gap.sure or gap.cause is not Cause.REVOKED
-    return text if certain else f"{text}, unless a member had them whose log is missing"
+    return text if certain else text + ELSEWHERE

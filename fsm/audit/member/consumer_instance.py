@@ -18,7 +18,14 @@ from fsm.trace import Kind, Partition
 
 LEAVES_ON_CLOSE = "internal.leave.group.on.close"
 """Kafka Streams sets it to false: its classic consumers close without leaving, and without a callback."""
-_SETTINGS = ("group.protocol", "session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms", LEAVES_ON_CLOSE)
+_SETTINGS = (
+    "group.protocol",
+    "session.timeout.ms",
+    "heartbeat.interval.ms",
+    "max.poll.interval.ms",
+    "request.timeout.ms",
+    LEAVES_ON_CLOSE,
+)
 _LEAVES_OR_STAYS = frozenset(
     {
         Kind.LEFT,

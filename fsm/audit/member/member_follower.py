@@ -19,6 +19,7 @@ from fsm.audit.hygiene.stream import ProcessStreams
 from fsm.audit.limits import UNDATED_MS, Limits
 from fsm.audit.member.consumer_instance import ConsumerInstance
 from fsm.audit.member.contradictions import Contradictions
+from fsm.audit.member.given_up import GivenUpHeartbeats
 from fsm.audit.member.membership import Membership
 from fsm.audit.member.owned_partitions import OwnedPartitions
 from fsm.audit.member.ownership import Ownership
@@ -34,6 +35,7 @@ _IN_ORDER: dict[str, type[Follower]] = {
     "ownership": Ownership,
     "subscriptions": Subscriptions,
     "transitions": Transitions,
+    "given_up": GivenUpHeartbeats,
 }
 """Who takes a record first."""
 
@@ -67,6 +69,7 @@ class ConsumerFollower:
         self.subscriptions = Subscriptions(self.process, owned)
         self.rebalances = Rebalances(self.process)
         self.contradictions = Contradictions(self.process)
+        self.given_up = GivenUpHeartbeats(self.process)
 
     def see(self, known: Known) -> Rows:
         if known.record.kind is Kind.VERSION:
@@ -79,7 +82,15 @@ class ConsumerFollower:
         return [self.weigh(row) if isinstance(row, Finding) else row for row in rows] if rows else rows
 
     def finish(self) -> Rows:
-        for follower in (self.transitions, self.membership, self.ownership, self.subscriptions, self.rebalances):
+        followers: tuple[Follower, ...] = (
+            self.transitions,
+            self.membership,
+            self.ownership,
+            self.subscriptions,
+            self.rebalances,
+            self.given_up,
+        )
+        for follower in followers:
             for row in follower.finish():
                 yield self.weigh(row) if isinstance(row, Finding) else row
         yield self.process.life()

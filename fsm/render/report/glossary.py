@@ -48,7 +48,12 @@ CAUSES = {
     "worker_stopped": "its worker was stopped, and no delay held its work back",
     "worker_frozen": "its worker's process stood still",
     "downgraded": "the group went back to the eager protocol, which does not stop what ran before",
-    "left_out": "a report left out what was being assigned, or came late, and the coordinator gave it away unasked",
+    "left_out": "a report left out what was being assigned, or came late, and the coordinator took it as given up",
+    "late_request": "a request that its sender had given up was handled late, and its answer with the grant went "
+    "nowhere",
+    "untold": "the coordinator assigned it to a member that did not hear of it",
+    "stranded": "the downgrade to a classic group was refused, and nobody is left for whom a target is computed",
+    "early_join": "a member of the consumer protocol joined a classic group before its first generation",
     "unknown": "the logs do not tell",
 }
 """Cause of a finding -> the cause in words."""

@@ -1,0 +1,46 @@
+"""Heartbeats that one consumer instance gave up, and which assigned callback ran meanwhile."""
+
+from __future__ import annotations
+
+from fsm.audit.follower import Follower, Rows, on
+from fsm.audit.limits import DEFAULT_REQUEST_TIMEOUT_MS
+from fsm.audit.member.consumer_instance import ConsumerInstance
+from fsm.audit.rows import At, GivenUp, Known
+from fsm.trace import Kind, Partition
+
+
+class GivenUpHeartbeats(Follower):
+    """Gives a heartbeat when the callback has ended that ran at the time."""
+
+    def __init__(self, consumer: ConsumerInstance) -> None:
+        self.consumer = consumer
+        self.assigning: tuple[Partition, ...] = ()
+        self.waiting: list[At] = []
+
+    def finish(self) -> Rows:
+        return self._end(self.consumer.last.ts_ms)
+
+    @on(Kind.HEARTBEAT_GIVEN_UP)
+    def _give_up(self, known: Known) -> Rows:
+        self.waiting.append(known.at)
+        return () if self.assigning else self._end(known.at.ts_ms)
+
+    @on(Kind.ASSIGN_BEGIN)
+    def _begin(self, known: Known) -> None:
+        self.assigning = known.record.partitions
+
+    @on(Kind.ASSIGN_END, Kind.CALLBACK_FAILED)
+    def _return(self, known: Known) -> Rows:
+        return self._end(known.at.ts_ms)
+
+    @on(Kind.TRANSITION)
+    def _step(self, known: Known) -> Rows:
+        """At INFO no other line says that the callback has returned. A new target changes nothing."""
+        return () if known.record.next_state == "RECONCILING" else self._end(known.at.ts_ms)
+
+    def _end(self, end_ms: int) -> Rows:
+        own = self.consumer
+        assigning, waiting, self.assigning, self.waiting = self.assigning, self.waiting, (), []
+        timeout_ms = own.setting_ms("request.timeout.ms") or DEFAULT_REQUEST_TIMEOUT_MS
+        for at in waiting:
+            yield GivenUp(own.group, own.member, at.ts_ms, assigning, end_ms, timeout_ms, at.place)
