@@ -14,7 +14,7 @@ import pytest
 import recordings
 
 from fsm.audit.findings import Cause, Finding, FindingKind, Severity
-from fsm.cli import main
+from fsm.audit.local import audit_files
 
 DOUBLE, UNOWNED, OUT = (
     FindingKind.DOUBLE_OWNERSHIP,
@@ -124,17 +124,14 @@ def test_two_users_are_told_with_their_times(recorded: dict[str, Files], scenari
     assert "had acknowledged" not in found.summary
 
 
-def test_clients_at_info_and_what_the_broker_stored_are_enough(
-    recorded: dict[str, Files], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_clients_at_info_and_what_the_broker_stored_are_enough(recorded: dict[str, Files], tmp_path: Path) -> None:
     """The coordinator's assignments are printed at DEBUG alone; `__consumer_offsets` has them always."""
     files = recorded["late_join"]
     for name in ("A.log", "B.log"):
         (tmp_path / name).write_bytes(without(files[name], b"] DEBUG "))
     (tmp_path / "00000000000000000000.log").write_bytes(files["stored.segment"])
-    main(["audit", "--master", "none", "--json", str(tmp_path), "-o", str(tmp_path / "out")])
-    found = [one for one in json.loads(capsys.readouterr().out)["findings"] if one["group"] == "g-late-join"]
-    assert [one["cause"] for one in found] == [Cause.LATE_REQUEST.value]
+    found = [one for one in audit_files(sorted(tmp_path.iterdir())).findings if one.group == "g-late-join"]
+    assert [one.cause for one in found] == [Cause.LATE_REQUEST]
 
 
 @pytest.mark.parametrize("scenario", NAMED)
