@@ -75,7 +75,10 @@ def decode_header(frame: bytes) -> RequestHeader:
 
 
 def decode_request(frame: bytes) -> tuple[RequestHeader, Any]:
-    """Header and request of a frame. Raises `InputError` for a request or version that is not known."""
+    """Header and request of a frame. Raises `InputError` for a request or version that is not known.
+
+    What stands behind the request is passed over, as brokers do: librdkafka 2.16 sends three bytes behind a Metadata.
+    """
     header, at = decode_as(RequestHeader, frame, 0, False)
     if header.api_key not in API_BY_KEY:
         raise InputError(f"no request with the key {header.api_key} is known here", "RequestHeader.api_key")
@@ -83,7 +86,7 @@ def decode_request(frame: bytes) -> tuple[RequestHeader, Any]:
     flexible = _flexible(api, header.api_version)
     if flexible:
         _, at = decode_as(Tags, frame, 0, True, at)
-    return header, decode_all(api.request, frame, header.api_version, flexible, at)
+    return header, decode_as(api.request, frame, header.api_version, flexible, at)[0]
 
 
 def encode_response(message: Any, version: int, correlation_id: int) -> bytes:
