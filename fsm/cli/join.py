@@ -12,7 +12,9 @@ from fsm.errors import InputError
 if TYPE_CHECKING:
     from contextlib import ExitStack
 
+    from fsm.join.run import Stop
     from fsm.protocol.config import ConsumerConfig
+    from fsm.trace import TraceRecord
 
 EXAMPLES = """examples:
   fsm join --bootstrap 127.0.0.1:9092 --group shop --topics orders        joins, and prints what it does and reads
@@ -72,12 +74,14 @@ def run(args: argparse.Namespace) -> int:
     show_record, show_message = printers(as_json=args.json)
     with ExitStack() as stack:
         trace = _open(args.trace, stack)
+        stop = stack.enter_context(stopping())
+        printed = Printed(stop)
 
-        def on_record(record: Any) -> None:
+        def on_record(record: TraceRecord) -> None:
             if trace is not None:
                 trace.write(record.to_json() + "\n")
             if not args.quiet:
-                _print(show_record(record))
+                printed.add(show_record(record))
 
         watched = Watched(
             args.bootstrap,
@@ -86,15 +90,34 @@ def run(args: argparse.Namespace) -> int:
             args.dialect or releases.LATEST,
             ReadingOptions(EARLIEST if args.start == "earliest" else LATEST, tell=_tell),
             on_record,
-            lambda message: _print(show_message(message)),
+            lambda message: printed.add(show_message(message)),
             args.messages,
         )
-        stop = stack.enter_context(stopping())
         if args.asyncio:
             asyncio.run(watch_on_asyncio(watched, stop))
         else:
             watch(watched, stop)
+    if printed.is_broken:
+        raise BrokenPipeError
     return 0
+
+
+class Printed:
+    """Lines on stdout, from any thread. Where nobody reads them any more it ends, in order."""
+
+    def __init__(self, stop: Stop) -> None:
+        self.is_broken = False
+        self._stop = stop
+
+    def add(self, line: str) -> None:
+        """Prints a line at once."""
+        if self.is_broken:
+            return
+        try:
+            out(line + "\n")
+            sys.stdout.flush()
+        except BrokenPipeError:
+            self.is_broken = self._stop.asked = True
 
 
 def _config(args: argparse.Namespace) -> ConsumerConfig:
@@ -160,11 +183,6 @@ def _open(name: str | None, stack: ExitStack) -> TextIO | None:
         return stack.enter_context(Path(name).open("a", buffering=1, encoding="utf-8"))
     except OSError as problem:
         raise InputError(f"cannot be written: {problem.strerror}", name, "choose another --trace") from None
-
-
-def _print(line: str) -> None:
-    out(line + "\n")
-    sys.stdout.flush()
 
 
 def _tell(line: str) -> None:

@@ -2,24 +2,29 @@
 
 * `MessageConsumer`, `AsyncMessageConsumer`: members of a group that also give the records of what they own
 * `Message`, `ReadingOptions`, `EARLIEST`, `LATEST`: a record, and where reading begins
-* `WireTransport`, `Network`, `Address`: the sockets below, for a `fsm.member.Consumer` of your own
+* `WireTransport`, `Network`, `Address`: the sockets below, for a `fsm.member.Consumer` or `AsyncConsumer` of your own
+* `read_names`, `read_counts`: what metadata are for a member of either protocol
+* `LoopThread`: an event loop for connections, where there is none
 """
 
 from __future__ import annotations
 
-from fsm.join.consumer import AsyncMessageConsumer, MessageConsumer, ReadingOptions
+from fsm.join.consumer import AsyncMessageConsumer, LoopThread, MessageConsumer, ReadingOptions
 from fsm.join.fetcher import EARLIEST, LATEST, Message
 from fsm.join.network import Address, Network
-from fsm.join.transport import WireTransport
+from fsm.join.transport import WireTransport, read_counts, read_names
 
 __all__ = [
     "EARLIEST",
     "LATEST",
     "Address",
     "AsyncMessageConsumer",
+    "LoopThread",
     "Message",
     "MessageConsumer",
     "Network",
     "ReadingOptions",
     "WireTransport",
+    "read_counts",
+    "read_names",
 ]

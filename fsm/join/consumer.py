@@ -47,7 +47,7 @@ Subscription = Iterable[str] | re.Pattern[str] | SubscriptionPattern
 
 MOST = 500
 """Messages that a poll gives at most."""
-SLICE_S = 0.1
+SLICE_S = 0.05
 """How long a poll waits for messages before it looks whether a callback is due."""
 CLOSE_MS = 5_000
 
@@ -121,6 +121,31 @@ class _Parts:
         await self.transport.close()
 
 
+class LoopThread:
+    """An event loop in a thread of its own, for connections of those who have no loop; a context manager."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, name="connections", daemon=True)
+        self._thread.start()
+
+    def do(self, work: Coroutine[Any, Any, T]) -> T:
+        """Does it there, and gives or raises what that gave or raised."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result()
+
+    def stop(self) -> None:
+        """Ends the thread."""
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+        self.loop.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
 class MessageConsumer:
     """A consumer on threads: the application's, the member's background, and one for its connections.
 
@@ -139,17 +164,14 @@ class MessageConsumer:
         reading: ReadingOptions = READ_ALL,
     ) -> None:
         """`bootstrap` is HOST:PORT[,HOST:PORT]; with a `ClassicConfig` it is a member of a classic group."""
-        self._loop = asyncio.new_event_loop()
+        config = _named(config)
+        self._running = LoopThread()
         try:
-            config = _named(config)
-            self._parts = _Parts(bootstrap, config, self._loop, reading)
+            self._parts = _Parts(bootstrap, config, self._running.loop, reading)
             self._consumer = Consumer(config, self._parts.transport, **_options(config, member_id, dialect, trace))
         except BaseException:
-            self._loop.close()
+            self._running.stop()
             raise
-        self._thread = threading.Thread(target=self._loop.run_forever, name=f"connections-{config.group_id}")
-        self._thread.daemon = True
-        self._thread.start()
         self._is_closed = False
 
     @property
@@ -160,7 +182,7 @@ class MessageConsumer:
     def subscribe(self, to: Subscription, listener: ConsumerRebalanceListener | None = None) -> None:
         """Subscribes to topics by name or by a pattern. Raises `InputError` for a cluster that cannot be joined, as
         when nobody is there, it wants a login, or a topic does not exist."""
-        self._consumer.subscribe(self._do(self._parts.subscribe(to)), _Listener(listener, self._forget))
+        self._consumer.subscribe(self._running.do(self._parts.subscribe(to)), _Listener(listener, self._forget))
 
     def poll(self, timeout_ms: int, most: int = MOST) -> list[Message]:
         """The next messages, at most so many; waits for the first, and runs the callbacks that are due."""
@@ -168,7 +190,7 @@ class MessageConsumer:
         while True:
             partitions = self._consumer.poll(0, self._parts.consumed)
             wait_s = max(0.0, min(SLICE_S, until - time.monotonic()))
-            messages, self._parts.positions = self._do(self._parts.take(partitions, wait_s, most))
+            messages, self._parts.positions = self._running.do(self._parts.take(partitions, wait_s, most))
             if messages or time.monotonic() >= until:
                 return messages
 
@@ -188,10 +210,8 @@ class MessageConsumer:
         try:
             self._consumer.close(timeout_ms, consumed=self._parts.consumed)
         finally:
-            self._do(self._parts.close())
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
+            self._running.do(self._parts.close())
+            self._running.stop()
 
     def __enter__(self) -> Self:
         return self
@@ -201,10 +221,7 @@ class MessageConsumer:
 
     def _forget(self, partitions: Partitions) -> None:
         self._parts.forget(partitions)
-        self._loop.call_soon_threadsafe(self._parts.fetcher.forget, partitions)
-
-    def _do(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        self._running.loop.call_soon_threadsafe(self._parts.fetcher.forget, partitions)
 
 
 class AsyncMessageConsumer:

@@ -16,7 +16,7 @@ import pytest
 from join_scene import LIMIT_S, Stranger, produce, read_request
 
 from fsm.audit.local import audit_files
-from fsm.cli import main
+from fsm.cli import PIPE_CLOSED, main
 from fsm.protocol.codec import decode_request, encode_response
 from fsm.protocol.messages import APIS, ApiVersion, ApiVersionsResponse
 from fsm.testing import LiveBroker
@@ -96,6 +96,22 @@ def test_a_signal_makes_it_leave(broker: LiveBroker, number: signal.Signals, mor
     assert (process.returncode, err) == (0, "")
     assert out.splitlines()[-1].endswith("is closed")
     broker.wait_until(lambda: not broker.describe("g") or not broker.describe("g").members)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("more", [(), ("--asyncio",)], ids=["threads", "asyncio"])
+def test_it_leaves_when_nobody_reads_any_more(broker: LiveBroker, more: tuple[str, ...]) -> None:
+    """As `fsm join ... | head -3` does: it leaves the group and says nothing."""
+    told = [*FSM, *arguments(broker.bootstrap, *more)[1:]]
+    with subprocess.Popen(told, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        for line in process.stdout:
+            if "assigned: foo-[0, 1, 2, 3]" in line:
+                break
+        process.stdout.close()
+        assert process.wait(LIMIT_S) == PIPE_CLOSED
+        assert process.stderr.read() == ""
+    broker.wait_until(lambda: not broker.assigned("g"))
 
 
 # What cannot be joined
