@@ -57,8 +57,18 @@ GROUPS = {
         "search",
         "topic_changes",
     ),
-    "classic-group": ("members", "topics", "protocol", "coordinator"),
-    "mixed-group": ("members", "classic", "topics", "protocol", "policy", "client", "coordinator"),
+    "classic-group": ("members", "topics", "protocol", "coordinator", "static", "commits"),
+    "mixed-group": (
+        "members",
+        "classic",
+        "topics",
+        "protocol",
+        "policy",
+        "client",
+        "coordinator",
+        "static",
+        "commits",
+    ),
     "connect": ("members", "connectors", "protocol", "delay", "coordinator", "profile", "scenario", "settled"),
 }
 """Models of Kafka's groups, with their options."""

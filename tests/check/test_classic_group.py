@@ -10,6 +10,7 @@ from fsm.check import Limits, Verdict, check
 from fsm.check.kafka.classic import ASSIGNORS
 from fsm.check.kafka.classic_coordinator import NEVER_FALLS
 from fsm.check.kafka.classic_group import classic_group
+from fsm.check.kafka.coordinator import FORMER_OWNER
 from fsm.check.search import Search
 from fsm.check.verdict import states_on
 from fsm.coordinator.classic.draft import ClassicGroupDraft
@@ -26,12 +27,22 @@ from fsm.tables.classic_group import Effect
         ({"protocol": "cooperative"}, (), 3_040, 8_964),
         ({"coordinator": "4.0.0"}, (), 1_548, 4_496),
         ({}, ("crash", "unanswered"), 21_262, 68_214),
-        ({"protocol": "cooperative"}, ("leave", "rejoin"), 31_974, 87_376),
+        ({"protocol": "cooperative"}, ("leave", "rejoin"), 32_020, 87_486),
+        ({"static": True}, (), 1_419, 4_184),
+        ({"static": True, "protocol": "cooperative"}, ("close", "leave"), 48_373, 138_002),
+        ({"commits": True}, (), 2_094, 6_342),
+        ({"commits": True, "protocol": "cooperative"}, (), 4_436, 13_828),
+        ({"commits": True}, ("close",), 23_946, 69_476),
+        ({}, ("commit_sync",), 2_706, 8_410),
+        ({"protocol": "cooperative"}, ("commit_async",), 7_708, 25_900),
+        ({}, ("raising",), 2_422, 7_992),
+        ({"protocol": "cooperative"}, ("raising",), 4_764, 16_116),
     ],
 )
 def test_groups_have_so_many_states(options: dict, kinds: tuple[str, ...], states: int, transitions: int) -> None:
     """Whoever changes a member's or the coordinator's behaviour sees it here."""
-    found = Search(classic_group(**options), frozenset(kinds), int(bool(kinds)), every=True).run()
+    found = Search(classic_group(**options), frozenset(kinds), int(bool(kinds)), (), every=True).run()
+    assert found.found == {}
     assert (found.states.size, found.transitions, found.exact) == (states, transitions, True)
 
 
@@ -42,11 +53,28 @@ def test_a_classic_group_is_safe_and_settles(protocol: str, kinds: tuple[str, ..
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("protocol", "states"), [("eager", 222_210), ("cooperative", 550_715)])
+@pytest.mark.parametrize(("protocol", "states"), [("eager", 478_308), ("cooperative", 1_167_290)])
 def test_one_disturbance_of_any_kind_harms_no_classic_group(protocol: str, states: int) -> None:
     model = classic_group(protocol=protocol)
     found = check(model, disturb=model.kinds, disturbances=1, every=True)
     assert (found.word, found.states) == ("holds", states)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("protocol", "states", "doomed_at"), [("eager", 320_119, {}), ("cooperative", 1_770_964, {"the group settles": 24})]
+)
+def test_a_static_member_is_restarted(protocol: str, states: int, doomed_at: dict[str, int]) -> None:
+    """It takes the place of its old process, but a join of that one may come late, and fences it.
+
+    A cooperative one that was to give a partition up takes what the round left it, and nobody asks for the round that
+    would give that partition to somebody.
+    """
+    found = check(classic_group(protocol=protocol, static=True), disturb=["restart"], disturbances=1, every=True)
+    told = {one.property: one.doomed_at or len(one.path) for one in found.violations}
+    assert (told, found.states) == ({"no application is ended": 9, **doomed_at}, states)
+    assert "FENCED_INSTANCE_ID" in found.violations[0].path[-2].message
+    assert not any(one.replayed and one.replayed.differs for one in found.violations)
 
 
 @pytest.mark.parametrize(
@@ -55,6 +83,8 @@ def test_one_disturbance_of_any_kind_harms_no_classic_group(protocol: str, state
         ({}, ("late", "rebalance_timeout")),
         ({"protocol": "cooperative"}, ("leave", "rejoin", "crash", "failover")),
         ({"protocol": "both"}, ("expire", "poll_timeout")),
+        ({"commits": True, "protocol": "cooperative"}, ("close", "commit_sync", "raising")),
+        ({"static": True}, ("close", "leave", "restart")),
     ],
 )
 def test_paths_are_taken_by_live_objects_too(options: dict, kinds: tuple[str, ...]) -> None:
@@ -138,6 +168,13 @@ def test_a_promise_of_the_group_that_a_step_breaks_is_found(monkeypatch: pytest.
     )
     found = check(classic_group(1), every=True)
     assert "the leader is a member; without members nobody leads" in broken(found)
+
+
+def test_a_commit_of_a_former_owner_that_is_accepted_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here a coordinator that takes every commit as one of its members'."""
+    monkeypatch.setattr("fsm.coordinator.classic.requests.refuse_commit", lambda *_, **__: None)
+    verdict = check(classic_group(commits=True), disturb=["late"], disturbances=1, every=True)
+    assert FORMER_OWNER in {one.property for one in verdict.violations}
 
 
 def test_unusable_questions_are_refused() -> None:

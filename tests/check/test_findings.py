@@ -20,6 +20,7 @@ SCENES: dict[str, dict[str, Any]] = {
     "topic_created": {"topic_changes": True},
     "topic_deleted": {"topic_changes": True},
     "topic_grown": {"topic_changes": True},
+    "topic_recreated": {"topic_changes": True},
     "static close": {"static": True},
     "static restart": {"static": True},
     "undisturbed with a pattern": {"pattern": "fo.*"},
@@ -35,6 +36,8 @@ SHORT = {
     "a commit of a former owner is refused": "former",
 }
 FOUND = """\
+4.0.0 with 4.0.0, commit_async: owner 17
+4.0.0 with 4.0.0, commit_sync: owner 17
 4.0.0 with 4.0.0, expire: book 23, users 30
 4.0.0 with 4.0.0, failover_losing: book 14, users 21
 4.0.0 with 4.0.0, late: book 11, users 18, settles 8
@@ -47,9 +50,12 @@ FOUND = """\
 4.0.0 with 4.0.0, topic_created: book 14, users 22
 4.0.0 with 4.0.0, topic_deleted: book 21
 4.0.0 with 4.0.0, topic_grown: book 16, users 23
+4.0.0 with 4.0.0, topic_recreated: book 8, users 16
 4.0.0 with 4.0.0, static restart: book 19, ended 9, users 26
 4.0.0 with 4.0.0, undisturbed with a pattern: book 15, users 22
 4.0.0 with 4.0.0, undisturbed with commits: owner 17
+4.4.0 with 4.0.0, commit_async: owner 17
+4.4.0 with 4.0.0, commit_sync: owner 17
 4.4.0 with 4.0.0, expire: book 15, users 18
 4.4.0 with 4.0.0, failover_losing: book 14, users 21
 4.4.0 with 4.0.0, late: book 11, users 18, settles 8
@@ -62,10 +68,14 @@ FOUND = """\
 4.4.0 with 4.0.0, topic_created: book 14, users 22
 4.4.0 with 4.0.0, topic_deleted: book 21
 4.4.0 with 4.0.0, topic_grown: book 16, users 23
+4.4.0 with 4.0.0, topic_recreated: book 8, users 16
 4.4.0 with 4.0.0, static restart: book 19, ended 9, users 26
 4.4.0 with 4.0.0, undisturbed with a pattern: book 15, users 22
 4.4.0 with 4.0.0, undisturbed with commits: owner 17
+fixed with 4.0.0, commit_async: owner 17
+fixed with 4.0.0, commit_sync: owner 17
 fixed with 4.0.0, late: book 12, users 19, settles 9
+fixed with 4.0.0, topic_recreated: book 8, users 16
 fixed with 4.0.0, static restart: ended 9
 fixed with 4.0.0, undisturbed with commits: owner 17
 4.0.0 with 4.4.0, expire: book 23, users 30
@@ -80,6 +90,7 @@ fixed with 4.0.0, undisturbed with commits: owner 17
 4.0.0 with 4.4.0, topic_created: book 14, users 22
 4.0.0 with 4.4.0, topic_deleted: book 21
 4.0.0 with 4.4.0, topic_grown: book 16, users 23
+4.0.0 with 4.4.0, topic_recreated: book 8, users 16
 4.0.0 with 4.4.0, static restart: book 19, ended 9, users 26
 4.0.0 with 4.4.0, undisturbed with a pattern: book 15, users 22
 4.4.0 with 4.4.0, expire: book 15, users 18
@@ -94,10 +105,13 @@ fixed with 4.0.0, undisturbed with commits: owner 17
 4.4.0 with 4.4.0, topic_created: book 14, users 22
 4.4.0 with 4.4.0, topic_deleted: book 21
 4.4.0 with 4.4.0, topic_grown: book 16, users 23
+4.4.0 with 4.4.0, topic_recreated: book 8, users 16
 4.4.0 with 4.4.0, static restart: book 19, ended 9, users 26
 4.4.0 with 4.4.0, undisturbed with a pattern: book 15, users 22
 fixed with 4.4.0, late: book 12, users 19
+fixed with 4.4.0, topic_recreated: book 8, users 16
 fixed with 4.4.0, static restart: ended 9
+fixed with fixed, topic_recreated: book 8, users 16
 fixed with fixed, static restart: ended 9
 """
 

@@ -31,6 +31,21 @@ def test_groups_have_so_many_states(options: dict, states: int, transitions: int
     assert (found.states.size, found.transitions, found.found) == (states, transitions, {})
 
 
+@pytest.mark.parametrize(
+    ("options", "kinds", "states"),
+    [
+        ({"static": True}, (), 3_298),
+        ({"commits": True}, (), 37_391),
+        ({}, ("commit_sync",), 10_289),
+        ({}, ("raising",), 6_146),
+    ],
+)
+def test_static_members_commits_and_callbacks_that_raise(options: dict, kinds: tuple[str, ...], states: int) -> None:
+    model = mixed_group(client="fixed", **options)
+    found = check(model, disturb=kinds, disturbances=len(kinds), known=KNOWN, every=True)
+    assert (found.word, found.states) == ("holds", states)
+
+
 def with_one(kind: str, **options: str) -> Verdict:
     return check(mixed_group(**options), disturb=[kind], disturbances=1, known=KNOWN, every=True)
 

@@ -6,8 +6,8 @@ may have had several ids, one after the other; the coordinator numbers them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from fsm.check.kafka.application import (
@@ -18,26 +18,31 @@ from fsm.check.kafka.application import (
     GROUP,
     NOW,
     PASSES,
+    SUBSCRIBED,
+    SYNC_CALL,
     App,
     Driven,
+    choices_of_application,
 )
+from fsm.check.kafka.consumer import LIVES, Setting
+from fsm.check.kafka.telling import describe_application
+from fsm.check.kafka.topics import Topics, mask
 from fsm.check.model import Choice, Component, Missed, Received, Step, Undelivered
 from fsm.member.classic.assignors import COOPERATIVE_STICKY, RANGE, ClientAssignor
 from fsm.member.classic.heartbeat import NO_HEARTBEATS, Heartbeats
 from fsm.member.classic.state import ClassicConfig, ClassicMember, Rest, UnsentClassicRequest, new_member
 from fsm.member.events import (
     ApplicationEvent,
-    AsyncPollEvent,
     BackgroundEvent,
     KafkaError,
     PartitionsAssignedEvent,
     PartitionsRemovedEvent,
-    TopicSubscriptionChangeEvent,
+    SyncCommitEvent,
     UnsubscribeEvent,
 )
 from fsm.member.runtime.classic_shell import ClassicConsumerMember
 from fsm.member.timers import NEVER
-from fsm.protocol.assignment import Partitions, TopicPartition
+from fsm.protocol.assignment import Partitions, partitions
 from fsm.protocol.messages import TIMED_OUT, HeartbeatRequest, JoinGroupRequest
 from fsm.tables.classic_member import State
 
@@ -50,6 +55,19 @@ ASSIGNORS: dict[str, tuple[ClientAssignor, ...]] = {
 LONG_MS = 1_000_000_000
 """A poll timer that runs out only where the path says so."""
 SESSION_MS = 1_800_000
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A request to the coordinator, and which process of the consumer sent it: its answer may come much later."""
+
+    life: int
+    sent: UnsentClassicRequest
+
+    @property
+    def body(self) -> Any:
+        """What it says."""
+        return self.sent.body
 
 
 class ClassicConsumer(NamedTuple):
@@ -65,6 +83,8 @@ class ClassicConsumer(NamedTuple):
     """The event whose callback is under way."""
     beats: bool = False
     """A heartbeat is out."""
+    life: int = 0
+    """Which process it is."""
 
 
 class _Shell(ClassicConsumerMember, Driven):
@@ -74,8 +94,12 @@ class _Shell(ClassicConsumerMember, Driven):
         super().__init__(consumer.member.config)
         self.member = consumer.member
         self._background.extend(consumer.events)
+        asked_back = (PartitionsAssignedEvent, PartitionsRemovedEvent)
+        self._callback_begun = not any(isinstance(event, asked_back) for event in consumer.events)
         if consumer.member.unsubscribing is not None:
             self._calls, self._waiting[1] = 1, (UnsubscribeEvent.__name__, NEVER)
+        if consumer.app is App.COMMITTING:
+            self._waiting[SYNC_CALL] = SyncCommitEvent.__name__, NEVER
 
     def _do(self, event: ApplicationEvent, now_ms: int) -> KafkaError | None:
         """Adds an event of a pass; the application's thread is the one that goes on with it."""
@@ -86,8 +110,8 @@ class _Shell(ClassicConsumerMember, Driven):
 
 def seen(app: App, member: ClassicMember, using: Partitions) -> tuple[Any, ...]:
     """What a consumer of the model and a live one have in common."""
-    if app is App.DEAD:
-        return (App.DEAD,)
+    if app in (App.DEAD, App.CLOSED):
+        return (app,)
     wants = member.rejoin_needed, member.join_out, member.awaited is None
     return (app, member.state, member.generation, member.owned, member.assigned, *wants, using)
 
@@ -103,30 +127,28 @@ def number_of(member_id: str) -> int:
 class ClassicModel:
     """Makes the component of one consumer of the classic protocol."""
 
-    def __init__(
-        self, name: str, topics: tuple[str, ...], assignors: tuple[ClientAssignor, ...], counts: Mapping[str, int]
-    ) -> None:
-        self.name, self.topics = name, topics
-        metadata = tuple(sorted(counts.items()))
-        self.new = ClassicConsumer(replace(new_member(config(assignors)), coordinator_known=True, metadata=metadata))
+    def __init__(self, name: str, setting: Setting, assignors: tuple[ClientAssignor, ...], known: Topics) -> None:
+        self.name, self.setting, self.known = name, setting, known
+        self.config = config(name, setting, assignors)
+        self.new = ClassicConsumer(
+            replace(new_member(self.config), coordinator_known=True, metadata=tuple(known.first.items()))
+        )
 
-    def component(self, bits: Mapping[TopicPartition, int]) -> Component:
-        """`bits` numbers the partitions of masks."""
-
-        def mask(found: Iterable[TopicPartition]) -> int:
-            return sum(1 << bits[one] for one in found)
-
+    def component(self) -> Component:
+        """Its features are those of a consumer of KIP-848, and which ids it speaks under."""
+        bits = self.known.bits
         features = {
+            "life": lambda c: c.life,
             "epoch": lambda c: c.member.generation.generation_id,
             "id": lambda c: number_of(c.member.generation.member_id),
-            "speaks": lambda c: 0 if c.app in ENDED else _speaks(c.member),
-            "using": lambda c: mask(c.using),
-            "uses": lambda c: mask(c.using),
+            "speaks": lambda c: 0 if c.app in (*ENDED, App.LEFT) else _speaks(c.member),
+            "using": lambda c: mask(c.using, bits),
+            "uses": lambda c: mask(c.using, bits),
             "begins": lambda _: 0,
             "omitted": lambda _: 0,
             "ended": lambda c: int(c.app in ENDED),
             "crashed": lambda c: int(c.app is App.CRASHED),
-            "wants": lambda c: int(c.app is App.RUNNING),
+            "wants": lambda c: int(c.app in SUBSCRIBED),
             "left": lambda c: int(c.app is App.LEFT),
             "rests": lambda c: int(self._rests(c)),
         }
@@ -143,84 +165,86 @@ class ClassicModel:
 
     def choices(self, consumer: ClassicConsumer) -> Iterable[Choice]:
         """What its application, its timers and the machine below it may do."""
-        member, app = consumer.member, consumer.app
+        kinds = self.setting.kinds
+        return [one for one in self._all_choices(consumer) if not one.disturbance or one.disturbance in kinds]
+
+    def _all_choices(self, consumer: ClassicConsumer) -> Iterable[Choice]:
+        member, app, lives = consumer.member, consumer.app, consumer.life + 1 < LIVES
+        if app in (App.DEAD, App.CLOSED) and lives:
+            yield Choice("starts again", disturbance="restart")
         if app in ENDED:
             return
-        if app is App.IDLE:
-            yield Choice("subscribes")
-        if app is App.LEFT:
-            yield Choice("subscribes", disturbance="rejoin")
-        if app is App.RUNNING and consumer.calling is None:
-            yield Choice("polls")
-            yield Choice("unsubscribes", disturbance="leave")
-        if app is App.LEAVING and consumer.calling is None and consumer.events:
-            yield Choice("goes on")
-        if consumer.calling is not None:
-            yield Choice("returns from its callback")
+        yield from choices_of_application(app, consumer.calling, consumer.using, waits=bool(consumer.events))
         if member.heartbeats.enabled and not consumer.beats:
             yield Choice("heartbeat interval is over")
-        if app is App.RUNNING:
+        if app in SUBSCRIBED:
             if member.heartbeats.enabled:
                 yield Choice("poll timer runs out", disturbance="poll_timeout")
             yield Choice("is killed", disturbance="crash")
+            if lives:
+                yield Choice("is killed and starts again", disturbance="restart")
 
     def step(self, consumer: ClassicConsumer, given: Any) -> Step:
         """What an input does: a choice's label, an answer, or that there is none."""
-        member, app = consumer.member, consumer.app
-        if app in ENDED:
+        if isinstance(given, str) and "starts again" in given:
+            return Step(self.new._replace(life=consumer.life + 1), hangs_up=True)
+        if consumer.app in ENDED:
             return Step(consumer)
         if given == "is killed":
-            return Step(self.new._replace(app=App.DEAD), hangs_up=True)
-        if given == "heartbeat interval is over":
-            member = replace(member, heartbeats=replace(member.heartbeats, heartbeat_due_ms=NOW))
-        if given == "poll timer runs out":
-            member = replace(member, heartbeats=replace(member.heartbeats, poll_due_ms=NOW))
-        shell = _Shell(consumer._replace(member=member))
+            return Step(self.new._replace(app=App.DEAD, life=consumer.life), hangs_up=True)
+        shell = _Shell(consumer._replace(member=_let_pass(consumer.member, given)))
         app, using, calling = self._hand_in(shell, consumer, given)
         shell.turn()
-        if given in PASSES:
+        if given in PASSES and not shell.closed:
             calling, error = shell.take_events(app)
             shell.turn()
             if error and error not in GOES_ON_AFTER:
                 app, using, calling = App.CRASHED, (), None
+            elif calling is None and app is App.RUNNING:
+                using = partitions((*using, *shell.fetchable(checked=True)))
+        app = shell.after_commit(app, is_member=False)
         if app is App.LEAVING and shell.member.unsubscribing is None and calling is None:
             app = App.LEFT
-        sent = [_unexplained(order) for order in shell.sent]
-        beats = consumer.beats and not _ends_heartbeat(given)
-        beats = beats or any(isinstance(order.body, HeartbeatRequest) for order in sent)
-        after = ClassicConsumer(timeless(shell.member), app, using, shell.waiting_events, calling, beats)
+        sent = [(BROKER, Order(consumer.life, _unexplained(order))) for order in shell.sent]
+        if shell.closed:
+            return Step(self.new._replace(app=App.CLOSED, life=consumer.life), sent, shell.broken)
+        beats = consumer.beats and not _ends_heartbeat(consumer, given)
+        beats = beats or any(isinstance(order.body, HeartbeatRequest) for _, order in sent)
+        after = ClassicConsumer(timeless(shell.member), app, using, shell.waiting_events, calling, beats, consumer.life)
         if app is App.CRASHED:
             return Step(after._replace(beats=False), broken=shell.broken, hangs_up=True)
-        return Step(after, [(BROKER, order) for order in sent], shell.broken)
+        return Step(after, sent, shell.broken)
 
     def _hand_in(
         self, shell: _Shell, consumer: ClassicConsumer, given: Any
     ) -> tuple[App, Partitions, BackgroundEvent | None]:
         """Tells the shell what happens; what the application does and uses, and the callback it is in."""
-        app, using, calling = consumer.app, consumer.using, consumer.calling
+        doing = consumer.app, consumer.using, consumer.calling
         match given:
-            case "subscribes":
-                app = App.RUNNING
-                shell.submit(TopicSubscriptionChangeEvent(self.topics, listener=True))
-            case "polls":
-                shell.submit(AsyncPollEvent())
-            case "unsubscribes":
-                app = App.LEAVING
-                shell.submit(UnsubscribeEvent())
-            case "returns from its callback" if calling is not None:
-                using, calling = shell.end_callback(app, using, calling), None
-            case Received(message=(order, answer)):
-                shell.receive_answer(order, answer, 0.0, NOW)
-            case Missed(message=(order, _)) | Undelivered(message=order):
-                shell.receive_answer(order, TIMED_OUT, 0.0, NOW)
-        return app, using, calling
+            case str():
+                return shell.do(given, doing, self.setting.subscribe(), self.setting.polls(consumer.using))
+            case Received(message=(order, answer)) if order.life == consumer.life:
+                shell.receive_answer(order.sent, answer, 0.0, NOW)
+            case Missed(message=(order, _)) | Undelivered(message=order) if order.life == consumer.life:
+                shell.receive_answer(order.sent, TIMED_OUT, 0.0, NOW)
+        return doing
 
 
-def config(assignors: tuple[ClientAssignor, ...]) -> ClassicConfig:
-    """The settings of members in models: no automatic commits, and time enough for live ones."""
+def _let_pass(member: ClassicMember, given: Any) -> ClassicMember:
+    """The member once a timer has run out, where it is one."""
+    if given == "heartbeat interval is over":
+        return replace(member, heartbeats=replace(member.heartbeats, heartbeat_due_ms=NOW))
+    if given == "poll timer runs out":
+        return replace(member, heartbeats=replace(member.heartbeats, poll_due_ms=NOW))
+    return member
+
+
+def config(name: str, setting: Setting, assignors: tuple[ClientAssignor, ...]) -> ClassicConfig:
+    """The settings of members in models: time enough for live ones."""
     return ClassicConfig(
         GROUP,
-        enable_auto_commit=False,
+        group_instance_id=f"{name}-instance" if setting.static else None,
+        enable_auto_commit=setting.commits,
         max_poll_interval_ms=LONG_MS,
         session_timeout_ms=SESSION_MS,
         heartbeat_interval_ms=500,
@@ -234,10 +258,10 @@ def _speaks(member: ClassicMember) -> int:
     return sum(1 << number_of(one) for one in ids if one)
 
 
-def _ends_heartbeat(given: Any) -> bool:
+def _ends_heartbeat(consumer: ClassicConsumer, given: Any) -> bool:
     match given:
         case Received(message=(order, _)) | Missed(message=(order, _)) | Undelivered(message=order):
-            return isinstance(order.body, HeartbeatRequest)
+            return order.life == consumer.life and isinstance(order.body, HeartbeatRequest)
     return False
 
 
@@ -257,13 +281,14 @@ def timeless_heartbeats(beats: Heartbeats) -> Heartbeats:
 
 def timeless(member: ClassicMember) -> ClassicMember:
     """The member with timers that run or are over, and without words for a log."""
-    awaited = member.awaited
+    awaited, commit, closing = member.awaited, member.commit, member.closing
     if awaited is not None:
         awaited = replace(awaited, rest=_wordless(awaited.rest))
     return replace(
         member,
         heartbeats=timeless_heartbeats(member.heartbeats),
-        in_flight=0,
+        commit=commit and replace(commit, due_ms=FAR, retry_due_ms=None if commit.retry_due_ms is None else 0),
+        closing=closing and replace(closing, call=1, due_ms=FAR, retry_due_ms=0),
         rejoin_reason=None if member.rejoin_reason is None else "",
         retry_due_ms=0,
         completion=_wordless(member.completion),
@@ -279,12 +304,5 @@ def _wordless(rest: Rest | None) -> Rest | None:
 def describe(consumer: ClassicConsumer) -> str:
     """A consumer on one line."""
     member = consumer.member
-    using = ", ".join(f"{topic}-{number}" for topic, number in consumer.using)
     generation = "no generation" if member.generation.is_reset else f"generation {member.generation.generation_id}"
-    text = f"{member.state.name}, {generation}, uses {using or 'nothing'}"
-    match consumer.calling:
-        case PartitionsAssignedEvent():
-            text += ", in its assigned callback"
-        case PartitionsRemovedEvent(method=method):
-            text += f", in its {method.name.lower()} callback"
-    return text if consumer.app is App.RUNNING else f"{consumer.app.value}; {text}"
+    return describe_application(f"{member.state.name}, {generation}", consumer.app, consumer.using, consumer.calling)

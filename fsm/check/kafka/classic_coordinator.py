@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 from fsm.check.kafka.application import BROKER, FAR, GROUP, NOW
 from fsm.check.kafka.classic import number_of
+from fsm.check.kafka.consumer import LIVES
+from fsm.check.kafka.coordinator import FORMER_OWNER, request
 from fsm.check.model import Choice, Component, Received, Step
 from fsm.coordinator import coordinator as broker
 from fsm.coordinator.classic.invariants import PROMISES, broken
@@ -24,20 +26,21 @@ from fsm.coordinator.model.classic_group import ClassicGroup, SyncPhase
 from fsm.coordinator.model.consumer_group import ConsumerGroup
 from fsm.coordinator.model.context import Context, Image
 from fsm.coordinator.model.groups import NO_GROUPS, Group
-from fsm.coordinator.model.step import Answer, Request
+from fsm.coordinator.model.step import Answer
 from fsm.coordinator.model.step import Step as Taken
 from fsm.coordinator.model.timers import Deadlines, TimerKind
 from fsm.coordinator.storage.load import keep_stored, load
 from fsm.coordinator.storage.replay import replay
 from fsm.protocol.assignment import TopicPartition
-from fsm.protocol.codec import API_OF
 from fsm.protocol.consumer_protocol import decode_assignment
+from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
     DISCONNECTED,
     TIMED_OUT,
     ConsumerGroupHeartbeatRequest,
     JoinGroupRequest,
     JoinGroupResponse,
+    OffsetCommitRequest,
 )
 from fsm.tables.classic_group import State as ClassicState
 from fsm.tables.consumer_group import State
@@ -48,7 +51,7 @@ MANY_IDS = 8
 NOT_JOINED, NOT_SYNCED = "who has not joined is gone", "who has not synced is gone"
 NOBODYS = Coordinator()
 NEVER_FALLS = "a generation or an epoch never falls"
-ASKED_OF_STEPS = (NEVER_FALLS, *(promise for promise, _ in PROMISES))
+ASKED_OF_STEPS = (NEVER_FALLS, FORMER_OWNER, *(promise for promise, _ in PROMISES))
 """What each step of a coordinator with a classic group is asked for by itself."""
 OF_HEARTBEATS = tuple(name for name, _ in INVARIANTS if name.startswith("23 "))
 """What a consumer group with classic members is not asked: a classic member reports what it owns as it joins."""
@@ -96,6 +99,8 @@ class AnyCoordinator:
         for name in self.names:
             for feature in ("member", "id", "epoch", "previous", "held", "holds", "assigned", "unjoined", "unsynced"):
                 features[f"{feature} {name}"] = partial(self._feature, name, feature)
+            for life in range(LIVES):
+                features[f"parks {name} {life}"] = partial(_parked, name, life)
         return Component(BROKER, Broker(), self.choices, self.step, features, describe=self.describe)
 
     def _feature(self, name: str, feature: str, at: Broker) -> int:
@@ -155,9 +160,7 @@ class AnyCoordinator:
                 made = dict(at.made)
                 fresh = f"{sender}{made.get(sender, 0)}"
                 token: Any = Asked(sender, order, late)
-                version = API_OF[type(order.body)].newest
-                request = Request(token, sender, "/127.0.0.1", version, order.body, fresh)
-                done = broker.handle(at.state, request, self.context)
+                done = broker.handle(at.state, request(token, sender, order, fresh), self.context)
                 if is_used(fresh, order.body, done.answers):
                     made[sender] = made.get(sender, 0) + 1
                 return self._after(at._replace(made=tuple(sorted(made.items()))), done, order.body)
@@ -176,7 +179,7 @@ class AnyCoordinator:
         answers: Iterable[tuple[Any, Any]] = (*done.answers, *((token, TIMED_OUT) for token in given_up))
         sends = [(token.sender, (token.order, body)) for token, body in answers if not token.late]
         sent = said if isinstance(said, ConsumerGroupHeartbeatRequest) else None
-        asked = list(_broken(before, after))
+        asked = [*_broken(before, after), *_ask_commit(before, said, done.answers)]
         if isinstance(after, ConsumerGroup):
             was = before if isinstance(before, ConsumerGroup) else None
             answer = done.answers[0] if sent is not None and done.answers else None
@@ -274,6 +277,18 @@ def gone(name: str, number: int) -> str:
     return f"nobody speaks as {name}{number}"
 
 
+def _parked(name: str, life: int, at: Broker) -> int:
+    """The ids, as bits, of members whose request waits here, sent by that process of the client."""
+    group, found = _group(at), 0
+    if isinstance(group, ClassicGroup):
+        for delayed in (group.delayed_joins, group.delayed_syncs):
+            for who in delayed:
+                token: Any = delayed[who].token
+                mine = token.sender == name and getattr(token.order, "life", 0) == life
+                found |= 1 << number_of(who) if mine and not token.late else 0
+    return found
+
+
 def _missing(group: Group | None, name: str, feature: str) -> int:
     """The ids, as bits, for which the join phase waits, or the sync phase."""
     if not isinstance(group, ClassicGroup):
@@ -297,6 +312,17 @@ def _broken(before: Any, after: Any) -> Iterator[str]:
         fell = after.generation < before.generation if isinstance(after, ClassicGroup) else after.epoch < before.epoch
         if fell:
             yield NEVER_FALLS
+
+
+def _ask_commit(group: Group | None, said: Any, answers: Sequence[Answer]) -> Iterator[str]:
+    """What a commit breaks: of what the generation gives to somebody else nothing is accepted."""
+    if isinstance(said, OffsetCommitRequest) and isinstance(group, ClassicGroup) and answers:
+        body: Any = answers[0].body
+        results = ((topic.name, one) for topic in body.topics for one in topic.partitions)
+        accepted = {(name, one.partition_index) for name, one in results if one.error_code is ErrorCode.NONE}
+        others = (member for who, member in group.members.items() if who != said.member_id)
+        if any(not accepted.isdisjoint(_given(member.assignment)) for member in others):
+            yield FORMER_OWNER
 
 
 def _group(at: Broker) -> Group | None:

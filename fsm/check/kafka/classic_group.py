@@ -18,7 +18,9 @@ from fsm.check.kafka.application import BROKER, NOW
 from fsm.check.kafka.classic import ASSIGNORS, ClassicModel, number_of
 from fsm.check.kafka.classic_coordinator import ASKED_OF_STEPS, MANY_IDS, NOT_JOINED, NOT_SYNCED, AnyCoordinator, gone
 from fsm.check.kafka.classic_replay import ClassicReplay, LiveClassic
+from fsm.check.kafka.consumer import LIVES, Setting
 from fsm.check.kafka.consumer_group import ANSWERS, NAMES, REQUESTS, SETTINGS
+from fsm.check.kafka.live import LiveMember
 from fsm.check.kafka.questions import Questions
 from fsm.check.kafka.telling import describe_message, omitted
 from fsm.check.kafka.topics import Topics
@@ -37,6 +39,7 @@ from fsm.protocol.messages import (
     JoinGroupResponse,
     LeaveGroupRequest,
     LeaveGroupResponse,
+    OffsetCommitRequest,
     SyncGroupRequest,
     SyncGroupResponse,
     TransportFailure,
@@ -46,15 +49,16 @@ from fsm.protocol.releases import LATEST
 if TYPE_CHECKING:
     from fsm.check.model import Integers, Mask
 
-DISTURBANCES = ("crash", "expire", "failover", "leave", "poll_timeout", "rebalance_timeout", "rejoin")
+DISTURBANCES = (
+    *("close", "commit_async", "commit_sync", "crash", "expire", "failover", "leave", "poll_timeout", "raising"),
+    *("rebalance_timeout", "rejoin", "restart"),
+)
 CLASSIC_SETTINGS = replace(SETTINGS, group_initial_rebalance_delay_ms=500)
 NOT_MODELLED = (
-    "commits and auto-commit",
-    "callbacks that raise",
-    "static members",
+    "callbacks that never return",
+    "deadlines of commits and of close()",
     "pattern subscriptions",
     "topics that are created or deleted",
-    "close()",
     "a second heartbeat before the first is answered",
     "the client's session timer",
     "the search for the coordinator",
@@ -66,6 +70,9 @@ def classic_group(
     topics: Mapping[str, int] = FrozenMap({"foo": 2}),
     protocol: str = "eager",
     coordinator: str = LATEST,
+    *,
+    static: bool = False,
+    commits: bool = False,
 ) -> Model:
     """Members of the classic protocol and their coordinator.
 
@@ -76,18 +83,21 @@ def classic_group(
     known = Topics(topics, change=False)
     names = NAMES[:members]
     strategy = strategy_of(protocol)
-    consumers = [ClassicModel(name, known.subscribed, strategy, topics) for name in names]
+    setting = Setting(known.subscribed, static=static, commits=commits, kinds=DISTURBANCES)
+    consumers = [ClassicModel(name, setting, strategy, known) for name in names]
     context = Context(NOW, coordinator_dialect(coordinator), CLASSIC_SETTINGS, known.image(()))
     hub = AnyCoordinator(names, known.ids, context)
     asked = ClassicQuestions(names, known.everything(()))
 
+    told = ", static" * static + ", they commit" * commits
+
     def replay(path: Path) -> Replayed:
-        live = {name: LiveClassic(1_000 * at, topics, strategy) for at, name in enumerate(names, 1)}
+        live: dict[str, LiveMember] = {one.name: LiveClassic(one, 1_000 * at) for at, one in enumerate(consumers, 1)}
         return Replayed(ClassicReplay(live, context).along(path), is_timed=False)
 
     return Model(
-        f"classic-group, {members} {protocol} members, coordinator of {coordinator}, {known}",
-        [*(one.component(known.bits) for one in consumers), hub.component()],
+        f"classic-group, {members} {protocol} members, coordinator of {coordinator}, {known}{told}",
+        [*(one.component() for one in consumers), hub.component()],
         wires(names, known),
         asked.properties(),
         asked.goal(),
@@ -168,6 +178,8 @@ class ClassicQuestions(Questions):
     def _speaking(self, view: View, name: str) -> Integers:
         """The ids, as bits, that a client may still speak under."""
         under_way = view.on(name, BROKER, "ids") | view.on(BROKER, name, "ids")
+        for life in range(LIVES):
+            under_way = under_way | np.where(view.of(name, "life") == life, view.of(BROKER, f"parks {name} {life}"), 0)
         found: Integers = view.of(name, "speaks") | np.where(view.of(name, "ended") == 1, 0, under_way)
         return found
 
@@ -193,7 +205,7 @@ def describe(message: Any, names: TopicNames) -> str:
         return _describe_answer(order.body, answer, names)
     body = message.body
     match body:
-        case ConsumerGroupHeartbeatRequest():
+        case ConsumerGroupHeartbeatRequest() | OffsetCommitRequest():
             return describe_message(message, names)
         case JoinGroupRequest():
             owned = decode_subscription(body.protocols[-1].metadata).owned_partitions
@@ -213,7 +225,7 @@ def describe(message: Any, names: TopicNames) -> str:
 def _describe_answer(asked: Any, answer: Any, names: TopicNames) -> str:
     if isinstance(answer, TransportFailure):
         return "the connection broke" if answer.disconnected else "is given up unanswered"
-    if isinstance(asked, ConsumerGroupHeartbeatRequest):
+    if isinstance(asked, ConsumerGroupHeartbeatRequest | OffsetCommitRequest):
         return describe_message((None, answer), names)
     code = "ok" if answer.error_code.name == "NONE" else answer.error_code.name
     match answer:

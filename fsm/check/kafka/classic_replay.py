@@ -6,12 +6,11 @@ the live objects have is compared after each step.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from fsm.check.kafka.application import BROKER, GROUP, App
-from fsm.check.kafka.classic import ClassicConsumer, config, seen
+from fsm.check.kafka.classic import ClassicConsumer, ClassicModel, seen
 from fsm.check.kafka.consumer_shell import seen as seen_of_consumer
 from fsm.check.kafka.live import LiveMember
 from fsm.check.kafka.live_broker import LiveBroker
@@ -19,11 +18,12 @@ from fsm.check.model import Action, Path
 from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.context import Context
-from fsm.member.classic.assignors import ClientAssignor
+from fsm.member.events import AsyncPollEvent
 from fsm.member.runtime.classic_shell import ClassicConsumerMember
 from fsm.protocol.messages import TIMED_OUT, JoinGroupRequest
 
 GONE = (App.DEAD, App.CRASHED)
+"""Nobody answers these; one that has closed left its connection in order."""
 
 
 class LiveClassic(LiveMember):
@@ -31,10 +31,19 @@ class LiveClassic(LiveMember):
 
     shell: ClassicConsumerMember
 
-    def __init__(self, now_ms: int, topics: Mapping[str, int], assignors: tuple[ClientAssignor, ...]) -> None:
-        counts = tuple(sorted(topics.items()))
-        shell = ClassicConsumerMember(config(assignors))
-        super().__init__(shell, tuple(topic for topic, _ in counts), counts, now_ms)
+    def __init__(self, model: ClassicModel, now_ms: int) -> None:
+        self.model = model
+        counts = tuple(model.known.first.items())
+        super().__init__(ClassicConsumerMember(model.config), model.setting.topics, counts, now_ms)
+
+    def next_life(self) -> LiveClassic:
+        """Another process of the same consumer; what this one sent is late."""
+        after = LiveClassic(self.model, self.now_ms)
+        after.late = [*self.late, *self.out]
+        return after
+
+    def polls(self) -> AsyncPollEvent:
+        return self.model.setting.polls(self.using)
 
     @property
     def seen(self) -> tuple[Any, ...]:
@@ -50,13 +59,21 @@ class LiveClassic(LiveMember):
 
     @property
     def poll_wanted_ms(self) -> int:
-        return self.shell.member.retry_due_ms
+        member = self.shell.member
+        retries = (member.commit and member.commit.retry_due_ms, member.closing and member.closing.retry_due_ms)
+        return max(member.retry_due_ms, *(at_ms or 0 for at_ms in retries))
+
+    def act(self, what: str) -> None:
+        """One that closes polls no more: its commit is tried again by itself."""
+        if self.app is App.CLOSING:
+            self.now_ms = max(self.now_ms, self.poll_wanted_ms)
+        super().act(what)
 
 
 class ClassicReplay:
     """Live members and a live coordinator, driven along a path of a model whose first wires are their requests."""
 
-    def __init__(self, members: Mapping[str, LiveMember], context: Context) -> None:
+    def __init__(self, members: dict[str, LiveMember], context: Context) -> None:
         self.members, self.names = members, tuple(members)
         self.broker = LiveBroker(
             members,
@@ -84,6 +101,8 @@ class ClassicReplay:
         match action:
             case Action(actor="broker", wire=wire) if wire < 0:
                 self.broker.act(action.what)
+            case Action(wire=wire, what=what) if wire < 0 and "starts again" in what:
+                self.members[name] = self.members[name].next_life()
             case Action(wire=wire) if wire < 0:
                 self.members[name].act(action.what)
             case Action(message=(_, _)):

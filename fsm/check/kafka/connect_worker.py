@@ -57,6 +57,7 @@ class WorkerModel:
             return sum(1 << self.topic.bits[one] for one in found)
 
         features = {
+            "life": lambda p: p.lives,
             "epoch": lambda p: p.worker.generation,
             "id": lambda p: number_of(p.worker.member_id),
             "speaks": _speaks,

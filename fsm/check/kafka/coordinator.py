@@ -193,11 +193,11 @@ class CoordinatorModel:
         return ", ".join(f"{self.known.all_names[topic_id]}-{n}" for topic_id, n in sorted(found)) or "nothing"
 
 
-def request(token: int, sender: str, order: Any) -> Request:
-    """An order as it reaches the coordinator."""
+def request(token: Any, sender: str, order: Any, fresh_id: str = "") -> Request:
+    """An order as it reaches the coordinator, which may give its sender an id."""
     body = order.body
     version = BY_NAME if isinstance(body, OffsetCommitRequest) else API_OF[type(body)].newest
-    return Request(token, sender, "/127.0.0.1", version, body, "")
+    return Request(token, sender, "/127.0.0.1", version, body, fresh_id)
 
 
 def let_pass(state: Coordinator, given: Any, context: Context) -> Coordinator:

@@ -57,6 +57,10 @@ class LiveMember:
         self.back: list[tuple[Any, Any]] = []
         self.sent_ms: dict[int, int] = {}
 
+    @abstractmethod
+    def next_life(self) -> LiveMember:
+        """Another process of the same consumer; what this one sent is late."""
+
     @property
     @abstractmethod
     def seen(self) -> tuple[Any, ...]:

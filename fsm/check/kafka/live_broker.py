@@ -11,11 +11,12 @@ from typing import Any, Protocol
 
 from fsm.check.kafka.application import GROUP
 from fsm.check.kafka.classic_coordinator import AnyCoordinator, Broker, forgotten, is_used, run_out, waiting
+from fsm.check.kafka.coordinator import BY_NAME
 from fsm.check.model import Action
 from fsm.coordinator.host import Host
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.groups import Group
-from fsm.protocol.messages import DISCONNECTED, TIMED_OUT
+from fsm.protocol.messages import DISCONNECTED, TIMED_OUT, OffsetCommitRequest
 
 
 class Client(Protocol):
@@ -41,7 +42,7 @@ class LiveBroker:
         self._clients, self._is_same, self._is_gone = clients, is_same, is_gone
         self._timers = AnyCoordinator((), {}, context)
         self._made = dict.fromkeys(clients, 0)
-        self._asked: dict[int, tuple[str, Any, bool]] = {}
+        self._asked: dict[int, tuple[str, Client, Any, bool]] = {}
 
     def pass_time(self) -> None:
         """A millisecond goes by."""
@@ -54,10 +55,11 @@ class LiveBroker:
         which = (i for i, one in enumerate(under_way) if self._is_same(one, action.message))
         order = under_way.pop(next(which) if late else 0)
         token = len(self._asked) + 1
-        self._asked[token] = name, order, late
+        self._asked[token] = name, client, order, late
         fresh = f"{name}{self._made[name]}"
         before = self.host.state.groups.get(GROUP)
-        sent = self.host.send(name, order.body, fresh_id=fresh, token=token)
+        version = BY_NAME if isinstance(order.body, OffsetCommitRequest) else None
+        sent = self.host.send(name, order.body, version, fresh_id=fresh, token=token)
         self._made[name] += is_used(fresh, order.body, sent.answers)
         self._answer(before, sent.answers)
 
@@ -76,6 +78,6 @@ class LiveBroker:
     def _answer(self, before: Group | None, answers: Sequence[tuple[int, Any]]) -> None:
         given_up = forgotten(before, self.host.state.groups.get(GROUP), answers)
         for token, body in (*answers, *((token, TIMED_OUT) for token in given_up)):
-            name, order, late = self._asked[token]
+            name, client, order, late = self._asked[token]
             if not late and not self._is_gone(name):
-                self._clients[name].back.append((order, body))
+                client.back.append((order, body))

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from fsm.check.model import Mask
 
 ALL_POLICIES = (*sorted(POLICIES), "disabled")
+KINDS = tuple(kind for kind in DISTURBANCES if kind not in ("close", "restart"))
 SILENT = (State.STALE, State.UNSUBSCRIBED, State.FATAL)
 
 
@@ -56,6 +57,8 @@ def mixed_group(
     policy: str = "bidirectional",
     client: str = LATEST,
     coordinator: str = LATEST,
+    static: bool = False,
+    commits: bool = False,
 ) -> Model:
     """`members`, of whom the last `classic` ones speak the classic protocol, and their coordinator with its policy.
 
@@ -76,36 +79,37 @@ def mixed_group(
     consumers, others = names[: members - classic], names[members - classic :]
     config = replace(CLASSIC_SETTINGS, group_consumer_migration_policy=policy)
     context = Context(NOW, coordinator_dialect(coordinator), config, known.image(()))
-    setting = Setting(known.subscribed)
+    setting = Setting(known.subscribed, static=static, commits=commits, kinds=KINDS)
     models = {name: ConsumerModel(name, setting, spoken, known) for name in consumers}
     components = [_component(one) for one in models.values()]
-    components += [ClassicModel(name, known.subscribed, strategy, topics).component(known.bits) for name in others]
+    classics = {name: ClassicModel(name, setting, strategy, known) for name in others}
+    components += [one.component() for one in classics.values()]
     asked = _Questions(names, known.everything(()), consumers, policy)
 
     def replay(path: Path) -> Replayed:
         live: dict[str, LiveMember] = {}
         for at, name in enumerate(names, 1):
             kind = LiveConsumer(models[name], 1_000 * at, LONG_MS, None) if name in consumers else None
-            live[name] = kind or LiveClassic(1_000 * at, topics, strategy)
+            live[name] = kind or LiveClassic(classics[name], 1_000 * at)
         return Replayed(ClassicReplay(live, context).along(path), is_timed=False)
 
     return Model(
         f"mixed-group, {len(consumers)} members of {client}, {classic} {protocol} ones, policy {policy}, "
-        f"coordinator of {coordinator}, {known}",
+        f"coordinator of {coordinator}, {known}" + ", static" * static + ", they commit" * commits,
         [*components, AnyCoordinator(names, known.ids, context).component()],
         wires(names, known),
         asked.properties(),
         asked.goal(),
         asked.conditions(),
         {"W1": asked.w1, "early": asked.joins_early, "refused": asked.is_refused},
-        DISTURBANCES,
+        KINDS,
         replay,
         [
             *(f"{name} {one.statement}" for name in consumers for one in asked_of(spoken)),
             *(name for name, _ in INVARIANTS if name not in OF_HEARTBEATS),
             *ASKED_OF_STEPS,
         ],
-        not_modelled=(*NOT_MODELLED, "the assignment interval"),
+        not_modelled=(*NOT_MODELLED, "close()", "restarts", "the assignment interval"),
     )
 
 
