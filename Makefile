@@ -6,7 +6,7 @@ DATA ?= tests/data
 PYTEST_JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run shell check test test-slow test-kafka test-clients confirm audit-truth conformance connect-rounds zoo bench bench-check diagrams clean
+.PHONY: help run shell check test test-slow test-kafka test-clients confirm audit-truth conformance connect-rounds zoo bench bench-wire bench-check diagrams clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ bench: .venv/.dev ## ratios against transitions, a plain dict, Kafka's assignors
 	@$(BIN)/python tests/bench/coordinator.py
 	@$(BIN)/python tests/bench/audit.py
 	@$(BIN)/python tests/bench/check.py
+
+bench-wire: .venv/.dev ## heartbeats a second over sockets: fsm serve, a real Apache Kafka, librdkafka's mock (needs java and mvn)
+	@$(BIN)/python tests/bench/wire.py
 
 bench-check: .venv/.dev ## what fsm check costs: states and transitions a CPU second, bytes a state, against one state at a time
 	@$(BIN)/python tests/bench/check.py
