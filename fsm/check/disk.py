@@ -11,7 +11,7 @@ from __future__ import annotations
 import fcntl
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -20,12 +20,13 @@ import numpy as np
 
 from fsm.check.kept import Memo, write
 from fsm.check.packing import Packing
-from fsm.check.search import Found, Fresh, Search
+from fsm.check.search import Fresh, Search
+from fsm.check.steps import Found
 from fsm.check.store import OF_SEARCH, name_of
 from fsm.errors import InputError
 
 NOTE, LOCK = "search.json", "lock"
-_LEFT = re.compile(r"\.(search\.json|\d+\.npz)\.\d+")
+_LEFT = re.compile(r"\.(search\.json|\w+\.npz)\.\d+")
 WORTH = 16
 """A note is made where one in so many states is new since the last one."""
 
@@ -47,7 +48,7 @@ class Disk(NamedTuple):
         folder = self.memo.folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            with lock(folder):
+            with own(folder, OF_SEARCH):
                 keeper = _Keeper(search, self.memo)
                 if (folder / NOTE).exists():
                     keeper.resume(read_note(folder / NOTE))
@@ -72,12 +73,15 @@ def read_note(path: Path) -> dict[str, Any]:
     return told
 
 
-def lock(folder: Path) -> BinaryIO:
-    """The folder as one's own while the file is open. Raises `InputError` where another search has it, or others do."""
+def own(folder: Path, mine: re.Pattern[str]) -> BinaryIO:
+    """The folder as one's own while the file is open; `mine` are the names of a search's files.
+
+    Raises `InputError` where another search has it, or others do.
+    """
     for path in sorted(folder.iterdir()):
         if _LEFT.fullmatch(path.name):  # of a process that was killed as it wrote
             path.unlink(missing_ok=True)
-        elif path.name not in (NOTE, LOCK) and not OF_SEARCH.fullmatch(path.name):
+        elif path.name not in (NOTE, LOCK) and not mine.fullmatch(path.name):
             raise InputError(f"holds something else: {path.name}", str(folder), "name an empty folder")
     held = (folder / LOCK).open("wb")
     try:
@@ -93,6 +97,33 @@ def digest_of(search: Search, memo: Memo) -> str:
     asked, goal = [one.name for one in search.model.properties], search.model.goal
     settings = search.most, list(search.known), search.every, asked, None if goal is None else goal.name
     return json.dumps([memo.path(search.space)[1], settings])
+
+
+def numbers(search: Search, digest: str) -> dict[str, Any]:
+    """What a search knows besides its states, for a note."""
+    return {
+        "digest": digest,
+        "bits": search.packing.bits,
+        "exact": search.packing.exact,
+        "waiting_broken": [(*at, found) for at, found in search.waiting_broken.items()],
+        "found": list(search.found.values()),
+        **{name: getattr(search, name) for name in NUMBERS},
+    }
+
+
+def take_up(search: Search, told: Mapping[str, Any], memo: Memo) -> None:
+    """Has a search know what a note says, and the tables that it names. Raises `InputError` for another search's."""
+    if told["digest"] != digest_of(search, memo):
+        remedy = "name another folder, or empty this one"
+        raise InputError("holds another search, or one by other code", str(memo.folder), remedy)
+    if not memo.load(search.space, memo.folder / told["tables"]):
+        raise InputError("its tables are damaged", str(memo.folder / told["tables"]), "empty the folder")
+    search.packing = Packing(told["bits"], exact=told["exact"])
+    for cost, level, found in told["waiting_broken"]:
+        search.waiting_broken[cost, level] = [Found(*one) for one in found]
+    search.found = {one[0]: Found(*one) for one in told["found"]}
+    for name in NUMBERS:
+        setattr(search, name, told[name])
 
 
 class _Keeper:
@@ -132,19 +163,14 @@ class _Keeper:
         search.states.flush()
         search.parent.flush()
         told = {
-            "digest": self.digest,
+            **numbers(search, self.digest),
             "tables": self.tables,
-            "bits": search.packing.bits,
-            "exact": search.packing.exact,
             "states": [search.states.name, search.states.size],
             "parents": [search.parent.name, search.parent.size],
             "runs": search.visited.names(),
             "waiting": [
                 (*at, [Path(name_of(part.words)).stem for part in parts]) for at, parts in search.waiting.items()
             ],
-            "waiting_broken": [(*at, found) for at, found in search.waiting_broken.items()],
-            "found": list(search.found.values()),
-            **{name: getattr(search, name) for name in NUMBERS},
         }
         kept = {self.tables, search.states.name, search.parent.name, *search.visited.names()}
         kept |= {f"{name}{end}" for *_, names in told["waiting"] for name in names for end in (".words", ".sources")}
@@ -171,19 +197,10 @@ class _Keeper:
     def resume(self, told: dict[str, Any]) -> None:
         """Goes on from a note. Raises `InputError` where it is one of another search."""
         search = self.search
-        if told["digest"] != self.digest:
-            remedy = "name another folder, or empty this one"
-            raise InputError("holds another search, or one by other code", str(self.folder), remedy)
-        for name, count in told["bytes"].items():
-            path = self.folder / name
-            grows = path.suffix in (".states", ".parents")
-            there = path.stat().st_size if path.is_file() else -1
-            if there < count or (there > count and not grows):
-                raise InputError("is damaged or missing", str(path), "empty the folder")
-        if not self.memo.load(search.space, self.folder / told["tables"]):
-            raise InputError("its tables are damaged", str(self.folder / told["tables"]), "empty the folder")
+        if told["digest"] == self.digest:
+            self._check_files(told["bytes"])
+        take_up(search, told, self.memo)
         self.tables = told["tables"]
-        search.packing = Packing(told["bits"], exact=told["exact"])
         search.states.width = search.packing.words
         for column, name in ((search.states, "states"), (search.parent, "parents")):
             file, size = told[name]
@@ -193,14 +210,17 @@ class _Keeper:
         self.number = max((int(path.stem) for path in files), default=0)
         for cost, level, names in told["waiting"]:
             search.waiting[cost, level] = [self._get(name, search.packing.words) for name in names]
-        for cost, level, found in told["waiting_broken"]:
-            search.waiting_broken[cost, level] = [Found(*one) for one in found]
-        search.found = {one[0]: Found(*one) for one in told["found"]}
-        for name in NUMBERS:
-            setattr(search, name, told[name])
         self.noted = search.states.size
         self.known = sum(len(cell.ids) for cell in search.space.cells)
         search.after_level = self.note
+
+    def _check_files(self, sizes: Mapping[str, int]) -> None:
+        for name, count in sizes.items():
+            path = self.folder / name
+            grows = path.suffix in (".states", ".parents")
+            there = path.stat().st_size if path.is_file() else -1
+            if there < count or (there > count and not grows):
+                raise InputError("is damaged or missing", str(path), "empty the folder")
 
 
 NUMBERS = ("layers", "cut", "cost", "level", "low", "depth", "transitions", "looked_up", "met")

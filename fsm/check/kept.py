@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 from zipfile import BadZipFile
 
@@ -48,6 +49,16 @@ class Memo(NamedTuple):
         said = json.dumps([self.identity, settings, versions, _code(self.identity)])
         digest = sha256(said.encode()).hexdigest()
         return self.folder / f"{digest[:32]}.npz", digest
+
+    def prepare(self) -> None:
+        """Makes the folder. Raises `InputError` where it cannot be written to."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with TemporaryFile(dir=self.folder):
+                pass
+        except OSError as problem:
+            remedy = "name a folder that can be written to"
+            raise InputError(f"cannot be written to: {problem.strerror}", str(self.folder), remedy) from None
 
     def load(self, space: Space, path: Path | None = None) -> bool:
         """Fills an empty space with what an earlier run knew; whether there was such a file."""

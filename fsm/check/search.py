@@ -13,7 +13,7 @@ verdict says so.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,7 +23,7 @@ from fsm.check.memo import Ids, Longs
 from fsm.check.model import Model
 from fsm.check.packing import Keys, Packing, Words
 from fsm.check.space import FREE, PAID, Space
-from fsm.check.steps import Steps, Successors
+from fsm.check.steps import Found, Steps, Successors, Tally
 from fsm.check.store import Column, Visited
 from fsm.check.symmetry import Symmetry
 from fsm.errors import InputError
@@ -41,17 +41,6 @@ DEADLOCK = "no deadlock"
 NO_PARENT = 0xFFFFFFFF
 
 
-class Found(NamedTuple):
-    """Where a property is broken: in a state, or in a step from it."""
-
-    name: str
-    state: int
-    cost: int
-    """How many disturbances it takes."""
-    action: int = -1
-    """The step that breaks it; -1 where the state does."""
-
-
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Where a search stops with what is known."""
@@ -59,6 +48,11 @@ class Limits:
     max_states: int = 200_000_000
     max_memory: int = 6 << 30
     """Bytes of states, keys and tables, and about what the objects behind them take; not what NumPy needs meanwhile."""
+
+    @property
+    def beyond_memory(self) -> str:
+        """Why a search stops for which memory would not do."""
+        return f"more than {self.max_memory:,} bytes"
 
 
 USUAL = Limits()
@@ -197,10 +191,7 @@ class Search:
         """Meets every state, or as many as the limits allow, or as it takes to find what is broken."""
         if not self.layers:
             self.layers = [0]
-            self.fit()
-            start = self.space.start()
-            keys = self.keys(start)
-            self._keep(Fresh(self.packing.pack(start), np.full(1, NO_PARENT, np.int64), keys), 0)
+            self._start()
         while self.cost <= self.most:
             while self._goes_on():
                 self._take_level()
@@ -208,26 +199,32 @@ class Search:
                     return self
                 self.after_level()
             self.cost, self.level = self.cost + 1, 0
-            self.layers.append(self.states.size)
+            self.layers.append(self.met)
         if self.cut.get(FULL):
             self.stopped = FULL_WIRE
         return self
 
+    def _start(self) -> None:
+        """Meets the first state."""
+        start = self.space.start()
+        self.fit()
+        self._keep(Fresh(self.packing.pack(start), np.full(1, NO_PARENT, np.int64), self.keys(start)))
+
     def _goes_on(self) -> bool:
         """Whether there are states of this cost to look at, or will be."""
         waiting = (*self.waiting, *self.waiting_broken)
-        return self.low < self.states.size or any(cost == self.cost for cost, _ in waiting)
+        return self.low < self.met or any(cost == self.cost for cost, _ in waiting)
 
     def _take_level(self) -> None:
         """Meets all states that are one step further."""
-        high, cost = self.states.size, self.cost
+        high, at = self.states.size, (self.cost, self.level + 1)
         self.level += 1
-        for part in self.waiting.pop((cost, self.level), ()):
-            self._keep(self._unmet(part), cost)
-        for found in self.waiting_broken.pop((cost, self.level), ()):
+        for part in self.waiting.pop(at, ()):
+            self._keep(self._unmet(part))
+        for found in self.waiting_broken.pop(at, ()):
             self._break(found)
-        for at in range(self.low, high, CHUNK):
-            self._expand(at, min(at + CHUNK, high))
+        for low in range(self.low, high, CHUNK):
+            self._expand(low, min(low + CHUNK, high))
             self.progress(self.states.size, self.transitions, self.level)
             if self.spill is not None and self.nbytes > self.limits.max_memory:
                 self.spill()
@@ -240,9 +237,9 @@ class Search:
 
     def limit(self) -> str:
         """Which limit is reached; empty where none is."""
-        if self.states.size > self.limits.max_states:
+        if max(self.met, self.states.size) > self.limits.max_states:
             return f"more than {self.limits.max_states:,} states"
-        return f"more than {self.limits.max_memory:,} bytes" if self.nbytes > self.limits.max_memory else ""
+        return self.limits.beyond_memory if self.nbytes > self.limits.max_memory else ""
 
     @property
     def nbytes(self) -> int:
@@ -253,38 +250,34 @@ class Search:
 
     def _expand(self, low: int, high: int) -> None:
         """Meets what follows some states at the same cost; what costs one more waits."""
-        cost = self.cost
+        paid = self.cost < self.most
         here, rows = self.steps.not_cut(self.known, np.arange(low, high), self.rows(slice(low, high)))
-        steps = self.steps_from(rows, paid=cost < self.most)
+        steps = self.steps_from(rows, paid=paid)
+        self.note(self.steps.tally(steps, here, rows, paid=paid))
         base = self.keys(rows)
-        moving = np.zeros(len(rows), np.bool_)
-        free, paid = [], []
+        free, costly = [], []
         for one in steps:
-            self.looked_up += len(one.source)
-            keys = self.keys_after(one, base, rows)
-            is_free, is_paid = one.cost == FREE, (one.cost == PAID) & (cost < self.most)
-            if self.model.goal is not None:
-                possible = self.steps.possible(one, self.space.by)
-                moves = keys != base[one.source] if self.quotient is None else one.differs(rows)
-                moving[one.source[possible[moves[possible]]]] = True
-            if one.full.any():
-                taken = one.full & (is_free | is_paid)
-                self.cut[FULL] = self.cut.get(FULL, 0) + int(taken.sum())
-                moving[one.source[one.full]] = True  # what would come of it is not known
-                is_free, is_paid = is_free & ~one.full, is_paid & ~one.full
-            self.transitions += int(np.count_nonzero(is_free)) + int(np.count_nonzero(is_paid))
+            keys, (is_free, is_paid) = self.keys_after(one, base, rows), self.steps.taken(one, paid=paid)
             free.append((one, keys, is_free))
-            paid.append((one, keys, is_paid))
-        self._note_broken(steps, here)
-        goal = self.model.goal
-        if goal is not None and not moving.all():
-            still = np.flatnonzero(~moving)
-            reached = self.steps.ask(goal.name, goal.reached, rows[still])
-            if not reached.all():
-                self._break(Found(DEADLOCK, int(here[still[~reached][0]]), cost))
-        self._keep(self.fresh(rows, here, free), cost)
-        if cost < self.most and len((more := self.fresh(rows, here, paid)).words):
-            self.waiting.setdefault((cost + 1, self.level), []).append(more._replace(keys=more.keys[:0]))
+            costly.append((one, keys, is_paid))
+        self._keep(self.fresh(rows, here, free))
+        if paid and len((more := self.fresh(rows, here, costly)).words):
+            self.waiting.setdefault((self.cost + 1, self.level), []).append(more._replace(keys=more.keys[:0]))
+
+    def note(self, tally: Tally) -> None:
+        """Counts steps, and notes what they break: those that cost one more, when their cost and depth have come."""
+        self.transitions += tally.transitions
+        self.looked_up += tally.looked_up
+        if tally.full:
+            self.cut[FULL] = self.cut.get(FULL, 0) + tally.full
+        for one in tally.broken:
+            found = one._replace(cost=self.cost + one.cost)
+            if one.cost:
+                self.waiting_broken.setdefault((found.cost, self.level), []).append(found)
+            else:
+                self._break(found)
+        if tally.still >= 0:
+            self._break(Found(DEADLOCK, tally.still, self.cost))
 
     def steps_from(self, rows: Ids, *, paid: bool) -> list[Successors]:
         """Steps from these states, as of `Steps.successors`; there is room then for the keys of what they reach."""
@@ -296,27 +289,6 @@ class Search:
                 self.quotient.images(one.after(rows, np.arange(len(one.source))))
         self.fit()
         return steps
-
-    def _note_broken(self, steps: Sequence[Successors], here: Longs) -> None:
-        """What steps break; those that cost one more are told when their cost and depth have come."""
-        firsts: dict[tuple[str, int], Found] = {}
-        for one in steps:
-            if not one.broken.any():
-                continue
-            for is_paid, cost in enumerate((FREE, PAID)[: 1 + (self.cost < self.most)]):
-                broken = np.flatnonzero((one.cost == cost) & (one.broken > 0))
-                for number in np.unique(one.broken[broken]).tolist():
-                    those = broken[one.broken[broken] == number]
-                    at = int(those[np.argmin(one.source[those])])
-                    for name in self.space.broken.value(number):
-                        found = Found(name, int(here[one.source[at]]), self.cost + is_paid, int(one.action[at]))
-                        before = firsts.get((name, is_paid), found)
-                        firsts[name, is_paid] = found if found.state < before.state else before
-        for (_, is_paid), found in firsts.items():
-            if is_paid:
-                self.waiting_broken.setdefault((found.cost, self.level), []).append(found)
-            else:
-                self._break(found)
 
     # States that are met
 
@@ -373,17 +345,20 @@ class Search:
         chosen = np.sort(first[fresh])
         return Fresh(np.array(found.words[chosen]), np.array(found.parents[chosen]), distinct[fresh])
 
-    def _keep(self, found: Fresh, cost: int) -> None:
+    def _keep(self, found: Fresh) -> None:
         """Notes states that were never met, and looks at them."""
         if len(found.words):
             low = self.append(found)
-            self.met = self.states.size
             rows = self.packing.unpack(found.words)
-            is_cut = np.zeros(len(rows), np.bool_)
-            for name, shows in self.steps.hazards(self.known, rows):
-                self.cut[name] = self.cut.get(name, 0) + int(shows.sum())
-                is_cut |= shows
-            self._look(rows, is_cut, low, cost)
+            self.note_states(low, len(rows), *self.steps.look(self.known, rows, self.found))
+
+    def note_states(self, low: int, count: int, cut: Mapping[str, int], broken: Mapping[str, int]) -> None:
+        """Notes what shows in some states that were met: known hazards, and which of them breaks each property."""
+        self.met = low + count
+        for name, shows in cut.items():
+            self.cut[name] = self.cut.get(name, 0) + shows
+        for name, at in broken.items():
+            self._break(Found(name, low + at, self.cost))
 
     def append(self, found: Fresh) -> int:
         """Notes states; where they begin."""
@@ -392,17 +367,6 @@ class Search:
         self.states.extend(found.words)
         self.parent.extend(found.parents[:, None])
         return low
-
-    # What is asked
-
-    def _look(self, rows: Ids, is_cut: Mask, low: int, cost: int) -> None:
-        for one in self.model.properties:
-            if one.name in self.found:
-                continue
-            holds = self.steps.holds(one, rows)
-            bad = np.flatnonzero(~holds & ~is_cut)
-            if len(bad):
-                self._break(Found(one.name, low + int(bad[0]), cost))
 
     def _break(self, found: Found) -> None:
         self.found.setdefault(found.name, found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,7 +11,7 @@ import numpy as np
 from fsm.check.memo import Growing, Ids, Longs, Pairs
 from fsm.check.model import Condition, Model, PairProperty, Property
 from fsm.check.packing import Keys, Packing
-from fsm.check.space import ACTION, BROKEN, CELL, COST, FREE, FREE_WHEN, INPUT, NO_ROOM, WAITS, Space, ask
+from fsm.check.space import ACTION, BROKEN, CELL, COST, FREE, FREE_WHEN, INPUT, NO_ROOM, PAID, WAITS, Space, ask
 from fsm.errors import InputError
 
 if TYPE_CHECKING:
@@ -52,6 +52,49 @@ class Successors(NamedTuple):
         for i in range(rows.shape[1]):
             found[:, i] = self.cells[i][which] if i in self.cells else rows[:, i][source]
         return found
+
+
+class Found(NamedTuple):
+    """Where a property is broken: in a state, or in a step from it."""
+
+    name: str
+    state: int
+    cost: int
+    """How many disturbances it takes."""
+    action: int = -1
+    """The step that breaks it; -1 where the state does."""
+
+
+class Tally(NamedTuple):
+    """What the steps from some states come to."""
+
+    transitions: int = 0
+    looked_up: int = 0
+    """Steps found in tables: transitions, and what cannot happen."""
+    full: int = 0
+    """Steps that a full wire kept from being taken."""
+    still: int = -1
+    """The first state in which nothing can happen though the goal is not reached; -1 where there is none."""
+    broken: tuple[Found, ...] = ()
+    """The first step that breaks something, for each name and cost: 0, or 1 where it costs a disturbance more."""
+
+
+def add_up(tallies: Iterable[Tally]) -> Tally:
+    """Of some states and of others together."""
+    total, firsts = Tally(), dict[tuple[str, int], Found]()
+    for one in tallies:
+        for found in one.broken:
+            before = firsts.get((found.name, found.cost), found)
+            firsts[found.name, found.cost] = found if found.state < before.state else before
+        still = [state for state in (total.still, one.still) if state >= 0]
+        total = Tally(
+            total.transitions + one.transitions,
+            total.looked_up + one.looked_up,
+            total.full + one.full,
+            min(still, default=-1),
+            tuple(firsts.values()),
+        )
+    return total
 
 
 class Columns:
@@ -220,3 +263,57 @@ class Steps:
         for _, shows in self.hazards(known, rows):
             cut |= shows
         return (here[~cut], np.asfortranarray(rows[~cut])) if cut.any() else (here, rows)
+
+    def look(
+        self, known: Sequence[str], rows: Ids, skip: Collection[str] = ()
+    ) -> tuple[dict[str, int], dict[str, int]]:
+        """In how many states each known hazard shows, and the first of the others that breaks each property."""
+        is_cut = np.zeros(len(rows), np.bool_)
+        cut: dict[str, int] = {}
+        broken: dict[str, int] = {}
+        for name, shows in self.hazards(known, rows):
+            cut[name] = int(shows.sum())
+            is_cut |= shows
+        for one in self.model.properties:
+            if one.name not in skip and len(bad := np.flatnonzero(~self.holds(one, rows) & ~is_cut)):
+                broken[one.name] = int(bad[0])
+        return cut, broken
+
+    def taken(self, one: Successors, *, paid: bool) -> tuple[Mask, Mask]:
+        """Which of these steps are taken: at no cost; and, if at all, at the cost of a disturbance."""
+        return (one.cost == FREE) & ~one.full, (one.cost == PAID) & ~one.full & paid
+
+    def tally(self, steps: Sequence[Successors], here: Longs, rows: Ids, *, paid: bool) -> Tally:
+        """What the steps from some states come to, whose numbers are given."""
+        transitions = full = 0
+        moving = np.zeros(len(rows), np.bool_)
+        firsts: dict[tuple[str, int], Found] = {}
+        goal = self.model.goal
+        for one in steps:
+            free_or_paid = (one.cost == FREE) | ((one.cost == PAID) & paid)
+            if one.full.any():  # what would come of it is not known
+                full += int(np.count_nonzero(free_or_paid & one.full))
+                moving[one.source[one.full]] = True
+            transitions += int(np.count_nonzero(free_or_paid & ~one.full))
+            if goal is not None:
+                possible = self.possible(one, self.space.by)
+                moving[one.source[possible[one.differs(rows)[possible]]]] = True
+            if one.broken.any():
+                self._note_broken(firsts, one, here, paid=paid)
+        still = -1
+        if goal is not None and not moving.all():
+            quiet = np.flatnonzero(~moving)
+            bad = quiet[~self.ask(goal.name, goal.reached, rows[quiet])]
+            still = int(here[bad[0]]) if len(bad) else -1
+        return Tally(transitions, sum(len(one.source) for one in steps), full, still, tuple(firsts.values()))
+
+    def _note_broken(self, firsts: dict[tuple[str, int], Found], one: Successors, here: Longs, *, paid: bool) -> None:
+        for costs, cost in enumerate((FREE, PAID) if paid else (FREE,)):
+            broken = np.flatnonzero((one.cost == cost) & (one.broken > 0))
+            for number in np.unique(one.broken[broken]).tolist():
+                those = broken[one.broken[broken] == number]
+                at = int(those[np.argmin(one.source[those])])
+                for name in self.space.broken.value(number):
+                    found = Found(name, int(here[one.source[at]]), costs, int(one.action[at]))
+                    before = firsts.get((name, costs), found)
+                    firsts[name, costs] = found if found.state < before.state else before

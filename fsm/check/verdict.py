@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from fsm.check.disk import Disk
 from fsm.check.kept import Memo
 from fsm.check.liveness import doomed
 from fsm.check.model import Action, Goal, Model, Path, Replayed, State
-from fsm.check.search import DEADLOCK, USUAL, Found, Limits, Search
+from fsm.check.search import DEADLOCK, USUAL, Limits, Search
 from fsm.check.space import ask
-from fsm.check.steps import Columns
+from fsm.check.steps import Columns, Found
 from fsm.check.walk import PathStep, describe_state, find_changes, find_states, successors_of, tell_step
 from fsm.errors import InputError
 
@@ -134,13 +134,6 @@ def _violation_document(one: Violation) -> dict[str, Any]:
     }
 
 
-class Way(NamedTuple):
-    """Something that is broken, with a search that met the states on the way there."""
-
-    search: Search
-    found: Found
-
-
 def check(
     model: Model,
     *,
@@ -153,34 +146,31 @@ def check(
     every: bool = False,
     memo: Memo | None = None,
     disk: Disk | None = None,
-    engine: Callable[[Search], Sequence[Way]] | None = None,
+    engine: Callable[..., Search] = Search,
     clock: Callable[[], float] = lambda: 0.0,
     progress: Callable[[int, int, int], None] = lambda _states, _transitions, _depth: None,
 ) -> Verdict:
     """Meets every state of a model with at most so many disturbances of these kinds, and asks it all properties.
 
     `properties` chooses some by name; `known` are hazards to cut off; `symmetry` names interchangeable components.
-    `memo` keeps tables between two runs, `disk` states and all else. `engine` does the search elsewhere, and liveness
-    is not asked there. `clock` gives CPU seconds, for the verdict. The first counterexample ends the search unless
-    `every` is given. Liveness is asked when every state was met and nothing else was broken. Raises `InputError` for a
-    name that there is not, a model whose step is not pure, and components that are not interchangeable.
+    `memo` keeps tables between two runs, `disk` states and all else. `engine` makes the
+    search, of these arguments. `clock` gives CPU seconds, for the verdict. The first counterexample ends the search
+    unless `every` is given. Liveness is asked when every state was met and nothing else was broken. Raises `InputError`
+    for a name that there is not, a model whose step is not pure, and components that are not interchangeable.
     """
     began = clock()
-    search = Search(
+    search = engine(
         _chosen(model, properties), frozenset(disturb), disturbances, known, limits, every, progress, symmetry
     )
-    if symmetry and any(one is not None for one in (memo, disk, engine)):
+    if symmetry and not (memo is None and disk is None and engine is Search):
         raise InputError("a quotient is kept nowhere", "--symmetry", "leave --memo, --dir and --engine out")
     if memo is not None:
+        memo.prepare()
         memo.load(search.space)
     with nullcontext() if disk is None else disk.keeping(search):
-        ways = engine(search) if engine is not None else [Way(search, one) for one in search.run().found.values()]
+        violations = [_violation(search, one) for one in search.run().found.values()]
         met, goal = search.met, [] if search.model.goal is None else [DEADLOCK, search.model.goal.name]
-        violations = [_violation(*way) for way in ways]
-        left_out = tuple(model.not_modelled)
-        if engine is not None and goal:
-            goal, left_out = goal[:1], (*left_out, f"liveness, which is not asked there: {goal[1]}")
-        elif search.model.goal is not None and not search.stopped and (every or not violations):
+        if search.model.goal is not None and not search.stopped and (every or not violations):
             lost = doomed(search)
             if len(lost):
                 violations.append(_doomed(search, search.model.goal, int(lost[0])))
@@ -206,7 +196,7 @@ def check(
         disturbed=tuple(sorted(disturb)),
         never=tuple(sorted(set(disturb) - {kind for _, _, kind, *_ in search.space.actions.keys})),
         disturbances=disturbances,
-        uncovered=left_out,
+        uncovered=tuple(model.not_modelled),
         made_by=model.made_by,
         symmetry=tuple(symmetry),
         checked=(*(one.name for one in search.model.properties), *goal),

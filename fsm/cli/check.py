@@ -6,21 +6,19 @@ import argparse
 import json
 import re
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fsm.check.catalog import SHIPPED, require_numpy, shipped
 from fsm.cli import add_command, at_least, out
+from fsm.cli.check_engine import ENGINES, choice_of, making
 from fsm.cli.chosen import SUFFIXES
 from fsm.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
-    from fsm.check import Disk, Limits, Memo, Model, Verdict
-    from fsm.check.search import Search
-    from fsm.check.verdict import Way
+    from fsm.check import Limits, Memo, Model, Verdict
 
 EXAMPLES = """examples:
   fsm check consumer-group                                  two members, one topic, undisturbed
@@ -74,7 +72,6 @@ GROUPS = {
 """Models of Kafka's groups, with their options."""
 MAKES = {"model", "others", "never", "goal", *(option for options in GROUPS.values() for option in options)}
 """Options that say what a model is."""
-ENGINES = ("memory", "disk", "spark")
 SAID_EVERY_S = 0.2
 VERDICT = "verdict.json"
 _OWN_FILE = re.compile(r"\d+-.*\.(svg|mmd|puml|txt|yaml|trace\.jsonl)")
@@ -134,7 +131,9 @@ def add(commands: Any) -> None:
     command.add_argument(
         "--engine", choices=ENGINES, help="where states are; in memory, and with --dir on disk when memory would not do"
     )
-    command.add_argument("--master", default="local[*]", metavar="URL", help="of Spark (local[*])")
+    command.add_argument(
+        "--master", metavar="URL", help="of Spark, which is used when memory would not do, or at once (local[*])"
+    )
     command.add_argument("--dir", type=Path, metavar="DIR", help="of an engine: a search that was killed goes on there")
     command.add_argument("--symmetry", default="", metavar="LIST", help="interchangeable components; that is checked")
     command.add_argument("--memo", type=Path, metavar="DIR", help="keep tables of steps here for the next run")
@@ -168,23 +167,30 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.mutate is not None:
         return _mutate(args, kinds, most, limits)
-    show, clear = _progress()
-    with _engine(args) as engine:
-        verdict = check(
-            model,
-            disturb=kinds,
-            disturbances=most,
-            known=_split(args.known),
-            properties=args.property,
-            symmetry=_split(args.symmetry),
-            limits=limits,
-            every=args.every,
-            memo=args.memo and _memo(args, args.memo),
-            disk=_disk(args),
-            engine=engine,
-            clock=time.process_time,
-            progress=show,
-        )
+    choice, (show, clear) = choice_of(args), _progress()
+    if args.folder is not None and args.folder.exists() and not args.folder.is_dir():
+        raise InputError("is no folder", str(args.folder), "give -o a folder")
+
+    def explore(engine: str, then: str) -> Verdict:
+        with making(engine, then, args.dir and _memo(args, args.dir), args.master) as how:
+            return check(
+                model,
+                disturb=kinds,
+                disturbances=most,
+                known=_split(args.known),
+                properties=args.property,
+                symmetry=_split(args.symmetry),
+                limits=limits,
+                every=args.every,
+                memo=args.memo and _memo(args, args.memo),
+                clock=time.process_time,
+                progress=show,
+                **how,
+            )
+
+    verdict = explore(*choice)
+    if choice.then == "spark" and verdict.stopped == limits.beyond_memory:
+        verdict = explore("spark", "")
     clear()
     if args.folder:
         _draw(verdict, args.folder)
@@ -227,30 +233,6 @@ def _mutate(args: argparse.Namespace, kinds: Sequence[str], most: int, limits: L
     else:
         out("".join(f"{line}\n" for line in lines(found)))
     return 1 if found.count("survived") else 2 if found.count("stopped") else 0
-
-
-@contextmanager
-def _engine(args: argparse.Namespace) -> Iterator[Callable[[Search], Sequence[Way]] | None]:
-    """What does the search, where this process does not."""
-    if args.engine is not None and (args.dir is None) != (args.engine == "memory"):
-        raise InputError("--engine disk or spark and --dir belong together", "--engine", "give --dir DIR, or neither")
-    if args.engine != "spark":
-        yield None
-        return
-    from fsm.spark.search import OnSpark
-    from fsm.spark.session import plainly, session
-
-    with session(args.master, input_bytes=1 << 30) as spark, plainly(lambda: "searching"):
-        yield OnSpark(spark, _memo(args, args.dir))
-
-
-def _disk(args: argparse.Namespace) -> Disk | None:
-    """Where states are kept: at once, or when memory would not do."""
-    if args.dir is None or args.engine == "spark":
-        return None
-    from fsm.check import Disk
-
-    return Disk(_memo(args, args.dir), at_once=args.engine == "disk")
 
 
 def _memo(args: argparse.Namespace, folder: Path) -> Memo:

@@ -14,14 +14,13 @@ import numpy as np
 import pytest
 
 from fsm.check import Disk, Limits, Memo, Model, check, liveness, search
-from fsm.check.disk import NOTE
-from fsm.check.disk import lock as held
+from fsm.check.disk import NOTE, own
 from fsm.check.examples.lock import lock
 from fsm.check.examples.two_phase_commit import two_phase_commit
 from fsm.check.kafka.consumer_group import consumer_group
 from fsm.check.packing import Packing
 from fsm.check.search import Search
-from fsm.check.store import Visited
+from fsm.check.store import OF_SEARCH, Visited
 from fsm.cli import main
 from fsm.errors import InputError
 
@@ -191,7 +190,7 @@ def test_nothing_of_others_is_touched(tmp_path: Path) -> None:
 
 
 def test_one_search_at_a_time_has_a_folder(tmp_path: Path) -> None:
-    with held(tmp_path), pytest.raises(InputError, match="another search is under way"):
+    with own(tmp_path, OF_SEARCH), pytest.raises(InputError, match="another search is under way"):
         check(lock(), disk=on_disk(tmp_path))
     assert check(lock(), disk=on_disk(tmp_path)).word == "holds"
 

@@ -1,0 +1,68 @@
+"""Where `fsm check` keeps states: in memory, in files, or on Spark."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fsm.errors import InputError
+
+if TYPE_CHECKING:
+    from fsm.check import Memo
+
+ENGINES = ("memory", "disk", "spark")
+LOCAL = "local[*]"
+
+
+class Choice(NamedTuple):
+    """Where a search begins, and where it goes on when memory would not do; empty where it stops then."""
+
+    first: str
+    then: str = ""
+
+
+def choose(engine: str | None, *, has_folder: bool, master: str | None, began_on_spark: bool) -> Choice:
+    """What the options mean.
+
+    Memory is the fastest while it lasts, and files of one process are faster than Spark on one machine; so Spark is
+    taken without being asked for only where `--master` says where there is one, and `--dir` where its workers and this
+    process see the same files. `began_on_spark`: the folder holds such a search already. Raises `InputError` for
+    options that do not go together.
+    """
+    if engine is not None and has_folder != (engine != "memory"):
+        raise InputError("--engine disk or spark and --dir belong together", "--engine", "give --dir DIR, or neither")
+    if master is not None and engine in ("memory", "disk"):
+        raise InputError("--master is of Spark", f"--engine {engine}", "leave one of them out")
+    if master is not None and not has_folder:
+        raise InputError("--master and --dir belong together", "--master", "give --dir DIR, a folder that all see")
+    if engine is not None:
+        return Choice(engine)
+    if master is not None:
+        return Choice("spark") if began_on_spark else Choice("memory", "spark")
+    return Choice("memory", "disk" if has_folder else "")
+
+
+def choice_of(args: argparse.Namespace) -> Choice:
+    """What the options of a command mean."""
+    began = args.dir is not None and (args.dir / "met").is_dir()
+    return choose(args.engine, has_folder=args.dir is not None, master=args.master, began_on_spark=began)
+
+
+@contextmanager
+def making(engine: str, then: str, memo: Memo | None, master: str | None) -> Iterator[dict[str, Any]]:
+    """What `check` is given for an engine that keeps its files in the folder of `memo`."""
+    if memo is not None and engine == "spark":
+        from fsm.spark.search import SparkSearch
+        from fsm.spark.session import plainly, session
+
+        with session(master or LOCAL, input_bytes=1 << 30) as spark, plainly(lambda: "searching"):
+            yield {"engine": partial(SparkSearch, spark=spark, memo=memo)}
+    elif memo is not None and "disk" in (engine, then):
+        from fsm.check import Disk
+
+        yield {"disk": Disk(memo, at_once=engine == "disk")}
+    else:
+        yield {}

@@ -1,0 +1,284 @@
+"""What the tasks of a search on Spark do: each function works on some files of a level, or on some parts of the keys.
+
+All are pure but for the files they write, which are there whole or not at all: a task that is tried again writes them
+again. `fsm.spark.search` says what a level is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import uuid4
+
+import numpy as np
+
+from fsm.check import kept
+from fsm.check.memo import Longs, Pairs, Rows
+from fsm.check.model import Component, Model, PairProperty
+from fsm.check.packing import Packing
+from fsm.check.search import CHUNK
+from fsm.check.space import Space
+from fsm.check.steps import Steps, Tally, add_up
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from fsm.check.memo import Ids
+
+WAITED, NOW, LATER = range(3)
+"""Groups of what is met: it waited for this level; by a step of this level; by one that costs, for the next cost."""
+STEP = "part int, key long, group int, parent long, step int"
+TOLD = "told string"
+"""The rows that tasks give: what they meet, and texts."""
+
+
+class Level(NamedTuple):
+    """The states of one level: files with (first number, how many)."""
+
+    name: str
+    files: tuple[tuple[str, int, int], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What every task of a level knows."""
+
+    model: Model
+    kinds: frozenset[str]
+    known: tuple[str, ...]
+    folder: str
+    tables: str
+    bits: tuple[int, ...]
+    parts: int
+    level: Level
+    name: str
+    """Of the level that is met."""
+    runs: tuple[str, ...]
+    """Levels whose keys are among those that were met."""
+    paid: bool
+    """Steps that cost are taken, too."""
+
+    def steps(self) -> Steps:
+        """The tables of the driver."""
+        space = Space(self.model, self.kinds)
+        kept.restore(space, *kept.read(Path(self.folder) / self.tables))
+        return Steps(self.model, space)
+
+    def chunks(self, steps: Steps, files: Iterable[int]) -> Iterator[tuple[Longs, Ids]]:
+        """Numbers and rows of the states of some files, a chunk at a time; those with a known hazard are left out."""
+        for number in files:
+            name, first, _ = self.level.files[number]
+            keys = read(Path(self.folder) / self.level.name / name, "key").view(np.uint64)
+            for low in range(0, len(keys), CHUNK):
+                rows = Packing(self.bits).unpack(keys[low : low + CHUNK, None])
+                yield steps.not_cut(self.known, first + low + np.arange(len(rows)), rows)
+
+
+_HELD: dict[str, Steps] = {}
+
+
+def steps_of(task: Task) -> Steps:
+    """Those of a task; a process that does several keeps them."""
+    if task.tables not in _HELD:
+        _HELD.clear()
+        _HELD[task.tables] = task.steps()
+    return _HELD[task.tables]
+
+
+# -- survey -------------------------------------------------------------------------------------------------
+
+
+def survey(task: Task, files: Iterable[int]) -> dict[str, Any]:
+    """Steps that the tables do not know; where they know all: what the steps of these files come to."""
+    steps = task.steps()
+    missing: dict[str, set[tuple[int, ...]]] = {}
+    for name, table in named_tables(steps.space):
+        table.make = _recorder(missing.setdefault(name, set()), table)
+    tallies = []
+    for here, rows in task.chunks(steps, files):
+        found = list(steps.successors(rows, paid=task.paid))
+        tallies.append(steps.tally(found, here, rows, paid=task.paid))
+    missed = {name: sorted(found) for name, found in missing.items() if found}
+    return {"missing": missed, "tally": (Tally() if missed else add_up(tallies))._asdict()}
+
+
+def named_tables(space: Space) -> Iterator[tuple[str, Any]]:
+    """The tables of all cells by name, in the order in which one needs the other."""
+    for kind in ("local", "outgoing", "receive", "told"):
+        for i, cell in enumerate(space.cells):
+            found = getattr(cell, kind)
+            for at, table in sorted(found.items()) if isinstance(found, dict) else [("", found)]:
+                yield f"{kind} {i} {at}", table
+
+
+def _recorder(missing: set[tuple[int, ...]], table: Rows | Pairs) -> Callable[..., Any]:
+    def record_one(one: int) -> list[tuple[int, ...]]:
+        missing.add((one,))
+        return []
+
+    def record_pair(first: int, second: int) -> tuple[int, ...]:
+        missing.add((first, second))
+        return (-1, *(0 for _ in range(table.width - 1)))  # as of a full wire: nothing is put anywhere
+
+    return record_one if isinstance(table, Rows) else record_pair
+
+
+# -- meet ---------------------------------------------------------------------------------------------------
+
+
+def expand(
+    task: Task, steps: Steps, files: Iterable[int], tell: Callable[[Tally], None] = lambda _: None
+) -> Iterator[pa.RecordBatch]:
+    """What follows the states of some files, each key of a chunk once. Raises `OutgrownError` where keys lack room."""
+    packing = Packing(task.bits)
+    for here, rows in task.chunks(steps, files):
+        found = list(steps.successors(rows, paid=task.paid))
+        if not packing.fits([len(cell.ids) for cell in steps.space.cells]):
+            raise OutgrownError
+        tell(steps.tally(found, here, rows, paid=task.paid))
+        base, number, columns = packing.keys(rows), 0, []
+        for one in found:
+            keys = one.keys(packing, base, rows)
+            for group, mask in zip((NOW, LATER), steps.taken(one, paid=task.paid), strict=True):
+                step = np.flatnonzero(mask)
+                columns.append((keys[step], np.full(len(step), group), here[one.source[step]], number + step))
+            number += len(one.source)
+        if columns:
+            yield batch_of(task.parts, *_once(*(np.concatenate(column) for column in zip(*columns, strict=True))))
+
+
+def _once(keys: Any, group: Any, parent: Any, step: Any) -> tuple[Any, Any, Any, Any]:
+    """Each key once, from the first group, source and step; by key."""
+    order = np.lexsort((step, parent, group, keys))
+    ordered = keys[order]
+    first = order[np.concatenate([ordered[:1] == ordered[:1], ordered[1:] != ordered[:-1]])]
+    return keys[first], group[first], parent[first], step[first]
+
+
+def batch_of(parts: int, keys: Any, group: Any, parent: Any, step: Any) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    part = ((keys * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(33)) % np.uint64(parts)
+    columns = (
+        part.astype(np.int32),
+        keys.view(np.int64),
+        group.astype(np.int32),
+        parent.astype(np.int64),
+        step.astype(np.int32),
+    )
+    names = ["part", "key", "group", "parent", "step"]
+    return pa.RecordBatch.from_arrays([pa.array(column) for column in columns], names=names)
+
+
+def meet(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Of the keys of some parts those that were never met; what costs is written, to wait."""
+    import pyarrow as pa
+
+    held = list(batches)
+    if not held:
+        return
+    given = pa.Table.from_batches(held)
+    columns = [given.column(name).to_numpy() for name in ("part", "key", "group", "parent", "step")]
+    for part in np.unique(columns[0]).tolist():
+        _, keys, group, parent, step = (column[columns[0] == part] for column in columns)
+        keys = keys.view(np.uint64)
+        fresh = np.ones(len(keys), np.bool_)
+        for run in task.runs:
+            path = Path(task.folder) / "met" / run / f"{part}.parquet"
+            if path.exists():
+                fresh &= ~_is_among(read(path, "key").view(np.uint64), keys)
+        later = fresh & (group == LATER)
+        now = fresh & (group != LATER)
+        if later.any():
+            found = _once(keys[later], group[later], parent[later], step[later])
+            write(Path(task.folder) / "waiting" / task.name / f"{part}.parquet", *found)
+        if now.any():
+            found = _once(keys[now], group[now], parent[now], step[now])
+            write(Path(task.folder) / "met" / task.name / f"{part}.parquet", found[0])
+            yield batch_of(task.parts, *found)
+
+
+def _is_among(run: Any, keys: Any) -> Any:
+    """Which keys are in a sorted run."""
+    at = np.searchsorted(run, keys)
+    at[at == len(run)] = 0
+    return run[at] == keys
+
+
+def look(task: Task, steps: Steps, part: int, batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
+    """Writes states that are new, in their order; what does not hold of them, and known hazards, by the first place."""
+    packing = Packing(task.bits)
+    told: dict[str, Any] = {"file": f"{part}.parquet", "count": 0, "broken": {}, "cut": {}}
+    keys, parents = [], []
+    for batch in batches:
+        keys.append(batch.column("key").to_numpy().view(np.uint64))
+        parents.append(batch.column("parent").to_numpy())
+        rows = packing.unpack(keys[-1][:, None])
+        cut, broken = steps.look(task.known, rows, told["broken"])
+        told["cut"] = {name: told["cut"].get(name, 0) + shows for name, shows in cut.items()}
+        told["broken"] |= {name: told["count"] + at for name, at in broken.items()}
+        told["count"] += len(rows)
+    if told["count"]:
+        path = Path(task.folder) / task.name / told["file"]
+        write(path, np.concatenate(keys), parent=np.concatenate(parents))
+    return told
+
+
+def read(path: Path, column: str) -> Any:
+    import pyarrow.parquet as pq
+
+    return pq.read_table(path, columns=[column]).column(column).to_numpy()
+
+
+def write(path: Path, keys: Any, group: Any = None, parent: Any = None, step: Any = None) -> None:
+    """A file of Parquet, there whole or not at all."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = {"key": keys.view(np.int64), "group": group, "parent": parent, "step": step}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{uuid4().hex}")
+    table = pa.table({name: pa.array(column) for name, column in columns.items() if column is not None})
+    pq.write_table(table, beside, compression="zstd")
+    beside.replace(path)
+
+
+# -- the driver ---------------------------------------------------------------------------------------------
+
+
+def asked_of_tasks(model: Model) -> Model:
+    """The model without what takes steps and measures: tasks have the tables for that, unless pairs are asked for."""
+    if any(isinstance(one, PairProperty) for one in model.properties):
+        return replace(model, replay=None)
+    components = [
+        Component(one.name, None, _never, _never, dict.fromkeys(one.features, _never)) for one in model.components
+    ]
+    wires = [replace(one, features=dict.fromkeys(one.features, _never), describe=str) for one in model.wires]
+    return replace(model, components=components, wires=wires, replay=None)
+
+
+def _never(*_given: Any) -> Any:
+    raise AssertionError("a table has it")
+
+
+def looker(task: Task) -> Any:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        yield one_text(look(task, steps_of(task), context.partitionId() if context else 0, batches))
+
+    return run
+
+
+def one_text(told: dict[str, Any]) -> pa.RecordBatch:
+    import pyarrow
+
+    return pyarrow.RecordBatch.from_pydict({"told": [json.dumps(told)]})
+
+
+class OutgrownError(Exception):
+    """The number of a cell has no room in a key."""

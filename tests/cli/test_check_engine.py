@@ -1,0 +1,103 @@
+"""Where `fsm check` keeps states: what its options mean."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fsm.check import Limits
+from fsm.check.examples.lock import lock
+from fsm.check.search import Search
+from fsm.cli import check_engine, main
+from fsm.cli.check_engine import Choice, choose
+from fsm.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("engine", "has_folder", "master", "began_on_spark", "expected"),
+    [
+        (None, False, None, False, Choice("memory")),
+        (None, True, None, False, Choice("memory", "disk")),
+        (None, True, "local[2]", False, Choice("memory", "spark")),
+        (None, True, "local[2]", True, Choice("spark")),
+        ("memory", False, None, False, Choice("memory")),
+        ("disk", True, None, False, Choice("disk")),
+        ("spark", True, None, False, Choice("spark")),
+        ("spark", True, "spark://host:7077", True, Choice("spark")),
+    ],
+)
+def test_where_a_search_begins_and_goes_on(
+    engine: str | None, has_folder: bool, master: str | None, began_on_spark: bool, expected: Choice
+) -> None:
+    """On Spark only where that was said, or memory would not do and where there is one was said."""
+    found = choose(engine, has_folder=has_folder, master=master, began_on_spark=began_on_spark)
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("engine", "has_folder", "master", "told"),
+    [
+        ("disk", False, None, "belong together"),
+        ("spark", False, "local[2]", "belong together"),
+        ("memory", True, None, "belong together"),
+        ("disk", True, "local[2]", "--master is of Spark"),
+        ("memory", False, "local[2]", "--master is of Spark"),
+        (None, False, "local[2]", "--master and --dir belong together"),
+    ],
+)
+def test_options_that_do_not_go_together(engine: str | None, has_folder: bool, master: str | None, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        choose(engine, has_folder=has_folder, master=master, began_on_spark=False)
+
+
+def test_spark_takes_over_when_memory_would_not_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And only then; what it is given is the folder and the master."""
+    began = []
+
+    class Begun(Search):
+        def run(self) -> Search:
+            began.append(self.model.name)
+            self.limits = Limits()
+            return super().run()
+
+    class Spark:
+        def __init__(self, folder: str) -> None:
+            self.folder = folder
+
+        def __enter__(self) -> dict[str, object]:
+            return {"engine": Begun}
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    usual = check_engine.making
+
+    def making(engine: str, then: str, memo: object, master: str | None) -> object:
+        if engine == "spark":
+            assert master == "local[2]"
+            return Spark(str(tmp_path))
+        return usual(engine, then, memo, master)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("fsm.cli.check.making", making)
+    there = ["check", "lock", "--dir", str(tmp_path / "d"), "--master", "local[2]"]
+    assert main(there) == 0
+    assert not began
+    assert main([*there, "--max-memory", "20000"]) == 0
+    assert began == [lock().name]
+    assert main([*there[:-2], "--max-memory", "20000"]) == 2
+    assert began == [lock().name]
+    capsys.readouterr()
+
+
+def test_what_cannot_be_written_is_refused_before_the_search(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Search, "run", lambda _: pytest.fail("it was searched"))
+    (tmp_path / "file").write_text("mine")
+    for option in ("--memo", "-o"):
+        assert main(["check", "lock", option, str(tmp_path / "file")]) == 2
+        assert str(tmp_path / "file") in capsys.readouterr().err
+    assert (tmp_path / "file").read_text() == "mine"
