@@ -95,7 +95,8 @@ def own(folder: Path, mine: re.Pattern[str]) -> BinaryIO:
 def digest_of(search: Search, memo: Memo) -> str:
     """Of all that a note rests on."""
     asked, goal = [one.name for one in search.model.properties], search.model.goal
-    settings = search.most, list(search.known), search.every, asked, None if goal is None else goal.name
+    ignored = sorted(search.model.ignored_of_steps)
+    settings = search.most, list(search.known), search.every, asked, ignored, None if goal is None else goal.name
     return json.dumps([memo.path(search.space)[1], settings])
 
 

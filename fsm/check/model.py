@@ -244,6 +244,8 @@ class Model:
     """What the real thing does and this model leaves out."""
     made_by: Mapping[str, Any] = field(default_factory=dict)
     """The name and the options by which `shipped` makes it again; empty for a model of your own."""
+    ignored_of_steps: frozenset[str] = frozenset()
+    """Of `asked_of_steps` what nobody asks for now."""
 
     def __post_init__(self) -> None:
         names = [one.name for one in self.components]

@@ -101,15 +101,21 @@ class Columns:
     """Global states as columns of numbers: what conditions are asked about."""
 
     def __init__(self, space: Space, rows: Ids) -> None:
-        self._space, self._rows = space, rows
+        self._space, self.rows = space, rows
+        self._found: dict[tuple[str, str], Integers] = {}
 
     def of(self, component: str, feature: str) -> Integers:
         """A feature of a component in each state. Raises `InputError` where there is none."""
+        known = self._found.get((component, feature))
+        if known is not None:
+            return known
         who = self._space.index.get(component)
         column = None if who is None else self._space.cells[who].feature(feature)
         if who is None or column is None:
             raise InputError(f"no feature {feature!r} of a component {component!r}", self._space.model.name)
-        found: Integers = column[self._rows[:, who]]
+        found: Integers = column[self.rows[:, who]]
+        found.flags.writeable = False
+        self._found[component, feature] = found
         return found
 
     def on(self, sender: str, receiver: str, feature: str = "") -> Integers:
@@ -117,12 +123,12 @@ class Columns:
         for who, cell in enumerate(self._space.cells):
             column = cell.feature(f"{sender} to {receiver} {feature}")
             if column is not None:
-                found: Integers = column[self._rows[:, who]]
+                found: Integers = column[self.rows[:, who]]
                 return found
         raise InputError(f"no feature {feature!r} of a wire from {sender!r} to {receiver!r}", self._space.model.name)
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self.rows)
 
 
 class Steps:
@@ -133,6 +139,8 @@ class Steps:
         pairs = (one for one in model.properties if isinstance(one, PairProperty))
         self._pairs = {one.name: self._pair(one) for one in pairs}
         self._of_kinds: dict[frozenset[str], Growing] = {}
+        self._asked: Columns | None = None
+        """The states that were asked about last."""
 
     def _pair(self, one: PairProperty) -> Pairs:
         first, second = (self.space.parts[self.space.index[end]].states for end in (one.first, one.second))
@@ -237,7 +245,9 @@ class Steps:
     def ask(self, name: str, condition: Condition, rows: Ids) -> Mask:
         """What a condition says of states. Raises `InputError` where that is no truth for each."""
         where = f"{self.model.name}, {name}"
-        holds = ask(where, condition, Columns(self.space, rows))
+        if self._asked is None or self._asked.rows is not rows:
+            self._asked = Columns(self.space, rows)
+        holds = ask(where, condition, self._asked)
         if getattr(holds, "shape", None) != (len(rows),) or holds.dtype != np.bool_:
             raise InputError("gave no truth for each state", where, "compare columns, as in view.of(...) == 1")
         found: Mask = holds
@@ -295,7 +305,7 @@ class Steps:
                 full += int(np.count_nonzero(free_or_paid & one.full))
                 moving[one.source[one.full]] = True
             transitions += int(np.count_nonzero(free_or_paid & ~one.full))
-            if goal is not None:
+            if goal is not None and not moving[one.source].all():
                 possible = self.possible(one, self.space.by)
                 moving[one.source[possible[one.differs(rows)[possible]]]] = True
             if one.broken.any():
@@ -316,4 +326,5 @@ class Steps:
                 for name in self.space.broken.value(number):
                     found = Found(name, int(here[one.source[at]]), costs, int(one.action[at]))
                     before = firsts.get((name, costs), found)
-                    firsts[name, costs] = found if found.state < before.state else before
+                    if name not in self.model.ignored_of_steps:
+                        firsts[name, costs] = found if found.state < before.state else before

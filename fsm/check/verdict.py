@@ -159,9 +159,8 @@ def check(
     for a name that there is not, a model whose step is not pure, and components that are not interchangeable.
     """
     began = clock()
-    search = engine(
-        _chosen(model, properties), frozenset(disturb), disturbances, known, limits, every, progress, symmetry
-    )
+    model, asks_goal = _chosen(model, properties)
+    search = engine(model, frozenset(disturb), disturbances, known, limits, every, progress, symmetry)
     if symmetry and not (memo is None and disk is None and engine is Search):
         raise InputError("a quotient is kept nowhere", "--symmetry", "leave --memo, --dir and --engine out")
     if memo is not None:
@@ -169,11 +168,11 @@ def check(
         memo.load(search.space)
     with nullcontext() if disk is None else disk.keeping(search):
         violations = [_violation(search, one) for one in search.run().found.values()]
-        met, goal = search.met, [] if search.model.goal is None else [DEADLOCK, search.model.goal.name]
-        if search.model.goal is not None and not search.stopped and (every or not violations):
+        met, goal = search.met, [] if model.goal is None else [DEADLOCK, model.goal.name][: 1 + asks_goal]
+        if model.goal is not None and asks_goal and not search.stopped and (every or not violations):
             lost = doomed(search)
             if len(lost):
-                violations.append(_doomed(search, search.model.goal, int(lost[0])))
+                violations.append(_doomed(search, model.goal, int(lost[0])))
         if search.quotient is not None:
             search.quotient.check()
     if memo is not None and search.space.taken:
@@ -199,23 +198,37 @@ def check(
         uncovered=tuple(model.not_modelled),
         made_by=model.made_by,
         symmetry=tuple(symmetry),
-        checked=(*(one.name for one in search.model.properties), *goal),
+        checked=(*(one.name for one in model.properties), *goal),
         of_steps=tuple(model.asked_of_steps),
         not_asked=tuple(model.not_asked),
     )
 
 
-def _chosen(model: Model, names: Sequence[str]) -> Model:
+def _chosen(model: Model, names: Sequence[str]) -> tuple[Model, bool]:
+    """The model with these properties only, and whether its goal is asked; invariants of steps by their number, too."""
     if not names:
-        return model
-    known = {one.name: one for one in model.properties}
-    goal = model.goal
+        return model, model.goal is not None
+    states = {one.name: one for one in model.properties}
+    goals = [] if model.goal is None else [DEADLOCK, model.goal.name]
+    invariants = [name for name in model.asked_of_steps if name in names or _number_of(name) in names]
     for name in names:
-        if name not in known and (goal is None or name != goal.name):
-            there = ", ".join((*known, *(() if goal is None else (goal.name,))))
+        if name not in (*states, *goals, *invariants, *map(_number_of, invariants)):
+            there = ", ".join((*states, *goals, *model.asked_of_steps))
             raise InputError(f"no property {name!r}", model.name, f"choose from {there}")
-    kept = goal if goal is not None and goal.name in names else None
-    return replace(model, properties=[one for name, one in known.items() if name in names], goal=kept)
+    chosen = replace(
+        model,
+        properties=[one for name, one in states.items() if name in names],
+        goal=model.goal if any(name in goals for name in names) else None,
+        asked_of_steps=invariants or model.asked_of_steps,
+        ignored_of_steps=frozenset(model.asked_of_steps).difference(invariants) if invariants else frozenset(),
+    )
+    return chosen, chosen.goal is not None and chosen.goal.name in names
+
+
+def _number_of(invariant: str) -> str:
+    """I09b of an invariant that begins so; else all of it."""
+    first = invariant.partition(" ")[0]
+    return first if any(map(str.isdigit, first)) else invariant
 
 
 def _violation(search: Search, found: Found) -> Violation:

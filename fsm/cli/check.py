@@ -123,7 +123,7 @@ def add(commands: Any) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="ask this one only, and what steps break; repeatable",
+        help="ask this one only: of states, with all that steps break, or an invariant of steps; repeatable",
     )
     command.add_argument("--every", action="store_true", help="go on after a counterexample: one for each property")
     command.add_argument("--max-states", type=at_least(1), metavar="N", help="stop beyond so many (200 million)")
@@ -150,12 +150,18 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Checks, prints the verdict, gives the exit status. Raises `InputError` for what is no model."""
+    import gc
     import time
 
     require_numpy()
-    from fsm.check import Limits, check, lines
+    gc.disable()  # what is imported and made here stays to the end
+    try:
+        from fsm.check import Limits, check, lines
 
-    model = _model(args)
+        model = _model(args)
+    finally:
+        gc.freeze()
+        gc.enable()
     named = ((model.kinds if word == "all" else (word,)) for word in _split(args.disturb))
     kinds = tuple(dict.fromkeys(kind for some in named for kind in some))
     usual = Limits()

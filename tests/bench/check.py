@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1] / "check"))
@@ -40,10 +41,9 @@ def measure(
     """One line: the search, and then the question that is asked of all its states."""
     kinds = frozenset(KINDS if most else ())
     search = Search(model, kinds, most, every=True, tables=tables)
-    if disk is not None:
-        disk.begin(search)
     began = time.process_time()
-    search.run()
+    with nullcontext() if disk is None else disk.keeping(search):
+        search.run()
     took_s = time.process_time() - began
     each, states, transitions = search.nbytes / search.met, search.met, search.transitions
     began = time.process_time()

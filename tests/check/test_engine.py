@@ -35,7 +35,7 @@ from fsm.check.examples.lock import lock
 from fsm.check.examples.two_phase_commit import two_phase_commit
 from fsm.check.kafka.consumer_group import consumer_group
 from fsm.check.packing import Packing
-from fsm.check.search import Search
+from fsm.check.search import DEADLOCK, Search
 from fsm.errors import InputError
 
 
@@ -356,7 +356,7 @@ def test_names_that_there_are_not_are_refused() -> None:
     for options, said in (
         ({"disturb": ["x"], "disturbances": 1}, "no kind of disturbance: 'x'; choose from lose"),
         ({"known": ["nix"]}, "no known hazard: 'nix'; choose from none"),
-        ({"properties": ["x"]}, "no property 'x'; choose from all agree, everybody decides"),
+        ({"properties": ["x"]}, "no property 'x'; choose from all agree, no deadlock, everybody decides"),
     ):
         with pytest.raises(InputError) as refused:
             check(two_phase_commit(2), **options)  # type: ignore[arg-type]
@@ -482,3 +482,30 @@ def test_a_pair_is_told_by_a_truth() -> None:
     )
     with pytest.raises(InputError, match="gave None; give True or False"):
         check(model)
+
+
+def test_what_is_asked_can_be_chosen() -> None:
+    """A property of states, an invariant of steps by its name or number, deadlocks without liveness, liveness."""
+
+    def steps(state: int, _: object) -> Step:
+        return Step(state + 1, broken=[("I1 one is never left", "I2 two is never left")[state]])
+
+    names = "I1 one is never left", "I2 two is never left"
+    one = Component("one", 0, lambda state: [Choice("goes")] if state < 2 else [], steps, {"at": lambda state: state})
+    low = Property("low", lambda view: view.of("one", "at") < 2)
+    back = Goal("it comes back", lambda view: view.of("one", "at") == 9)
+    model = Model("chosen", [one], properties=[low], goal=back, asked_of_steps=names)
+
+    def broken(*properties: str) -> list[str]:
+        return sorted(one.property for one in check(model, properties=properties, every=True).violations)
+
+    every = sorted([*names, "low", DEADLOCK, back.name])
+    assert broken() == every
+    assert broken("I2") == broken(names[1]) == [names[1]]
+    assert broken("low", "I1") == [names[0], "low"]
+    assert broken("low") == [*names, "low"]
+    assert broken("I1", DEADLOCK) == [names[0], DEADLOCK]
+    assert broken("I1", back.name) == sorted([names[0], back.name, DEADLOCK])
+    assert check(model, properties=["I1", DEADLOCK]).checked == (DEADLOCK,)
+    with pytest.raises(InputError, match="no property 'I3'"):
+        broken("I3")
