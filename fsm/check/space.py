@@ -174,8 +174,8 @@ class Space:
             if len(steps) < TWICE or len(steps) % TWICE == 0:
                 again = self._take(who, state, given)
                 if again != done:
-                    name, told = self.parts[who].component.name, self.inputs.value(given)
-                    raise InputError(f"its step is not pure: {told!r} gave two different results", name)
+                    name, told = self.parts[who].component.name, self.describe_input(given)
+                    raise InputError(f"its step is not pure: {told} gave two different results", name)
         return done
 
     def _take(self, who: int, state: int, given: int) -> Done:
@@ -230,6 +230,15 @@ class Space:
             return self.inputs.number(_input_key(given, origin), given, origin)
         except TypeError:
             raise InputError(f"an input cannot be hashed: {given!r}", self.model.name) from None
+
+    def describe_input(self, given: int) -> str:
+        """An input, described: the label of a choice, or a message and whose it is."""
+        kind, *about = self.inputs.origins[given]
+        if kind == CHOICE:
+            who, state, place = about
+            return self.offers(who, state)[place].label
+        one, message = self.model.wires[about[0]], self.messages.value(about[1])
+        return f"{ask(f'{one.sender} to {one.receiver}', one.describe, message)!s} from {one.sender}"
 
     def action(self, actor: str, what: str, disturbance: str = "", wire: int = -1, message: int = -1) -> int:
         """The number of an action, about a message of this number."""

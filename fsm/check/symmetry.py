@@ -160,14 +160,14 @@ class Symmetry:
                     before, told = part.states.value(state), self.space.inputs.value(given)
                     one = _shown(_take(part.component, before, told), renaming)
                     if one != _shown(_take(other, renaming(before), renaming(told)), None):
-                        where = f"{part.component.describe(before)} on {told!r}"[:300]
+                        where = f"{part.component.describe(before)} on {self.space.describe_input(given)}"
                         self._refuse(f"renamed, {part.component.name} does another thing in {where}")
                 self._checked[number, who] = len(rows)
                 for state in list(part.offers)[self._checked.get((number, -1 - who), 0) :]:
                     before = part.states.value(state)
                     mine = {_choice(one, renaming) for one in part.component.choices(before)}
                     if mine != {_choice(one, None) for one in other.choices(renaming(before))}:
-                        where = part.component.describe(before)[:300]
+                        where = part.component.describe(before)
                         self._refuse(f"renamed, {part.component.name} has other choices in {where}")
                 self._checked[number, -1 - who] = len(part.offers)
 
