@@ -236,7 +236,7 @@ class Space:
         kind, *about = self.inputs.origins[given]
         if kind == CHOICE:
             who, state, place = about
-            return self.offers(who, state)[place].label
+            return str(self.offers(who, state)[place].label)
         one, message = self.model.wires[about[0]], self.messages.value(about[1])
         return f"{ask(f'{one.sender} to {one.receiver}', one.describe, message)!s} from {one.sender}"
 
