@@ -9,7 +9,7 @@ from typing import Protocol
 from fsm.audit.certainty import FileFacts, weigh
 from fsm.audit.conformance import illegal_transitions
 from fsm.audit.coordinator import evidence
-from fsm.audit.coordinator.assignments import Assignment, CoordinatorRecord, assignments, with_names
+from fsm.audit.coordinator.assignments import Assignment, CoordinatorRecord, assignments, with_known_names, with_names
 from fsm.audit.findings import Evidence, Finding, in_order
 from fsm.audit.follower import Row
 from fsm.audit.group import Rebalance, judge, rebalances
@@ -65,7 +65,7 @@ def audit_group(
     keys = identify(known)
     rows = GroupRows(spool=records.spool)
     findings: list[Finding] = []
-    for row in _member_rows((group, limits, gone), keys, records, observer):
+    for row in _member_rows((group, limits, gone), keys, records, names, observer):
         if isinstance(row, ObservedTransition):
             observer.see_transition(row)
             findings += illegal_transitions((row,))
@@ -95,7 +95,11 @@ def audit_group(
 
 
 def _member_rows(
-    about: tuple[str, Limits, Missing], keys: Mapping[Source, Key], records: GroupRecords, observer: Observer
+    about: tuple[str, Limits, Missing],
+    keys: Mapping[Source, Key],
+    records: GroupRecords,
+    names: Mapping[str, str],
+    observer: Observer,
 ) -> Iterator[Row]:
     """The rows of one member after the other."""
     group, limits, gone = about
@@ -104,7 +108,8 @@ def _member_rows(
         owned.setdefault(key._replace(rank=0), []).append((source, key.rank))
     for key, sources in sorted(owned.items()):
         follower = (SharedFollower if key.shared else MemberFollower)(group, key.member, limits, gone)
-        for seen in records.in_time(sources):
+        for found in records.in_time(sources):
+            seen = found._replace(record=with_known_names(found.record, names)) if names else found
             observer.see(key.member, seen)
             yield from follower.see(seen)
         yield from follower.finish()

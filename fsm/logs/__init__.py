@@ -114,7 +114,7 @@ def facts_of(client_id: str) -> ClientFacts:
     >>> facts_of("orders#consumer-1").name
     'librdkafka'
     """
-    known = [client.facts for client in clients() if client.facts is not None]
+    known: list[ClientFacts] = [module.FACTS for module in _modules() if hasattr(module, "FACTS")]
     for facts in known:
         if client_id == facts.name or (facts.mark and facts.mark in client_id):
             return facts

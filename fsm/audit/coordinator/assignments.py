@@ -109,6 +109,14 @@ def with_names(record: TraceRecord, known: Mapping[str, str]) -> TraceRecord:
     return replace(record, full=full, revoked=named(record.revoked))
 
 
+def with_known_names(record: TraceRecord, known: Mapping[str, str]) -> TraceRecord:
+    """A member's record with names in the place of ids, where a trace of the wire has ids and some name is known."""
+    if not record.full or not any(topic.startswith(ID) for topic, _ in record.full):
+        return record
+    named = ((known.get(topic.removeprefix(ID), topic), number) for topic, number in record.full)
+    return replace(record, full=by_partition(named))
+
+
 def label(partitions: Iterable[Partition]) -> str:
     """Partitions as a report names them, ids shortened.
 
