@@ -74,6 +74,10 @@ class Application:
         if event in ("assign", "assigned", "revoke", "revoked", "lost"):
             self.changed_ms = at_ms
 
+    def changed_before(self, until_ms: float) -> float:
+        """When it was last told something about partitions, as far as that was before."""
+        return self.changed_ms if self.changed_ms < until_ms else NEVER_MS
+
     def lose(self) -> None:
         """Its client is no member any more, though nobody asked it to leave."""
         self.lost_by_fence = self.unreleased = self.holding

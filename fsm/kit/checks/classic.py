@@ -10,7 +10,8 @@ from fsm.protocol.error_codes import ErrorCode
 
 JOINING = "JoinGroup API; AbstractCoordinator"
 BACKOFF_MS = 40.0
-SOON_MS = 5_000.0
+SOON_MS = 3_000.0
+AT_ONCE_MS = 1_000.0
 HOT, WINDOW_MS = 3, 200.0
 
 
@@ -49,7 +50,7 @@ def syncs_as_told(moment: Moment) -> Verdict:
     )
 
 
-@classic_rule("K4", Grade.MUST, JOINING, What.SYNC, What.JOIN, What.END)
+@classic_rule("K4", Grade.MUST, JOINING, What.SYNC, What.JOIN, What.BEAT, What.END)
 def syncs(moment: Moment) -> Verdict:
     """A member that joined asks for its assignment with SyncGroup."""
     member = moment.classic
@@ -61,7 +62,11 @@ def syncs(moment: Moment) -> Verdict:
     if sent is not None and sent.api == What.SYNC.value:
         return None
     waited_ms = moment.at_ms - member.generation_ms
-    is_late = waited_ms > SOON_MS and moment.application.exited_ms is None and not moment.application.callback
+    is_late = (
+        waited_ms > (AT_ONCE_MS if moment.what is What.JOIN else SOON_MS)
+        and moment.application.exited_ms is None
+        and not moment.application.callback
+    )
     return hold(False, "SyncGroup", f"none for {seconds(waited_ms)}") if is_late else None
 
 
@@ -111,11 +116,12 @@ def beats_often(moment: Moment) -> Verdict:
 def rejoins(moment: Moment) -> Verdict:
     """A member that is told of a rebalance joins again, before its rebalance timeout or session is over."""
     member, app = moment.classic, moment.application
-    if member.rebalance_asked_ms is None or member.left is not None or app.closing_ms is not None:
+    if member.rebalance_asked_ms is None or (member.left is not None and app.closing_ms is None):
         return None
     if app.paused_ms is not None or app.callback or app.exited_ms is not None:
         return None
-    waited_ms = moment.at_ms - max(member.rebalance_asked_ms, app.changed_ms if app.speaks else 0)
+    until_ms = min(moment.at_ms, app.closing_ms or moment.at_ms)
+    waited_ms = until_ms - max(member.rebalance_asked_ms, app.changed_before(until_ms))
     limit_ms = SOON_MS if app.speaks else member.rebalance_ms
     if moment.what is What.JOIN:
         return hold(waited_ms <= limit_ms + slack(limit_ms), "JoinGroup soon", f"one after {seconds(waited_ms)}")

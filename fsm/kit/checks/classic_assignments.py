@@ -12,7 +12,7 @@ from fsm.kit.reads import committed, fetched
 from fsm.kit.wording import partitions, seconds
 
 LEADER = "SyncGroup API; ConsumerPartitionAssignor"
-SOON_MS = 5_000.0
+SOON_MS = 3_000.0
 PAUSE_MS = 2_000.0
 """A fetch that was under way as its sender joined may wait this long."""
 
@@ -131,9 +131,10 @@ def claims_what_it_owns(moment: Moment) -> Verdict:
 def rejoins_after_revocation(moment: Moment) -> Verdict:
     """A cooperative member that gave partitions up joins again, so that others get them."""
     member, app = moment.classic, moment.application
-    if not member.surrender or app.closing_ms is not None or app.exited_ms is not None or app.callback:
+    if not member.surrender or app.callback:
         return None
-    waited_ms = moment.at_ms - max(member.assignment_ms, app.changed_ms if app.speaks else 0)
+    until_ms = min(moment.at_ms, app.closing_ms or moment.at_ms, app.exited_ms or moment.at_ms)
+    waited_ms = until_ms - max(member.assignment_ms, app.changed_before(until_ms))
     limit_ms = SOON_MS if app.speaks else member.rebalance_ms
     if moment.what is What.JOIN:
         return True
