@@ -42,7 +42,7 @@ SENT_AT_ONCE = 256 << 10
 """Bytes of answers that are gathered before they are sent."""
 MOST_IDLE_S = 600.0
 """A connection on which nothing arrives for so long is closed: `connections.max.idle.ms` of Kafka."""
-OTHER_FILES = 64
+OTHER_FILES = 100
 """File descriptors that are not for connections: logs, and what Python needs."""
 BACKLOG = 4_096
 """Connections that may wait to be accepted."""

@@ -174,7 +174,10 @@ class Load:
         if answer.member_epoch != self.epochs[number] or answer.assignment is not None or not answer.member_epoch:
             self.changed += 1
             self.epochs[number] = answer.member_epoch
-            self.frames[number] = self._frame(number, answer.member_epoch, answer.assignment)
+            # The mock leaves who joins at epoch 0 until it can have all of its partitions.
+            self.frames[number] = self._frame(
+                number, answer.member_epoch, answer.assignment, joins=not answer.member_epoch
+            )
         else:
             self.frames[number] = self._frame(number, answer.member_epoch)
 

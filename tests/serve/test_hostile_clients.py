@@ -153,7 +153,7 @@ def test_requests_behind_one_that_waits_are_read_no_further(broker: Served, fetc
 
 
 def lower_limit() -> None:
-    resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (160, 160))
 
 
 @pytest.mark.parametrize("without", [(), ("uvloop",)])

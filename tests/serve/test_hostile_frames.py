@@ -104,6 +104,7 @@ class Hostile:
         if self.client.is_closed or self.scene.brokers.waiting(self.client.number):
             self.ended += 1
             self.scene.do(self.scene.brokers.disconnect(self.client.number, self.scene.now_ms))
+            del self.scene.answers[self.client.number]
             self.client = Client(self.scene, self.scene.client("bad").number, "bad")
         self.client.send_frame(frame)
         self.scene.answers[self.client.number].clear()
@@ -128,6 +129,8 @@ def test_changed_frames_end_at_most_their_own_connection(count: int, seed: int) 
             hostile.scene.wait(50)
             hostile.assert_others_are_served()
     assert count // 10 < hostile.ended < count
+    assert len(hostile.scene.brokers._connections) == 2
+    assert len(hostile.scene.brokers._asked) < 100
 
 
 def test_changed_frames_take_no_more_memory_than_their_size_allows() -> None:
