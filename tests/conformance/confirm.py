@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 from kafka_broker import RELEASE, STEPS, NoBrokerError, broker
+from rejoining import NUMBER, confirm_rejoining
 
 from fsm.check import Model, Property
 from fsm.check.kafka.application import BROKER
@@ -394,6 +395,25 @@ def confirm(spot: Spot, address: tuple[str, int], topics: Topics) -> bool:
     return good
 
 
+def rejoin(address: tuple[str, int], topics: Topics) -> bool:
+    """The weak spot that the latest release has no more (W4)."""
+    group = f"confirm-{NUMBER}-{uuid.uuid4().hex[:8]}"
+    topics.ensure(TOPIC, 2)
+    wait_for_partitions(topics, TOPIC, 2)
+    wait_for_coordinator(address, group)
+    first, second = (Connection(*address, name, PATIENCE_S) for name in ("a", "b"))
+    print(f"{NUMBER}  a fenced member that rejoins with its id is refused, which 4.2.0 has mended")
+    try:
+        good, said = confirm_rejoining((first, second), group, TOPIC, RELEASE)
+    finally:
+        first.close()
+        second.close()
+    for line in said:
+        print(f"    broker:  {line}")
+    print(f"    {'confirmed' if good else 'NOT CONFIRMED'}")
+    return good
+
+
 def wait_for_coordinator(address: tuple[str, int], group: str) -> None:
     """Returns when the group has a coordinator that answers for it."""
     connection, until = Connection(*address, "confirm", PATIENCE_S), time.monotonic() + READY_S
@@ -441,6 +461,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             topics = Topics(Connection(*address, "confirm", PATIENCE_S))
             print(f"Apache Kafka {RELEASE}")
             good = [confirm(spot, address, topics) for spot in chosen]
+            if not args.disturb and (not args.numbers or NUMBER in args.numbers):
+                good.append(rejoin(address, topics))
     except NoBrokerError as problem:
         print(f"confirm: {problem}", file=sys.stderr)
         return 2

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from confirm import PATIENCE_S, SETTINGS, confirm, one_user, questions, spots
+from confirm import PATIENCE_S, SETTINGS, confirm, one_user, questions, rejoin, spots
 from kafka_broker import broker
 
 from fsm.check.kafka.consumer_group import consumer_group
@@ -29,6 +29,16 @@ def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
 def test_kafka_has_the_weak_spot(number: str, peer: Peer) -> None:
     spot = next(spot for spot in spots() if spot.number == number)
     assert confirm(spot, *peer)
+
+
+def test_kafka_takes_a_fenced_member_back_as_its_release_does(peer: Peer) -> None:
+    assert rejoin(*peer)
+
+
+def test_a_release_with_other_rules_is_found_out(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One before 4.2 would have refused the member."""
+    monkeypatch.setattr("confirm.RELEASE", "4.1.2")
+    assert not rejoin(*peer)
 
 
 def test_a_model_of_another_release_is_found_out(peer: Peer, capsys: pytest.CaptureFixture[str]) -> None:
