@@ -112,8 +112,9 @@ def _report(report: Report) -> Iterator[str]:
         "A client can": report.client,
         "A broker can": report.broker,
         "An operator can": report.operator,
+        "The audit finds": report.audit,
     }
-    yield from ("", *(f"* {name}: {_linked(text)}" for name, text in parts.items()), "")
+    yield from ("", *(f"* {name}: {_linked(text)}" for name, text in parts.items() if text), "")
 
 
 def _clauses(clauses: Clauses) -> Iterator[str]:

@@ -24,6 +24,8 @@ class Report(NamedTuple):
     """What a client can do."""
     broker: str
     operator: str
+    audit: str = ""
+    """How `fsm audit` calls it, and what it must be given; empty where it does not name it."""
 
 
 REPORTS = (
@@ -51,6 +53,10 @@ REPORTS = (
         "that it "
         "was heard, which needs a state that the log does not keep.",
         "Watch the lag of each partition, not the state of the group; restart the member that is shown as its owner.",
+        "`unowned_partition` with the cause `late_request`, from the members' logs (INFO) and the coordinator's "
+        "records: `__consumer_offsets`, or a broker's log at DEBUG. A partition counts as assigned to a member that "
+        "began no rebalance then, that had given a heartbeat up before, and none afterwards for longer than requests "
+        "take. The cause is `untold` where an answer may have been lost instead.",
     ),
     Report(
         "W9",
@@ -74,6 +80,9 @@ REPORTS = (
         "newest target at the end of a callback is not needed then: nobody else has been given it.",
         "Nothing that is sound: a report that leaves a partition out is how a member gives it up.",
         "Keep onPartitionsAssigned short, and restore state outside of it.",
+        "`double_ownership` with the cause `left_out`, from the members' logs (INFO): the first owner gave a "
+        "heartbeat up during its assigned callback for that partition, and was told later to give it up. The "
+        "coordinator's records show when it was taken as given up.",
     ),
     Report(
         "W5",
@@ -94,6 +103,8 @@ REPORTS = (
         "Within "
         "the assignment interval they may join more than once.",
         "Keep the policy `bidirectional`, or restart any member after the last consumer-protocol member has gone.",
+        "`unowned_partition` with the cause `stranded`, from the coordinator's records (a broker's log at INFO is "
+        "enough): the last member of the consumer protocol went, and no target was computed for the group's epoch.",
     ),
     Report(
         "W6",
@@ -137,7 +148,9 @@ REPORTS = (
     Report(
         "W11",
         "An acknowledgement gives up what a second target assigns meanwhile",
-        "4.4.0 (raw requests); by the checker's word 4.0.0, too.",
+        "4.4.0 (raw requests; Java consumers for 4.5 s, an acknowledgement and its answer being slow); by the "
+        "checker's word 4.0.0, too. A Java consumer with auto-commit is mostly spared: before its second callback it "
+        "commits, and that request waits behind the acknowledgement on the same connection.",
         'fsm check consumer-group --topic-changes --disturb topic_grown --property "one user"',
         (
             "A joins and is assigned 0 and 1. While its application runs onPartitionsAssigned, the topic grows.",
@@ -152,11 +165,14 @@ REPORTS = (
         "Name in every report what is being assigned beside what is owned (`REPORTS_WHAT_IS_ASSIGNED`), as for W9.",
         "Nothing that is sound: a report that leaves a partition out is how a member gives it up.",
         "Keep onPartitionsAssigned short; grow topics and groups at different times.",
+        "`double_ownership` with the cause `left_out`, from the members' logs (INFO) and the coordinator's records: "
+        "the second of three assignments adds the partition, the third takes it away without having asked, and the "
+        "member gave no request up.",
     ),
     Report(
         "W12",
         "A consumer is ended that joins a classic group before its first generation",
-        "4.4.0 (raw requests), under the policies `bidirectional` and `upgrade`.",
+        "4.4.0 (raw requests, Java consumer), under the policies `bidirectional` and `upgrade`.",
         "fsm check mixed-group",
         (
             "A classic member joins an empty group, which waits for `group.initial.rebalance.delay.ms`.",
@@ -168,6 +184,8 @@ REPORTS = (
         "Nothing that is safe: the error says nothing of its cause. An application may make its consumer again.",
         "Answer with an error that is tried again, or convert such a group as an empty one.",
         "Start members of the consumer protocol first, or some seconds later.",
+        "`member_out_for_good` with the cause `early_join`: the error came while a classic member waited for "
+        "generation 1, by that one's log or the coordinator's.",
     ),
     Report(
         "G3",

@@ -134,6 +134,12 @@ def test_clients_at_info_and_what_the_broker_stored_are_enough(recorded: dict[st
     assert [one.cause for one in found] == [Cause.LATE_REQUEST]
 
 
+def test_a_broker_at_info_tells_of_a_refused_downgrade(recorded: dict[str, Files]) -> None:
+    files = {name: without(data, b"] DEBUG ") for name, data in logs(recorded["refused_downgrade"]).items()}
+    (found,) = findings(files)
+    assert found.cause is Cause.STRANDED
+
+
 @pytest.mark.parametrize("scenario", NAMED)
 def test_what_clients_alone_can_tell(recorded: dict[str, Files], scenario: str) -> None:
     """A failed heartbeat within a callback, and an early join; all else takes the coordinator's word."""
