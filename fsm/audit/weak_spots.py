@@ -75,8 +75,9 @@ class _Group:
         return sorted((one for one in self.rows.given_up if one.member == member), key=lambda one: one.ts_ms)
 
     def lives(self, member: str) -> list[Life]:
-        """Those of a Java client, which prints each rebalance and each heartbeat that it gives up."""
-        return [one for one in self.rows.lives if one.member == member and facts_of(one.client_id).name == JAVA]
+        """Those that are certain of a Java client, which prints each rebalance and each heartbeat that it gives up."""
+        own = (one for one in self.rows.lives if one.member == member and one.doubtful_ms is None)
+        return [one for one in own if facts_of(one.client_id).name == JAVA]
 
     @cached_property
     def current(self) -> list[Assignment]:
@@ -132,7 +133,7 @@ def _left_out(found: Finding, group: _Group) -> Finding | None:
             return _as(found, Cause.LEFT_OUT, f"{why} what was being assigned: {named('W9')}", [one.place])
     late = any(0 <= found.start_ms - one.ts_ms <= LATE_MS for one in given_up)
     lives = group.lives(found.member)
-    if found.cause is Cause.UNKNOWN or late or not all(life.version and life.whole_start for life in lives):
+    if found.cause is Cause.UNKNOWN or late or not lives or not all(one.version and one.whole_start for one in lives):
         return None
     own = [a for a in group.current if a.member == found.member and a.start_ms <= found.start_ms + group.slack_ms]
     for first, second, third in zip(own, own[1:], own[2:], strict=False):
@@ -182,7 +183,7 @@ def _untold_until(one: Assignment, found: Finding, group: _Group) -> int:
         return one.start_ms  # it may have been gone
     last_ms = group.told[-1].record.ts_ms if one.end_ms is None else one.end_ms
     lives = [life for life in group.lives(one.member) if life.protocol == "consumer" and life.start_ms <= one.start_ms]
-    covered = any(life.end_ms >= end_ms - slack_ms and life.doubtful_ms is None for life in lives)
+    covered = any(life.end_ms >= end_ms - slack_ms for life in lives)
     if not covered and (not lives or last_ms - one.start_ms <= DEFAULT_SESSION_TIMEOUT_MS + slack_ms):
         return one.start_ms
     return min([end_ms, *after])
