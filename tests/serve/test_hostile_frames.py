@@ -129,7 +129,7 @@ def test_changed_frames_end_at_most_their_own_connection(count: int, seed: int) 
             hostile.scene.wait(50)
             hostile.assert_others_are_served()
     assert count // 10 < hostile.ended < count
-    assert len(hostile.scene.brokers._connections) == 2
+    assert len(hostile.scene.brokers._connections) <= 2
     assert len(hostile.scene.brokers._asked) < 100
 
 
