@@ -184,11 +184,12 @@ def _beside(args: argparse.Namespace) -> tuple[dict[str, bytes], dict[str, tuple
     from fsm import reference
     from fsm.audit.connect import picture as connect_picture
     from fsm.check import picture as check_picture
+    from fsm.kit import picture as kit_picture
     from fsm.scenario import pictures
 
     pages = reference.pages()
     suffixes = {f".{FORMS[form]}" for form in args.format}
-    places = (pictures, connect_picture, check_picture)
+    places = (pictures, connect_picture, check_picture, kit_picture)
     drawn = (*(one for place in places for one in place.shipped_pictures()), *pages.items())
     further = {file: content for file, content in drawn if Path(file).suffix in suffixes}
     return further, {"pictures": tuple(name for place in places for name in place.PICTURES), "pages": tuple(pages)}

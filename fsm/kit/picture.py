@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 from fsm.kit import wording
 from fsm.kit.application import partitions_of
-from fsm.kit.check import Finding
+from fsm.kit.check import Finding, Grade
+from fsm.kit.judge import judge
 from fsm.protocol.error_codes import ErrorCode
-from fsm.render.sequence import Arrow, Diagram, Look, Part, svg
-from fsm.wire.exchange import Exchange, Note
+from fsm.render import sequence
+from fsm.render.sequence import Arrow, Diagram, Look, Part
+from fsm.wire.exchange import Exchange, Note, read_lines
 
 BEFORE_MS, AFTER_MS = 3_500.0, 1_000.0
 MOST = 24
@@ -104,6 +107,11 @@ def _answered(one: Exchange) -> str:
 
 def picture(finding: Finding, trace: Sequence[Exchange | Note], start_ms: float) -> str:
     """The story as SVG."""
+    return sequence.svg(diagram(finding, trace, start_ms))
+
+
+def diagram(finding: Finding, trace: Sequence[Exchange | Note], start_ms: float) -> Diagram:
+    """The story as a sequence diagram."""
     lines = story(finding, trace)
     lanes = tuple(lane for lane in (APPLICATION, CLIENT, BROKER) if any(lane in line[1:3] for line in lines))
     arrows = tuple(
@@ -111,7 +119,22 @@ def picture(finding: Finding, trace: Sequence[Exchange | Note], start_ms: float)
         for line in lines
     )
     title = f"{finding.check.id} {finding.client} at {(finding.at_ms - start_ms) / 1000:.2f} s"
-    return svg(Diagram(title, lanes, (Part("", arrows),)))
+    return Diagram(title, lanes, (Part("", arrows),))
+
+
+PICTURES = ("muted-heartbeat",)
+"""Pictures that come with the package: of a client whose heartbeat timed out, as `muted-heartbeat.jsonl` has it."""
+
+
+def shipped_pictures() -> Iterator[tuple[str, bytes]]:
+    """(file name, content) of each."""
+    lines = files("fsm.kit").joinpath(f"{PICTURES[0]}.jsonl").read_text(encoding="utf-8").splitlines()
+    trace = list(read_lines(lines, PICTURES[0]))
+    report = judge(trace)
+    found = next(one for one in report.findings if one.check.grade is Grade.MUST)
+    drawing = diagram(found, trace, report.start_ms)
+    for suffix, draw in ((".svg", sequence.svg), (".mmd", sequence.mermaid), (".puml", sequence.plantuml)):
+        yield f"{PICTURES[0]}{suffix}", draw(drawing).encode()
 
 
 def told(finding: Finding, trace: Sequence[Exchange | Note], start_ms: float) -> Iterator[str]:
