@@ -40,8 +40,11 @@ OLDEST = {MetadataRequest: 4, LeaveGroupRequest: 3}
 """Versions below these lack what a member needs: topics that are not made by asking, members that leave by a list."""
 
 
-async def check_cluster(network: Network, topics: Sequence[str] | None, *, is_classic: bool) -> None:
-    """Raises `InputError` for brokers that are not there, are none or want what we do not speak, and unknown topics."""
+async def check_cluster(network: Network, topics: Sequence[str] | None, *, is_classic: bool) -> MetadataResponse:
+    """Metadata of these topics, None for all.
+
+    Raises `InputError` for brokers that are not there, are none, or want what we do not speak, and for unknown topics.
+    """
     place = " or ".join(f"{host}:{port}" for host, port in network.bootstrap)
     first: InputError | None = None
     for address in network.bootstrap:
@@ -61,6 +64,7 @@ async def check_cluster(network: Network, topics: Sequence[str] | None, *, is_cl
         if topic.error_code:
             known = "create it first" if topic.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else ""
             raise InputError(f"topic {topic.name}: {error_name(topic.error_code)}", place, known)
+    return told
 
 
 async def _learn(network: Network, topics: Sequence[str] | None) -> MetadataResponse:

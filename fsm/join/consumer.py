@@ -88,6 +88,7 @@ class _Parts:
         read: Any = read_counts if self.is_classic else read_names
         refresh_s = options.metadata_max_age_ms / 1000
         self.transport: WireTransport[Any] = WireTransport(self.network, config.group_id, loop, read, refresh_s)
+        self.transport.topics = None if self.is_classic else ()
         self.fetcher = Fetcher(self.network, self.transport, config.group_id, options.start, options.tell)
         self.positions: dict[TopicPartition, int] = {}
         """Where the application stands, as the last poll left it."""
@@ -98,10 +99,15 @@ class _Parts:
         return tuple(sorted(self.positions.items()))
 
     async def subscribe(self, to: Subscription) -> Subscription:
-        """Sees that the cluster can be joined and the topics are there; from now on metadata are of these."""
+        """Sees that the cluster can be joined and the topics are there; from now on metadata are of these.
+
+        A classic member may lead its group, and then has to know the topics of all: its metadata are of every topic.
+        """
         topics = None if isinstance(to, re.Pattern | SubscriptionPattern) else sorted(set(to))
-        await check_cluster(self.network, topics, is_classic=self.is_classic)
-        self.transport.topics = topics
+        told = await check_cluster(self.network, topics, is_classic=self.is_classic)
+        if not self.is_classic:
+            self.transport.topics = topics
+            self.transport.hand_in(told)
         return to if topics is None else topics
 
     async def take(
@@ -117,7 +123,7 @@ class _Parts:
 
     async def close(self) -> None:
         """Closes what is open."""
-        self.fetcher.close()
+        await self.fetcher.close()
         await self.transport.close()
 
 

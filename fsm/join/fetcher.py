@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from fsm.errors import InputError
 from fsm.join.network import Address, Network, Purpose
-from fsm.join.transport import WireTransport
+from fsm.join.transport import WireTransport, cancel
 from fsm.protocol.assignment import NO_TOPIC_ID, TopicPartition
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.json_form import error_name
@@ -86,6 +87,9 @@ class _Log:
         self.position = self.fetch_at = offset
 
 
+Work = Callable[[list[_Log]], Coroutine[Any, Any, None]]
+
+
 class Fetcher:
     """The records of one member; used on the event loop of its network."""
 
@@ -135,38 +139,37 @@ class Fetcher:
         self._ask(logs)
         return taken
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Gives up what is under way."""
-        for task in self._tasks:
-            task.cancel()
+        await cancel(self._tasks)
 
     def _ask(self, logs: Iterable[_Log]) -> None:
         """Starts what these partitions lack: a position, or records."""
         idle = [log for log in logs if not log.is_busy and not log.messages]
         lost = [log for log in idle if log.position is None]
         if lost:
-            self._begin(self._position(lost), lost)
+            self._begin(self._position, lost)
         by_leader: dict[Address, list[_Log]] = {}
         for log in idle:
             leader = self._network.leaders.get(log.partition)
             if log.position is not None and leader is not None:
                 by_leader.setdefault(leader, []).append(log)
         for leader, led in by_leader.items():
-            self._begin(self._fetch(leader, led), led)
+            self._begin(partial(self._fetch, leader), led)
         if led_by_nobody := [log for log in idle if log.position is not None and not log.is_busy]:
-            self._begin(self._find_leaders(led_by_nobody), led_by_nobody)
+            self._begin(self._find_leaders, led_by_nobody)
 
-    def _begin(self, work: Coroutine[Any, Any, None], logs: list[_Log]) -> None:
+    def _begin(self, work: Work, logs: list[_Log]) -> None:
         for log in logs:
             log.is_busy = True
         task = asyncio.get_running_loop().create_task(self._do(work, logs))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _do(self, work: Coroutine[Any, Any, None], logs: list[_Log]) -> None:
+    async def _do(self, work: Work, logs: list[_Log]) -> None:
         """Does it; whatever fails is tried again a moment later, when it is asked for."""
         try:
-            await work
+            await work(logs)
         except PeerError:
             await asyncio.sleep(RETRY_S)
         except InputError as problem:

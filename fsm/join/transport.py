@@ -8,7 +8,9 @@ another. An answer that comes after its request was given up has nobody who wait
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from fsm.errors import InputError
@@ -35,6 +37,9 @@ FATAL = {ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.INVALID_GROUP_ID, Error
 """Answers to a look-up that another attempt does not change."""
 
 
+Work = Callable[[], Coroutine[Any, Any, Any]]
+
+
 class WireTransport(Generic[Metadata]):
     """The network of one member, on sockets. `read` makes the member's metadata of the cluster's answer."""
 
@@ -55,40 +60,39 @@ class WireTransport(Generic[Metadata]):
         self._read: Callable[[MetadataResponse], Metadata] = read
         self._refresh_s = refresh_s
         self._told: Metadata | None = None
+        self._on_metadata: Callable[[Metadata | TransportFailure], None] | None = None
+        """Who is told of changes."""
         self._refreshing: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     def find_coordinator(self, on_coordinator_found: Callable[[TransportFailure | None], None]) -> None:
         """Finds the group's coordinator and connects to it."""
-        self._start(self._find(), on_coordinator_found)
+        self._start(self._find, on_coordinator_found)
 
     def update_metadata(self, on_metadata: Callable[[Metadata | TransportFailure], None]) -> None:
         """Asks the cluster for its topics now; tells changes of them from then on."""
-        self._start(self._learn(on_metadata), on_metadata)
+        self._start(partial(self._learn, on_metadata), on_metadata)
 
     def send(self, request: Any, on_response: Callable[[Any], None]) -> None:
         """Sends a request to the coordinator."""
-        self._start(self._send(request), on_response)
+        self._start(partial(self._send, request), on_response)
 
     async def close(self) -> None:
         """Waits a moment for what is under way, then closes all connections; on the loop, like everything below."""
-        if self._refreshing is not None:
-            self._refreshing.cancel()
+        await cancel([] if self._refreshing is None else [self._refreshing])
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=LAST_S)
-        for task in [*self._tasks]:
-            task.cancel()
+        await cancel(self._tasks)
         self.network.close()
 
-    def _start(self, work: Coroutine[Any, Any, Any], answer: Callable[[Any], None]) -> None:
+    def _start(self, work: Work, answer: Callable[[Any], None]) -> None:
         """Runs the work on the loop. Raises `OSError` where that is closed."""
         try:
             self._loop.call_soon_threadsafe(self._begin, work, answer)
         except RuntimeError:
-            work.close()
             raise ConnectionError("the network is closed") from None
 
-    def _begin(self, work: Coroutine[Any, Any, Any], answer: Callable[[Any], None]) -> None:
+    def _begin(self, work: Work, answer: Callable[[Any], None]) -> None:
         task = self._loop.create_task(_give(work, answer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -113,29 +117,38 @@ class WireTransport(Generic[Metadata]):
         refused = next((topic.error_code for topic in told.topics if topic.error_code in FATAL), None)
         if refused is not None:
             return _failure(refused)
-        if self._refreshing is not None:
-            self._refreshing.cancel()
-        self._refreshing = self._loop.create_task(self._refresh(on_metadata))
-        self._told = self._read(told)
+        if self._refreshing is None:
+            self._refreshing = self._loop.create_task(self._refresh())
+        self._on_metadata, self._told = on_metadata, self._read(told)
         return self._told
 
-    async def _refresh(self, on_metadata: Callable[[Metadata | TransportFailure], None]) -> None:
-        """Asks again from time to time, as clients do, and tells what is news."""
+    def hand_in(self, told: MetadataResponse) -> None:
+        """Metadata that were learned otherwise; the member is told if they are news."""
+        found = self._read(told)
+        if self._on_metadata is not None and found != self._told:
+            self._told = found
+            self._on_metadata(found)
+
+    async def _refresh(self) -> None:
+        """Asks again from time to time, as clients do."""
         while True:
             await asyncio.sleep(self._refresh_s)
-            try:
-                found = self._read(await self.network.learn(self.topics))
-            except PeerError:
-                continue  # the next one may be there
-            if found != self._told:
-                self._told = found
-                on_metadata(found)
+            with suppress(PeerError):  # the next one may be answered
+                self.hand_in(await self.network.learn(self.topics))
 
 
-async def _give(work: Coroutine[Any, Any, Any], answer: Callable[[Any], None]) -> None:
+async def cancel(tasks: Iterable[asyncio.Task[None]]) -> None:
+    """Gives these up, and returns when they have ended."""
+    ended = [*tasks]
+    for task in ended:
+        task.cancel()
+    await asyncio.gather(*ended, return_exceptions=True)
+
+
+async def _give(work: Work, answer: Callable[[Any], None]) -> None:
     """Does the work and gives what came of it."""
     try:
-        found = await work
+        found = await work()
     except PeerError:
         found = DISCONNECTED
     except InputError:

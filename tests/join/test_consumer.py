@@ -307,6 +307,18 @@ def test_a_static_member_comes_back_to_its_place(broker: LiveBroker, join: Any) 
     assert leaves == [-2, -2]
 
 
+@pytest.mark.broker(topics={"foo": 2, "bar": 2})
+@pytest.mark.parametrize("protocol", ["range", "cooperative"])
+def test_a_classic_leader_assigns_topics_that_are_not_its_own(broker: LiveBroker, join: Any, protocol: str) -> None:
+    """Whoever leads, each member gets what it has subscribed to, also when its metadata have been learned anew."""
+    first, second = (join(name, protocol, reading=ReadingOptions(metadata_max_age_ms=50)) for name in "AB")
+    first.subscribe(["foo"])
+    wait(broker, lambda: len(first.assignment()) == 2 and len(broker.exchanges("Metadata", "A")) > 5, first)
+    second.subscribe(["bar"])
+    wait(broker, lambda: len(first.assignment()) == 2 == len(second.assignment()), first, second)
+    assert share([first, second]) == [("bar", 0), ("bar", 1), ("foo", 0), ("foo", 1)]
+
+
 def test_a_topic_that_grows_is_noticed_by_a_classic_leader(broker: LiveBroker, join: Any) -> None:
     """Metadata are looked at from time to time; news go to the member."""
     consumer = join("A", "range", reading=ReadingOptions(metadata_max_age_ms=100))
@@ -314,6 +326,15 @@ def test_a_topic_that_grows_is_noticed_by_a_classic_leader(broker: LiveBroker, j
     wait(broker, lambda: consumer.assignment() == ALL, consumer)
     broker.change_topic("foo", 6)
     wait(broker, lambda: len(consumer.assignment()) == 6, consumer)
+
+
+def test_metadata_are_of_the_topics_it_needs(broker: LiveBroker, join: Any) -> None:
+    """A cluster may have many: those of the subscription are asked for, by name, and no others."""
+    consumer = join()
+    consumer.subscribe(["foo"])
+    wait(broker, lambda: consumer.assignment() == ALL, consumer)
+    asked = {tuple(topic.name for topic in one.request.topics) for one in broker.exchanges("Metadata")}
+    assert asked <= {(), ("foo",)}
 
 
 def test_what_the_member_did_is_written_down(broker: LiveBroker) -> None:
