@@ -50,6 +50,8 @@ class Group:
     epoch: int = 0
     """The highest epoch or generation that a member was told."""
     errors: int = 0
+    refused: set[tuple[str, str]] = field(default_factory=set)
+    """Who was refused though it is no member, and why: told once."""
 
 
 class Groups:
@@ -173,7 +175,9 @@ def _refuse(group: Group, member_id: str, exchange: Exchange, code: ErrorCode | 
     group.errors += 1
     name = exchange.client_id or member_id
     if member is None:
-        yield f"{name}: {exchange.api} is refused: {error}"
+        if (name, error) not in group.refused and len(group.refused) < MOST_MEMBERS:
+            group.refused.add((name, error))
+            yield f"{name}: {exchange.api} is refused: {error}"
         return
     is_news = member.last_error != error or code in REMOVED
     member.errors, member.last_error = member.errors + 1, error

@@ -6,6 +6,8 @@ that joined before the capture began, and what was not captured, may be judged w
 
 from __future__ import annotations
 
+from collections import Counter
+
 from fsm.kit.check import Finding, What
 from fsm.kit.checks import CHECKS
 from fsm.kit.judge import Report, judge
@@ -15,8 +17,12 @@ from fsm.wire.exchange import Exchange, Note
 
 MOST_JUDGED = 50_000
 """Exchanges and notes that are kept to be judged; later ones are not."""
-JUDGING_MS, GROWTH = 2_000.0, 0.02
-"""How long after a judgement the next one may come, and how much more has to be there: each looks at everything."""
+JUDGING_MS, EACH_MS = 2_000.0, 1.0
+"""How long after a judgement the next one may come, at least, and for each exchange that is kept: it looks at all of
+them, in some 0.04 ms each.
+"""
+SHOWN = 3
+"""Findings of one check and client that are told as they come; the judgement in the end counts all."""
 MEANWHILE = tuple(check for check in CHECKS.values() if What.END not in check.moments)
 
 
@@ -25,7 +31,9 @@ class Judging:
 
     def __init__(self) -> None:
         self._kept: list[Exchange | Note] = []
-        self._told: set[tuple[str, float, str]] = set()
+        self._told: dict[tuple[str, str], float] = {}
+        """When the last finding of each check and client was that has been told."""
+        self._shown: Counter[tuple[str, str]] = Counter()
         self._judged = 0
         self._judged_ms = 0.0
         self.is_full = False
@@ -40,8 +48,8 @@ class Judging:
 
     def is_due(self, at_ms: float) -> bool:
         """Whether there is enough that is new."""
-        grown = len(self._kept) > self._judged * (1 + GROWTH)
-        if not grown or abs(at_ms - self._judged_ms) < JUDGING_MS:
+        waits_ms = max(JUDGING_MS, EACH_MS * len(self._kept))
+        if len(self._kept) == self._judged or abs(at_ms - self._judged_ms) < waits_ms:
             return False
         self._judged_ms = at_ms
         return True
@@ -50,9 +58,15 @@ class Judging:
         """What is found now and was not before, a line each. What was seen may grow meanwhile."""
         kept = list(self._kept)
         self._judged = len(kept)
-        new = [found for found in judge(kept, MEANWHILE).findings if _key(found) not in self._told]
-        self._told.update(map(_key, new))
-        return [_line(found) for found in new]
+        lines = []
+        for found in judge(kept, MEANWHILE).findings:
+            which = found.check.id, found.client
+            if found.at_ms > self._told.get(which, 0.0):
+                self._told[which] = found.at_ms
+                self._shown[which] += 1
+                if self._shown[which] <= SHOWN:
+                    lines.append(_line(found))
+        return lines
 
     def report(self) -> Report:
         """The judgement in the end, by all checks."""
@@ -64,10 +78,6 @@ class Judging:
         if self.is_full:
             lines.append(f"only the first {MOST_JUDGED:,} exchanges and notes were judged")
         return "".join(f"{line}\n" for line in lines)
-
-
-def _key(found: Finding) -> tuple[str, float, str]:
-    return found.check.id, found.at_ms, found.client
 
 
 def _line(found: Finding) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -17,6 +16,7 @@ from itertools import count
 from fsm.capture.frames import HELD
 from fsm.capture.link import TLS, Link
 from fsm.errors import InputError, RemoteProtocolError
+from fsm.serve.edge import now_ms
 from fsm.wire.exchange import Exchange, Note
 
 HERE = "127.0.0.1"
@@ -182,8 +182,3 @@ async def _close(writers: Sequence[asyncio.StreamWriter]) -> None:
         for writer in writers:
             writer.transport.abort()
         await asyncio.gather(*closed, return_exceptions=True)
-
-
-def now_ms() -> float:
-    """The time of day in epoch milliseconds."""
-    return round(time.time() * 1000, 3)

@@ -12,6 +12,9 @@ from fsm.capture.packets import read_packets
 from fsm.capture.reassembly import Reassembly
 from fsm.render.wording import many
 
+STDIN = "-"
+"""The name of a capture that is read as it grows; what clients break is told meanwhile."""
+
 
 def read_captures(files: Iterable[tuple[str, BinaryIO]], ports: Collection[int], log: Log, held: int = HELD) -> str:
     """Tells the log of all that is in the captures, as of one, and says what was read, on one line.
@@ -31,7 +34,7 @@ def read_captures(files: Iterable[tuple[str, BinaryIO]], ports: Collection[int],
                 for seen in reassembly.take(packet.segment):
                     log.take(seen)
                 log.tick(at_ms)
-                if log.judging.is_due(at_ms):
+                if name == STDIN and log.judging.is_due(at_ms):
                     log.tell(log.judging.news())
     except KeyboardInterrupt:
         pass

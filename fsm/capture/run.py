@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 from fsm.capture.frames import HELD
 from fsm.capture.log import Log
 from fsm.capture.probe import probe
-from fsm.capture.proxy import HERE, Proxy, now_ms
+from fsm.capture.proxy import HERE, Proxy
+from fsm.serve.edge import event_loop, now_ms
 from fsm.wire.exchange import Note
 
-TICK_S = 0.25
+TICK_S = 0.1
 """How often what was seen is written and shown."""
 
 
@@ -30,14 +31,19 @@ class Options(NamedTuple):
     held: int = HELD
 
 
+def check_broker(options: Options) -> None:
+    """Raises `InputError` where the broker cannot be reached or is none. Behind TLS that passes nobody is asked."""
+    if not options.passes_tls:
+        asyncio.run(probe(options.host, options.port, options.tls))
+
+
 def run_proxy(options: Options, log: Log, show: Callable[[str], None]) -> None:
-    """Runs until SIGTERM or SIGINT. Raises `InputError` where it cannot begin."""
-    asyncio.run(_run(options, log, show))
+    """Runs until SIGTERM or SIGINT. Raises `InputError` where it cannot listen."""
+    with asyncio.Runner(loop_factory=event_loop) as runner:
+        runner.run(_run(options, log, show))
 
 
 async def _run(options: Options, log: Log, show: Callable[[str], None]) -> None:
-    if not options.passes_tls:
-        await probe(options.host, options.port, options.tls)
     proxy = Proxy(log.take, options.tls, passes_tls=options.passes_tls, held=options.held)
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()

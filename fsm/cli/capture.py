@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from fsm.cli import add_command, at_least, out
 from fsm.cli.chosen import address
@@ -60,25 +60,24 @@ def run(args: argparse.Namespace) -> int:
     """Captures until it is told to stop, or until what is read ends."""
     if bool(args.broker) == bool(args.read):
         raise InputError("give either --broker or --read", remedy="see fsm capture --help")
-    from fsm.capture.log import Log
-
-    with _opened(args.trace) as trace:
-        log = Log(trace, _show, _columns())
-        out((_read if args.read else _stand_between)(args, log) + log.summary())
+    (_read if args.read else _stand_between)(args)
     return 0
 
 
-def _stand_between(args: argparse.Namespace, log: Log) -> str:
-    from fsm.capture.run import Options, run_proxy
+def _stand_between(args: argparse.Namespace) -> None:
+    from fsm.capture.run import Options, check_broker, run_proxy
 
     host, port = address(args.broker)
     if args.port >= 1 << 16:
         raise InputError(f"{args.port} is no port", "--port")
-    run_proxy(Options(host, port, args.port, _tls(args), args.pass_tls, args.hold), log, _show)
-    return ""
+    options = Options(host, port, args.port, _tls(args), args.pass_tls, args.hold)
+    check_broker(options)
+    with _log(args) as log:
+        run_proxy(options, log, _show)
+        out(log.summary())
 
 
-def _read(args: argparse.Namespace, log: Log) -> str:
+def _read(args: argparse.Namespace) -> None:
     try:
         from fsm.capture.reading import read_captures
     except ImportError:
@@ -86,7 +85,8 @@ def _read(args: argparse.Namespace, log: Log) -> str:
         raise InputError("captured packets are read by dpkt, which is missing", "--read", remedy) from None
     with ExitStack() as opened:
         files = [(name, _packets(name, opened)) for name in args.read]
-        return read_captures(files, args.port_of_broker or [9092], log, args.hold)
+        log = opened.enter_context(_log(args))
+        out(read_captures(files, args.port_of_broker or [9092], log, args.hold) + log.summary())
 
 
 def _packets(name: str, opened: ExitStack) -> BinaryIO:
@@ -116,17 +116,19 @@ def _tls(args: argparse.Namespace) -> ssl.SSLContext | None:
 
 
 @contextmanager
-def _opened(path: Path | None) -> Iterator[TextIO | None]:
-    """The trace, which can be read while it grows."""
-    if path is None:
-        yield None
+def _log(args: argparse.Namespace) -> Iterator[Log]:
+    """Writes the trace, if one is wanted, which can be read while it grows."""
+    from fsm.capture.log import Log
+
+    if args.trace is None:
+        yield Log(None, _show, _columns())
         return
     try:
-        trace = path.open("w", encoding="utf-8")
+        trace = args.trace.open("w", encoding="utf-8")
     except OSError as problem:
-        raise InputError(f"cannot be written: {problem.strerror}", str(path)) from None
+        raise InputError(f"cannot be written: {problem.strerror}", str(args.trace)) from None
     with trace:
-        yield trace
+        yield Log(trace, _show, _columns())
 
 
 def _show(text: str) -> None:

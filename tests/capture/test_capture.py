@@ -92,7 +92,10 @@ def test_a_capture_tells_where_it_listens_and_ends_with_a_summary(tmp_path: Path
         (["--broker", "127.0.0.1:1"], "127.0.0.1:1: cannot be reached: "),
         (["--broker", "127.0.0.1:{broker}", "--port", "{taken}"], "port {taken} cannot be listened at: "),
         (["--broker", "127.0.0.1:{broker}", "--port", "70000"], "--port: 70000 is no port"),
-        (["--broker", "127.0.0.1:1", "-o", "{folder}/no/where.jsonl"], "{folder}/no/where.jsonl: cannot be written: "),
+        (
+            ["--broker", "127.0.0.1:{broker}", "-o", "{folder}/no/where.jsonl"],
+            "{folder}/no/where.jsonl: cannot be written: ",
+        ),
         (["--broker", "127.0.0.1:1", "--tls", "--cafile", "{folder}/no.pem"], "{folder}/no.pem: cannot be read: "),
         (["--broker", "127.0.0.1:1", "--tls", "--cafile", __file__], f"{__file__}: no certificates: "),
         (["--broker", "127.0.0.1:1", "--cafile", __file__], "--cafile: is for --tls"),
@@ -112,3 +115,10 @@ def test_what_cannot_be_captured_is_refused_on_one_line(
     said = capsys.readouterr()
     assert refusal.format_map(places) in said.err
     assert (said.err.count("\n"), said.out) == (1, "")
+
+
+def test_a_trace_is_left_alone_where_the_broker_cannot_be_watched(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.jsonl"
+    trace.write_text("earlier\n")
+    assert main(["capture", "--broker", "127.0.0.1:1", "-o", str(trace)]) == 2
+    assert trace.read_text() == "earlier\n"

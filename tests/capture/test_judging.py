@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fsm.capture import judging
-from fsm.capture.judging import MEANWHILE, Judging
+from fsm.capture.judging import MEANWHILE, SHOWN, Judging
 from fsm.kit.check import What
 from fsm.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from fsm.wire.exchange import Exchange
@@ -32,6 +32,17 @@ def test_a_finding_is_told_once() -> None:
     told.take(beat(2_020, 3))
     assert told.news() == []
     assert "passed: J1" in told.summary()
+
+
+def test_what_is_broken_again_and_again_is_told_a_few_times() -> None:
+    told = Judging()
+    told.take(JOIN)
+    lines = []
+    for number in range(10):
+        told.take(beat(1_010 + number, 3))
+        lines += told.news()
+    assert len([line for line in lines if " H1: " in line]) == SHOWN
+    assert len([one for one in told.report().findings if one.check.id == "H1"]) > SHOWN
 
 
 def test_nobody_is_judged_by_what_may_still_come() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from fsm.capture.log import CLEAR, Log
 from fsm.capture.watch import Watch
 from fsm.protocol.consumer_protocol import Assignment, encode_assignment
 from fsm.protocol.error_codes import ErrorCode
@@ -64,6 +65,7 @@ def test_a_consumer_group_is_told_by_what_changes() -> None:
         beat(0, ConsumerGroupHeartbeatResponse(5, 5_000), 7_000),
         beat(-1, ConsumerGroupHeartbeatResponse(-1, 0), 8_000),
         beat(0, refused(ErrorCode.GROUP_MAX_SIZE_REACHED), 9_000, "m-2"),
+        beat(0, refused(ErrorCode.GROUP_MAX_SIZE_REACHED), 9_500, "m-2"),
     ) == [
         "00:00:01.001 shop: app (m-1) joined at epoch 3, 3 assigned",
         "00:00:03.001 shop: app (m-1) is at epoch 4, 1 assigned",
@@ -159,3 +161,20 @@ def test_a_connection_in_trouble_is_news(event: str) -> None:
     assert news(note, Note(1_000, "disconnected", {"connection": 4})) == [
         f"00:00:01.000 connection 4: {event}: so it is"
     ]
+
+
+def test_a_terminal_gets_the_table_and_the_last_news() -> None:
+    """Drawn anew in place, and not more often than somebody can read."""
+    shown: list[str] = []
+    log = Log(None, shown.append, 60)
+    log.take(JOINED)
+    log.tick(10_000)
+    log.take(beat(3, ConsumerGroupHeartbeatResponse(4, 5_000)))
+    log.tick(10_050)
+    log.end(10_060)
+    first, last = (text.removeprefix(CLEAR).splitlines() for text in shown)
+    assert first[0] == "00:00:10.000  1 exchange, 0 opaque, 0 errors"
+    assert first[-1] == "00:00:01.001 shop: app (m-1) joined at epoch 3, 3 assigned"
+    assert last[0].startswith("00:00:10.060  2 exchanges")
+    assert last[-1] == "00:00:01.001 shop: app (m-1) is at epoch 4, 3 assigned"
+    assert max(map(len, last)) == 60
