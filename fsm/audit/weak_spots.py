@@ -8,9 +8,11 @@
 * W8, a late request: the partition had no owner, the coordinator's records assign it to a member that stayed, and
   that member's log begins no rebalance then, neither has it one open: so it was not told, and no callback is slow. It
   had given up a heartbeat before, which can be the one that was handled, and none afterwards for longer than requests
-  take: so it was no answer that got lost. Where the log does not show that much, the partition is `UNTOLD`.
+  take: so it was no answer that got lost. Where the log does not show that much, the partition is `UNTOLD`. One that no
+  log ever had an owner of is found here alone.
 * W5, a refused downgrade: the last member of the consumer protocol went, the group's epoch moved on, and the target
-  did not for longer than classic members take to hear of it. Only the coordinator's records show that.
+  did not for longer than classic members take to hear of it. Only the coordinator's records show that. It is for
+  information where they do not tell assignments: a member whose log is missing may have had the partition.
 * W12, an early join: UNKNOWN_SERVER_ERROR ended a member of the consumer protocol while a classic one waited for
   generation 1, by its own log or by the coordinator's.
 
@@ -25,7 +27,7 @@ from functools import cached_property
 
 from fsm.audit.coordinator.assignments import AWAY, REPEATED_MS, Assignment, AssignmentKind, CoordinatorRecord
 from fsm.audit.coordinator.evidence import ACKNOWLEDGED
-from fsm.audit.findings import Cause, Evidence, Finding, FindingKind, Severity
+from fsm.audit.findings import Cause, Evidence, Finding, FindingKind, Severity, finding
 from fsm.audit.group.clocks import APART
 from fsm.audit.group.unowned_partitions import ELSEWHERE
 from fsm.audit.limits import CONSUMER_HEARTBEAT_INTERVAL_MS, DEFAULT_SESSION_TIMEOUT_MS, SETTLED_MS, SKEW_MS
@@ -93,12 +95,12 @@ def name_weak_spots(
     given: Sequence[Assignment],
     skew_ms: int,
 ) -> list[Finding]:
-    """The findings of one group, in their order; `told` and `given` are in order of time."""
+    """The findings of one group, and those of partitions that no log had an owner of; `told` is in order of time."""
     known = list(findings)
     if any(found.summary.startswith(APART) for found in known):
         return known
     group = _Group(rows, told, given, skew_ms)
-    return [_name(found, group) or found for found in known]
+    return [*(_name(found, group) or found for found in known), *_never_used(group)]
 
 
 def _name(found: Finding, group: _Group) -> Finding | None:
@@ -115,6 +117,11 @@ def _as(found: Finding, cause: Cause, why: str, places: Iterable[Place]) -> Find
     shown = {(one.file, one.offset) for one in found.evidence}
     more = tuple(Evidence(*place) for place in dict.fromkeys(places) if place not in shown and place.offset >= 0)
     return replace(found, cause=cause, summary=f"{found.summary}; {why}", evidence=found.evidence + more)
+
+
+def _certain(found: Finding) -> Finding:
+    """By the coordinator's word nobody had the partition whose log is missing."""
+    return replace(found, summary=found.summary.replace(ELSEWHERE, ""), severity=Severity.WARNING)
 
 
 # -- two owners ---------------------------------------------------------------------------------------------
@@ -170,6 +177,27 @@ def _untold(found: Finding, group: _Group) -> Finding | None:
     return None
 
 
+def _never_used(group: _Group) -> Iterator[Finding]:
+    """Findings for partitions of which no log has an owner: a gap begins with the end of one."""
+    used = {(one.topic, one.partition) for one in group.rows.intervals} if group.current else set()
+    last_ms = group.told[-1].record.ts_ms if group.told else 0
+    for one in group.current:
+        partitions = [partition for partition in one.partitions if partition not in used]
+        end_ms = last_ms if one.end_ms is None else one.end_ms
+        if partitions and end_ms - one.start_ms > TOLD_MS:
+            summary = f"nobody owned {names(partitions)} for {seconds(end_ms - one.start_ms)}, nor before"
+            unused = finding(
+                FindingKind.UNOWNED_PARTITION,
+                one.group,
+                one.member,
+                one.start_ms,
+                end_ms,
+                summary=summary,
+                partitions=partitions,
+            )
+            yield from filter(None, [_untold(unused, group)])
+
+
 def _untold_until(one: Assignment, found: Finding, group: _Group) -> int:
     """When the member heard of its assignment, lost it, or somebody else had the partition."""
     slack_ms = group.slack_ms
@@ -196,7 +224,7 @@ def _with_reason(found: Finding, one: Assignment, until_ms: int, group: _Group) 
     later = [g for g in given_up if one.start_ms + group.skew_ms < g.ts_ms <= until_ms]
     held = f"the coordinator has assigned {names([found.partitions[0]])} to {one.member}, which does not know for "
     held += seconds(until_ms - one.start_ms)
-    real = replace(found, summary=found.summary.replace(ELSEWHERE, ""), severity=Severity.WARNING)
+    real = _certain(found)
     if before and not later and until_ms - one.start_ms > before[-1].timeout_ms:
         ago = seconds(max(0, one.start_ms - before[-1].ts_ms))
         why = f"{held}: a request that it had given up {ago} before was handled then, and its answer went nowhere"
@@ -247,15 +275,26 @@ def _stranded(found: Finding, group: _Group) -> Finding | None:
     hears_ms = max((life.heartbeat_interval_ms or 0 for life in group.rows.lives), default=0) + 2 * group.slack_ms
     for stall in group.stalls:
         end_ms = found.end_ms if stall.end_ms is None else min(stall.end_ms, found.end_ms)
-        within_ms = end_ms - max(stall.start_ms, found.start_ms)
-        if within_ms > hears_ms and 2 * within_ms > found.end_ms - found.start_ms:
-            real = replace(found, summary=found.summary.replace(ELSEWHERE, ""), severity=Severity.WARNING)
+        start_ms = max(stall.start_ms, found.start_ms)
+        long = end_ms - start_ms > hears_ms and 2 * (end_ms - start_ms) > found.end_ms - found.start_ms
+        if long and not _is_assigned(found, start_ms, end_ms, group):
+            real = _certain(found) if group.current else found
             why = (
                 f"the last member of the consumer protocol had gone, and for epoch {stall.epoch} no target was computed"
             )
             refused = [t.place for t in group.told if t.record.kind is Kind.ERROR and _near(t, stall)]
             return _as(real, Cause.STRANDED, f"{why}: {named('W5')}", [*refused, stall.place])
     return None
+
+
+def _is_assigned(found: Finding, start_ms: int, end_ms: int, group: _Group) -> bool:
+    """Whether a member had the partition meanwhile, though its log is missing."""
+    return any(
+        found.partitions[0] in one.partitions
+        and min(end_ms, one.end_ms or end_ms) - max(start_ms, one.start_ms) > group.slack_ms
+        for one in group.given
+        if one.which is AssignmentKind.CURRENT
+    )
 
 
 def _near(one: CoordinatorRecord, stall: _Stall) -> bool:

@@ -11,7 +11,7 @@ import pytest
 from fsm.audit.coordinator.assignments import Assignment, AssignmentKind, CoordinatorRecord, EndReason
 from fsm.audit.findings import Cause, FindingKind, Severity, finding
 from fsm.audit.group.clocks import APART
-from fsm.audit.rows import NOWHERE, Ended, GivenUp, GroupRows, Life, MemberRebalance, Place
+from fsm.audit.rows import NOWHERE, Ended, GivenUp, GroupRows, Interval, Life, MemberRebalance, Place
 from fsm.audit.weak_spots import LATE_MS, TOLD_MS, name_weak_spots
 from fsm.trace import Kind, TraceRecord
 
@@ -44,13 +44,15 @@ class Case:
     """B joined and rests; it gave a heartbeat up, A let go, and the coordinator gave the partition to B."""
 
     life: Life
+    before: Interval
+    """What A had."""
     turns: list[MemberRebalance] = field(default_factory=lambda: [turn(190_000, 190_100)])
     given_up: list[GivenUp] = field(default_factory=lambda: [given_up(GIVEN_UP_MS)])
     grant: Assignment = GRANT
     told: list[CoordinatorRecord] = field(default_factory=lambda: [said(LAST_MS, Kind.JOINED, Place("broker", 9))])
 
     def cause(self) -> Cause:
-        rows = GroupRows(lives=[self.life], rebalances=self.turns)
+        rows = GroupRows([self.before], lives=[self.life], rebalances=self.turns)
         for one in self.given_up:
             rows.add(one)
         (found,) = name_weak_spots([GAP], rows, self.told, [self.grant], 0)
@@ -59,8 +61,8 @@ class Case:
 
 
 @pytest.fixture
-def case(life: Callable[..., Life]) -> Case:
-    return Case(life("b", 180_000, LAST_MS))
+def case(life: Callable[..., Life], interval: Callable[..., Interval]) -> Case:
+    return Case(life("b", 180_000, LAST_MS), interval("a", 100_000, GONE_MS))
 
 
 def test_a_late_request_takes_a_request_that_was_given_up_before(case: Case) -> None:

@@ -35,6 +35,8 @@ OTHERS = {
     "slow_assign_whole": [],
 }
 """What looks like those and is not."""
+STRANDED = "pol_upgrade_m_coop_upgrade_down"
+"""The last member of the consumer protocol goes under the policy `upgrade`."""
 NEAR_MS = 400
 """An application is called back so much later, at most, than its client's log says."""
 Files = dict[str, bytes]
@@ -111,6 +113,18 @@ def test_a_late_request_is_told_with_its_times(recorded: dict[str, Files], scena
     assert any(file == "broker.log" and "new assignment state" in text for file, text in shown)
 
 
+@pytest.mark.parametrize(("scenario", "used"), [("late_heartbeat", []), ("late_join", []), ("lost_answer", [1])])
+def test_a_partition_that_no_log_had_an_owner_of(recorded: dict[str, Files], scenario: str, used: list[int]) -> None:
+    """A's log is missing; B has the partition in the end, where only an answer was lost."""
+    files = recorded[scenario]
+    found = findings({name: data for name, data in logs(files).items() if name != "A.log"})
+    told = [one for one in found if one.kind is UNOWNED]
+    assert [(one.cause, one.member, one.partitions) for one in told] == (
+        [] if used else [(Cause.LATE_REQUEST, f"g-{scenario.replace('_', '-')}-B", told[0].partitions)]
+    )
+    assert used == [number for _, parts in seen(files, "B")["assign"] for number in parts][:1]
+
+
 @pytest.mark.parametrize(("scenario", "partition"), [("slow_assign_cut", 1), ("second_target", 2)])
 def test_two_users_are_told_with_their_times(recorded: dict[str, Files], scenario: str, partition: int) -> None:
     """From B's assigned callback to A's revoked one."""
@@ -138,6 +152,38 @@ def test_a_broker_at_info_tells_of_a_refused_downgrade(recorded: dict[str, Files
     files = {name: without(data, b"] DEBUG ") for name, data in logs(recorded["refused_downgrade"]).items()}
     (found,) = findings(files)
     assert found.cause is Cause.STRANDED
+    assert found.severity is Severity.INFO  # who has what it does not print
+
+
+@pytest.fixture(scope="module")
+def others() -> dict[str, Files]:
+    """The other recordings of Java clients that have the broker's log."""
+    found = recordings.logs("java")
+    with recordings.opened(recordings.DATA / "broker-logs.tar.xz") as packed:
+        for item in packed:
+            path = PurePosixPath(item.name)
+            if path.parent.name in found and (read := packed.extractfile(item)):
+                found[path.parent.name] = {**found[path.parent.name], path.name: read.read()}
+    return {name: files for name, files in found.items() if "broker.log" in files}
+
+
+def named(files: Files) -> list[Finding]:
+    return [one for one in findings(files) if "(to do: " in one.summary or one.cause is Cause.UNTOLD]
+
+
+def test_no_other_recording_is_called_so_but_a_refused_downgrade(others: dict[str, Files]) -> None:
+    """Slow callbacks, frozen processes, lost brokers and the rest."""
+    assert len(others) > 100
+    found = {name: [one.cause for one in named(files)] for name, files in others.items()}
+    assert {name: causes for name, causes in found.items() if causes} == {STRANDED: [Cause.STRANDED]}
+
+
+@pytest.mark.parametrize("missing", ["Ad.log", "Bd.log"])
+def test_what_a_member_has_whose_log_is_missing_is_not_stranded(others: dict[str, Files], missing: str) -> None:
+    """It looks as if it had no owner all the time."""
+    files = {name: data for name, data in others[STRANDED].items() if name != missing}
+    (found,) = named(files)
+    assert [number for _, number in found.partitions] == [0, 2]
 
 
 @pytest.mark.parametrize("scenario", NAMED)
