@@ -80,7 +80,8 @@ class Hostile:
         self.vectors = [one for one in read_vectors() if one.cls.__name__.endswith("Request")]
         self.good = self.scene.client("good")
         wants = m.ConsumerGroupHeartbeatRequest("quiet", "me", 0, None, None, 60_000, ("foo",), topic_partitions=())
-        self.epoch = self.good.ask(wants).member_epoch
+        joined = self.good.ask(wants)
+        self.epoch, self.owned = joined.member_epoch, joined.assignment
         self.client = self.scene.client("bad")
         self.ended = 0
 
@@ -110,11 +111,12 @@ class Hostile:
         self.scene.answers[self.client.number].clear()
 
     def assert_others_are_served(self) -> None:
-        """The group that nobody else names is as it was."""
+        """The member of the group that nobody else names stays in it, while topics come and go."""
         assert not self.good.is_closed
-        answer = self.good.ask(m.ConsumerGroupHeartbeatRequest("quiet", "me", self.epoch))
+        answer = self.good.ask(m.ConsumerGroupHeartbeatRequest("quiet", "me", self.epoch, topic_partitions=self.owned))
         assert answer.error_code is ErrorCode.NONE
         self.epoch = answer.member_epoch
+        self.owned = self.owned if answer.assignment is None else answer.assignment
         self.scene.seen.clear()
 
 

@@ -17,12 +17,12 @@ from fsm.protocol.error_codes import ErrorCode
 
 GROUPS = 4
 KILLS, MANY_KILLS = 12, 250
-QUICK = ("--set", "group.consumer.assignment.interval.ms=0")
-LONG = "x" * 4_000
+QUICK = ("--set", "group.consumer.assignment.interval.ms=0", "--set", "offset.metadata.max.bytes=30000")
+LONG = "x" * 30_000
 """Metadata of a commit, so that logs grow and are compacted."""
 STARTING_MS, LATEST_MS = 0, 150
 """When a broker is killed after it began to serve."""
-DISK = 200_000
+DISK = 400_000
 """Bytes that a file may have."""
 
 
@@ -81,9 +81,10 @@ class Group:
 
 def work(broker: Served, groups: list[Group]) -> int:
     """Asks for all that is to be kept until the broker has gone; answers that came."""
-    wires = [broker.connect() for _ in groups]
+    wires: list[Wire] = []
     answers = turn = 0
     try:
+        wires += [broker.connect() for _ in groups]
         while True:
             sent = [group.next(turn) for group in groups]
             for wire, (request, version) in zip(wires, sent, strict=True):
@@ -138,6 +139,9 @@ def survives(folder: Path, kills: int, seed: int) -> None:
         finally:
             broker.kill()
     assert answers > 5 * kills
+    committed = sum(group.committed for group in groups) * len(LONG)
+    kept = sum(path.stat().st_size for path in folder.glob("*.log"))
+    assert kept < min(committed, GROUPS * 2_500_000)  # it was compacted, more than once where there were many kills
 
 
 def test_a_broker_that_is_killed_has_lost_nothing_that_it_answered(tmp_path: Path) -> None:
