@@ -31,6 +31,9 @@ Metadata = TypeVar("Metadata", TopicNames, PartitionCounts)
 
 JOIN_GRACE_S = 5.0
 """How much longer than its rebalance timeout a join may take (`AbstractCoordinator.JOIN_GROUP_TIMEOUT_LAPSE`)."""
+PATIENCE = 0.95
+"""Of the time that the member gives a request: it hears that the connection is gone, as Kafka's own does, before it
+would give up by itself, and looks for its coordinator anew."""
 LAST_S = 0.5
 """How long the end waits for answers that are due, so that a leave is heard."""
 FATAL = {ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.INVALID_GROUP_ID, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
@@ -110,7 +113,7 @@ class WireTransport(Generic[Metadata]):
         timeout_s = self.network.request_timeout_s
         if isinstance(request, JoinGroupRequest):
             timeout_s = max(timeout_s, request.rebalance_timeout_ms / 1000 + JOIN_GRACE_S)
-        return await self.network.call(Purpose.COORDINATOR, self.coordinator, request, timeout_s)
+        return await self.network.call(Purpose.COORDINATOR, self.coordinator, request, PATIENCE * timeout_s)
 
     async def _learn(self, on_metadata: Callable[[Metadata | TransportFailure], None]) -> Metadata | TransportFailure:
         told = await self.network.learn(self.topics)

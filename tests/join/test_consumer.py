@@ -193,7 +193,7 @@ def committed(broker: LiveBroker) -> dict[tuple[str, int], int]:
 
 @pytest.mark.parametrize("fault", ["mute", "swallow"])
 def test_a_broker_that_is_silent_is_left_and_asked_again(broker: LiveBroker, join: Any, fault: str) -> None:
-    """After the request timeout the connection is closed: the next request goes over another, as a full heartbeat."""
+    """After the request timeout the connection is closed, the coordinator looked for, and a full heartbeat sent."""
     consumer = join(settings={"request_timeout_ms": 400})
     consumer.subscribe(["foo"])
     wait(broker, lambda: consumer.assignment() == ALL, consumer)
@@ -205,6 +205,8 @@ def test_a_broker_that_is_silent_is_left_and_asked_again(broker: LiveBroker, joi
     later = [one for one in broker.exchanges("ConsumerGroupHeartbeat") if one.at_ms > silent.at_ms]
     assert {one.connection for one in later}.isdisjoint({silent.connection})
     assert later[0].request.rebalance_timeout_ms > 0
+    look_ups = [one.at_ms for one in broker.exchanges("FindCoordinator")]
+    assert silent.at_ms < look_ups[-1] < later[0].at_ms
     assert consumer.assignment() == ALL
 
 
