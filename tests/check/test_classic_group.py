@@ -62,7 +62,7 @@ def test_one_disturbance_of_any_kind_harms_no_classic_group(protocol: str, state
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("protocol", "states", "doomed_at"), [("eager", 320_119, {}), ("cooperative", 1_770_964, {"the group settles": 24})]
+    ("protocol", "states", "doomed_at"), [("eager", 440_611, {}), ("cooperative", 1_163_765, {"the group settles": 24})]
 )
 def test_a_static_member_is_restarted(protocol: str, states: int, doomed_at: dict[str, int]) -> None:
     """It takes the place of its old process, but a join of that one may come late, and fences it.

@@ -161,7 +161,7 @@ class AnyCoordinator:
                 fresh = f"{sender}{made.get(sender, 0)}"
                 token: Any = Asked(sender, order, late)
                 done = broker.handle(at.state, request(token, sender, order, fresh), self.context)
-                if is_used(fresh, order.body, done.answers):
+                if is_used(fresh, order.body, done.answers, done.state.groups.get(GROUP)):
                     made[sender] = made.get(sender, 0) + 1
                 return self._after(at._replace(made=tuple(sorted(made.items()))), done, order.body)
             case (TimerKind(), str()):
@@ -219,12 +219,12 @@ class AnyCoordinator:
         return "; ".join((f"{group.state.name}, epoch {group.epoch}, target {group.target_epoch}", *told))
 
 
-def is_used(fresh: str, body: Any, answers: Iterable[Answer]) -> bool:
-    """Whether an id that a request could be given was given: to whoever joins without one."""
-    told = (one.body for one in answers if isinstance(one.body, JoinGroupResponse))
-    return (
-        isinstance(body, JoinGroupRequest) and any(one.member_id.endswith(fresh) for one in told) and not body.member_id
-    )
+def is_used(fresh: str, body: Any, answers: Iterable[Answer], group: Group | None) -> bool:
+    """Whether an id that a request could be given was given: to whoever joins without one, told of it or not yet."""
+    if not isinstance(body, JoinGroupRequest) or body.member_id:
+        return False
+    told = (one.body.member_id for one in answers if isinstance(one.body, JoinGroupResponse))
+    return any(who.endswith(fresh) for who in (*told, *(group.members if group is not None else ())))
 
 
 def waiting(group: Group | None) -> Iterator[Any]:

@@ -102,7 +102,8 @@ def classic_group(
         asked.properties(),
         asked.goal(),
         asked.conditions(),
-        disturbances=DISTURBANCES,
+        {"late_join": asked.joins_late},
+        DISTURBANCES,
         replay=replay,
         asked_of_steps=ASKED_OF_STEPS,
         not_modelled=NOT_MODELLED,
@@ -122,6 +123,7 @@ def wires(names: Sequence[str], known: Topics) -> list[Wire]:
         "line": lambda queue: len(queue.line),
         "omitted": lambda queue: omitted((*queue.line, *queue.late), known.ids),
         "ids": speaking,
+        "late joins": lambda queue: sum(map(_is_first_join, queue.late)),
         "joins": lambda queue: sum(map(_joins, queue.line)),
     }
     tell = partial(describe, names=known.all_names)
@@ -138,6 +140,12 @@ def speaking(queue: Queue) -> int:
 def _joins(message: Any) -> bool:
     body = getattr(message, "body", None)
     return isinstance(body, JoinGroupRequest) or getattr(body, "member_epoch", None) == 0
+
+
+def _is_first_join(message: Any) -> bool:
+    """Whether it joins without an id."""
+    body = getattr(message, "body", None)
+    return isinstance(body, JoinGroupRequest) and not body.member_id
 
 
 def _id_bit(message: Any) -> int:
@@ -160,6 +168,11 @@ class ClassicQuestions(Questions):
     def goal(self) -> Goal:
         """The timers of members that live need not help."""
         return replace(super().goal(), by=())
+
+    def joins_late(self, view: View) -> Mask:
+        """A join without an id was given up and is still under way: of a static member it fences the next process."""
+        found: Mask = np.any([view.on(name, BROKER, "late joins") > 0 for name in self.names], axis=0)
+        return found
 
     def _left_behind(self, view: View) -> Mask:
         used = [(view.of(name, "left") == 1) & (view.of(name, "using") != 0) for name in self.names]

@@ -60,7 +60,7 @@ class LiveBroker:
         before = self.host.state.groups.get(GROUP)
         version = BY_NAME if isinstance(order.body, OffsetCommitRequest) else None
         sent = self.host.send(name, order.body, version, fresh_id=fresh, token=token)
-        self._made[name] += is_used(fresh, order.body, sent.answers)
+        self._made[name] += is_used(fresh, order.body, sent.answers, self.host.state.groups.get(GROUP))
         self._answer(before, sent.answers)
 
     def act(self, what: str) -> None:

@@ -6,10 +6,15 @@ from typing import Any
 
 from bugzoo.planting import Patches, plant
 from fsm.check.mutation import cell_of, replaced, rewritten
+from fsm.coordinator.classic import join
 from fsm.coordinator.classic.draft import ClassicGroupDraft
 from fsm.member.classic import assignors, decisions
 from fsm.member.classic.effects import Effects
+from fsm.member.classic.step import ClassicMemberDraft
 from fsm.table import Symbol
+from fsm.tables.classic_group import TABLE as GROUP
+from fsm.tables.classic_group import Event as GroupEvent
+from fsm.tables.classic_group import State as Group
 from fsm.tables.classic_member import TABLE, Effect, Event, State
 
 
@@ -81,3 +86,46 @@ def only_the_newest_generation_counts() -> Patches:
         return {p: [one for one in who if assignors._generation(members[one]) == newest] for p, who in found}
 
     return [replaced(assignors._claims, claim)]
+
+
+@plant("kafka-python-913eddc9")
+def is_content_before_the_assignment_is_applied() -> Patches:
+    def end(original: Any, member: Any, rest: Any, error: Any) -> None:
+        if error is None:
+            original(member, rest, error)
+        else:
+            member.completion, member.owned = None, ()
+
+    return [replaced(ClassicMemberDraft._end_completion, end)]
+
+
+# Static members
+
+
+@plant("KAFKA-10284")
+def a_new_id_is_not_written() -> Patches:
+    def replace(original: Any, draft: Any, member: Any, holder: Any, stored: Any) -> None:
+        before, stable = len(draft.records), draft.state is Group.STABLE
+        original(draft, member, holder, stored)
+        if stable:
+            del draft.records[before:]
+
+    return [replaced(join._replace_static, replace)]
+
+
+@plant("KAFKA-9801")
+def a_new_id_while_the_leader_assigns() -> Patches:
+    """It is answered at once, as in a stable group; what the leader is about to send names the old id."""
+    swapped = GroupEvent.STATIC_REPLACED_SAME_PROTOCOL, GroupEvent.STATIC_SWAP_STORED
+
+    def replace(original: Any, draft: Any, member: Any, holder: Any, stored: Any) -> None:
+        if draft.state is not Group.COMPLETING_REBALANCE:
+            original(draft, member, holder, stored)
+            return
+        draft.replaced = holder
+        for event in swapped:
+            draft.take_row(event)
+
+    completing, stable = Group.COMPLETING_REBALANCE, GROUP.compiled.by_state[Group.STABLE]
+    as_stable = {(completing, event): cell_of(completing, stable[event].steps) for event in swapped}
+    return [rewritten(GROUP.compiled, as_stable), replaced(join._replace_static, replace)]
