@@ -115,7 +115,6 @@ class ClassicMember:
     def send_leave(self, exchange: Exchange) -> None:
         """A LeaveGroup of its own."""
         self.left = exchange
-        self.earlier_ids.add(self.member_id)
         self._send(exchange)
         self._end(exchange.at_ms)
 
@@ -125,6 +124,7 @@ class ClassicMember:
     def _end(self, at_ms: float) -> None:
         if self.stage is not Stage.OUT:
             self.out_ms = at_ms
+        self.earlier_ids.add(self.member_id)
         self.stage, self.generation, self.member_id, self.assignment = Stage.OUT, NO_GENERATION, "", frozenset()
 
     # What it is told
@@ -176,7 +176,6 @@ class ClassicMember:
         if code in REJOIN and self.rebalance_asked_ms is None and self.left is None:
             self.rebalance_asked_ms, self.beats_since = at_ms, []
         if code is ErrorCode.UNKNOWN_MEMBER_ID:
-            self.earlier_ids.add(self.member_id)
             self._end(at_ms)
         elif code in FATAL:
             self.fatal = self.refusal
