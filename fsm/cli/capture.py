@@ -30,7 +30,7 @@ Clients stay behind it: it listens for each broker that it hears of, and puts th
 Metadata, FindCoordinator, DescribeCluster, Fetch and Produce. ApiVersions tells clients of no version of these that
 cannot be read. All else goes through byte for byte; what is not known, or larger than --hold, is opaque and counted.
 On a terminal it shows groups and members, else a line for everything that is news. Clients are held to the checks of
-fsm kit meanwhile. SIGTERM or Ctrl-C ends it with a summary and the judgement.
+fsm kit meanwhile. SIGTERM or Ctrl-C ends it with a summary, an audit and the judgement.
 
 In captures (pcap, pcapng; Ethernet, loopback, Linux cooked) connections of Kafka are found by --port-of-broker or by
 what they begin with. Bytes that were not captured are counted, and reading goes on where the next frame begins.

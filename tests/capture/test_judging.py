@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fsm.capture import judging
@@ -18,6 +20,7 @@ def beat(at_ms: float, epoch: int, **told: object) -> Exchange:
 
 
 JOIN = beat(1_000, 0, rebalance_timeout_ms=9_000, subscribed_topic_names=("foo",), topic_partitions=())
+TOPIC = "AAAAAAAAAAAAAAAAAAAAAQ"
 EARLY = beat(1_010, 3)
 """Long before its interval is over."""
 
@@ -43,6 +46,20 @@ def test_what_is_broken_again_and_again_is_told_a_few_times() -> None:
         lines += told.news()
     assert len([line for line in lines if " H1: " in line]) == SHOWN
     assert len([one for one in told.report().findings if one.check.id == "H1"]) > SHOWN
+
+
+def test_an_audit_is_told_in_the_end() -> None:
+    """Two members that say at once that they own the same partition."""
+    told = Judging()
+    for at_ms in range(1_000, 9_000, 1_000):
+        for client in ("one", "two"):
+            owned = ((TOPIC, (0,)),)
+            seen = beat(at_ms, 0 if at_ms == 1_000 else 3, topic_partitions=owned if at_ms > 1_000 else ())
+            told.take(seen._replace(client_id=client, request=replace(seen.request, member_id=client)))
+    (line,) = told.audit()
+    assert line.startswith("error double_ownership: g: one@wire [one] and two@wire [two] both owned ")
+    assert told.summary().startswith(line)
+    assert Judging().audit() == []
 
 
 def test_nobody_is_judged_by_what_may_still_come() -> None:

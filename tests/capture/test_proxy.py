@@ -184,6 +184,41 @@ def test_a_reader_that_is_slow_stalls_nobody_else_and_holds_its_broker_back() ->
     assert events(seen).count("Fetch") == 200
 
 
+def test_a_broker_that_is_slow_holds_its_client_back_and_nobody_else() -> None:
+    """Nothing is read from a client for a broker that does not take it."""
+
+    async def story(proxy: Proxy, _: list[Exchange | Note]) -> None:
+        async def sleep(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.transport.pause_reading()  # type: ignore[attr-defined]  # of a socket
+            await until(lambda: woken)
+            writer.transport.resume_reading()  # type: ignore[attr-defined]
+            while data := await reader.read(1 << 16):
+                taken.append(len(data))
+            writer.close()
+
+        woken: list[bool] = []
+        taken: list[int] = []
+        asleep = await asyncio.start_server(sleep, "127.0.0.1", 0)
+        slow = await client_at(proxy.listen("127.0.0.1", asleep.sockets[0].getsockname()[1]))
+        quick = await client_at(proxy.listen("127.0.0.1", await Broker(beats).start()))
+        frame = framed(encode_request(BEAT, 4, 1, "A" * 30_000))
+        sending = asyncio.ensure_future(_send(slow, [frame] * 4_000))
+        for _ in range(50):
+            assert await quick.ask(BEAT, 4) == HeartbeatResponse()
+            await asyncio.sleep(0.01)
+        assert not sending.done()
+        woken.append(True)
+        await asyncio.wait_for(sending, PATIENCE_S)
+        await until(lambda: sum(taken) == len(frame) * 4_000)
+
+    async def _send(client: Client, frames: list[bytes]) -> None:
+        for frame in frames:
+            client.writer.write(frame)
+            await client.writer.drain()
+
+    carried(story)
+
+
 def test_when_a_broker_goes_its_client_is_told_and_when_a_client_goes_its_broker_is() -> None:
     async def story(proxy: Proxy, seen: list[Exchange | Note]) -> None:
         broker = Broker(beats)
