@@ -103,8 +103,9 @@ REPORTS = (
         "Within "
         "the assignment interval they may join more than once.",
         "Keep the policy `bidirectional`, or restart any member after the last consumer-protocol member has gone.",
-        "`unowned_partition` with the cause `stranded`, from the coordinator's records (a broker's log at INFO is "
-        "enough): the last member of the consumer protocol went, and no target was computed for the group's epoch.",
+        "`unowned_partition` with the cause `stranded`, from the coordinator's records (a broker's log at INFO tells "
+        "it for information): the last member of the consumer protocol went, and no target was computed for the epoch "
+        "of the group.",
     ),
     Report(
         "W6",
