@@ -7,6 +7,7 @@ their order, with the ids and epochs that this broker gave; every answer must be
 that the harm is there: a partition that nobody uses, or two users whose heartbeats and commits are accepted. A request
 that is late goes out over a connection of its own, and nobody looks at its answer. Exit status 1 where the broker did
 otherwise than the model: then the model is wrong. With `--disturb` the path of whatever the checker finds is driven.
+W4, which the latest release has no more, is driven by the rules of the release that runs (`KAFKA_RELEASE=4.1.2`).
 """
 
 from __future__ import annotations
