@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 import time
@@ -11,13 +10,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from capturing import PATIENCE_S, Capture
 from confluent_kafka import Consumer
 
 from fsm.kit import Grade, judge
 from fsm.testing.broker import LiveBroker
-from fsm.wire import Exchange, Note, read_lines
+from fsm.wire import Exchange, Note
 
-PATIENCE_S = 40
 AIOKAFKA = """
 import asyncio, sys
 from aiokafka import AIOKafkaConsumer
@@ -31,25 +30,6 @@ async def run():
 
 asyncio.run(run())
 """
-
-
-class Capture:
-    """The command before a broker."""
-
-    def __init__(self, bootstrap: str, trace: Path, *told: str) -> None:
-        command = [sys.executable, "-m", "fsm", "capture", "--broker", bootstrap.partition(",")[0], "-o", str(trace)]
-        self.process = subprocess.Popen([*command, *told], stdout=subprocess.PIPE, text=True)
-        assert self.process.stdout
-        self.bootstrap = self.process.stdout.readline().rpartition(" ")[2].strip()
-        self.trace = trace
-        self.said = ""
-
-    def stop(self) -> list[Exchange | Note]:
-        """Ends it, and gives what it has seen."""
-        self.process.send_signal(signal.SIGTERM)
-        self.said, _ = self.process.communicate(timeout=PATIENCE_S)
-        assert self.process.returncode == 0
-        return list(read_lines(self.trace.read_text().splitlines(), str(self.trace)))
 
 
 @pytest.fixture

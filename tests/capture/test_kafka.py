@@ -16,7 +16,7 @@ from fsm.wire import Exchange
 sys.path.append(str(Path(__file__).parents[1] / "conformance"))
 
 import kafka_broker
-from test_clients import Capture
+from capturing import Capture
 
 PATIENCE_S = 60
 

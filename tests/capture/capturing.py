@@ -1,0 +1,31 @@
+"""The command before a broker, as tests of real clients start and stop it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from fsm.wire import Exchange, Note, read_lines
+
+PATIENCE_S = 40
+
+
+class Capture:
+    """The command before a broker."""
+
+    def __init__(self, bootstrap: str, trace: Path, *told: str) -> None:
+        command = [sys.executable, "-m", "fsm", "capture", "--broker", bootstrap.partition(",")[0], "-o", str(trace)]
+        self.process = subprocess.Popen([*command, *told], stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout
+        self.bootstrap = self.process.stdout.readline().rpartition(" ")[2].strip()
+        self.trace = trace
+        self.said = ""
+
+    def stop(self) -> list[Exchange | Note]:
+        """Ends it, and gives what it has seen."""
+        self.process.send_signal(signal.SIGTERM)
+        self.said, _ = self.process.communicate(timeout=PATIENCE_S)
+        assert self.process.returncode == 0
+        return list(read_lines(self.trace.read_text().splitlines(), str(self.trace)))
