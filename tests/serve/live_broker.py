@@ -6,7 +6,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,19 +31,18 @@ class Served:
         *arguments: str,
         topics: str = "foo=4",
         settings: Sequence[str] = SHORT,
-        prepare: Callable[[], None] | None = None,
+        prepare: str = "",
         without: Sequence[str] = (),
     ) -> None:
-        """`prepare` is called in the new process; modules of `without` are not installed there."""
+        """`prepare` is run in the new process before all else; modules of `without` are not installed there."""
         hidden = "".join(f"sys.modules[{name!r}] = None; " for name in without)
-        program = f"import sys; {hidden}from fsm.__main__ import main; sys.exit(main())"
+        program = f"import sys; {prepare or None}; {hidden}from fsm.__main__ import main; sys.exit(main())"
         command = [sys.executable, "-c", program, "serve", "--topics", topics, *settings, *arguments]
         said = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
         self.process: subprocess.Popen[str] = subprocess.Popen(
             command,
             env=environment,
-            preexec_fn=prepare,  # noqa: PLW1509
             **said,  # type: ignore[call-overload]
         )
         assert self.process.stdout is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import socket
 import time
 from collections.abc import Iterator
@@ -152,13 +151,12 @@ def test_requests_behind_one_that_waits_are_read_no_further(broker: Served, fetc
     client.close()
 
 
-def lower_limit() -> None:
-    resource.setrlimit(resource.RLIMIT_NOFILE, (160, 160))
+FEW_FILES = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (160, 160))"
 
 
 @pytest.mark.parametrize("without", [(), ("uvloop",)])
 def test_connections_beyond_the_limit_of_open_files(without: tuple[str, ...]) -> None:
-    with served(prepare=lower_limit, without=without) as broker:
+    with served(prepare=FEW_FILES, without=without) as broker:
         first = broker.connect()
         assert first.ask(m.MetadataRequest()).topics
         many = []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import resource
-import signal
 import time
 from pathlib import Path
 from random import Random
@@ -154,15 +152,14 @@ def test_hundreds_of_kills(tmp_path: Path, seed: int) -> None:
     survives(tmp_path, MANY_KILLS, seed)
 
 
-def fill_the_disk() -> None:
-    """What writes beyond the limit fails, as on a disk that is full."""
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (DISK, DISK))
+def limit(size: int) -> str:
+    """What writes beyond it fails, as on a disk that is full."""
+    return f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size}))"
 
 
 def test_a_disk_that_is_full_ends_the_broker_and_nothing_is_answered_that_is_not_kept(tmp_path: Path) -> None:
     groups = [Group(number) for number in range(GROUPS)]
-    broker = Served("--data", str(tmp_path), "--records", "0", *QUICK, prepare=fill_the_disk)
+    broker = Served("--data", str(tmp_path), "--records", "0", *QUICK, prepare=limit(DISK))
     assert broker.port, broker.end()
     assert work(broker, groups) > 20
     code, said = broker.end()
@@ -175,9 +172,7 @@ def test_a_disk_that_is_full_ends_the_broker_and_nothing_is_answered_that_is_not
 
 
 def test_a_disk_that_is_full_from_the_beginning(tmp_path: Path) -> None:
-    code, said = Served(
-        "--data", str(tmp_path), prepare=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    ).end()
+    code, said = Served("--data", str(tmp_path), prepare=limit(0)).end()
     assert (code, said.count("\n")) == (2, 1), said
     assert "cannot be written: File too large" in said
 
