@@ -140,6 +140,28 @@ def test_spring_cuts_logger_and_thread_names() -> None:
     assert [r.thread for records in read(lines) for r in records or ()] == ["app", "background", "app"]
 
 
+GIVEN_UP = (
+    "[Consumer clientId=c, groupId=g] Cancelled in-flight CONSUMER_GROUP_HEARTBEAT request with correlation id 16 due "
+    "to node +1 being disconnected (elapsed time since creation: 5001ms, request timeout: 5000ms)"
+)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        kafka(GIVEN_UP, "NetworkClient").replace(".consumer.internals", ""),
+        spring(GIVEN_UP, "org.apache.kafka.clients.NetworkClient"),
+        ecs(GIVEN_UP, "NetworkClient").replace(".consumer.internals", ""),
+    ],
+    ids=["kafka", "spring", "ecs"],
+)
+def test_a_heartbeat_that_was_given_up_is_told_by_the_network_client(line: str) -> None:
+    """Of all that this class says, heartbeats alone count."""
+    found = only(line)
+    assert (found.kind, found.client_id, found.thread) == (Kind.HEARTBEAT_GIVEN_UP, "c", "background")
+    assert not any(read(line.replace("CONSUMER_GROUP_HEARTBEAT", "OFFSET_COMMIT")))
+
+
 def test_spring_boot_may_print_the_name_of_the_application() -> None:
     """Spring Boot 3 puts `[application]` before the thread."""
     assert only(spring(STEP).replace("--- [", "--- [orders] [")) == only(spring(STEP))
