@@ -39,7 +39,8 @@ commit. On stdout it prints one JSON object a line, as it happens:
   {"ev": "assign", "partitions": [["foo", 0]]}   a callback begins; "assigned" when it has returned
   {"ev": "revoke", "partitions": [...]}          the same; "revoked" when it has returned
   {"ev": "lost", "partitions": [...]}
-  {"ev": "error", "error": "..."}                what the client told its application
+  {"ev": "error", "error": "..."}                what the client told its application; "unsupported: ..." where it
+                                                 cannot do what it was told
   {"ev": "close_end"}                            after close; then it exits with status 0
 
 exit status: 0 no MUST failed; 1 some did; 2 the command cannot be run"""

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 from fsm.protocol.assignment import TopicPartition
 
 Held = frozenset[TopicPartition]
+UNSUPPORTED = "unsupported"
+"""How an adapter begins to say that its client cannot do what it was told."""
 NEVER_MS = float("-inf")
 
 
@@ -63,6 +65,8 @@ class Application:
             case "revoked" | "lost":
                 self.holding -= partitions
                 self.unreleased -= partitions
+            case "error" if str(about.get("error", "")).startswith(UNSUPPORTED):
+                self.wanted_ms = self.unsubscribed_ms = None
             case "error":
                 self.error_ms = at_ms
             case "close_end":

@@ -26,6 +26,8 @@ class Client(NamedTuple):
     protocols: tuple[str, ...]
     prepare: Callable[[Path], str]
     """Builds the adapter in a folder; gives its command."""
+    title: str = ""
+    """What it is, where it does not tell brokers."""
 
 
 def _python(name: str) -> Callable[[Path], str]:
@@ -79,5 +81,5 @@ BUILT = (
     Client("franz-go", BOTH, _go("franz")),
     Client("platformatic", BOTH, _node("platformatic")),
     Client("sarama", (CLASSIC,), _go("sarama")),
-    Client("kafkajs", (CLASSIC,), _node("kafkajs")),
+    Client("kafkajs", (CLASSIC,), _node("kafkajs"), "KafkaJS 2.2.4"),
 )

@@ -64,6 +64,8 @@ def obey(line: str) -> None:
         consumer.subscribe(wanted(rest), Listener())
     elif verb == "unsubscribe":
         consumer.unsubscribe()
+    else:
+        say("error", error=f"unsupported: {line}")
 
 
 told, paused, going = commands(), False, True

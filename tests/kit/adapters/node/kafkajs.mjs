@@ -26,6 +26,7 @@ listen(async line => {
     process.exit(0)
   } else if (line === 'pause') consumer.pause(options.topics.split(',').map(topic => ({ topic })))
   else if (line === 'resume') consumer.resume(options.topics.split(',').map(topic => ({ topic })))
+  else say('error', { error: `unsupported: ${line}` })
 })
 try {
   await consumer.connect()

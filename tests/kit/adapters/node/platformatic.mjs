@@ -37,6 +37,7 @@ listen(line => {
   if (line === 'close') close()
   else if (stream && line === 'pause') stream.pause()
   else if (stream && line === 'resume') stream.resume()
+  else say('error', { error: `unsupported: ${line}` })
 })
 
 try {

@@ -65,8 +65,8 @@ func main() {
 			closing.Store(true)
 		case "pause", "resume":
 			paused.Store(verb == "pause")
-		case "subscribe":
-			client.AddConsumeTopics(strings.Split(rest, ",")...)
+		case "subscribe", "unsubscribe":
+			kit.Say("error", nil, errors.New("unsupported: "+verb+" "+rest))
 		case "commit":
 			if err := client.CommitUncommittedOffsets(context.Background()); err != nil {
 				kit.Say("error", nil, err)

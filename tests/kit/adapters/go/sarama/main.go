@@ -81,8 +81,8 @@ func main() {
 			group.PauseAll()
 		case "resume":
 			group.ResumeAll()
-		case "subscribe":
-			topics = strings.Split(rest, ",")
+		case "subscribe", "unsubscribe", "commit":
+			kit.Say("error", nil, errors.New("unsupported: "+verb+" "+rest))
 		}
 	})
 	for ctx.Err() == nil {

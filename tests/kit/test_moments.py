@@ -1,0 +1,114 @@
+"""Who is who in a trace, and when what was known: exchanges made by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from fsm.kit import judge
+from fsm.kit.check import Grade, What
+from fsm.kit.moments import follow
+from fsm.kit.picture import picture, told
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from fsm.wire import Exchange, Note
+
+FOO = "6NXPbd4PXneao5EJPN-_Yg"
+TOPICS = Note(0, "topics", {"topics": [["foo", FOO, 4]]})
+JOIN = ConsumerGroupHeartbeatRequest(
+    "g", "m-1", 0, rebalance_timeout_ms=300_000, subscribed_topic_names=("foo",), topic_partitions=()
+)
+KEEPALIVE = ConsumerGroupHeartbeatRequest("g", "m-1", 1)
+ALL = ((FOO, (0, 1)),)
+
+
+def beat(at_ms: float, request: Any, client: str = "app", connection: int = 1, **answer: Any) -> Exchange:
+    """A heartbeat that is answered at once, as all is well."""
+    epoch = answer.pop("epoch", max(request.member_epoch, 1))
+    response = ConsumerGroupHeartbeatResponse(epoch, 1_000, member_id=request.member_id, **answer)
+    return Exchange(at_ms, connection, client, "ConsumerGroupHeartbeat", 1, request, at_ms, response)
+
+
+def heard(at_ms: float, event: str, client: str = "app") -> Note:
+    """What its application says."""
+    return Note(at_ms, "application", {"client": client, "ev": event, "partitions": [["foo", 0], ["foo", 1]]})
+
+
+def broken(*seen: Exchange | Note) -> set[str]:
+    """The checks that fail."""
+    return {finding.check.id for finding in judge(seen).findings}
+
+
+def test_clients_that_share_a_client_id_are_told_apart() -> None:
+    """By their member ids, since they live at the same time; each is judged by itself."""
+    other = {"client": "app", "connection": 2}
+    seen = [
+        beat(0, JOIN),
+        beat(300, replace(JOIN, member_id="m-2"), **other),
+        *(beat(1_000 * n, KEEPALIVE) for n in range(1, 4)),
+        *(beat(1_000 * n + 300, replace(KEEPALIVE, member_id="m-2"), **other) for n in range(1, 4)),
+    ]
+    assert {moment.client.name for moment in follow(seen)} == {"app/m-1", "app/m-2"}
+    assert broken(*seen) == set()
+
+
+def test_one_client_after_the_other_is_one_client() -> None:
+    """A process that was restarted has another member id and other connections; that breaks nothing."""
+    goodbye = beat(1_000, replace(KEEPALIVE, member_epoch=-1), epoch=-1)
+    again = beat(2_000, replace(JOIN, member_id="m-2"), connection=2)
+    seen = [beat(0, JOIN), goodbye, Note(1_001, "disconnected", {"connection": 1}), again]
+    assert {moment.client.name for moment in follow(seen)} == {"app"}
+    assert broken(*seen) == set()
+
+
+def test_a_trace_may_begin_in_its_midst() -> None:
+    """What was before is not known, so nothing is held against it."""
+    owner = replace(KEEPALIVE, member_epoch=7)
+    seen = [beat(1_000 * n, owner, epoch=7) for n in range(4)]
+    assert broken(*seen, beat(4_000, replace(owner, topic_partitions=ALL), epoch=7)) == set()
+    assert broken(*seen, beat(4_000, replace(owner, member_epoch=9), epoch=9)) == {"H5"}
+
+
+def test_an_answer_comes_before_what_follows_at_the_same_instant() -> None:
+    """The order of the trace counts where times are the same."""
+    given = beat(0, JOIN, assignment=ALL)
+    acknowledged = beat(0, replace(KEEPALIVE, topic_partitions=ALL))
+    assert broken(TOPICS, given, acknowledged) == set()
+    assert broken(TOPICS, acknowledged, given) != set()
+
+
+def test_what_an_application_says_may_be_heard_late() -> None:
+    """A little; an acknowledgement long before the callback has returned breaks a rule."""
+    given = beat(0, JOIN, assignment=ALL)
+    acknowledged = beat(10, replace(KEEPALIVE, topic_partitions=ALL))
+    soon, late = heard(90, "assigned"), heard(900, "assigned")
+    assert broken(TOPICS, given, heard(5, "assign"), acknowledged, soon) == set()
+    assert broken(TOPICS, given, heard(5, "assign"), acknowledged, late) == {"R7"}
+
+
+def test_a_finding_has_its_story() -> None:
+    """What was said around it, in order, with the finding in its place; as text and as a picture."""
+    refused = beat(1_000, KEEPALIVE, error_code=ErrorCode.FENCED_MEMBER_EPOCH, epoch=0)
+    seen = [TOPICS, beat(0, JOIN), refused, beat(2_000, KEEPALIVE)]
+    report = judge(seen)
+    (finding,) = [one for one in report.findings if one.check.id == "E4"]
+    assert finding.check.grade is Grade.MUST
+    lines = list(told(finding, seen, 0))
+    assert [line.split(maxsplit=1)[1] for line in lines] == [
+        "-> Heartbeat epoch 0 with rebalance timeout, topics, 0 owned partitions",
+        "<- epoch 1",
+        "-> Heartbeat epoch 1",
+        "<- FENCED_MEMBER_EPOCH",
+        "-> Heartbeat epoch 1",
+        "<- epoch 1",
+        "!! E4: expected epoch 0 after FENCED_MEMBER_EPOCH; got epoch 1",
+    ]
+    assert "FENCED_MEMBER_EPOCH" in picture(finding, seen, 0)
+
+
+def test_the_end_is_a_moment_of_every_client() -> None:
+    """What was left undone is seen there."""
+    seen = [beat(0, JOIN), beat(0, replace(JOIN, member_id="m-2"), client="other", connection=2)]
+    ends = [moment.client.name for moment in follow(seen) if moment.what is What.END]
+    assert ends == ["app", "other"]
+    assert list(follow([])) == []
