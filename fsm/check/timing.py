@@ -11,6 +11,8 @@ from collections.abc import Collection, Hashable, Mapping
 
 APART_MS = 2
 """Between two steps at least."""
+LATE_MS = 1_000
+"""So much later, at most, a timer that runs out is acted on: threads are busy with something else."""
 
 
 class Timing:
@@ -32,12 +34,19 @@ class Timing:
             self._apart.append((self._steps - 1, self._steps, APART_MS))
         self._steps += 1
 
-    def meets(self, owner: Hashable, over: Collection[str] = (), idle: Collection[str] = ()) -> None:
-        """This step finds the owner's timers running, but for those that are `over`; `idle` ones mean nothing now."""
+    def meets(
+        self, owner: Hashable, over: Collection[str] = (), idle: Collection[str] = (), *, prompt: bool = True
+    ) -> None:
+        """This step finds the owner's timers running, but for those that are `over`; `idle` ones mean nothing now.
+
+        One that is over ran out just now, unless the step is not a `prompt` one: an application may take its time.
+        """
         now = self._steps - 1
         for name, (_, since, ms) in self._armed.get(owner, {}).items():
             if name in over:
                 self._apart.append((since, now, ms))
+                if prompt and (owner, name) not in self._over:
+                    self._apart.append((now, since, -ms - LATE_MS))
                 self._over.add((owner, name))
             elif name not in idle and (owner, name) not in self._over:
                 self._apart.append((now, since, 1 - ms))

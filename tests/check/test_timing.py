@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from fsm.check.timing import APART_MS, Timing
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from fsm.check import check
+from fsm.check.catalog import shipped
+from fsm.check.timing import APART_MS, LATE_MS, Timing
+from fsm.check.verdict import count_steps
 
 
 def test_a_timer_takes_its_time() -> None:
@@ -54,3 +62,52 @@ def test_a_timer_that_is_over_means_nothing_until_it_is_started_again() -> None:
     timing.step()
     timing.meets("a", over=["poll"])
     assert timing.solve() == (0, 500, 502, 504, 1_204)
+
+
+def test_a_timer_that_is_over_is_acted_on_soon() -> None:
+    """b acts on its own after 100 ms, or a second later, so a's 5,000 cannot be over before."""
+    for prompt in (True, False):
+        timing = Timing()
+        for owner, ms in (("a", 5_000), ("b", 100)):
+            timing.step()
+            timing.leaves(owner, 0, {"poll": ms})
+        for owner in "ab":
+            timing.step()
+            timing.meets(owner, over=["poll"], prompt=prompt)
+        times_ms = timing.solve()
+        assert times_ms[2] >= 5_000
+        assert times_ms[3] - times_ms[1] == (100 + LATE_MS if prompt else 5_000)
+
+
+@pytest.mark.parametrize(
+    ("options", "kinds", "properties", "over", "least_ms"),
+    [
+        ({}, [], [], "", 0),
+        ({"policy": "upgrade"}, ["leave"], [], "initial rebalance delay is over", 500),
+        ({}, ["expire"], [], "expires", 45_000),
+        (
+            {"protocol": "cooperative", "client": "fixed"},
+            ["rebalance_timeout"],
+            ["one user"],
+            "time for b0 to join is over",
+            10_000,
+        ),
+    ],
+    ids=["early", "leave", "expire", "rebalance_timeout"],
+)
+def test_a_path_of_a_mixed_group_has_times(
+    options: dict[str, Any], kinds: list[str], properties: list[str], over: str, least_ms: int
+) -> None:
+    """By Kafka's default timeouts, or by shorter ones: a timer is over no sooner than it takes."""
+    known = [] if not kinds else ["early"]
+    verdict = check(
+        shipped("mixed-group", **options), disturb=kinds, disturbances=len(kinds), known=known, properties=properties
+    )
+    (found,) = verdict.violations
+    assert found.replayed is not None
+    times_ms = found.replayed.times_ms
+    assert len(times_ms) == count_steps(found)
+    assert all(later - earlier >= APART_MS for earlier, later in pairwise(times_ms))
+    assert found.replayed.settings["session.timeout.ms"] == 45_000
+    if over:
+        assert least_ms <= next(at_ms for at_ms, step in zip(times_ms, found.path, strict=False) if over in step.action)

@@ -23,8 +23,9 @@ from fsm.check.kafka.consumer_group import ANSWERS, NAMES, REQUESTS, SETTINGS
 from fsm.check.kafka.live import LiveMember
 from fsm.check.kafka.questions import Questions
 from fsm.check.kafka.telling import describe_message, omitted
+from fsm.check.kafka.timed_replay import Timeouts, find_times
 from fsm.check.kafka.topics import Topics
-from fsm.check.model import Condition, Goal, Model, Path, Property, Queue, Replayed, View, Wire
+from fsm.check.model import Condition, Goal, Model, Property, Queue, View, Wire
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import dialect as coordinator_dialect
 from fsm.coordinator.model.persistent import FrozenMap
@@ -91,9 +92,12 @@ def classic_group(
 
     told = ", static" * static + ", they commit" * commits
 
-    def replay(path: Path) -> Replayed:
-        live: dict[str, LiveMember] = {one.name: LiveClassic(one, 1_000 * at) for at, one in enumerate(consumers, 1)}
-        return Replayed(ClassicReplay(live, context).along(path), is_timed=False)
+    def make(timeouts: Timeouts | None) -> ClassicReplay:
+        of_path = {one.name: timeouts and timeouts.member(one.name, one.config) for one in consumers}
+        live: dict[str, LiveMember] = {
+            one.name: LiveClassic(one, 1_000 * at, of_path[one.name]) for at, one in enumerate(consumers, 1)
+        }
+        return ClassicReplay(live, context)
 
     return Model(
         f"classic-group, {members} {protocol} members, coordinator of {coordinator}, {known}{told}",
@@ -104,7 +108,7 @@ def classic_group(
         asked.conditions(),
         {"late_join": asked.joins_late},
         DISTURBANCES,
-        replay=replay,
+        replay=lambda path: find_times(path, make),
         asked_of_steps=ASKED_OF_STEPS,
         not_modelled=NOT_MODELLED,
     )

@@ -6,10 +6,11 @@ the live objects have is compared after each step.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fsm.check.kafka.application import BROKER, GROUP, App
+from fsm.check.kafka.application import BROKER, GROUP, NOW, App
 from fsm.check.kafka.classic import ClassicConsumer, ClassicModel, seen
 from fsm.check.kafka.consumer_shell import seen as seen_of_consumer
 from fsm.check.kafka.live import LiveMember
@@ -18,12 +19,17 @@ from fsm.check.model import Action, Path
 from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.context import Context
+from fsm.member.classic.state import ClassicConfig
 from fsm.member.events import AsyncPollEvent
 from fsm.member.runtime.classic_shell import ClassicConsumerMember
 from fsm.protocol.messages import TIMED_OUT, JoinGroupRequest
 
 GONE = (App.DEAD, App.CRASHED)
 """Nobody answers these; one that has closed left its connection in order."""
+LATER_MS = 2
+"""A step is so much later, at most, than the time that is given for it."""
+Note = Callable[["ClassicReplay", str, str], None]
+"""Called with what happens and who does it by itself, before a step; with nothing after it."""
 
 
 class LiveClassic(LiveMember):
@@ -31,14 +37,14 @@ class LiveClassic(LiveMember):
 
     shell: ClassicConsumerMember
 
-    def __init__(self, model: ClassicModel, now_ms: int) -> None:
-        self.model = model
+    def __init__(self, model: ClassicModel, now_ms: int, config: ClassicConfig | None = None) -> None:
+        self.model, self.config = model, config or model.config
         counts = tuple(model.known.first.items())
-        super().__init__(ClassicConsumerMember(model.config), model.setting.topics, counts, now_ms)
+        super().__init__(ClassicConsumerMember(self.config), model.setting.topics, counts, now_ms)
 
     def next_life(self) -> LiveClassic:
         """Another process of the same consumer; what this one sent is late."""
-        after = LiveClassic(self.model, self.now_ms)
+        after = LiveClassic(self.model, self.now_ms, self.config)
         after.late = [*self.late, *self.out]
         return after
 
@@ -82,18 +88,35 @@ class ClassicReplay:
             lambda name: members[name].app in GONE,
         )
 
-    def along(self, path: Path) -> str:
-        """Takes the path; `State`s are those of the model after each step. What differs first; empty where nothing."""
+    def along(self, path: Path, note: Note | None = None, times_ms: Sequence[int] = ()) -> str:
+        """Takes the path; `State`s are those of the model after each step. What differs first; empty where nothing.
+
+        `note` is called before and after each step. Where times are given, one clock is everybody's.
+        """
         for number, (action, after) in enumerate(path, 1):
+            if times_ms:
+                self._set_clocks(NOW + times_ms[number - 1])
+            if note is not None:
+                note(self, action.what, action.actor if action.wire < 0 else "")
             self._take(action)
+            if times_ms and any(one.now_ms > NOW + times_ms[number - 1] + LATER_MS for one in self.members.values()):
+                return f"step {number}, {action.actor} {action.what}: its timer still runs"
+            if note is not None:
+                note(self, "", "")
             for name, state in after.items():
                 if name == BROKER:
-                    live, wanted = book(self.broker.host.state), book(state.state)
+                    live, wanted = (book(one, lengths=note is None) for one in (self.broker.host.state, state.state))
                 else:
                     live, wanted = self.members[name].seen, _seen(state)
                 if live != wanted:
                     return f"step {number}, {action.actor} {action.what}: {name} is {live}, and was to be {wanted}"
         return ""
+
+    def _set_clocks(self, now_ms: int) -> None:
+        """It is the same time for everybody; each adds a millisecond as it acts."""
+        self.broker.host.context = self.broker.host.context.at(now_ms - 1)
+        for one in self.members.values():
+            one.now_ms = now_ms - 1
 
     def _take(self, action: Action) -> None:
         self.broker.pass_time()
@@ -125,12 +148,12 @@ def _seen(state: Any) -> tuple[Any, ...]:
 def _said(body: Any) -> Any:
     """A request without why it is sent; where live consumers name a rebalance timeout, it is another."""
     if isinstance(body, JoinGroupRequest):
-        return replace(body, reason="")
+        return replace(body, reason="", session_timeout_ms=1, rebalance_timeout_ms=1)
     return replace(body, rebalance_timeout_ms=1) if getattr(body, "rebalance_timeout_ms", -1) > 0 else body
 
 
-def book(state: Coordinator) -> Any:
-    """What the coordinator of the model and a live one have in common."""
+def book(state: Coordinator, *, lengths: bool = True) -> Any:
+    """What the coordinator of the model and a live one have in common; with the lengths of phases, or without."""
     group = state.groups.get(GROUP)
     if group is None:
         return None
@@ -140,7 +163,8 @@ def book(state: Coordinator) -> Any:
         targets = tuple(sorted(group.targets.items()))
         return group.epoch, group.target_epoch, group.state, members, targets, tuple(timers)
     held = tuple((member_id, member.assignment) for member_id, member in sorted(group.members.items()))
-    phases = (group.join_phase and group.join_phase[1:], group.sync_phase and group.sync_phase.generation)
+    join = group.join_phase and (group.join_phase[1:] if lengths else group.join_phase.is_initial)
+    phases = (join, group.sync_phase and group.sync_phase.generation)
     ids = (group.delayed_joins, group.delayed_syncs, group.pending_join_members, group.pending_sync_members)
     waits = tuple(tuple(sorted(found)) for found in (*ids, group.new_members, group.heartbeat_deadlines_ms))
     return group.state, group.generation, group.protocol_name, group.leader, held, waits, phases

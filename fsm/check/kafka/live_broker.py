@@ -14,8 +14,10 @@ from fsm.check.kafka.classic_coordinator import AnyCoordinator, Broker, forgotte
 from fsm.check.kafka.coordinator import BY_NAME
 from fsm.check.model import Action
 from fsm.coordinator.host import Host
+from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.groups import Group
+from fsm.coordinator.model.timers import TimerKind
 from fsm.protocol.messages import DISCONNECTED, TIMED_OUT, OffsetCommitRequest
 
 
@@ -74,6 +76,22 @@ class LiveBroker:
         timer: Any = next(choice.given for choice in choices if choice.label == what)
         self.host.state = self.host.state.with_group(run_out(group, timer, self.host.now_ms))
         self._answer(group, self.host.expire(self.host.now_ms))
+
+    def timers(self) -> dict[str, int]:
+        """When each of its timers runs out, by what a path says of it."""
+        group = self.host.state.groups.get(GROUP)
+        due_ms: dict[Any, int] = {}
+        if isinstance(group, ClassicGroup):
+            waits = {*group.delayed_joins, *group.delayed_syncs}  # their sessions are kept
+            sessions = group.heartbeat_deadlines_ms.in_order()
+            due_ms = {(TimerKind.SESSION, who): at_ms for who, at_ms, _ in sessions if who not in waits}
+            for kind, phase in ((TimerKind.JOIN, group.join_phase), (TimerKind.SYNC, group.sync_phase)):
+                if phase is not None:
+                    due_ms[kind, ""] = phase.deadline_ms
+        elif group is not None:
+            due_ms = {timer: at_ms for timer, at_ms, _ in group.timers.in_order()}
+        choices = self._timers.choices(Broker(self.host.state))
+        return {one.label: due_ms[one.given] for one in choices if one.given in due_ms}
 
     def _answer(self, before: Group | None, answers: Sequence[tuple[int, Any]]) -> None:
         given_up = forgotten(before, self.host.state.groups.get(GROUP), answers)

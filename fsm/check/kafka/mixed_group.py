@@ -28,8 +28,9 @@ from fsm.check.kafka.consumer_group import NAMES
 from fsm.check.kafka.consumer_shell import Consumer, asked_of
 from fsm.check.kafka.live import LONG_MS, LiveConsumer, LiveMember
 from fsm.check.kafka.questions import Questions
+from fsm.check.kafka.timed_replay import Timeouts, find_times
 from fsm.check.kafka.topics import Topics
-from fsm.check.model import Component, Goal, Model, Path, Property, Replayed, View
+from fsm.check.model import Component, Goal, Model, Property, View
 from fsm.coordinator.consumer.invariants import INVARIANTS
 from fsm.coordinator.migration.conversion import POLICIES, UPGRADES
 from fsm.coordinator.model.context import Context
@@ -86,12 +87,18 @@ def mixed_group(
     components += [one.component() for one in classics.values()]
     asked = _Questions(names, known.everything(()), consumers, policy)
 
-    def replay(path: Path) -> Replayed:
+    def make(timeouts: Timeouts | None) -> ClassicReplay:
         live: dict[str, LiveMember] = {}
         for at, name in enumerate(names, 1):
-            kind = LiveConsumer(models[name], 1_000 * at, LONG_MS, None) if name in consumers else None
-            live[name] = kind or LiveClassic(classics[name], 1_000 * at)
-        return Replayed(ClassicReplay(live, context).along(path), is_timed=False)
+            if name in others:
+                live[name] = LiveClassic(
+                    classics[name], 1_000 * at, timeouts and timeouts.member(name, classics[name].config)
+                )
+            else:
+                live[name] = LiveConsumer(
+                    models[name], 1_000 * at, timeouts.max_poll_interval_ms(name) if timeouts else LONG_MS, None
+                )
+        return ClassicReplay(live, timeouts.context(context) if timeouts else context)
 
     return Model(
         f"mixed-group, {len(consumers)} members of {client}, {classic} {protocol} ones, policy {policy}, "
@@ -103,9 +110,9 @@ def mixed_group(
         asked.conditions(),
         {"W1": asked.w1, "early": asked.joins_early, "refused": asked.is_refused},
         KINDS,
-        replay,
+        lambda path: find_times(path, make),
         [
-            *(f"{name} {one.statement}" for name in consumers for one in asked_of(spoken)),
+            *(f"{one.name} {one.statement}" for one in asked_of(spoken)),
             *(name for name, _ in INVARIANTS if name not in OF_HEARTBEATS),
             *ASKED_OF_STEPS,
         ],

@@ -1,0 +1,127 @@
+"""When the steps of a path with classic members can happen, found from the timers of live objects.
+
+A path is taken with real timeouts, first by everybody's own clock, where a timer that the path says is over is made
+due; what the timers ask of the times gives times, and by these the path is taken again, by one clock for all, until
+what it asks is what it was given.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+from fsm.check.kafka.application import BROKER, ENDED
+from fsm.check.kafka.classic_replay import ClassicReplay, LiveClassic
+from fsm.check.kafka.live import LiveConsumer, LiveMember
+from fsm.check.kafka.replay import FIRED, SILENT
+from fsm.check.model import Path, Replayed
+from fsm.check.timing import Timing
+from fsm.coordinator.model.context import Context
+from fsm.member.classic.state import ClassicConfig
+from fsm.tables.consumer_member import State
+
+PASSES = 5
+"""So often times are taken from the pass before."""
+
+
+class Timeouts(NamedTuple):
+    """Of all members, and of their sessions; some have a shorter poll timer."""
+
+    short: frozenset[str] = frozenset()
+    heartbeat_interval_ms: int = 3_000
+    session_ms: int = 45_000
+
+    def max_poll_interval_ms(self, name: str) -> int:
+        """Of a member; it is the time that it has to join and to give up partitions, too."""
+        return 10_000 if name in self.short else 300_000
+
+    def settings(self, names: Iterable[str]) -> dict[str, int]:
+        """As Kafka calls them."""
+        own = {f"max.poll.interval.ms of {name}": self.max_poll_interval_ms(name) for name in names}
+        return {"session.timeout.ms": self.session_ms, "heartbeat.interval.ms": self.heartbeat_interval_ms} | own
+
+    def member(self, name: str, config: ClassicConfig) -> ClassicConfig:
+        """A classic member's settings with them."""
+        return replace(
+            config,
+            session_timeout_ms=self.session_ms,
+            heartbeat_interval_ms=self.heartbeat_interval_ms,
+            max_poll_interval_ms=self.max_poll_interval_ms(name),
+        )
+
+    def context(self, context: Context) -> Context:
+        """The coordinator's, with the timeouts that it gives consumers."""
+        config = replace(
+            context.config,
+            group_consumer_session_timeout_ms=self.session_ms,
+            group_consumer_min_session_timeout_ms=self.session_ms,
+            group_consumer_heartbeat_interval_ms=self.heartbeat_interval_ms,
+            group_consumer_min_heartbeat_interval_ms=self.heartbeat_interval_ms,
+        )
+        return replace(context, config=config)
+
+
+def _tried(path: Path, names: Iterable[str]) -> Iterator[Timeouts]:
+    """Kafka's defaults, then others: the shortest path has no room for the heartbeats of 45 or 300 idle seconds."""
+    told = " ".join(f"{action.actor} {action.what}" for action, _ in path if action.wire < 0)
+    is_over = {name for name in names if re.search(rf"{name} poll timer|(time for|timeout of) {name}\d* ", told)}
+    everybody = frozenset(names) if "phase is over" in told else frozenset[str]()
+    for short in sorted({frozenset[str](), frozenset(is_over), everybody}, key=lambda one: (len(one), sorted(one))):
+        for heartbeat_interval_ms in (3_000, 9_000, 44_000):
+            yield Timeouts(short, heartbeat_interval_ms)
+
+
+def find_times(path: Path, make: Callable[[Timeouts | None], ClassicReplay]) -> Replayed:
+    """What live objects do along a path, and when it can happen; `make` gives new ones, None those of the model."""
+    if differs := make(None).along(path):
+        return Replayed(differs)
+    live = make(None)
+    names, delay_ms = sorted(live.members), live.broker.host.context.config.group_initial_rebalance_delay_ms
+    for timeouts in _tried(path, names):
+        times_ms: tuple[int, ...] = ()
+        for _ in range(PASSES):
+            timing = Timing()
+            if make(timeouts).along(path, partial(_note, timing), times_ms):
+                break
+            before, times_ms = times_ms, timing.solve()
+            if not times_ms:
+                break
+            if before == times_ms:
+                settings = timeouts.settings(names) | {"group.initial.rebalance.delay.ms": delay_ms}
+                return Replayed("", times_ms, settings)
+    return Replayed()
+
+
+def _note(timing: Timing, live: ClassicReplay, what: str, who: str) -> None:
+    """What the timers ask before a step of somebody, or after it, where `what` is empty."""
+    if what:
+        timing.step()
+        timing.meets(BROKER, [what] if who == BROKER else [])
+        for name in live.members:
+            fired = {"polls": "retry"}.get(what, FIRED.get(what, "")) if name == who else ""
+            timing.meets(name, [fired], () if fired == "retry" else ("retry",), prompt=fired != "retry")
+        return
+    for name, member in live.members.items():
+        timing.leaves(name, member.now_ms, _timers(member))
+    timing.leaves(BROKER, live.broker.host.now_ms, live.broker.timers())
+
+
+def _timers(member: LiveMember) -> dict[str, int]:
+    """Those of its timers that mean something now."""
+    if member.app in ENDED:
+        return {}
+    found, ignored = member.timers(), set[str]()
+    if isinstance(member, LiveClassic):
+        beats = member.shell.member.heartbeats
+        found |= {"session": beats.session_due_ms}
+        ignored = set() if beats.enabled else {"heartbeat", "poll", "session"}
+        if member.poll_wanted_ms > member.now_ms:
+            found["retry"] = member.poll_wanted_ms
+    elif isinstance(member, LiveConsumer):
+        of_table = member.shell.member
+        ignored = {"heartbeat"} if of_table.heartbeat_in_flight or of_table.state in SILENT else set()
+        ignored |= {"poll"} if of_table.state is State.UNSUBSCRIBED else set()
+    return {name: due_ms for name, due_ms in found.items() if name not in ignored}
