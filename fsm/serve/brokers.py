@@ -15,7 +15,7 @@ Source: `SocketServer`, `KafkaApis` of apache/kafka 4.4.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from itertools import count
@@ -33,8 +33,10 @@ from fsm.protocol.messages import (
     ConsumerGroupDescribeRequest,
     DescribeGroupsRequest,
     FetchRequest,
+    FetchTopic,
     ListGroupsRequest,
     ProduceRequest,
+    TopicProduceData,
 )
 from fsm.serve.asked import Asked
 from fsm.serve.cluster import Cluster, Served
@@ -87,6 +89,7 @@ class _Waiting(NamedTuple):
     asked: _Open
     until_ms: float
     timer: int
+    topics: frozenset[str]
 
 
 class Brokers:
@@ -291,7 +294,7 @@ class Brokers:
         else:
             response = self.cluster.answer(request, around)
             if isinstance(request, ProduceRequest):
-                self._wake_fetches(now_ms)
+                self._wake_fetches(self._names(request.topic_data), now_ms)
                 if not request.acks:
                     response = None
             self._answer(asked, response, now_ms)
@@ -322,16 +325,27 @@ class Brokers:
                 del self._fetches[number]
                 self._fetch(asked, until_ms, now_ms)
 
-            self._fetches[number] = _Waiting(asked, until_ms, self._at(due_ms, again))
+            topics = self._names(asked.request.topics)
+            self._fetches[number] = _Waiting(asked, until_ms, self._at(due_ms, again), topics)
 
     def _end_wait(self, number: int) -> None:
         waiting = self._fetches.pop(number, None)
         if waiting is not None:
             self._call_off(waiting.timer)
 
-    def _wake_fetches(self, now_ms: float) -> None:
-        for asked, until_ms, _ in [*self._fetches.values()]:
-            self._fetch(asked, until_ms, now_ms)
+    def _wake_fetches(self, topics: frozenset[str], now_ms: float) -> None:
+        """Looks again for those who wait for records of these topics."""
+        for waiting in [*self._fetches.values()]:
+            if not topics.isdisjoint(waiting.topics):
+                self._fetch(waiting.asked, waiting.until_ms, now_ms)
+
+    def _names(self, topics: Iterable[TopicProduceData | FetchTopic]) -> frozenset[str]:
+        """The topics' names, whether they are named or have their ids."""
+        found = set()
+        for topic in topics:
+            name = topic.topic if isinstance(topic, FetchTopic) else topic.name
+            found.add(name or self.cluster.names.get(topic.topic_id, ""))
+        return frozenset(found)
 
     def _answer(self, asked: _Open, response: Any, now_ms: float) -> None:
         """The answer is made: sends it, unless a fault has it otherwise. None: the request wants none."""

@@ -10,6 +10,7 @@ from serve_scene import Client, Scene
 
 from fsm.protocol import messages as m
 from fsm.protocol.codec import encode_request
+from fsm.protocol.record_batches import Batch, LogRecord, write_batch
 
 MOST_CALLS = 230
 """Calls of Python and C functions for a heartbeat with no news, from its frame to that of its answer."""
@@ -69,3 +70,20 @@ def test_a_heartbeat_costs_the_same_everywhere(members: int, groups: int, waitin
     frame = encode_request(m.ConsumerGroupHeartbeatRequest(group, member, epoch), 1, 7, "A")
     calls_of(scene, client, frame)
     assert calls_of(scene, client, frame) <= MOST_CALLS
+
+
+def test_a_producer_wakes_only_those_who_wait_for_its_topic() -> None:
+    scene = Scene(topics={"foo": 8, "bar": 1})
+    client = scene.client()
+    records = write_batch(Batch.of((LogRecord(0, 1_000, None, b"x"),)))
+    sent = m.TopicProduceData("bar", partition_data=(m.PartitionProduceData(0, records),))
+    frame = encode_request(m.ProduceRequest(topic_data=(sent,)), 9, 7, "A")
+    calls_of(scene, client, frame)
+    alone = calls_of(scene, client, frame)
+    wanted = m.FetchPartition(0, partition_max_bytes=1 << 20)
+    waits = m.FetchRequest(max_wait_ms=600_000, topics=(m.FetchTopic("foo", partitions=(wanted,)),))
+    others = [scene.client() for _ in range(100)]
+    assert [other.ask(waits, 12) for other in others] == [None] * 100
+    assert calls_of(scene, client, frame) <= alone + 2 * len(others)
+    client.ask(m.ProduceRequest(topic_data=(sent._replace(name="foo"),)), 9)
+    assert all(other.take() is not None for other in others)
