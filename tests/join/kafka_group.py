@@ -22,6 +22,8 @@ T = TypeVar("T")
 
 HERE = Path(__file__).parent
 TOPIC, PARTITIONS = "foo", 8
+OURS = {"ours": [], "classic": ["--protocol", "classic", "--session-ms", "4000", "--assignor", "cooperative-sticky"]}
+"""Our members, each second life on asyncio, with what they are told."""
 NAMES = [f"together-{i}" for i in range(20)]
 LIMIT_S = 90.0
 EVENTS = {"assign_begin": "assigned", "revoke_begin": "revoked", "lost_begin": "lost"}
@@ -134,7 +136,7 @@ class Member:
     def close(self) -> None:
         """Has it leave, and waits until it has ended."""
         assert self.process.stdin is not None
-        if self.name == "ours":
+        if self.name in OURS:
             self.process.send_signal(signal.SIGTERM)
         else:
             self.process.stdin.write("close\n")
@@ -187,6 +189,7 @@ class Group:
             options += [f"-Dlog4j2.configurationFile={self.folder / 'log4j2.xml'}"]
             return ["java", *options, "-cp", f"{self.jars}/*:{self.folder}", "Member", *given]
         ours = ["--bootstrap", self.bootstrap, "--group", self.name, "--topics", TOPIC, "--client-id", client_id]
+        ours += [*OURS[name], *(["--asyncio"] if self.lives[name] % 2 == 0 else [])]
         return [sys.executable, "-m", "fsm", "join", *ours, "--commit-ms", "500", "--json", "--trace", str(log)]
 
     def do(self, what: str, name: str, act: Callable[[], object], pause_s: float = 0.0) -> None:
