@@ -22,7 +22,7 @@ def read_captures(files: Iterable[tuple[str, BinaryIO]], ports: Collection[int],
     Raises `InputError` for what is no capture. SIGTERM and SIGINT end it.
     """
     reassembly, at_ms, packets, damaged, others = Reassembly(ports, held), 0.0, 0, 0, 0
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         for name, file in files:
             for packet in read_packets(file, name):
@@ -39,6 +39,7 @@ def read_captures(files: Iterable[tuple[str, BinaryIO]], ports: Collection[int],
     except KeyboardInterrupt:
         pass
     finally:
+        signal.signal(signal.SIGTERM, before)
         for seen in reassembly.end(at_ms):
             log.take(seen)
         log.end(at_ms)

@@ -259,6 +259,7 @@ def test_the_command_reads_files_and_writes_the_same_lines(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A capture in two files is one; so is one from stdin."""
+    before = signal.getsignal(signal.SIGTERM)
     half = len(PACKETS) // 2
     for name, packets in (("1.pcap", PACKETS[:half]), ("2.pcap", PACKETS[half:]), ("all.pcap", PACKETS)):
         (tmp_path / name).write_bytes(pcap_of(packets))
@@ -272,6 +273,7 @@ def test_the_command_reads_files_and_writes_the_same_lines(
     assert "g-kpy: k0 (k0-" in said
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO((tmp_path / "all.pcap").read_bytes())))
     assert main(["capture", "--read", "-", "-o", str(tmp_path / "one.jsonl"), "--port-of-broker", str(PORT)]) == 0
+    assert signal.getsignal(signal.SIGTERM) is before
     assert (tmp_path / "one.jsonl").read_bytes() == (tmp_path / "two.jsonl").read_bytes()
     assert said_in(read_lines((tmp_path / "one.jsonl").read_text().splitlines(), "one")) == SAID
 
