@@ -25,7 +25,7 @@ from fsm.wire.exchange import Exchange, Note
 
 SESSION_MS = 45_000.0
 """`group.consumer.session.timeout.ms` of a broker that was not told otherwise."""
-LAG_MS = 150.0
+LAG_MS = 300.0
 """What an application says takes another way than what its client sends, and may be heard so much later."""
 PATIENCE_MS = 800.0
 """A connection that ends sooner after a request was closed by the broker, later by a client that waited in vain."""
@@ -102,6 +102,11 @@ class Client:
     """Its last request."""
     connections: dict[int, float] = field(default_factory=dict)
     """All that it used, and since when."""
+
+    def restart(self) -> None:
+        """Another process begins under this name."""
+        self.application, self.reads = Application(), Reads()
+        self.consumer, self.classic = ConsumerMember(), ClassicMember()
 
     def is_restarted(self) -> bool:
         """Whether every connection is closed that it had at its last heartbeat: another process has its name."""
@@ -284,7 +289,7 @@ def _send(
         client.protocol = CLASSIC
     client.seen_ms = exchange.at_ms
     if exchange.at_ms > (client.application.exited_ms or exchange.at_ms):
-        client.application = Application()  # another process of this name
+        client.restart()
     heard = tuple(note for note in said_next if note.about.get("client") == name)
     yield Moment(what, exchange.at_ms, client, exchange, heard_next=heard)
     _SENDS[what](client, exchange)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 from asyncio.subprocess import PIPE
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -24,8 +26,6 @@ from fsm.serve.edge import now_ms
 from fsm.wire.exchange import Exchange, Note
 
 LONGEST_LINE = 1 << 20
-KILLED = -9
-"""Status of a process that was killed."""
 REMEMBERED = 20
 """Lines of stderr."""
 REMEDY = "give a command that starts an adapter; fsm kit run --help has its contract"
@@ -63,9 +63,9 @@ class Program:
             self._process.stdin.write(f"{line}\n".encode())
 
     def kill(self) -> None:
-        """Ends it at once."""
+        """Ends it at once, with whatever it started."""
         with suppress(ProcessLookupError):
-            self._process.kill()
+            os.killpg(self._process.pid, signal.SIGKILL)
 
     async def wait(self) -> None:
         """Until it has ended and all it said was heard."""
@@ -147,7 +147,13 @@ async def run_one(command: Sequence[str], scenario: Scenario) -> Result:
         arguments = options.arguments(f"{HOST}:{edge.open_door(name)}", scenario.protocol)
         try:
             process = await asyncio.create_subprocess_exec(
-                *command, *arguments, stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=LONGEST_LINE
+                *command,
+                *arguments,
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=PIPE,
+                limit=LONGEST_LINE,
+                start_new_session=True,
             )
         except OSError as problem:
             raise InputError(f"cannot be started: {problem.strerror}", command[0], REMEDY) from None
@@ -158,7 +164,7 @@ async def run_one(command: Sequence[str], scenario: Scenario) -> Result:
     async def guard(program: Program, name: str) -> None:
         await program.wait()
         has_asked = any(isinstance(one, Exchange) and one.client_id == name for one in trace)
-        if not program.spoke and (program.status != KILLED or not has_asked):
+        if not program.spoke and (program.strange or not has_asked):
             playing.cancel()
             _refuse(program, command)
 
@@ -174,7 +180,10 @@ async def run_one(command: Sequence[str], scenario: Scenario) -> Result:
         playing.cancel()
         await asyncio.wait([playing])
         await edge.stop()
-    await asyncio.gather(*guards)
+        ends = await asyncio.gather(*guards, return_exceptions=True)
+    for end in ends:
+        if isinstance(end, BaseException):
+            raise end
     return Result(scenario, judge(trace), trace)
 
 

@@ -36,7 +36,8 @@ def not_too_early(moment: Moment) -> Verdict:
     if moment.at_ms - member.throttled_until_ms < member.interval_ms:
         return None
     gap_ms = moment.at_ms - member.sent.at_ms
-    is_kept = gap_ms >= 0.9 * member.interval_ms - 20 or gap_ms >= 0.9 * member.first_interval_ms - 20
+    shortest_ms = min(member.interval_ms, member.first_interval_ms)
+    is_kept = gap_ms >= shortest_ms - slack(shortest_ms)
     expected = f"{seconds(member.interval_ms)} between heartbeats"
     return hold(is_kept, expected, f"{heartbeat(moment.request)} after {seconds(gap_ms)}")
 
@@ -134,7 +135,7 @@ def follows_interval(moment: Moment) -> Verdict:
     if gap_ms is None or _has_news(moment) or member.interval_ms == member.first_interval_ms or member.sent is None:
         return None
     interval_ms, since_ms = member.interval_ms, moment.at_ms - member.sent.at_ms
-    is_early, is_late = since_ms < 0.9 * interval_ms - 20, gap_ms > interval_ms + slack(interval_ms)
+    is_early, is_late = since_ms < interval_ms - slack(interval_ms), gap_ms > interval_ms + slack(interval_ms)
     if is_early and member.interval_since_ms >= member.told_ms:
         return None  # its timer ran already when it was told
     expected = f"a heartbeat every {seconds(interval_ms)}"
