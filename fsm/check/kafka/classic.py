@@ -137,11 +137,14 @@ class ClassicModel:
     def component(self) -> Component:
         """Its features are those of a consumer of KIP-848, and which ids it speaks under."""
         bits = self.known.bits
+        silent = (
+            (*ENDED, App.LEFT) if self.setting.static else ENDED
+        )  # a static one goes without a word, and may be back
         features = {
             "life": lambda c: c.life,
             "epoch": lambda c: c.member.generation.generation_id,
             "id": lambda c: number_of(c.member.generation.member_id),
-            "speaks": lambda c: 0 if c.app in (*ENDED, App.LEFT) else _speaks(c.member),
+            "speaks": lambda c: 0 if c.app in silent else _speaks(c.member),
             "using": lambda c: mask(c.using, bits),
             "uses": lambda c: mask(c.using, bits),
             "begins": lambda _: 0,
