@@ -17,7 +17,7 @@ from fsm.audit.findings import Cause, FindingKind, Severity
 from fsm.audit.local import audit_files
 from fsm.trace import Kind
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("join")]
 
 KINDS = ("ours", "rdkafka", "java", "classic")
 START, ROLL, KILLS = ["start"] * 4, ["close", "start"] * 4, ["kill", "start"] * 4
