@@ -186,8 +186,10 @@ class MessageConsumer:
         return self._consumer.member_id
 
     def subscribe(self, to: Subscription, listener: ConsumerRebalanceListener | None = None) -> None:
-        """Subscribes to topics by name or by a pattern. Raises `InputError` for a cluster that cannot be joined, as
-        when nobody is there, it wants a login, or a topic does not exist."""
+        """Subscribes to topics by name or by a pattern.
+
+        Raises `InputError` for a cluster that cannot be joined: nobody is there, it wants a login, a topic is unknown.
+        """
         self._consumer.subscribe(self._running.do(self._parts.subscribe(to)), _Listener(listener, self._forget))
 
     def poll(self, timeout_ms: int, most: int = MOST) -> list[Message]:
