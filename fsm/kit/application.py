@@ -2,7 +2,7 @@
 
 Notes of the event `application` have `client`, `ev` and `partitions`, where `ev` is what an adapter prints: `assign`
 and `assigned` (a callback begins and ends), `revoke` and `revoked`, `lost`, `error`, `close_end`. Notes of the event
-`command` have `client` and `line`: what the adapter was told. `exited` says that its process has ended.
+`command` have `client` and `line`: what the adapter was told. `started` and `exited` are its process's.
 """
 
 from __future__ import annotations

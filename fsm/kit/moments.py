@@ -260,13 +260,15 @@ def member_of(exchange: Exchange) -> str:
 
 def _note(seen: Note, around: Surroundings, clients: dict[str, Client]) -> Iterator[Moment]:
     name = seen.about.get("client")
-    if seen.event not in ("application", "command", "exited") or not isinstance(name, str):
+    if seen.event not in ("application", "command", "started", "exited") or not isinstance(name, str):
         around.note(seen)
         return
     client = clients.setdefault(name, Client(name, around))
     if seen.event == "application":
         yield Moment(What.TOLD, seen.at_ms, client, about=seen.about)
         client.application.hear(seen.at_ms, seen.about)
+    elif seen.event == "started":
+        client.restart()
     elif seen.event == "command":
         client.application.obey(seen.at_ms, str(seen.about.get("line", "")))
     else:
