@@ -74,16 +74,16 @@ def run(args: argparse.Namespace) -> int:
     from random import Random, SystemRandom
 
     from fsm.cli.chosen import setting
-    from fsm.coordinator.model.dialect import dialect
     from fsm.protocol.releases import LATEST
     from fsm.serve.brokers import Brokers
     from fsm.serve.cluster import Served
     from fsm.serve.edge import Edge, event_loop, now_ms
     from fsm.serve.snapshot import Recent
 
+    _check_host(args.host)
     served = Served(
         _topics(args.topics),
-        dialect(args.dialect or LATEST).name,
+        _release(args.dialect or LATEST),
         dict(setting(text) for text in args.set),
         args.brokers,
         args.records,
@@ -98,6 +98,8 @@ def run(args: argparse.Namespace) -> int:
             watchers.append(recent)
         on_event = _to_all(watchers)
         kept = store.read() if store else None
+        for file, size in (store.cuts if store else {}).items():
+            sys.stderr.write(f"fsm serve: {file}: {size} bytes at its end were not whole and are cut off\n")
         rules = _read_rules(args.faults) if args.faults else []
         brokers = Brokers(served, now_ms(), random, rules=rules, on_event=on_event, kept=kept)
         edge = Edge(brokers, store, on_trouble=lambda line: sys.stderr.write(f"fsm serve: {line}\n"))
@@ -119,7 +121,7 @@ async def _serve(edge: Edge, args: argparse.Namespace, recent: Recent | None) ->
         from fsm.serve.page import Page
 
         page = Page(edge, recent, args.page)
-    out(f"listening on {args.host}:{listening}\n")
+    out(f"listening on {f'[{args.host}]' if ':' in args.host else args.host}:{listening}\n")
     if page is not None:
         out(f"page on http://{page.host}/\n")
     sys.stdout.flush()
@@ -142,6 +144,24 @@ def _to_all(watchers: list[Callable[[Exchange | Note], None]]) -> Callable[[Exch
             watch(seen)
 
     return tell
+
+
+def _check_host(host: str) -> None:
+    """Clients are told this address, so that it has to be one that leads here."""
+    if host in ("0.0.0.0", "::", ""):  # noqa: S104  # refused
+        raise InputError(
+            f"{host or 'nothing'} is no address that clients can be told", "--host", "name one of this machine"
+        )
+
+
+def _release(name: str) -> str:
+    from fsm.coordinator.model.dialect import dialect
+    from fsm.protocol.releases import RELEASES
+
+    found = dialect(name).name
+    if found not in RELEASES:
+        raise InputError(f"{name} is no release", "--dialect", f"one of {', '.join(RELEASES)}")
+    return found
 
 
 def _topics(text: str) -> dict[str, int]:
@@ -196,4 +216,12 @@ def _open_trace(name: str | None, stack: Any) -> Callable[[Exchange | Note], Non
         file = stack.enter_context(path.open("w", buffering=1, encoding="utf-8"))
     except OSError as problem:
         raise InputError(f"cannot be written: {problem.strerror}", name, "choose another --trace") from None
-    return lambda seen: file.write(to_line(seen) + "\n") and None
+
+    def write(seen: Exchange | Note) -> None:
+        try:
+            file.write(to_line(seen) + "\n")
+        except OSError as problem:
+            why = f"cannot be written: {problem.strerror}"
+            raise InputError(why, name, "make room, and start again") from None
+
+    return write

@@ -15,7 +15,7 @@ Source: `SocketServer`, `KafkaApis` of apache/kafka 4.4.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from itertools import count
@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 from fsm.coordinator.coordinator import HANDLERS
 from fsm.coordinator.model.step import Answer
 from fsm.errors import InputError
+from fsm.protocol.assignment import TopicPartition
 from fsm.protocol.codec import API_BY_KEY, RequestHeader, decode_header, decode_request, encode_response
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
@@ -33,15 +34,13 @@ from fsm.protocol.messages import (
     ConsumerGroupDescribeRequest,
     DescribeGroupsRequest,
     FetchRequest,
-    FetchTopic,
     ListGroupsRequest,
     ProduceRequest,
-    TopicProduceData,
 )
 from fsm.serve.asked import Asked
 from fsm.serve.cluster import Cluster, Served
 from fsm.serve.effects import Append, Effect, HangUp, ReadOn, Replace, Send
-from fsm.serve.faults import Do, Rule, Seen
+from fsm.serve.faults import Do, Rule, Seen, groups_of, members_of, partitions_of
 from fsm.serve.refusals import refusal
 from fsm.wire.exchange import Exchange, Note
 
@@ -49,6 +48,8 @@ MOST_WAITING = 1_000
 """Frames that wait on one connection; who sends more is disconnected."""
 FEW = 64
 """Timers that are not worth clearing up."""
+CLEAN_UP_MS = 600_000
+"""How often old offsets expire and groups without members and offsets end: `offsets.retention.check.interval.ms`."""
 GROUP_REQUESTS = {*HANDLERS, ConsumerGroupDescribeRequest, DescribeGroupsRequest, ListGroupsRequest}
 """What the coordinators answer."""
 
@@ -89,7 +90,7 @@ class _Waiting(NamedTuple):
     asked: _Open
     until_ms: float
     timer: int
-    topics: frozenset[str]
+    partitions: frozenset[TopicPartition]
 
 
 class Brokers:
@@ -130,6 +131,7 @@ class Brokers:
         self._fetches: dict[int, _Waiting] = {}
         """Fetch requests that wait for records, by connection."""
         self._paused_until_ms = 0.0
+        self._at(now_ms + CLEAN_UP_MS, self._clean_up)
 
     # Connections
 
@@ -147,7 +149,9 @@ class Brokers:
         connection = self._connections.pop(number, None)
         if connection is not None:
             for token in connection.tokens:
-                self._record(self._asked.pop(token), None, None)
+                asked = self._asked.pop(token)
+                if not asked.is_repeat:
+                    self._record(asked, None, None)
             self._end_wait(number)
             self._tell("disconnected", now_ms, connection=number)
 
@@ -173,17 +177,20 @@ class Brokers:
     def next_deadline_ms(self) -> float | None:
         """When something is due though nothing arrives; None where nothing is."""
         group_ms = self.cluster.coordinators.next_deadline_ms()
-        due = [] if group_ms is None else [max(float(group_ms), self._paused_until_ms)]
+        due = [] if group_ms is None else [float(group_ms)]
         due += [self._timers[0][0]] if self._timers else []
-        return min(due) if due else None
+        return max(min(due), self._paused_until_ms) if due else None
 
     def advance(self, now_ms: float) -> tuple[Effect, ...]:
-        """Everything that is due by now happens."""
-        while self._timers and self._timers[0][0] <= now_ms:
-            act = self._acts.pop(heappop(self._timers)[1], None)
-            if act is not None:
-                act(now_ms)
+        """Everything that is due by now happens; what that makes due at once comes with the next call."""
         if now_ms >= self._paused_until_ms:
+            due = []
+            while self._timers and self._timers[0][0] <= now_ms:
+                due.append(heappop(self._timers)[1])
+            for number in due:
+                act = self._acts.pop(number, None)
+                if act is not None:
+                    act(now_ms)
             self._give(*self.cluster.coordinators.advance(int(now_ms)), now_ms)
         return self._take(now_ms)
 
@@ -217,6 +224,10 @@ class Brokers:
         """Tells the topics that there are, for the trace, and gives what is to be kept."""
         self._tell("topics", now_ms, topics=self.cluster.described_topics())
         return self._take(now_ms)
+
+    def _clean_up(self, now_ms: float) -> None:
+        self.cluster.coordinators.clean_up(int(now_ms))
+        self._at(now_ms + CLEAN_UP_MS, self._clean_up)
 
     # A request
 
@@ -273,7 +284,7 @@ class Brokers:
             )
             self._event(told)
             if answered:
-                response = self.cluster.api_versions(ErrorCode.UNSUPPORTED_VERSION)
+                response = self.cluster.api_versions(0, ErrorCode.UNSUPPORTED_VERSION)
                 self._send(connection, encode_response(response, 0, header.correlation_id))
                 connection.is_busy = False
                 return
@@ -294,7 +305,7 @@ class Brokers:
         else:
             response = self.cluster.answer(request, around)
             if isinstance(request, ProduceRequest):
-                self._wake_fetches(self._names(request.topic_data), now_ms)
+                self._wake_fetches(request, now_ms)
                 if not request.acks:
                     response = None
             self._answer(asked, response, now_ms)
@@ -314,7 +325,7 @@ class Brokers:
     def _fetch(self, asked: _Open, until_ms: float, now_ms: float) -> None:
         """Answers if there are records or errors, or nothing is left to wait for; otherwise waits."""
         number = asked.connection.number
-        response, is_due, next_ms = self.cluster.fetch(asked.request, asked.connection.broker, now_ms)
+        response, is_due, next_ms = self.cluster.topics.fetch(asked.request, asked.connection.broker, now_ms)
         if is_due or now_ms >= until_ms:
             self._end_wait(number)
             self._answer(asked, response, now_ms)
@@ -325,27 +336,20 @@ class Brokers:
                 del self._fetches[number]
                 self._fetch(asked, until_ms, now_ms)
 
-            topics = self._names(asked.request.topics)
-            self._fetches[number] = _Waiting(asked, until_ms, self._at(due_ms, again), topics)
+            wanted = partitions_of(asked.request, self.cluster.names)
+            self._fetches[number] = _Waiting(asked, until_ms, self._at(due_ms, again), wanted)
 
     def _end_wait(self, number: int) -> None:
         waiting = self._fetches.pop(number, None)
         if waiting is not None:
             self._call_off(waiting.timer)
 
-    def _wake_fetches(self, topics: frozenset[str], now_ms: float) -> None:
-        """Looks again for those who wait for records of these topics."""
+    def _wake_fetches(self, request: ProduceRequest, now_ms: float) -> None:
+        """Those who wait for records of these partitions look again."""
+        produced = partitions_of(request, self.cluster.names)
         for waiting in [*self._fetches.values()]:
-            if not topics.isdisjoint(waiting.topics):
+            if not produced.isdisjoint(waiting.partitions):
                 self._fetch(waiting.asked, waiting.until_ms, now_ms)
-
-    def _names(self, topics: Iterable[TopicProduceData | FetchTopic]) -> frozenset[str]:
-        """The topics' names, whether they are named or have their ids."""
-        found = set()
-        for topic in topics:
-            name = topic.topic if isinstance(topic, FetchTopic) else topic.name
-            found.add(name or self.cluster.names.get(topic.topic_id, ""))
-        return frozenset(found)
 
     def _answer(self, asked: _Open, response: Any, now_ms: float) -> None:
         """The answer is made: sends it, unless a fault has it otherwise. None: the request wants none."""
@@ -372,8 +376,9 @@ class Brokers:
 
     def _deliver(self, asked: _Open, response: Any, now_ms: float) -> None:
         connection = asked.connection
-        self._record(asked, response, now_ms)
-        if connection.number in self._connections:
+        is_there = connection.number in self._connections
+        self._record(asked, response, now_ms if is_there else None)
+        if is_there:
             if response is not None:
                 frame = encode_response(response, asked.header.api_version, asked.header.correlation_id)
                 self._send(connection, frame)
@@ -412,8 +417,11 @@ class Brokers:
 
     def _disturb(self, asked: _Open, rule: Rule, now_ms: float) -> None:
         """What happens to a request before it is handled; `_answer` does the rest."""
-        group_id = getattr(asked.request, "group_id", "")
         if rule.do is Do.REFUSE:
+            if isinstance(asked.request, ProduceRequest) and not asked.request.acks:
+                self._record(asked, None, None)  # it expects no answer, so that all a broker can do is hang up
+                self._hang_up(asked.connection, now_ms)
+                return
             self._answer(asked, self._refusal(asked, rule.code), now_ms)
         elif rule.do is Do.CLOSE:
             self._record(asked, None, None)
@@ -427,10 +435,11 @@ class Brokers:
             self._at(self._paused_until_ms, lambda now: self._serve(asked, now))
         else:
             if rule.do is Do.EXPIRE:
-                member_id = getattr(asked.request, "member_id", "")
-                self._give(*self.cluster.coordinators.expire(group_id, member_id, int(now_ms)), now_ms)
+                for group_id, member_id in sorted(members_of(asked.request)):
+                    self._give(*self.cluster.coordinators.expire(group_id, member_id, int(now_ms)), now_ms)
             elif rule.do is Do.MOVE:
-                self._move(group_id, None, now_ms)
+                for group_id in sorted(groups_of(asked.request)):
+                    self._move(group_id, None, now_ms)
             self._serve(asked, now_ms)
             if rule.do is Do.DUPLICATE:
                 self._serve(replace(asked, is_repeat=True), now_ms)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import urlsafe_b64encode
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -29,8 +30,8 @@ from fsm.serve.topics import ANSWERED, OFFSETS_TOPIC, Topics
 from fsm.serve.versions import spoken
 
 CLUSTER_ID = "fsm-serve"
-GROUP_KEY = 0
-"""Of FindCoordinator: what is asked for is a group's coordinator."""
+GROUP_KEY, TRANSACTION_KEY = 0, 1
+"""Of FindCoordinator: what is asked for is a group's coordinator, or a transaction's."""
 LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 MOST_PARTITIONS = 10_000
 """Of one topic."""
@@ -154,8 +155,7 @@ class Cluster:
 
     def _set_topic(self, name: str, partitions: int, now_ms: int, random: Random) -> None:
         """What `change_topic` does, before anybody hears of it."""
-        if not LEGAL_TOPIC.fullmatch(name) or name in (".", "..", OFFSETS_TOPIC):
-            raise InputError(f"{name!r} cannot be the name of a topic", "topic")
+        check_name(name)
         if not 0 <= partitions <= MOST_PARTITIONS:
             raise InputError(f"a topic has 1 to {MOST_PARTITIONS} partitions, not {partitions}", name)
         topic = self.topics.by_name.get(name)
@@ -199,19 +199,18 @@ class Cluster:
             return ANSWERED[type(request)](self.topics, request, asked.broker, asked.now_ms)
         return _ANSWERS[type(request)](self, request, asked)
 
-    def fetch(self, request: m.FetchRequest, broker: int, now_ms: float) -> tuple[m.FetchResponse, bool, float | None]:
-        """As `Topics.fetch` has it."""
-        return self.topics.fetch(request, broker, now_ms)
+    def api_versions(self, version: int, code: ErrorCode = ErrorCode.NONE) -> m.ApiVersionsResponse:
+        """What is spoken; an error comes with the versions of ApiVersions alone (KIP-511).
 
-    def api_versions(self, code: ErrorCode = ErrorCode.NONE) -> m.ApiVersionsResponse:
-        """What is spoken; an error comes with the versions of ApiVersions alone (KIP-511)."""
+        Clients before version 4 cannot read a feature that may be at level 0 (KAFKA-17011), so they are not told of it.
+        """
         keys = tuple(m.ApiVersion(key, *self.versions[key]) for key in sorted(self.versions))
         if code:
             keys = tuple(one for one in keys if one.api_key == m.APIS["ApiVersions"].key)
         return m.ApiVersionsResponse(
             code,
             keys,
-            supported_features=(m.SupportedFeatureKey("group.version", 0, 1),),
+            supported_features=(m.SupportedFeatureKey("group.version", 0, 1),) if version >= 4 else (),
             finalized_features_epoch=1,
             finalized_features=(m.FinalizedFeatureKey("group.version", 1, 1),),
         )
@@ -234,17 +233,19 @@ class Cluster:
         topic = self.topics.by_name.get(found_name) if found_name else None
         if topic is None:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name is not None else ErrorCode.UNKNOWN_TOPIC_ID
+            if name is not None and not LEGAL_TOPIC.fullmatch(name):
+                code = ErrorCode.INVALID_TOPIC_EXCEPTION
             return m.MetadataResponseTopic(code, name if name is not None or version >= 12 else "", topic_id)
         parts = tuple(_led(number, self.topics.leader(number)) for number in range(topic.partitions))
         return m.MetadataResponseTopic(ErrorCode.NONE, found_name, topic.topic_id, False, parts)
 
     def _find_coordinator(self, request: m.FindCoordinatorRequest, asked: Asked) -> m.FindCoordinatorResponse:
         def one(key: str) -> m.Coordinator:
-            if request.key_type != GROUP_KEY:
+            if request.key_type == TRANSACTION_KEY:  # an error that no producer tries again
                 why = "transactions are not served"
-                return m.Coordinator(key, -1, "", -1, ErrorCode.COORDINATOR_NOT_AVAILABLE, why)
-            if not key:
-                return m.Coordinator(key, -1, "", -1, ErrorCode.INVALID_GROUP_ID)
+                return m.Coordinator(key, -1, "", -1, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, why)
+            if request.key_type != GROUP_KEY:
+                return m.Coordinator(key, -1, "", -1, ErrorCode.INVALID_REQUEST)
             self._coordinates = True
             broker = self.coordinators.leader_of(key)
             return m.Coordinator(key, broker, *self.endpoints[broker])
@@ -259,14 +260,15 @@ class Cluster:
         return m.DescribeClusterResponse(cluster_id=CLUSTER_ID, controller_id=1, brokers=brokers)
 
     def _describe_configs(self, request: m.DescribeConfigsRequest) -> m.DescribeConfigsResponse:
-        return settings.describe(request, self._config, self.topics.by_name)
+        return settings.describe(request, self._config, self.topics.by_name, self.endpoints)
 
     def _alter_configs(
         self, request: m.IncrementalAlterConfigsRequest, asked: Asked
     ) -> m.IncrementalAlterConfigsResponse:
         response, config = settings.alter(request, self._config)
-        self.coordinators.update(int(asked.now_ms), config=config)
-        self._keep_metadata()
+        if config is not self._config:
+            self.coordinators.update(int(asked.now_ms), config=config)
+            self._keep_metadata()
         return response
 
     @property
@@ -295,8 +297,15 @@ class Cluster:
             partitions = len(wanted.assignments) or (1 if wanted.num_partitions == -1 else wanted.num_partitions)
             if not 1 <= partitions <= MOST_PARTITIONS:
                 return m.CreatableTopicResult(wanted.name, error_code=ErrorCode.INVALID_PARTITIONS)
+            if wanted.replication_factor not in (-1, 1) and not wanted.assignments:
+                why = f"replication factor {wanted.replication_factor}: nothing is replicated here"
+                code = ErrorCode.INVALID_REPLICATION_FACTOR
+                return m.CreatableTopicResult(wanted.name, error_code=code, error_message=why)
+            if times[wanted.name] > 1:
+                return m.CreatableTopicResult(wanted.name, error_code=ErrorCode.INVALID_REQUEST)
             try:
                 if request.validate_only:
+                    check_name(wanted.name)
                     return m.CreatableTopicResult(wanted.name, num_partitions=partitions, replication_factor=1)
                 self._set_topic(wanted.name, partitions, int(asked.now_ms), asked.random)
             except InputError as problem:
@@ -306,6 +315,7 @@ class Cluster:
             topic_id = self.topics.by_name[wanted.name].topic_id
             return m.CreatableTopicResult(wanted.name, topic_id, num_partitions=partitions, replication_factor=1)
 
+        times = Counter(topic.name for topic in request.topics)
         before = self.topics.partitions
         made = tuple(map(one, request.topics))
         self._tell_topics(before, asked)
@@ -380,12 +390,18 @@ class Cluster:
         return m.InitProducerIdResponse(producer_id=self._producer_ids)
 
 
+def check_name(name: str) -> None:
+    """Raises `InputError` for what cannot be the name of a topic."""
+    if not LEGAL_TOPIC.fullmatch(name) or name in (".", "..", OFFSETS_TOPIC):
+        raise InputError(f"{name!r} cannot be the name of a topic", "topic")
+
+
 def _led(number: int, leader: int) -> m.MetadataResponsePartition:
     return m.MetadataResponsePartition(ErrorCode.NONE, number, leader, 0, (leader,), (leader,))
 
 
 _ANSWERS: Mapping[type[Any], Callable[[Cluster, Any, Asked], Any]] = {
-    m.ApiVersionsRequest: lambda self, _request, _asked: self.api_versions(),
+    m.ApiVersionsRequest: lambda self, _request, asked: self.api_versions(asked.version),
     m.CreatePartitionsRequest: Cluster._create_partitions,
     m.CreateTopicsRequest: Cluster._create_topics,
     m.DeleteTopicsRequest: Cluster._delete_topics,

@@ -71,8 +71,6 @@ class Coordinators:
         self.leaders = leaders
         self.logs: dict[int, GroupLog] = {}
         self.on_append = on_append
-        self.unavailable: dict[int, ErrorCode] = {}
-        """Partitions whose coordinator answers nothing but this error."""
         self._hosts: dict[int, Host] = {}
         self._deadlines: list[tuple[int, int]] = []
         """(when, partition): the first of a partition may be out of date, which is seen when it is due."""
@@ -169,7 +167,7 @@ class Coordinators:
 
     def _refuses(self, partition: int, asked: Asked) -> ErrorCode | None:
         is_leader = self.leaders[partition] == asked.broker
-        return self.unavailable.get(partition) if is_leader else ErrorCode.NOT_COORDINATOR
+        return None if is_leader else ErrorCode.NOT_COORDINATOR
 
     def _fetch_offsets(self, message: OffsetFetchRequest, asked: Asked) -> OffsetFetchResponse:
         def one(group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:

@@ -212,7 +212,26 @@ class Edge:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self.carry_out(self.brokers.advance(self.clock()))
+        self._ask(lambda: self.brokers.advance(self.clock()))
+
+    def receive(self, client: _Client, frame: bytes) -> None:
+        """A frame of a client has arrived."""
+        if not self._ask(lambda: self.brokers.receive(client.number, frame, self.clock())):
+            client.transport.abort()
+
+    def _ask(self, act: Callable[[], Iterable[Effect]]) -> bool:
+        """Does what the brokers want done; where they cannot, says so. Whether they could."""
+        try:
+            self.carry_out(act())
+        except InputError as problem:  # what is watched cannot be written down
+            if not self.failed.done():
+                self._fail(problem)
+            return False
+        except Exception as problem:  # a fault of ours is not to end the other connections
+            self.on_trouble(f"a request could not be handled: {problem!r}")
+            self.carry_out(())
+            return False
+        return True
 
     def _sweep(self) -> None:
         """Ends connections on which nothing has arrived for long."""
@@ -348,7 +367,7 @@ class _Client(asyncio.Protocol):
 
     def _cut(self, data: bytes) -> None:
         """Hands over the frames that are whole, up to one that has to wait; keeps the rest."""
-        edge, brokers, number, at = self.edge, self.edge.brokers, self.number, 0
+        edge, number, at = self.edge, self.number, 0
         self._wanted = 0
         while not (self._is_full or self.transport.is_closing()):
             begin = at + 4
@@ -356,17 +375,19 @@ class _Client(asyncio.Protocol):
                 break
             size = int.from_bytes(data[at:begin], "big")
             if size > LARGEST_FRAME and (size > LARGEST_PRODUCE or not PRODUCE.startswith(data[begin : begin + 2])):
+                if not at and (language := stranger(data)):
+                    edge.on_trouble(f"{self.peer} speaks {language}, not Kafka's protocol")
                 self.transport.abort()
                 return
             if len(data) < begin + size:
                 self._wanted = 4 + size if size <= LARGEST_FRAME or len(data) >= begin + 2 else 6
                 break
-            if brokers.waiting(number):
+            if edge.brokers.waiting(number):
                 self._is_held = True
                 self.transport.pause_reading()
                 break
             at = begin + size
-            edge.carry_out(brokers.receive(number, data[begin:at], edge.clock()))
+            edge.receive(self, data[begin:at])
         self._keep(data[at:])
 
     def _keep(self, rest: bytes) -> None:
@@ -374,6 +395,15 @@ class _Client(asyncio.Protocol):
         if rest or self._bytes:
             self.edge.buffered += len(rest) - len(self._bytes)
             self._bytes = bytearray(rest)
+
+
+STRANGERS = {b"\x16\x03": "TLS", b"GET ": "HTTP", b"POST": "HTTP", b"HEAD": "HTTP"}
+"""What others begin with, and what they speak."""
+
+
+def stranger(data: bytes) -> str:
+    """What somebody speaks who begins so, if that is known."""
+    return next((language for sign, language in STRANGERS.items() if data.startswith(sign)), "")
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -409,6 +439,9 @@ def event_loop() -> asyncio.AbstractEventLoop:
     return found
 
 
+_EPOCH_NS = time.time_ns() - time.monotonic_ns()
+
+
 def now_ms() -> float:
-    """The time of day in milliseconds."""
-    return time.time_ns() // 1000 / 1000
+    """The time of day in milliseconds, as it was when this program began and as it went on: no clock is set back."""
+    return (_EPOCH_NS + time.monotonic_ns()) // 1000 / 1000

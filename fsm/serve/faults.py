@@ -13,7 +13,7 @@ from typing import Any
 
 from fsm.protocol.assignment import TopicPartition
 from fsm.protocol.error_codes import ErrorCode
-from fsm.protocol.messages import ConsumerGroupHeartbeatRequest
+from fsm.protocol.messages import ConsumerGroupHeartbeatRequest, FindCoordinatorRequest, OffsetFetchRequest
 
 ALWAYS = 1 << 31
 
@@ -69,7 +69,7 @@ class Rule:
     member: str | None = None
     epoch: int | None = None
     """The member epoch or generation that the request names: 0 joins, -1 and -2 leave."""
-    is_full: bool | None = None
+    full: bool | None = None
     """Of heartbeats of consumer groups: whether the request says everything (subscription, timeout, partitions)."""
     partition: TopicPartition | None = None
     """A partition that the request names by its topic's name, or a heartbeat reports as owned."""
@@ -98,12 +98,12 @@ class Rule:
             self.api in (None, seen.api)
             and self.client in (None, seen.client_id)
             and self.version in (None, seen.version)
-            and self.group in (None, getattr(request, "group_id", None))
-            and self.member in (None, getattr(request, "member_id", None))
-            and self.epoch in (None, epoch_of(request))
-            and self.is_full in (None, is_full(request))
-            and (self.partition is None or self.partition in seen.partitions())
+            and self.full in (None, is_full(request))
             and self.after_ms <= seen.since_ms
+            and (self.epoch is None or self.epoch in epochs_of(request))
+            and (self.group is None or self.group in groups_of(request))
+            and (self.member is None or any(member == self.member for _, member in members_of(request)))
+            and (self.partition is None or self.partition in partitions_of(request, seen.names))
         )
 
 
@@ -120,28 +120,58 @@ class Seen:
     names: Mapping[str, str]
     """Topic names by id."""
 
-    def partitions(self) -> frozenset[TopicPartition]:
-        """The partitions that the request names."""
-        found: set[TopicPartition] = set()
-        for topic_id, numbers in getattr(self.request, "topic_partitions", None) or ():
-            found |= {(self.names.get(topic_id, topic_id), number) for number in numbers}
-        for topic in getattr(self.request, "topics", None) or ():
-            name = getattr(topic, "name", "") or getattr(topic, "topic", "")
-            name = name or self.names.get(getattr(topic, "topic_id", ""), "")
-            for one in getattr(topic, "partitions", ()):
-                number = getattr(one, "partition_index", getattr(one, "partition", one))
+
+EPOCHS = ("member_epoch", "generation_id", "generation_id_or_member_epoch")
+
+
+def groups_of(request: Any) -> frozenset[str]:
+    """The groups that a request names."""
+    found = {getattr(request, "group_id", "")}
+    for name in ("groups", "group_ids", "groups_names", "coordinator_keys"):
+        found |= {one if isinstance(one, str) else one.group_id for one in getattr(request, name, ())}
+    if isinstance(request, FindCoordinatorRequest):
+        found.add(request.key)
+    return frozenset(found - {""})
+
+
+def members_of(request: Any) -> frozenset[tuple[str, str]]:
+    """The members that a request names, each with its group."""
+    group_id = getattr(request, "group_id", "")
+    found = {(group_id, getattr(request, "member_id", ""))}
+    found |= {(group_id, one.member_id) for one in getattr(request, "members", ())}
+    if isinstance(request, OffsetFetchRequest):
+        found |= {(one.group_id, one.member_id or "") for one in request.groups}
+    return frozenset(one for one in found if one[1])
+
+
+def epochs_of(request: Any) -> frozenset[int]:
+    """The member epochs or generations that a request names."""
+    found = {getattr(request, name) for name in EPOCHS if hasattr(request, name)}
+    if isinstance(request, OffsetFetchRequest):
+        found |= {one.member_epoch for one in request.groups}
+    return frozenset(found)
+
+
+def partitions_of(request: Any, names: Mapping[str, str]) -> frozenset[TopicPartition]:
+    """The partitions that a request names; of topics that it names by id, those that are known."""
+    found: set[TopicPartition] = set()
+    for topic_id, numbers in getattr(request, "topic_partitions", None) or ():
+        found |= {(names.get(topic_id, topic_id), number) for number in numbers}
+    topics = [*(getattr(request, "topics", None) or ()), *getattr(request, "topic_data", ())]
+    for group in getattr(request, "groups", ()):
+        topics += getattr(group, "topics", None) or ()
+    for topic in topics:
+        name = (
+            getattr(topic, "name", "") or getattr(topic, "topic", "") or names.get(getattr(topic, "topic_id", ""), "")
+        )
+        for field_name in ("partitions", "partition_indexes", "partition_data"):
+            for one in getattr(topic, field_name, ()):
+                number = next(
+                    (getattr(one, n) for n in ("partition_index", "partition", "index") if hasattr(one, n)), one
+                )
                 if isinstance(number, int):
                     found.add((name, number))
-        return frozenset(found)
-
-
-def epoch_of(request: Any) -> int | None:
-    """The member epoch or generation of a request; None where it names none."""
-    for name in ("member_epoch", "generation_id", "generation_id_or_member_epoch"):
-        if hasattr(request, name):
-            found: int = getattr(request, name)
-            return found
-    return None
+    return frozenset(found)
 
 
 def is_full(request: Any) -> bool | None:

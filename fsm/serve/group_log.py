@@ -7,10 +7,20 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from fsm.errors import InputError
-from fsm.protocol.record_batches import BEFORE_LENGTH, Batch, LogRecord, batch_of, read_batches, write_batch
+from fsm.protocol.record_batches import (
+    BEFORE_LENGTH,
+    HEAD,
+    MAGIC,
+    Batch,
+    LogRecord,
+    batch_of,
+    read_batches,
+    write_batch,
+)
 from fsm.protocol.records import Record
 
 COMPACTED_FROM = 1 << 20
@@ -34,15 +44,19 @@ class GroupLog:
 
     @classmethod
     def of(cls, data: bytes) -> tuple[GroupLog, int]:
-        """The log that was written so, up to where it is torn, and so many bytes that are whole."""
+        """The log that was written so, up to where it is torn, and so many bytes that are whole.
+
+        Raises `InputError` where whole batches stand behind what cannot be read: that is no end that was never written.
+        """
         log, at = cls(), 0
         try:
             for batch in read_batches(data):
                 length = BEFORE_LENGTH + int.from_bytes(data[at + 8 : at + BEFORE_LENGTH], "big")
                 log._keep(batch.base_offset, batch.base_offset + batch.last_offset_delta + 1, data[at : at + length])
                 at += length
-        except InputError:
-            pass  # a batch that is not whole was never promised to anybody
+        except InputError as problem:  # a batch that is not whole was never promised to anybody
+            if _has_batch(data, at + 1):
+                raise InputError(f"damaged at byte {at}: {problem.what}") from None
         return log, at
 
     def append(self, records: Iterable[Record], now_ms: int) -> bytes:
@@ -97,3 +111,21 @@ class GroupLog:
         self.batches.append((base_offset, data))
         self.end_offset = end_offset
         self.size += len(data)
+
+
+def _has_batch(data: bytes, begin: int) -> bool:
+    """Whether a whole batch stands anywhere from there on."""
+    at = begin - 1
+    while (at := data.find(MAGIC_BYTE, at + 1 + MAGIC_AT)) >= 0:
+        at -= MAGIC_AT
+        length = int.from_bytes(data[at + 8 : at + BEFORE_LENGTH], "big")
+        end = at + BEFORE_LENGTH + length
+        if HEAD.size <= BEFORE_LENGTH + length and end <= len(data):
+            with suppress(InputError):
+                if next(read_batches(data[at:end]), None) is not None:
+                    return True
+    return False
+
+
+MAGIC_AT, MAGIC_BYTE = 16, bytes([MAGIC])
+"""Where a batch says of which format it is, and what it says."""

@@ -22,14 +22,19 @@ from urllib.parse import parse_qs, urlsplit
 
 from fsm.errors import InputError
 from fsm.serve.edge import Edge
-from fsm.serve.faults import Do, Rule
-from fsm.serve.rules import find_code
+from fsm.serve.faults import Do
+from fsm.serve.rules import make_rule
 from fsm.serve.snapshot import Recent, snapshot
 
 LARGEST_BODY = 1 << 16
 ANSWER_S = 10.0
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'nonce-{key}'; connect-src 'self'"
-OF_REQUESTS = {do.value: do for do in (Do.REFUSE, Do.LOSE, Do.MUTE, Do.SWALLOW, Do.DELAY, Do.CLOSE, Do.THROTTLE)}
+POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'nonce-{nonce}'; connect-src 'self';"
+    " frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+)
+OF_REQUESTS = {do.value: do for do in Do if do not in (Do.EXPIRE, Do.MOVE, Do.PAUSE, Do.REWRITE)}
+MOST_AT_ONCE = 16
+"""Requests that are answered at once; who comes then is turned away."""
 T = TypeVar("T")
 
 
@@ -42,11 +47,10 @@ class Page:
         self.key = token_urlsafe(16)
         self._loop = asyncio.get_running_loop()
         try:
-            self._server = ThreadingHTTPServer(("127.0.0.1", port), type("Handler", (_Handler,), {"page": self}))
+            self._server = _Server(("127.0.0.1", port), type("Handler", (_Handler,), {"page": self}))
         except OSError as problem:
             remedy = "choose another --page"
             raise InputError(f"cannot listen: {problem.strerror}", f"127.0.0.1:{port}", remedy) from None
-        self._server.daemon_threads = True
         self.host = f"127.0.0.1:{self._server.server_port}"
         threading.Thread(target=self._server.serve_forever, name="fsm page", daemon=True).start()
 
@@ -55,10 +59,10 @@ class Page:
         self._server.shutdown()
         self._server.server_close()
 
-    def html(self) -> str:
-        """The page."""
+    def html(self, nonce: str) -> str:
+        """The page; its script runs because it has this nonce."""
         text = files("fsm.serve").joinpath("page.html").read_text(encoding="utf-8")
-        return text.replace("{{key}}", self.key)
+        return text.replace("{{nonce}}", nonce).replace("{{key}}", self.key)
 
     def state(self, since: int) -> dict[str, Any]:
         """What there is, and what was exchanged since."""
@@ -73,12 +77,8 @@ class Page:
         brokers, now_ms = self.edge.brokers, self.edge.clock()
         do, group, member = str(said.get("do")), str(said.get("group", "")), str(said.get("member", ""))
         if do in OF_REQUESTS:
-            rule = Rule(OF_REQUESTS[do], ms=_whole(said.get("ms", 0)), name="page", group=group, member=member)
-            if rule.do is Do.REFUSE:
-                rule.code = find_code(str(said.get("error")))
-            elif rule.do.value.endswith("_ms") and not rule.ms:
-                raise InputError("takes at least 1 ms", "ms")
-            brokers.rules.append(rule)
+            value = said.get("error") if OF_REQUESTS[do] is Do.REFUSE else said.get("ms")
+            brokers.rules.append(make_rule(OF_REQUESTS[do], value, name="page", group=group, member=member))
             return ()
         if do == "expire":
             return brokers.expire(group, member, now_ms)
@@ -103,6 +103,29 @@ def _whole(value: Any) -> int:
     return value
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, *given: Any) -> None:
+        self._room = threading.BoundedSemaphore(MOST_AT_ONCE)
+        super().__init__(*given)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._room.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._room.release()
+
+    def handle_error(self, *_: Any) -> None:
+        """Says nothing of browsers that go away: the terminal belongs to the brokers."""
+
+
 class _Handler(BaseHTTPRequestHandler):
     server_version = "fsm"
     sys_version = ""
@@ -114,8 +137,9 @@ class _Handler(BaseHTTPRequestHandler):
         if self._is_foreign():
             return
         if path.path == "/":
-            policy = {"Content-Security-Policy": POLICY.format(key=self.page.key)}
-            self._send(200, "text/html; charset=utf-8", self.page.html(), policy)
+            nonce = token_urlsafe(16)
+            policy = {"Content-Security-Policy": POLICY.format(nonce=nonce)}
+            self._send(200, "text/html; charset=utf-8", self.page.html(nonce), policy)
         elif path.path == "/state":
             since = parse_qs(path.query).get("since", ["0"])[0]
             number = int(since) if since.isascii() and since.isdigit() and len(since) < 16 else 0

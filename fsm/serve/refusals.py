@@ -14,16 +14,44 @@ from fsm.protocol.error_codes import ErrorCode
 
 GROUPS_SINCE = {m.OffsetFetchRequest: 8, m.FindCoordinatorRequest: 4}
 """The version from which on a request names several groups or keys."""
+WHOLE_SINCE = {m.OffsetFetchRequest: 2, m.FetchRequest: 7}
+"""The version from which on an answer has an error of its own."""
 
 
 def refusal(request: Any, version: int, code: ErrorCode, context: Context) -> Any:
     """The answer that refuses this request with this error."""
+    if version < WHOLE_SINCE.get(type(request), 0):
+        return _of_partitions(request, code)
     several = version >= GROUPS_SINCE.get(type(request), 0)
     if several and type(request) in _REFUSALS:
         return _REFUSALS[type(request)](request, code)
     if type(request) in HANDLERS:
         return refuse(Request(0, "", "", version, request), code, context)
     return API_OF[type(request)].response(error_code=code)
+
+
+def _of_partitions(request: m.FetchRequest | m.OffsetFetchRequest, code: ErrorCode) -> Any:
+    if isinstance(request, m.FetchRequest):
+        return m.FetchResponse(
+            responses=tuple(
+                m.FetchableTopicResponse(
+                    topic.topic,
+                    partitions=tuple(m.PartitionData(one.partition, code, -1, records=b"") for one in topic.partitions),
+                )
+                for topic in request.topics
+            )
+        )
+    return m.OffsetFetchResponse(
+        topics=tuple(
+            m.OffsetFetchResponseTopics(
+                topic.name,
+                partitions=tuple(
+                    m.OffsetFetchResponsePartitions(one, error_code=code) for one in topic.partition_indexes
+                ),
+            )
+            for topic in request.topics or ()
+        )
+    )
 
 
 def _metadata(request: m.MetadataRequest, code: ErrorCode) -> m.MetadataResponse:

@@ -1,4 +1,4 @@
-"""Rules of faults in a YAML file: a list, each with what it does, and to which requests.
+"""Rules of faults, checked as they are made; in a YAML file a list, each with what it does, and to which requests.
 
 - refuse: UNKNOWN_MEMBER_ID
   api: ConsumerGroupHeartbeat
@@ -16,107 +16,174 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any, get_type_hints
+from typing import Any
 
 from fsm.errors import InputError
 from fsm.nodes import Node, nearest, short, yaml_node
+from fsm.protocol.assignment import TopicPartition
 from fsm.protocol.error_codes import ErrorCode
-from fsm.protocol.messages import APIS
-from fsm.serve.faults import ALWAYS, Do, Rule
+from fsm.protocol.messages import APIS, ConsumerGroupHeartbeatRequest, OffsetFetchRequest
+from fsm.protocol.schema import Kind, struct_of
+from fsm.serve.faults import ALWAYS, EPOCHS, Do, Rule
 
 DEEDS = {do.value: do for do in Do}
-CONDITIONS = (
-    "name", "client", "api", "version", "group", "member", "epoch", "full", "partition", "nth", "times", "after_ms"
-)  # fmt: skip
+TEXTS = ("name", "client", "api", "group", "member")
+NUMBERS = ("version", "epoch", "nth", "times", "after_ms")
+CONDITIONS = (*TEXTS, *NUMBERS, "full", "partition")
+INT_MAX = (1 << 31) - 1
 
 
 def read_rules(text: str, file: str) -> list[Rule]:
     """The rules of a file. Raises `InputError` with file and line for what is none, with the nearest name."""
-    return [_rule(node) for node in yaml_node(text, file, "list of faults").items()]
+    return [_read(node) for node in yaml_node(text, file, "list of faults").items()]
 
 
-def find_code(name: str) -> ErrorCode:
+def make_rule(do: Do, value: Any = None, **conditions: Any) -> Rule:
+    """A rule: `value` is the name of an error, milliseconds, or fields of the answer, as `do` has it.
+
+    Conditions are those of a file: `times` may be "always", a partition "foo-0" or ("foo", 0). Raises `InputError` that
+    names what cannot be, or can never be met.
+    """
+    for name in conditions:
+        if name not in CONDITIONS:
+            raise InputError(f"no condition {short(str(name))}", remedy=nearest(str(name), CONDITIONS))
+    rule = Rule(do, **{name: _check(name, given) for name, given in conditions.items()})
+    _check_api(rule)
+    if do is Do.REFUSE:
+        rule.code = find_code(value)
+    elif do is Do.REWRITE:
+        rule.fields = dict(value)
+        _check_rewrite(rule.api, rule.fields)
+    elif do.value.endswith("_ms"):
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= INT_MAX:
+            raise InputError(f"takes 1 to {INT_MAX} ms, not {short(str(value))}", do.value)
+        rule.ms = value
+    return rule
+
+
+def find_code(name: Any) -> ErrorCode:
     """The error of this name. Raises `InputError` with the nearest name."""
-    if name not in ErrorCode.__members__:
-        raise InputError(f"no error {short(name)}", remedy=nearest(name, list(ErrorCode.__members__)))
+    if name == "NONE" or name not in ErrorCode.__members__:
+        raise InputError(f"no error {short(str(name))}", remedy=nearest(str(name), list(ErrorCode.__members__)))
     return ErrorCode[name]
 
 
-def check_rewrite(api: str | None, values: dict[str, Any]) -> None:
-    """Raises `InputError` where the answers of this API have no such fields, or fields of another type."""
+def _check(name: str, given: Any) -> Any:
+    """The value of a condition, as a rule has it."""
+    if name == "api" and given not in APIS:
+        raise InputError(f"no API {short(str(given))}", name, nearest(str(given), list(APIS)))
+    if name == "times" and given == "always":
+        return ALWAYS
+    if name in ("nth", "times") and (not _is_whole(given) or given < 1):
+        raise InputError(f"{given!r} is too small", name, "1 is the smallest")
+    if name == "partition":
+        return _partition(given)
+    if name in TEXTS and not isinstance(given, str):
+        raise InputError(f"{given!r} is not text", name)
+    if name in NUMBERS and not _is_whole(given):
+        raise InputError(f"{given!r} is not a whole number", name)
+    if name == "full" and not isinstance(given, bool):
+        raise InputError(f"{given!r} is not a flag", name)
+    return given
+
+
+def _partition(given: Any) -> TopicPartition:
+    topic, number = given if isinstance(given, tuple) else str(given).rpartition("-")[::2]
+    if not topic or not str(number).isascii() or not str(number).isdigit():
+        raise InputError(f"{short(str(given))} is no partition", "partition", "write foo-0")
+    return str(topic), int(number)
+
+
+def _check_api(rule: Rule) -> None:
+    """Raises `InputError` where no request of the rule's API can have what the rule asks for."""
+    if rule.api is None:
+        return
+    api = APIS[rule.api]
+    if rule.version is not None and not api.oldest <= rule.version <= api.newest:
+        known = f"known are {api.oldest} to {api.newest}"
+        raise InputError(f"no version {rule.version} of {rule.api}", "version", known)
+    names = {one.name for one in fields(api.request)}
+    wanted = {
+        "group": (rule.group is not None or rule.do in (Do.EXPIRE, Do.MOVE), _GROUPS),
+        "member": (rule.member is not None or rule.do is Do.EXPIRE, _MEMBERS),
+        "epoch": (rule.epoch is not None, EPOCHS),
+    }
+    for what, (is_wanted, known_as) in wanted.items():
+        if is_wanted and names.isdisjoint(known_as) and api.request is not OffsetFetchRequest:
+            raise InputError(f"requests of {rule.api} name no {what}", what)
+    if rule.full is not None and api.request is not ConsumerGroupHeartbeatRequest:
+        raise InputError(
+            f"requests of {rule.api} are neither full nor not", "full", "that is for ConsumerGroupHeartbeat"
+        )
+
+
+_GROUPS = ("group_id", "groups", "group_ids", "groups_names", "coordinator_keys")
+_MEMBERS = ("member_id", "members")
+
+
+def _check_rewrite(api: str | None, values: Mapping[str, Any]) -> None:
+    """Raises `InputError` where the answers of this API have no such fields, or fields that cannot be that."""
     if api is None:
         raise InputError("say which answers: the key 'api' is missing")
-    hints = get_type_hints(APIS[api].response)
-    known = [one.name for one in fields(APIS[api].response) if hints[one.name] in _SCALARS]
+    known = {one.name: one.type for one in struct_of(APIS[api].response).fields if one.type.kind in _PYTHON}
+    value: Any
     for name, value in values.items():
         if name not in known:
-            raise InputError(
-                f"answers of {api} have no number, flag or text {short(name)}", remedy=nearest(name, known)
-            )
-        if value is None and type(None) not in getattr(hints[name], "__args__", ()):
-            raise InputError(f"{name} cannot be null")
-        if value is not None and not isinstance(value, _SCALARS[hints[name]]):
+            what = f"answers of {api} have no number, flag or text {short(name)}"
+            raise InputError(what, remedy=nearest(name, list(known)))
+        kind = known[name].kind
+        if value is None:
+            if not known[name].is_nullable:
+                raise InputError(f"{name} cannot be null")
+        elif not isinstance(value, _PYTHON[kind]) or (kind is not Kind.BOOL and isinstance(value, bool)):
             raise InputError(f"{name} cannot be {value!r}")
+        elif kind in _BITS and value not in range(-(1 << _BITS[kind]), 1 << _BITS[kind]):
+            raise InputError(f"{name} cannot be {value}: it has {_BITS[kind] + 1} bits")
 
 
-_SCALARS: dict[Any, type] = {int: int, bool: bool, str: str, str | None: str, ErrorCode: ErrorCode}
+_BITS = {Kind.INT8: 7, Kind.INT16: 15, Kind.INT32: 31, Kind.INT64: 63}
+_PYTHON: dict[Kind, type] = {**dict.fromkeys(_BITS, int), Kind.BOOL: bool, Kind.STRING: str, Kind.CODE: ErrorCode}
 
 
-def _rule(node: Node) -> Rule:
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _read(node: Node) -> Rule:
     given = node.fields((*DEEDS, *CONDITIONS))
     deeds = [word for word in DEEDS if word in given]
     if len(deeds) != 1:
         remedy = f"one of {', '.join(DEEDS)}"
         raise InputError("a rule does one thing" if deeds else "a rule has to do something", node.where, remedy)
     (word,) = deeds
-    rule = Rule(DEEDS[word])
-    for name in CONDITIONS:
-        if name in given:
-            _set_condition(rule, name, given[name])
-    _set_deed(rule, word, given[word])
-    return rule
+    value = _value(DEEDS[word], given[word])
+    conditions = {name: _condition(name, given[name]) for name in CONDITIONS if name in given}
+    try:
+        return make_rule(DEEDS[word], value, **conditions)
+    except InputError as problem:
+        place = given.get(problem.where, given[word]).where
+        raise InputError(problem.what, place, problem.remedy) from None
 
 
-def _set_condition(rule: Rule, name: str, node: Node) -> None:
-    if name == "api":
-        rule.api = node.text()
-        if rule.api not in APIS:
-            raise InputError(f"no API {short(rule.api)}", node.where, nearest(rule.api, list(APIS)))
-    elif name == "full":
-        rule.is_full = node.flag()
-    elif name == "partition":
-        topic, _, number = node.text().rpartition("-")
-        if not topic or not number.isascii() or not number.isdigit():
-            raise InputError(f"{short(node.text())} is no partition", node.where, "write foo-0")
-        rule.partition = (topic, int(number))
-    elif name == "times" and node.value == "always":
-        rule.times = ALWAYS
-    elif name in ("nth", "times") and node.number() < 1:
-        raise InputError(f"{node.number()} is too small", node.where, "1 is the smallest")
-    elif name in ("name", "client", "group", "member"):
-        setattr(rule, name, node.text())
-    else:
-        setattr(rule, name, node.number())
+def _value(do: Do, node: Node) -> Any:
+    if do is Do.REFUSE:
+        return node.text()
+    if do is Do.REWRITE:
+        return {name: _scalar(value) for name, (_, value) in node.mapping().items()}
+    if do.value.endswith("_ms"):
+        return node.number()
+    if not node.flag():
+        raise InputError(f"{do.value}: no does nothing", node.where, "write yes, or leave the rule out")
+    return None
 
 
-def _set_deed(rule: Rule, word: str, node: Node) -> None:
-    if word.endswith("_ms"):
-        rule.ms = node.number()
-        if rule.ms < 1:
-            raise InputError("takes at least 1 ms", node.where)
-    elif rule.do not in (Do.REFUSE, Do.REWRITE):
-        if not node.flag():
-            raise InputError(f"{word}: no does nothing", node.where, "write yes, or leave the rule out")
-    else:
-        try:
-            if rule.do is Do.REFUSE:
-                rule.code = find_code(node.text())
-            else:
-                rule.fields = {name: _scalar(value) for name, (_, value) in node.mapping().items()}
-                check_rewrite(rule.api, dict(rule.fields))
-        except InputError as problem:
-            raise InputError(problem.what, problem.where or node.where, problem.remedy) from None
+def _condition(name: str, node: Node) -> Any:
+    if name == "full":
+        return node.flag()
+    is_number = name in NUMBERS and not (name == "times" and node.value == "always")
+    return node.number() if is_number else node.text()
 
 
 def _scalar(node: Node) -> Any:

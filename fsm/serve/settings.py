@@ -58,12 +58,17 @@ def broker_config(settings: Mapping[str, str]) -> BrokerConfig:
 
 
 def describe(
-    request: m.DescribeConfigsRequest, config: BrokerConfig, topics: Mapping[str, object]
+    request: m.DescribeConfigsRequest,
+    config: BrokerConfig,
+    topics: Mapping[str, object],
+    brokers: Mapping[int, object],
 ) -> m.DescribeConfigsResponse:
     """The settings of each resource that is known."""
 
     def one(resource: m.DescribeConfigsResource) -> m.DescribeConfigsResult:
         kind, name, keys = resource
+        if (kind == GROUP and not name) or (kind == BROKER and name not in {"", *map(str, brokers)}):
+            return m.DescribeConfigsResult(ErrorCode.INVALID_REQUEST, "there is no such resource", kind, name)
         if kind == GROUP:
             found = _of_group(config, name, request.include_synonyms)
         elif kind == BROKER:
@@ -100,7 +105,9 @@ def _of_group(config: BrokerConfig, group_id: str, with_synonyms: bool) -> list[
     for setting in OF_GROUPS:
         name = setting.replace(".", "_")
         key, of_broker = f"consumer.{setting}", str(getattr(config, f"group_consumer_{name}"))
-        synonyms = [m.DescribeConfigsSynonym(f"group.{key}", of_broker, DEFAULT)]
+        default = next(f.default for f in fields(BrokerConfig) if f.name == f"group_consumer_{name}")
+        inherited = DEFAULT if of_broker == str(default) else STATIC
+        synonyms = [m.DescribeConfigsSynonym(f"group.{key}", of_broker, inherited)]
         if f"consumer_{name}" in own:
             synonyms.insert(0, m.DescribeConfigsSynonym(key, str(own[f"consumer_{name}"]), OF_GROUP))
         _, value, source = synonyms[0]
@@ -114,27 +121,32 @@ def alter(
 ) -> tuple[m.IncrementalAlterConfigsResponse, BrokerConfig]:
     """What becomes of each resource, and the settings afterwards: only those of groups can be changed."""
     found = []
+    groups: dict[str, FrozenMap[str, int]] = dict(config.groups)
     for kind, name, changes in request.resources:
-        try:
-            changed = _alter_group(config, kind, name, changes)
-            code, why = ErrorCode.NONE, None
-        except InputError as problem:
-            changed, code, why = config, ErrorCode.INVALID_CONFIG, str(problem)
-        if kind != GROUP:
-            code = ErrorCode.INVALID_REQUEST
-        if not request.validate_only:
-            config = changed
+        code, why = ErrorCode.NONE, None
+        if kind != GROUP or not name:
+            code, why = ErrorCode.INVALID_REQUEST, "only the settings of groups can be changed here"
+        else:
+            try:
+                own = _alter_group(config, groups, name, changes)
+                if not request.validate_only:
+                    groups[name] = own
+            except InputError as problem:
+                code, why = ErrorCode.INVALID_CONFIG, str(problem)
         found.append(m.AlterConfigsResourceResponse(code, why, kind, name))
-    return m.IncrementalAlterConfigsResponse(responses=tuple(found)), config
+    changed = config if groups == config.groups else replace(config, groups=FrozenMap(groups))
+    return m.IncrementalAlterConfigsResponse(responses=tuple(found)), changed
 
 
 def _alter_group(
-    config: BrokerConfig, kind: int, group_id: str, changes: tuple[m.AlterableConfig, ...]
-) -> BrokerConfig:
-    if kind != GROUP:
-        raise InputError("only the settings of groups can be changed here")
-    own = dict(config.groups.get(group_id, NO_SETTINGS))
-    if group_id not in config.groups and len(config.groups) >= MOST_GROUPS:
+    config: BrokerConfig,
+    groups: Mapping[str, FrozenMap[str, int]],
+    group_id: str,
+    changes: tuple[m.AlterableConfig, ...],
+) -> FrozenMap[str, int]:
+    """The group's own settings afterwards. Raises `InputError`."""
+    own = dict(groups.get(group_id, NO_SETTINGS))
+    if group_id not in groups and len(groups) >= MOST_GROUPS:
         raise InputError(f"{MOST_GROUPS} groups have settings of their own, which is the most here")
     for key, operation, value in changes:
         setting = key.removeprefix("consumer.")
@@ -151,4 +163,4 @@ def _alter_group(
         if not text.isascii() or not text.isdigit() or not lowest <= int(text) <= highest:
             raise InputError(f"{key} must be in the range {lowest} to {highest} inclusive.")
         own[name] = int(text)
-    return replace(config, groups=FrozenMap({**config.groups, group_id: FrozenMap(own)}))
+    return FrozenMap(own)

@@ -10,7 +10,7 @@ from fsm.errors import RemoteProtocolError
 from fsm.protocol.consumer_protocol import decode_assignment
 from fsm.protocol.messages import DescribedConsumerGroup, DescribedGroup
 from fsm.serve.brokers import Brokers
-from fsm.serve.faults import epoch_of, is_full
+from fsm.serve.faults import epochs_of, is_full
 from fsm.wire.exchange import Exchange, Note
 
 KEPT = 200
@@ -25,7 +25,7 @@ class Recent:
     """The last exchanges and notes. Called with each as it ends."""
 
     def __init__(self) -> None:
-        self._seen: deque[tuple[int, Exchange | Note]] = deque(maxlen=KEPT)
+        self._seen: deque[dict[str, Any]] = deque(maxlen=KEPT)
         self._number = 0
 
     def __call__(self, seen: Exchange | Note) -> None:
@@ -33,11 +33,11 @@ class Recent:
         if isinstance(seen, Exchange) and seen.api in QUIET and not seen.fault:
             return
         self._number += 1
-        self._seen.append((self._number, seen))
+        self._seen.append(_tell(self._number, seen))
 
     def since(self, number: int) -> list[dict[str, Any]]:
         """Those after this number, the oldest first."""
-        return [_tell(n, seen) for n, seen in self._seen if n > number]
+        return [told for told in self._seen if told["number"] > number]
 
 
 def snapshot(brokers: Brokers, now_ms: float) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def _tell(number: int, seen: Exchange | Note) -> dict[str, Any]:
         "api": seen.api,
         "version": seen.version,
         "group": getattr(request, "group_id", ""),
-        "epoch": epoch_of(request),
+        "epoch": next(iter(sorted(epochs_of(request))), None),
         "full": is_full(request),
         "took_ms": None if seen.answered_ms is None else round(seen.answered_ms - seen.at_ms, 1),
         "error": _error(response),

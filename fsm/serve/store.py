@@ -34,18 +34,31 @@ class Store:
         except OSError:
             self._lock.close()
             raise InputError("another broker uses it", str(folder), "give another --data") from None
+        self.cuts: dict[str, int] = {}
+        """Bytes that were cut off from the end of a log, because they were never finished."""
         self._files: dict[str, BinaryIO] = {}
         self._unsynced: set[str] = set()
 
     def read(self) -> dict[str, bytes]:
-        """What each log has, by name. What was never finished is removed, at the end of a log too."""
+        """What each log has, by name. What was never finished is removed, at the end of a log too.
+
+        Raises `InputError` for a log that is damaged elsewhere.
+        """
         with self._refusing("cannot be read", "give another --data"):
             for unfinished in self.folder.glob("*.new"):
                 unfinished.unlink()
             found = {path.stem: path.read_bytes() for path in sorted(self.folder.glob("*.log"))}
             for name, data in found.items():
-                if name.startswith(OFFSETS_TOPIC) and (whole := GroupLog.of(data)[1]) < len(data):
+                if not name.startswith(OFFSETS_TOPIC):
+                    continue
+                try:
+                    whole = GroupLog.of(data)[1]
+                except InputError as problem:
+                    remedy = "put a copy that is whole there, or give another --data"
+                    raise InputError(problem.what, str(self._path(name)), remedy) from None
+                if whole < len(data):
                     self._cut(name, whole)
+                    self.cuts[str(self._path(name))] = len(data) - whole
                     found[name] = data[:whole]
         return found
 

@@ -1,7 +1,7 @@
 """The records of topics: made up, so many a second, or appended by Produce; the oldest make room.
 
 What is made up follows from its offset and is written when somebody reads it: nothing runs meanwhile, and nothing is
-held. It ends for a partition as soon as somebody produces to it. Batches of producers are kept as they came.
+held. It ends for a topic as soon as somebody produces to it. Batches of producers are kept as they came.
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ from typing import NamedTuple
 
 from fsm.errors import InputError, RemoteProtocolError
 from fsm.protocol.error_codes import ErrorCode
-from fsm.protocol.record_batches import Batch, LogRecord, check_produced, move_batch, read_batches, write_batch
+from fsm.protocol.record_batches import (
+    Batch,
+    BatchHead,
+    LogRecord,
+    check_produced,
+    move_batch,
+    read_batches,
+    write_batch,
+)
 
 KEPT_BYTES = 4 << 20
 """Of one partition, where nothing else is said; the newest batch is kept however large."""
@@ -22,6 +30,8 @@ LARGEST_BATCH = 1_048_588
 """Bytes of a batch that is accepted: `max.message.bytes` of Kafka."""
 MADE_AT_ONCE = 500
 """Records of a batch that is made up; a read gives no more of these."""
+BATCHES_REMEMBERED, MOST_PRODUCERS, SEQUENCES = 5, 1_000, 1 << 31
+"""Batches of one idempotent producer, such producers of one partition, and numbers after which sequences begin anew."""
 MOST_MADE = 10_000
 """Records that are made up and can be read; those before are as good as deleted."""
 
@@ -45,22 +55,34 @@ class PartitionLog:
     """When records began to be made up."""
     a_second: float = 0.0
     """Records that are made up; 0 for none."""
+    has_ended: bool = False
+    """Somebody has produced to the topic."""
     made: int = 0
     """Records that were made up: the offsets below."""
     batches: list[Stored] = field(default_factory=list)
     start_offset: int = 0
     end_offset: int = 0
     size: int = 0
+    producers: dict[int, tuple[tuple[int, int, int, int], ...]] = field(default_factory=dict)
+    """Of idempotent producers, the last batches: epoch, first sequence, records, offset."""
 
     def grow(self, now_ms: float) -> None:
         """Makes up what is due by now."""
-        if self.a_second and not self.batches:
-            self.made = self.end_offset = max(self.made, int((now_ms - self.since_ms) * self.a_second / 1000))
-            self.start_offset = max(self.start_offset, self.made - MOST_MADE)
+        if self.a_second and not self.has_ended:
+            made = max(self.made, int((now_ms - self.since_ms) * self.a_second / 1000))
+            while self._time_ms(made) <= now_ms:  # what is rounded there may be due here
+                made += 1
+            self.made = self.end_offset = made
+            self.start_offset = max(self.start_offset, made - MOST_MADE)
+
+    def end(self, now_ms: float) -> None:
+        """Nothing is made up from now on."""
+        self.grow(now_ms)
+        self.has_ended = True
 
     def next_ms(self) -> float | None:
         """When the next record is made up; None where none is."""
-        return self._time_ms(self.made) if self.a_second and not self.batches else None
+        return self._time_ms(self.made) if self.a_second and not self.has_ended else None
 
     def append(self, data: bytes, kept_bytes: int = KEPT_BYTES) -> tuple[ErrorCode, int]:
         """The batch of a producer: an error, or the offset of its first record."""
@@ -70,8 +92,13 @@ class PartitionLog:
             head = check_produced(data)
         except RemoteProtocolError as problem:
             return ErrorCode(problem.hint), -1
+        self.has_ended = True
+        if head.producer_id >= 0 and (known := self._repeats(head)) is not None:
+            return known
         base = self.end_offset
         self.end_offset = base + head.record_count
+        if head.producer_id >= 0:
+            self._remember(head, base)
         self.batches.append(Stored(base, self.end_offset, head.max_timestamp_ms, move_batch(data, base, 0)))
         self.size += len(data)
         while self.size > kept_bytes and len(self.batches) > 1:
@@ -79,6 +106,26 @@ class PartitionLog:
             self.size -= len(gone.data)
             self.start_offset = gone.next_offset
         return ErrorCode.NONE, base
+
+    def _repeats(self, head: BatchHead) -> tuple[ErrorCode, int] | None:
+        """What becomes of an idempotent producer's batch that was appended before, or comes out of order."""
+        last = self.producers.get(head.producer_id, ())
+        if not last or last[-1][0] != head.producer_epoch:
+            return None
+        for _, sequence, count, offset in last:
+            if (sequence, count) == (head.base_sequence, head.record_count):
+                return ErrorCode.NONE, offset
+        _, sequence, count, _ = last[-1]
+        if head.base_sequence != (sequence + count) % SEQUENCES:
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
+        return None
+
+    def _remember(self, head: BatchHead, offset: int) -> None:
+        last = self.producers.pop(head.producer_id, ())
+        one = (head.producer_epoch, head.base_sequence, head.record_count, offset)
+        self.producers[head.producer_id] = (*last, one)[-BATCHES_REMEMBERED:]
+        if len(self.producers) > MOST_PRODUCERS:
+            del self.producers[next(iter(self.producers))]
 
     def read(self, offset: int, most_bytes: int, at_least_one: bool = True) -> bytes:
         """Whole batches from the one that has this offset on: one where there is one, even if it is larger."""

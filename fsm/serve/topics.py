@@ -21,8 +21,8 @@ MOST_FETCHED = 1 << 20
 KEPT_IN_ALL = 256 << 20
 """Bytes of producers that are kept: each partition has its share. What comes is refused only where partitions were
 added after others had filled theirs, and then again, by batches that are larger than a share."""
-LATEST, EARLIEST, NEWEST = -1, -2, -3
-"""Times that stand for an end of the log, or for its newest record."""
+LATEST, EARLIEST, NEWEST, EARLIEST_LOCAL = -1, -2, -3, -4
+"""Times that stand for an end of the log, or for its newest record; below are those of tiered storage."""
 
 
 class Topics:
@@ -91,7 +91,7 @@ class Topics:
                 if due_ms is not None:
                     next_ms = due_ms if next_ms is None else min(next_ms, due_ms)
             topics.append(m.FetchableTopicResponse(topic.topic, topic.topic_id, tuple(found)))
-        is_due = failed or not request.topics or size >= max(1, request.min_bytes) or not request.max_wait_ms
+        is_due = failed or not request.topics or size >= request.min_bytes or not request.max_wait_ms
         return m.FetchResponse(responses=tuple(topics)), is_due, next_ms
 
     def _find_any(self, name: str, partition: int, now_ms: float) -> PartitionLog | GroupLog | None:
@@ -110,6 +110,8 @@ class Topics:
         led = self.offsets(number) if isinstance(log, GroupLog) else None
         if (led[0] if led else self.leader(number)) != broker:
             return m.PartitionData(number, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, records=b"")
+        if wanted.current_leader_epoch > 0:
+            return m.PartitionData(number, ErrorCode.UNKNOWN_LEADER_EPOCH, -1, records=b"")
         if not log.start_offset <= offset <= log.end_offset:
             return m.PartitionData(number, ErrorCode.OFFSET_OUT_OF_RANGE, -1, records=b"")
         end, records = log.end_offset, log.read(offset, most, at_least_one)
@@ -119,6 +121,10 @@ class Topics:
         """Appends what can be appended."""
 
         def one(name: str, topic_id: TopicId, data: m.PartitionProduceData) -> m.PartitionProduceResponse:
+            if request.acks not in (-1, 0, 1):
+                return m.PartitionProduceResponse(data.index, ErrorCode.INVALID_REQUIRED_ACKS)
+            if name == OFFSETS_TOPIC:
+                return m.PartitionProduceResponse(data.index, ErrorCode.INVALID_TOPIC_EXCEPTION)
             log = self._find(name, data.index, now_ms)
             if self._kept > 2 * KEPT_IN_ALL:
                 return m.PartitionProduceResponse(data.index, ErrorCode.KAFKA_STORAGE_ERROR)
@@ -131,6 +137,8 @@ class Topics:
             before = log.size
             code, offset = log.append(data.records or b"", self._kept_bytes())
             self._kept += log.size - before
+            for partition in range(self.by_name[name].partitions):
+                self._logs[name, partition].end(now_ms)
             return m.PartitionProduceResponse(data.index, code, offset, -1, log.start_offset)
 
         found = []
@@ -155,7 +163,8 @@ class Topics:
             if self.leader(number) != broker:
                 return m.ListOffsetsPartitionResponse(number, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             offset, found_ms = _find_offset(log, time_ms)
-            return m.ListOffsetsPartitionResponse(number, ErrorCode.NONE, found_ms, offset, 0)
+            epoch = 0 if offset >= 0 else -1
+            return m.ListOffsetsPartitionResponse(number, ErrorCode.NONE, found_ms, offset, epoch)
 
         topics = tuple(
             m.ListOffsetsTopicResponse(topic.name, tuple(one(topic.name, wanted) for wanted in topic.partitions))
@@ -174,6 +183,8 @@ class Topics:
                 return m.EndOfLeaderEpoch(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, wanted.partition)
             if self.leader(wanted.partition) != broker:
                 return m.EndOfLeaderEpoch(ErrorCode.NOT_LEADER_OR_FOLLOWER, wanted.partition)
+            if wanted.leader_epoch > 0:
+                return m.EndOfLeaderEpoch(ErrorCode.NONE, wanted.partition)
             return m.EndOfLeaderEpoch(ErrorCode.NONE, wanted.partition, 0, log.end_offset)
 
         topics = tuple(
@@ -200,8 +211,10 @@ class Topics:
 def _find_offset(log: PartitionLog, time_ms: int) -> tuple[int, int]:
     if time_ms == LATEST:
         return log.end_offset, -1
-    if time_ms == EARLIEST:
+    if time_ms in (EARLIEST, EARLIEST_LOCAL):
         return log.start_offset, -1
+    if time_ms < NEWEST:
+        return -1, -1
     return log.newest() if time_ms == NEWEST else log.find_time(time_ms)
 
 

@@ -15,20 +15,20 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, Self, TypeVar
 
 from fsm.coordinator.model.dialect import dialect as known_dialect
-from fsm.errors import FsmError, InputError
-from fsm.nodes import nearest
+from fsm.errors import FsmError
 from fsm.protocol.assignment import TopicPartition
-from fsm.protocol.messages import APIS, DescribedConsumerGroup, DescribedGroup
+from fsm.protocol.messages import DescribedConsumerGroup, DescribedGroup
 from fsm.serve.brokers import Brokers
 from fsm.serve.cluster import Served
 from fsm.serve.edge import Edge, now_ms
 from fsm.serve.faults import Do, Rule
-from fsm.serve.rules import check_rewrite, find_code
+from fsm.serve.rules import make_rule
 from fsm.wire.exchange import Exchange, Note
 
 QUICK: Mapping[str, str] = {
@@ -42,6 +42,8 @@ QUICK: Mapping[str, str] = {
 }
 """Settings that make tests quick; those of the test come on top. librdkafka gives a heartbeat up after its interval."""
 START_S = 10.0
+MOST_SEEN = 100_000
+"""Exchanges and notes that are kept; the oldest make room."""
 T = TypeVar("T")
 
 
@@ -67,7 +69,7 @@ class LiveBroker:
             records_a_second,
         )
         self._skipped_ms = 0.0
-        self._seen: list[Exchange | Note] = []
+        self._seen: deque[Exchange | Note] = deque(maxlen=MOST_SEEN)
         self._brokers = Brokers(served, self._now_ms(), Random(seed), rules=[], on_event=self._seen.append)  # noqa: S311
         self._edge = Edge(self._brokers, clock=self._now_ms)
         self._loop = asyncio.new_event_loop()
@@ -92,58 +94,63 @@ class LiveBroker:
         """What clients call `bootstrap.servers`."""
         return f"127.0.0.1:{self.port}"
 
-    # What goes wrong. Conditions are those of `fsm.serve.faults.Rule`: api, client, group, member, epoch, is_full,
-    # partition, version, nth, times, after_ms, name.
+    # What goes wrong. Conditions are those of a file of rules: api, client, group, member, epoch, full, partition,
+    # version, nth, times, after_ms, name; `times="always"`. Each raises `InputError` for what cannot be or be met.
 
     def refuse(self, error: str, **conditions: Any) -> Rule:
-        """The next request that fits is answered with this error. Raises `InputError` for an error that is none."""
-        return self._add(Rule(Do.REFUSE, find_code(error)), conditions)
+        """The next request that fits is answered with this error."""
+        return self._add(Do.REFUSE, error, conditions)
 
     def lose(self, **conditions: Any) -> Rule:
         """It is handled, its answer is lost, and the connection is closed."""
-        return self._add(Rule(Do.LOSE), conditions)
+        return self._add(Do.LOSE, None, conditions)
 
     def mute(self, **conditions: Any) -> Rule:
         """It is handled and never answered; the connection stays open and answers nothing more."""
-        return self._add(Rule(Do.MUTE), conditions)
+        return self._add(Do.MUTE, None, conditions)
 
     def swallow(self, **conditions: Any) -> Rule:
         """It is neither handled nor answered; the connection stays open and answers nothing more."""
-        return self._add(Rule(Do.SWALLOW), conditions)
+        return self._add(Do.SWALLOW, None, conditions)
 
     def delay(self, ms: int, **conditions: Any) -> Rule:
         """It is handled so much later."""
-        return self._add(Rule(Do.DELAY, ms=ms), conditions)
+        return self._add(Do.DELAY, ms, conditions)
 
     def delay_answer(self, ms: int, **conditions: Any) -> Rule:
         """It is handled at once and answered so much later."""
-        return self._add(Rule(Do.DELAY_ANSWER, ms=ms), conditions)
+        return self._add(Do.DELAY_ANSWER, ms, conditions)
 
     def close(self, **conditions: Any) -> Rule:
         """It is not handled, and the connection is closed."""
-        return self._add(Rule(Do.CLOSE), conditions)
+        return self._add(Do.CLOSE, None, conditions)
 
     def duplicate(self, **conditions: Any) -> Rule:
         """It is handled twice; the second answer is lost."""
-        return self._add(Rule(Do.DUPLICATE), conditions)
+        return self._add(Do.DUPLICATE, None, conditions)
 
     def throttle(self, ms: int, **conditions: Any) -> Rule:
         """Its answer tells to wait so long, and the connection answers nothing until then."""
-        return self._add(Rule(Do.THROTTLE, ms=ms), conditions)
+        return self._add(Do.THROTTLE, ms, conditions)
 
     def rewrite(self, fields: Mapping[str, Any], **conditions: Any) -> Rule:
-        """Fields of its answer are replaced. Raises `InputError` where `api` is not given or has no such field."""
-        check_rewrite(conditions.get("api"), dict(fields))
-        return self._add(Rule(Do.REWRITE, fields=fields), conditions)
+        """Fields of its answer are replaced; `api` has to be given."""
+        return self._add(Do.REWRITE, fields, conditions)
 
-    def _add(self, rule: Rule, conditions: Mapping[str, Any]) -> Rule:
-        known = [name for name in Rule.__slots__ if name not in ("do", "code", "ms", "fields", "met", "done")]
-        for name, value in conditions.items():
-            if name not in known:
-                raise InputError(f"no condition {name!r}", remedy=nearest(name, known))
-            if name == "api" and value not in APIS:
-                raise InputError(f"no API {value!r}", remedy=nearest(str(value), list(APIS)))
-            setattr(rule, name, value)
+    def expire_before(self, **conditions: Any) -> Rule:
+        """Before it is handled, the session of its member ends."""
+        return self._add(Do.EXPIRE, None, conditions)
+
+    def move_before(self, **conditions: Any) -> Rule:
+        """Before it is handled, its group moves to another coordinator, or to the same one, which loads it anew."""
+        return self._add(Do.MOVE, None, conditions)
+
+    def pause_before(self, ms: int, **conditions: Any) -> Rule:
+        """Before it is handled, every broker stands still for so long."""
+        return self._add(Do.PAUSE, ms, conditions)
+
+    def _add(self, do: Do, value: Any, conditions: Mapping[str, Any]) -> Rule:
+        rule = make_rule(do, value, **conditions)
         self._call(lambda: self._brokers.rules.append(rule))
         return rule
 

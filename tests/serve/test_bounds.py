@@ -116,7 +116,7 @@ def test_timers_that_were_called_off_take_no_room() -> None:
     scene = Scene()
     client = scene.client()
     wanted = m.FetchPartition(0, fetch_offset=0, partition_max_bytes=1 << 20)
-    waits = m.FetchRequest(max_wait_ms=(1 << 31) - 1, topics=(m.FetchTopic("foo", partitions=(wanted,)),))
+    waits = m.FetchRequest(max_wait_ms=(1 << 31) - 1, min_bytes=1, topics=(m.FetchTopic("foo", partitions=(wanted,)),))
     for _ in range(1_000):
         other = scene.client("waits")
         assert other.ask(waits, 12) is None

@@ -10,6 +10,7 @@ from fsm.protocol import messages as m
 from fsm.protocol.codec import encode_request
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.record_batches import Batch, LogRecord, read_batches, write_batch
+from fsm.serve.faults import Do, Rule
 
 CLASSIC = (m.JoinGroupRequestProtocol("range", b"\0\1\0\0\0\1\0\3foo\0\0\0\0\0\0\0\0"),)
 
@@ -224,7 +225,7 @@ def test_a_groups_own_heartbeat_interval_is_set_and_described() -> None:
     described = client.ask(m.DescribeConfigsRequest((m.DescribeConfigsResource(32, "g"),))).results[0].configs
     found = {one.name: (one.value, one.config_source) for one in described}
     assert found["consumer.heartbeat.interval.ms"] == ("700", 8)
-    assert found["consumer.session.timeout.ms"] == ("6000", 5)
+    assert found["consumer.session.timeout.ms"] == ("6000", 4)
 
 
 def test_settings_with_which_no_broker_starts() -> None:
@@ -259,3 +260,75 @@ def test_brokers_that_start_again_know_what_they_stored() -> None:
     assert client.ask(heartbeat(2)).error_code is ErrorCode.NONE
     fetched = client.ask(m.OffsetFetchRequest(groups=(m.OffsetFetchRequestGroup("g"),)), 8).groups[0]
     assert fetched.topics[0].partitions[0].committed_offset == 42
+
+
+@pytest.mark.parametrize("a_second", [3, 6, 7, 11, 14, 59, 333, 1_000])
+def test_records_are_made_up_at_any_rate(a_second: int) -> None:
+    """What is due is there when it is due: a fetch that waits is answered by then."""
+    scene = Scene(records_a_second=a_second)
+    client = scene.client()
+    for offset in range(20):
+        client.send(fetch(offset), 12)
+        scene.wait(1_000 / a_second + 1)
+        (data,) = client.take().responses[0].partitions
+        assert data.high_watermark > offset
+
+
+def test_made_up_records_end_for_the_whole_topic() -> None:
+    scene = Scene(records_a_second=2)
+    client = scene.client()
+    scene.wait(2_000)
+    client.ask(produce(batch(b"x")), 9)
+    scene.wait(10_000)
+    wanted = tuple(m.ListOffsetsPartition(number) for number in (0, 1))
+    (topic,) = client.ask(m.ListOffsetsRequest(topics=(m.ListOffsetsTopic("foo", wanted),))).topics
+    assert [one.offset for one in topic.partitions] == [5, 4]
+
+
+def test_an_idempotent_producer_is_told_of_what_it_has_said_before() -> None:
+    client = Scene().client()
+
+    def ask(sequence: int) -> tuple[ErrorCode, int]:
+        record = LogRecord(0, 1_000, None, b"x")
+        data = write_batch(Batch(0, (record,), 0, 0, 7, 0, sequence, 0, 1_000, 1_000))
+        (answer,) = client.ask(produce(data), 9).responses[0].partition_responses
+        return answer.error_code, answer.base_offset
+
+    assert [ask(sequence) for sequence in (0, 0, 5, 1, 0)] == [
+        (ErrorCode.NONE, 0),
+        (ErrorCode.NONE, 0),
+        (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1),
+        (ErrorCode.NONE, 1),
+        (ErrorCode.NONE, 0),
+    ]
+
+
+def test_groups_that_nobody_uses_end() -> None:
+    scene = Scene()
+    client = scene.client()
+    client.ask(join())
+    client.ask(heartbeat(-1))
+    assert len(client.ask(m.ListGroupsRequest()).groups) == 1
+    scene.wait(600_000)
+    assert client.ask(m.ListGroupsRequest()).groups == ()
+
+
+def test_clients_before_version_4_are_not_told_of_features_that_may_be_off() -> None:
+    """KAFKA-17011: they fail to read them."""
+    client = Scene().client()
+    request = m.ApiVersionsRequest("x", "1")
+    assert [len(client.ask(request, version).supported_features) for version in (3, 4)] == [0, 1]
+
+
+def test_an_answer_that_nobody_could_get_is_not_told_as_sent() -> None:
+    scene = Scene(Rule(Do.DELAY, ms=400), Rule(Do.DUPLICATE, api="JoinGroup"))
+    client = scene.client()
+    client.send(join())
+    scene.do(scene.brokers.disconnect(client.number, scene.now_ms))
+    scene.wait(500)
+    (seen,) = scene.exchanges("ConsumerGroupHeartbeat")
+    assert (seen.answered_ms, seen.response.member_epoch) == (None, 2)
+    other = scene.client()
+    other.send(join_classic("somebody"), 3)
+    scene.do(scene.brokers.disconnect(other.number, scene.now_ms))
+    assert len(scene.exchanges("JoinGroup")) == 1

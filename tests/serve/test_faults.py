@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from serve_scene import Client, Scene
 
 from fsm.errors import InputError
 from fsm.protocol import messages as m
-from fsm.protocol.codec import encode_response
+from fsm.protocol.codec import decode_response, encode_response
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.record_batches import Batch, LogRecord, write_batch
 from fsm.serve.faults import ALWAYS, Do, Rule
@@ -106,15 +108,45 @@ def test_throttled_the_connection_waits() -> None:
 
 
 def test_paused_brokers_answer_nobody_and_their_timers_stand_still() -> None:
-    scene, client = joined(Rule(Do.PAUSE, ms=8_000))
-    other = scene.client("B")
+    scene, client = joined(Rule(Do.DELAY, ms=1_000, client="C"), Rule(Do.PAUSE, ms=8_000, client="A"))
+    delayed, waiting, other = (scene.client(name) for name in "CDB")
+    delayed.send(m.MetadataRequest())
+    wanted = m.FetchTopic("foo", partitions=(m.FetchPartition(0, partition_max_bytes=1_000),))
+    waiting.send(m.FetchRequest(max_wait_ms=500, min_bytes=1, topics=(wanted,)), 12)
     client.send(BEAT)
     other.send(m.MetadataRequest())
-    scene.wait(7_999)
-    assert (client.take(), other.take(), scene.notes("removed")) == (None, None, [])
+    everybody = (client, delayed, waiting, other)
+    scene.wait(5_000)
+    scene.brokers.pause(4_000, scene.now_ms)
+    scene.wait(3_999)
+    assert [one.take() for one in everybody] == [None] * 4
+    assert scene.notes("removed") == []
     scene.wait(1)
-    assert other.take() is not None
-    assert client.take().error_code in (ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID)
+    assert None not in [one.take() for one in everybody]
+
+
+@pytest.mark.parametrize(
+    ("request_", "version", "rule"),
+    [
+        (m.OffsetFetchRequest(groups=(m.OffsetFetchRequestGroup("g", "m", 5),)), 9, Rule(Do.CLOSE, group="g")),
+        (m.OffsetFetchRequest(groups=(m.OffsetFetchRequestGroup("g", "m", 5),)), 9, Rule(Do.CLOSE, epoch=5)),
+        (m.OffsetFetchRequest(groups=(m.OffsetFetchRequestGroup("g", "m", 5),)), 9, Rule(Do.CLOSE, member="m")),
+        (m.DescribeGroupsRequest(("x", "g")), 6, Rule(Do.CLOSE, group="g")),
+        (m.FindCoordinatorRequest(key="g"), 3, Rule(Do.CLOSE, group="g")),
+        (m.FindCoordinatorRequest(coordinator_keys=("g",)), 4, Rule(Do.CLOSE, group="g")),
+        (m.LeaveGroupRequest("g", members=(m.MemberIdentity("m"),)), 5, Rule(Do.CLOSE, member="m")),
+        (
+            m.ProduceRequest(topic_data=(m.TopicProduceData("foo", partition_data=(m.PartitionProduceData(2, b""),)),)),
+            9,
+            Rule(Do.CLOSE, partition=("foo", 2)),
+        ),
+    ],
+)
+def test_conditions_know_where_each_request_names_what(request_: Any, version: int, rule: Rule) -> None:
+    scene = Scene(rule)
+    client = scene.client()
+    client.send(request_, version)
+    assert client.is_closed
 
 
 def test_expired_before_it_is_handled() -> None:
@@ -142,8 +174,8 @@ def test_moved_before_it_is_handled() -> None:
         (Rule(Do.REFUSE, nth=2, times=2), [2, 3]),
         (Rule(Do.REFUSE, epoch=2), [1]),
         (Rule(Do.REFUSE, epoch=3), []),
-        (Rule(Do.REFUSE, is_full=True), [4]),
-        (Rule(Do.REFUSE, is_full=False, times=ALWAYS), [1, 2, 3]),
+        (Rule(Do.REFUSE, full=True), [4]),
+        (Rule(Do.REFUSE, full=False, times=ALWAYS), [1, 2, 3]),
         (Rule(Do.REFUSE, partition=("foo", 1)), [4]),
         (Rule(Do.REFUSE, partition=("foo", 2)), []),
         (Rule(Do.REFUSE, version=0), []),
@@ -174,8 +206,8 @@ def test_every_request_can_be_refused() -> None:
         request = REQUESTS.get(name) or _bare(api.request)
         for version in range(api.oldest, api.newest + 1):
             response = refusal(request, version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, context)
-            assert "CLUSTER_AUTHORIZATION_FAILED" in repr(response), (name, version)
-            encode_response(response, version, 1)
+            _, read = decode_response(api.response, encode_response(response, version, 1), version)
+            assert "CLUSTER_AUTHORIZATION_FAILED" in repr(read), (name, version)
 
 
 REQUESTS = {
@@ -187,6 +219,7 @@ REQUESTS = {
     "DescribeConfigs": m.DescribeConfigsRequest((m.DescribeConfigsResource(2, "foo"),)),
     "DescribeGroups": m.DescribeGroupsRequest(("g",)),
     "DescribeTopicPartitions": m.DescribeTopicPartitionsRequest((m.TopicRequest("foo"),)),
+    "Fetch": m.FetchRequest(topics=(m.FetchTopic("foo", partitions=(m.FetchPartition(0),)),)),
     "FindCoordinator": m.FindCoordinatorRequest(key="g", coordinator_keys=("g",)),
     "IncrementalAlterConfigs": m.IncrementalAlterConfigsRequest((m.AlterConfigsResource(32, "g", ()),)),
     "InitProducerId": m.InitProducerIdRequest(None, 1),
@@ -197,7 +230,9 @@ REQUESTS = {
         "g", topics=(m.OffsetCommitRequestTopic("foo", partitions=(m.OffsetCommitRequestPartition(0, 1),)),)
     ),
     "OffsetDelete": m.OffsetDeleteRequest("g", ()),
-    "OffsetFetch": m.OffsetFetchRequest("g", groups=(m.OffsetFetchRequestGroup("g"),)),
+    "OffsetFetch": m.OffsetFetchRequest(
+        "g", (m.OffsetFetchRequestTopics("foo", partition_indexes=(0,)),), (m.OffsetFetchRequestGroup("g"),)
+    ),
     "OffsetForLeaderEpoch": m.OffsetForLeaderEpochRequest(
         topics=(m.OffsetForLeaderTopic("foo", (m.OffsetForLeaderPartition(0),)),)
     ),
@@ -239,7 +274,7 @@ def test_rules_are_read_from_yaml() -> None:
         Rule(
             Do.REFUSE, ErrorCode.UNKNOWN_MEMBER_ID, api=OF_HEARTBEATS, client="A", epoch=2, partition=("my-topic", 12)
         ),
-        Rule(Do.LOSE, is_full=False, nth=3, times=ALWAYS, name="the answer is lost"),
+        Rule(Do.LOSE, full=False, nth=3, times=ALWAYS, name="the answer is lost"),
         Rule(Do.DELAY, ms=500, after_ms=1000),
         Rule(
             Do.REWRITE,
@@ -262,7 +297,7 @@ def test_rules_are_read_from_yaml() -> None:
         ("- api: Heartbeat", "f.yaml:1: a rule has to do something; one of refuse"),
         ("- lose: yes\n  mute: yes", "f.yaml:1: a rule does one thing"),
         ("- lose: no", "f.yaml:1: lose: no does nothing"),
-        ("- delay_ms: 0", "f.yaml:1: takes at least 1 ms"),
+        ("- delay_ms: 0", "f.yaml:1: takes 1 to 2147483647 ms"),
         ("- lose: yes\n  times: 0", "f.yaml:2: 0 is too small"),
         ("- lose: yes\n  partition: foo", "f.yaml:2: 'foo' is no partition"),
         ("- rewrite: {member_epoch: 3}", "f.yaml:1: say which answers"),
@@ -270,6 +305,15 @@ def test_rules_are_read_from_yaml() -> None:
         ("- rewrite: {member_epoch: x}\n  api: ConsumerGroupHeartbeat", "f.yaml:1: member_epoch cannot be 'x'"),
         ("- rewrite: {member_epoch: ~}\n  api: ConsumerGroupHeartbeat", "f.yaml:1: member_epoch cannot be null"),
         ("lose: yes", "f.yaml:1: must be a list"),
+        ("- lose: yes\n  api: Heartbeat\n  full: yes", "f.yaml:3: requests of Heartbeat are neither full nor not"),
+        ("- expire: yes\n  api: Metadata", "f.yaml:1: requests of Metadata name no group"),
+        ("- lose: yes\n  api: Heartbeat\n  version: 99", "f.yaml:3: no version 99 of Heartbeat"),
+        ("- refuse: NONE", "f.yaml:1: no error 'NONE'"),
+        (
+            "- rewrite: {heartbeat_interval_ms: 99999999999}\n  api: ConsumerGroupHeartbeat",
+            "f.yaml:1: heartbeat_interval_ms cannot be 99999999999: it has 32 bits",
+        ),
+        ("- throttle_ms: 99999999999", "f.yaml:1: takes 1 to 2147483647 ms"),
         ("- [", "f.yaml:1: not YAML"),
     ],
 )

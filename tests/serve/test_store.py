@@ -120,3 +120,25 @@ def test_two_brokers_on_one_folder(tmp_path: Path) -> None:
     again = Served("--data", str(tmp_path))
     assert again.port
     again.kill()
+
+
+def test_a_log_that_is_damaged_in_its_middle_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    scene = Scene(kept={})
+    client = scene.client()
+    for offset in range(5):
+        client.ask(commit(offset), 9)
+    data = bytearray(scene.kept[PARTITION])
+    data[len(data) // 2] ^= 1
+    (tmp_path / f"{PARTITION}.log").write_bytes(data)
+    with pytest.raises(InputError, match=f"{PARTITION}.log: damaged at byte"):
+        Store(tmp_path).read()
+    assert (tmp_path / f"{PARTITION}.log").read_bytes() == data
+
+
+def test_what_is_cut_off_is_told(tmp_path: Path) -> None:
+    scene = Scene(kept={})
+    scene.client().ask(commit(1), 9)
+    (tmp_path / f"{PARTITION}.log").write_bytes(scene.kept[PARTITION] + b"torn")
+    store = Store(tmp_path)
+    store.read()
+    assert store.cuts == {str(tmp_path / f"{PARTITION}.log"): 4}
