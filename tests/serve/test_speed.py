@@ -63,7 +63,10 @@ def test_a_heartbeat_costs_the_same_everywhere(members: int, groups: int, waitin
         other = scene.client()
         wanted = m.FetchPartition(0, partition_max_bytes=1 << 20)
         assert (
-            other.ask(m.FetchRequest(max_wait_ms=600_000, topics=(m.FetchTopic("foo", partitions=(wanted,)),)), 12)
+            other.ask(
+                m.FetchRequest(max_wait_ms=600_000, min_bytes=1, topics=(m.FetchTopic("foo", partitions=(wanted,)),)),
+                12,
+            )
             is None
         )
     (group, member), epoch = next(iter(joined.items()))
@@ -81,7 +84,7 @@ def test_a_producer_wakes_only_those_who_wait_for_its_topic() -> None:
     calls_of(scene, client, frame)
     alone = calls_of(scene, client, frame)
     wanted = m.FetchPartition(0, partition_max_bytes=1 << 20)
-    waits = m.FetchRequest(max_wait_ms=600_000, topics=(m.FetchTopic("foo", partitions=(wanted,)),))
+    waits = m.FetchRequest(max_wait_ms=600_000, min_bytes=1, topics=(m.FetchTopic("foo", partitions=(wanted,)),))
     others = [scene.client() for _ in range(100)]
     assert [other.ask(waits, 12) for other in others] == [None] * 100
     assert calls_of(scene, client, frame) <= alone + 2 * len(others)
