@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from fsm.coordinator.model.dialect import Choice
+from fsm.kit.checks import CHECKS
 from fsm.reference import CLAUSES, SECTIONS, pages, parts
 from fsm.reference.entries import HAZARDS
 from fsm.tables import ALL
@@ -35,9 +36,9 @@ def texts(path: Path) -> Iterator[str]:
 
 @cache
 def explained() -> set[str]:
-    """The numbers that have an entry."""
+    """The numbers that have an entry, or are those of a check of the kit."""
     flags = {flag.number for part in parts() for flag in part.flags}
-    return flags | {entry.number for section in SECTIONS for entry in section.entries}
+    return flags | set(CHECKS) | {entry.number for section in SECTIONS for entry in section.entries}
 
 
 def test_every_number_that_is_cited_has_an_entry() -> None:
