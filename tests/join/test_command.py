@@ -59,26 +59,20 @@ def test_it_can_be_watched_thinking(broker: LiveBroker, capsys: pytest.CaptureFi
     assert main(arguments(broker.bootstrap, "-n", "1", "--trace", str(file))) == 0
     said = [line[14:] for line in capsys.readouterr().out.splitlines()]
     steps = [line.split("  ")[0] for line in said if "->" in line]
-    assert steps == [
-        "UNSUBSCRIBED -> JOINING",
-        "JOINING -> RECONCILING",
-        "RECONCILING -> ACKNOWLEDGING",
-        "ACKNOWLEDGING -> STABLE",
-        "STABLE -> PREPARE_LEAVING",
-        "PREPARE_LEAVING -> LEAVING",
-        "LEAVING -> UNSUBSCRIBED",
-    ]
+    assert steps[:3] == ["UNSUBSCRIBED -> JOINING", "JOINING -> RECONCILING", "RECONCILING -> ACKNOWLEDGING"]
+    assert steps[-2:] == ["PREPARE_LEAVING -> LEAVING", "LEAVING -> UNSUBSCRIBED"]
     assert [line for line in said if line.startswith(("assigned: ", "revoked: "))] == [
         "assigned: foo-[0, 1, 2, 3]",
         "revoked: foo-[0, 1, 2, 3]",
     ]
+    assert [*audit_files([file]).findings] == []
+    file.unlink()
     produce(broker, 0, b"b")
     assert main(arguments(broker.bootstrap, "-n", "1", "--json", "--trace", str(file))) == 0
     printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [one["value"] for one in printed if one.get("event") == "message"] == ["b"]
     written = [json.loads(line) for line in file.read_text().splitlines()]
-    assert [one for one in printed if one.get("event") != "message"] == written[-len(printed) + 1 :]
-    assert [*audit_files([file]).findings] == []
+    assert [one for one in printed if one.get("event") != "message"] == written
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
