@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fsm.kit.check import SLACK_MS, Grade, Verdict, What, hold, rule, slack
-from fsm.kit.consumer_member import DELTA, flat
+from fsm.kit.consumer_member import DELTA, RETRIABLE, flat
 from fsm.kit.moments import Moment
 from fsm.kit.wording import heartbeat, seconds
 
@@ -58,6 +58,8 @@ def not_silent(moment: Moment) -> Verdict:
     member, session_ms = moment.consumer, moment.client.around.session_ms
     if not member.is_member or member.sent is None or (moment.request and moment.request.member_epoch < 0):
         return None
+    if member.refusal is not None and member.refusal.code not in RETRIABLE:
+        return None  # it may well be told for good
     until_ms = moment.at_ms
     if moment.what is What.END:
         app = moment.application
