@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from fsm.protocol.assignment import TopicPartition
 
 Held = frozenset[TopicPartition]
+CALLBACKS = ("assign", "assigned", "revoke", "revoked", "lost")
 UNSUPPORTED = "unsupported"
 """How an adapter begins to say that its client cannot do what it was told."""
 NEVER_MS = float("-inf")
@@ -32,7 +33,7 @@ class Application:
     """What is known of the application of one client."""
 
     speaks: bool = False
-    """Whether anything was heard of it; otherwise nothing follows from silence."""
+    """Whether anything was heard of its callbacks; otherwise nothing follows from silence."""
     holding: Held = frozenset()
     """What it was given and not told to give back."""
     lost_by_fence: Held = frozenset()
@@ -57,7 +58,8 @@ class Application:
 
     def hear(self, at_ms: float, about: Mapping[str, Any]) -> None:
         """The client told it something."""
-        self.speaks, self.heard_ms = True, at_ms
+        self.heard_ms = at_ms
+        self.speaks |= about.get("ev") in CALLBACKS
         event, partitions = about.get("ev"), partitions_of(about)
         match event:
             case "assign":
@@ -75,7 +77,7 @@ class Application:
             self.callback = Callback(event, partitions, at_ms)
         elif event in ("assigned", "revoked"):
             self.callback = None
-        if event in ("assign", "assigned", "revoke", "revoked", "lost"):
+        if event in CALLBACKS:
             self.changed_ms = at_ms
 
     def changed_before(self, until_ms: float) -> float:

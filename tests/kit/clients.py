@@ -9,9 +9,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
+import fsm
 from fsm.kit.check import CLASSIC, CONSUMER
 
 ADAPTERS = Path(__file__).parent / "adapters"
@@ -73,8 +75,8 @@ def _run(folder: Path, *command: str) -> None:
 PYTHON = (
     Client("librdkafka", BOTH, _python("confluent")),
     Client("kafka-python", (CLASSIC,), _python("kafka_python")),
-    Client("aiokafka", (CLASSIC,), _python("aio_kafka")),
-    Client("fsm", BOTH, _python("fsm_member")),
+    Client("aiokafka", (CLASSIC,), _python("aio_kafka"), f"aiokafka {version('aiokafka')}"),
+    Client("fsm", BOTH, _python("fsm_member"), f"our own member {fsm.__version__}"),
 )
 BUILT = (
     Client("java", BOTH, _java),

@@ -227,7 +227,7 @@ def tells_all(moment: Moment) -> Verdict:
         request.session_timeout_ms > 0 and request.rebalance_timeout_ms > 0 and request.protocols and not unreadable
     )
     timeouts = f"session {request.session_timeout_ms} ms, rebalance {request.rebalance_timeout_ms} ms"
-    got = f"{timeouts}, {len(request.protocols)} assignors"
+    got = f"{timeouts}, {len(request.protocols)} assignors, unreadable: {', '.join(unreadable) or 'none'}"
     return hold(is_kept, "timeouts, and assignors with a subscription", got)
 
 
