@@ -225,6 +225,8 @@ class Cluster:
         return m.MetadataResponse(brokers=brokers, cluster_id=CLUSTER_ID, controller_id=1, topics=topics)
 
     def _describe_topic(self, name: str | None, topic_id: TopicId, version: int) -> m.MetadataResponseTopic:
+        if topic_id != NO_TOPIC_ID:
+            name = None  # whoever has an id may send an empty name with it, as Java does
         found_name = self.names.get(topic_id) if name is None else name
         if found_name == OFFSETS_TOPIC:
             leaders = self.coordinators.leaders

@@ -332,3 +332,20 @@ def test_an_answer_that_nobody_could_get_is_not_told_as_sent() -> None:
     other.send(join_classic("somebody"), 3)
     scene.do(scene.brokers.disconnect(other.number, scene.now_ms))
     assert len(scene.exchanges("JoinGroup")) == 1
+
+
+def test_a_topic_is_found_by_its_id_whatever_name_comes_with_it() -> None:
+    """Java sends an empty name with the id; an id that is not known is told as such."""
+    client = Scene(topics={"foo": 4}).client()
+    (known,) = client.ask(m.MetadataRequest((m.MetadataRequestTopic(name="foo"),))).topics
+    unknown = "BBBBBBBBBBBBBBBBBBBBBQ"
+    wanted = tuple(
+        m.MetadataRequestTopic(topic_id, name) for topic_id in (known.topic_id, unknown) for name in ("", None)
+    )
+    found = client.ask(m.MetadataRequest(wanted)).topics
+    assert [(one.error_code, one.name) for one in found] == [
+        (ErrorCode.NONE, "foo"),
+        (ErrorCode.NONE, "foo"),
+        (ErrorCode.UNKNOWN_TOPIC_ID, None),
+        (ErrorCode.UNKNOWN_TOPIC_ID, None),
+    ]
