@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 EXAMPLES = """examples:
   fsm kit run "python adapter.py"      a client in every scenario, against brokers of ours
   fsm kit run "java -jar adapter.jar" --protocol consumer --json
-  fsm kit run ./adapter --scenario fenced --scenario lost_leave --html > report.html
+  fsm kit run ./adapter --scenario fenced lost_leave --html > report.html
   fsm kit scenarios                    what clients are driven through
   fsm kit checks                       every rule that they are held to
   fsm kit judge trace.jsonl            what a trace of exchanges says of the clients in it
@@ -55,7 +55,7 @@ def add(commands: Any) -> None:
     details: dict[str, Any] = {"formatter_class": Help, "allow_abbrev": False}
     ran = kinds.add_parser("run", help="drive a client through scenarios", epilog=CONTRACT, **details)
     ran.add_argument("adapter", metavar="COMMAND", help="starts an adapter of the client (below)")
-    ran.add_argument("--scenario", action="append", default=[], metavar="NAME", help="only this one; may be repeated")
+    ran.add_argument("--scenario", action="extend", nargs="+", default=[], metavar="NAME", help="only these")
     ran.add_argument("--protocol", choices=("consumer", "classic"), default="", help="only scenarios of this protocol")
     ran.add_argument("--jobs", type=at_least(1), default=4, metavar="N", help="scenarios at once (%(default)s)")
     ran.add_argument("--keep", type=Path, metavar="DIR", help="write the trace of each scenario here")

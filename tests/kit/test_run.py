@@ -132,7 +132,7 @@ def test_commands_that_are_no_adapters(command: str, said: str, capsys: pytest.C
 
 def test_an_unknown_scenario_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """With the nearest name."""
-    assert main(["kit", "run", "true", "--scenario", "fence"]) == 2
+    assert main(["kit", "run", "true", "--scenario", "plain", "fence"]) == 2
     assert "did you mean fenced" in capsys.readouterr().err
 
 
