@@ -32,9 +32,9 @@ from fsm.protocol.messages import (
     commit_topics,
 )
 from fsm.serve.faults import Do
-from tests.kit.consumer_mutants import _with as fetching
 from tests.kit.consumer_mutants import code_of
 from tests.kit.mutants import Mutant, Take, breaks, requests_changed
+from tests.kit.offset_mutants import fetching
 
 QUIET = Scenario("classic_quiet", "A alone for a while.", (Start(A), Stable(1), Wait(9)), protocol=CLASSIC)
 REFUSED_LEAVING = Scenario(

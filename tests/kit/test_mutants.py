@@ -7,7 +7,7 @@ import pytest
 from fsm.kit.check import Grade
 from fsm.kit.checks import CHECKS
 from fsm.kit.judge import judge
-from tests.kit import classic_mutants, consumer_mutants
+from tests.kit import classic_mutants, consumer_mutants, error_mutants, offset_mutants
 from tests.kit.mutants import PLANTED, Planted
 from tests.kit.virtual import run
 
@@ -25,4 +25,5 @@ def test_every_check_has_a_mutant() -> None:
     """None is left without proof."""
     assert {planted.check for planted in PLANTED} == set(CHECKS)
     modules = {planted.mutant.__module__ for planted in PLANTED}
-    assert {consumer_mutants.__name__, classic_mutants.__name__} <= modules
+    planting = (consumer_mutants, error_mutants, offset_mutants, classic_mutants)
+    assert modules <= {module.__name__ for module in planting} | {"tests.kit.mutants"}
