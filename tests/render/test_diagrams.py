@@ -10,9 +10,9 @@ from fsm import reference
 from fsm.audit.connect import picture as connect_picture
 from fsm.check import picture as check_picture
 from fsm.errors import InputError
+from fsm.kit import picture as kit_picture
 from fsm.render import SHIPPED
 from fsm.render.tables.diagrams import Difference, differences, drawings, index
-from fsm.kit import picture as kit_picture
 from fsm.scenario import pictures
 from fsm.table import Table
 from fsm.tables import ALL
