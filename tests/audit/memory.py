@@ -10,7 +10,7 @@ from typing import NamedTuple
 from fsm.audit.limits import Limits
 from fsm.audit.local import Audit, audit_pieces
 from fsm.audit.reading import PieceRecords, PieceSummary, SourceRecords
-from fsm.logs import formats
+from fsm.logs import Format, formats
 from fsm.logs.entries import records_of
 from fsm.logs.pieces import WHOLE, Piece, from_bytes
 from fsm.trace import TraceRecord
@@ -25,7 +25,7 @@ class Parsed(NamedTuple):
     records: Sequence[TraceRecord] | None
 
 
-_records: dict[tuple[bytes, bool], Sequence[TraceRecord] | None] = {}
+_records: dict[tuple[bytes, bool, tuple[Format, ...]], Sequence[TraceRecord] | None] = {}
 _DEFAULTS = Limits()
 
 
@@ -34,7 +34,7 @@ def parsed(data: bytes) -> tuple[Parsed, ...]:
     """The entries of a file."""
     found = []
     for entry in from_bytes(data, formats()):
-        key = entry.data, entry.cut
+        key = entry.data, entry.cut, tuple(entry.formats)
         if key not in _records:
             _records[key] = records_of(entry, UTC)
         found.append(Parsed(entry.offset, entry.number, entry.data, _records[key]))
