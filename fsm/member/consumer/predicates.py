@@ -118,20 +118,25 @@ def tells_what_is_held(at: ObservedStep) -> bool:
     """One who joins or leaves holds nothing; else it is what was held before the step, in it or after it.
 
     In one tick a run may end before the heartbeat, and the next one may begin and end after it. Where the dialect says
-    so, what the member was told to own and what is being assigned stand there, too: all of it, and nothing else.
+    so, what a member with an epoch was told to own and what is being assigned stand there, too: all of it, and nothing
+    else.
     """
     runs = [one.run.resolved for one in (at.before, at.after) if one.run is not None]
     held = {current.partitions for current in (at.before.current, at.after.current, *runs)}
     coming = _flat(at.before.target.partitions, *(run.partitions for run in runs[:1]))
 
-    def is_true(said: TopicPartitions) -> bool:
-        if Choice.REPORTS_WHAT_IS_ASSIGNED in at.before.settings.choices:
+    def is_true(said: TopicPartitions, epoch: int) -> bool:
+        if Choice.REPORTS_WHAT_IS_ASSIGNED in at.before.settings.choices and epoch > 0:
             return coming <= _flat(said) <= coming | _flat(*held)
         return said in held
 
     return all(
         body.topic_partitions is None
-        or (not body.topic_partitions if state in (State.JOINING, State.LEAVING) else is_true(body.topic_partitions))
+        or (
+            not body.topic_partitions
+            if state in (State.JOINING, State.LEAVING)
+            else is_true(body.topic_partitions, body.member_epoch)
+        )
         for state, body in generated(at)
     )
 
