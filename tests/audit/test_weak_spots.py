@@ -158,7 +158,7 @@ def test_a_broker_at_info_tells_of_a_refused_downgrade(recorded: dict[str, Files
 @pytest.fixture(scope="module")
 def others() -> dict[str, Files]:
     """The other recordings of Java clients that have the broker's log."""
-    found = recordings.logs("java")
+    found = dict(recordings.logs("java"))
     with recordings.opened(recordings.DATA / "broker-logs.tar.xz") as packed:
         for item in packed:
             path = PurePosixPath(item.name)
