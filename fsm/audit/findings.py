@@ -3,13 +3,19 @@
 A finding says what happened, to whom, when, why as far as the log tells, and shows the lines. Its summary is
 one sentence for an operator who was just woken up. Findings are ordered by group, time, kind, member and
 partitions, so that the same logs give the same bytes.
+
+A finding keeps its id as long as its group, kind, member, first partition and beginning are the same: when it ends, how
+severe it is, its cause and its words may change while a log grows. One that is about no group is known by its file.
 """
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from hashlib import sha256
 from typing import Any
 
 from fsm.audit.rows import Place
@@ -138,6 +144,10 @@ class Finding:
     cause: Cause
     summary: str
     evidence: tuple[Evidence, ...] = ()
+    id: str = ""
+    """Given by `with_ids`."""
+    others: tuple[str, ...] = ()
+    """Other members that it is about: who also owned the partitions."""
 
     def lower_severity(self) -> Finding:
         """The same one step less severe: what it rests on is not certain."""
@@ -146,10 +156,12 @@ class Finding:
 
     def to_json(self) -> dict[str, Any]:
         return {
+            "id": self.id,
             "kind": self.kind.value,
             "severity": self.severity.value,
             "group": self.group,
             "member": self.member,
+            "others": list(self.others),
             "start_ms": self.start_ms,
             "end_ms": self.end_ms,
             "partitions": [list(p) for p in self.partitions],
@@ -170,13 +182,27 @@ def finding(
     partitions: Iterable[Partition] = (),
     cause: Cause = Cause.NONE,
     places: Iterable[Place] = (),
+    others: Iterable[str] = (),
 ) -> Finding:
     """A finding with its kind's severity, sorted partitions, and each place once in the order given."""
     shown = tuple(Evidence(p.file, p.offset) for p in dict.fromkeys(places) if p.offset >= 0)
     given = tuple(partitions)
     if any(topic.startswith(UNIT) for topic, _ in given):
         kind, given = UNIT_KINDS.get(kind, kind), tuple(map(unit, given))
-    return Finding(kind, SEVERITY[kind], group, member, start_ms, end_ms, by_partition(given), cause, summary, shown)
+    return Finding(
+        kind,
+        SEVERITY[kind],
+        group,
+        member,
+        start_ms,
+        end_ms,
+        by_partition(given),
+        cause,
+        summary,
+        shown,
+        "",
+        tuple(others),
+    )
 
 
 def in_order(findings: Iterable[Finding]) -> list[Finding]:
@@ -195,3 +221,20 @@ def rank(found: Finding) -> tuple[Any, ...]:
         found.end_ms,
         found.summary,
     )
+
+
+ID_DIGITS = 12
+"""Of the hash that an id is: two of a million findings share one in one of 500 audits."""
+
+
+def with_ids(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings of a group, or of files, in order, each with its id; those that would share one are counted."""
+    times = Counter[str]()
+    told = []
+    for found in in_order(findings):
+        file = "" if found.group or not found.evidence else found.evidence[0].file
+        about = [found.group, found.kind.value, found.member, found.start_ms, found.partitions[:1], file]
+        same = sha256(json.dumps(about).encode()).hexdigest()[:ID_DIGITS]
+        times[same] += 1
+        told.append(replace(found, id=same if times[same] == 1 else f"{same}-{times[same]}"))
+    return told

@@ -10,7 +10,7 @@ from fsm.audit.certainty import FileFacts, weigh
 from fsm.audit.conformance import illegal_transitions
 from fsm.audit.coordinator import evidence
 from fsm.audit.coordinator.assignments import Assignment, CoordinatorRecord, assignments, with_known_names, with_names
-from fsm.audit.findings import Evidence, Finding, in_order
+from fsm.audit.findings import Evidence, Finding, in_order, with_ids
 from fsm.audit.follower import Row
 from fsm.audit.group import Rebalance, judge, rebalances
 from fsm.audit.group.coverage import Coverage, find_coverage
@@ -41,7 +41,7 @@ class GroupAudit:
     files: Mapping[str, FileFacts]
     rows: GroupRows
     findings: Sequence[Finding]
-    """In their order, with their lines."""
+    """In their order, with their lines and ids."""
     coverage: Sequence[Coverage]
     rebalances: Sequence[Rebalance]
     coordinator: Sequence[CoordinatorRecord]
@@ -86,7 +86,7 @@ def audit_group(
         files,
         rows,
         # Two machines of one member may be stuck at once in states of one name: that is said once.
-        findings=list(dict.fromkeys(_with_text(found, lines) for found in in_order(findings))),
+        findings=with_ids(dict.fromkeys(_with_text(found, lines) for found in in_order(findings))),
         coverage=find_coverage(rows.lives, rows.intervals),
         rebalances=rebalances(group, rows),
         coordinator=told,

@@ -16,6 +16,7 @@ from fsm.audit.group.coverage import Coverage
 from fsm.audit.group_audit import GroupAudit, audit_group
 from fsm.audit.hygiene.identity import Key
 from fsm.audit.hygiene.rotation import missing
+from fsm.audit.incidents import Incident, find_incidents
 from fsm.audit.limits import MIN_UNDERSTOOD, Limits
 from fsm.audit.reading import PieceRecords, read_piece
 from fsm.audit.records import Source, spool
@@ -44,6 +45,10 @@ class Audit:
     @property
     def findings(self) -> list[Finding]:
         return [found for one in self.groups for found in one.findings]
+
+    @property
+    def incidents(self) -> list[Incident]:
+        return [incident for one in self.groups for incident in find_incidents(one)]
 
     @property
     def rows(self) -> Mapping[str, GroupRows]:

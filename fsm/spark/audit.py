@@ -112,7 +112,6 @@ def _plan(inputs: Inputs, bins: Sequence[Sequence[Job]], options: Options, work:
 def _write_up(work: Path, inputs: Inputs, totals: Totals, options: Options) -> Result:
     """The document, the report and the tables that are not written yet. Raises `InputError` where nothing was read."""
     from fsm.audit import unparsed
-    from fsm.audit.findings import in_order
     from fsm.audit.report import report
     from fsm.render.report.page import render
     from fsm.spark import document, pipeline, tables
@@ -123,10 +122,8 @@ def _write_up(work: Path, inputs: Inputs, totals: Totals, options: Options) -> R
         there = f"there are {', '.join(totals.others[:NAMED])}" + (" and others" if totals.others[NAMED:] else "")
         raise InputError("no such group in these logs", " ".join(options.groups), there)
     _check_time(totals, options)
-    refused = in_order(map(unparsed.refused, inputs.unreadable))
-    totals.add_findings(refused)
     with tables.Tables(work, LAST_PART) as driver:
-        driver.add("findings", refused)
+        pipeline.add_of_files(map(unparsed.refused, inputs.unreadable), totals, driver)
     tables.write_whole(work, "dwell", totals.dwell_times())
     coordinators = totals.sums["coordinators"] > 0
     tables.complete(work, coordinators=coordinators)
@@ -140,8 +137,15 @@ def _write_up(work: Path, inputs: Inputs, totals: Totals, options: Options) -> R
         "older_results": list(inputs.results[:MOST]),
     }
     metrics = totals.metrics()
-    told = pipeline.overviews(work), pipeline.findings(work)
-    document.write(work / MARK, read, metrics, *told, coordinators=coordinators)
+    document.write(
+        work / MARK,
+        read,
+        metrics,
+        pipeline.overviews(work),
+        incidents=pipeline.incidents(work),
+        findings=pipeline.findings(work),
+        coordinators=coordinators,
+    )
     hidden, unknown_ends = totals.sums["groups"] - len(totals.groups), totals.sums["end_unknown"]
     groups = [view for _, view in totals.groups]
     shown = report(read, metrics, totals.worst, groups, groups_hidden=hidden, unknown_ends=unknown_ends)

@@ -1,6 +1,6 @@
 """`audit.json`: the result as one JSON document, streamed, in a fixed order.
 
-{"inputs": {...}, "groups": [...], "findings": [...], "metrics": {...}}
+{"inputs": {...}, "groups": [...], "incidents": [...], "findings": [...], "metrics": {...}}
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from fsm.audit.findings import Finding
+from fsm.audit.incidents import Incident
 from fsm.audit.report import Overview
 
 
@@ -20,14 +21,16 @@ def write(
     inputs: Mapping[str, Any],
     metrics: Mapping[str, Any],
     groups: Iterable[Overview],
-    findings: Iterable[Finding],
     *,
+    incidents: Iterable[Incident],
+    findings: Iterable[Finding],
     coordinators: bool,
 ) -> None:
     """Writes the document. Members without logs are counted where coordinators say something."""
     with path.open("w", encoding="utf-8") as out:
         out.write('{"inputs": ' + json.dumps(inputs))
         _list(out, "groups", (_group(one, coordinators=coordinators) for one in groups))
+        _list(out, "incidents", (one.to_json() for one in incidents))
         _list(out, "findings", (one.to_json() for one in findings))
         out.write(',\n"metrics": ' + json.dumps(metrics) + "}\n")
 

@@ -26,9 +26,11 @@ from zoneinfo import ZoneInfo
 
 from fsm.audit import unparsed
 from fsm.audit.coordinator.assignments import add_topic_names
-from fsm.audit.findings import Finding, in_order, rank
+from fsm.audit.findings import Finding, rank, with_ids
 from fsm.audit.group_audit import audit_group
 from fsm.audit.hygiene.rotation import Missing
+from fsm.audit.incidents import Incident, find_incidents, of_files
+from fsm.audit.incidents import rank as rank_incident
 from fsm.audit.reading import read_piece
 from fsm.audit.records import Chunk, spool, unpack
 from fsm.audit.report import Highlights, Overview, overview
@@ -127,17 +129,17 @@ def judge(rows: Iterable[Sent], plan: Plan, part: int) -> Totals:
     """Judges the groups to which the rows were sent, which come by key and kind, and writes their tables."""
     totals = plan.totals
     names: dict[str, str] | None = None
-    of_files: list[Finding] = []
+    files: list[Finding] = []
     with Tables(Path(plan.work), part) as tables:
         for key, own in groupby(rows, key=attrgetter("key")):
             if key.startswith(OF_FILE):
                 pieces = [summary_of(row) for row in own]
                 totals.add_file(pieces)
                 tables.add("files", pieces)
-                of_files += unparsed.of_file(pieces)
+                files += unparsed.of_file(pieces)
                 continue
-            _add_findings(in_order(of_files), totals, tables)
-            of_files = []
+            add_of_files(files, totals, tables)
+            files = []
             if not key:
                 for row in own:
                     tables.add_records("", row.chunk, unpack(row.chunk.packed), None)
@@ -146,14 +148,21 @@ def judge(rows: Iterable[Sent], plan: Plan, part: int) -> Totals:
                 _judge_group(key, own, plan, names, _Watch(totals, tables))
             else:
                 totals.add_other_group(key)
-        _add_findings(in_order(of_files), totals, tables)
+        add_of_files(files, totals, tables)
     return totals
 
 
-def _add_findings(found: Sequence[Finding], totals: Totals, tables: Tables) -> None:
-    if found:
-        totals.add_findings(found)
-        tables.add("findings", found)
+def add_of_files(findings: Iterable[Finding], totals: Totals, tables: Tables) -> None:
+    """Adds findings that are about files."""
+    found = with_ids(findings)
+    _add(found, of_files(found), totals, tables)
+
+
+def _add(found: Sequence[Finding], incidents: Sequence[Incident], totals: Totals, tables: Tables) -> None:
+    totals.add_findings(found)
+    totals.add_incidents(incidents)
+    tables.add("findings", found)
+    tables.add("incidents", incidents)
 
 
 def _topic_names(plan: Plan) -> dict[str, str]:
@@ -195,7 +204,7 @@ def _judge_group(group: str, rows: Iterable[Sent], plan: Plan, names: Mapping[st
         tables.add("lives", list(zip(lives, audit.coverage, strict=True)))
         tables.add("coordinator", audit.coordinator)
         tables.add("assignments", audit.assignments)
-        _add_findings(audit.findings, totals, tables)
+        _add(audit.findings, find_incidents(audit), totals, tables)
         totals.sums["coordinators"] += len(audit.coordinator)
         known = overview(audit)
         if known is not None:
@@ -323,6 +332,11 @@ def _batches(rows: Iterable[Sent]) -> Iterator[pa.RecordBatch]:
 def findings(work: Path) -> Iterator[Finding]:
     """All findings in their order, from the parts of their table, of each of which some rows are held."""
     return merge_sorted(*rows_of(work, "findings", Finding), key=rank)
+
+
+def incidents(work: Path) -> Iterator[Incident]:
+    """All incidents in their order."""
+    return merge_sorted(*rows_of(work, "incidents", Incident), key=rank_incident)
 
 
 def overviews(work: Path) -> Iterator[Overview]:

@@ -22,6 +22,7 @@ from fsm.audit.findings import Finding
 from fsm.audit.group import Rebalance
 from fsm.audit.group.coverage import Coverage
 from fsm.audit.hygiene.identity import Key
+from fsm.audit.incidents import Incident
 from fsm.audit.reading import PieceSummary
 from fsm.audit.records import KIND, NUMBER, OFFSET, SEQ, TEXT, TIME, Chunk, Row
 from fsm.audit.report import Overview
@@ -111,6 +112,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     "turns": schema_of(MemberRebalance),
     "rebalances": schema_of(Rebalance),
     "findings": schema_of(Finding),
+    "incidents": schema_of(Incident),
     "groups": schema_of(Overview),
 }
 """Tables that every result has."""
@@ -128,6 +130,7 @@ _CLASSES: dict[str, type] = {
     "turns": MemberRebalance,
     "rebalances": Rebalance,
     "findings": Finding,
+    "incidents": Incident,
     "groups": Overview,
     "assignments": Assignment,
 }

@@ -14,6 +14,7 @@ from fsm.audit.certainty import TooLittle, Understood
 from fsm.audit.conformance import edges
 from fsm.audit.findings import Finding, FindingKind, Severity
 from fsm.audit.group_audit import GroupAudit
+from fsm.audit.incidents import Incident, badness
 from fsm.audit.reading import PieceSummary
 from fsm.audit.report import Highlights, Overview, group_view
 from fsm.audit.rows import ObservedTransition
@@ -99,6 +100,8 @@ class Totals:
     rebalances: Durations = field(default_factory=Durations)
     longest_unowned_ms: int = 0
     worst: list[Finding] = field(default_factory=list)
+    incidents: list[Incident] = field(default_factory=list)
+    """The worst ones, in order."""
     groups: list[tuple[Overview, GroupView]] = field(default_factory=list)
     """The worst groups, in order."""
 
@@ -156,6 +159,12 @@ class Totals:
         self.kinds.update((one.kind.value, one.severity.value) for one in found)
         self.worst = nsmallest(FINDINGS, [*self.worst, *found], key=_badness)
 
+    def add_incidents(self, incidents: Iterable[Incident]) -> None:
+        found = list(incidents)
+        if found:
+            self.sums.update(f"{one.severity} incidents" for one in found)
+            self.incidents = nsmallest(FINDINGS, [*self.incidents, *found], key=badness)
+
     def add_group(self, audit: GroupAudit, known: Overview, noted: Highlights) -> None:
         """Adds an audited group, whose findings are added by themselves; draws it if it is one of the worst so far."""
         self.sums["groups"] += 1
@@ -197,6 +206,7 @@ class Totals:
         self.rebalances.merge(other.rebalances)
         self.longest_unowned_ms = max(self.longest_unowned_ms, other.longest_unowned_ms)
         self.worst = nsmallest(FINDINGS, [*self.worst, *other.worst], key=_badness)
+        self.incidents = nsmallest(FINDINGS, [*self.incidents, *other.incidents], key=badness)
         self._draw(other.groups)
 
     def add_other_group(self, group: str) -> None:
@@ -233,6 +243,7 @@ class Totals:
     def metrics(self) -> dict[str, Any]:
         """Counts by kind, traffic on the tables, dwell times and rebalances."""
         return {
+            "incidents": {one.value: self.sums[f"{one} incidents"] for one in Severity},
             "findings": list(_few(self.kinds, ("kind", "severity"))),
             "transitions": list(_few(self.edges, ("machine", "state", "next_state"))),
             "dwell": self.dwell_times(),

@@ -27,10 +27,12 @@ def test_partitions_are_sorted_and_each_place_is_shown_once():
 def test_json_has_the_promised_form():
     """Times in epoch milliseconds, partitions as lists, enums as text."""
     assert lost(cause=Cause.NO_POLL).to_json() == {
+        "id": "",
         "kind": "partitions_lost",
         "severity": "warning",
         "group": "g",
         "member": "m",
+        "others": [],
         "start_ms": 10,
         "end_ms": 20,
         "partitions": [["t", 0], ["t", 1]],

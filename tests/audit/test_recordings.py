@@ -17,7 +17,8 @@ import pytest
 import recordings
 import untold
 
-from fsm.audit.findings import FindingKind, Severity
+from fsm.audit.findings import Finding, FindingKind, Severity
+from fsm.audit.incidents import Incident
 
 DATA = Path(__file__).parents[1] / "data"
 FEW = (
@@ -50,18 +51,31 @@ def scenarios() -> Scenarios:
     return {name: one for name, one in found.items() if one[2].client not in UNREAD}
 
 
+@pytest.fixture(scope="module")
+def audits(scenarios: Scenarios) -> dict[str, tuple[list[Finding], list[Incident]]]:
+    """What is found in each."""
+    audits = ((name, memory.audit(logs)) for name, (logs, *_) in scenarios.items())
+    return {name: (audit.findings, audit.incidents) for name, audit in audits}
+
+
 def case(
-    name: str, logs: dict[str, bytes], verdict: dict[str, Any], recorded: untold.Recording, by_file: bool = True
+    name: str,
+    logs: dict[str, bytes],
+    verdict: dict[str, Any],
+    recorded: untold.Recording,
+    *,
+    findings: list[Finding] | None = None,
+    by_file: bool = True,
 ) -> judge.Case:
     """The scenario's logs, audited."""
-    findings = memory.audit(logs).findings
+    findings = memory.audit(logs).findings if findings is None else findings
     quiet, right = verdict["summary"] == judge.NOTHING, untold.mark(judge.verdicts(verdict), recorded)
     return judge.Case(name, "all", verdict["t0"] * 1000, quiet, right, tuple(findings), by_file)
 
 
-def test_everything_that_was_wrong_is_found_and_nothing_else(scenarios):
+def test_everything_that_was_wrong_is_found_and_nothing_else(scenarios, audits):
     """Precision and recall are 1 in all kinds; nothing above info where nothing was wrong."""
-    cases = [case(name, *one) for name, one in scenarios.items()]
+    cases = [case(name, *one, findings=audits[name][0]) for name, one in scenarios.items()]
     report = judge.compare(cases)
     assert report.clean, judge.table(report)
     assert {kind: score.verdicts for (_, kind), score in report.scores.items() if score.verdicts} == {
@@ -74,6 +88,17 @@ def test_everything_that_was_wrong_is_found_and_nothing_else(scenarios):
         FindingKind.FENCING_LOOP: 14,
         FindingKind.LISTENER_ERROR: 11,
     }
+
+
+def test_every_finding_is_in_one_incident(audits):
+    """None is in two, none is lost, and no two have one id; an incident is as severe as its worst finding."""
+    for name, (findings, incidents) in audits.items():
+        by_id = {found.id: found for found in findings}
+        assert len(by_id) == len(findings), name
+        assert sorted(found for one in incidents for found in one.findings) == sorted(by_id), name
+        for one in incidents:
+            worst = {by_id[found].severity for found in one.findings}
+            assert one.severity is next(severity for severity in Severity if severity in worst)
 
 
 @pytest.mark.parametrize("name", FEW)

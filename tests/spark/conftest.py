@@ -8,6 +8,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import redirect_stdout
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ import recordings as recorded
 from pyspark.sql import SparkSession
 
 from fsm import cli
-from fsm.audit.findings import Finding, FindingKind
+from fsm.audit.findings import ID_DIGITS, Finding, FindingKind, with_ids
 from fsm.spark.audit import audit_logs
 from fsm.spark.options import Options
 from fsm.spark.result import MARK
@@ -161,5 +162,7 @@ def without_unparsed(found: Iterable[Told]) -> list[Told]:
 
 def as_told(found: Finding, cluster: str = "") -> Told:
     """A finding of the audit in one process as the document tells it."""
-    told = found.to_json()
-    return told | {"group": f"{cluster}:{found.group}"} if cluster else told
+    if cluster:
+        (there,) = with_ids([replace(found, group=f"{cluster}:{found.group}")])
+        found = replace(there, id=there.id + found.id[ID_DIGITS:])
+    return found.to_json()

@@ -82,11 +82,12 @@ def test_what_was_left_out_is_said_on_one_line(capsys: pytest.CaptureFixture[str
 def test_the_document_has_the_shape_of_the_contract(result: Path) -> None:
     """Inputs, groups, findings and metrics, with every field of a finding in its type and its order."""
     document = json.loads((result / MARK).read_text())
-    assert list(document) == ["inputs", "groups", "findings", "metrics"]
+    assert list(document) == ["inputs", "groups", "incidents", "findings", "metrics"]
     assert document["findings"]
     for found in document["findings"]:
         assert list(found) == [
-            *("kind", "severity", "group", "member", "start_ms", "end_ms", "partitions", "cause", "summary", "evidence")
+            *("id", "kind", "severity", "group", "member", "others", "start_ms", "end_ms", "partitions", "cause"),
+            *("summary", "evidence"),
         ]
         assert FindingKind(found["kind"]) and Severity(found["severity"])  # noqa: PT018
         assert type(found["start_ms"]) is type(found["end_ms"]) is int

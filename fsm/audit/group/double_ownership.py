@@ -127,6 +127,7 @@ def _finding(group: str, merged: Sequence[Overlap], apart_ms: int | None) -> Fin
         partitions=partitions,
         cause=first.cause,
         places=first.places,
+        others=[first.new],
     )
     clocks = apart_ms is not None and apart_ms < SKEW_MS
     sure = all(o.sure for o in merged) and first.cause is not Cause.CLOSE_HANGS and not clocks
