@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import pairwise, takewhile
 
 from fsm.logs import fields as structured
-from fsm.logs.headers import HEADER_LIMIT, Header, Token, commonest, header_of, split
+from fsm.logs.headers import HEADER_LIMIT, Header, Token, as_logger, commonest, header_of, split
 
 _MOST_LOOKS = 200
 
@@ -43,7 +43,8 @@ def _bracketed(whole: Sequence[str]) -> Header | None:
     if len(tails) < max(3, 0.4 * len(whole)):
         return None
     best = commonest(map(split, tails), most=1)[0]
-    return best if {"logger", "thread"} & set(best.roles) else None
+    first = [tail.split()[0].lstrip("[(") for tail in tails]
+    return best if {"logger", "thread"} & set(best.roles) or as_logger(first) else None  # a class and its method
 
 
 def _common_end(whole: Sequence[str]) -> str:
@@ -62,11 +63,11 @@ def _common_end(whole: Sequence[str]) -> str:
 
 
 def _closing(headers: Sequence[Header], whole: Sequence[str]) -> str:
-    """What closes the quotes or brackets around messages, the same in every line; empty where they have none."""
+    """What closes the quotes, brackets, columns around messages, the same in every line; empty where they have none."""
     if len(whole) < _FEWEST_CLOSED or not headers:
         return ""
     opened = "".join(token.what for token in headers[0].tokens if token.kind == "text")
-    closers = "".join(
+    closers = {column for column in "|;~^" if opened.count(column) > 1}.union(
         close
         for begin, close in (("[", "]"), ("(", ")"), ("{", "}"), ("<", ">"), ('"', '"'), ("'", "'"))
         if (opened.count(begin) % 2 if begin == close else opened.count(begin) > opened.count(close))

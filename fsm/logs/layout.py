@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from functools import cached_property
 from typing import Any, NamedTuple
+from xml.sax.saxutils import unescape
 
 from fsm.logs import LEARNED, Client, Format, Message, stamps
 from fsm.logs import fields as structured
@@ -133,6 +134,8 @@ class Layout:
             if found is None:
                 return None
             text, slots = found
+            if self.second is not None and (indent := _INDENT.match(told)):  # all lines stand under the first one
+                text = text.replace(indent[1], "\n")
             for role, word, row in slots:
                 if role == "time":
                     times.append((word, row))
@@ -176,7 +179,9 @@ class Layout:
         return text[: match.start()], list(zip(self.after.roles, match.groups(), strict=True))
 
     def _unescaped(self, text: str) -> str:
-        """A message that a collector wrote on one line, or a logger in quotes, as it was."""
+        """A message that a collector wrote on one line, a logger in quotes, or a page as HTML, as it was."""
+        if "&" in text:
+            text = unescape(text, {"&quot;": '"', "&#39;": "'"})
         if "#012" in text:
             text = text.replace("#012", "\n").replace("#011", "\t")
         if "\\n" in text or (self.quoted and "\\" in text):
@@ -236,6 +241,7 @@ _GOES_ON = re.compile(
 """What the line of a message without a header does not begin with."""
 _BEGINNING = 400
 _OPENS = re.compile(r"\s*\{\s*\n")
+_INDENT = re.compile(r"[^\n]*(\n[ \t]+)")
 _ESCAPED = re.compile(r'\\([nrt"\\])')
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
 _LINE_NUMBER = re.compile(r":\d{1,6}\Z", re.ASCII)

@@ -286,14 +286,13 @@ def _repeated(lines: Sequence[str], headers: Sequence[Header]) -> tuple[re.Patte
     tokens = headers[0].tokens if headers and len(others) > 1 else ()
     fits: list[tuple[int, re.Pattern[str], int]] = []
     for end in range(1, len(tokens)):
-        if tokens[end - 1].kind == "blank" or not any(token.kind in SLOTS for token in tokens[:end]):
+        if tokens[end - 1].kind == "blank":
             continue
         pattern = header_of(tokens[:end], ()).pattern.pattern + ("[ \t]?" if tokens[end].kind == "blank" else "")
         part = re.compile(pattern, re.ASCII)
         rests = [line[match.end() :] for line in others if (match := part.match(line))]
         goes_on = sum(_INDENTED.match(rest) is not None for rest in rests)
-        telling = any(token.kind in ("time", "text") for token in tokens[:end]) or end > 2
-        if goes_on > 1 and telling and len(rests) > 0.6 * len(others):
+        if goes_on > 1 and len(rests) > 0.6 * len(others):
             fits.append((goes_on, part, end))
     most = max((goes_on for goes_on, _, _ in fits), default=0)
     longest = [(part, end) for goes_on, part, end in fits if goes_on >= most / 5]

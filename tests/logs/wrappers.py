@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta, timezone
+from textwrap import indent
 from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
 
@@ -636,6 +637,12 @@ TOOLS: dict[str, Writer] = {
     "log4net": lines(
         lambda e: f"{iso(e, ' ', ',', '')} [{e.thread}] {e.level:<5} {e.logger} [(null)] <(null)> - {e.body}"
     ),
+    "dotnet": lines(lambda e: f"{e.level.lower()}: {e.logger}[0]\n{indent(e.body, ' ' * 6)}"),
+    "class and method behind": lines(lambda e: f"[{iso(e, ' ', '.', '')}] [{e.level}] {e.body} [{e.logger} run]"),
+    "html page": lines(lambda e: escape(logback_line(e))),
+    "quoted mail": per_line(logback_line, lambda _, p: f"> {p}"),
+    "numbered lines": per_line(logback_line, lambda e, p: f"  {e.ts_ms % 10_000}\t{p}"),
+    "columns of pipes": lines(lambda e: f"|{iso(e, ' ', ',', '')}|{e.level}|{e.thread}|{e.logger}|{e.body}|"),
     "dotnet simple": lines(lambda e: f"{iso(e, ' ', '.', '')} info: {e.logger}[0] {e.body}"),
     "dotnet json": objects(
         lambda e: {
