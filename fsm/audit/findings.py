@@ -88,6 +88,8 @@ class Cause(StrEnum):
     """A callback outlived the rebalance timeout."""
     FENCED = "fenced"
     """The coordinator refused the member's id, epoch or instance id."""
+    SHARED_INSTANCE = "shared_instance"
+    """Two processes had one group.instance.id. Of incidents: each of their findings says `FENCED`."""
     FATAL_ERROR = "fatal_error"
     """An error after which the client gives up."""
     CLOSE_HANGS = "close_hangs"

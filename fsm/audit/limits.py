@@ -26,6 +26,8 @@ CONSUMER_HEARTBEAT_INTERVAL_MS = 5000
 """Kafka's default of group.consumer.heartbeat.interval.ms, a setting of the broker."""
 CLASSIC_HEARTBEAT_INTERVAL_MS = 3000
 """Kafka's default of heartbeat.interval.ms, a setting of the client that counts in classic groups only."""
+DEFAULT_REBALANCE_DELAY_MS = 300_000
+"""Connect's default of scheduled.rebalance.max.delay.ms."""
 SKEW_MS = 1000
 """Clocks of two hosts may differ by less than this though somebody keeps them in step."""
 CLOSE_TIMEOUT_MS = 30_000

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fsm.audit.findings import Cause, FindingKind
+from fsm.audit.findings import Cause, Finding, FindingKind
 
 
 class Step(NamedTuple):
@@ -51,6 +51,10 @@ STEPS: dict[FindingKind | Cause | tuple[FindingKind, Cause], Step] = {
         "See why the process was silent (garbage collection, a host that stood still, the network); raise {setting} "
         "only if such pauses are to be survived",
         SESSION_TIMEOUT,
+    ),
+    C.SHARED_INSTANCE: Step(
+        "Give each process a {setting} of its own: while two have one, each puts the other out of the group",
+        INSTANCE_ID,
     ),
     C.FENCED: Step(
         "See in the broker's log why the coordinator refused the member, and whether another process has its {setting}",
@@ -159,6 +163,29 @@ STEPS: dict[FindingKind | Cause | tuple[FindingKind, Cause], Step] = {
 """Every kind has a step, and so has every cause but the unknown ones."""
 
 
-def step_of(kind: FindingKind, cause: Cause) -> Step:
-    """What to try next about a finding."""
-    return STEPS.get((kind, cause)) or STEPS.get(cause) or STEPS[kind]
+ERRORS = {
+    "UNRELEASED_INSTANCE_ID": Step(
+        "Stop the other process that has this {setting}, or wait for the end of its session before the restart",
+        INSTANCE_ID,
+        "a15",
+    ),
+    "FENCED_INSTANCE_ID": Step(
+        "Give each process a {setting} of its own, and restart this one: another process took its place",
+        INSTANCE_ID,
+        "a15",
+    ),
+    "UNSUPPORTED_ASSIGNOR": Step("Name an assignor in {setting} that the broker has", "group.remote.assignor", "a15"),
+    "GROUP_MAX_SIZE_REACHED": Step("Start fewer members, or raise {setting} on the brokers", "group.max.size", "a15"),
+    "UNSUPPORTED_VERSION": Step("Set {setting} to what the brokers support", "group.protocol", "a15"),
+    "AUTHORIZATION_FAILED": Step("Give the member's principal the rights that the error names, then restart it"),
+}
+"""Steps after fatal errors, by a part of the error's name."""
+
+
+def step_of(found: Finding, cause: Cause) -> Step:
+    """What to try next about a finding of this cause."""
+    if cause is Cause.FATAL_ERROR and found.kind is FindingKind.MEMBER_OUT_FOR_GOOD:
+        named = next((step for error, step in ERRORS.items() if error in found.summary), None)
+        if named is not None:
+            return named
+    return STEPS.get((found.kind, cause)) or STEPS.get(cause) or STEPS[found.kind]

@@ -107,7 +107,8 @@ def test_what_lasts_to_the_end_of_the_log_is_still_so(life: LifeOf) -> None:
     gaps = [finding(kind, "g", "m", 0, end_ms, summary=f"{end_ms}") for end_ms in (40, 50)]
     out = finding(FindingKind.MEMBER_OUT_FOR_GOOD, "g", "n", 5, 30, summary="out", cause=Cause.FATAL_ERROR)
     lives = [life("m", 0, 50), life("n", 0, 30, ended=Ended.LOG_ENDED)]
-    assert {one.sentence: one.until_ms for one in incidents([*gaps, out], lives)} == {"40": 40, "50": None, "out": None}
+    until_ms = [told.until_ms for one in (*gaps, out) for told in incidents([one], lives)]
+    assert until_ms == [40, None, None]
     closed = [life("m", 0, 50), life("n", 0, 30, ended=Ended.CLOSED)]
     assert incidents([out], closed)[0].until_ms == 30
 
@@ -117,7 +118,8 @@ def test_the_worst_come_first(life: LifeOf) -> None:
     kind = FindingKind.UNOWNED_PARTITION
     short, open_ = (finding(kind, "g", "m", start_ms, end_ms, summary="s") for start_ms, end_ms in ((0, 10), (45, 50)))
     out = finding(FindingKind.FENCING_LOOP, "g", "m", 20, 30, summary="s", cause=Cause.FENCED)
-    told = sorted(incidents([short, open_, out, lost()], [life("m", 0, 50)]), key=badness)
+    told = [one for found in (short, open_, out, lost()) for one in incidents([found], [life("m", 0, 50)])]
+    told.sort(key=badness)
     assert [(one.kind, one.until_ms) for one in told] == [
         (FindingKind.FENCING_LOOP, 30),
         (kind, None),
@@ -130,7 +132,7 @@ def test_there_is_a_next_step_for_whatever_is_found() -> None:
     """Each kind and each cause has one sentence without a full stop; a setting that it names is the one it has."""
     for kind in FindingKind:
         for cause in Cause:
-            sentence, setting, _ = step_of(kind, cause)
+            sentence, setting, _ = step_of(finding(kind, "g", "m", 0, 0, summary=""), cause)
             assert sentence[0].isupper() and not sentence.endswith(".")  # noqa: PT018
             assert ("{setting}" not in sentence) or setting
     assert {cause for cause in Cause if cause not in STEPS} == set(NO_CAUSE)

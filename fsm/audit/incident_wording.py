@@ -1,0 +1,79 @@
+"""Words for incidents: what came of a cause, by kind of finding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from fsm.audit.findings import Finding, FindingKind
+from fsm.audit.wording import names, seconds, units
+
+NAMED = 3
+"""Members that a sentence names."""
+K = FindingKind
+_OF_UNITS = (K.RAN_TWICE, K.UNASSIGNED_WORK, K.TASK_ZOMBIE)
+
+
+def listed(members: Sequence[str]) -> str:
+    """Members as a sentence names them.
+
+    >>> listed(["a"]), listed(["a", "b"]), listed(list("abcde"))
+    ('a', 'a and b', 'a, b, c and 2 more')
+    """
+    if len(members) > NAMED:
+        return f"{', '.join(members[:NAMED])} and {len(members) - NAMED} more"
+    *first, last = members or ("somebody",)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def consequences(findings: Iterable[Finding], blamed: Sequence[str]) -> Iterator[str]:
+    """What findings of one cause say together, a clause for each kind, in the order of kinds.
+
+    `blamed` are the members that were named just before.
+    """
+    by_kind: dict[FindingKind, list[Finding]] = {}
+    for found in findings:
+        by_kind.setdefault(found.kind, []).append(found)
+    named = ""
+    for kind in FindingKind:
+        if own := by_kind.get(kind):
+            members = list(dict.fromkeys(found.member for found in own if found.member))
+            who = listed(members) if set(members) != set(blamed) else "it" if len(members) == 1 else "they"
+            what = _what(own)
+            same, named = bool(what) and what == named, what
+            longest = seconds(max(found.end_ms - found.start_ms for found in own))
+            yield _CLAUSES[kind].format(
+                who=who,
+                what="these" if same else what,
+                longest=longest,
+                times=f" {len(own)} times" if len(own) > 1 else "",
+                count=len(own),
+            )
+
+
+def _what(own: Sequence[Finding]) -> str:
+    about = sorted({partition for found in own for partition in found.partitions})
+    return units(about) if own[0].kind in _OF_UNITS else names(about)
+
+
+_CLAUSES = {
+    K.DOUBLE_OWNERSHIP: "{what} had two owners{times}, for up to {longest}",
+    K.UNOWNED_PARTITION: "{what} had no owner for up to {longest}",
+    K.LOST_WITHOUT_CALLBACK: "{what} were taken without a callback",
+    K.PARTITIONS_LOST: "{what} were lost{times}",
+    K.CALLBACK_NOT_OWNED: "a callback named {what}, which {who} no longer had",
+    K.LATE_LEAVE: "{who} left up to {longest} late",
+    K.MEMBER_OUT_FOR_GOOD: "{who} got a fatal error and left the group for good",
+    K.FENCING_LOOP: "{who} lost the membership again and again",
+    K.LISTENER_ERROR: "{count} failed",
+    K.SLOW_CALLBACK: "the longest took {longest}",
+    K.RAN_TWICE: "{what} ran on two workers at once, for up to {longest}",
+    K.UNASSIGNED_WORK: "{what} ran nowhere for up to {longest}",
+    K.CONFIG_LAG: "{who} lagged for {longest}",
+    K.TASK_ZOMBIE: "{what} went on",
+    K.STUCK_STATE: "{who} waited in one state for up to {longest}",
+    K.REBALANCE_STORM: "{who} did little but rebalance",
+    K.HEARTBEAT_GAP: "{who} sent no heartbeat for up to {longest}",
+    K.ILLEGAL_TRANSITION: "{count} of them",
+    K.UNPARSED_LINES: "{count} stretches are not known",
+}
+"""With `{times}` and `{count}` of findings, and how long the `{longest}` of them lasted."""
