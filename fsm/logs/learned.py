@@ -64,7 +64,7 @@ def learn(sample: Sample, clients: tuple[Client, ...]) -> tuple[Layout, ...]:
     for left in ([i for i in marked if i in objects], [i for i in marked if i not in objects]):
         while left and len(found) < MOST_LAYOUTS:
             layout = _learn(_Lines(lines, left, clients, sample))
-            rest = [i for i in left if layout is not None and not _explains(layout, lines[i])]
+            rest = [i for i in left if layout is not None and not explains(layout, lines[i])]
             if layout is None or len(rest) == len(left):
                 break
             found.append(_described(_without_false_logger(layout, lines, clients), lines, clients, sample.cut))
@@ -389,7 +389,8 @@ def _hold_line_feeds(read: structured.Reader, path: str, lines: Sequence[str]) -
     return sum(text.endswith("\n") for text in texts) > 0.2 * len(texts)
 
 
-def _explains(layout: Layout, line: str) -> bool:
+def explains(layout: Layout, line: str) -> bool:
+    """Whether a line begins an entry of the layout."""
     told = layout.look(line)
     if layout.second is not None:
         return told is not None and layout.second.match(told.text) is not None

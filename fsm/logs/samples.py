@@ -17,8 +17,9 @@ from fsm.logs import LEARNED, Client, Format, Header, stamps
 from fsm.logs.blocks import places
 from fsm.logs.entries import CONTINUES, LINE_LIMIT
 from fsm.logs.fields import Document, Pretty, Table, find_csv, find_document, find_pretty
+from fsm.logs.frames import clean
 from fsm.logs.layout import Layout, marks_among, marks_of
-from fsm.logs.learned import Guess, Sample, explain_failure, learn, of_each_shape, state, with_hours
+from fsm.logs.learned import Guess, Sample, explain_failure, explains, learn, of_each_shape, state, with_hours
 from fsm.logs.opening import READ_ERRORS, UntilBroken, in_memory, open_packed
 from fsm.logs.pattern import parse_pattern
 from fsm.logs.xml_events import XmlEvents, find_xml
@@ -170,25 +171,47 @@ def _whole_lines(blocks: Iterable[Block]) -> Iterator[bytes]:
 
 
 def _learn_blocks(blocks: Iterator[bytes], tail: bytes, modified_ms: int, formats: Sequence[Format]) -> Learned:
-    """What a file tells that consists of these blocks of whole lines."""
+    """What a file tells that consists of these blocks of whole lines.
+
+    A block whose lines neither the known layouts explain nor those learned from an earlier block is learned from, too:
+    a layout may begin in the middle of a file.
+    """
     known = _known(tuple(one for one in formats if one.client is None))
     clients = tuple(one.client for one in formats if one.client is not None)
-    seen, head = 0, b""
+    pattern = next((one.layout for one in formats if one.client is not None), LEARNED)
+    learned, seen, head = NOTHING, 0, b""
+    lines: list[bytes] = []
+    marked: list[int] = []
     for block in blocks:
         head = head or block
         some = _sampled(block, clients)
-        if not any(marked for _, marked in some):
+        if not any(found for _, found in some):
             continue
         seen += 1
-        if any(_unexplained(lines, marked, known, clients)[0] for lines, marked in some):
-            lines, marked = _lines_of(block, clients)
-            open_lines, speaking = _unexplained(lines, marked, known, clients)
+        if any(_is_new(part, found, known, clients, learned.layouts) for part, found in some):
+            own, found = _lines_of(block, clients)
+            open_lines, speaking = _unexplained(own, found, known, clients)
+            marked += [len(lines) + i for i in open_lines]
+            lines += own
             if open_lines:
-                pattern = next((one.layout for one in formats if one.client is not None), LEARNED)
-                return _learn_lines(lines, open_lines, File(head, tail, modified_ms, pattern), speaking)
-        if seen >= _ENOUGH:
+                speaking = tuple(one for one in clients if one in (*learned.clients, *speaking))
+                learned = _learn_lines(lines, marked, File(head, tail, modified_ms, pattern), speaking)
+        if seen >= _ENOUGH or learned.whole:
             break
-    return NOTHING
+    return learned
+
+
+def _is_new(
+    lines: Sequence[bytes],
+    marked: Sequence[int],
+    known: _Known,
+    clients: tuple[Client, ...],
+    layouts: Sequence[Layout],
+) -> bool:
+    """Whether lines with marks stand in none of the known layouts, and most of those in none of the learned ones."""
+    open_lines, _ = _unexplained(lines, marked, known, clients)
+    texts = [clean(lines[i][:LINE_LIMIT].decode("utf-8", "replace")).removesuffix("\r") for i in open_lines]
+    return 2 * sum(not any(explains(layout, text) for layout in layouts) for text in texts) > len(texts)
 
 
 _Lines = tuple[list[bytes], list[int]]

@@ -155,6 +155,17 @@ def test_two_programs_with_two_layouts_share_a_file(tmp_path: Path) -> None:
     assert found == said(CLIENTS["java"], (*a, *b), set())
 
 
+def test_a_layout_that_begins_late_in_a_large_file_is_learned_too(tmp_path: Path) -> None:
+    """After a release the program writes objects; between both it says a lot of its own."""
+    a, b = events("java")[:100], events("info")
+    chatter = "2026-11-21 07:55:20.000 [main] INFO  com.example.Orders -- An order was stored\n" * 40_000
+    path = write(tmp_path / "a.log", JAVA["logback date"](a) + chatter + JAVA["logstash"](b), b)
+    found, layouts = read(path, CLIENTS["java"])
+    assert found == said(CLIENTS["java"], (*a, *b), set())
+    assert len(layouts) == 2
+    assert read(path, CLIENTS["java"], 1_000_003) == (found, layouts)
+
+
 def test_marks_without_a_layout_are_told(tmp_path: Path) -> None:
     """Lines that look like a client's and are understood nowhere leave guesses, each with its reason."""
     path = tmp_path / "a.log"
