@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from fsm.audit.certainty import TooLittle
 from fsm.audit.limits import Limits
 from fsm.cli import add_command, at_least
+from fsm.cli.audit_summary import in_files, print_summary
 from fsm.errors import FsmError, InputError
 from fsm.logs import formats
 from fsm.logs.pattern import parse_pattern
-from fsm.render.wording import many
-from fsm.spark.options import IN_PROCESS, Options
+from fsm.spark.options import Options
 
 if TYPE_CHECKING:
     from types import FrameType
 
-    from fsm.spark.audit import Result
 
 EXAMPLES = """examples:
   fsm audit logs/ -o out                             every log below logs/, formats found by themselves
@@ -40,11 +37,6 @@ EXAMPLES = """examples:
 
 exit status: 0 no finding above info; 1 findings; 2 where nothing can be read, too little was understood, or Spark
 cannot start"""
-SHOWN = 5
-"""Findings that the command prints; the report holds the rest."""
-NAMED = 5
-"""Files that it names for one reason."""
-_COLOURS = {"error": "31", "warning": "33", "info": "2"}
 
 
 def add(commands: Any) -> None:
@@ -150,7 +142,7 @@ def run(args: argparse.Namespace) -> int:
     if not result.enough:
         remedy = "see what was not understood in the report, or give --min-understood"
         raise InputError(
-            f"not enough was understood: {result.understood}{_in_files(result.inputs)}", str(args.folder), remedy
+            f"not enough was understood: {result.understood}{in_files(result.inputs)}", str(args.folder), remedy
         )
     return 1 if result.bad else 0
 
@@ -178,73 +170,6 @@ def _stoppable() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def print_summary(result: Result, out: Path) -> None:
-    """How much was understood, what was found, the worst of it, and where the rest is."""
-    say, read = _say, result.inputs
-    where = " in this process, without Spark" if result.master == IN_PROCESS else ""
-    say(
-        f"read {read['lines']} lines of {read['files']} files{where}; understood {result.understood}{_in_files(read)}\n"
-    )
-    _name_files("too little was understood of", list(map(_share, read["too_little"])), len(read["too_little"]))
-    _name_files("no client was understood in", read["silent"], read["silent_files"])
-    _name_files("not read, or not to the end:", [file for file, _ in read["unreadable"]], read["unreadable_files"])
-    if older := read["older_results"]:
-        say(f"left out what an audit wrote itself: {', '.join(older)}\n")
-    for total in result.metrics["findings"]:
-        say("  ", *_coloured(total["severity"], 8), f"{total['count']:6}  {total['kind']}\n")
-    if not result.metrics["findings"]:
-        say("  nothing found\n")
-    shown = [f for f in result.worst if f.severity != "info"]
-    for found in shown[:SHOWN]:
-        say(*_coloured(found.severity), f": {found.group}: {found.summary}\n")
-        for evidence in found.evidence[:1]:
-            say(f"  {evidence.file}:{evidence.line}\n")
-    if len(shown) > SHOWN:
-        say("and more; ")
-    say(f"report: {out / 'report.html'}\n")
-
-
-def _in_files(read: Mapping[str, Any]) -> str:
-    count = read["too_little_files"]
-    return f", too little in {many(count, 'file')}" if count and read["files"] > 1 else ""
-
-
-def _share(told: Mapping[str, Any]) -> str:
-    one = TooLittle(**told)
-    return f"{one.where} ({one.understood})"
-
-
-def _name_files(why: str, files: list[str], count: int) -> None:
-    if count:
-        more = f" and {count - NAMED} more" if count > NAMED else ""
-        _say(f"{why} {', '.join(files[:NAMED])}{more}\n")
-
-
-class _Colour(str):
-    """A code of our own, which the terminal shall obey."""
-
-    __slots__ = ()
-
-
-def _coloured(severity: str, width: int = 0) -> tuple[str, ...]:
-    text = f"{severity:{width}}"
-    if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or severity not in _COLOURS:
-        return (text,)
-    return _Colour(f"\x1b[{_COLOURS[severity]}m"), text, _Colour("\x1b[0m")
-
-
-def _say(*texts: str) -> None:
-    """Writes to stdout. Names come from logs: what no terminal should obey, or can show, is written with its code."""
-    encoding = sys.stdout.encoding or "utf-8"
-    for text in texts:
-        shown = text if isinstance(text, _Colour) else "".join(map(_visible, text))
-        sys.stdout.write(shown.encode(encoding, "backslashreplace").decode(encoding))
-
-
-def _visible(character: str) -> str:
-    return character if character.isprintable() or character == "\n" else f"\\x{ord(character):02x}"
 
 
 def _format(name: str) -> str:

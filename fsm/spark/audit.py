@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fsm.render.timeline.views import FindingView
     from fsm.spark.pipeline import Plan
     from fsm.spark.sources import Inputs, Job
-    from fsm.spark.totals import Totals
+    from fsm.spark.totals import Told, Totals
 
 MOST = 40
 """Unreadable files and older results that the document names; it counts the rest."""
@@ -44,6 +44,8 @@ class Result:
     """The worst findings, as the report shows them."""
     master: str = ""
     """Where it was computed, as `Options.master`."""
+    incidents: tuple[Told, ...] = ()
+    """The worst incidents, each with the worst of its findings."""
 
     @property
     def understood(self) -> Understood:
@@ -151,7 +153,7 @@ def _write_up(work: Path, inputs: Inputs, totals: Totals, options: Options) -> R
     shown = report(read, metrics, totals.worst, groups, groups_hidden=hidden, unknown_ends=unknown_ends)
     (work / REPORT).write_text(render(shown), encoding="utf-8")
     shutil.rmtree(work / "names", ignore_errors=True)
-    return Result(read, metrics, shown.findings, options.master)
+    return Result(read, metrics, shown.findings, options.master, tuple(totals.incidents))
 
 
 def _check_time(totals: Totals, options: Options) -> None:

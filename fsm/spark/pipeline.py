@@ -160,7 +160,7 @@ def add_of_files(findings: Iterable[Finding], totals: Totals, tables: Tables) ->
 
 def _add(found: Sequence[Finding], incidents: Sequence[Incident], totals: Totals, tables: Tables) -> None:
     totals.add_findings(found)
-    totals.add_incidents(incidents)
+    totals.add_incidents(incidents, found)
     tables.add("findings", found)
     tables.add("incidents", incidents)
 

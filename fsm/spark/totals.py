@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import nsmallest
-from typing import Any
+from typing import Any, NamedTuple
 
 from fsm.audit import unparsed
 from fsm.audit.certainty import TooLittle, Understood
@@ -22,6 +22,8 @@ from fsm.render.timeline.views import GroupView, LearnedLayout
 
 FINDINGS = 400
 """How many findings the report shows, the worst first."""
+BELOW = 10
+"""How many findings of an incident are kept for the command to print."""
 MOST = 40
 """Damaged files, layouts, levels and shapes that the document names; it counts the rest."""
 NAMES = 1000
@@ -30,6 +32,12 @@ DURATIONS = 10_000
 """Different durations that are told apart; of more, three digits count."""
 _SUMMED = ("lines", "entries", "records", "not_understood", "orphans", "suspects", "cut_lines")
 _SEVERITIES, _KINDS = list(Severity), list(FindingKind)
+
+
+class Told(NamedTuple):
+    incident: Incident
+    findings: tuple[Finding, ...]
+    """The worst of its findings."""
 
 
 class Durations:
@@ -100,7 +108,7 @@ class Totals:
     rebalances: Durations = field(default_factory=Durations)
     longest_unowned_ms: int = 0
     worst: list[Finding] = field(default_factory=list)
-    incidents: list[Incident] = field(default_factory=list)
+    incidents: list[Told] = field(default_factory=list)
     """The worst ones, in order."""
     groups: list[tuple[Overview, GroupView]] = field(default_factory=list)
     """The worst groups, in order."""
@@ -159,11 +167,17 @@ class Totals:
         self.kinds.update((one.kind.value, one.severity.value) for one in found)
         self.worst = nsmallest(FINDINGS, [*self.worst, *found], key=_badness)
 
-    def add_incidents(self, incidents: Iterable[Incident]) -> None:
+    def add_incidents(self, incidents: Iterable[Incident], findings: Iterable[Finding]) -> None:
+        """Counts the incidents of a group; the worst keep the worst of their findings."""
         found = list(incidents)
-        if found:
-            self.sums.update(f"{one.severity} incidents" for one in found)
-            self.incidents = nsmallest(FINDINGS, [*self.incidents, *found], key=badness)
+        self.sums.update(f"{one.severity} incidents" for one in found)
+        worst = nsmallest(FINDINGS, found, key=badness)
+        by_id = {one.id: one for one in findings} if worst else {}
+        told = (Told(one, tuple(nsmallest(BELOW, map(by_id.__getitem__, one.findings), key=_badness))) for one in worst)
+        self._keep(told)
+
+    def _keep(self, more: Iterable[Told]) -> None:
+        self.incidents = nsmallest(FINDINGS, [*self.incidents, *more], key=lambda told: badness(told.incident))
 
     def add_group(self, audit: GroupAudit, known: Overview, noted: Highlights) -> None:
         """Adds an audited group, whose findings are added by themselves; draws it if it is one of the worst so far."""
@@ -206,7 +220,7 @@ class Totals:
         self.rebalances.merge(other.rebalances)
         self.longest_unowned_ms = max(self.longest_unowned_ms, other.longest_unowned_ms)
         self.worst = nsmallest(FINDINGS, [*self.worst, *other.worst], key=_badness)
-        self.incidents = nsmallest(FINDINGS, [*self.incidents, *other.incidents], key=badness)
+        self._keep(other.incidents)
         self._draw(other.groups)
 
     def add_other_group(self, group: str) -> None:

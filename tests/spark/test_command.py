@@ -21,7 +21,7 @@ import pytest
 
 from fsm import cli
 from fsm.audit.findings import FindingKind, Severity
-from fsm.cli.audit import print_summary
+from fsm.cli.audit_summary import print_summary
 from fsm.spark.audit import Result
 from fsm.spark.result import MARK, workplace
 from fsm.spark.tables import COORDINATORS, SCHEMAS
@@ -53,15 +53,19 @@ def result(command: Command) -> Path:
 
 
 def test_the_summary_says_what_was_read_and_found(command: Command) -> None:
-    """Lines and files, counts by kind, the worst findings with the place of their evidence, and where the report is."""
+    """Lines and files, counts by kind, the worst incidents with what to try and the worst findings, the report."""
     lines = command.said.splitlines()
     files = sum(len(list(folder.iterdir())) for folder in command.logs)
     understood = r"understood \d+(\.\d)? % of \d+ entries of clients, too little in 3 files"
     assert re.fullmatch(rf"read \d+ lines of {files} files; {understood}", lines[0])
     assert any(line.startswith("  error ") and line.endswith("  double_ownership") for line in lines)
-    assert any(line.startswith("error: ") and "both owned" in line for line in lines)
-    assert any(re.fullmatch(r"  .*/spring_j07_maxpoll/[AB]\.log:\d+", line) for line in lines)
-    assert lines[-1] == f"and more; report: {command.out / 'report.html'}"
+    assert any(re.fullmatch(r"\d+ incidents: \d+ errors, .*", line) for line in lines)
+    (number,) = (n for n, line in enumerate(lines) if line.startswith("error: g-spring-j07-maxpoll: "))
+    assert "did not poll within max.poll.interval.ms (4000): " in lines[number]
+    when = r"  from 2026-11-21 \S+ to \S+ UTC; to try: Let every poll come back within .*"
+    assert re.fullmatch(when, lines[number + 1])
+    assert re.fullmatch(r"  .*/spring_j07_maxpoll/B\.log:\d+: error: .* both owned .*", lines[number + 2])
+    assert lines[-1] == f"report: {command.out / 'report.html'}"
 
 
 def test_what_was_left_out_is_said_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:

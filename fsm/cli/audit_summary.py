@@ -1,0 +1,120 @@
+"""What `fsm audit` prints: how much was understood, what was found, the worst incidents, and where the rest is."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fsm.audit.certainty import TooLittle
+from fsm.render.wording import clock, date, many, utc
+from fsm.spark.options import IN_PROCESS
+
+if TYPE_CHECKING:
+    from fsm.audit.findings import Finding
+    from fsm.audit.incidents import Incident
+    from fsm.spark.audit import Result
+
+SHOWN = 5
+"""Incidents that the command prints; the report holds the rest."""
+FITS = 10
+"""Findings that it prints below all of them together, at least one below each."""
+NAMED = 5
+"""Files that it names for one reason."""
+_COLOURS = {"error": "31", "warning": "33", "info": "2"}
+
+
+def print_summary(result: Result, out: Path) -> None:
+    """How much was understood, what was found, the worst of it, and where the rest is."""
+    say, read = _say, result.inputs
+    where = " in this process, without Spark" if result.master == IN_PROCESS else ""
+    say(f"read {read['lines']} lines of {read['files']} files{where}; understood {result.understood}{in_files(read)}\n")
+    _name_files("too little was understood of", list(map(_share, read["too_little"])), len(read["too_little"]))
+    _name_files("no client was understood in", read["silent"], read["silent_files"])
+    _name_files("not read, or not to the end:", [file for file, _ in read["unreadable"]], read["unreadable_files"])
+    if older := read["older_results"]:
+        say(f"left out what an audit wrote itself: {', '.join(older)}\n")
+    for total in result.metrics["findings"]:
+        say("  ", *_coloured(total["severity"], 8), f"{total['count']:6}  {total['kind']}\n")
+    if not result.metrics["findings"]:
+        say("  nothing found\n")
+    say(_counted(result.metrics.get("incidents", {})))
+    shown = [one for one in result.incidents if one.incident.severity != "info"]
+    for one in shown[:SHOWN]:
+        _say_incident(*one, at_most=max(1, FITS // min(SHOWN, len(shown))))
+    if len(shown) > SHOWN:
+        say("and more; ")
+    say(f"report: {out / 'report.html'}\n")
+
+
+def _say_incident(one: Incident, findings: tuple[Finding, ...], *, at_most: int) -> None:
+    """Its sentence, since when it is so and what to try, and its worst findings with a line each."""
+    _say(*_coloured(one.severity), f": {one.group}: {one.sentence}\n")
+    _say(f"  {_when(one)}; to try: {one.next_step}\n")
+    for found in findings[:at_most]:
+        place = next((f"{evidence.file}:{evidence.line}" for evidence in found.evidence), "")
+        if len(one.findings) > 1:
+            _say(f"  {place}: " if place else "  ", *_coloured(found.severity), f": {found.summary}\n")
+        elif place:
+            _say(f"  {place}\n")
+    if len(one.findings) > at_most:
+        _say(f"  and {many(len(one.findings) - at_most, 'finding')} more\n")
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    """How many incidents there are; of a single one nothing has to be said."""
+    told = [many(counts[severity], severity) for severity in ("error", "warning") if counts.get(severity)]
+    told += [f"{counts['info']} for information"] if counts.get("info") else []
+    return f"{many(sum(counts.values()), 'incident')}: {', '.join(told)}\n" if sum(counts.values()) > 1 else ""
+
+
+def _when(one: Incident) -> str:
+    if one.until_ms is None:
+        return f"since {utc(one.since_ms)} UTC, to the end of the log"
+    if one.until_ms == one.since_ms:
+        return f"at {utc(one.since_ms)} UTC"
+    same_day = date(one.since_ms) == date(one.until_ms)
+    return f"from {utc(one.since_ms)} to {clock(one.until_ms) if same_day else utc(one.until_ms)} UTC"
+
+
+def in_files(read: Mapping[str, Any]) -> str:
+    count = read["too_little_files"]
+    return f", too little in {many(count, 'file')}" if count and read["files"] > 1 else ""
+
+
+def _share(told: Mapping[str, Any]) -> str:
+    one = TooLittle(**told)
+    return f"{one.where} ({one.understood})"
+
+
+def _name_files(why: str, files: list[str], count: int) -> None:
+    if count:
+        more = f" and {count - NAMED} more" if count > NAMED else ""
+        _say(f"{why} {', '.join(files[:NAMED])}{more}\n")
+
+
+class _Colour(str):
+    """A code of our own, which the terminal shall obey."""
+
+    __slots__ = ()
+
+
+def _coloured(severity: str, width: int = 0) -> tuple[str, ...]:
+    text = f"{severity:{width}}"
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or severity not in _COLOURS:
+        return (text,)
+    return _Colour(f"\x1b[{_COLOURS[severity]}m"), text, _Colour("\x1b[0m")
+
+
+def _say(*texts: str) -> None:
+    """Writes to stdout. Names come from logs: what no terminal should obey, or can show, is written with its code."""
+    encoding = sys.stdout.encoding or "utf-8"
+    for text in texts:
+        shown = text if isinstance(text, _Colour) else "".join(map(_visible, text))
+        sys.stdout.write(shown.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def _visible(character: str) -> str:
+    return character if character.isprintable() or character == "\n" else f"\\x{ord(character):02x}"
