@@ -509,6 +509,8 @@ def _notes(read: Mapping[str, Any], unknown_ends: int) -> list[str]:
         )
     if read["older_results"]:
         notes.append(f"Left out, since an audit wrote it: {', '.join(read['older_results'])}.")
+    if read["known_findings"]:
+        notes.append(f"Left out, since the baseline has them: {many(read['known_findings'], 'finding')}.")
     if read["cut_lines"]:
         notes.append(f"Cut at a mebibyte: {many(read['cut_lines'], 'line')}.")
     return notes

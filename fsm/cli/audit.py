@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from fsm.audit.baseline import read_baseline
 from fsm.audit.limits import Limits
 from fsm.cli import add_command, at_least
 from fsm.cli.audit_summary import in_files, print_summary
@@ -70,6 +71,9 @@ def add(commands: Any) -> None:
     command.add_argument("--since", metavar="TIME", help="leave out findings that end before, as 2026-11-21T07:00Z")
     command.add_argument("--until", metavar="TIME", help="leave out findings that begin after")
     command.add_argument(
+        "--baseline", metavar="FILE", type=Path, help="leave out what is known: an earlier audit.json, or a list of ids"
+    )
+    command.add_argument(
         "--top", type=at_least(1), default=usual.top, metavar="N", help="groups that the report draws (%(default)s)"
     )
     command.add_argument(
@@ -119,6 +123,7 @@ def run(args: argparse.Namespace) -> int:
         groups=tuple(args.group),
         since_ms=_instant_ms("--since", args.since, args.timezone),
         until_ms=_instant_ms("--until", args.until, args.timezone),
+        known=read_baseline(args.baseline) if args.baseline else frozenset(),
         top=args.top,
         min_understood=args.min_understood,
         limits=Limits(
@@ -133,7 +138,7 @@ def run(args: argparse.Namespace) -> int:
     with _stoppable():
         paths = [Path(path) for path in args.paths if path != STDIN]
         stdin = STDIN in args.paths
-        result = audit_logs(paths, args.folder, options, stdin=stdin, progress=Progress())
+        result = audit_logs(paths, args.folder, options, stdin=stdin, progress=Progress(sys.stderr))
     if args.json:
         with (args.folder / MARK).open(encoding="utf-8") as document:
             shutil.copyfileobj(document, sys.stdout)

@@ -40,6 +40,8 @@ def print_summary(result: Result, out: Path) -> None:
         say("  ", *_coloured(total["severity"], 8), f"{total['count']:6}  {total['kind']}\n")
     if not result.metrics["findings"]:
         say("  nothing found\n")
+    if known := read.get("known_findings"):
+        say(f"known by the baseline, and not told: {many(known, 'finding')}\n")
     say(_counted(result.metrics.get("incidents", {})))
     shown = [one for one in result.incidents if one.incident.severity != "info"]
     for one in shown[:SHOWN]:

@@ -84,7 +84,8 @@ def audit_logs(
             from fsm.spark import pipeline
 
             bins = sources.bins(inputs, options.split_bytes, 1, sources.expected(options))
-            totals = pipeline.in_process(bins, _plan(inputs, bins, options, work), say)
+            plan = _plan(inputs, bins, options, work)
+            totals = pipeline.in_process(bins, plan, say)
         else:
             say("starting Spark")
             with session.session(options.master, input_bytes=inputs.size, scratch=work / "scratch") as spark:
@@ -97,7 +98,7 @@ def audit_logs(
                     totals = pipeline.on_spark(spark, bins, plan, inputs.size, say)
             shutil.rmtree(work / "scratch", ignore_errors=True)
         say("writing the report")
-        result = _write_up(work, inputs, totals, options)
+        result = _write_up(inputs, totals, plan)
         put_in_place(work, out)
     return result
 
@@ -111,13 +112,14 @@ def _plan(inputs: Inputs, bins: Sequence[Sequence[Job]], options: Options, work:
     return Plan(str(work), options, gone, cut)
 
 
-def _write_up(work: Path, inputs: Inputs, totals: Totals, options: Options) -> Result:
+def _write_up(inputs: Inputs, totals: Totals, plan: Plan) -> Result:
     """The document, the report and the tables that are not written yet. Raises `InputError` where nothing was read."""
     from fsm.audit import unparsed
     from fsm.audit.report import report
     from fsm.render.report.page import render
     from fsm.spark import document, pipeline, tables
 
+    work, options = Path(plan.work), plan.options
     if not totals.sums["records"]:
         raise _nothing(inputs, totals, options)
     if totals.others and not totals.sums["groups"]:
@@ -125,7 +127,7 @@ def _write_up(work: Path, inputs: Inputs, totals: Totals, options: Options) -> R
         raise InputError("no such group in these logs", " ".join(options.groups), there)
     _check_time(totals, options)
     with tables.Tables(work, LAST_PART) as driver:
-        pipeline.add_of_files(map(unparsed.refused, inputs.unreadable), totals, driver)
+        pipeline.add_of_files(map(unparsed.refused, inputs.unreadable), plan, totals, driver)
     tables.write_whole(work, "dwell", totals.dwell_times())
     coordinators = totals.sums["coordinators"] > 0
     tables.complete(work, coordinators=coordinators)
@@ -137,6 +139,7 @@ def _write_up(work: Path, inputs: Inputs, totals: Totals, options: Options) -> R
         "unreadable": unreadable[:MOST],
         "unreadable_files": len(inputs.unreadable) + totals.sums["damaged_files"],
         "older_results": list(inputs.results[:MOST]),
+        "known_findings": totals.sums["known"],
     }
     metrics = totals.metrics()
     document.write(

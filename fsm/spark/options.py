@@ -28,6 +28,8 @@ class Options:
     since_ms: int | None = None
     until_ms: int | None = None
     """Findings that end before the one or begin after the other are left out."""
+    known: frozenset[str] = frozenset()
+    """Ids of findings, or of incidents, that a baseline has: they are counted, and not told."""
     top: int = 12
     """Groups whose timelines the report shows."""
     min_understood: float = MIN_UNDERSTOOD

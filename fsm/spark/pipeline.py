@@ -24,7 +24,7 @@ from typing import IO, TYPE_CHECKING, Any
 from uuid import uuid4
 from zoneinfo import ZoneInfo
 
-from fsm.audit import unparsed
+from fsm.audit import baseline, unparsed
 from fsm.audit.coordinator.assignments import add_topic_names
 from fsm.audit.findings import Finding, rank, with_ids
 from fsm.audit.group_audit import audit_group
@@ -85,6 +85,12 @@ class Plan:
         rest = [one for one in findings if since_ms is None or one.end_ms >= since_ms]
         return [one for one in rest if until_ms is None or one.start_ms <= until_ms]
 
+    def unknown(self, findings: Sequence[Finding], incidents: Iterable[Incident], totals: Totals) -> Sequence[Finding]:
+        """The findings that no baseline has; the others are counted."""
+        left = baseline.unknown(findings, incidents, self.options.known)
+        totals.sums["known"] += len(findings) - len(left)
+        return left
+
     @property
     def zone(self) -> tzinfo:
         return UTC if self.options.timezone == "UTC" else ZoneInfo(self.options.timezone)
@@ -138,7 +144,7 @@ def judge(rows: Iterable[Sent], plan: Plan, part: int) -> Totals:
                 tables.add("files", pieces)
                 files += unparsed.of_file(pieces)
                 continue
-            add_of_files(files, totals, tables)
+            add_of_files(files, plan, totals, tables)
             files = []
             if not key:
                 for row in own:
@@ -148,13 +154,14 @@ def judge(rows: Iterable[Sent], plan: Plan, part: int) -> Totals:
                 _judge_group(key, own, plan, names, _Watch(totals, tables))
             else:
                 totals.add_other_group(key)
-        add_of_files(files, totals, tables)
+        add_of_files(files, plan, totals, tables)
     return totals
 
 
-def add_of_files(findings: Iterable[Finding], totals: Totals, tables: Tables) -> None:
+def add_of_files(findings: Iterable[Finding], plan: Plan, totals: Totals, tables: Tables) -> None:
     """Adds findings that are about files."""
-    found = with_ids(findings)
+    every = with_ids(findings)
+    found = plan.unknown(every, of_files(every), totals)
     _add(found, of_files(found), totals, tables)
 
 
@@ -193,6 +200,8 @@ def _judge_group(group: str, rows: Iterable[Sent], plan: Plan, names: Mapping[st
             group, facts, records, plan.options.limits, gone=plan.gone, names=names, files=files, observer=watch
         )
         audit = replace(audit, findings=plan.chosen(audit.findings))
+        if plan.options.known:
+            audit = replace(audit, findings=plan.unknown(audit.findings, find_incidents(audit), totals))
         for chunk, own in records.chunks():
             tables.add_records(group, chunk, own, audit.members.get(chunk.source))
         its = audit.rows

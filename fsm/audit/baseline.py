@@ -1,0 +1,62 @@
+"""A baseline: findings that are known already, and are not told again.
+
+It is the `audit.json` of an earlier audit, or the folder that holds it, or a file with an id on each line, of a finding
+or of an incident, which stands for all its findings. What follows an id and begins with # is a remark.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from fsm.audit.findings import ID_DIGITS, Finding
+from fsm.audit.incidents import Incident
+from fsm.errors import InputError
+
+DOCUMENT = "audit.json"
+_ID = re.compile(rf"i?[0-9a-f]{{{ID_DIGITS}}}(-[1-9]\d*)?", re.ASCII)
+_REMEDY = "give the audit.json of an earlier audit, or a file with an id on each line"
+
+
+def read_baseline(path: Path) -> frozenset[str]:
+    """The ids in a baseline. Raises `InputError` where it cannot be read or holds something else."""
+    file = path / DOCUMENT if path.is_dir() else path
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as problem:
+        raise InputError(f"the baseline cannot be read: {problem.strerror}", str(file), _REMEDY) from None
+    except UnicodeDecodeError:
+        raise InputError("is no baseline: no text", str(file), _REMEDY) from None
+    return frozenset(_of_document(text, file) if text.lstrip().startswith("{") else _of_lines(text, file))
+
+
+def _of_document(text: str, file: Path) -> Iterator[str]:
+    try:
+        document = json.loads(text)
+    except ValueError:
+        raise InputError("is no baseline: no complete JSON", str(file), _REMEDY) from None
+    findings: Any = document.get("findings")
+    if not isinstance(findings, list) or not all(isinstance(one, dict) for one in findings):
+        raise InputError("is no baseline: JSON without findings", str(file), _REMEDY)
+    for one in findings:
+        if not isinstance(one.get("id"), str):
+            raise InputError("is no baseline: its findings have no ids", str(file), "audit those logs again")
+        yield one["id"]
+
+
+def _of_lines(text: str, file: Path) -> Iterator[str]:
+    for number, line in enumerate(text.splitlines(), 1):
+        told = line.partition("#")[0].strip()
+        if told and not _ID.fullmatch(told):
+            raise InputError(f"{told[:40]!r} is no id", f"{file}:{number}", _REMEDY)
+        if told:
+            yield told
+
+
+def unknown(findings: Sequence[Finding], incidents: Iterable[Incident], known: frozenset[str]) -> list[Finding]:
+    """The findings that a baseline does not have; those of an incident that it names are known, too."""
+    all_known = known.union(*(one.findings for one in incidents if one.id in known))
+    return [one for one in findings if one.id not in all_known]
