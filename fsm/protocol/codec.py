@@ -9,6 +9,7 @@ Source: `RequestHeader.json`, `ResponseHeader.json`; KIP-482 (flexible versions)
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeVar
 
@@ -41,6 +42,11 @@ def _flexible(api: Api, version: int) -> bool:
     return version >= api.flexible_since
 
 
+NO_TAGS = b"\0"
+"""How the end of a flexible header without tagged fields is written."""
+_pack_id = struct.Struct(">i").pack
+
+
 class RequestHeader(NamedTuple):
     """What stands before every request."""
 
@@ -66,7 +72,7 @@ def encode_request(message: Any, version: int, correlation_id: int, client_id: s
     api = API_OF[type(message)]
     flexible = _flexible(api, version)
     head = encode_as(RequestHeader(api.key, version, correlation_id, client_id), 0, False)
-    return encode_as(message, version, flexible, head + b"\0" if flexible else head)
+    return encode_as(message, version, flexible, head + NO_TAGS if flexible else head)
 
 
 def decode_header(frame: bytes) -> RequestHeader:
@@ -85,14 +91,19 @@ def decode_request(frame: bytes) -> tuple[RequestHeader, Any]:
     api = API_BY_KEY[header.api_key]
     flexible = _flexible(api, header.api_version)
     if flexible:
-        _, at = decode_as(Tags, frame, 0, True, at)
+        at = at + 1 if frame[at : at + 1] == NO_TAGS else decode_as(Tags, frame, 0, True, at)[1]
     return header, decode_as(api.request, frame, header.api_version, flexible, at)[0]
 
 
 def encode_response(message: Any, version: int, correlation_id: int) -> bytes:
     """The frame of a response."""
     flexible = _flexible(API_OF[type(message)], version)
-    head = encode_as(ResponseHeader(correlation_id), 0, flexible and type(message) is not ApiVersionsResponse)
+    try:
+        head = _pack_id(correlation_id)
+    except struct.error as problem:
+        raise InputError(f"this cannot be written: {problem}", "ResponseHeader.correlation_id") from None
+    if flexible and type(message) is not ApiVersionsResponse:
+        head += NO_TAGS
     return encode_as(message, version, flexible, head)
 
 

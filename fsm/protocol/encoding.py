@@ -66,9 +66,10 @@ def encode_as(value: Any, version: int, flexible: bool, head: bytes = b"") -> by
 def codec_of(cls: type[Any], version: int, flexible: bool) -> Codec:
     """How a message or record is read and written in one version."""
     key = cls, version, flexible
-    if key not in _CODECS:
-        _CODECS[key] = struct_codec(struct_of(cls), version, flexible)
-    return _CODECS[key]
+    found = _CODECS.get(key)
+    if found is None:
+        found = _CODECS[key] = struct_codec(struct_of(cls), version, flexible)
+    return found
 
 
 _CODECS: dict[tuple[type[Any], int, bool], Codec] = {}

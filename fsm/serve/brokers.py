@@ -24,9 +24,8 @@ from typing import Any, NamedTuple
 
 from fsm.coordinator.coordinator import HANDLERS
 from fsm.coordinator.model.step import Answer
-from fsm.errors import InputError
 from fsm.protocol.assignment import TopicPartition
-from fsm.protocol.codec import API_BY_KEY, RequestHeader, decode_header, decode_request, encode_response
+from fsm.protocol.codec import API_BY_KEY, RequestHeader, encode_response
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
     Api,
@@ -42,6 +41,7 @@ from fsm.serve.cluster import Cluster, Served
 from fsm.serve.effects import Append, Effect, HangUp, ReadOn, Replace, Send
 from fsm.serve.faults import Do, Rule, Seen, groups_of, members_of, partitions_of
 from fsm.serve.refusals import refusal
+from fsm.serve.requests import Requests, read_header
 from fsm.wire.exchange import Exchange, Note
 
 MOST_WAITING = 1_000
@@ -117,6 +117,7 @@ class Brokers:
         self._since_ms = now_ms
         self._effects: list[Effect] = []
         self.cluster = Cluster(served, now_ms, self._keep if kept is not None else lambda _: None, kept or {})
+        self._requests = Requests(self.cluster.versions)
         self._random = random
         self._connections: dict[int, _Connection] = {}
         self._asked: dict[int, _Open] = {}
@@ -244,7 +245,7 @@ class Brokers:
             if connection.is_held and not connection.frames:
                 connection.is_held = False
                 self._effects.append(ReadOn(connection.number))
-            read = self._decode(frame)
+            read = self._requests.read(frame)
             if read is None:
                 self._refuse_unreadable(connection, frame, at_ms, now_ms)
                 continue
@@ -256,18 +257,9 @@ class Brokers:
             else:
                 self._disturb(asked, asked.rule, now_ms)
 
-    def _decode(self, frame: bytes) -> tuple[RequestHeader, Any] | None:
-        """Header and request; None where they cannot be read, or are of a version that is not spoken."""
-        try:
-            header, request = decode_request(frame)
-        except InputError:
-            return None
-        low, high = self.cluster.versions.get(header.api_key, (0, -1))
-        return (header, request) if low <= header.api_version <= high else None
-
     def _refuse_unreadable(self, connection: _Connection, frame: bytes, at_ms: float, now_ms: float) -> None:
         """An ApiVersions that is too new is told so, in version 0 (KIP-511); whoever sends anything else is cut off."""
-        header = _read_header(frame)
+        header = read_header(frame)
         if header is not None:
             api = API_BY_KEY.get(header.api_key)
             name = api.name if api else str(header.api_key)
@@ -297,9 +289,13 @@ class Brokers:
         client_id, host = header.client_id or "", f"/{connection.peer}"
         around = Asked(token, connection.broker, client_id, host, header.api_version, now_ms, self._random)
         if type(request) in GROUP_REQUESTS:
+            answers = self.cluster.coordinators.send(request, around)
+            if len(answers) == 1 and answers[0].token == token:
+                self._answer(asked, answers[0].body, now_ms)
+                return
             self._asked[token] = asked
             connection.tokens.append(token)
-            self._give(self.cluster.coordinators.send(request, around), [], now_ms)
+            self._give(answers, [], now_ms)
         elif isinstance(request, FetchRequest):
             self._fetch(asked, now_ms + request.max_wait_ms, now_ms)
         else:
@@ -502,10 +498,3 @@ class Brokers:
     def _tell(self, event: str, now_ms: float, **about: Any) -> None:
         if self.on_event is not None:
             self.on_event(Note(now_ms, event, about))
-
-
-def _read_header(frame: bytes) -> RequestHeader | None:
-    try:
-        return decode_header(frame)
-    except InputError:
-        return None

@@ -10,38 +10,30 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import select
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
-from typing import Any, cast
+from typing import Any
 
 from fsm.errors import InputError
-from fsm.protocol.messages import APIS
 from fsm.serve.brokers import Brokers
+from fsm.serve.client import Client
 from fsm.serve.effects import Append, Effect, HangUp, ReadOn, Replace, Send
 from fsm.serve.store import Store
 
-LARGEST_PRODUCE = 8 << 20
-"""Bytes of a frame with records; whoever announces more is disconnected."""
-LARGEST_FRAME = 4 << 20
-"""Bytes of any other frame, of which objects are made that take many times their bytes."""
-PRODUCE = APIS["Produce"].key.to_bytes(2, "big")
-ENOUGH_UNSENT = 64 << 10
-"""Bytes that a client may leave unread before its requests are read no further."""
 MOST_FULL = 512
 """Clients that may leave so much unread at once; after that the one that has done so for the longest has to go. Each
 holds that much and two answers, a megabyte or so each."""
-MOST_BUFFERED = 256 << 20
-"""Bytes that all connections have sent of frames which are not whole, or not handled yet."""
-BUFFERED_BY_ONE = 16 << 10
-"""Bytes of these that a connection may have whatever others have."""
 SENT_AT_ONCE = 256 << 10
 """Bytes of answers that are gathered before they are sent."""
 MOST_IDLE_S = 600.0
 """A connection on which nothing arrives for so long is closed: `connections.max.idle.ms` of Kafka."""
+FIND_GONE_S, GONE = 1.0, getattr(select, "POLLRDHUP", 0)
+"""How often clients that are not read are asked whether they are still there, and what tells beside POLLHUP."""
 OTHER_FILES = 100
 """File descriptors that are not for connections: logs, and what Python needs."""
 BACKLOG = 4_096
@@ -79,18 +71,28 @@ class Edge:
         """Bytes of frames that are not whole, or not handled yet."""
         self.failed: asyncio.Future[None]
         """Ends with an `InputError` where the brokers cannot go on."""
+        self.loop: asyncio.AbstractEventLoop
+        """The one in which it was started."""
         self._listening: list[socket.socket] = []
         self._opening: set[asyncio.Future[Any]] = set()
-        self._clients: dict[int, _Client] = {}
-        self._full: dict[int, _Client] = {}
+        self._clients: dict[int, Client] = {}
+        self._full: dict[int, Client] = {}
         """Clients that leave much unread; the one that has done so for the longest comes first."""
+        self._paused: dict[int, Client] = {}
+        """Clients that are not read, by the descriptor of their socket."""
+        self._gone = select.poll()
+        """Tells which of them have ended their connection."""
         self._numbers = 0
-        self._effects: list[Effect] = []
-        self._unsent = 0
+        self._unkept: list[Append | Replace] = []
+        self._unsent: dict[int, list[bytes]] = {}
+        self._unsent_bytes = 0
+        self._ended: list[int] = []
+        self._read_on: list[int] = []
         self._is_flush_due = False
         self._is_crowded = False
         self._timer: asyncio.TimerHandle | None = None
         self._sweeping: asyncio.TimerHandle | None = None
+        self._finding: asyncio.TimerHandle | None = None
         self._armed_ms = 0.0
 
     async def start(self, host: str = "127.0.0.1", port: int = 0) -> int:
@@ -98,8 +100,8 @@ class Edge:
 
         Raises `InputError` where the port is taken, the address is none of this machine's, or nothing can be kept.
         """
-        self._loop = asyncio.get_running_loop()
-        self.failed = self._loop.create_future()
+        self.loop = asyncio.get_running_loop()
+        self.failed = self.loop.create_future()
         for broker in range(1, self.brokers.cluster.served.brokers + 1):
             wanted = port if broker == 1 else 0
             try:
@@ -123,17 +125,17 @@ class Edge:
             why = problem.strerror or str(problem)
             raise InputError(f"cannot listen: {why}", f"{host}:{port}", "choose another --port") from None
         self._listening.append(listening)
-        self._loop.add_reader(listening, self._accept, listening, broker)
+        self.loop.add_reader(listening, self._accept, listening, broker)
         return int(listening.getsockname()[1])
 
     async def stop(self) -> None:
         """Closes every socket."""
         for listening in self._listening:
-            self._loop.remove_reader(listening)
+            self.loop.remove_reader(listening)
             listening.close()
         for client in [*self._clients.values()]:
             client.transport.abort()
-        for timer in (self._timer, self._sweeping):
+        for timer in (self._timer, self._sweeping, self._finding):
             if timer is not None:
                 timer.cancel()
         await asyncio.sleep(0)  # connections hear of their end
@@ -143,49 +145,56 @@ class Edge:
     def carry_out(self, effects: Iterable[Effect]) -> None:
         """Does what the brokers want done, soon; then waits for what is due next."""
         for effect in effects:
-            self._effects.append(effect)
             if isinstance(effect, Send):
-                self._unsent += len(effect.data)
-        if self._unsent > SENT_AT_ONCE:
+                number, data = effect
+                parts = self._unsent.get(number)
+                if parts is None:
+                    self._unsent[number] = [data]
+                else:
+                    parts.append(data)
+                self._unsent_bytes += len(data)
+            elif isinstance(effect, HangUp):
+                self._ended.append(effect.connection)
+            elif isinstance(effect, ReadOn):
+                self._read_on.append(effect.connection)
+            else:
+                self._unkept.append(effect)
+        if self._unsent_bytes > SENT_AT_ONCE:
             self._flush()
         if not self._is_flush_due:
             self._is_flush_due = True
-            self._loop.call_soon(self._flush)
+            self.loop.call_soon(self._flush)
 
     def _flush(self) -> None:
-        effects, self._effects = self._effects, []
-        self._is_flush_due, self._unsent = False, 0
+        """What is to be kept is, and then everybody is sent what is theirs."""
+        unkept, self._unkept = self._unkept, []
+        unsent, self._unsent, self._unsent_bytes = self._unsent, {}, 0
+        ended, self._ended = self._ended, []
+        read_on, self._read_on = self._read_on, []
+        self._is_flush_due = False
         if self.failed.done():
             return
         if self.store is not None:
             try:
-                for effect in effects:
-                    if isinstance(effect, Append | Replace):
-                        self.store.write(effect)
+                for effect in unkept:
+                    self.store.write(effect)
                 self.store.sync()
             except InputError as problem:
                 self._fail(problem)
                 return
-        self._send([effect for effect in effects if not isinstance(effect, Append | Replace)])
+        self._send(unsent)
+        for number in ended:
+            if client := self._clients.get(number):
+                client.transport.close()
+        for number in read_on:
+            if client := self._clients.get(number):
+                self.loop.call_soon(client.read_on)
         self._arm()
 
-    def _send(self, effects: list[Send | HangUp | ReadOn]) -> None:
-        sent: dict[int, list[bytes]] = {}
-        ended: list[_Client] = []
-        for effect in effects:
-            client = self._clients.get(effect.connection)
-            if client is None:
-                continue
-            if isinstance(effect, Send):
-                sent.setdefault(effect.connection, []).append(effect.data)
-            elif isinstance(effect, HangUp):
-                ended.append(client)
-            else:
-                self._loop.call_soon(client.read_on)
-        for number, parts in sent.items():
-            self._clients[number].transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
-        for client in ended:
-            client.transport.close()
+    def _send(self, unsent: Mapping[int, Sequence[bytes]]) -> None:
+        for number, parts in unsent.items():
+            if client := self._clients.get(number):
+                client.transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
 
     def _fail(self, problem: InputError) -> None:
         """Nothing more can be kept, so that nothing more is answered."""
@@ -205,24 +214,24 @@ class Edge:
             self._timer.cancel()
         self._armed_ms = due_ms
         wait_s = min(max(due_ms - self.clock(), 0.0), LATEST_MS) / 1000
-        self._timer = self._loop.call_later(wait_s, self.advance)
+        self._timer = self.loop.call_later(wait_s, self.advance)
 
     def advance(self) -> None:
         """What is due by now happens."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._ask(lambda: self.brokers.advance(self.clock()))
+        self._ask(self.brokers.advance, self.clock())
 
-    def receive(self, client: _Client, frame: bytes) -> None:
+    def receive(self, client: Client, frame: bytes, now_ms: float) -> None:
         """A frame of a client has arrived."""
-        if not self._ask(lambda: self.brokers.receive(client.number, frame, self.clock())):
+        if not self._ask(self.brokers.receive, client.number, frame, now_ms):
             client.transport.abort()
 
-    def _ask(self, act: Callable[[], Iterable[Effect]]) -> bool:
+    def _ask(self, act: Callable[..., Iterable[Effect]], *given: Any) -> bool:
         """Does what the brokers want done; where they cannot, says so. Whether they could."""
         try:
-            self.carry_out(act())
+            self.carry_out(act(*given))
         except InputError as problem:  # what is watched cannot be written down
             if not self.failed.done():
                 self._fail(problem)
@@ -235,11 +244,17 @@ class Edge:
 
     def _sweep(self) -> None:
         """Ends connections on which nothing has arrived for long."""
-        since = self._loop.time() - self.most_idle_s
+        since = self.loop.time() - self.most_idle_s
         for client in [*self._clients.values()]:
             if client.heard < since:
                 client.transport.abort()
-        self._sweeping = self._loop.call_later(self.most_idle_s / 10, self._sweep)
+        self._sweeping = self.loop.call_later(self.most_idle_s / 10, self._sweep)
+
+    def _find_gone(self) -> None:
+        """Ends connections that their clients have ended while they were not read."""
+        for file, _ in self._gone.poll(0):
+            self._paused[file].transport.abort()
+        self._finding = self.loop.call_later(FIND_GONE_S, self._find_gone) if self._paused else None
 
     # Connections
 
@@ -252,8 +267,8 @@ class Edge:
                 return
             except OSError as problem:
                 self._tell_crowded(f"no connection can be accepted: {problem.strerror}")
-                self._loop.remove_reader(listening)
-                self._loop.call_later(ACCEPT_AGAIN_S, self._accept_again, listening, broker)
+                self.loop.remove_reader(listening)
+                self.loop.call_later(ACCEPT_AGAIN_S, self._accept_again, listening, broker)
                 return
             if len(self._clients) + len(self._opening) >= self.most_connections:
                 one.close()
@@ -261,15 +276,15 @@ class Edge:
                 continue
             self._is_crowded = False
             one.setblocking(False)
-            opening = self._loop.create_task(self._loop.connect_accepted_socket(partial(_Client, self, broker), one))
+            opening = self.loop.create_task(self.loop.connect_accepted_socket(partial(Client, self, broker), one))
             self._opening.add(opening)
             opening.add_done_callback(self._opening.discard)
 
     def _accept_again(self, listening: socket.socket, broker: int) -> None:
         if listening.fileno() >= 0:
-            self._loop.add_reader(listening, self._accept, listening, broker)
+            self.loop.add_reader(listening, self._accept, listening, broker)
 
-    def connected(self, client: _Client) -> int:
+    def connected(self, client: Client) -> int:
         """A client's number."""
         self._numbers += 1
         self._clients[self._numbers] = client
@@ -278,17 +293,30 @@ class Edge:
 
     def disconnected(self, number: int) -> None:
         """The client's socket is closed."""
-        self._clients.pop(number, None)
+        client = self._clients.pop(number)
+        self.reads(client)
         self._full.pop(number, None)
         self.carry_out(self.brokers.disconnect(number, self.clock()))
 
-    def filled(self, client: _Client) -> None:
+    def pauses(self, client: Client) -> None:
+        """The client is not read for now, so that its end would not be noticed."""
+        self._paused[client.file] = client
+        self._gone.register(client.file, GONE)
+        if self._finding is None:
+            self._finding = self.loop.call_later(FIND_GONE_S, self._find_gone)
+
+    def reads(self, client: Client) -> None:
+        """The client is read again, or has gone."""
+        if self._paused.pop(client.file, None):
+            self._gone.unregister(client.file)
+
+    def filled(self, client: Client) -> None:
         """The client leaves much unread."""
         self._full[client.number] = client
         if len(self._full) > MOST_FULL:
             self._full.pop(next(iter(self._full))).transport.abort()
 
-    def emptied(self, client: _Client) -> None:
+    def emptied(self, client: Client) -> None:
         """The client has read on."""
         self._full.pop(client.number, None)
 
@@ -297,113 +325,6 @@ class Edge:
         if not self._is_crowded:
             self._is_crowded = True
             self.on_trouble(f"{what}; others are turned away: raise the limit of open files (ulimit -n)")
-
-
-class _Client(asyncio.Protocol):
-    """One connection: cuts bytes into frames, reads no further while one waits or the client does not read."""
-
-    transport: asyncio.Transport
-
-    def __init__(self, edge: Edge, broker: int) -> None:
-        self.edge, self.broker = edge, broker
-        self.peer = ""
-        self.number = 0
-        self.heard = 0.0
-        """When something arrived last, by the event loop's clock."""
-        self._bytes = bytearray()
-        self._wanted = 0
-        """Bytes without which there is nothing to be done."""
-        self._is_full = False
-        """The client does not read what it was sent."""
-        self._is_held = False
-        """A request waits for the one before it to be answered."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)
-        transport = self.transport
-        transport.set_write_buffer_limits(ENOUGH_UNSENT)
-        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.peer = transport.get_extra_info("peername")[0]
-        self.heard = self.edge._loop.time()
-        self.number = self.edge.connected(self)
-
-    def connection_lost(self, _exc: Exception | None) -> None:
-        self._keep(b"")
-        self.edge.disconnected(self.number)
-
-    def pause_writing(self) -> None:
-        self._is_full = True
-        self.transport.pause_reading()
-        self.edge.filled(self)
-
-    def resume_writing(self) -> None:
-        self._is_full = False
-        self.edge.emptied(self)
-        self._go_on()
-
-    def read_on(self) -> None:
-        """The request that waited is being handled."""
-        self._is_held = False
-        self._go_on()
-
-    def data_received(self, data: bytes) -> None:
-        self.heard = self.edge._loop.time()
-        if self._bytes or self._is_held or self._is_full:
-            self._bytes += data
-            self.edge.buffered += len(data)
-            if self.edge.buffered > MOST_BUFFERED and len(self._bytes) > BUFFERED_BY_ONE:
-                self.transport.abort()
-                return
-            if len(self._bytes) < self._wanted or self._is_held or self._is_full:
-                return
-            data = bytes(self._bytes)
-        self._cut(data)
-
-    def _go_on(self) -> None:
-        if not (self._is_full or self._is_held or self.transport.is_closing()):
-            self._cut(bytes(self._bytes))
-            if not (self._is_full or self._is_held or self.transport.is_closing()):
-                self.transport.resume_reading()
-
-    def _cut(self, data: bytes) -> None:
-        """Hands over the frames that are whole, up to one that has to wait; keeps the rest."""
-        edge, number, at = self.edge, self.number, 0
-        self._wanted = 0
-        while not (self._is_full or self.transport.is_closing()):
-            begin = at + 4
-            if len(data) < begin:
-                break
-            size = int.from_bytes(data[at:begin], "big")
-            if size > LARGEST_FRAME and (size > LARGEST_PRODUCE or not PRODUCE.startswith(data[begin : begin + 2])):
-                if not at and (language := stranger(data)):
-                    edge.on_trouble(f"{self.peer} speaks {language}, not Kafka's protocol")
-                self.transport.abort()
-                return
-            if len(data) < begin + size:
-                self._wanted = 4 + size if size <= LARGEST_FRAME or len(data) >= begin + 2 else 6
-                break
-            if edge.brokers.waiting(number):
-                self._is_held = True
-                self.transport.pause_reading()
-                break
-            at = begin + size
-            edge.receive(self, data[begin:at])
-        self._keep(data[at:])
-
-    def _keep(self, rest: bytes) -> None:
-        """So much has arrived and is not handled."""
-        if rest or self._bytes:
-            self.edge.buffered += len(rest) - len(self._bytes)
-            self._bytes = bytearray(rest)
-
-
-STRANGERS = {b"\x16\x03": "TLS", b"GET ": "HTTP", b"POST": "HTTP", b"HEAD": "HTTP"}
-"""What others begin with, and what they speak."""
-
-
-def stranger(data: bytes) -> str:
-    """What somebody speaks who begins so, if that is known."""
-    return next((language for sign, language in STRANGERS.items() if data.startswith(sign)), "")
 
 
 def _listen(host: str, port: int) -> socket.socket:

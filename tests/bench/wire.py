@@ -185,7 +185,7 @@ class Load:
         """Answers a second, with as many heartbeats under way as there may be."""
         turn = self._turns()
         for wire in self.wires:
-            wire.send([next(turn) for _ in range(min(DEPTH, self.members))], self.frames)
+            wire.send([next(turn) for _ in range(DEPTH)], self.frames)
         self._count(seconds / 4, turn)
         begun = time.monotonic()
         found = self._count(seconds, turn)

