@@ -7,7 +7,6 @@ broker hold is bounded, with what all others hold.
 from __future__ import annotations
 
 import asyncio
-import socket
 from typing import TYPE_CHECKING, cast
 
 from fsm.protocol.messages import APIS
@@ -59,9 +58,7 @@ class Client(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
         self.transport.set_write_buffer_limits(ENOUGH_UNSENT)
-        taken = transport.get_extra_info("socket")
-        taken.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.file = taken.fileno()
+        self.file = transport.get_extra_info("socket").fileno()
         self.peer = transport.get_extra_info("peername")[0]
         self.heard = self.edge.loop.time()
         self.number = self.edge.connected(self)

@@ -276,6 +276,7 @@ class Edge:
                 continue
             self._is_crowded = False
             one.setblocking(False)
+            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             opening = self.loop.create_task(self.loop.connect_accepted_socket(partial(Client, self, broker), one))
             self._opening.add(opening)
             opening.add_done_callback(self._opening.discard)
