@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import replace
 from inspect import isawaitable
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from fsm.errors import InputError
 from fsm.join.check import check_cluster
@@ -43,6 +43,7 @@ from fsm.protocol.messages import Offsets
 from fsm.protocol.releases import LATEST
 
 T = TypeVar("T")
+Embedded = TypeVar("Embedded", Consumer, AsyncConsumer)
 Subscription = Iterable[str] | re.Pattern[str] | SubscriptionPattern
 
 MOST = 500
@@ -84,6 +85,8 @@ class _Parts:
         self, bootstrap: str, config: ConsumerConfig, loop: asyncio.AbstractEventLoop, options: ReadingOptions
     ) -> None:
         self.is_classic = isinstance(config, ClassicConfig)
+        self.config = config = replace(config, client_id=client_id_of(config))
+        """With the client id that brokers and the trace call it by."""
         self.network = Network(read_addresses(bootstrap), config.client_id, config.request_timeout_ms / 1000)
         read: Any = read_counts if self.is_classic else read_names
         refresh_s = options.metadata_max_age_ms / 1000
@@ -92,6 +95,10 @@ class _Parts:
         self.fetcher = Fetcher(self.network, self.transport, config.group_id, options.start, options.tell)
         self.positions: dict[TopicPartition, int] = {}
         """Where the application stands, as the last poll left it."""
+
+    def options(self, member_id: str | None, dialect: Dialect | str, trace: TraceTo | None) -> dict[str, Any]:
+        """What a member is made with; a classic one has neither a name of its own nor a dialect."""
+        return {"trace": trace} if self.is_classic else {"trace": trace, "member_id": member_id, "dialect": dialect}
 
     @property
     def consumed(self) -> Offsets:
@@ -152,7 +159,27 @@ class LoopThread:
         self.stop()
 
 
-class MessageConsumer:
+class _Joined(Generic[Embedded]):
+    """What both consumers are: a member over its network, with the records of what it owns."""
+
+    def __init__(self, parts: _Parts, consumer: Embedded) -> None:
+        self._parts = parts
+        self._consumer: Embedded = consumer
+        self._is_closed = False
+        if not parts.is_classic:
+            parts.fetcher.member = consumer
+
+    @property
+    def member_id(self) -> str:
+        """The member's name in its group; a classic member has none until its coordinator has given it one."""
+        return self._consumer.member_id
+
+    def assignment(self) -> Partitions:
+        """The partitions that are owned now."""
+        return self._consumer.assignment()
+
+
+class MessageConsumer(_Joined[Consumer]):
     """A consumer on threads: the application's, the member's background, and one for its connections.
 
     Used by one thread at a time, like `fsm.member.Consumer`, whose exceptions it raises. Callbacks run inside `poll`,
@@ -170,20 +197,13 @@ class MessageConsumer:
         reading: ReadingOptions = READ_ALL,
     ) -> None:
         """`bootstrap` is HOST:PORT[,HOST:PORT]; with a `ClassicConfig` it is a member of a classic group."""
-        config = _named(config)
         self._running = LoopThread()
         try:
-            self._parts = _Parts(bootstrap, config, self._running.loop, reading)
-            self._consumer = Consumer(config, self._parts.transport, **_options(config, member_id, dialect, trace))
+            parts = _Parts(bootstrap, config, self._running.loop, reading)
+            super().__init__(parts, Consumer(parts.config, parts.transport, **parts.options(member_id, dialect, trace)))
         except BaseException:
             self._running.stop()
             raise
-        self._is_closed = False
-
-    @property
-    def member_id(self) -> str:
-        """The member's name in its group; a classic member has none until its coordinator has given it one."""
-        return self._consumer.member_id
 
     def subscribe(self, to: Subscription, listener: ConsumerRebalanceListener | None = None) -> None:
         """Subscribes to topics by name or by a pattern.
@@ -201,10 +221,6 @@ class MessageConsumer:
             messages, self._parts.positions = self._running.do(self._parts.take(partitions, wait_s, most))
             if messages or time.monotonic() >= until:
                 return messages
-
-    def assignment(self) -> Partitions:
-        """The partitions that are owned now."""
-        return self._consumer.assignment()
 
     def unsubscribe(self) -> None:
         """Gives up all partitions (revoked callback) and leaves the group; returns when that is done."""
@@ -232,7 +248,7 @@ class MessageConsumer:
         self._running.loop.call_soon_threadsafe(self._parts.fetcher.forget, partitions)
 
 
-class AsyncMessageConsumer:
+class AsyncMessageConsumer(_Joined[AsyncConsumer]):
     """The same on asyncio; made while an event loop runs, used by one task at a time."""
 
     def __init__(
@@ -246,15 +262,9 @@ class AsyncMessageConsumer:
         reading: ReadingOptions = READ_ALL,
     ) -> None:
         """As `MessageConsumer`."""
-        config = _named(config)
-        self._parts = _Parts(bootstrap, config, asyncio.get_running_loop(), reading)
-        self._consumer = AsyncConsumer(config, self._parts.transport, **_options(config, member_id, dialect, trace))
-        self._is_closed = False
-
-    @property
-    def member_id(self) -> str:
-        """The member's name in its group; a classic member has none until its coordinator has given it one."""
-        return self._consumer.member_id
+        parts = _Parts(bootstrap, config, asyncio.get_running_loop(), reading)
+        options = parts.options(member_id, dialect, trace)
+        super().__init__(parts, AsyncConsumer(parts.config, parts.transport, **options))
 
     async def subscribe(
         self, to: Subscription, listener: AsyncConsumerRebalanceListener | ConsumerRebalanceListener | None = None
@@ -271,10 +281,6 @@ class AsyncMessageConsumer:
             messages, self._parts.positions = await self._parts.take(partitions, wait_s, most)
             if messages or time.monotonic() >= until:
                 return messages
-
-    def assignment(self) -> Partitions:
-        """The partitions that are owned now."""
-        return self._consumer.assignment()
 
     async def unsubscribe(self) -> None:
         """Gives up all partitions (revoked callback) and leaves the group; returns when that is done."""
@@ -301,19 +307,6 @@ class AsyncMessageConsumer:
         self._parts.fetcher.forget(partitions)
 
 
-def _named(config: ConsumerConfig) -> ConsumerConfig:
-    """With the client id that brokers and the trace call it by."""
-    return replace(config, client_id=client_id_of(config))
-
-
-def _options(
-    config: ConsumerConfig, member_id: str | None, dialect: Dialect | str, trace: TraceTo | None
-) -> dict[str, Any]:
-    """What a member is made with; a classic one has neither a name of its own nor a dialect."""
-    named: dict[str, Any] = {} if isinstance(config, ClassicConfig) else {"member_id": member_id, "dialect": dialect}
-    return {"trace": trace, **named}
-
-
 class _Listener(ConsumerRebalanceListener):
     """The application's listener, if it has one; what is taken away is forgotten once it has been told."""
 
@@ -322,22 +315,23 @@ class _Listener(ConsumerRebalanceListener):
         self._forget = forget
 
     def on_partitions_assigned(self, partitions: Partitions) -> None:
-        if self._listener is not None:
-            self._listener.on_partitions_assigned(partitions)
+        self._call("on_partitions_assigned", partitions)
 
     def on_partitions_revoked(self, partitions: Partitions) -> None:
         try:
-            if self._listener is not None:
-                self._listener.on_partitions_revoked(partitions)
+            self._call("on_partitions_revoked", partitions)
         finally:
             self._forget(partitions)
 
     def on_partitions_lost(self, partitions: Partitions) -> None:
         try:
-            if self._listener is not None:
-                self._listener.on_partitions_lost(partitions)
+            self._call("on_partitions_lost", partitions)
         finally:
             self._forget(partitions)
+
+    def _call(self, method: str, partitions: Partitions) -> None:
+        if self._listener is not None:
+            getattr(self._listener, method)(partitions)
 
 
 class _AsyncListener(AsyncConsumerRebalanceListener):

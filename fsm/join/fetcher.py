@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from fsm.errors import InputError
 from fsm.join.network import Address, Network, Purpose
 from fsm.join.transport import WireTransport, cancel
+from fsm.member.runtime.threads import ConsumerRuntime
 from fsm.protocol.assignment import NO_TOPIC_ID, TopicPartition
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.json_form import error_name
@@ -45,6 +46,8 @@ PASSING = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
+    ErrorCode.STALE_MEMBER_EPOCH,
+    ErrorCode.UNKNOWN_MEMBER_ID,
     ErrorCode.UNSTABLE_OFFSET_COMMIT,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.UNKNOWN_TOPIC_ID,
@@ -102,6 +105,8 @@ class Fetcher:
         self._group_id = group_id
         self._start = start
         self._tell = tell
+        self.member: ConsumerRuntime | None = None
+        """As whom committed offsets are asked for while it is in the group; None: as anybody."""
         self._logs: dict[TopicPartition, _Log] = {}
         self._arrived = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -204,7 +209,7 @@ class Fetcher:
         await self._go_to_end([log for log in logs if log.position is None])
 
     async def _read_committed(self, logs: list[_Log]) -> dict[TopicPartition, int] | None:
-        """Committed offsets; None where they cannot be had now. As anybody asks: no epoch is too old for that."""
+        """Committed offsets; None where they cannot be had now, or not with the epoch that the member had."""
         coordinator = self._transport.coordinator
         if coordinator is None:
             return None
@@ -212,7 +217,11 @@ class Fetcher:
             OffsetFetchRequestTopics(topic, partition_indexes=tuple(numbers))
             for topic, numbers in _by_topic(log.partition for log in logs).items()
         )
+        member = self.member
+        epoch = -1 if member is None else member.member_epoch
         group = OffsetFetchRequestGroup(self._group_id, topics=topics)
+        if member is not None and epoch > 0:
+            group = group._replace(member_id=member.member_id, member_epoch=epoch)
         request = OffsetFetchRequest(self._group_id, topics, (group,), require_stable=True)
         told = await self._network.call(Purpose.COORDINATOR, coordinator, request)
         answer = next(iter(told.groups), told)

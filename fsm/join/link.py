@@ -16,9 +16,6 @@ from fsm.protocol.json_form import error_name
 from fsm.protocol.messages import ApiVersionsRequest
 from fsm.wire.dialogue import Dialogue, PeerError
 
-NEWEST = {"OffsetCommit": 9, "OffsetFetch": 9}
-"""Up to these versions topics go by their names, as the member has them."""
-
 
 class Link(asyncio.Protocol):
     """A connection that is open until `is_closed`; made by `Link.open`, used on the loop it was made on."""
@@ -59,20 +56,23 @@ class Link(asyncio.Protocol):
         """Whether nothing can be sent any more."""
         return self._transport is None
 
-    def version(self, message: type[Any]) -> int:
-        """The newest version of a request that both sides speak. Raises `InputError` where there is none."""
+    def version(self, message: type[Any], newest: int | None = None) -> int:
+        """The newest version of a request that both sides speak, up to this one. Raises `InputError` for none."""
         api = API_OF[message]
         spoken = self.versions.get(api.key, range(0))
-        newest = min(NEWEST.get(api.name, api.newest), spoken.stop - 1)
+        newest = min(api.newest if newest is None else newest, spoken.stop - 1)
         if newest < max(api.oldest, spoken.start):
             raise InputError(f"it does not speak {api.name} as we do", self.peer)
         return newest
 
-    async def call(self, request: Any, timeout_s: float) -> Any:
-        """The answer. Raises `PeerError` where none comes, `InputError` for what the broker does not speak."""
+    async def call(self, request: Any, timeout_s: float, newest: int | None = None) -> Any:
+        """The answer to a request, which is sent in a version up to this one.
+
+        Raises `PeerError` where none comes, `InputError` for what the broker does not speak.
+        """
         try:
             async with asyncio.timeout(timeout_s):
-                return await self._ask(request, self.version(type(request)))
+                return await self._ask(request, self.version(type(request), newest))
         except TimeoutError:
             self.close()
             raise self._fail(f"no answer to {API_OF[type(request)].name} within {timeout_s:g} s") from None

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from fsm.join.link import Link
+from fsm.join.topic_ids import identify, name_topics
 from fsm.protocol.assignment import TopicPartition
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
@@ -70,9 +71,14 @@ class Network:
             return found
 
     async def call(self, purpose: Purpose, address: Address, request: Any, timeout_s: float | None = None) -> Any:
-        """The answer of one broker. Raises `PeerError` where none comes, `InputError` for what it does not speak."""
+        """The answer of one broker; offsets go by topic ids where they are known, and come back by names.
+
+        Raises `PeerError` where none comes, `InputError` for what the broker does not speak.
+        """
         link = await self.link(purpose, address)
-        return await link.call(request, timeout_s or self.request_timeout_s)
+        identified, newest = identify(request, self.ids)
+        answer = await link.call(identified, timeout_s or self.request_timeout_s, newest)
+        return name_topics(answer, self.ids)
 
     async def call_any(self, request: Any) -> Any:
         """The answer of any broker: of the one asked last, or of the next that can be reached.

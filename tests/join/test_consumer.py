@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,8 +13,10 @@ from join_scene import LIMIT_S, Noted, batch_of_values, produce
 
 from fsm.errors import InputError
 from fsm.join import LATEST, AsyncMessageConsumer, Message, MessageConsumer, ReadingOptions
+from fsm.kit import reads
 from fsm.member import ClassicConfig, ConsumerConfig, KafkaException, SubscriptionPattern
 from fsm.member.classic.assignors import COOPERATIVE_STICKY, RANGE
+from fsm.protocol.messages import APIS
 from fsm.protocol.record_batches import read_batches
 from fsm.testing import LiveBroker
 from fsm.trace import Kind, TraceRecord
@@ -184,11 +187,55 @@ def test_it_lives_through_what_goes_wrong(broker: LiveBroker, join: Any, fault: 
 
 def committed(broker: LiveBroker) -> dict[tuple[str, int], int]:
     """The last commit of each partition that was answered well."""
+    names = {one.topic_id: one.name for asked in broker.exchanges("Metadata") for one in asked.response.topics}
     found: dict[tuple[str, int], int] = {}
     for one in broker.exchanges("OffsetCommit"):
         if one.is_answered and not one.fault and not one.response.errors:
-            found |= dict(one.request.offsets)
+            found |= reads.committed(one.request, names)
     return found
+
+
+@pytest.mark.parametrize(
+    ("protocol", "version"),
+    [("consumer", 9), ("consumer", 10), *(("range", version) for version in (2, 5, 7, 8, 9, 10))],
+)
+def test_offsets_in_every_version(broker: LiveBroker, join: Any, protocol: str, version: int) -> None:
+    """In the newest that the broker takes; from 9 on a member of KIP-848 asks in its own name."""
+    for name in ("OffsetCommit", "OffsetFetch"):
+        broker._call(partial(set_newest, broker, name, version))
+    produce(broker, 0, b"a", b"b")
+    for values in ([b"a", b"b"], [b"c"]):
+        consumer = join(protocol=protocol)
+        consumer.subscribe(["foo"])
+        assert [message.value for message in read(consumer, len(values))] == values
+        consumer.close()
+        produce(broker, 0, b"c")
+    assert committed(broker)["foo", 0] == 3
+    asked = broker.exchanges("OffsetFetch")
+    assert {one.version for one in (*asked, *broker.exchanges("OffsetCommit"))} == {version}
+    if version >= 9:
+        members = {
+            (group.member_id is not None, group.member_epoch > 0) for one in asked for group in one.request.groups
+        }
+        assert members == {(True, True) if protocol == "consumer" else (False, False)}
+
+
+def set_newest(broker: LiveBroker, name: str, version: int) -> None:
+    """The broker speaks no newer version of it."""
+    versions = broker._edge.brokers.cluster.versions
+    versions[APIS[name].key] = (versions[APIS[name].key][0], version)
+
+
+def test_offsets_that_are_refused_to_an_old_epoch_are_asked_for_again(broker: LiveBroker, join: Any) -> None:
+    """With the epoch that the member has by then, and nobody need be told."""
+    told: list[str] = []
+    rule = broker.refuse("STALE_MEMBER_EPOCH", api="OffsetFetch", times=2)
+    produce(broker, 0, b"a")
+    consumer = join(reading=ReadingOptions(tell=told.append))
+    consumer.subscribe(["foo"])
+    assert [message.value for message in read(consumer, 1)] == [b"a"]
+    assert rule.done == 2
+    assert told == []
 
 
 @pytest.mark.parametrize("fault", ["mute", "swallow"])

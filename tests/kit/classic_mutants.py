@@ -174,12 +174,13 @@ class JoinsWithoutTimeout(Mutant):
 at_beat("K7", QUIET, "beats_another_generation", lambda r: replace(r, generation_id=r.generation_id - 1))
 
 
-@breaks("K8", QUIET)
+@breaks("K8", replace(QUIET, steps=(Start(A, Options(instance="i1")), Stable(1), Wait(9))))
 class SilentForLong(Counting):
-    """No heartbeat for seven seconds."""
+    """No heartbeat for seven seconds, and no commit, which the coordinator takes for a sign of life."""
 
     def mutate(self, request: Any) -> Any:
-        return None if isinstance(request, HeartbeatRequest) and self.beats > 1 else request
+        is_sign = isinstance(request, HeartbeatRequest | OffsetCommitRequest)
+        return None if is_sign and self.beats > 1 else request
 
 
 @breaks("K9", QUIET)
@@ -339,7 +340,7 @@ class TriesAfterFatalError(_Refused):
     code = ErrorCode.GROUP_MAX_SIZE_REACHED
 
     def refused(self, request: Any, answer: Any, take: Take) -> None:
-        self.resend(request, lambda later: self.deliver(request, later, lambda _: None), 0.5)
+        self.resend(request, lambda later: self.deliver(request, later, lambda _: None), 0.1)
         take(answer)
 
 

@@ -293,6 +293,57 @@ def test_commit_before_a_join_is_tried_again_after_an_error_that_passes() -> Non
     assert talk.poll(p0=1) == ["revoked 0"]
 
 
+def test_positions_are_committed_from_time_to_time() -> None:
+    """`auto.commit.interval.ms`, counted from the assignment: by a poll, and only while the member is settled."""
+    talk = Talk(replace(EAGER, auto_commit_interval_ms=1_000)).in_group(0, 1)
+    assert poll_wanted_ms(talk.member) == talk.now_ms + 1_000
+    assert talk.poll(after_ms=999, p0=1) == []
+    assert talk.tick(1) == ["Heartbeat(1)"]
+    assert talk.poll(p0=1, p3=9) == ["OffsetCommit(1)"]
+    body = talk.open["OffsetCommit"][0].body
+    assert isinstance(body, OffsetCommitRequest)
+    assert body.offsets == ((("t", 0), 1),)
+    assert talk.answer("OffsetCommit", OffsetCommitResponse()) == []
+    assert talk.poll(after_ms=999, p0=2) == []
+    assert talk.poll(after_ms=1, p0=2) == ["OffsetCommit(1)"]
+    talk.give(EnforceRebalance())
+    talk.poll(after_ms=1_000, p0=3)
+    assert poll_wanted_ms(talk.member) > talk.now_ms
+    assert Talk(replace(EAGER, enable_auto_commit=False)).in_group(0).member.commit_due_ms == NEVER
+
+
+def test_nothing_that_was_consumed_is_not_committed() -> None:
+    """The interval begins anew without a request."""
+    talk = Talk(replace(EAGER, auto_commit_interval_ms=1_000)).in_group(0)
+    assert talk.poll(after_ms=1_000) == []
+    assert poll_wanted_ms(talk.member) == talk.now_ms + 1_000
+
+
+@pytest.mark.parametrize(
+    ("code", "wait_ms", "state"),
+    [
+        (C.COORDINATOR_LOAD_IN_PROGRESS, 100, State.STABLE),
+        (C.OFFSET_METADATA_TOO_LARGE, 1_000, State.STABLE),
+        (C.ILLEGAL_GENERATION, 1_000, State.UNJOINED),
+    ],
+)
+def test_commit_of_the_interval_that_fails(code: ErrorCode, wait_ms: int, state: State) -> None:
+    """Nobody is told; one that may succeed later is tried again after `retry.backoff.ms`."""
+    talk = Talk(replace(EAGER, auto_commit_interval_ms=1_000)).in_group(0)
+    talk.poll(after_ms=1_000, p0=1)
+    assert talk.answer("OffsetCommit", OffsetCommitResponse(commit_results(((("t", 0), code),)))) == []
+    assert talk.member.state is state
+    assert talk.member.commit_due_ms == talk.now_ms + wait_ms
+
+
+def test_fenced_commit_of_the_interval_makes_every_poll_throw() -> None:
+    """As a commit before a join does."""
+    talk = Talk(replace(STATIC, auto_commit_interval_ms=1_000)).in_group(0)
+    talk.poll(after_ms=1_000, p0=1)
+    talk.answer("OffsetCommit", OffsetCommitResponse(commit_results(((("t", 0), C.FENCED_INSTANCE_ID),))))
+    assert [talk.poll(), talk.poll()] == [["throws FENCED_INSTANCE_ID"], ["throws FENCED_INSTANCE_ID"]]
+
+
 def test_cooperative_member_keeps_its_partitions_and_gives_up_in_a_second_round() -> None:
     """Java-logs 3: revoked after the sync, then assigned, then the second join with what is left."""
     talk = Talk(COOPERATIVE).in_group(0, 1)

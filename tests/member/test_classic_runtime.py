@@ -11,6 +11,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,7 +26,9 @@ from fsm.member import (
     KafkaException,
     SubscriptionPattern,
 )
-from fsm.member.classic.assignors import COOPERATIVE_STICKY
+from fsm.member.classic.assignors import COOPERATIVE_STICKY, RANGE
+from fsm.member.classic.state import Generation
+from fsm.member.runtime.classic_shell import ClassicConsumerMember
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
     HeartbeatRequest,
@@ -381,6 +384,47 @@ def test_an_error_that_ends_a_rebalance_comes_out_of_poll() -> None:
         with pytest.raises(KafkaException, match="GROUP_AUTHORIZATION_FAILED"):
             within(lambda: poll_until(consumer, lambda: False))
         within(lambda: poll_until(consumer, lambda: consumer.assignment() == FOUR))
+
+
+def test_what_ended_a_rebalance_is_thrown_before_another_join_goes_out() -> None:
+    """Also to polls of no time: one join, then the error; only a poll after it joins again."""
+    group = coordinator()
+    send, joins = group.send, []
+
+    def refuse(request: Any, on_response: Any) -> None:
+        if isinstance(request, JoinGroupRequest):
+            joins.append(request)
+            on_response(JoinGroupResponse(error_code=ErrorCode.GROUP_MAX_SIZE_REACHED))
+        else:
+            send(request, on_response)
+
+    group.send = refuse  # type: ignore[method-assign]
+    with embedded(group) as consumer:
+        for count in (1, 2):
+            with pytest.raises(KafkaException, match="GROUP_MAX_SIZE_REACHED"):
+                within(lambda: poll_until(consumer, lambda: False, timeout_ms=0))
+            assert len(joins) == count
+
+
+def test_nothing_is_fetchable_that_is_about_to_be_given_up() -> None:
+    """After its session ended, a poll offers nothing of what the member had; a cooperative rebalance takes nothing."""
+    for assignor, left in ((RANGE, ()), (COOPERATIVE_STICKY, FOUR)):
+        member = ClassicConsumerMember(config(assignors=(assignor,)))
+        member.member = replace(
+            member.member,
+            generation=Generation(3, "m"),
+            coordinator_known=True,
+            topics=("t",),
+            owned=FOUR,
+            rejoin_reason=None,
+        )
+        assert member.fetchable(checked=False) == FOUR
+        member.member = replace(member.member, rejoin_reason="rebalance enforced by user")
+        assert member.fetchable(checked=False) == left
+        member.member = replace(member.member, generation=Generation())
+        assert member.fetchable(checked=False) == ()
+        member.member = replace(member.member, coordinator_known=False)
+        assert member.fetchable(checked=False) == FOUR
 
 
 # No lost wake-up, no stall

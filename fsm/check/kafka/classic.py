@@ -291,6 +291,7 @@ def timeless(member: ClassicMember) -> ClassicMember:
         member,
         heartbeats=timeless_heartbeats(member.heartbeats),
         commit=commit and replace(commit, due_ms=FAR, retry_due_ms=None if commit.retry_due_ms is None else 0),
+        commit_due_ms=NEVER,
         closing=closing and replace(closing, call=1, due_ms=FAR, retry_due_ms=0),
         rejoin_reason=None if member.rejoin_reason is None else "",
         retry_due_ms=0,

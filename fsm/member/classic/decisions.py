@@ -185,6 +185,12 @@ def decide_prepare(member: ClassicMember) -> Event:
     return Event.JOIN_PREPARED_COOPERATIVE if member.config.is_cooperative else Event.JOIN_PREPARED_EAGER
 
 
+def gives_up_all(member: ClassicMember) -> bool:
+    """Whether the next poll, or the one under way, takes everything away before it joins."""
+    prepares = member.rejoin_needed and member.prepare_needed and member.coordinator_known
+    return prepares and decide_prepare(member) is not Event.JOIN_PREPARED_COOPERATIVE
+
+
 def decide_leave(member: ClassicMember, operation: GroupMembershipOperation) -> Event:
     """Whether the coordinator is to be told: a static member keeps its place unless asked to leave."""
     if operation is GroupMembershipOperation.DEFAULT:

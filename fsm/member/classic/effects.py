@@ -204,6 +204,7 @@ class Effects(ClassicStep):
         added = without(self.assigned, self.owned)
         self.owned = self.assigned
         self.assignor_generation = self.generation.generation_id
+        self.reset_commit_timer()
         if self.pattern is not None:
             topics = {topic for topic, _ in self.assigned}
             self.topics = tuple(sorted({*(self.topics or ()), *topics}))
@@ -353,6 +354,11 @@ class Effects(ClassicStep):
 
     # Commits
 
+    def reset_commit_timer(self) -> None:
+        """What is consumed from here on is committed after the interval."""
+        if self.config.enable_auto_commit:
+            self.commit_due_ms = self.now_ms + self.config.auto_commit_interval_ms
+
     def start_commit(self, offsets: Offsets, purpose: Purpose, call: int = 0) -> None:
         """Commits as a member of the generation; one that is in none is told so without asking the coordinator."""
         if not offsets:
@@ -396,10 +402,12 @@ class Effects(ClassicStep):
         again_ms = self.now_ms + self.config.retry_backoff_ms if passes else None
         if purpose is Purpose.CALL:
             self.effects.append(CallCompleted(call, error))
-        elif purpose is Purpose.PREPARE:
+        elif purpose in (Purpose.INTERVAL, Purpose.PREPARE):
             if error is not None and error.name == ErrorCode.FENCED_INSTANCE_ID.name:
                 self.commit_fenced = error
-            if self.commit is not None:
+            if purpose is Purpose.INTERVAL:
+                self.commit_due_ms = self.commit_due_ms if again_ms is None else again_ms
+            elif self.commit is not None:
                 self.commit = Commit(self.commit.due_ms, again_ms, done=again_ms is None)
         elif self.closing is not None:
             stage = Stage.COMMITTING if passes else Stage.LEAVING

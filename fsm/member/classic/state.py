@@ -22,7 +22,7 @@ from fsm.member.events import (
     ListenerMethod,
 )
 from fsm.member.inputs import CoordinatorFound, CoordinatorLost, Tick
-from fsm.member.timers import until_ms
+from fsm.member.timers import NEVER, until_ms
 from fsm.protocol.assignment import Partitions
 from fsm.protocol.config import INT_MAX, ConsumerConfig, check_bounds
 from fsm.protocol.messages import (
@@ -98,6 +98,7 @@ class Purpose(Enum):
     """What a commit is for; its failure has other consequences for each."""
 
     CALL = "commitSync()"
+    INTERVAL = "auto-commit from time to time"
     PREPARE = "auto-commit before a join"
     CLOSE = "auto-commit of close()"
 
@@ -277,6 +278,8 @@ class ClassicMember:
     """Why the next poll joins; None where it does not."""
     prepare_needed: bool = True
     commit: Commit | None = None
+    commit_due_ms: int = NEVER
+    """From when on a poll commits what was consumed."""
     join_out: bool = False
     """JoinGroup or SyncGroup is out."""
     joined_topics: tuple[str, ...] | None = None
@@ -343,6 +346,7 @@ def canonical(member: ClassicMember, now_ms: int, ids: Mapping[str, str]) -> Cla
         member,
         heartbeats=member.heartbeats.canonical(member.config, now_ms),
         generation=member.generation._replace(member_id=named(member.generation.member_id)),
+        commit_due_ms=until_ms(member.commit_due_ms, now_ms),
         retry_due_ms=until_ms(member.retry_due_ms, now_ms),
         unread=unread,
         commit=commit,

@@ -103,6 +103,7 @@ class ClassicMemberDraft(Effects, effects=Effect):
             return
         self.heartbeats = self.heartbeats.poll(self.config, self.now_ms)
         self.advance()
+        self._commit_by_interval()
 
     def advance(self) -> None:
         """The rebalance, as far as it goes without waiting."""
@@ -150,6 +151,13 @@ class ClassicMemberDraft(Effects, effects=Effect):
             return False
         self.commit = None
         return True
+
+    def _commit_by_interval(self) -> None:
+        """Commits what was consumed from time to time, in polls that have nothing else to do."""
+        is_settled = self.state is State.STABLE and self.completion is None and self.awaited is None
+        if is_settled and not self.rejoin_needed and self.now_ms >= self.commit_due_ms:
+            self.reset_commit_timer()
+            self.start_commit(self.positions(), Purpose.INTERVAL)
 
     def positions(self) -> Offsets:
         """What the application has consumed of what it owns, where that is committed automatically."""
@@ -432,8 +440,10 @@ def poll_wanted_ms(member: ClassicMember) -> int:
         return NEVER
     if member.unread is not None or member.completion is not None:
         return 0
-    if member.join_out or not (member.rejoin_needed or find_rejoin_cause(member)):
+    if member.join_out:
         return NEVER
+    if not (member.rejoin_needed or find_rejoin_cause(member)):
+        return member.commit_due_ms
     if member.commit is not None and not member.commit.done:
         return min(member.commit.due_ms, NEVER if member.commit.retry_due_ms is None else member.commit.retry_due_ms)
     return member.retry_due_ms

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from fsm.errors import LocalProtocolError
 from fsm.member.classic.assignors import PartitionCounts
+from fsm.member.classic.decisions import gives_up_all
 from fsm.member.classic.heartbeat import backoff_ms
 from fsm.member.classic.state import (
     ClassicAnswered,
@@ -69,6 +70,10 @@ class ClassicConsumerMember(MemberShell[UnsentClassicRequest, PartitionCounts]):
         return self.member.generation.member_id
 
     @property
+    def member_epoch(self) -> int:
+        return self.member.generation.generation_id
+
+    @property
     def seeks_coordinator(self) -> bool:
         """Whether no coordinator is known and close() has not begun."""
         return not self.member.coordinator_known and self.member.closing is None and not self.closed
@@ -82,7 +87,9 @@ class ClassicConsumerMember(MemberShell[UnsentClassicRequest, PartitionCounts]):
         return self.member.owned
 
     def fetchable(self, *, checked: bool) -> Partitions:  # noqa: ARG002  # no poll of a classic member is gated
-        """What is owned, less what an open callback is about."""
+        """What is owned, less what an open callback is about; nothing where all of it is given up before a join."""
+        if gives_up_all(self.member):
+            return ()
         open_ones = () if self.member.awaited is None else self.member.awaited.partitions
         return without(self.member.owned, open_ones)
 
@@ -90,6 +97,11 @@ class ClassicConsumerMember(MemberShell[UnsentClassicRequest, PartitionCounts]):
     def poll_wanted_ms(self) -> int:
         """A rebalance goes on in polls alone."""
         return poll_wanted_ms(self.member)
+
+    @property
+    def throws_next(self) -> bool:
+        """Its poll() would have thrown already where the application waits for all that a poll does."""
+        return any(isinstance(event, ErrorEvent) for event in self._background)
 
     def backoff_ms(self, attempts: int, jitter: float) -> int:
         return backoff_ms(self.config, attempts, jitter)

@@ -151,7 +151,7 @@ class ConsumerApi:
         while True:
             self._throw_wakeup()
             self._inspect_poll()
-            if not self._poll:
+            if not self._poll and not self._member.throws_next:
                 self._poll = self._submit(AsyncPollEvent(consumed))
             moves = self._background.moves
             ran = yield from self._pass()

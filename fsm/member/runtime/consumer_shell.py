@@ -123,6 +123,10 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
         return self.member.member_id
 
     @property
+    def member_epoch(self) -> int:
+        return self.member.epoch
+
+    @property
     def seeks_coordinator(self) -> bool:
         """Whether no coordinator is known and close() has not begun."""
         return not self.closed and not self.member.client.coordinator_known and not self.member.leaving.closing

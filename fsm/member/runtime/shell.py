@@ -74,6 +74,11 @@ class MemberShell(ABC, Generic[Sent, Metadata]):
 
     @property
     @abstractmethod
+    def member_epoch(self) -> int:
+        """The epoch that its coordinator told it last, a classic member's generation; not above 0 outside the group."""
+
+    @property
+    @abstractmethod
     def seeks_coordinator(self) -> bool:
         """Whether a coordinator is to be found."""
 
@@ -95,6 +100,11 @@ class MemberShell(ABC, Generic[Sent, Metadata]):
     def poll_wanted_ms(self) -> int:
         """From when on another poll of the application would move it."""
         return NEVER
+
+    @property
+    def throws_next(self) -> bool:
+        """Whether poll() throws what waits for it before it asks for anything more."""
+        return False
 
     @abstractmethod
     def backoff_ms(self, attempts: int, jitter: float) -> int:

@@ -147,6 +147,11 @@ class ConsumerRuntime:
         """The member's name in its group; a classic member has none until its coordinator has given it one."""
         return self._member.member_id
 
+    @property
+    def member_epoch(self) -> int:
+        """The epoch that its coordinator told it last, a classic member's generation; not above 0 outside the group."""
+        return self._member.member_epoch
+
 
 class Consumer(ConsumerRuntime):
     """A consumer's membership in its group, used by one thread at a time; `wakeup` and `assignment` by any.
