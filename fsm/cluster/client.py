@@ -16,7 +16,7 @@ from fsm.member.runtime.consumer_shell import ConsumerMember
 from fsm.member.runtime.queues import InvokeListener, Pass, process
 from fsm.member.runtime.shell import MemberShell
 from fsm.protocol.assignment import Partitions, TopicPartition, partitions, without
-from fsm.protocol.config import ConsumerConfig
+from fsm.protocol.config import INT_MAX, ConsumerConfig
 from fsm.protocol.messages import Offsets
 
 GROUP = "g"
@@ -53,6 +53,7 @@ def new_member(
         config = ConsumerConfig(GROUP, **common)
         return ConsumerMember(config, member_id=member_id, now_ms=now_ms, dialect=dialect)
     common |= {"session_timeout_ms": SESSION_TIMEOUT_MS, "heartbeat_interval_ms": HEARTBEAT_INTERVAL_MS}
+    common |= {"auto_commit_interval_ms": INT_MAX}  # it commits where that matters to others: before it gives up
     return ClassicConsumerMember(ClassicConfig(GROUP, assignors=CLASSIC[dialect], **common))
 
 

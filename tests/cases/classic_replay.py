@@ -3,7 +3,8 @@
 The member is given what is not its decision: the application's calls, the end of its callbacks, its positions, the
 coordinator, answers, and as a leader the assignments it computed. What it decides is compared, each kind in its order:
 callbacks and requests (JoinGroup with its metadata, SyncGroup, LeaveGroup), heartbeats with their generation and their
-time, commits before a join and in close(), errors that poll() throws, and the log lines that tell of its state.
+time, commits before a join and in close(), those of the interval, errors that poll() throws, and the log lines that
+tell of its state.
 
 Not recorded, so free: the instants of poll() and of the heartbeat thread. Both act where the recording shows that they
 did; where nothing is shown, they act when the time they are allowed is over, and the difference is reported.
@@ -322,6 +323,7 @@ class Replay:
         self.logs: list[Seen] = []
         self.acts: list[Seen] = []
         self.beats: list[Seen] = []
+        self.intervals: list[Seen] = []
         self.errors: list[Seen] = []
         self.late: list[Difference] = []
         self.ends: list[str | None] = []
@@ -407,7 +409,10 @@ class Replay:
             theirs_ms = self.joins.pop(0) if self.joins else self.now_ms
             if self.retries and theirs_ms - self.now_ms > self.pace.noise_ms:
                 self.missed(self.now_ms, f"a join at {theirs_ms}", "one before")
-        (self.beats if ours.kind == "Heartbeat" else self.acts).append(ours)
+        if request.purpose is Purpose.INTERVAL:
+            self.intervals.append(ours)
+        else:
+            (self.beats if ours.kind == "Heartbeat" else self.acts).append(ours)
         self.match(ours, request)
 
     def match(self, ours: Seen, request: UnsentClassicRequest) -> None:
@@ -428,8 +433,11 @@ class Replay:
             return
         self.unsent.append(request)
 
-    def poll(self) -> None:
-        self.give(AsyncPollEvent(consumed=self.positions()), poll_wanted_ms(self.member))
+    def poll(self, *, commits: bool = False) -> None:
+        """The commit of the interval is made ahead of its time only where theirs is: a rebalance may come first."""
+        due = poll_wanted_ms(self.member)
+        is_early = due == self.member.commit_due_ms and not commits
+        self.give(AsyncPollEvent(consumed=self.positions()), 0 if is_early else due)
 
     def positions(self) -> Offsets:
         """As the next automatic commit has them."""
@@ -565,6 +573,8 @@ class Replay:
         if line["text"].startswith(IN_POLL) and not self.member.closing:
             self.shown_ms = self.now_ms
             self.poll()
+        elif line["text"].startswith("Sending asynchronous auto-commit") and not self.member.closing:
+            self.poll(commits=True)
         elif line["text"].startswith("consumer poll timeout has expired"):
             due = self.member.heartbeats.poll_due_ms  # counted from a poll that was not recorded
             self.take(Tick(), due if due <= self.now_ms + self.pace.noise_ms + POLL_MS else 0)
@@ -609,8 +619,8 @@ def differences(recording: Recording) -> list[Difference]:
     return found
 
 
-def commits_of_rebalances(recording: Recording) -> Iterator[Seen]:
-    """Commits on the wire that come before a join or in close(), as the log says; others are of the interval.
+def commits(recording: Recording, *, of_rebalances: bool) -> Iterator[Seen]:
+    """Commits on the wire that come before a join or in close(), as the log says, or the others: of the interval.
 
     What is tried again on the wire without another word is the same commit.
     """
@@ -628,9 +638,9 @@ def commits_of_rebalances(recording: Recording) -> Iterator[Seen]:
         elif line.get("api") == "OffsetCommit" and line["wire"] == "request" and (seen := requested(line)):
             place = next((n for n, (_, said) in enumerate(announced) if _positions(said) == seen.says[-1]), None)
             if place is not None:
-                of_rebalance, _ = announced[place]
+                is_of_rebalance, _ = announced[place]
                 del announced[: place + 1]
-                if of_rebalance:
+                if is_of_rebalance is of_rebalances:
                     yield seen
 
 
@@ -660,7 +670,9 @@ def lanes(recording: Recording, replay: Replay) -> Iterator[tuple[str, list[Seen
     beats = [(x["t_ms"], _BEAT.match(x["text"])) for x in lines if "log" in x]
     said = [Seen(t_ms, "Heartbeat", (int(found[1]), found[2])) for t_ms, found in beats if found]
     committed = [seen for seen in replay.acts if seen.kind == "OffsetCommit"]
-    yield "commits", until_hang(recording, [*commits_of_rebalances(recording)]), until_hang(recording, committed)
+    theirs = commits(recording, of_rebalances=True)
+    yield "commits", until_hang(recording, [*theirs]), until_hang(recording, committed)
+    yield "interval", [*commits(recording, of_rebalances=False)], replay.intervals
     yield "heartbeats", said, [seen._replace(says=seen.says[:2]) for seen in replay.beats]
     sent = {seen.says for seen in replay.beats}
     yield "sent", [s for s in wire if s.kind == "Heartbeat" and s.says not in sent], []
