@@ -17,6 +17,7 @@ from fsm.audit.baseline import read_baseline
 from fsm.audit.limits import Limits
 from fsm.cli import add_command, at_least
 from fsm.cli.audit_summary import in_files, print_summary
+from fsm.cli.output import write_pieces
 from fsm.errors import FsmError, InputError
 from fsm.logs import formats
 from fsm.logs.pattern import parse_pattern
@@ -24,6 +25,9 @@ from fsm.spark.options import Options
 
 if TYPE_CHECKING:
     from types import FrameType
+
+    from fsm.audit.findings import Finding
+    from fsm.audit.incidents import Incident
 
 
 EXAMPLES = """examples:
@@ -93,6 +97,8 @@ def add(commands: Any) -> None:
         help="how much of a file one task reads",
     )
     command.add_argument("--json", action="store_true", help="print the findings as one JSON document")
+    command.add_argument("--junit", metavar="FILE", type=Path, help="write incidents as JUnit's XML")
+    command.add_argument("--sarif", metavar="FILE", type=Path, help="write findings as SARIF 2.1.0")
 
 
 def _add_limits(command: argparse.ArgumentParser, usual: Limits) -> None:
@@ -139,6 +145,7 @@ def run(args: argparse.Namespace) -> int:
         paths = [Path(path) for path in args.paths if path != STDIN]
         stdin = STDIN in args.paths
         result = audit_logs(paths, args.folder, options, stdin=stdin, progress=Progress(sys.stderr))
+    _write_forms(args)
     if args.json:
         with (args.folder / MARK).open(encoding="utf-8") as document:
             shutil.copyfileobj(document, sys.stdout)
@@ -150,6 +157,23 @@ def run(args: argparse.Namespace) -> int:
             f"not enough was understood: {result.understood}{in_files(result.inputs)}", str(args.folder), remedy
         )
     return 1 if result.bad else 0
+
+
+def _write_forms(args: argparse.Namespace) -> None:
+    """Writes what was asked for in the forms of other tools, from the tables of the result."""
+    if not args.junit and not args.sarif:
+        return
+    from fsm.audit.tool_formats import junit, sarif
+    from fsm.spark import pipeline
+
+    def told() -> tuple[Iterator[Incident], Iterator[Finding]]:
+        return pipeline.incidents(args.folder), pipeline.findings(args.folder)
+
+    if args.junit:
+        groups = (one.group for one in pipeline.overviews(args.folder))
+        write_pieces(args.junit, map(str.encode, junit(groups, *told())))
+    if args.sarif:
+        write_pieces(args.sarif, map(str.encode, sarif(*told())))
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from fsm.errors import InputError
@@ -10,14 +11,19 @@ from fsm.errors import InputError
 
 def write(path: Path, content: bytes) -> None:
     """Writes beside the file and renames. Raises `InputError` where the folder cannot be made or written to."""
+    write_pieces(path, [content], "give -o a folder that can be written to")
+
+
+def write_pieces(path: Path, pieces: Iterable[bytes], remedy: str = "give a file that can be written") -> None:
+    """The same of what comes in pieces."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            temporary.write_bytes(content)
+            with temporary.open("wb") as out:
+                out.writelines(pieces)
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
     except OSError as problem:
-        remedy = "give -o a folder that can be written to"
         raise InputError(f"cannot be written: {problem.strerror}", str(path), remedy) from None

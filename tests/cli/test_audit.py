@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 import recordings
@@ -72,3 +73,35 @@ def test_a_bad_baseline_is_refused_before_anything_is_read(
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert f"{tmp_path}/bad:1: 'what?' is no id" in err
     assert not (tmp_path / "out").exists()
+
+
+# -- other tools ------------------------------------------------------------------------------------------------
+
+
+def test_forms_of_other_tools_hold_what_the_document_holds(
+    logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A failed case for each incident, a result for each finding."""
+    forms = ("--junit", tmp_path / "ci" / "junit.xml", "--sarif", tmp_path / "found.sarif")
+    status, _, _ = audit(capsys, logs, tmp_path / "out", *forms)
+    assert status == 1
+    found = document(tmp_path / "out")
+    suites = ET.parse(tmp_path / "ci" / "junit.xml").getroot()  # noqa: S314  our own
+    assert sorted(case.get("name", "").split()[-1] for case in suites.iter("testcase") if len(case)) == sorted(
+        one["id"] for one in found["incidents"]
+    )
+    results = json.loads((tmp_path / "found.sarif").read_text())["runs"][0]["results"]
+    assert {one["partialFingerprints"]["findingId/v1"] for one in results} == {one["id"] for one in found["findings"]}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ci", "found.sarif", "out"]
+
+
+@pytest.mark.parametrize("form", ["--junit", "--sarif"])
+def test_a_form_that_cannot_be_written(
+    logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str
+) -> None:
+    """One line, exit status 2; the result is there."""
+    (tmp_path / "file").write_text("")
+    status, out, err = audit(capsys, logs, tmp_path / "out", form, tmp_path / "file" / "x")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "file/x: cannot be written: " in err
+    assert (tmp_path / "out" / "audit.json").exists()

@@ -39,6 +39,7 @@ CAUSES = {
     "no_poll": "the application did not poll within max.poll.interval.ms",
     "slow_callback": "a callback outlived the rebalance timeout",
     "fenced": "the coordinator refused the member's id, epoch or instance id",
+    "shared_instance": "two processes had one group.instance.id",
     "fatal_error": "an error after which the client gives up",
     "close_hangs": "close() began and never came back",
     "revoked": "it was given up in time, and the next owner took long",
