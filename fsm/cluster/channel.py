@@ -41,17 +41,31 @@ NONE = Faults()
 LOSSY = Faults(loses=0.08, doubles=0.03, latest_ms=400)
 
 
+Entry = tuple[int, tuple[Any, ...], Callable[[int], None]]
+"""When a message arrives, its place among those of the same instant, and what it does."""
+
+
 @dataclass
 class Channel:
     """Messages under way, by when they arrive."""
 
     chance: Chance
     faults: Faults = NONE
-    _under_way: list[tuple[int, int, Callable[[int], None]]] = field(default_factory=list)
+    _under_way: list[Entry] = field(default_factory=list)
     _numbers: count[int] = field(default_factory=count)
 
-    def send(self, now_ms: int, arrive: Callable[[int], None]) -> bool:
-        """Sends a message: `arrive(now_ms)` is called when it arrives. Whether it will."""
+    def send(
+        self,
+        now_ms: int,
+        arrive: Callable[[int], None],
+        name: str = "",  # noqa: ARG002  # each message of this channel fares alike, whosesoever it is
+        *,
+        is_answer: bool = False,  # noqa: ARG002
+    ) -> bool:
+        """Sends a message of this client, or an answer to it: `arrive(now_ms)` is called when it arrives.
+
+        Gives whether it will.
+        """
         arrives = self.chance.random() >= self.faults.loses
         if arrives:
             self.at(now_ms + self.chance.randint(1, self.faults.latest_ms), arrive)
@@ -62,14 +76,22 @@ class Channel:
 
     def at(self, at_ms: int, arrive: Callable[[int], None]) -> None:
         """Has something happen at that time, whatever the faults."""
-        heapq.heappush(self._under_way, (at_ms, next(self._numbers), arrive))
+        self.put((at_ms, (next(self._numbers),), arrive))
+
+    def put(self, entry: Entry) -> None:
+        """Has a message arrive."""
+        heapq.heappush(self._under_way, entry)
+
+    def take(self) -> Entry:
+        """The message that arrives next, which is under way no more."""
+        return heapq.heappop(self._under_way)
+
+    def deliver(self) -> None:
+        """Has the next message arrive."""
+        at_ms, _, arrive = self.take()
+        arrive(at_ms)
 
     @property
     def next_ms(self) -> int | None:
         """When the next message arrives."""
         return self._under_way[0][0] if self._under_way else None
-
-    def deliver(self) -> None:
-        """Has the next message arrive."""
-        at_ms, _, arrive = heapq.heappop(self._under_way)
-        arrive(at_ms)

@@ -69,6 +69,8 @@ class Client:
     using: Partitions = ()
     """What the application takes records from, from the end of its assigned callback to the end of the removing one."""
     next_poll_ms: int = 0
+    poll_ms: int = POLL_MS
+    """The application polls so often."""
     frozen_until_ms: int = 0
     """The process does not run before."""
     slow_ms: int = 0
@@ -147,7 +149,7 @@ class Client:
         self.background.send_outbox()
 
     def _poll(self, now_ms: int) -> None:
-        self.next_poll_ms = now_ms + POLL_MS
+        self.next_poll_ms = now_ms + self.poll_ms
         if not self.member.closed and self.member.is_subscribed:
             self.member.submit(AsyncPollEvent(self._consume()))
             self._turn(now_ms)

@@ -16,13 +16,14 @@ partition, that is a `Double` with its cause: a weak spot of the protocol, or No
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
+from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
 from fsm.cluster.channel import NONE, Chance, Channel, Faults
-from fsm.cluster.client import CLASSIC, GROUP, Client, new_member
+from fsm.cluster.client import CLASSIC, GROUP, POLL_MS, Client, new_member
 from fsm.cluster.stale_uses import Change, StaleUses, find_assigned
 from fsm.cluster.story import COORDINATOR, Event, Story, version_of
 from fsm.coordinator.host import Host
@@ -36,8 +37,9 @@ from fsm.coordinator.model.groups import Group
 from fsm.coordinator.model.persistent import FrozenMap
 from fsm.coordinator.model.step import Answer
 from fsm.member.runtime.background import Background
+from fsm.member.runtime.shell import MemberShell
 from fsm.member.timers import NEVER
-from fsm.protocol.assignment import Partitions, TopicNames, TopicPartition, partitions
+from fsm.protocol.assignment import Partitions, TopicNames, TopicPartition, partitions, without
 from fsm.protocol.codec import API_OF
 
 EVENTS_SHOWN = 60
@@ -71,15 +73,17 @@ class Double(NamedTuple):
 class Cluster:
     """One group. Nothing happens but in `run`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0917  # all but two have defaults
         self,
         chance: Chance,
         release: str,
         faults: Faults = NONE,
         config: BrokerConfig = SETTINGS,
         topics: FrozenMap[str, Topic] = TOPICS,
+        group_id: str = GROUP,
     ) -> None:
         self.chance = chance
+        self.group_id = group_id
         self.now_ms = 0
         self.host = Host(Context(STARTED_MS, coordinator_dialect(release), config, Image(topics, 1)))
         self.channel = Channel(chance, faults)
@@ -97,7 +101,12 @@ class Cluster:
         self.steps = 0
         self._started_ms = STARTED_MS
         self._waiting: dict[int, tuple[str, Callable[[Any], None]]] = {}
-        self._shared: frozenset[TopicPartition] = frozenset()
+        self._users: dict[TopicPartition, set[str]] = {}
+        self._counted: dict[str, Partitions] = {}
+        """What each client used when that was counted last."""
+        self._dues: list[tuple[int, str]] = []
+        """When clients do something, as a heap; where a client is there several times, `_due` says which counts."""
+        self._due: dict[str, int] = {}
 
     @property
     def context(self) -> Context:
@@ -107,7 +116,7 @@ class Cluster:
     @property
     def group(self) -> Group | None:
         """The group as its coordinator has it."""
-        found: Group | None = self.host.state.groups.get(GROUP)
+        found: Group | None = self.host.state.groups.get(self.group_id)
         return found
 
     # What may happen from outside.
@@ -117,19 +126,30 @@ class Cluster:
     ) -> Client:
         """A consumer starts and subscribes. Its member is of a dialect of KIP-848, or classic: a key of `CLASSIC`."""
         member = new_member(dialect, f"{name}-{self.steps}", instance_id, self.now_ms, commits=commits)
+        return self.start(name, dialect, member, topics)
+
+    def start(
+        self, name: str, dialect: str, member: MemberShell[Any, Any], topics: Iterable[str], poll_ms: int = POLL_MS
+    ) -> Client:
+        """A consumer with this member starts and subscribes."""
         network = _Network(self, name, is_classic=dialect in CLASSIC)
         background = Background(member, network, jitter=lambda: 0.0, wake=partial(self._wake, name))
-        client = Client(name, dialect, member, background, next_poll_ms=self.now_ms, note=partial(self._note, name))
+        note, instance_id = partial(self._note, name), member.config.group_instance_id
+        client = Client(name, dialect, member, background, next_poll_ms=self.now_ms, poll_ms=poll_ms, note=note)
         self.clients[name] = client
         client.note(f"starts, speaks {dialect}" + ("" if instance_id is None else f", instance {instance_id}"))
         client.subscribe(topics)
+        self.enter(client)
         return client
 
     def kill(self, name: str) -> None:
         """A process ends without a word."""
         self._note(name, "ends")
         ended = self.clients.pop(name)
+        self._due.pop(name, None)
         before, ended.using = ended.using, ()
+        self._count_users(ended)
+        del self._counted[name]
         self.on_use(ended, before)
         self.stale_uses.forget(name)
 
@@ -154,10 +174,19 @@ class Cluster:
 
     def run(self, until_ms: int) -> None:
         """Every event up to that time."""
+        for client in self.clients.values():
+            self.enter(client)
         while (due := self._next())[0] <= until_ms:
             self.now_ms, self.steps = due[0], self.steps + 1
             due[1]()
         self.now_ms = max(self.now_ms, until_ms)
+
+    def enter(self, client: Client) -> None:
+        """Takes note of when the client does something by itself, which may have changed."""
+        due_ms = max(self.now_ms, client.next_ms)
+        if self._due.get(client.name) != due_ms:
+            self._due[client.name] = due_ms
+            heappush(self._dues, (due_ms, client.name))
 
     def _next(self) -> tuple[int, Callable[[], None]]:
         """When something happens next, and what: timers of the coordinator first, then messages, then clients."""
@@ -168,27 +197,34 @@ class Cluster:
         arrival_ms = self.channel.next_ms
         if arrival_ms is not None and arrival_ms < at_ms:
             at_ms, act = max(self.now_ms, arrival_ms), self.channel.deliver
-        chosen = None
-        for client in self.clients.values():
-            due_ms = max(self.now_ms, client.next_ms)
-            if due_ms < at_ms or (chosen is not None and due_ms == at_ms and client.name < chosen.name):
-                at_ms, chosen = due_ms, client
-        return at_ms, act if chosen is None else partial(self._act, chosen)
+        dues = self._dues
+        while dues and self._due.get(dues[0][1]) != dues[0][0]:
+            heappop(dues)
+        if dues and dues[0][0] < at_ms:
+            return dues[0][0], self._act_next
+        return at_ms, act
 
     def _expire(self) -> None:
         before = self.group
         answers = self.host.expire(self._started_ms + self.now_ms)
         self._note_step(self._change(before), answers)
 
+    def _act_next(self) -> None:
+        _, name = heappop(self._dues)
+        del self._due[name]
+        self._act(self.clients[name])
+
     def _act(self, client: Client) -> None:
         before = client.using
         client.act(self.now_ms)
         if client.using is not before:
-            self.on_use(client, before)
-            self.stale_uses.note_use(client, before, self.group, self.context.image)
-            self._find_doubles()
+            self._note_use(client, before)
+        elif client.using is not self._counted.get(client.name, ()):  # it closes
+            self._count_users(client)
         if client.is_over:
             self.kill(client.name)
+        else:
+            self.enter(client)
 
     # Messages.
 
@@ -206,7 +242,7 @@ class Cluster:
             is_duplicate, arrivals[0] = arrivals[0], True
             self._receive(name, request, on_response, is_duplicate=is_duplicate)
 
-        under_way = self.channel.send(self.now_ms, arrive)
+        under_way = self.channel.send(self.now_ms, arrive, name, is_answer=False)
         self.story.add(Event(self.now_ms, name, COORDINATOR, API_OF[type(request)].name, request, lost=not under_way))
 
     def _receive(self, name: str, request: Any, on_response: Callable[[Any], None], *, is_duplicate: bool) -> None:
@@ -222,41 +258,59 @@ class Cluster:
     def _note_step(self, change: Change, answers: Answers) -> None:
         self.on_step(change, answers)
         if change.before is not self.group:
-            self.stale_uses.note_step(change, self.clients.values())
+            self.stale_uses.note_step(change, self._concerned(change))
             if change.is_shown:
                 self.story.add(Event(self.now_ms, COORDINATOR, COORDINATOR, "has", self.group))
         for token, body in answers:
             name, on_response = self._waiting.pop(token)
             arrive = partial(self._arrive, name, token, on_response, body)
-            lost = name in self.deaf or not self.channel.send(self.now_ms, arrive)
+            lost = name in self.deaf or not self.channel.send(self.now_ms, arrive, name, is_answer=True)
             self.story.add(Event(self.now_ms, COORDINATOR, name, "answers", body, lost))
 
     def _arrive(self, name: str, token: int, on_response: Callable[[Any], None], body: Any, _at_ms: int) -> None:
         self.stale_uses.note_answer(name, token)
         on_response(body)
 
+    def _concerned(self, change: Change) -> Collection[Client]:  # noqa: ARG002  # a cluster of many asks who changed
+        """The clients whose uses a step of the coordinator may make stale, or right again."""
+        return self.clients.values()
+
     def _note(self, name: str, what: str) -> None:
         self.story.add(Event(self.now_ms, name, name, what))
 
     def _wake(self, name: str) -> None:
         if name in self.clients:
-            self.clients[name].background.next_turn_ms = self.now_ms
+            client = self.clients[name]
+            client.background.next_turn_ms = self.now_ms
+            self.enter(client)
 
     # Who uses what.
 
-    def _find_doubles(self) -> None:
-        """Notes a partition that has come to be used twice."""
-        users: dict[TopicPartition, list[str]] = {}
-        for client in self.clients.values():
-            for one in client.using:
-                users.setdefault(one, []).append(client.name)
-        shared = {one: tuple(sorted(names)) for one, names in users.items() if len(names) > 1}
-        for one in sorted(shared.keys() - self._shared):
-            cause = self.stale_uses.explain(one, [self.clients[name] for name in shared[one]])
-            self._note(COORDINATOR, f"{one} is used by {' and '.join(shared[one])}: {cause}")
-            events = "" if cause is not None else self.story.text(EVENTS_SHOWN, shared[one])
-            self.doubles.append(Double(self.now_ms, one, shared[one], cause, events))
-        self._shared = frozenset(shared)
+    def _note_use(self, client: Client, before: Partitions) -> None:
+        """A client uses other partitions than before: notes those that have come to be used twice."""
+        self.on_use(client, before)
+        self.stale_uses.note_use(client, before, self.group, self.context.image)
+        for one in self._count_users(client):
+            users = tuple(sorted(name for name in self._users[one] if one in self.clients[name].using))
+            if len(users) < 2:  # the other one closes
+                continue
+            cause = self.stale_uses.explain(one, [self.clients[name] for name in users])
+            self._note(COORDINATOR, f"{one} is used by {' and '.join(users)}: {cause}")
+            events = "" if cause is not None else self.story.text(EVENTS_SHOWN, users)
+            self.doubles.append(Double(self.now_ms, one, users, cause, events))
+
+    def _count_users(self, client: Client) -> Partitions:
+        """Takes note of who uses what; gives what this client has come to share, and nobody shared before."""
+        before, self._counted[client.name] = self._counted.get(client.name, ()), client.using
+        for one in without(before, client.using):
+            self._users[one].discard(client.name)
+        shared = []
+        for one in without(client.using, before):
+            users = self._users.setdefault(one, set())
+            users.add(client.name)
+            if len(users) == 2:
+                shared.append(one)
+        return tuple(shared)
 
     # Whether the group has converged: everybody is a member, and uses what its coordinator gave it, and all is used.
 

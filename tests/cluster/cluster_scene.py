@@ -69,7 +69,6 @@ class Watched(Cluster):
     def repeat_join(self, name: str) -> None:
         """A late duplicate of the request with which this client joined reaches the coordinator."""
         self._receive(name, self.joins[name], lambda _: None, is_duplicate=True)
-        self._find_doubles()
 
     def set_clock_back(self, by_ms: int) -> None:
         """The coordinator's clock says what it said so long ago."""

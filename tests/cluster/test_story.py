@@ -61,8 +61,7 @@ def test_an_unexplained_double_ownership_comes_with_its_story() -> None:
     classic: ClassicMember = thief.member.member  # type: ignore[attr-defined]
     thief.member.member = replace(classic, owned=(*classic.owned, ("foo", 0)))  # type: ignore[attr-defined]
     thief.using = (*thief.using, ("foo", 0))
-    found.stale_uses.note_use(thief, (), found.group, found.context.image)
-    found._find_doubles()
+    found._note_use(thief, ())
     assert [(double.partition, double.users, double.cause) for double in found.doubles] == [
         (("foo", 0), ("a", "b"), None)
     ]
