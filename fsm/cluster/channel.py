@@ -51,6 +51,8 @@ class Channel:
 
     chance: Chance
     faults: Faults = NONE
+    taken: Entry | None = None
+    """The one that arrived last."""
     _under_way: list[Entry] = field(default_factory=list)
     _numbers: count[int] = field(default_factory=count)
 
@@ -74,21 +76,17 @@ class Channel:
             self.at(now_ms + 5 * self.chance.randint(1, self.faults.latest_ms), arrive)
         return arrives or again
 
-    def at(self, at_ms: int, arrive: Callable[[int], None]) -> None:
-        """Has something happen at that time, whatever the faults."""
+    def at(self, at_ms: int, arrive: Callable[[int], None], name: str = "") -> None:  # noqa: ARG002
+        """Has something happen at that time to this client, or to all, whatever the faults."""
         self.put((at_ms, (next(self._numbers),), arrive))
 
     def put(self, entry: Entry) -> None:
         """Has a message arrive."""
         heapq.heappush(self._under_way, entry)
 
-    def take(self) -> Entry:
-        """The message that arrives next, which is under way no more."""
-        return heapq.heappop(self._under_way)
-
     def deliver(self) -> None:
         """Has the next message arrive."""
-        at_ms, _, arrive = self.take()
+        self.taken = at_ms, _, arrive = heapq.heappop(self._under_way)
         arrive(at_ms)
 
     @property

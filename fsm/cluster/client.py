@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fsm.cluster.idling import poll_idly, polls_idly
 from fsm.member.classic.assignors import COOPERATIVE_STICKY, RANGE, ClientAssignor
 from fsm.member.classic.state import ClassicConfig
 from fsm.member.events import AsyncPollEvent, GroupMembershipOperation, KafkaError, ListenerMethod
@@ -15,6 +16,7 @@ from fsm.member.runtime.classic_shell import ClassicConsumerMember
 from fsm.member.runtime.consumer_shell import ConsumerMember
 from fsm.member.runtime.queues import InvokeListener, Pass, process
 from fsm.member.runtime.shell import MemberShell
+from fsm.member.timers import NEVER
 from fsm.protocol.assignment import Partitions, TopicPartition, partitions, without
 from fsm.protocol.config import INT_MAX, ConsumerConfig
 from fsm.protocol.messages import Offsets
@@ -71,6 +73,10 @@ class Client:
     next_poll_ms: int = 0
     poll_ms: int = POLL_MS
     """The application polls so often."""
+    skips: bool = False
+    """Polls that would only begin the poll timer anew are passed over; the last of them is made up for."""
+    is_idle: bool = False
+    """Whether its next poll would be such a one."""
     frozen_until_ms: int = 0
     """The process does not run before."""
     slow_ms: int = 0
@@ -109,7 +115,7 @@ class Client:
     @property
     def next_ms(self) -> int:
         """When it does something by itself."""
-        own = self.callback_ends_ms if self.in_callback else self.next_poll_ms
+        own = self.callback_ends_ms if self.in_callback else NEVER if self.is_idle else self.next_poll_ms
         return max(self.frozen_until_ms, min(own, self.background.next_turn_ms))
 
     def subscribe(self, topics: Iterable[str]) -> None:
@@ -135,6 +141,7 @@ class Client:
         """Does whatever is due: the background's turn, then the application's."""
         if now_ms < self.frozen_until_ms:
             return
+        self.catch_up(now_ms)
         self._turn(now_ms)
         if self.in_callback:
             if now_ms >= self.callback_ends_ms:
@@ -143,6 +150,15 @@ class Client:
         elif now_ms >= self.next_poll_ms:
             self._poll(now_ms)
         self.member_id = self.member.member_id or self.member_id
+        if self.skips:
+            self.is_idle = self.processing is None and not self.closing and polls_idly(self.member, now_ms)
+
+    def catch_up(self, now_ms: int) -> None:
+        """Makes up for the last poll before that instant, where polls were passed over."""
+        if self.is_idle and self.next_poll_ms < now_ms:
+            last_ms = now_ms - 1 - (now_ms - 1 - self.next_poll_ms) % self.poll_ms
+            poll_idly(self.member, last_ms)
+            self.next_poll_ms = last_ms + self.poll_ms
 
     def _turn(self, now_ms: int) -> None:
         self.background.turn(now_ms)

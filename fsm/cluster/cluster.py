@@ -207,7 +207,8 @@ class Cluster:
     def _expire(self) -> None:
         before = self.group
         answers = self.host.expire(self._started_ms + self.now_ms)
-        self._note_step(self._change(before), answers)
+        if self._accept(before):
+            self._note_step(self._change(before), answers)
 
     def _act_next(self) -> None:
         _, name = heappop(self._dues)
@@ -239,18 +240,29 @@ class Cluster:
         arrivals = [False]
 
         def arrive(_at_ms: int) -> None:
-            is_duplicate, arrivals[0] = arrivals[0], True
-            self._receive(name, request, on_response, is_duplicate=is_duplicate)
+            arrivals[0] |= self._receive(name, request, on_response, is_duplicate=arrivals[0])
 
         under_way = self.channel.send(self.now_ms, arrive, name, is_answer=False)
         self.story.add(Event(self.now_ms, name, COORDINATOR, API_OF[type(request)].name, request, lost=not under_way))
 
-    def _receive(self, name: str, request: Any, on_response: Callable[[Any], None], *, is_duplicate: bool) -> None:
+    def _receive(self, name: str, request: Any, on_response: Callable[[Any], None], *, is_duplicate: bool) -> bool:
+        """The coordinator handles a request; whether it did."""
         before = self.group
         token, answers = self.host.send(name, request, version_of(request), self._started_ms + self.now_ms)
+        if not self._accept(before):
+            return False
         self._waiting[token] = name, on_response
         change = self._change(before)._replace(client=name, token=token, request=request, is_duplicate=is_duplicate)
         self._note_step(change, answers)
+        return True
+
+    def _accept(self, before: Group | None) -> bool:  # noqa: ARG002
+        """Whether the step that the coordinator just took counts: one that does not has left no trace."""
+        return True
+
+    def find_coordinator(self, name: str, on_coordinator_found: Callable[[Any], None]) -> None:
+        """A client asks where the coordinator is."""
+        self.channel.at(self.now_ms + 1, lambda _: on_coordinator_found(None), name)
 
     def _change(self, before: Group | None) -> Change:
         return Change(before, self.group, self.context.image, self.host.now_ms)
@@ -370,11 +382,11 @@ class _Network:
     is_classic: bool
 
     def find_coordinator(self, on_coordinator_found: Callable[[Any], None]) -> None:
-        self.cluster.channel.at(self.cluster.now_ms + 1, lambda _: on_coordinator_found(None))
+        self.cluster.find_coordinator(self.name, on_coordinator_found)
 
     def update_metadata(self, on_metadata: Callable[[Any], None]) -> None:
         learn = partial(self.cluster.metadata, is_classic=self.is_classic)
-        self.cluster.channel.at(self.cluster.now_ms + 1, lambda _: on_metadata(learn()))
+        self.cluster.channel.at(self.cluster.now_ms + 1, lambda _: on_metadata(learn()), self.name)
 
     def send(self, request: Any, on_response: Callable[[Any], None]) -> None:
         self.cluster.carry(self.name, request, on_response)

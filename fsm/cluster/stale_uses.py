@@ -19,6 +19,7 @@ from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.consumer_group import JOIN_GROUP_MEMBER_EPOCH, ConsumerGroup, GroupMember
 from fsm.coordinator.model.context import Image
 from fsm.coordinator.model.groups import Group
+from fsm.coordinator.model.persistent import FrozenMap
 from fsm.coordinator.model.timers import TimerKind
 from fsm.protocol.assignment import Partitions, TopicPartition, partitions
 from fsm.protocol.consumer_protocol import decode_assignment, decode_subscription
@@ -39,6 +40,7 @@ CAUSES: Mapping[str, str] = {
     "W6": "a late duplicate of its join acknowledged what it still used",
     "untold": "its member gave the partition up, and the application was never called back: a fault of the client",
 }
+NOBODY: FrozenMap[str, Any] = FrozenMap()
 TIMERS = {
     TimerKind.SESSION: "expired",
     TimerKind.REBALANCE: "A7",
@@ -93,10 +95,10 @@ class StaleUses:
     def note_step(self, change: Change, clients: Iterable[Client]) -> None:
         """The coordinator took a step that changed the group."""
         self.swapped = _find_swap(change, self.swapped)
-        old, new = _ids(change.before), _ids(change.after)
-        for member_id in sorted(old - new):
+        gone, come = _exchanged(change.before, change.after)
+        for member_id in sorted(gone):
             self.removed[member_id] = _why_removed(change, member_id)
-        returned = {member_id for member_id in new - old if member_id in self.removed}
+        returned = {member_id for member_id in come if member_id in self.removed}
         for client in clients:
             if client.using or client.name in self.causes:
                 self._judge(client, change)
@@ -166,8 +168,11 @@ class StaleUses:
 # What a coordinator counts
 
 
-def _ids(group: Group | None) -> set[str]:
-    return set() if group is None else {*group.members}
+def _exchanged(before: Group | None, after: Group | None) -> tuple[set[str], set[str]]:
+    """Ids of members that are gone, and of those that have come."""
+    old, new = (NOBODY if group is None else group.members.by_id for group in (before, after))
+    changed = new.differing(old)
+    return {i for i in changed if i not in new}, {i for i in changed if i not in old}
 
 
 def _held(group: Group | None, member_id: str, image: Image) -> set[TopicPartition]:

@@ -159,6 +159,19 @@ class FrozenMap(Mapping[K, V]):
                 noted[key] = _GONE
         return _sharing(self._entries, noted, moved, self._size - len(set(present)))
 
+    def differing(self, other: FrozenMap[K, Any]) -> frozenset[K]:
+        """Keys that only one of the two has, or that have another value in each; values are compared by identity.
+
+        Of maps that come from each other by few changes, only what they note is looked at.
+        """
+        if self is other:
+            return _NONE_MOVED
+        if self._entries is other._entries:
+            keys = {**(self._noted or {}), **(other._noted or {})}
+        else:
+            keys = {**self.entries(), **other.entries()}
+        return frozenset(key for key in keys if self.get(key, _ABSENT) is not other.get(key, _ABSENT))
+
     def _may_note(self, more: int) -> bool:
         """Whether the map is large enough to be shared, with so many notes more."""
         size, noted = self._size, self._noted

@@ -140,6 +140,11 @@ class Background:
         self._metadata: object = None
         """Which topics there are, as the transport told last."""
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing is under way, waits to be sent, or has come and was not taken in."""
+        return not (self._in_flight or self._arrivals or self.outbox or self._wanted_lookups())
+
     # Called from anywhere
 
     def receive(self, number: int, answer: object) -> None:

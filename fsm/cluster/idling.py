@@ -1,0 +1,95 @@
+"""What may be passed over in a member that rests: polls, and heartbeats, that only begin timers anew.
+
+A member is a frozen value, so that what a poll would do is seen by taking the step and looking at what it gives. Where
+that is the same member with its poll timer begun anew, so does every poll until the member changes. Of several in a
+row, the last alone counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from fsm.member.classic.heartbeat import Heartbeats
+from fsm.member.classic.state import ClassicMember
+from fsm.member.classic.step import step as classic_step
+from fsm.member.consumer.state import Member
+from fsm.member.consumer.step import step as consumer_step
+from fsm.member.effects import CallCompleted
+from fsm.member.events import AsyncPollEvent
+from fsm.member.runtime.shell import MemberShell
+from fsm.member.timers import NEVER
+from fsm.tables.classic_member import State as ClassicState
+from fsm.tables.consumer_member import State
+
+POLL = AsyncPollEvent()
+
+
+def member_of(shell: MemberShell[Any, Any]) -> Member | ClassicMember:
+    """The member as it is: both shells have one."""
+    found: Member | ClassicMember = shell.member  # type: ignore[attr-defined]
+    return found
+
+
+def polls_idly(shell: MemberShell[Any, Any], now_ms: int) -> bool:
+    """Whether another poll would only begin the poll timer anew, now and until something else happens.
+
+    An automatic commit goes by what was consumed: there, every poll counts.
+    """
+    member = member_of(shell)
+    if member.state is not State.STABLE and member.state is not ClassicState.STABLE:
+        return False
+    if shell.config.enable_auto_commit or shell.pending_background_events or shell.closed:
+        return False
+    if shell.poll_wanted_ms < NEVER:
+        return False
+    after, effects = _poll(member, now_ms)
+    return all(type(effect) is CallCompleted for effect in effects) and timeless(after) == timeless(member)
+
+
+def poll_idly(shell: MemberShell[Any, Any], now_ms: int) -> None:
+    """The application polls, and nothing else happens."""
+    shell.member, _ = _poll(member_of(shell), now_ms)  # type: ignore[attr-defined]
+
+
+def _poll(member: Member | ClassicMember, now_ms: int) -> tuple[Any, tuple[Any, ...]]:
+    if isinstance(member, ClassicMember):
+        return classic_step(member, POLL, now_ms)
+    return consumer_step(member, POLL, now_ms)
+
+
+def timeless(member: Member | ClassicMember) -> Member | ClassicMember:
+    """The member without the instants of its polls and heartbeats."""
+    if isinstance(member, ClassicMember):
+        return replace(member, heartbeats=Heartbeats(member.heartbeats.enabled, attempts=member.heartbeats.attempts))
+    return replace(member, poll_due_ms=0, heartbeat_due_ms=0, heartbeat_ready_ms=0)
+
+
+def heartbeat_due_ms(member: Member | ClassicMember) -> int:
+    """When its next heartbeat is due."""
+    return member.heartbeats.heartbeat_due_ms if isinstance(member, ClassicMember) else member.heartbeat_due_ms
+
+
+def interval_ms(member: Member | ClassicMember) -> int:
+    """How often it sends one: a consumer as its coordinator says, a classic member as its settings do."""
+    if isinstance(member, ClassicMember):
+        return member.config.heartbeat_interval_ms
+    return member.heartbeat_interval_ms
+
+
+def max_poll_interval_ms(shell: MemberShell[Any, Any]) -> int:
+    """How long the application may go without a poll."""
+    return shell.config.max_poll_interval_ms
+
+
+def let_pass(shell: MemberShell[Any, Any], heartbeats_ms: int, answers_ms: int) -> None:
+    """Heartbeats have gone out and were answered: the next is due so much later, the last answer came so much later."""
+    member: Member | ClassicMember = member_of(shell)
+    if isinstance(member, ClassicMember):
+        beats = member.heartbeats
+        due_ms, session_ms = beats.heartbeat_due_ms + heartbeats_ms, beats.session_due_ms + answers_ms
+        member = replace(member, heartbeats=replace(beats, heartbeat_due_ms=due_ms, session_due_ms=session_ms))
+    else:
+        due_ms, ready_ms = member.heartbeat_due_ms + heartbeats_ms, member.heartbeat_ready_ms + answers_ms
+        member = replace(member, heartbeat_due_ms=due_ms, heartbeat_ready_ms=ready_ms)
+    shell.member = member  # type: ignore[attr-defined]

@@ -1,0 +1,84 @@
+"""A network in which each message fares by a chance of its own, whatever else is sent: by its client and its number.
+
+So the fate of a message is known before it is sent, and taking a client or a fault out of a run changes nothing for the
+others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import xxhash
+
+from fsm.cluster.channel import Channel
+
+
+class Latency(NamedTuple):
+    """How long a message takes: the ends of its distribution and two points between, joined by lines."""
+
+    least_ms: int = 1
+    median_ms: int = 1
+    p99_ms: int = 2
+    most_ms: int = 5
+
+    def at(self, share: float) -> int:
+        """What this share of all messages, from 0 to 1, is faster than."""
+        if share < 0.5:
+            return self.least_ms + int((self.median_ms - self.least_ms) * share * 2)
+        if share < 0.99:
+            return self.median_ms + int((self.p99_ms - self.median_ms) * (share - 0.5) / 0.49)
+        return self.p99_ms + int((self.most_ms - self.p99_ms) * (share - 0.99) * 100)
+
+
+SHORT = Latency()
+
+
+@dataclass
+class Network(Channel):
+    """Messages under way between clients and their coordinator."""
+
+    seed: int = 0
+    latency: Latency = SHORT
+    loses: float = 0.0
+    """How often a message never arrives."""
+    cut: set[str] = field(default_factory=set)
+    """Clients whose messages do not pass, in either direction."""
+    _sent: dict[tuple[str, bool], int] = field(default_factory=dict)
+
+    def send(self, now_ms: int, arrive: Callable[[int], None], name: str = "", *, is_answer: bool = False) -> bool:
+        number = self._sent[name, is_answer] = self._sent.get((name, is_answer), -1) + 1
+        takes_ms = self._fate(name, number, is_answer=is_answer)
+        if takes_ms is None or name in self.cut:
+            return False
+        self.put((now_ms + takes_ms, (now_ms, name, is_answer, number), arrive))
+        return True
+
+    def at(self, at_ms: int, arrive: Callable[[int], None], name: str = "") -> None:
+        """Has something happen at that time, before the messages of that time; not to a client that is cut off."""
+        if name not in self.cut:
+            self.put((at_ms, (-1, name, False, next(self._numbers)), arrive))
+
+    def foresee(self, name: str, ahead: int, sent_ms: int) -> tuple[int, int] | None:
+        """When a request arrives, so many after the next one, and when its answer does; None where one is lost.
+
+        Each request before it has been answered.
+        """
+        fates = [self._fate(name, self._sent.get((name, way), -1) + 1 + ahead, is_answer=way) for way in (False, True)]
+        there_ms, back_ms = fates
+        if there_ms is None or back_ms is None:
+            return None
+        return sent_ms + there_ms, sent_ms + there_ms + back_ms
+
+    def pass_over(self, name: str, count: int) -> None:
+        """So many requests were sent and answered."""
+        for way in (False, True):
+            self._sent[name, way] = self._sent.get((name, way), -1) + count
+
+    def _fate(self, name: str, number: int, *, is_answer: bool) -> int | None:
+        """How long that message takes; None where it is lost."""
+        drawn = xxhash.xxh3_64_intdigest(f"{name} {number} {is_answer}".encode(), self.seed)
+        if (drawn & 0xFFFFFFFF) < self.loses * 0x1_0000_0000:
+            return None
+        return self.latency.at((drawn >> 32) / 0x1_0000_0000)

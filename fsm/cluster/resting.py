@@ -1,0 +1,282 @@
+"""A cluster that passes over what provably changes nothing, so that a steady group of thousands costs little.
+
+A client *rests* once a heartbeat and its answer have led it, its record at the coordinator and the rest of the group to
+where they were one heartbeat before. Steps are functions of values and of time that has passed, so the next heartbeat
+does the same. It is counted and not stepped, until the coordinator does something that may be answered otherwise, the
+network is about to lose one, or somebody disturbs the client. Then the client, its session at the coordinator and the
+numbers of its messages are set to where stepping would have led them, and what was under way is sent once more, in its
+own time: the clock goes back for it. `RestingCluster(..., rests=False)` steps every heartbeat and every poll, and comes
+to the same result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from heapq import heappush
+from operator import attrgetter
+from typing import Any
+
+from fsm.cluster.client import Client
+from fsm.cluster.cluster import Cluster
+from fsm.cluster.idling import heartbeat_due_ms, interval_ms, let_pass, member_of, timeless
+from fsm.cluster.network import Network
+from fsm.cluster.stale_uses import Change
+from fsm.coordinator.model.classic_group import ClassicGroup
+from fsm.coordinator.model.consumer_group import ConsumerGroup
+from fsm.coordinator.model.groups import Group
+from fsm.coordinator.model.timers import TimerKind
+from fsm.tables.classic_group import State
+
+AHEAD = 64
+"""So many heartbeats are looked at together for one that is lost."""
+FAR_MS = 1 << 52
+"""The session of a client that rests does not end."""
+OF_CONSUMERS = attrgetter(
+    "epoch", "target_epoch", "target_time_ms", "metadata", "has_metadata_record", "targets", "regexes", "metadata_due",
+    "resolution",
+)  # fmt: skip
+OF_CLASSIC = attrgetter(
+    "state", "generation", "protocol_name", "leader", "members", "delayed_joins", "delayed_syncs",
+    "pending_join_members", "pending_sync_members", "join_phase", "sync_phase",
+)  # fmt: skip
+
+
+@dataclass
+class Rest:
+    """A client that rests."""
+
+    client: Client
+    member_id: str
+    answered_ms: int
+    """When the last heartbeat that was stepped was answered."""
+    due_ms: int
+    """When the first one that is not stepped is sent."""
+    interval_ms: int
+    deadline_ms: int
+    """When its session ends, as the heartbeats that were stepped have it; on the coordinator's clock."""
+    timeout_ms: int
+
+
+class RestingCluster(Cluster):
+    """One group over a `Network`, with clients that rest."""
+
+    channel: Network
+
+    def __init__(self, *given: Any, network: Network, rests: bool = True, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.channel = network
+        self.rests = rests
+        self.resting: dict[str, Rest] = {}
+        self.on_passed: Callable[[Client, int, int, int], None] = _ignore
+        """Called with a client, when its first heartbeat was sent that nobody stepped, their interval and number."""
+        self._resting_ids: dict[str, str] = {}
+        self._clients_by_id: dict[str, str] = {}
+        self._before = self.host
+        """The coordinator before the step at hand."""
+        self._versions = 0
+        """Counts what may change the answers to all."""
+        self._seen: dict[str, tuple[int, Any, Any]] = {}
+        """By client: what was so when its last heartbeat was answered."""
+        self._heard: dict[str, int] = {}
+        """By client: when its last request was received, on the coordinator's clock."""
+
+    def start(self, *given: Any, **named: Any) -> Client:
+        client = super().start(*given, **named)
+        client.skips = self.rests
+        return client
+
+    def kill(self, name: str) -> None:
+        """A process ends without a word; one that rests has to be woken before."""
+        self._clients_by_id.pop(self.clients[name].member_id, None)
+        super().kill(name)
+        self._seen.pop(name, None)
+        self._heard.pop(name, None)
+
+    # Rest
+
+    def enter(self, client: Client) -> None:
+        if client.name not in self.resting:
+            super().enter(client)
+
+    def _act(self, client: Client) -> None:
+        super()._act(client)
+        self._clients_by_id[client.member_id] = client.name
+        if client.is_idle and client.background.is_quiet and self.clients.get(client.name) is client:
+            self._consider(client)
+
+    def _consider(self, client: Client) -> None:
+        """Has the client rest, if all is as it was one heartbeat before."""
+        name, group, member = client.name, self.group, member_of(client.member)
+        if group is None or not _is_settled(group) or name not in self._heard:
+            return
+        record = group.members.get(client.member_id)
+        seen, self._seen[name] = self._seen.get(name), (self._versions, record, timeless(member))
+        if seen is None or seen[0] != self._versions or seen[1] is not record or seen[2] != self._seen[name][2]:
+            return
+        every_ms, due_ms, deadline_ms = (
+            interval_ms(member),
+            heartbeat_due_ms(member),
+            _session_ms(group, client.member_id),
+        )
+        longest_ms = 2 * self.channel.latency.most_ms
+        if record is None or deadline_ms is None or name in self.channel.cut or name in self.deaf:
+            return
+        patience_ms = min(every_ms, client.member.config.request_timeout_ms)
+        if longest_ms >= patience_ms or client.poll_ms + every_ms >= client.member.config.max_poll_interval_ms:
+            return
+        timeout_ms = deadline_ms - self._heard[name]
+        rest = Rest(client, client.member_id, self.now_ms, due_ms, every_ms, deadline_ms, timeout_ms)
+        self.resting[name], self._resting_ids[client.member_id] = rest, name
+        self._due.pop(name, None)
+        self._set_sessions({client.member_id: self.host.now_ms + FAR_MS})
+        if self.channel.loses:
+            self._look_ahead(rest, 0, self.now_ms)
+
+    def _look_ahead(self, rest: Rest, ahead: int, _at_ms: int) -> None:
+        """Looks for the next heartbeat that is lost, or whose answer is: the client wakes for it."""
+        name = rest.client.name
+        if self.resting.get(name) is not rest:
+            return
+        first_ms = rest.due_ms + ahead * rest.interval_ms
+        for i in range(AHEAD):
+            if self.channel.foresee(name, ahead + i, 0) is None:
+                self.channel.at(first_ms + i * rest.interval_ms, lambda _: self._wake_for_loss(rest))
+                return
+        self.channel.at(first_ms + AHEAD * rest.interval_ms, partial(self._look_ahead, rest, ahead + AHEAD))
+
+    def _wake_for_loss(self, rest: Rest) -> None:
+        if self.resting.get(rest.client.name) is rest:
+            self.wake((rest.client.name,))
+
+    def wake(self, names: Iterable[str] | None = None) -> bool:
+        """Those of these clients, or of all, that rest do so no more; whether there were any.
+
+        What they had under way comes next: whoever wakes them for something does it after that.
+        """
+        found = [name for name in sorted(self.resting if names is None else names) if name in self.resting]
+        self._set_sessions({self.resting[name].member_id: self._wake_one(self.resting[name]) for name in found})
+        for name in found:
+            del self._resting_ids[self.resting.pop(name).member_id]
+        return bool(found)
+
+    def _wake_one(self, rest: Rest) -> int:
+        """Sets the client to where stepping would have led it; gives when its session ends."""
+        client, count = rest.client, 0
+        if self.now_ms >= rest.due_ms:
+            count = (self.now_ms - rest.due_ms) // rest.interval_ms
+            last = self.channel.foresee(client.name, count, rest.due_ms + count * rest.interval_ms)
+            count += last is not None and last[1] < self.now_ms
+        deadline_ms = rest.deadline_ms
+        if count:
+            last = self.channel.foresee(client.name, count - 1, rest.due_ms + (count - 1) * rest.interval_ms)
+            assert last is not None  # noqa: S101  # a client does not rest over a loss
+            arrived_ms, answered_ms = last
+            let_pass(client.member, count * rest.interval_ms, answered_ms - rest.answered_ms)
+            self.channel.pass_over(client.name, count)
+            self._heard[client.name] = self._started_ms + arrived_ms
+            deadline_ms = self._heard[client.name] + rest.timeout_ms
+            self.on_passed(client, rest.due_ms, rest.interval_ms, count)
+        due_ms = rest.due_ms + count * rest.interval_ms
+        client.background.next_turn_ms = self._due[client.name] = due_ms
+        heappush(self._dues, (due_ms, client.name))
+        return deadline_ms
+
+    def _set_sessions(self, deadlines_ms: dict[str, int]) -> None:
+        """When the sessions of these members end."""
+        group = self.group
+        if group is None or not deadlines_ms:
+            return
+        if isinstance(group, ClassicGroup):
+            group = replace(group, heartbeat_deadlines_ms=group.heartbeat_deadlines_ms.set_all(deadlines_ms))
+        else:
+            timers = group.timers.set_all({(TimerKind.SESSION, i): at_ms for i, at_ms in deadlines_ms.items()})
+            group = replace(group, timers=timers)
+        self.host.state = self.host.state.with_group(group)
+
+    # What the coordinator does is looked at first: where it may matter to those who rest, they are woken before
+
+    def _receive(self, name: str, request: Any, on_response: Callable[[Any], None], *, is_duplicate: bool) -> bool:
+        self._before = self.host.fork()
+        heard_ms = self._started_ms + self.now_ms
+        if not super()._receive(name, request, on_response, is_duplicate=is_duplicate):
+            assert self.channel.taken is not None  # noqa: S101  # requests arrive by the channel
+            self.channel.put(self.channel.taken)
+            return False
+        self._heard[name] = heard_ms
+        return True
+
+    def _expire(self) -> None:
+        self._before = self.host.fork()
+        super()._expire()
+
+    def _accept(self, before: Group | None) -> bool:
+        """Takes a step of the coordinator back where it may matter to those who rest, and wakes them."""
+        after = self.group
+        if before is after or not self._moves(before, after):
+            return True
+        self._versions += 1
+        if not self.resting:
+            return True
+        self.host = self._before
+        self.wake()
+        return False
+
+    def _moves(self, before: Group | None, after: Group | None) -> bool:
+        """Whether others than the one who spoke may be answered otherwise now."""
+        if before is None or after is None or type(before) is not type(after):
+            return True
+        if isinstance(before, ClassicGroup):
+            return _differ(OF_CLASSIC(before), OF_CLASSIC(after))
+        if _differ(OF_CONSUMERS(before), OF_CONSUMERS(after)):
+            return True
+        changed = after.members.by_id.differing(before.members.by_id) if self.resting else ()
+        return not self._resting_ids.keys().isdisjoint(changed)
+
+    def _concerned(self, change: Change) -> Collection[Client]:
+        old, new = change.before, change.after
+        if not isinstance(old, ConsumerGroup) or not isinstance(new, ConsumerGroup):
+            return self.clients.values()
+        changed = {self._clients_by_id.get(i) for i in new.members.by_id.differing(old.members.by_id)}
+        return [
+            self.clients[name] for name in sorted({change.client, *(n for n in changed if n)} & self.clients.keys())
+        ]
+
+    def happen(self, at_ms: int, act: Callable[[], None], concerned: Callable[[], Collection[str]]) -> None:
+        """Has something happen from outside at that time; whom it concerns is woken before."""
+
+        def come(_at_ms: int) -> None:
+            taken = self.channel.taken
+            if self.wake(concerned()) and taken is not None:
+                self.channel.put(taken)
+            else:
+                act()
+
+        self.channel.at(at_ms, come)
+
+
+def _is_settled(group: Group) -> bool:
+    """Whether no target is due to be computed, and no rebalance goes on."""
+    if isinstance(group, ConsumerGroup):
+        return group.epoch == group.target_epoch and not group.metadata_due
+    return group.state is State.STABLE and group.sync_phase is None
+
+
+def _session_ms(group: Group, member_id: str) -> int | None:
+    """When a member's session ends; None where it has none, or where something else is expected of it, too."""
+    if isinstance(group, ClassicGroup):
+        found: int | None = group.heartbeat_deadlines_ms.get(member_id)
+        return found
+    others = (TimerKind.REBALANCE, TimerKind.JOIN, TimerKind.SYNC)
+    if any((kind, member_id) in group.timers for kind in others):
+        return None
+    return group.timers.get((TimerKind.SESSION, member_id))
+
+
+def _differ(these: tuple[Any, ...], those: tuple[Any, ...]) -> bool:
+    """Whether one is another: numbers are compared, values of many parts are the same only where they are one."""
+    return any(a is not b and not (type(a) is int and a == b) for a, b in zip(these, those, strict=True))
+
+
+def _ignore(*_: Any) -> None: ...
