@@ -10,7 +10,7 @@ A classic group does not know who has which partition: there, the uses of whoeve
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -41,6 +41,7 @@ CAUSES: Mapping[str, str] = {
     "untold": "its member gave the partition up, and the application was never called back: a fault of the client",
 }
 NOBODY: FrozenMap[str, Any] = FrozenMap()
+Asked = Callable[[TopicPartition], bool]
 TIMERS = {
     TimerKind.SESSION: "expired",
     TimerKind.REBALANCE: "A7",
@@ -112,10 +113,12 @@ class StaleUses:
     def _judge(self, client: Client, change: Change) -> None:
         """What the step means for one client's uses."""
         found = self.causes.setdefault(client.name, {})
+        is_out_of_step, loses = _is_out_of_step(client, change), _losing(client, change)
+        gives = _giving(change.after, client.member_id, change.image)
         for one in client.using:
-            if _is_out_of_step(client, change) or _loses(client, one, change):
+            if is_out_of_step or loses(one):
                 found[one] = self._why(client, change)
-            if one in found and _gives(change.after, client.member_id, one, change.image):
+            if one in found and gives(one):
                 del found[one]
 
     def _note_released(self, client: Client, change: Change) -> None:
@@ -143,8 +146,9 @@ class StaleUses:
         found = self.causes.setdefault(client.name, {})
         for one in found.keys() - {*client.using}:
             del found[one]
+        counts = _counting(group, client.member_id, image)
         for one in {*client.using} - {*before}:
-            if not _counts(group, client.member_id, one, image):
+            if not counts(one):
                 waits = one in self.released.get(client.name, ()) and client.member_id not in self.removed
                 found[one] = "W1" if waits else self.removed.get(client.member_id)
 
@@ -181,19 +185,20 @@ def _held(group: Group | None, member_id: str, image: Image) -> set[TopicPartiti
     return set() if member is None else {(image.names[topic_id], number) for topic_id, number in member.current.held}
 
 
-def _counts(group: Group | None, member_id: str, one: TopicPartition, image: Image) -> bool:
-    """Whether the partition is taken for this member's; a classic group knows its members alone."""
+def _counting(group: Group | None, member_id: str, image: Image) -> Asked:
+    """Whether a partition is taken for this member's; a classic group knows its members alone."""
     if isinstance(group, ClassicGroup):
-        return member_id in group.members
-    member = None if group is None else group.members.get(member_id)
-    return member is not None and (image.topics[one[0]].topic_id, one[1]) in member.current.held
+        is_member = member_id in group.members
+        return lambda _: is_member
+    return _held(group, member_id, image).__contains__
 
 
-def _gives(group: Group | None, member_id: str, one: TopicPartition, image: Image) -> bool:
-    """Whether the coordinator says that it is the member's."""
+def _giving(group: Group | None, member_id: str, image: Image) -> Asked:
+    """Whether the coordinator says that a partition is the member's."""
     if not isinstance(group, ClassicGroup):
-        return _counts(group, member_id, one, image)
-    return group.state is State.STABLE and one in find_assigned(group, member_id, image)
+        return _counting(group, member_id, image)
+    given = {*find_assigned(group, member_id, image)} if group.state is State.STABLE else set()
+    return given.__contains__
 
 
 def find_assigned(group: Group, member_id: str, image: Image) -> Partitions:
@@ -204,13 +209,13 @@ def find_assigned(group: Group, member_id: str, image: Image) -> Partitions:
     return decode_assignment(member.assignment).partitions if member and member.assignment else ()
 
 
-def _loses(client: Client, one: TopicPartition, change: Change) -> bool:
-    """Whether it was the client's before the step and is not afterwards."""
-    if not _counts(change.before, client.member_id, one, change.image):
-        return False
-    if isinstance(change.before, ConsumerGroup) and isinstance(change.after, ClassicGroup):
-        return one not in find_assigned(change.after, client.member_id, change.image)
-    return not _counts(change.after, client.member_id, one, change.image)
+def _losing(client: Client, change: Change) -> Asked:
+    """Whether a partition was the client's before the step and is not afterwards."""
+    before, after, member_id, image = change.before, change.after, client.member_id, change.image
+    had, has = _counting(before, member_id, image), _counting(after, member_id, image)
+    if isinstance(before, ConsumerGroup) and isinstance(after, ClassicGroup):
+        has = {*find_assigned(after, member_id, image)}.__contains__
+    return lambda one: had(one) and not has(one)
 
 
 def _is_out_of_step(client: Client, change: Change) -> bool:

@@ -1,0 +1,153 @@
+"""A deployment as data: services and their processes, topics, brokers, a network, plans and what goes wrong.
+
+A *service* is one application in so many processes, each with so many members of one group; several services may share
+a group. A process has a host of its own unless fewer hosts are named. Times are milliseconds from the start of the
+run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fsm.cluster.network import Latency
+from fsm.protocol.releases import LATEST
+
+CONSUMER, CLASSIC, CONNECT = "consumer", "classic", "connect"
+UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+"""Of durations, in milliseconds."""
+NETWORK = Latency(1, 2, 20, 100)
+"""How long messages take, unless a deployment says otherwise."""
+PROTOCOLS = (CONSUMER, CLASSIC, CONNECT)
+
+
+@dataclass(frozen=True)
+class Service:
+    """One application."""
+
+    name: str
+    group: str
+    topics: tuple[str, ...] = ()
+    protocol: str = CONSUMER
+    processes: int = 1
+    members: int = 1
+    """Of each process."""
+    hosts: int = 0
+    """So many share the processes; 0: one for each."""
+    release: str = LATEST
+    """Of its client."""
+    assignor: str = ""
+    """Of classic members their `partition.assignment.strategy`, of others `group.remote.assignor`; or the default."""
+    static: bool = False
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Of the client, under Kafka's own keys."""
+    poll_ms: int = 500
+    """Its application polls so often."""
+    starts_ms: int = 0
+    """Its processes start one after the other within this time."""
+    connectors: Mapping[str, int] = field(default_factory=dict)
+    """Of Connect: tasks by connector."""
+
+    def process(self, number: int) -> str:
+        """The name of a process, counted from 0."""
+        return f"{self.name}-{number}"
+
+    def host(self, number: int) -> str:
+        """The name of the host that a process runs on."""
+        return f"{self.name}-host-{number % (self.hosts or self.processes)}"
+
+    def member(self, number: int, member: int) -> str:
+        """The name of a member: that of its process where that has one alone."""
+        return self.process(number) if self.members == 1 else f"{self.process(number)}-{member}"
+
+
+@dataclass(frozen=True)
+class Broker:
+    """One broker."""
+
+    name: str
+    release: str = LATEST
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Deed:
+    """Something that happens to a deployment at an instant."""
+
+    at_ms: int
+    what: str
+    """A key of `DEEDS`."""
+    target: str
+    for_ms: int = 0
+    """How long it lasts, or how long a process is away."""
+    amount: float = 0
+    """The share of messages that are lost; partitions of a topic; milliseconds of a clock."""
+    changes: Mapping[str, object] = field(default_factory=dict)
+    """What of a service, or of a broker, is another from here on."""
+
+
+DEEDS = {
+    "crash": "a process ends without a word, and is there again after a time",
+    "restart": "a process closes its members and ends; one like it starts after a time",
+    "stop": "a process closes its members and ends",
+    "begin": "a process starts",
+    "pause": "a process stands still, as for a collection of garbage",
+    "slow": "the next callback of a process that takes partitions away lasts so long",
+    "cut": "no message of a process passes, in either direction",
+    "lose": "a share of all messages is lost",
+    "fail_over": "a broker goes down; its groups have another coordinator after a time",
+    "upgrade": "the same, and the broker comes back with another release",
+    "clock_back": "the clock of a broker says what it said so long ago",
+    "grow": "a topic gets more partitions",
+}
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Deeds that happen again and again, by chance."""
+
+    what: str
+    target: str
+    every_ms: int
+    """On average."""
+    from_ms: int
+    until_ms: int
+    for_ms: tuple[int, int] = (0, 0)
+    """Between these, evenly drawn."""
+    amount: float = 0
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """All of it."""
+
+    name: str
+    lasts_ms: int
+    services: Mapping[str, Service]
+    topics: Mapping[str, int]
+    brokers: Mapping[str, Broker]
+    latency: Latency = NETWORK
+    loses: float = 0.0
+    skews_ms: Mapping[str, int] = field(default_factory=dict)
+    """By host, how far its clock is ahead."""
+    deeds: tuple[Deed, ...] = ()
+    """Plans and faults at their times."""
+    rates: tuple[Rate, ...] = ()
+    seed: int = 0
+
+    @property
+    def groups(self) -> dict[str, list[Service]]:
+        """Services by their group."""
+        found: dict[str, list[Service]] = {}
+        for service in self.services.values():
+            found.setdefault(service.group, []).append(service)
+        return found
+
+    def processes_of(self, target: str) -> list[tuple[Service, int]]:
+        """The processes that a name means: one, those of a host or of a service, or `any`."""
+        return [
+            (service, number)
+            for service in self.services.values()
+            for number in range(service.processes)
+            if target in ("any", service.name, service.process(number), service.host(number))
+        ]

@@ -1,0 +1,360 @@
+"""Deployments as YAML, read with `file:line` for whatever cannot be, and written so that they read the same.
+
+deployment: shop                 # marks the document
+lasts: 1h
+topics: {orders: 12}
+brokers: {b1: {release: 4.4, settings: {group.consumer.session.timeout.ms: 45000}}}
+network: {least: 1ms, median: 2ms, p99: 20ms, most: 100ms, loses: 0.01%}
+skews: {checkout-host-0: 200ms}
+services:
+  checkout: {topics: [orders], processes: 4, members: 2, release: 4.4, settings: {max.poll.interval.ms: 300000}}
+plans:
+- {at: 10m, restart: checkout, each: 20s, at_once: 1, away: 5s, with: {release: 4.4}}
+faults:
+- {at: 12m, crash: checkout-2, away: 30s}
+- {every: 10m, pause: any, for: 1s..20s}
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fsm.cluster.client import CLASSIC as STRATEGIES
+from fsm.cluster.network import Latency
+from fsm.connect.worker.config import ConnectConfig
+from fsm.coordinator.model.context import BrokerConfig
+from fsm.coordinator.model.dialect import dialect as broker_dialect
+from fsm.errors import InputError
+from fsm.member.classic.state import ClassicConfig
+from fsm.member.dialect.dialect import dialect as client_dialect
+from fsm.nodes import SIZE_LIMIT, Node, nearest, short, yaml_node
+from fsm.protocol.config import ConsumerConfig
+from fsm.protocol.releases import LATEST
+from fsm.simulate.clients import CONSUMER_ASSIGNORS, check_service, keys_of
+from fsm.simulate.deployment import CONNECT, DEEDS, NETWORK, PROTOCOLS, UNITS, Broker, Deed, Deployment, Rate, Service
+from fsm.simulate.writing import show_ms
+
+KEYS = ("deployment", "lasts", "seed", "topics", "brokers", "network", "skews", "services", "plans", "faults")
+LONGEST_MS = 366 * 24 * 3_600_000
+MOST_MEMBERS, MOST_PARTITIONS, MOST_DEEDS = 100_000, 1_000_000, 1_000_000
+NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")
+
+
+def read_file(path: Path) -> Deployment:
+    """The deployment in a file. Raises `InputError` for what is none."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(4 * SIZE_LIMIT + 1).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError("not UTF-8 text", str(path), "save the deployment as UTF-8") from None
+    except OSError as problem:
+        raise InputError(f"cannot be read: {problem.strerror}", str(path), "give a deployment's file") from None
+    return read(text, str(path))
+
+
+def read(text: str, where: str) -> Deployment:
+    """The deployment in a text. Raises `InputError` with the line."""
+    return read_node(yaml_node(text, where, "deployment"))
+
+
+def read_node(document: Node) -> Deployment:
+    """The same of a document that is parsed."""
+    given = document.fields(KEYS, ("deployment", "lasts", "topics", "services"))
+    topics = {name: _count(node, MOST_PARTITIONS) for name, node in _named(given["topics"])}
+    brokers = {name: _broker(name, node) for name, node in _named(given["brokers"])} if "brokers" in given else {}
+    services = {name: _service(name, node, topics) for name, node in _named(given["services"])}
+    if not services:
+        raise InputError("no service", given["services"].where)
+    members = sum(service.processes * service.members for service in services.values())
+    if members > MOST_MEMBERS:
+        raise InputError(f"{members} members", given["services"].where, f"at most {MOST_MEMBERS}")
+    skews = {name: _duration(node, signed=True) for name, node in _named(given["skews"])} if "skews" in given else {}
+    latency, loses = _network(given["network"]) if "network" in given else (NETWORK, 0.0)
+    found = Deployment(
+        given["deployment"].text(),
+        _duration(given["lasts"], least=1),
+        services,
+        topics,
+        brokers or {"b1": Broker("b1")},
+        latency,
+        loses,
+        skews,
+        seed=given["seed"].number() if "seed" in given else 0,
+    )
+    _check_skews(found, given.get("skews"))
+    deeds: list[Deed] = []
+    rates: list[Rate] = []
+    for key in ("plans", "faults"):
+        for node in given[key].items() if key in given else ():
+            done = _deed(node, found)
+            if isinstance(done, Rate):
+                rates.append(done)
+            else:
+                deeds += done
+    return replace(found, deeds=tuple(deeds), rates=tuple(rates))
+
+
+# Parts
+
+
+def _named(node: Node) -> list[tuple[str, Node]]:
+    found = []
+    for name, (key, value) in node.mapping().items():
+        if not NAME.fullmatch(name):
+            raise InputError(f"{short(name)} is no name", key.where, "letters, digits, '.', '_' and '-'")
+        found.append((name, value))
+    return found
+
+
+def _broker(name: str, node: Node) -> Broker:
+    given = node.fields(("release", "settings"))
+    release = _release(given["release"], broker_dialect) if "release" in given else LATEST
+    settings = _settings(given["settings"], BrokerConfig.keys(), BrokerConfig.of) if "settings" in given else {}
+    return Broker(name, release, settings)
+
+
+def _network(node: Node) -> tuple[Latency, float]:
+    given = node.fields(("least", "median", "p99", "most", "loses"))
+    values = [_duration(given[key], least=1) if key in given else -1 for key in ("least", "median", "p99", "most")]
+    for i, default in enumerate(NETWORK):
+        if values[i] < 0:
+            values[i] = max(default, *values[:i], 1)
+    if values != sorted(values):
+        raise InputError(f"latencies {values} ms do not rise", node.where, "least, median, p99, most")
+    return Latency(*values), _share(given["loses"]) if "loses" in given else 0.0
+
+
+SERVICE = (
+    "group", "topics", "protocol", "processes", "members", "hosts", "release", "assignor", "static", "settings",
+    "poll", "starts", "connectors",
+)  # fmt: skip
+CHANGES = ("topics", "protocol", "release", "assignor", "static", "settings", "poll")
+
+
+def _service(name: str, node: Node, topics: Mapping[str, int]) -> Service:
+    given = node.fields(SERVICE)
+    service = Service(name, given["group"].text() if "group" in given else name)
+    if "starts" in given:
+        service = replace(service, starts_ms=_duration(given["starts"]))
+    for key in ("processes", "members"):
+        if key in given:
+            service = replace(service, **{key: _count(given[key], MOST_MEMBERS)})  # type: ignore[arg-type]
+    if "hosts" in given:
+        service = replace(service, hosts=_count(given["hosts"], service.processes))
+    if "connectors" in given:
+        tasks = {name: _count(value, 10_000) for name, value in _named(given["connectors"])}
+        service = replace(service, connectors=tasks)
+    service = replace(service, **_changes(given, topics))  # type: ignore[arg-type]
+    if service.protocol == CONNECT:
+        if service.topics or not service.connectors:
+            raise InputError("Connect has connectors, and no topics", node.where)
+    elif not service.topics or service.connectors:
+        raise InputError("a service subscribes to topics, and has no connectors", node.where)
+    check_service(service, node.where)
+    return service
+
+
+def _changes(given: Mapping[str, Node], topics: Mapping[str, int]) -> dict[str, object]:
+    """What of a service these say."""
+    found: dict[str, object] = {}
+    if "protocol" in given:
+        found["protocol"] = _one_of(given["protocol"], PROTOCOLS)
+    if "topics" in given:
+        found["topics"] = tuple(sorted({_one_of(topic, tuple(topics)) for topic in given["topics"].items()}))
+    if "release" in given:
+        found["release"] = _release(given["release"], client_dialect)
+    if "assignor" in given:
+        found["assignor"] = _one_of(given["assignor"], (*STRATEGIES, *CONSUMER_ASSIGNORS))
+    if "static" in given:
+        found["static"] = given["static"].flag()
+    if "poll" in given:
+        found["poll_ms"] = _duration(given["poll"], least=1)
+    if "settings" in given:
+        keys = {name for one in (ConsumerConfig, ClassicConfig, ConnectConfig) for name in keys_of(one)}
+        found["settings"] = _settings(given["settings"], sorted(keys), lambda _: None)
+    return found
+
+
+# Deeds
+
+DEED = ("at", "every", "from", "until", "for", "away", "each", "at_once", "with", "partitions", "by", "release")
+ON_PROCESSES = ("crash", "restart", "stop", "pause", "slow", "cut")
+ON_BROKERS = ("fail_over", "upgrade", "clock_back")
+
+
+def _deed(node: Node, deployment: Deployment) -> list[Deed] | Rate:
+    given = node.fields((*DEEDS, *DEED))
+    words = [word for word in DEEDS if word in given]
+    if len(words) != 1:
+        raise InputError("one deed each" if words else "nothing is done", node.where, "one of " + ", ".join(DEEDS))
+    what = words[0]
+    length = _range(given["for"] if "for" in given else given.get("away"))
+    amount = _amount(what, given, deployment)
+    target = "all" if what == "lose" else given[what].text()
+    _check_target(what, target, given[what], deployment)
+    if ("at" in given) == ("every" in given):
+        raise InputError("either at a time or every so often", node.where, "at: 10m, or every: 10m")
+    if "every" in given:
+        if what in ("grow", "upgrade", "begin", "stop"):
+            raise InputError(f"{what} happens once", given["every"].where, "say at what time")
+        until = _duration(given["until"]) if "until" in given else deployment.lasts_ms
+        since = _duration(given["from"]) if "from" in given else 0
+        return Rate(what, target, _duration(given["every"], least=1), since, until, length, amount)
+    at_ms = _duration(given["at"])
+    if at_ms > deployment.lasts_ms:
+        raise InputError(f"is after the end, {show_ms(deployment.lasts_ms)}", given["at"].where)
+    if length[0] != length[1]:
+        raise InputError("a range is for what comes every so often", given["for"].where)
+    changes = _deed_changes(what, given, deployment)
+    one = Deed(at_ms, what, target, length[0], amount, changes)
+    return _spread(one, given, deployment)
+
+
+def _spread(one: Deed, given: Mapping[str, Node], deployment: Deployment) -> list[Deed]:
+    """The deed of each process, or broker, that is meant: so many at once, so long after each other."""
+    each_ms = _duration(given["each"]) if "each" in given else 0
+    at_once = _count(given["at_once"], MOST_MEMBERS) if "at_once" in given else 1
+    targets = [one.target]
+    if one.what in ON_PROCESSES:
+        targets = [service.process(number) for service, number in deployment.processes_of(one.target)] or targets
+    elif one.what in ON_BROKERS and one.target == "brokers":
+        targets = list(deployment.brokers)
+    return [replace(one, target=t, at_ms=one.at_ms + i // at_once * each_ms) for i, t in enumerate(targets)]
+
+
+def _amount(what: str, given: Mapping[str, Node], deployment: Deployment) -> float:
+    if what == "lose":
+        return _share(given["lose"])
+    if what == "grow":
+        if "partitions" not in given:
+            raise InputError("the key 'partitions' is missing", given["grow"].where)
+        count, topic = _count(given["partitions"], MOST_PARTITIONS), given["grow"].text()
+        if count <= deployment.topics.get(topic, 0):
+            raise InputError(
+                f"{topic} has {deployment.topics[topic]} partitions", given["partitions"].where, "say more"
+            )
+        return count
+    if what == "clock_back":
+        if "by" not in given:
+            raise InputError("the key 'by' is missing", given["clock_back"].where)
+        return _duration(given["by"], least=1)
+    return 0
+
+
+def _deed_changes(what: str, given: Mapping[str, Node], deployment: Deployment) -> dict[str, object]:
+    if what == "upgrade":
+        if "release" not in given:
+            raise InputError("the key 'release' is missing", given["upgrade"].where)
+        return {"release": _release(given["release"], broker_dialect)}
+    if "with" not in given:
+        return {}
+    if what != "restart":
+        raise InputError("only what restarts becomes another", given["with"].where)
+    changes = _changes(given["with"].fields(CHANGES), deployment.topics)
+    for service, _ in deployment.processes_of(given[what].text())[:1]:
+        changed = replace(service, **changes)  # type: ignore[arg-type]
+        if "protocol" in changes and "assignor" not in changes:
+            changes["assignor"] = ""
+            changed = replace(changed, assignor="")
+        check_service(changed, given["with"].where)
+    return changes
+
+
+def _check_target(what: str, target: str, node: Node, deployment: Deployment) -> None:
+    """Raises `InputError` with the nearest name for what is no part of the deployment."""
+    services = deployment.services.values()
+    processes = [service.process(i) for service in services for i in range(service.processes)]
+    if what in ON_PROCESSES:
+        hosts = [service.host(i) for service in services for i in range(service.processes)]
+        known = ("any", *deployment.services, *processes, *dict.fromkeys(hosts))
+    elif what in ON_BROKERS:
+        known = (*deployment.brokers, "brokers")
+    elif what == "grow":
+        known = tuple(deployment.topics)
+    elif what == "begin":
+        name, _, number = target.rpartition("-")
+        if name in deployment.services and number.isascii() and number.isdigit() and int(number) < MOST_MEMBERS:
+            return
+        known = tuple(processes)
+    else:
+        return
+    if target not in known:
+        raise InputError(f"no {short(target)} to {what.replace('_', ' ')}", node.where, nearest(target, known))
+
+
+def _check_skews(deployment: Deployment, node: Node | None) -> None:
+    hosts = [service.host(i) for service in deployment.services.values() for i in range(service.processes)]
+    for name, (key, _) in node.mapping().items() if node else ():
+        if name not in hosts:
+            raise InputError(f"no host {short(name)}", key.where, nearest(name, list(dict.fromkeys(hosts))))
+
+
+# Values
+
+
+def _one_of(node: Node, known: tuple[str, ...]) -> str:
+    if node.text() not in known:
+        raise InputError(f"{short(node.text())} is not known", node.where, nearest(node.text(), known))
+    return node.text()
+
+
+def _release(node: Node, find: Callable[[str], Any]) -> str:
+    try:
+        return str(find(node.text()).name)
+    except InputError as problem:
+        raise InputError(problem.what, node.where, problem.remedy) from None
+
+
+def _settings(node: Node, known: Any, check: Callable[[dict[str, str]], object]) -> dict[str, str]:
+    found = {}
+    for name, (key, value) in node.mapping().items():
+        if name not in known:
+            raise InputError(f"no setting {short(name)}", key.where, nearest(name, tuple(known)))
+        found[name] = value.text()
+        try:
+            check({name: found[name]})
+        except InputError as problem:
+            raise InputError(f"{name} {problem.what}", value.where, problem.remedy) from None
+    return found
+
+
+def _count(node: Node, most: int) -> int:
+    if not 1 <= node.number() <= most:
+        raise InputError(f"{node.number()}", node.where, f"1 to {most}")
+    return node.number()
+
+
+def _share(node: Node) -> float:
+    text = node.text()
+    digits, percent = text.removesuffix("%"), text.endswith("%")
+    if re.fullmatch(r"\d{1,3}(\.\d{1,9})?", digits, re.ASCII):
+        value = float(digits) / (100 if percent else 1)
+        if value <= 1:
+            return value
+    raise InputError(f"{short(text)} is no share", node.where, "for example 0.1% or 0.001")
+
+
+def _duration(node: Node, least: int = 0, *, signed: bool = False) -> int:
+    text = node.text()
+    sign = -1 if signed and text.startswith("-") else 1
+    parts = re.findall(r"(\d{1,12})(ms|s|m|h|d)", text, re.ASCII)
+    if not parts or "".join(a + b for a, b in parts) != (text[1:] if sign < 0 else text):
+        raise InputError(f"{short(text)} is no duration", node.where, "for example 90s, 10m, 1h30m or 250ms")
+    found = sum(int(number) * UNITS[unit] for number, unit in parts)
+    if not least <= found <= LONGEST_MS:
+        raise InputError(f"{text} is too {'short' if found < least else 'long'}", node.where, f"{least}ms to 366d")
+    return int(sign * found)
+
+
+def _range(node: Node | None) -> tuple[int, int]:
+    if node is None:
+        return 0, 0
+    first, _, last = node.text().partition("..")
+    ends = [_duration(replace(node, value=text)) for text in (first, last or first)]
+    if ends[0] > ends[1]:
+        raise InputError(f"{short(node.text())} falls", node.where, "say the shorter one first")
+    return ends[0], ends[1]

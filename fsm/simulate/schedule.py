@@ -1,0 +1,46 @@
+"""What happens to a deployment when: its plans, and its rates of faults as a seed draws them.
+
+Each draw goes by the seed and by what it is for, so that a fault that is taken out moves no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import log
+
+import xxhash
+
+from fsm.errors import InputError
+from fsm.simulate.deployment import Deed, Deployment, Rate
+from fsm.simulate.reading import MOST_DEEDS
+
+
+def draw(seed: int, *what: object) -> float:
+    """An evenly drawn number, from 0 to below 1, for this purpose."""
+    return xxhash.xxh3_64_intdigest(" ".join(map(str, what)).encode(), seed) / (1 << 64)
+
+
+def expand(deployment: Deployment, seed: int) -> tuple[Deed, ...]:
+    """All that happens, by its time. Raises `InputError` where that is too much."""
+    deeds = list(deployment.deeds)
+    for i, rate in enumerate(deployment.rates):
+        for deed in _drawn(rate, i, deployment, seed):
+            deeds.append(deed)
+            if len(deeds) > MOST_DEEDS:
+                raise InputError(f"more than {MOST_DEEDS} faults", "every", "let them be rarer")
+    return tuple(sorted(deeds, key=lambda deed: (deed.at_ms, deed.what, deed.target)))
+
+
+def _drawn(rate: Rate, number: int, deployment: Deployment, seed: int) -> Iterator[Deed]:
+    processes = [service.process(i) for service, i in deployment.processes_of(rate.target)]
+    targets = list(deployment.brokers) if rate.target == "brokers" else processes or [rate.target]
+    at_ms, n = float(rate.from_ms), 0
+    while True:
+        at_ms += -rate.every_ms * log(1 - draw(seed, number, n, "when"))
+        if at_ms >= min(rate.until_ms, deployment.lasts_ms):
+            return
+        target = targets[int(draw(seed, number, n, "whom") * len(targets))]
+        shortest, longest = rate.for_ms
+        length = shortest + int((longest - shortest + 1) * draw(seed, number, n, "how long"))
+        yield Deed(int(at_ms), rate.what, target, length, rate.amount)
+        n += 1

@@ -1,0 +1,96 @@
+"""Deployments as texts that read the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from fsm.simulate.deployment import UNITS, Deed, Deployment, Rate, Service
+
+
+def show_ms(ms: int) -> str:
+    """A duration as it is read."""
+    text = "-" if ms < 0 else ""
+    left = abs(ms)
+    for unit, length in sorted(UNITS.items(), key=lambda one: -one[1]):
+        if left >= length:
+            text += f"{left // length}{unit}"
+            left %= length
+    return text if text.strip("-") else "0ms"
+
+
+def write(deployment: Deployment) -> str:
+    """The deployment as a text that reads the same."""
+    latency = dict(zip(("least", "median", "p99", "most"), map(show_ms, deployment.latency), strict=True))
+    document: dict[str, Any] = {
+        "deployment": deployment.name,
+        "lasts": show_ms(deployment.lasts_ms),
+        "seed": deployment.seed,
+        "topics": dict(deployment.topics),
+        "brokers": {b.name: _pruned(release=b.release, settings=dict(b.settings)) for b in deployment.brokers.values()},
+        "network": {**latency, "loses": _show_share(deployment.loses)},
+        "skews": {name: show_ms(ms) for name, ms in deployment.skews_ms.items()},
+        "services": {service.name: _write_service(service) for service in deployment.services.values()},
+        "faults": [*map(_write_deed, deployment.deeds), *map(_write_rate, deployment.rates)],
+    }
+    kept = {key: value for key, value in document.items() if value not in ({}, [])}
+    text: str = yaml.safe_dump(kept, sort_keys=False, default_flow_style=None, width=110)
+    return text
+
+
+def _pruned(**given: Any) -> dict[str, Any]:
+    return {key.rstrip("_"): value for key, value in given.items() if value not in ("", 0, {}, [], False, None)}
+
+
+def _show_share(share: float) -> str:
+    return f"{share:.9f}".rstrip("0").rstrip(".") or "0"
+
+
+def _write_changes(changes: Mapping[str, Any]) -> dict[str, Any]:
+    found = {"poll" if key == "poll_ms" else key: value for key, value in changes.items() if value != ""}
+    if "poll" in found:
+        found["poll"] = show_ms(found["poll"])
+    for key, kind in (("topics", list), ("settings", dict)):
+        if key in found:
+            found[key] = kind(found[key])
+    return found
+
+
+def _write_service(one: Service) -> dict[str, Any]:
+    own = {name: getattr(one, name) for name in ("topics", "protocol", "release", "assignor", "static", "settings")}
+    numbers = _pruned(
+        group=one.group if one.group != one.name else "", processes=one.processes, members=one.members, hosts=one.hosts
+    )
+    starts = {"starts": show_ms(one.starts_ms)} if one.starts_ms else {}
+    connectors = {"connectors": dict(one.connectors)} if one.connectors else {}
+    return {**numbers, **_pruned(**_write_changes({**own, "poll_ms": one.poll_ms})), **starts, **connectors}
+
+
+def _write_deed(one: Deed) -> dict[str, Any]:
+    found: dict[str, Any] = {"at": show_ms(one.at_ms), one.what: one.target}
+    found |= _write_amount(one.what, one.target, one.amount)
+    if one.for_ms:
+        found["for"] = show_ms(one.for_ms)
+    if one.what == "upgrade":
+        found["release"] = one.changes["release"]
+    elif one.changes:
+        found["with"] = _write_changes(one.changes)
+    return found
+
+
+def _write_rate(one: Rate) -> dict[str, Any]:
+    found = {"every": show_ms(one.every_ms), one.what: one.target, "from": show_ms(one.from_ms)}
+    found |= {"until": show_ms(one.until_ms), **_write_amount(one.what, one.target, one.amount)}
+    if one.for_ms != (0, 0):
+        found["for"] = "..".join(map(show_ms, one.for_ms))
+    return found
+
+
+def _write_amount(what: str, target: str, amount: float) -> dict[str, Any]:
+    if what == "lose":
+        return {"lose": _show_share(amount)}
+    if what == "grow":
+        return {"grow": target, "partitions": int(amount)}
+    return {"by": show_ms(int(amount))} if what == "clock_back" else {}
