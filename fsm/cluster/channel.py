@@ -25,6 +25,25 @@ class Chance(Protocol):
         """So many of them."""
 
 
+class Steady:
+    """A chance that decides nothing: nothing is lost or doubled, every message takes as long as it must."""
+
+    def random(self) -> float:
+        return 1.0
+
+    def choice(self, given: Any, /) -> Any:
+        return given[0]
+
+    def randint(self, low: int, _high: int, /) -> int:
+        return low
+
+    def sample(self, given: Any, count: int, /) -> Any:
+        return list(given)[:count]
+
+
+STEADY = Steady()
+
+
 @dataclass(frozen=True)
 class Faults:
     """How a channel fails."""

@@ -145,7 +145,7 @@ class Client:
         self._turn(now_ms)
         if self.in_callback:
             if now_ms >= self.callback_ends_ms:
-                self._end_callback()
+                self._end_callback(now_ms)
                 self._process(None, now_ms)
         elif now_ms >= self.next_poll_ms:
             self._poll(now_ms)
@@ -193,15 +193,19 @@ class Client:
             if not isinstance(self.event, InvokeListener):
                 answer = self._report(now_ms)
                 continue
+            if self.member.trace is not None:
+                self.member.trace.begin_callback(self.event, now_ms)
             if self.event.method is not ListenerMethod.ASSIGNED and self.slow_ms:
                 self.note(f"begins on_partitions_{self.event.method.name.lower()} {self.event.partitions}")
                 self.callback_ends_ms, self.slow_ms = now_ms + self.slow_ms, 0
                 return
-            self._end_callback()
+            self._end_callback(now_ms)
             answer = None
 
-    def _end_callback(self) -> None:
+    def _end_callback(self, now_ms: int) -> None:
         method, over = self.event.method, self.event.partitions
+        if self.member.trace is not None:
+            self.member.trace.end_callback(self.event, None, now_ms)
         self.note(f"has ended on_partitions_{method.name.lower()} {over}")
         if not self.closing:  # else it uses nothing any more
             assigned = method is ListenerMethod.ASSIGNED

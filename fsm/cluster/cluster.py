@@ -160,6 +160,7 @@ class Cluster:
         for client in self.clients.values():
             client.member.learn(self.metadata(is_classic=client.is_classic), self.now_ms)
             client.background.next_turn_ms = self.now_ms
+            self.enter(client)
 
     def stop_faults(self) -> None:
         """From now on nothing is lost, nobody is frozen, every callback ends at once."""
@@ -248,13 +249,18 @@ class Cluster:
     def _receive(self, name: str, request: Any, on_response: Callable[[Any], None], *, is_duplicate: bool) -> bool:
         """The coordinator handles a request; whether it did."""
         before = self.group
-        token, answers = self.host.send(name, request, version_of(request), self._started_ms + self.now_ms)
+        now_ms, made = self._started_ms + self.now_ms, self.make_id(name)
+        token, answers = self.host.send(name, request, version_of(request), now_ms, fresh_id=made)
         if not self._accept(before):
             return False
         self._waiting[token] = name, on_response
         change = self._change(before)._replace(client=name, token=token, request=request, is_duplicate=is_duplicate)
         self._note_step(change, answers)
         return True
+
+    def make_id(self, name: str) -> str | None:  # noqa: ARG002
+        """The random part of an id that the coordinator would make for this client; None: it goes by the request."""
+        return None
 
     def _accept(self, before: Group | None) -> bool:  # noqa: ARG002
         """Whether the step that the coordinator just took counts: one that does not has left no trace."""

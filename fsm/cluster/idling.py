@@ -77,11 +77,6 @@ def interval_ms(member: Member | ClassicMember) -> int:
     return member.heartbeat_interval_ms
 
 
-def max_poll_interval_ms(shell: MemberShell[Any, Any]) -> int:
-    """How long the application may go without a poll."""
-    return shell.config.max_poll_interval_ms
-
-
 def let_pass(shell: MemberShell[Any, Any], heartbeats_ms: int, answers_ms: int) -> None:
     """Heartbeats have gone out and were answered: the next is due so much later, the last answer came so much later."""
     member: Member | ClassicMember = member_of(shell)

@@ -24,7 +24,7 @@ from fsm.cluster.idling import heartbeat_due_ms, interval_ms, let_pass, member_o
 from fsm.cluster.network import Network
 from fsm.cluster.stale_uses import Change
 from fsm.coordinator.model.classic_group import ClassicGroup
-from fsm.coordinator.model.consumer_group import ConsumerGroup
+from fsm.coordinator.model.consumer_group import MEMBER_STABLE, ConsumerGroup
 from fsm.coordinator.model.groups import Group
 from fsm.coordinator.model.timers import TimerKind
 from fsm.tables.classic_group import State
@@ -69,8 +69,8 @@ class RestingCluster(Cluster):
         self.channel = network
         self.rests = rests
         self.resting: dict[str, Rest] = {}
-        self.on_passed: Callable[[Client, int, int, int], None] = _ignore
-        """Called with a client, when its first heartbeat was sent that nobody stepped, their interval and number."""
+        self.on_passed: Callable[[int, int, int], None] = _ignore
+        """When the first heartbeat was sent that nobody stepped, their interval and number, when they are counted."""
         self._resting_ids: dict[str, str] = {}
         self._clients_by_id: dict[str, str] = {}
         self._before = self.host
@@ -107,32 +107,36 @@ class RestingCluster(Cluster):
             self._consider(client)
 
     def _consider(self, client: Client) -> None:
-        """Has the client rest, if all is as it was one heartbeat before."""
-        name, group, member = client.name, self.group, member_of(client.member)
+        """Has the client rest, if all is as it was one heartbeat before, and nothing but heartbeats is to come."""
+        name, group = client.name, self.group
         if group is None or not _is_settled(group) or name not in self._heard:
             return
-        record = group.members.get(client.member_id)
-        seen, self._seen[name] = self._seen.get(name), (self._versions, record, timeless(member))
-        if seen is None or seen[0] != self._versions or seen[1] is not record or seen[2] != self._seen[name][2]:
+        record, member = group.members.get(client.member_id), member_of(client.member)
+        now = self._versions, record, timeless(member)
+        seen, self._seen[name] = self._seen.get(name), now
+        if record is None or seen is None or seen[1] is not record or (seen[0], seen[2]) != (now[0], now[2]):
             return
-        every_ms, due_ms, deadline_ms = (
-            interval_ms(member),
-            heartbeat_due_ms(member),
-            _session_ms(group, client.member_id),
-        )
-        longest_ms = 2 * self.channel.latency.most_ms
-        if record is None or deadline_ms is None or name in self.channel.cut or name in self.deaf:
+        deadline_ms = _session_ms(group, client.member_id)
+        if deadline_ms is None or not _is_served(group, record) or not self._may_rest(client):
             return
-        patience_ms = min(every_ms, client.member.config.request_timeout_ms)
-        if longest_ms >= patience_ms or client.poll_ms + every_ms >= client.member.config.max_poll_interval_ms:
-            return
-        timeout_ms = deadline_ms - self._heard[name]
+        timeout_ms, due_ms, every_ms = deadline_ms - self._heard[name], heartbeat_due_ms(member), interval_ms(member)
         rest = Rest(client, client.member_id, self.now_ms, due_ms, every_ms, deadline_ms, timeout_ms)
         self.resting[name], self._resting_ids[client.member_id] = rest, name
         self._due.pop(name, None)
         self._set_sessions({client.member_id: self.host.now_ms + FAR_MS})
         if self.channel.loses:
             self._look_ahead(rest, 0, self.now_ms)
+
+    def _may_rest(self, client: Client) -> bool:
+        """Whether the next heartbeat is the next thing that it does, and is answered before the one after it."""
+        member, config = member_of(client.member), client.member.config
+        due_ms, every_ms = heartbeat_due_ms(member), interval_ms(member)
+        if not self.now_ms < due_ms == client.background.next_turn_ms:
+            return False
+        if client.name in self.channel.cut or client.name in self.deaf:
+            return False
+        is_answered = 2 * self.channel.latency.most_ms < min(every_ms, config.request_timeout_ms)
+        return is_answered and client.poll_ms + every_ms < config.max_poll_interval_ms
 
     def _look_ahead(self, rest: Rest, ahead: int, _at_ms: int) -> None:
         """Looks for the next heartbeat that is lost, or whose answer is: the client wakes for it."""
@@ -177,7 +181,7 @@ class RestingCluster(Cluster):
             self.channel.pass_over(client.name, count)
             self._heard[client.name] = self._started_ms + arrived_ms
             deadline_ms = self._heard[client.name] + rest.timeout_ms
-            self.on_passed(client, rest.due_ms, rest.interval_ms, count)
+            self.on_passed(rest.due_ms, rest.interval_ms, count)
         due_ms = rest.due_ms + count * rest.interval_ms
         client.background.next_turn_ms = self._due[client.name] = due_ms
         heappush(self._dues, (due_ms, client.name))
@@ -261,6 +265,13 @@ def _is_settled(group: Group) -> bool:
     if isinstance(group, ConsumerGroup):
         return group.epoch == group.target_epoch and not group.metadata_due
     return group.state is State.STABLE and group.sync_phase is None
+
+
+def _is_served(group: Group, record: Any) -> bool:
+    """Whether a member has all that it is to have: else what others give up is its next answer."""
+    if isinstance(group, ClassicGroup):
+        return True
+    return record.epoch == group.target_epoch and record.current.state is MEMBER_STABLE
 
 
 def _session_ms(group: Group, member_id: str) -> int | None:

@@ -114,6 +114,8 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
         self._close_deadline_ms = NEVER
         self.observe: Callable[[MemberInput, tuple[MemberEffect, ...]], None] | None = None
         """Called after each step of the member with what went in and what came of it; for traces and pictures."""
+        self.stepped_from = self.member
+        """The member before the step that `observe` is told of."""
 
     # What a runtime has to know
 
@@ -280,6 +282,7 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
         if self.trace is not None:
             self.trace.step(before, given, effects, self.member, now_ms)
         if self.observe is not None:
+            self.stepped_from = before
             self.observe(given, effects)
         for effect in effects:
             self._take(effect)

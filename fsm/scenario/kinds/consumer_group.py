@@ -29,8 +29,9 @@ where a step says nothing of them), `unsettled`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
+from fsm.cluster.channel import STEADY
 from fsm.cluster.client import CLASSIC, Client
 from fsm.cluster.cluster import SETTINGS, Cluster
 from fsm.coordinator.model.classic_group import ClassicGroup
@@ -72,22 +73,6 @@ def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
     yield Replay(file, NAME, given["consumers"].text(), rules.name, steps, stage.picture())
 
 
-class Steady:
-    """A chance that decides nothing: nothing is lost or doubled, every message takes as long as it must."""
-
-    def random(self) -> float:
-        return 1.0
-
-    def choice(self, given: Any, /) -> Any:
-        return given[0]
-
-    def randint(self, low: int, _high: int, /) -> int:
-        return low
-
-    def sample(self, given: Any, count: int, /) -> Any:
-        return list(given)[:count]
-
-
 class ConsumerGroup(Stage):
     """The stage: consumers, their coordinator, and what each of them used when."""
 
@@ -95,7 +80,7 @@ class ConsumerGroup(Stage):
 
     def __init__(self, dialect: str, config: BrokerConfig, topics: Mapping[str, int]) -> None:
         made = {name: Topic(make_topic_id(name, 0), count) for name, count in topics.items()}
-        self.cluster = Cluster(Steady(), dialect, config=config, topics=FrozenMap(made))
+        self.cluster = Cluster(STEADY, dialect, config=config, topics=FrozenMap(made))
         self.cluster.on_use = self._note_use
         self.topics = dict(topics)
         self.verbs = tuple(VERBS)

@@ -1,0 +1,34 @@
+"""Whole deployments in virtual time: seeded runs with faults, of the production objects, under their invariants.
+
+    deployment = read_file(Path("shop.yaml"))
+    outcome = simulate(deployment, seed=1)
+    outcome.totals(), outcome.hazards(), outcome.violations
+
+* `read`, `read_file`, `write`: deployments as YAML;
+* `Deployment`, `Service`, `Broker`, `Deed`, `Rate`: what they hold;
+* `simulate`, `Outcome`, `GroupOutcome`, `Truth`, `Violation`: a run, and what came of it.
+"""
+
+from __future__ import annotations
+
+from fsm.simulate.deployment import Broker, Deed, Deployment, Rate, Service
+from fsm.simulate.reading import read, read_file
+from fsm.simulate.run import GroupOutcome, Outcome, Truth, simulate
+from fsm.simulate.watch import Violation
+from fsm.simulate.writing import write
+
+__all__ = [
+    "Broker",
+    "Deed",
+    "Deployment",
+    "GroupOutcome",
+    "Outcome",
+    "Rate",
+    "Service",
+    "Truth",
+    "Violation",
+    "read",
+    "read_file",
+    "simulate",
+    "write",
+]

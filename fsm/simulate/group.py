@@ -1,0 +1,394 @@
+"""One group of a deployment in virtual time: its processes, its coordinator, which moves among brokers, and its faults.
+
+Groups of a deployment do not touch each other, so each is run by itself, under the same seed and schedule.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import xxhash
+
+from fsm.cluster.channel import STEADY
+from fsm.cluster.client import RETRIABLE, Client
+from fsm.cluster.cluster import STARTED_MS, Answers
+from fsm.cluster.network import Network
+from fsm.cluster.resting import RestingCluster
+from fsm.cluster.stale_uses import Change
+from fsm.coordinator.coordinator import Coordinator, refuse
+from fsm.coordinator.model.classic_group import ClassicGroup
+from fsm.coordinator.model.context import BrokerConfig, Topic
+from fsm.coordinator.model.dialect import dialect as broker_dialect
+from fsm.coordinator.model.groups import Group
+from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.step import Request, Step
+from fsm.coordinator.storage.replay import replay_segment
+from fsm.member.runtime.classic_shell import ClassicConsumerMember
+from fsm.member.runtime.consumer_shell import ConsumerMember
+from fsm.protocol.assignment import Partitions, without
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import (
+    DISCONNECTED,
+    ConsumerGroupHeartbeatRequest,
+    HeartbeatRequest,
+    TransportFailure,
+)
+from fsm.protocol.record_batches import batch_of, write_batch
+from fsm.protocol.records import Record
+from fsm.simulate.clients import classic_config, consumer_config
+from fsm.simulate.deployment import CLASSIC, Deed, Deployment, Service
+from fsm.simulate.meter import Meter
+from fsm.simulate.watch import Watcher
+from fsm.trace import TraceRecord
+
+NO_COORDINATOR = TransportFailure("CoordinatorNotAvailableException")
+PROCESS_DEEDS = frozenset({"crash", "restart", "stop", "pause", "slow", "cut", "begin"})
+HEARTBEATS = (ConsumerGroupHeartbeatRequest, HeartbeatRequest)
+RESTART_MS = 10_000
+"""So long after an error ended an application it is started again."""
+BATCH = 1_000
+"""Records of the log that are read together."""
+
+
+class GroupRun(RestingCluster):
+    """One group."""
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        group_id: str,
+        seed: int,
+        *,
+        rests: bool = True,
+        trace: Callable[[TraceRecord], None] | None = None,
+    ) -> None:
+        """`trace` is given what the clients' logs would say; then every heartbeat is stepped."""
+        self.deployment, self._seed, self._trace = deployment, seed, trace
+        self._brokers = [*deployment.brokers]
+        self.broker = self._brokers[xxhash.xxh3_64_intdigest(group_id.encode()) % len(self._brokers)]
+        self._releases = {name: broker.release for name, broker in deployment.brokers.items()}
+        topics = {name: Topic(_id(name), count) for name, count in deployment.topics.items()}
+        super().__init__(
+            STEADY,
+            self._releases[self.broker],
+            config=self._config(),
+            topics=FrozenMap(topics),
+            group_id=group_id,
+            network=Network(STEADY, seed=seed, latency=deployment.latency, loses=deployment.loses),
+            rests=rests and trace is None,
+        )
+        self.services = deployment.groups[group_id]
+        self._as: dict[str, Service] = {}
+        """By process, the service as that process has it."""
+        self.wanted = tuple(sorted({topic for service in self.services for topic in service.topics}))
+        self.meter = Meter(deployment.lasts_ms, sum(deployment.topics[topic] for topic in self.wanted))
+        self.watcher = Watcher(self)
+        self.on_step, self.on_use, self.on_passed = self._look, self._meter_use, self._meter_passed
+        self._down: Group | None = None
+        self.is_down = False
+        """No broker coordinates the group now."""
+        self._term = 0
+        """Counts the coordinators."""
+        self._found: dict[str, int] = {}
+        self._lives: dict[str, int] = {}
+        """How often each member was started."""
+        self._cut_until_ms: dict[str, int] = {}
+        self._log: dict[Any, Record] = {}
+        """The coordinator's log, compacted: the last record of each key."""
+        self._fresh: list[Record] = []
+        self.host.keeps_log, self.host.on_step = False, self._keep
+
+    def _config(self) -> BrokerConfig:
+        return BrokerConfig.of(self.deployment.brokers[self.broker].settings)
+
+    # The schedule
+
+    def begin(self, deeds: Iterable[Deed]) -> None:
+        """Enters the start of all processes, and what happens to them."""
+        for service in self.services:
+            for number in range(service.processes):
+                at_ms = service.starts_ms * number // service.processes
+                self.happen(at_ms, partial(self._begin, service, number), tuple)
+        for deed in deeds:
+            if self._is_concerned(deed):
+                self.happen(deed.at_ms, partial(self._do, deed), partial(self._concerned_by, deed))
+
+    def _is_concerned(self, deed: Deed) -> bool:
+        if deed.what in PROCESS_DEEDS:
+            return any(deed.target.rpartition("-")[0] == service.name for service in self.services)
+        return deed.what != "grow" or deed.target in self.wanted
+
+    def _concerned_by(self, deed: Deed) -> Collection[str]:
+        if deed.what in PROCESS_DEEDS:
+            return self._members(deed.target)
+        is_elsewhere = deed.what in ("fail_over", "upgrade", "clock_back") and deed.target != self.broker
+        return () if is_elsewhere else tuple(self.resting)
+
+    def _members(self, process: str) -> list[str]:
+        """The names of its members, dead or alive."""
+        service, number = self._service(process)
+        return [service.member(number, i) for i in range(service.members)]
+
+    def _service(self, process: str) -> tuple[Service, int]:
+        name, _, number = process.rpartition("-")
+        service = self._as.get(process) or next(one for one in self.services if one.name == name)
+        return service, int(number)
+
+    def _do(self, deed: Deed) -> None:
+        DO[deed.what](self, deed)
+
+    # Processes
+
+    def _begin(self, service: Service, number: int) -> None:
+        """A process starts. What is left of the one before it is killed."""
+        process = service.process(number)
+        self._as[process] = service
+        for i in range(service.members):
+            name = service.member(number, i)
+            if name in self.clients:
+                self.kill(name)
+            self._start(service, name, self.deployment.skews_ms.get(service.host(number), 0))
+
+    def _start(self, service: Service, name: str, skew_ms: int) -> None:
+        life = self._lives[name] = self._lives.get(name, 0) + 1
+        traced: dict[str, Any] = {"trace": self._trace, "trace_offset_ms": STARTED_MS + skew_ms}
+        member: ConsumerMember | ClassicConsumerMember
+        if service.protocol == CLASSIC:
+            config = classic_config(service, name)
+            dialect = ",".join(assignor.name for assignor in config.assignors)
+            member = ClassicConsumerMember(config, now_ms=self.now_ms, **traced)
+        else:
+            dialect = service.release
+            made = consumer_config(service, name)
+            member_id = _id(f"{name} {life} {self._seed}")
+            member = ConsumerMember(made, member_id=member_id, now_ms=self.now_ms, dialect=dialect, **traced)
+        client = self.start(name, dialect, member, service.topics, service.poll_ms)
+        self.watcher.watch_member(client)
+
+    def _come(self, deed: Deed) -> None:
+        """A process is there, as it was or as the deed says."""
+        service, number = self._service(deed.target)
+        changes: dict[str, Any] = dict(deed.changes)
+        self._begin(replace(service, **changes), number)
+
+    def _again(self, deed: Deed) -> None:
+        """The process is there again, after a time."""
+        act = partial(self._come, deed)
+        self.happen(self.now_ms + deed.for_ms, act, lambda: self._members(deed.target))
+
+    def _crash(self, deed: Deed) -> None:
+        for client in self._alive(deed):
+            self.kill(client.name)
+        self._again(deed)
+
+    def _restart(self, deed: Deed) -> None:
+        self._stop(deed)
+        self._again(deed)
+
+    def _stop(self, deed: Deed) -> None:
+        for client in self._alive(deed):
+            client.catch_up(self.now_ms)
+            before, client.is_idle = client.using, False
+            client.close(self.now_ms)
+            self._note_use(client, before)
+            self.enter(client)
+
+    def _pause(self, deed: Deed) -> None:
+        for client in self._alive(deed):
+            client.catch_up(self.now_ms)
+            client.is_idle = False
+            client.freeze(max(client.frozen_until_ms, self.now_ms + deed.for_ms))
+            self.enter(client)
+
+    def _slow(self, deed: Deed) -> None:
+        for client in self._alive(deed):
+            client.slow_ms = max(client.slow_ms, deed.for_ms)
+
+    def _cut(self, deed: Deed) -> None:
+        until_ms = self.now_ms + deed.for_ms
+        for name in self._members(deed.target):
+            self.channel.cut.add(name)
+            self._cut_until_ms[name] = max(self._cut_until_ms.get(name, 0), until_ms)
+        self.happen(until_ms, partial(self._heal, deed.target), tuple)
+
+    def _heal(self, process: str) -> None:
+        self.channel.cut -= {n for n in self._members(process) if self._cut_until_ms.get(n, 0) <= self.now_ms}
+
+    def _alive(self, deed: Deed) -> list[Client]:
+        return [self.clients[name] for name in self._members(deed.target) if name in self.clients]
+
+    # The rest of the world
+
+    def _lose(self, deed: Deed) -> None:
+        self.channel.loses = deed.amount
+        self.happen(self.now_ms + deed.for_ms, self._lose_no_more, lambda: tuple(self.resting))
+
+    def _lose_no_more(self) -> None:
+        self.channel.loses = self.deployment.loses
+
+    def _grow(self, deed: Deed) -> None:
+        count = int(deed.amount)
+        self.meter.grow(max(0, count - self.context.image.topics[deed.target].partitions), self.now_ms)
+        self._rouse()
+        self.resize(deed.target, count)
+
+    def _clock_back(self, deed: Deed) -> None:
+        if deed.target == self.broker:
+            self._started_ms -= int(deed.amount)
+
+    def _fail_over(self, deed: Deed) -> None:
+        """The coordinator goes, and another broker reads the log after a time; who waited for an answer gets none."""
+        if deed.target != self.broker or self.is_down:
+            return
+        self._down, self.is_down = self.group, True
+        for name, on_response in self._waiting.values():
+            self.channel.send(self.now_ms, partial(_give, on_response, DISCONNECTED), name, is_answer=True)
+        self._waiting.clear()
+        self.host.state = Coordinator()
+        self.happen(self.now_ms + deed.for_ms, self._take_over, tuple)
+
+    def _upgrade(self, deed: Deed) -> None:
+        self._fail_over(deed)
+        self._releases[deed.target] = str(deed.changes["release"])
+
+    def _take_over(self) -> None:
+        self.broker = self._brokers[(self._brokers.index(self.broker) + 1) % len(self._brokers)]
+        dialect = broker_dialect(self._releases[self.broker])
+        self.host.context = replace(self.host.context, dialect=dialect, config=self._config()).at(
+            self._started_ms + self.now_ms
+        )
+        records = [*self._log.values()]
+        segment = b"".join(
+            write_batch(batch_of(at, tuple(records[at : at + BATCH]), self.host.now_ms))
+            for at in range(0, len(records), BATCH)
+        )
+        self.is_down, self._term = False, self._term + 1
+        self.host.take_over(replay_segment(segment, dialect))
+
+    @property
+    def group(self) -> Group | None:
+        """As its coordinator has it; while there is none, as the last one had it."""
+        return self._down if self.is_down else super().group
+
+    def calm(self) -> None:
+        """From now on nothing goes wrong."""
+        self.wake()
+        self.channel.loses = 0.0
+        self.channel.cut.clear()
+        self._rouse()
+        self.stop_faults()
+
+    def _rouse(self) -> None:
+        """The next poll of every client counts."""
+        for client in self.clients.values():
+            client.catch_up(self.now_ms)
+            client.is_idle = False
+
+    # Between clients and coordinator
+
+    def find_coordinator(self, name: str, on_coordinator_found: Callable[[Any], None]) -> None:
+        def answer(_at_ms: int) -> None:
+            self._found[name] = self._term
+            on_coordinator_found(NO_COORDINATOR if self.is_down else None)
+
+        self.channel.at(self.now_ms + 1, answer, name)
+
+    def carry(self, name: str, request: Any, on_response: Callable[[Any], None]) -> None:
+        self.meter.count("requests", self.now_ms)
+        if isinstance(request, HEARTBEATS):
+            self.meter.count("heartbeats", self.now_ms)
+        super().carry(name, request, on_response)
+
+    def _receive(self, name: str, request: Any, on_response: Callable[[Any], None], *, is_duplicate: bool) -> bool:
+        if not self.is_down and self._found.get(name) == self._term:
+            return super()._receive(name, request, on_response, is_duplicate=is_duplicate)
+        asked = Request(0, name, "", 1, request)
+        body = DISCONNECTED if self.is_down else refuse(asked, ErrorCode.NOT_COORDINATOR, self.context)
+        self.channel.send(self.now_ms, partial(_give, on_response, body), name, is_answer=True)
+        return True
+
+    def make_id(self, name: str) -> str | None:
+        return _id(f"{name} {self.now_ms}")
+
+    def _keep(self, step: Step[Coordinator]) -> None:
+        self._fresh += step.records
+
+    def _accept(self, before: Group | None) -> bool:
+        accepted, fresh = super()._accept(before), self._fresh
+        self._fresh = []
+        for record in fresh if accepted else ():
+            self._log.pop(record.key, None)
+            if record.value is not None:
+                self._log[record.key] = record
+        return accepted
+
+    # What is seen
+
+    def _look(self, change: Change, answers: Answers) -> None:
+        if change.before is not change.after:
+            self.meter.count("rebalances", self.now_ms, max(0, _epoch(change.after) - _epoch(change.before)))
+        self.watcher.look(change, answers)
+
+    def _meter_use(self, client: Client, before: Partitions) -> None:
+        gained, lost = without(client.using, before), without(before, client.using)
+        self.meter.note_use(client.name, gained, lost, self.now_ms)
+
+    def _note_use(self, client: Client, before: Partitions) -> None:
+        super()._note_use(client, before)
+        self.watcher.note_doubles()
+
+    def _meter_passed(self, first_ms: int, every_ms: int, count: int) -> None:
+        for what in ("heartbeats", "requests"):
+            self.meter.count_every(what, first_ms, every_ms, count)
+
+    def kill(self, name: str) -> None:
+        client = self.clients[name]
+        fatal = [error for error in client.errors if error.name not in RETRIABLE]
+        super().kill(name)
+        if fatal and not client.member.closed:
+            self.watcher.note_end(client, fatal)
+            self.happen(self.now_ms + RESTART_MS, partial(self._revive, name), tuple)
+
+    def _revive(self, name: str) -> None:
+        """What ended with an error is started again."""
+        if name in self.clients:
+            return
+        for process, service in sorted(self._as.items()):
+            number = int(process.rpartition("-")[2])
+            if name in (service.member(number, i) for i in range(service.members)):
+                self._start(service, name, self.deployment.skews_ms.get(service.host(number), 0))
+
+
+DO: Mapping[str, Callable[[GroupRun, Deed], None]] = {
+    "crash": GroupRun._crash,
+    "restart": GroupRun._restart,
+    "stop": GroupRun._stop,
+    "begin": GroupRun._come,
+    "pause": GroupRun._pause,
+    "slow": GroupRun._slow,
+    "cut": GroupRun._cut,
+    "lose": GroupRun._lose,
+    "fail_over": GroupRun._fail_over,
+    "upgrade": GroupRun._upgrade,
+    "clock_back": GroupRun._clock_back,
+    "grow": GroupRun._grow,
+}
+
+
+def _give(on_response: Callable[[Any], None], body: Any, _at_ms: int) -> None:
+    on_response(body)
+
+
+def _epoch(group: Group | None) -> int:
+    if group is None:
+        return 0
+    return group.generation if isinstance(group, ClassicGroup) else group.epoch
+
+
+def _id(name: str) -> str:
+    """22 characters of base64, as Kafka's ids have."""
+    return urlsafe_b64encode(xxhash.xxh3_128_digest(name.encode())).decode().rstrip("=")

@@ -1,0 +1,126 @@
+"""What is measured of a group over time: partitions without an owner or with two, moves, rebalances, heartbeats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from fsm.protocol.assignment import TopicPartition
+
+BINS = 120
+"""Into so many parts of equal length a run is divided."""
+SERIES = ("unowned_ms", "shared_ms", "moves", "rebalances", "heartbeats", "requests")
+
+
+class Meter:
+    """The measures of one group. Time does not go back here: whatever comes late counts for the last instant."""
+
+    def __init__(self, lasts_ms: int, partitions: int) -> None:
+        """`partitions` are those that the group subscribes to."""
+        self.lasts_ms = lasts_ms
+        self.width_ms = max(1, -(-lasts_ms // BINS))
+        self.series = {name: [0] * BINS for name in SERIES}
+        self.longest_unowned_ms = 0
+        self.gaps: list[tuple[TopicPartition, int, int]] = []
+        """Partitions that had an owner and had none for a time: from when, until when."""
+        self.held: list[tuple[str, TopicPartition, int, int]] = []
+        """Who used which partition, from when, until when."""
+        self.keeps = False
+        """Whether gaps and uses are kept."""
+        self._unowned, self._shared = partitions, 0
+        self._now_ms = 0
+        self._users: dict[TopicPartition, dict[str, int]] = {}
+        self._last: dict[TopicPartition, str] = {}
+        self._free_since: dict[TopicPartition, int] = {}
+
+    def grow(self, count: int, now_ms: int) -> None:
+        """So many partitions more."""
+        self._pass(now_ms)
+        self._unowned += count
+
+    def note_use(
+        self, name: str, gained: Iterable[TopicPartition], lost: Iterable[TopicPartition], now_ms: int
+    ) -> None:
+        """A client uses some partitions more, or others no more."""
+        self._pass(now_ms)
+        for one in lost:
+            self._lose(name, one)
+        for one in gained:
+            self._gain(name, one)
+
+    def _gain(self, name: str, one: TopicPartition) -> None:
+        users = self._users.setdefault(one, {})
+        if name in users:
+            return
+        users[name] = self._now_ms
+        if len(users) == 1:
+            self._unowned -= 1
+            since_ms = self._free_since.pop(one, 0)
+            self.longest_unowned_ms = max(self.longest_unowned_ms, self._now_ms - since_ms)
+            if self.keeps and one in self._last:
+                self.gaps.append((one, since_ms, self._now_ms))
+        elif len(users) == 2:
+            self._shared += 1
+        if self._last.get(one, name) != name:
+            self.count("moves", self._now_ms)
+        self._last[one] = name
+
+    def _lose(self, name: str, one: TopicPartition) -> None:
+        users = self._users.get(one, {})
+        since_ms = users.pop(name, None)
+        if since_ms is None:
+            return
+        if self.keeps:
+            self.held.append((name, one, since_ms, self._now_ms))
+        if not users:
+            self._unowned += 1
+            self._free_since[one] = self._now_ms
+        elif len(users) == 1:
+            self._shared -= 1
+
+    def _pass(self, now_ms: int) -> None:
+        """Time passes."""
+        at_ms = self._now_ms
+        until_ms = min(now_ms, self.lasts_ms)
+        if until_ms <= at_ms:
+            return
+        self._now_ms = until_ms
+        if not self._unowned and not self._shared:
+            return
+        while at_ms < until_ms:
+            i = at_ms // self.width_ms
+            end_ms = min(until_ms, (i + 1) * self.width_ms)
+            self.series["unowned_ms"][i] += self._unowned * (end_ms - at_ms)
+            self.series["shared_ms"][i] += self._shared * (end_ms - at_ms)
+            at_ms = end_ms
+
+    def count(self, what: str, at_ms: int, times: int = 1) -> None:
+        """Something happened so many times at once."""
+        if at_ms < self.lasts_ms:
+            self.series[what][at_ms // self.width_ms] += times
+
+    def count_every(self, what: str, first_ms: int, every_ms: int, times: int) -> None:
+        """Something happened so many times, so long after each other."""
+        series, width_ms, done = self.series[what], self.width_ms, 0
+        last_ms = min(first_ms + (times - 1) * every_ms, self.lasts_ms - 1)
+        for i in range(first_ms // width_ms, last_ms // width_ms + 1):
+            upto = (min((i + 1) * width_ms - 1, last_ms) - first_ms) // every_ms + 1
+            series[i] += upto - done
+            done = upto
+
+    def end(self) -> None:
+        """The run is over: what lasts still ends here."""
+        self._pass(self.lasts_ms)
+        for since_ms in self._free_since.values():
+            self.longest_unowned_ms = max(self.longest_unowned_ms, self._now_ms - since_ms)
+        if self.keeps:
+            self.gaps += [(one, since_ms, self._now_ms) for one, since_ms in sorted(self._free_since.items())]
+            uses = ((n, one, at) for one, users in sorted(self._users.items()) for n, at in sorted(users.items()))
+            self.held += [(name, one, since_ms, self._now_ms) for name, one, since_ms in uses]
+
+    def totals(self) -> dict[str, Any]:
+        """The whole run in numbers."""
+        return {
+            **{name: sum(values) for name, values in self.series.items()},
+            "longest_unowned_ms": self.longest_unowned_ms,
+        }

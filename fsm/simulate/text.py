@@ -1,0 +1,73 @@
+"""What came of runs, as text: a run by itself, two side by side, many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from fsm.simulate.run import Outcome
+from fsm.simulate.writing import show_ms
+
+NAMES = {
+    "unowned_ms": "partitions without an owner, partition-seconds",
+    "longest_unowned_ms": "longest time of one without an owner, seconds",
+    "shared_ms": "partitions with two users, partition-seconds",
+    "moves": "partitions that moved to another member",
+    "rebalances": "rebalances (group epochs, generations)",
+    "heartbeats": "heartbeats",
+    "requests": "requests to coordinators",
+}
+
+
+def show(name: str, value: float) -> str:
+    """A measure: seconds of what is in milliseconds."""
+    return f"{value / 1_000:,.1f}" if name.endswith("_ms") else f"{value:,.0f}"
+
+
+def report(outcome: Outcome) -> str:
+    """One run."""
+    return "\n".join(_report(outcome)) + "\n"
+
+
+def _report(outcome: Outcome) -> Iterator[str]:
+    groups = ", ".join(one.group for one in outcome.groups)
+    yield f"{outcome.deployment}: {show_ms(outcome.lasts_ms)} of virtual time, seed {outcome.seed}; groups: {groups}"
+    faults: dict[str, int] = {}
+    for deed in outcome.deeds:
+        faults[deed.what] = faults.get(deed.what, 0) + 1
+    if faults:
+        yield "what happened: " + ", ".join(f"{count} {what}" for what, count in sorted(faults.items()))
+    totals = outcome.totals()
+    for name, words in NAMES.items():
+        if name in totals:
+            yield f"  {show(name, totals[name]):>14}  {words}"
+    yield from tell_judgement(outcome.hazards(), outcome.violations)
+
+
+def tell_judgement(hazards: Mapping[str, int], violations: Sequence[tuple[str, Any]]) -> Iterator[str]:
+    """What is known to go wrong, and what must not."""
+    for name, count in hazards.items():
+        yield f"known hazard: {name} ({count} times)"
+    for group, violation in violations:
+        detail = f": {violation.detail}" if violation.detail else ""
+        yield f"VIOLATED at {show_ms(violation.at_ms)} in {group}: {violation.what}{detail}"
+    if not violations:
+        yield "every invariant held"
+
+
+def side_by_side(names: tuple[str, str], sides: tuple[Mapping[str, float], Mapping[str, float]], runs: int) -> str:
+    """Two variants of a deployment: sums over their runs, and how many times as much the second has."""
+    width = max(12, *map(len, names))
+    lines = [f"over {runs} run{'s' if runs > 1 else ''}", f"  {names[0]:>{width}}  {names[1]:>{width}}   ratio"]
+    for name, words in NAMES.items():
+        first, second = (side.get(name, 0) for side in sides)
+        ratio = f"{second / first:7.2f}" if first else "      -" if second else "   1.00"
+        lines.append(f"  {show(name, first):>{width}}  {show(name, second):>{width}}  {ratio}  {words}")
+    return "\n".join(lines) + "\n"
+
+
+def table(rows: Iterable[Sequence[str]]) -> str:
+    """Rows as columns of text."""
+    given = [list(row) for row in rows]
+    widths = [max(len(row[i]) for row in given) for i in range(len(given[0]))]
+    return "\n".join("  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in given) + "\n"

@@ -1,0 +1,123 @@
+"""What must hold of a group while it runs, as in `fsm check`, and what is known to go wrong.
+
+The coordinator's invariants are asked of each step of a small group, of some steps of a large one; those of members of
+some of them. A partition that two applications use has a cause that is documented, or is a violation.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from fsm.cluster.client import Client
+from fsm.cluster.cluster import Answers, Cluster
+from fsm.cluster.stale_uses import Change
+from fsm.coordinator.classic import invariants as classic_invariants
+from fsm.coordinator.consumer.invariants import Moment, broken
+from fsm.coordinator.model.classic_group import ClassicGroup
+from fsm.coordinator.model.consumer_group import ConsumerGroup
+from fsm.member.consumer.invariants import Status, Watch
+from fsm.member.consumer.state import Member
+from fsm.member.consumer.step import Step
+from fsm.member.effects import MemberEffect
+from fsm.member.inputs import MemberInput
+from fsm.member.runtime.consumer_shell import ConsumerMember
+from fsm.protocol.messages import ConsumerGroupHeartbeatRequest, JoinGroupRequest
+
+REVOKED_BEFORE_ASSIGNED = "23 partitions are revoked before they are assigned"
+"""Holds of consumers alone: a classic member's join reports what it owns."""
+LOOKED_AT = 512
+"""So many member records may be looked at for each step; of a larger group, some steps are."""
+MEMBERS_WATCHED = 8
+EXPECTED = frozenset({"FENCED_INSTANCE_ID", "UNRELEASED_INSTANCE_ID"})
+"""What a static member is told while another process has its instance id, or its last one did not leave (KIP-848)."""
+MOST = 50
+"""So many violations are told."""
+
+
+class Violation(NamedTuple):
+    """Something that must not be."""
+
+    at_ms: int
+    what: str
+    detail: str = ""
+
+
+class Watcher:
+    """Watches one group."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.violations: list[Violation] = []
+        self.looks = 0
+        """How many steps of the coordinator were looked at."""
+        self.hazards: Counter[str] = Counter()
+        self._steps = 0
+        self._watched = 0
+        self._doubles = 0
+
+    def add(self, what: str, detail: str = "") -> None:
+        """Notes a violation."""
+        if len(self.violations) < MOST:
+            self.violations.append(Violation(self._cluster.now_ms, what, detail))
+
+    def look(self, change: Change, answers: Answers) -> None:
+        """The coordinator took a step."""
+        after = change.after
+        if change.before is after or after is None:
+            return
+        self._steps += 1
+        if self._steps % (1 + len(after.members) // LOOKED_AT * 64):
+            return
+        self.looks += 1
+        for what in self._broken(change, answers):
+            self.add(f"invariant of the coordinator: {what}", type(change.request).__name__)
+
+    def _broken(self, change: Change, answers: Answers) -> Iterator[str]:
+        after = change.after
+        if isinstance(after, ClassicGroup):
+            yield from classic_invariants.broken(after)
+        elif isinstance(after, ConsumerGroup) and (change.before is None or isinstance(change.before, ConsumerGroup)):
+            sent = change.request if isinstance(change.request, ConsumerGroupHeartbeatRequest) else None
+            answer = None if sent is None else answers[0]
+            is_join = isinstance(change.request, JoinGroupRequest)
+            names = broken(Moment(change.before, after, self._cluster.context, sent, answer))
+            yield from (name for name in names if not is_join or name != REVOKED_BEFORE_ASSIGNED)
+
+    def watch_member(self, client: Client) -> None:
+        """Follows a member from its first step on, if it is one of the first."""
+        shell = client.member
+        if not isinstance(shell, ConsumerMember) or self._watched >= MEMBERS_WATCHED:
+            return
+        self._watched += 1
+        watch = Watch()
+
+        def observe(given: MemberInput, effects: tuple[MemberEffect, ...]) -> None:
+            new: Member = shell.member
+            for one in watch.violations(shell.stepped_from, given, Step(new, effects)):
+                status = one.status_in(new.settings.dialect)
+                if status in (Status.HOLDS, Status.WITHOUT_FAILING_CALLBACKS):
+                    self.add(f"invariant of the member: {one.name}", f"{client.name}: {one.statement}")
+                else:
+                    self.hazards[f"{one.name} ({one.hazards or status.value})"] += 1
+
+        shell.observe = observe
+
+    def note_doubles(self) -> None:
+        """Judges the double ownership that came since it was asked last."""
+        for double in self._cluster.doubles[self._doubles :]:
+            if double.cause is None:
+                users = " and ".join(double.users)
+                self.add("a partition has two users, and nothing explains it", f"{double.partition}: {users}")
+            else:
+                self.hazards[f"two users: {double.cause}"] += 1
+        self._doubles = len(self._cluster.doubles)
+
+    def note_end(self, client: Client, errors: list[Any]) -> None:
+        """An error ended an application."""
+        for error in errors:
+            if error.name in EXPECTED:
+                self.hazards[f"ended: {error.name}"] += 1
+                continue
+            self.add("an application is ended by an error", f"{client.name}: {error.name}")
