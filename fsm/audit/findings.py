@@ -150,6 +150,8 @@ class Finding:
     """Given by `with_ids`."""
     others: tuple[str, ...] = ()
     """Other members that it is about: who also owned the partitions."""
+    piled_up: int | None = None
+    """By how many records the lag of the partitions grew meanwhile; None where it was not measured."""
 
     def lower_severity(self) -> Finding:
         """The same one step less severe: what it rests on is not certain."""
@@ -169,6 +171,7 @@ class Finding:
             "partitions": [list(p) for p in self.partitions],
             "cause": self.cause.value,
             "summary": self.summary,
+            "piled_up": self.piled_up,
             "evidence": [{"file": e.file, "line": e.line, "text": e.text} for e in self.evidence],
         }
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from fsm.audit.findings import Finding, FindingKind
 from fsm.audit.wording import names, seconds, units
+from fsm.render.wording import many
 
 NAMED = 3
 """Members that a sentence names."""
@@ -47,6 +48,7 @@ def consequences(findings: Iterable[Finding], blamed: Sequence[str]) -> Iterator
                 longest=longest,
                 times=f" {len(own)} times" if len(own) > 1 else "",
                 count=len(own),
+                piled=f", and {many(piled, 'record')} piled up" if (piled := sum(f.piled_up or 0 for f in own)) else "",
             )
 
 
@@ -57,7 +59,7 @@ def _what(own: Sequence[Finding]) -> str:
 
 _CLAUSES = {
     K.DOUBLE_OWNERSHIP: "{what} had two owners{times}, for up to {longest}",
-    K.UNOWNED_PARTITION: "{what} had no owner for up to {longest}",
+    K.UNOWNED_PARTITION: "{what} had no owner for up to {longest}{piled}",
     K.LOST_WITHOUT_CALLBACK: "{what} were taken without a callback",
     K.PARTITIONS_LOST: "{what} were lost{times}",
     K.CALLBACK_NOT_OWNED: "a callback named {what}, which {who} no longer had",

@@ -8,15 +8,17 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from fsm.audit.baseline import read_baseline
+from fsm.audit.lag import Lag, read_lag
 from fsm.audit.limits import Limits
 from fsm.cli import add_command, at_least
 from fsm.cli.audit_summary import in_files, print_summary
+from fsm.cli.chosen import address
 from fsm.cli.output import write_pieces
 from fsm.errors import FsmError, InputError
 from fsm.logs import formats
@@ -77,6 +79,11 @@ def add(commands: Any) -> None:
     command.add_argument(
         "--baseline", metavar="FILE", type=Path, help="leave out what is known: an earlier audit.json, or a list of ids"
     )
+    lag = command.add_mutually_exclusive_group()
+    lag.add_argument(
+        "--lag", metavar="FILE", type=Path, help="what kafka-consumer-groups --describe printed over time, with dates"
+    )
+    lag.add_argument("--lag-from", metavar="HOST:PORT", help="ask a broker how far groups are behind now")
     command.add_argument(
         "--top", type=at_least(1), default=usual.top, metavar="N", help="groups that the report draws (%(default)s)"
     )
@@ -130,6 +137,7 @@ def run(args: argparse.Namespace) -> int:
         since_ms=_instant_ms("--since", args.since, args.timezone),
         until_ms=_instant_ms("--until", args.until, args.timezone),
         known=read_baseline(args.baseline) if args.baseline else frozenset(),
+        lag=_lag(args),
         top=args.top,
         min_understood=args.min_understood,
         limits=Limits(
@@ -213,6 +221,18 @@ def _layout(pattern: str) -> str:
     if pattern:
         parse_pattern(pattern)
     return pattern
+
+
+def _lag(args: argparse.Namespace) -> Lag:
+    """How far groups were behind, from where that was said to be."""
+    if args.lag:
+        zone = _zone(args.timezone)
+        return read_lag(args.lag, UTC if zone == "UTC" else ZoneInfo(zone))
+    if args.lag_from:
+        from fsm.cli.broker_lag import read_broker_lag
+
+        return read_broker_lag(*address(args.lag_from, "--lag-from"), args.group)
+    return {}
 
 
 def _zone(name: str) -> str:

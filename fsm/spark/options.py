@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from fsm.audit.lag import Lag
 from fsm.audit.limits import MIN_UNDERSTOOD, Limits
 
 IN_PROCESS = "none"
@@ -30,6 +31,8 @@ class Options:
     """Findings that end before the one or begin after the other are left out."""
     known: frozenset[str] = frozenset()
     """Ids of findings, or of incidents, that a baseline has: they are counted, and not told."""
+    lag: Lag = field(default_factory=dict)
+    """How far groups were behind over time, where somebody measured it."""
     top: int = 12
     """Groups whose timelines the report shows."""
     min_understood: float = MIN_UNDERSTOOD

@@ -31,6 +31,7 @@ from fsm.audit.group_audit import audit_group
 from fsm.audit.hygiene.rotation import Missing
 from fsm.audit.incidents import Incident, find_incidents, of_files
 from fsm.audit.incidents import rank as rank_incident
+from fsm.audit.lag import Measured, add_lag
 from fsm.audit.reading import read_piece
 from fsm.audit.records import Chunk, spool, unpack
 from fsm.audit.report import Highlights, Overview, overview
@@ -41,6 +42,7 @@ from fsm.spark.progress import Progress
 from fsm.spark.sources import Job, expected
 from fsm.spark.tables import Tables, rows_of
 from fsm.spark.totals import Totals
+from fsm.trace import Partition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,8 +78,15 @@ class Plan:
     def judges(self, group: str) -> bool:
         """Whether a group was chosen, by its name with or without its cluster's."""
         chosen = self.options.groups
-        own = group.partition(":")[2] if self.options.by_folder else group
-        return not chosen or group in chosen or own in chosen
+        return not chosen or group in chosen or self._without_cluster(group) in chosen
+
+    def lag_of(self, group: str) -> Mapping[Partition, Sequence[Measured]]:
+        """How far the group was behind, where that was measured."""
+        lag = self.options.lag
+        return lag.get(group) or lag.get(self._without_cluster(group)) or {}
+
+    def _without_cluster(self, group: str) -> str:
+        return group.partition(":")[2] if self.options.by_folder else group
 
     def chosen(self, findings: Iterable[Finding]) -> list[Finding]:
         """The findings of the time that was chosen."""
@@ -199,7 +208,7 @@ def _judge_group(group: str, rows: Iterable[Sent], plan: Plan, names: Mapping[st
         audit = audit_group(
             group, facts, records, plan.options.limits, gone=plan.gone, names=names, files=files, observer=watch
         )
-        audit = replace(audit, findings=plan.chosen(audit.findings))
+        audit = replace(audit, findings=plan.chosen(add_lag(audit.findings, plan.lag_of(group))))
         if plan.options.known:
             audit = replace(audit, findings=plan.unknown(audit.findings, find_incidents(audit), totals))
         for chunk, own in records.chunks():

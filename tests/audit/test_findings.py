@@ -38,6 +38,7 @@ def test_json_has_the_promised_form():
         "partitions": [["t", 0], ["t", 1]],
         "cause": "no_poll",
         "summary": "s",
+        "piled_up": None,
         "evidence": [{"file": "f", "line": 0, "text": ""}],
     }
 

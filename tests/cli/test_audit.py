@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -11,6 +13,15 @@ import pytest
 import recordings
 
 from fsm import cli
+from fsm.cli.broker_lag import read_broker_lag
+from fsm.protocol.messages import (
+    FindCoordinatorRequest,
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from fsm.testing import LiveBroker
+from fsm.wire import Connection
 
 
 @pytest.fixture(scope="module")
@@ -105,3 +116,92 @@ def test_a_form_that_cannot_be_written(
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert "file/x: cannot be written: " in err
     assert (tmp_path / "out" / "audit.json").exists()
+
+
+# -- lag --------------------------------------------------------------------------------------------------------
+
+GAP_MS = 1_795_221_058_016, 1_795_221_064_658
+"""When nobody owned t1-[4, 5, 6, 7] in the recording."""
+STAMP = re.compile(rb"\|(\d{10}\.\d{3})\|")
+GROUP = "g1"
+
+
+@pytest.fixture
+def group(tmp_path: Path) -> Path:
+    """Logs of a group with that gap."""
+    write_group(tmp_path / "group", 0)
+    return tmp_path / "group"
+
+
+def write_group(folder: Path, later_ms: int) -> None:
+    """The logs as if all had happened later."""
+    folder.mkdir()
+    for name, data in recordings.logs("librdkafka")["x04_range_static"].items():
+        moved = STAMP.sub(lambda found: b"|%.3f|" % (float(found[1]) + later_ms / 1000), data)
+        (folder / name).write_bytes(moved)
+
+
+def unowned(out: Path) -> dict[str, Any]:
+    """The finding about that gap."""
+    (found,) = (one for one in document(out)["findings"] if ["t1", 4] in one["partitions"])
+    return found
+
+
+def test_what_piled_up_stands_beside_the_time_without_owner(
+    group: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the finding, in the sentence of its incident and on the terminal, from and to."""
+    lags = ((GAP_MS[0] - 3000, 5), (GAP_MS[0] + 3000, 400), (GAP_MS[1] + 3000, 905))
+    lines = ({"ts_ms": t, "group": GROUP, "topic": "t1", "partition": n, "lag": lag} for t, lag in lags for n in (4, 5))
+    (tmp_path / "lag.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    _, out, _ = audit(capsys, group, tmp_path / "out", "--lag", tmp_path / "lag.jsonl")
+    found = unowned(tmp_path / "out")
+    assert found["piled_up"] == 1800
+    told = "; 1,800 records piled up, from a lag of 10 at 00:30:55 to 1,810 at 00:31:07 UTC"
+    assert found["summary"].endswith(told)
+    (incident,) = (one for one in document(tmp_path / "out")["incidents"] if found["id"] in one["findings"])
+    assert "had no owner for up to 6.6 s, and 1,800 records piled up" in incident["sentence"]
+    assert incident["sentence"] in out
+
+
+def test_a_broker_is_asked_for_the_lag(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a gap that ended just now: committed offsets against the ends of logs, over real connections."""
+    with LiveBroker({"t1": 8}, records_a_second=200.0, brokers=2) as broker:
+        client = Connection("127.0.0.1", broker.port, "test")
+        coordinator = client.call(FindCoordinatorRequest(coordinator_keys=(GROUP,))).coordinators[0]
+        commit = Connection(coordinator.host, coordinator.port, "test")
+        offsets = tuple(OffsetCommitRequestPartition(number, 0) for number in (4, 5))
+        told = commit.call(OffsetCommitRequest(GROUP, topics=(OffsetCommitRequestTopic("t1", partitions=offsets),)))
+        assert not told.errors
+        write_group(tmp_path / "group", int(time.time() * 1000) - GAP_MS[1])
+        asked = "--lag-from", f"127.0.0.1:{broker.port}"
+        audit(capsys, tmp_path / "group", tmp_path / "out", *asked, "--group", GROUP)
+        lag = read_broker_lag("127.0.0.1", broker.port, [GROUP], now_s=lambda: 9.0)
+        client.close()
+        commit.close()
+    found = re.search(r"; their lag was ([\d,]+) at \d\d:\d\d:\d\d UTC$", unowned(tmp_path / "out")["summary"])
+    assert found is not None
+    assert int(found[1].replace(",", "")) > 0
+    assert sorted(lag[GROUP]) == [("t1", 4), ("t1", 5)]
+    assert all(one.ts_ms == 9000 and one.lag > 0 for own in lag[GROUP].values() for one in own)
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--lag=gone.txt", "gone.txt: the lag cannot be read: No such file"),
+        ("--lag=empty.txt", "empty.txt: holds no lag; give what kafka-consumer-groups --describe prints"),
+        ("--lag-from=nowhere", "--lag-from: must be HOST:PORT, not 'nowhere'"),
+        ("--lag-from=127.0.0.1:1", "--lag-from 127.0.0.1:1: 127.0.0.1:1: cannot connect: "),
+    ],
+)
+def test_lag_that_cannot_be_had(
+    group: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, option: str, said: str
+) -> None:
+    """One line, exit status 2, no result."""
+    monkeypatch.chdir(group.parent)
+    Path("empty.txt").write_text("")
+    status, out, err = audit(capsys, group, Path("out"), option)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+    assert not Path("out").exists()

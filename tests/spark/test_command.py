@@ -91,7 +91,7 @@ def test_the_document_has_the_shape_of_the_contract(result: Path) -> None:
     for found in document["findings"]:
         assert list(found) == [
             *("id", "kind", "severity", "group", "member", "others", "start_ms", "end_ms", "partitions", "cause"),
-            *("summary", "evidence"),
+            *("summary", "piled_up", "evidence"),
         ]
         assert FindingKind(found["kind"]) and Severity(found["severity"])  # noqa: PT018
         assert type(found["start_ms"]) is type(found["end_ms"]) is int

@@ -1,0 +1,164 @@
+"""What piled up while a partition had no owner: lag as `kafka-consumer-groups --describe` prints it over time.
+
+A file holds what a loop printed, as in
+
+    while sleep 30; do date; kafka-consumer-groups --bootstrap-server HOST:PORT --describe --all-groups; done > lag.txt
+
+The time of a block is the last time stamp above it; the output of a single call may do without, it is as old as the
+file. A line may also be JSON, `{"ts_ms": 0, "group": "g", "topic": "t", "partition": 0, "lag": 7}`.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import tzinfo
+from operator import itemgetter
+from pathlib import Path
+from typing import NamedTuple
+
+from fsm.audit.findings import Finding, FindingKind
+from fsm.errors import InputError
+from fsm.logs import stamps
+from fsm.render.wording import clock, many
+from fsm.trace import Partition
+
+NEAR_MS = 300_000
+"""What was measured longer than this before or after a time without owner tells nothing of it."""
+COLUMNS = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG")
+_REMEDY = "give what kafka-consumer-groups --describe prints, with a time stamp above each block"
+
+
+class Measured(NamedTuple):
+    """How far the committed offset of a partition was behind the end of its log."""
+
+    ts_ms: int
+    lag: int
+
+
+Lag = Mapping[str, Mapping[Partition, Sequence[Measured]]]
+"""By group; each partition's in order of time."""
+
+
+class _Row(NamedTuple):
+    ts_ms: int | None
+    group: str
+    partition: Partition
+    lag: int
+
+
+# -- reading ------------------------------------------------------------------------------------------------------
+
+
+def read_lag(path: Path, zone: tzinfo) -> Lag:
+    """The lag in a file; `zone` is that of time stamps without one. Raises `InputError` for what holds none."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        written_ms = path.stat().st_mtime_ns // 1_000_000
+    except OSError as problem:
+        raise InputError(f"the lag cannot be read: {problem.strerror}", str(path), _REMEDY) from None
+    except UnicodeDecodeError:
+        raise InputError("holds no lag: no text", str(path), _REMEDY) from None
+    rows = list(_rows(text, stamps.Clock(zone, written_ms), path))
+    if not rows:
+        raise InputError("holds no lag", str(path), _REMEDY)
+    timeless = [row for row in rows if row.ts_ms is None]
+    if timeless and (len(timeless) < len(rows) or len({row[1:3] for row in rows}) < len(rows)):
+        lines = f"{many(len(timeless), 'line')} of lag without a time stamp above"
+        raise InputError(f"{lines}, the first of {timeless[0].group}", str(path), "print one above each block, as date")
+    return by_group((row.group, row.partition, written_ms if row.ts_ms is None else row.ts_ms, row.lag) for row in rows)
+
+
+def by_group(told: Iterable[tuple[str, Partition, int, int]]) -> Lag:
+    """Lag by group and partition, of (group, partition, time in ms, lag)."""
+    found: dict[str, dict[Partition, list[Measured]]] = {}
+    for group, partition, ts_ms, lag in told:
+        found.setdefault(group, {}).setdefault(partition, []).append(Measured(ts_ms, lag))
+    for partitions in found.values():
+        for own in partitions.values():
+            own.sort()
+    return found
+
+
+def _rows(text: str, clock_: stamps.Clock, path: Path) -> Iterator[_Row]:
+    ts_ms: int | None = None
+    header = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            header = ""
+        elif line.lstrip().startswith("{"):
+            yield _of_json(line, f"{path}:{number}")
+        elif set(COLUMNS) <= set(line.split()):
+            header = line
+        elif header and (row := _row(line, header, ts_ms)) is not None:
+            if row.lag >= 0:
+                yield row
+        elif (found := next(stamps.find(line), None)) and (time := stamps.read(found[0], clock_)):
+            ts_ms = time.ms
+
+
+def _row(line: str, header: str, ts_ms: int | None) -> _Row | None:
+    """A line of a table, its lag -1 where there is none; None for another line.
+
+    Its columns stand below their names, for names of groups may hold spaces; or they are as many, where somebody
+    squeezed them.
+    """
+    names = header.split()
+    starts = [header.index(name) for name in names]
+    below = [line[a:b].strip() for a, b in zip(starts, [*starts[1:], None], strict=False)]
+    squeezed = line.split()
+    for told in (below, squeezed if len(squeezed) == len(names) else below):
+        found = dict(zip(names, told, strict=True))
+        group, topic, *numbers = (found[name] for name in COLUMNS)
+        if all(number.isdecimal() or number == "-" for number in numbers) and numbers[0] != "-":
+            return _Row(ts_ms, group, (topic, int(numbers[0])), int(numbers[-1]) if numbers[-1] != "-" else -1)
+    return None
+
+
+def _of_json(line: str, where: str) -> _Row:
+    wanted = {"ts_ms": int, "group": str, "topic": str, "partition": int, "lag": int}
+    try:
+        told = json.loads(line)
+    except ValueError:
+        raise InputError("is no lag: no complete JSON", where, _REMEDY) from None
+    for name, kind in wanted.items():
+        if type(told.get(name)) is not kind:
+            raise InputError(f"is no lag: {name} must be {'text' if kind is str else 'a whole number'}", where, _REMEDY)
+    return _Row(told["ts_ms"], told["group"], (told["topic"], told["partition"]), told["lag"])
+
+
+# -- beside ownership ---------------------------------------------------------------------------------------------
+
+
+def add_lag(findings: Iterable[Finding], lag: Mapping[Partition, Sequence[Measured]]) -> list[Finding]:
+    """The findings of a group; those of partitions without owner say what piled up, as far as it was measured."""
+    return [_with_lag(one, lag) if one.kind is FindingKind.UNOWNED_PARTITION else one for one in findings]
+
+
+def _with_lag(found: Finding, lag: Mapping[Partition, Sequence[Measured]]) -> Finding:
+    spans = [span for one in found.partitions if (span := _span(lag.get(one, ()), found.start_ms, found.end_ms))]
+    if not spans:
+        return found
+    before, after = (sum(one.lag for one in ends) for ends in zip(*spans, strict=True))
+    from_ms, to_ms = min(a.ts_ms for a, _ in spans), max(b.ts_ms for _, b in spans)
+    if from_ms == to_ms:
+        return replace(found, summary=f"{found.summary}; their lag was {after:,} at {_at(to_ms)} UTC")
+    piled = max(0, after - before)
+    grown = f"from a lag of {before:,} at {_at(from_ms)} to {after:,} at {_at(to_ms)} UTC"
+    told = f"{many(piled, 'record')} piled up, {grown}"
+    return replace(found, summary=f"{found.summary}; {told}", piled_up=piled)
+
+
+def _span(measured: Sequence[Measured], start_ms: int, end_ms: int) -> tuple[Measured, Measured] | None:
+    """What was measured last before a time, or else first in it, and the largest lag until the first one after it."""
+    near = [one for one in measured if start_ms - NEAR_MS <= one.ts_ms <= end_ms + NEAR_MS]
+    first = max(0, bisect_right(near, start_ms, key=itemgetter(0)) - 1)
+    last = bisect_right(near, end_ms, key=itemgetter(0)) + 1
+    shown = near[first:last]
+    return (shown[0], max(shown, key=lambda one: (one.lag, one.ts_ms))) if shown else None
+
+
+def _at(ts_ms: int) -> str:
+    return clock(ts_ms, exact=False)

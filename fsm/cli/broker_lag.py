@@ -1,0 +1,110 @@
+"""How far groups are behind, asked of a broker: committed offsets and the ends of logs, as of now."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from fsm.audit.lag import Lag, by_group
+from fsm.errors import InputError
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import (
+    ListGroupsRequest,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+    MetadataRequest,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+)
+from fsm.trace import Partition
+from fsm.wire import Connection, PeerError
+
+CLIENT = "fsm-audit"
+TIMEOUT_S = 10.0
+AT_ONCE = 200
+"""Groups whose offsets one request asks for."""
+
+
+def read_broker_lag(host: str, port: int, chosen: Sequence[str] = (), now_s: Callable[[], float] = time.time) -> Lag:
+    """The lag of these groups, all by default, at each partition for which they have committed an offset.
+
+    Raises `InputError` where a broker cannot be asked, or refuses.
+    """
+    try:
+        with_brokers = _Cluster(host, port)
+        try:
+            committed = dict(with_brokers.committed(set(chosen)))
+            ends = with_brokers.ends({partition for _, partition in committed})
+        finally:
+            with_brokers.close()
+    except PeerError as problem:
+        raise InputError(str(problem), f"--lag-from {host}:{port}", "give a broker that listens without TLS") from None
+    ts_ms = int(now_s() * 1000)
+    return by_group(
+        (group, partition, ts_ms, max(0, ends[partition] - offset))
+        for (group, partition), offset in sorted(committed.items())
+        if partition in ends
+    )
+
+
+class _Cluster:
+    """Connections to the brokers of a cluster, opened when they are needed."""
+
+    def __init__(self, host: str, port: int) -> None:
+        first = Connection(host, port, CLIENT, TIMEOUT_S)
+        self.open: dict[int, Connection] = {}
+        try:
+            told = first.call(MetadataRequest(None, allow_auto_topic_creation=False))
+        finally:
+            first.close()
+        self.addresses = {broker.node_id: (broker.host, broker.port) for broker in told.brokers}
+        self.leaders: dict[Partition, int] = {
+            (topic.name or "", one.partition_index): one.leader_id for topic in told.topics for one in topic.partitions
+        }
+
+    def call(self, node_id: int, request: Any) -> Any:
+        if node_id not in self.open:
+            self.open[node_id] = Connection(*self.addresses[node_id], CLIENT, TIMEOUT_S)
+        return self.open[node_id].call(request)
+
+    def close(self) -> None:
+        for connection in self.open.values():
+            connection.close()
+
+    def committed(self, chosen: set[str]) -> Iterator[tuple[tuple[str, Partition], int]]:
+        """Each group is asked of its coordinator, which is who lists it."""
+        for node_id in sorted(self.addresses):
+            told = self.call(node_id, ListGroupsRequest())
+            _check(told.error_code, "lists no groups")
+            groups = [one.group_id for one in told.groups if not chosen or one.group_id in chosen]
+            for at in range(0, len(groups), AT_ONCE):
+                asked = tuple(OffsetFetchRequestGroup(group) for group in groups[at : at + AT_ONCE])
+                for group in self.call(node_id, OffsetFetchRequest(groups=asked)).groups:
+                    _check(group.error_code, f"does not tell the offsets of {group.group_id}")
+                    for topic in group.topics:
+                        for one in topic.partitions:
+                            if one.committed_offset >= 0 and not one.error_code:
+                                yield (group.group_id, (topic.name, one.partition_index)), one.committed_offset
+
+    def ends(self, partitions: set[Partition]) -> Mapping[Partition, int]:
+        """Where the logs end; those without a leader are left out."""
+        by_leader: dict[int, dict[str, list[int]]] = {}
+        for topic, number in sorted(partitions):
+            leader = self.leaders.get((topic, number), -1)
+            if leader in self.addresses:
+                by_leader.setdefault(leader, {}).setdefault(topic, []).append(number)
+        found: dict[Partition, int] = {}
+        for leader, topics in sorted(by_leader.items()):
+            asked = tuple(
+                ListOffsetsTopic(name, tuple(map(ListOffsetsPartition, numbers))) for name, numbers in topics.items()
+            )
+            for topic in self.call(leader, ListOffsetsRequest(topics=asked)).topics:
+                found.update({(topic.name, p.partition_index): p.offset for p in topic.partitions if not p.error_code})
+        return found
+
+
+def _check(code: ErrorCode, what: str) -> None:
+    if code:
+        raise PeerError(f"the broker {what}: {code.name}")
