@@ -5,7 +5,7 @@ Partition p of a topic is led by broker 1 + p modulo their number. `__consumer_o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fsm.coordinator.model.context import Topic
@@ -134,11 +134,13 @@ class Topics:
                 return m.PartitionProduceResponse(data.index, code)
             if self.leader(data.index) != broker:
                 return m.PartitionProduceResponse(data.index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            partitions = range(self.by_name[name].partitions)
+            if not self._logs[name, partitions[-1]].has_ended:  # the last one is the newest
+                for partition in partitions:
+                    self._logs[name, partition].end(now_ms)
             before = log.size
             code, offset = log.append(data.records or b"", self._kept_bytes())
             self._kept += log.size - before
-            for partition in range(self.by_name[name].partitions):
-                self._logs[name, partition].end(now_ms)
             return m.PartitionProduceResponse(data.index, code, offset, -1, log.start_offset)
 
         found = []
@@ -202,10 +204,6 @@ class Topics:
     def described(self) -> list[list[Any]]:
         """Name, id and number of partitions of each topic, sorted."""
         return [[name, topic.topic_id, topic.partitions] for name, topic in sorted(self.by_name.items())]
-
-    def items(self) -> Iterator[tuple[str, Topic]]:
-        """Topics by name, sorted."""
-        return iter(sorted(self.by_name.items()))
 
 
 def _find_offset(log: PartitionLog, time_ms: int) -> tuple[int, int]:

@@ -21,6 +21,10 @@ ASSIGNED = b"\0\1\0\0\0\1\0\3foo\0\0\0\0\0\0\0\0"
 RECORDS = write_batch(Batch.of((LogRecord(0, 1_000, None, b"x"), LogRecord(1, 1_001, b"k", b"y"))))
 GROUPS = ("g", "c", "none")
 MEMBERS = ("m-1", "m-2", "")
+RENEWED = 5_000
+"""Frames that are sent before others are the ones that are changed."""
+LARGE = 500
+"""Partitions of a topic that is deleted again, since to tell of it takes most of the time."""
 MOST, BESIDE = 300, 1_000_000
 """Bytes of memory for a byte of a frame, answer included, and beside that."""
 
@@ -84,21 +88,27 @@ class Hostile:
         self.epoch, self.owned = joined.member_epoch, joined.assignment
         self.client = self.scene.client("bad")
         self.ended = 0
+        self.frames: list[bytes] = []
+        self.drawn = 0
 
     def frame(self) -> bytes:
         """A frame that is changed, more often than not."""
-        frame, other = self._well_formed(), self._well_formed()
-        return frame if self.random.random() < 0.2 else change(frame, other, self.random)
+        if self.drawn % RENEWED == 0:
+            self.frames = [*self._well_formed()]
+        self.drawn += 1
+        frame = self.random.choice(self.frames)
+        return frame if self.random.random() < 0.2 else change(frame, self.random.choice(self.frames), self.random)
 
-    def _well_formed(self) -> bytes:
-        if self.random.random() < 0.5:
-            vector = self.random.choice(self.vectors)
-            return encode_request(decode(vector.cls, vector.data, vector.version), vector.version, 7, "bad")
-        request = self.random.choice([*sensible(self.random, self.names)])
-        api = m.APIS[type(request).__name__.removesuffix("Request")]
-        with suppress(InputError):  # an old version cannot say all of it
-            return encode_request(request, self.random.randint(api.oldest, api.newest), 7, "bad")
-        return encode_request(request, api.newest, 7, "bad")
+    def _well_formed(self) -> Iterator[bytes]:
+        for _ in range(RENEWED // 200):
+            requests = [*sensible(self.random, self.names)]
+            for request in requests:
+                api = m.APIS[type(request).__name__.removesuffix("Request")]
+                version = self.random.randint(api.oldest, api.newest)
+                with suppress(InputError):  # an old version cannot say all of it
+                    yield encode_request(request, version, 7, "bad")
+            for vector in self.random.choices(self.vectors, k=len(requests)):
+                yield encode_request(decode(vector.cls, vector.data, vector.version), vector.version, 7, "bad")
 
     def send(self, frame: bytes) -> None:
         """On a connection that is still open and free."""
@@ -113,6 +123,9 @@ class Hostile:
     def assert_others_are_served(self) -> None:
         """The member of the group that nobody else names stays in it, while topics come and go."""
         assert not self.good.is_closed
+        topics = self.scene.brokers.cluster.topics.by_name
+        for name in [name for name, topic in topics.items() if topic.partitions > LARGE]:
+            self.scene.do(self.scene.brokers.change_topic(name, 0, self.scene.now_ms))
         answer = self.good.ask(m.ConsumerGroupHeartbeatRequest("quiet", "me", self.epoch, topic_partitions=self.owned))
         assert answer.error_code is ErrorCode.NONE
         self.epoch = answer.member_epoch
