@@ -40,7 +40,6 @@ class Link:
         self._talk = Conversation(connection, broker)
         self._refused: dict[int | None, Frame] = {}
         self._has_begun = False
-        self._has_begun = False
         self.opaque = ""
         """Why nothing can be read; empty where it can."""
 

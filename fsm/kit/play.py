@@ -235,7 +235,7 @@ async def _perform(step: Step, stage: Stage) -> None:  # noqa: C901, PLR0912  # 
 
 
 def _assign_unknown(brokers: Brokers, without: str) -> Rule:
-    known = {i: range(partitions) for name, i, partitions in brokers.cluster.described_topics() if name != without}
+    known = {i: range(partitions) for name, i, partitions in brokers.cluster.topics.described() if name != without}
     assignment = topic_partitions({**known, UNKNOWN_TOPIC_ID: (0,)})
     return Rule(Do.REWRITE, client=A, api=BEAT, fields={"assignment": assignment})
 
@@ -246,7 +246,7 @@ def _unstable_offsets(brokers: Brokers, times: int) -> Rule:
         OffsetFetchResponseTopics(
             name, i, tuple(OffsetFetchResponsePartitions(number, error_code=code) for number in range(partitions))
         )
-        for name, i, partitions in brokers.cluster.described_topics()
+        for name, i, partitions in brokers.cluster.topics.described()
     )
     fields = {"groups": (OffsetFetchResponseGroup(GROUP, topics),)}
     return Rule(Do.REWRITE, client=A, api="OffsetFetch", fields=fields, times=times)

@@ -218,12 +218,12 @@ class Brokers:
     def change_topic(self, name: str, partitions: int, now_ms: float) -> tuple[Effect, ...]:
         """The topic is made, grows, or with no partitions is deleted. Raises `InputError` for what cannot be."""
         self.cluster.change_topic(name, partitions, int(now_ms), self._random)
-        self._tell("topics", now_ms, topics=self.cluster.described_topics())
+        self._tell("topics", now_ms, topics=self.cluster.topics.described())
         return self._take(now_ms)
 
     def start(self, now_ms: float) -> tuple[Effect, ...]:
         """Tells the topics that there are, for the trace, and gives what is to be kept."""
-        self._tell("topics", now_ms, topics=self.cluster.described_topics())
+        self._tell("topics", now_ms, topics=self.cluster.topics.described())
         return self._take(now_ms)
 
     def _clean_up(self, now_ms: float) -> None:
@@ -332,7 +332,7 @@ class Brokers:
                 del self._fetches[number]
                 self._fetch(asked, until_ms, now_ms)
 
-            wanted = partitions_of(asked.request, self.cluster.names)
+            wanted = partitions_of(asked.request, self.cluster.topics.names)
             self._fetches[number] = _Waiting(asked, until_ms, self._at(due_ms, again), wanted)
 
     def _end_wait(self, number: int) -> None:
@@ -342,7 +342,7 @@ class Brokers:
 
     def _wake_fetches(self, request: ProduceRequest, now_ms: float) -> None:
         """Those who wait for records of these partitions look again."""
-        produced = partitions_of(request, self.cluster.names)
+        produced = partitions_of(request, self.cluster.topics.names)
         for waiting in [*self._fetches.values()]:
             if not produced.isdisjoint(waiting.partitions):
                 self._fetch(waiting.asked, waiting.until_ms, now_ms)
@@ -406,7 +406,7 @@ class Brokers:
     def _find_rule(self, asked: _Open, now_ms: float) -> Rule | None:
         if not self.rules:
             return None
-        header, names = asked.header, self.cluster.names
+        header, names = asked.header, self.cluster.topics.names
         since_ms = now_ms - self._since_ms
         seen = Seen(asked.api.name, header.api_version, header.client_id, asked.request, since_ms, names)
         return next((rule for rule in self.rules if rule.meets(seen)), None)

@@ -26,6 +26,7 @@ from fsm.serve.asked import Asked
 from fsm.serve.coordinators import Coordinators
 from fsm.serve.effects import Append, Replace
 from fsm.serve.group_log import GROWTH, GROWTH_WHEN_FULL, GroupLog
+from fsm.serve.refusals import GROUPS_SINCE
 from fsm.serve.topics import ANSWERED, OFFSETS_TOPIC, Topics
 from fsm.serve.versions import spoken
 
@@ -99,16 +100,11 @@ class Cluster:
             if known is None or known.partitions != partitions:
                 self.change_topic(name, partitions, int(now_ms), ids)
 
-    @property
-    def names(self) -> Mapping[TopicId, str]:
-        """Topic names by id."""
-        return self.topics.names
-
     # Logs
 
     def _keep_metadata(self) -> None:
         """Topics, and the settings of groups."""
-        topics = [[*one, self.topics.since_ms(one[0])] for one in self.described_topics()]
+        topics = [[*one, self.topics.since_ms(one[0])] for one in self.topics.described()]
         groups = {group_id: dict(own) for group_id, own in sorted(self._config.groups.items())}
         self._keep(Replace(METADATA, json.dumps({"topics": topics, "groups": groups}).encode()))
 
@@ -138,10 +134,6 @@ class Cluster:
         return self.coordinators.leaders[partition], log if log is not None else GroupLog()
 
     # Topics
-
-    def described_topics(self) -> list[list[Any]]:
-        """Name, id and number of partitions of each topic."""
-        return self.topics.described()
 
     def take_news(self) -> list[Any]:
         """The topics after each change since this was last asked."""
@@ -227,7 +219,7 @@ class Cluster:
     def _describe_topic(self, name: str | None, topic_id: TopicId, version: int) -> m.MetadataResponseTopic:
         if topic_id != NO_TOPIC_ID:
             name = None  # whoever has an id may send an empty name with it, as Java does
-        found_name = self.names.get(topic_id) if name is None else name
+        found_name = self.topics.names.get(topic_id) if name is None else name
         if found_name == OFFSETS_TOPIC:
             leaders = self.coordinators.leaders
             parts = tuple(_led(number, leader) for number, leader in enumerate(leaders))
@@ -252,7 +244,7 @@ class Cluster:
             broker = self.coordinators.leader_of(key)
             return m.Coordinator(key, broker, *self.endpoints[broker])
 
-        if asked.version >= 4:
+        if asked.version >= GROUPS_SINCE[m.FindCoordinatorRequest]:
             return m.FindCoordinatorResponse(coordinators=tuple(map(one, request.coordinator_keys)))
         _, node_id, host, port, code, why = one(request.key)
         return m.FindCoordinatorResponse(node_id=node_id, host=host, port=port, error_code=code, error_message=why)
@@ -327,11 +319,11 @@ class Cluster:
         """Once for all topics of a request, where there are more or fewer partitions than before."""
         if self.topics.partitions != before:
             self._update_topics(int(asked.now_ms))
-            self._news.append(self.described_topics())
+            self._news.append(self.topics.described())
 
     def _delete_topics(self, request: m.DeleteTopicsRequest, asked: Asked) -> m.DeleteTopicsResponse:
         def one(name: str | None, topic_id: TopicId) -> m.DeletableTopicResult:
-            found = self.names.get(topic_id) if name is None else name
+            found = self.topics.names.get(topic_id) if name is None else name
             if found not in self.topics.by_name:
                 by_id = name is None
                 code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -49,9 +49,8 @@ from fsm.protocol.messages import (
 )
 from fsm.serve.asked import Asked
 from fsm.serve.group_log import GroupLog
+from fsm.serve.refusals import GROUPS_SINCE
 
-GROUPS_SINCE = 8
-"""The version of OffsetFetch from which on it names several groups."""
 TELLS_MISSING_SINCE = 6
 """The version of DescribeGroups from which on a group that is not there is an error, not a dead group."""
 MOST_STORED = 256 << 20
@@ -128,7 +127,9 @@ class Coordinators:
     def send(self, message: Any, asked: Asked) -> list[Answer]:
         """A request that concerns groups; the answers that are due now, also of others."""
         answer = _WHOLE.get(type(message))
-        if answer is not None and (type(message) is not OffsetFetchRequest or asked.version >= GROUPS_SINCE):
+        if answer is not None and (
+            type(message) is not OffsetFetchRequest or asked.version >= GROUPS_SINCE[OffsetFetchRequest]
+        ):
             return [Answer(asked.token, answer(self, message, asked))]
         partition = self.partition_of(message.group_id)
         refusal = self._refuses(partition, asked)

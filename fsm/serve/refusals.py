@@ -12,7 +12,7 @@ from fsm.protocol import messages as m
 from fsm.protocol.codec import API_OF
 from fsm.protocol.error_codes import ErrorCode
 
-GROUPS_SINCE = {m.OffsetFetchRequest: 8, m.FindCoordinatorRequest: 4}
+GROUPS_SINCE: Mapping[type[Any], int] = {m.OffsetFetchRequest: 8, m.FindCoordinatorRequest: 4}
 """The version from which on a request names several groups or keys."""
 WHOLE_SINCE = {m.OffsetFetchRequest: 2, m.FetchRequest: 7}
 """The version from which on an answer has an error of its own."""

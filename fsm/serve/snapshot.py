@@ -49,7 +49,7 @@ def snapshot(brokers: Brokers, now_ms: float) -> dict[str, Any]:
         "now_ms": now_ms,
         "release": brokers.cluster.served.release,
         "brokers": {number: f"{host}:{port}" for number, (host, port) in sorted(brokers.cluster.endpoints.items())},
-        "topics": brokers.cluster.described_topics(),
+        "topics": brokers.cluster.topics.described(),
         "groups": [_group(brokers, group_id, group) for group_id, group in found if group is not None],
         "more_groups": max(0, len(group_ids) - MOST_GROUPS),
         "faults": [

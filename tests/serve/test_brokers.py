@@ -49,7 +49,7 @@ def test_a_member_joins_is_told_everything_and_leaves() -> None:
     answer = client.ask(join())
     assert (answer.member_epoch, answer.heartbeat_interval_ms) == (2, 1_000)
     (assigned,) = answer.assignment
-    assert scene.brokers.cluster.names[assigned[0]] == "foo"
+    assert scene.brokers.cluster.topics.names[assigned[0]] == "foo"
     assert assigned[1] == (0, 1, 2, 3)
     described = client.ask(m.ConsumerGroupDescribeRequest(("g", "other"))).groups
     assert [(one.group_state, one.error_code) for one in described] == [
@@ -255,7 +255,7 @@ def test_brokers_that_start_again_know_what_they_stored() -> None:
     assert client.ask(commit, 9).errors == ()
     client.ask(m.CreateTopicsRequest((m.CreatableTopic("bar", 2, 1),)))
     again = Scene(kept=scene.kept)
-    assert again.brokers.cluster.names == scene.brokers.cluster.names
+    assert again.brokers.cluster.topics.names == scene.brokers.cluster.topics.names
     client = again.client()
     assert client.ask(heartbeat(2)).error_code is ErrorCode.NONE
     fetched = client.ask(m.OffsetFetchRequest(groups=(m.OffsetFetchRequestGroup("g"),)), 8).groups[0]

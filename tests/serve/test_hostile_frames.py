@@ -80,7 +80,7 @@ class Hostile:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)  # noqa: S311
         self.scene = Scene(topics={"foo": 4, "bar": 2})
-        self.names = (*self.scene.brokers.cluster.names, "5fQzW2bJT0y3JmXG8vX1Aw")
+        self.names = (*self.scene.brokers.cluster.topics.names, "5fQzW2bJT0y3JmXG8vX1Aw")
         self.vectors = [one for one in read_vectors() if one.cls.__name__.endswith("Request")]
         self.good = self.scene.client("good")
         wants = m.ConsumerGroupHeartbeatRequest("quiet", "me", 0, None, None, 60_000, ("foo",), topic_partitions=())
