@@ -89,6 +89,17 @@ def test_what_happened_is_named_and_nothing_else_is_found(recorded: dict[str, Fi
     assert found.severity is not Severity.INFO
 
 
+@pytest.mark.parametrize("scenario", NAMED)
+def test_an_incident_has_its_page(recorded: dict[str, Files], scenario: str) -> None:
+    """Its place in diagrams/hazards.md, and what an operator can do now; what only looks like it has none."""
+    _, cause, number = NAMED[scenario]
+    (told,) = memory.audit(logs(recorded[scenario])).incidents
+    assert (told.cause, told.hazard) == (cause, number.lower())
+    assert f'id="{told.hazard}"' in (recordings.DATA.parents[1] / "diagrams" / "hazards.md").read_text()
+    others = [one.hazard for name in OTHERS for one in memory.audit(logs(recorded[name])).incidents]
+    assert set(others) == {""}
+
+
 @pytest.mark.parametrize("scenario", OTHERS)
 def test_what_only_looks_like_it_is_not_called_so(recorded: dict[str, Files], scenario: str) -> None:
     """A slow callback, also of one who gave a heartbeat up; an answer that was lost."""
