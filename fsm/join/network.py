@@ -105,7 +105,9 @@ class Network:
         told: MetadataResponse = await self.call_any(MetadataRequest(asked, allow_auto_topic_creation=False))
         self.brokers = {broker.node_id: Address(broker.host, broker.port) for broker in told.brokers}
         for topic in told.topics:
-            if not topic.error_code and topic.name is not None:
+            if topic.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.name is not None:
+                self.ids.pop(topic.name, None)
+            elif not topic.error_code and topic.name is not None:
                 self.ids[topic.name] = topic.topic_id
                 for one in topic.partitions:
                     self._note_leader((topic.name, one.partition_index), one.leader_id)

@@ -226,6 +226,20 @@ def set_newest(broker: LiveBroker, name: str, version: int) -> None:
     versions[APIS[name].key] = (versions[APIS[name].key][0], version)
 
 
+def test_a_topic_that_is_deleted_holds_up_nothing(broker: LiveBroker, join: Any) -> None:
+    """Its offsets cannot be committed before it is given up; the rest of the group's topics goes on."""
+    broker.change_topic("bar", 1)
+    produce(broker, 0, b"a")
+    produce(broker, 0, b"b", topic="bar")
+    consumer = join()
+    consumer.subscribe(["bar", "foo"])
+    read(consumer, 2)
+    broker.change_topic("bar", 0)
+    wait(broker, lambda: consumer.assignment() == ALL, consumer)
+    produce(broker, 0, b"c")
+    assert [message.value for message in read(consumer, 1)] == [b"c"]
+
+
 def test_offsets_that_are_refused_to_an_old_epoch_are_asked_for_again(broker: LiveBroker, join: Any) -> None:
     """With the epoch that the member has by then, and nobody need be told."""
     told: list[str] = []

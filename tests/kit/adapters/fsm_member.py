@@ -11,7 +11,7 @@ from fsm.join import MessageConsumer, ReadingOptions
 from fsm.member import ClassicConfig, ConsumerConfig, ConsumerRebalanceListener, SubscriptionPattern
 from fsm.member.classic.assignors import COOPERATIVE_STICKY, RANGE
 
-REQUEST_TIMEOUT_MS = 3_000
+REQUEST_TIMEOUT_MS = 4_000
 
 o = options()
 common: dict[str, Any] = {
