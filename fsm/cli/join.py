@@ -26,8 +26,8 @@ EXAMPLES = """examples:
 
 It is a member like any other: it shares the topics with the other members of the group, commits what it has printed
 (every --commit-ms, before partitions are given up, and at the end) and leaves at SIGINT or SIGTERM. Times are UTC. It
-speaks plain text without a login. Records compressed with gzip are read, those of other codecs are passed over and
-told.
+speaks plain text without a login. Records compressed with gzip are read, those of snappy, lz4 and zstd with pyarrow
+(extra codecs); what cannot be read is passed over and told.
 
 exit status: 0 it has left; 2 where there is nobody to join, or the membership ended with an error"""
 

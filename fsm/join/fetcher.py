@@ -1,19 +1,21 @@
 """A small fetcher: the records of the partitions that a member may take from, in their order.
 
 It starts at the committed offset, or where there is none at one end of the log; one fetch is under way to each leader,
-and what came is kept until the application takes it. No more is fetched of a partition while it has some left. What
-cannot be read is passed over, and said.
+and what came is kept as it came until the application takes it. No more is fetched of a partition while it has some
+left. What cannot be read is passed over, and said.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 from fsm.errors import InputError
+from fsm.join.compression import inflate
 from fsm.join.network import Address, Network, Purpose
 from fsm.join.transport import WireTransport, cancel
 from fsm.member.runtime.threads import ConsumerRuntime
@@ -32,7 +34,7 @@ from fsm.protocol.messages import (
     OffsetFetchRequestTopics,
     PartitionData,
 )
-from fsm.protocol.record_batches import CODECS, CONTROL, BatchHead, read_batches, split_batches
+from fsm.protocol.record_batches import CONTROL, BatchHead, LogRecord, read_records, split_batches
 from fsm.wire.dialogue import PeerError
 
 EARLIEST, LATEST = -2, -1
@@ -81,9 +83,17 @@ class _Log:
         self.position: int | None = None
         """The offset of the next message that the application gets; None as long as it is not known."""
         self.fetch_at = 0
-        self.messages: deque[Message] = deque()
+        self.batches: deque[tuple[BatchHead, bytes]] = deque()
+        """What came and is not read yet."""
+        self.reading: tuple[BatchHead, Iterator[LogRecord]] | None = None
+        """The batch before those, and what is left of it."""
         self.is_busy = False
         """Something is asked about it."""
+
+    @property
+    def has_more(self) -> bool:
+        """Whether something of it came that the application has not taken."""
+        return bool(self.batches) or self.reading is not None
 
     def go_to(self, offset: int) -> None:
         """Begins there."""
@@ -128,19 +138,15 @@ class Fetcher:
         logs = [self._logs.setdefault(partition, _Log(partition)) for partition in partitions]
         self._arrived.clear()
         self._ask(logs)
-        if not any(log.messages for log in logs):
+        if not any(log.has_more for log in logs):
             try:
                 async with asyncio.timeout(wait_s):
                     await self._arrived.wait()
             except TimeoutError:
                 return []
         taken: list[Message] = []
-        for log in logs:
-            while log.messages and len(taken) < most:
-                taken.append(log.messages.popleft())
-                log.position = taken[-1].offset + 1
-            if not log.messages:
-                log.position = None if log.position is None else log.fetch_at
+        for log in sorted(logs, key=lambda log: log.reading is None):  # what is inflated first, so that little ever is
+            taken += islice(self._read(log), most - len(taken))
         self._ask(logs)
         return taken
 
@@ -150,7 +156,7 @@ class Fetcher:
 
     def _ask(self, logs: Iterable[_Log]) -> None:
         """Starts what these partitions lack: a position, or records."""
-        idle = [log for log in logs if not log.is_busy and not log.messages]
+        idle = [log for log in logs if not log.is_busy and not log.has_more]
         lost = [log for log in idle if log.position is None]
         if lost:
             self._begin(self._position, lost)
@@ -303,30 +309,31 @@ class Fetcher:
             return False
         try:
             for head, batch in split_batches(data.records or b""):
-                self._take_batch(log, head, batch)
+                log.batches.append((head, batch))
+                log.fetch_at = max(log.fetch_at, head.base_offset + head.last_offset_delta + 1)
         except InputError as problem:
-            if log.messages or problem.what == "the segment ends inside a batch":
+            if log.batches or problem.what == "the segment ends inside a batch":
                 return True  # the rest is fetched again
             self._say(f"{_name(log)}: records from offset {log.fetch_at} cannot be read: {problem.what}")
         return True
 
-    def _take_batch(self, log: _Log, head: BatchHead, batch: bytes) -> None:
-        """Its records from the position on; those of a batch that cannot be read are passed over."""
-        end = head.base_offset + head.last_offset_delta + 1
-        try:
-            records = [] if head.attributes & CONTROL else [r for one in read_batches(batch) for r in one.records]
-        except InputError as problem:
-            codec = dict(enumerate(CODECS)).get(head.compression, "an unknown codec")
-            why = f"they are compressed with {codec}" if head.compression > 1 else problem.what
-            self._say(f"{_name(log)}: offsets {head.base_offset} to {end - 1} are passed over: {why}")
-            records = []
-        topic, partition = log.partition
-        log.messages += [
-            Message(topic, partition, one.offset, one.timestamp_ms, one.key, one.value, one.headers)
-            for one in records
-            if one.offset >= log.fetch_at
-        ]
-        log.fetch_at = max(log.fetch_at, end)
+    def _read(self, log: _Log) -> Iterator[Message]:
+        """The records from the position on; those that cannot be read are passed over."""
+        while log.position is not None and log.has_more:
+            if log.reading is None:
+                head, batch = log.batches.popleft()
+                log.reading = head, iter(()) if head.attributes & CONTROL else read_records(batch, inflate)
+            head, records = log.reading
+            end = head.base_offset + head.last_offset_delta + 1
+            try:
+                for one in records:
+                    if one.offset >= log.position:
+                        log.position = one.offset + 1
+                        yield Message(*log.partition, one.offset, one.timestamp_ms, one.key, one.value, one.headers)
+            except InputError as problem:
+                first = max(log.position, head.base_offset)
+                self._say(f"{_name(log)}: offsets {first} to {end - 1} are passed over: {problem}")
+            log.reading, log.position = None, max(log.position, end)
 
 
 def _wanted(number: int, offset: int) -> FetchPartition:

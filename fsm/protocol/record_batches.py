@@ -1,7 +1,8 @@
 """Record batches, as segments of a log and the messages Produce and Fetch have them: read, written, checked.
 
-Batches compressed with gzip are read and written; those of snappy, lz4 and zstd are refused where records are wanted.
-Bytes are not trusted: what a batch inflates to is bounded, and records are held against the bytes there are.
+Batches compressed with gzip are read and written; those of snappy, lz4 and zstd are refused where records are wanted,
+unless the reader brings what inflates them. Bytes are not trusted: what a batch inflates to is bounded, and records are
+held against the bytes there are.
 
 Source: the record batch format, magic 2 (`DefaultRecordBatch`, `DefaultRecord`, `EndTransactionMarker` of
 apache/kafka); what brokers refuse: `ProduceRequest.validateRecords`, `LogValidator`, and a broker of 4.4.
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from struct import Struct as Layout
 from struct import error as too_short
@@ -38,6 +39,9 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 NONE, GZIP, OPAQUE = 0, 1, (2, 3, 4)
 LARGEST_INFLATED = 16 << 20
 """Bytes that the records of a compressed batch may take."""
+Inflate = Callable[[str, bytes, int], bytes]
+"""Gives what a codec, by its name, has made these bytes of. Raises `InputError` where it cannot, or for more bytes than
+the last argument allows."""
 
 
 class BatchHead(NamedTuple):
@@ -165,6 +169,18 @@ def read_batches(segment: bytes | memoryview) -> Iterator[Batch]:
         place += len(data)
 
 
+def read_records(batch: bytes, inflate: Inflate) -> Iterator[LogRecord]:
+    """The records of a batch of `split_batches`, each read when it is asked for, so that many take no memory.
+
+    `inflate` does what gzip does for other codecs. Raises `InputError` as `read_batches` does.
+    """
+    head = BatchHead._make(HEAD.unpack_from(batch))
+    try:
+        yield from _records(_inflated(batch, head, inflate), head)
+    except Unreadable as problem:
+        raise InputError(str(problem)) from None
+
+
 def split_batches(segment: bytes | memoryview) -> Iterator[tuple[BatchHead, bytes]]:
     """Head and bytes of each batch; its records are not looked at. Raises `InputError` as `read_batches` does."""
     data = memoryview(segment)
@@ -248,10 +264,12 @@ def _records(data: bytes, head: BatchHead) -> Iterator[LogRecord]:
         raise Unreadable(f"{len(data) - at} bytes too many")
 
 
-def _inflated(batch: bytes, head: BatchHead) -> bytes:
-    """The records as they were before they were compressed. Raises `Unreadable`."""
+def _inflated(batch: bytes, head: BatchHead, inflate: Inflate | None = None) -> bytes:
+    """The records as they were before they were compressed. Raises `Unreadable`, and what `inflate` raises."""
     if head.compression == NONE:
         return batch[HEAD.size :]
+    if head.compression in OPAQUE and inflate is not None:
+        return inflate(CODECS[head.compression], batch[HEAD.size :], LARGEST_INFLATED)
     if head.compression != GZIP:
         raise Unreadable(f"a batch compressed with {dict(enumerate(CODECS)).get(head.compression, 'no known codec')}")
     inflater = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)

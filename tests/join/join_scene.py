@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, Self
 
+import pyarrow
+
 from fsm.join import Address, Network
 from fsm.join.network import Purpose
 from fsm.member import ConsumerRebalanceListener
@@ -19,7 +21,9 @@ from fsm.protocol.record_batches import (
     AFTER_CRC,
     BEFORE_CRC,
     BEFORE_LENGTH,
+    CODECS,
     HEAD,
+    OPAQUE,
     Batch,
     LogRecord,
     crc32c,
@@ -48,14 +52,26 @@ class Noted(ConsumerRebalanceListener):
 
 
 def batch_of_values(values: Iterable[bytes], codec: int = 0) -> bytes:
-    """A batch as a producer sends it; of another codec than gzip only the head is right."""
+    """A batch as a producer sends it; of a codec beyond those that Kafka has only the head is right."""
     records = tuple(LogRecord(i, 1_000 + i, None, value) for i, value in enumerate(values))
     plain = write_batch(
         Batch(0, records, base_timestamp_ms=1_000, max_timestamp_ms=1_000, last_offset_delta=len(records) - 1)
     )
     if not codec:
         return plain
-    body = gzip.compress(plain[HEAD.size :]) if codec == 1 else b"whatever it is"
+    return repack(plain, codec, compress(plain[HEAD.size :], codec))
+
+
+def compress(data: bytes, codec: int) -> bytes:
+    """What a producer makes of its records."""
+    if codec == 1:
+        return gzip.compress(data)
+    packed: bytes = pyarrow.compress(data, CODECS[codec], asbytes=True) if codec in OPAQUE else b"whatever it is"
+    return packed
+
+
+def repack(plain: bytes, codec: int, body: bytes) -> bytes:
+    """The batch with other records, compressed or not."""
     raw = bytearray(plain[: HEAD.size] + body)
     raw[8:BEFORE_LENGTH] = (len(raw) - BEFORE_LENGTH).to_bytes(4, "big")
     raw[AFTER_CRC : AFTER_CRC + 2] = codec.to_bytes(2, "big")
