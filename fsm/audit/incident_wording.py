@@ -66,7 +66,7 @@ _CLAUSES = {
     K.LATE_LEAVE: "{who} left up to {longest} late",
     K.MEMBER_OUT_FOR_GOOD: "{who} got a fatal error and left the group for good",
     K.FENCING_LOOP: "{who} lost the membership again and again",
-    K.LISTENER_ERROR: "{count} failed",
+    K.LISTENER_ERROR: "a callback failed{times}",
     K.SLOW_CALLBACK: "the longest took {longest}",
     K.RAN_TWICE: "{what} ran on two workers at once, for up to {longest}",
     K.UNASSIGNED_WORK: "{what} ran nowhere for up to {longest}",

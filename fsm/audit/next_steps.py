@@ -158,7 +158,9 @@ STEPS: dict[FindingKind | Cause | tuple[FindingKind, Cause], Step] = {
         SESSION_TIMEOUT,
     ),
     K.ILLEGAL_TRANSITION: Step("Collect the lines that are missing around it, from a rotated file or at a lower level"),
-    K.UNPARSED_LINES: Step("Look at the lines: a layout that is not learned can be stated with --layout"),
+    K.UNPARSED_LINES: Step(
+        "Collect what is missing, and each log once; where lines are not understood, state their layout with --layout"
+    ),
 }
 """Every kind has a step, and so has every cause but the unknown ones."""
 

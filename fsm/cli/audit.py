@@ -40,6 +40,8 @@ EXAMPLES = """examples:
   fsm audit logs/ -o out --format java --timezone Europe/Berlin
   fsm audit logs/ -o out --layout "%d{HH:mm:ss} %p %c{1} %m%n"
   fsm audit logs/ -o out --master "local[4]" --clock-skew-ms 50
+  fsm audit logs/ -o out --baseline known.txt --junit audit.xml
+  fsm audit logs/ -o out --lag lag.txt               what kafka-consumer-groups printed in a loop
   fsm audit a.log b.log -o out --master none         in this process, without Spark: quick for a few files
 
 exit status: 0 no finding above info; 1 findings; 2 where nothing can be read, too little was understood, or Spark

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import chain
+from random import Random
 
 import memory
 import pytest
 import recordings
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fsm.audit.cause_rules import RULES
-from fsm.audit.findings import Cause, FindingKind, Severity
-from fsm.audit.incidents import Incident
+from fsm.audit.findings import Cause, Finding, FindingKind, Severity, finding, with_ids
+from fsm.audit.group_audit import GroupAudit
+from fsm.audit.incidents import Incident, find_incidents
 from fsm.audit.local import Audit
+from fsm.audit.rows import GroupRows
 
 K, C = FindingKind, Cause
 _audits: dict[tuple[str, str], Audit] = {}
@@ -168,6 +173,45 @@ def test_other_causes_are_incidents_of_their_own() -> None:
         (K.DOUBLE_OWNERSHIP, C.NO_POLL, 2),
         (K.LISTENER_ERROR, C.NONE, 1),
     ]
+
+
+FOUND = st.builds(
+    lambda kind, cause, member, other, span, number: finding(
+        kind, "g", member, span[0], sum(span), summary="s", partitions=[("t", number)], cause=cause, others=other
+    ),
+    st.sampled_from(FindingKind),
+    st.sampled_from(Cause),
+    st.sampled_from("abc"),
+    st.sampled_from(["", "a", "b"]).map(lambda name: (name,) if name else ()),
+    st.tuples(st.integers(0, 900_000), st.sampled_from([0, 10, 5_000, 400_000])),
+    st.integers(0, 2),
+)
+
+
+@given(st.lists(FOUND, max_size=40), st.randoms(use_true_random=False))
+def test_any_findings_are_in_one_incident_each(found: list[Finding], random: Random) -> None:
+    """Whatever is found, in whatever order it comes; what is told together begins and ends with its findings."""
+    told = with_ids(found)
+    by_id = {one.id: one for one in told}
+    shuffled = random.sample(told, len(told))
+    incidents = find_incidents(GroupAudit("g", {}, {}, GroupRows(), told, (), (), (), ()))
+    assert sorted(one for incident in incidents for one in incident.findings) == sorted(by_id)
+    assert len({one.id for one in incidents}) == len(incidents)
+    for incident in incidents:
+        own = [by_id[one] for one in incident.findings]
+        assert incident.since_ms == min(one.start_ms for one in own)
+        assert incident.severity in {one.severity for one in own}
+        assert {one.member for one in own} <= set(incident.who)
+    assert with_ids(shuffled) == told
+
+
+@pytest.mark.parametrize("archive", [pytest.param("connect", marks=pytest.mark.slow), "weak-spot"])
+def test_every_finding_of_every_recording_is_in_one_incident(archive: str) -> None:
+    """As `test_recordings` has it of consumers' recordings."""
+    for scenario, files in sorted(recordings.logs(archive).items()):
+        audit = memory.audit(files)
+        ids = [one.id for one in audit.findings]
+        assert sorted(one for incident in audit.incidents for one in incident.findings) == sorted(ids), scenario
 
 
 def test_every_kind_and_every_cause_has_a_rule() -> None:
