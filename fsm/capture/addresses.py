@@ -1,10 +1,9 @@
 """Answers that name brokers, changed so that clients stay where they are watched; and the versions that allow it.
 
-An answer without addresses stays the very same object. ShareFetch and ShareAcknowledge, which name the new leader of
-a partition that has moved, are not read: a share consumer goes past the proxy then.
+An answer without addresses stays the very same object.
 
 Source: `MetadataResponse.json`, `FindCoordinatorResponse.json`, `DescribeClusterResponse.json`, `FetchResponse.json`,
-`ProduceResponse.json` (KIP-951: where a new leader is).
+`ProduceResponse.json` (KIP-951: where a new leader is); `sharing` has those of share groups.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from fsm.protocol.codec import API_BY_KEY
-from fsm.protocol.messages import APIS, ApiVersionsResponse, FindCoordinatorResponse
+from fsm.capture import sharing
+from fsm.protocol.messages import APIS, ApiVersion, ApiVersionsResponse, FindCoordinatorResponse
 
 Place = Callable[[int, str, int], tuple[str, int]]
 """Node id, host and port of a broker to the host and port where clients find it."""
@@ -27,9 +26,16 @@ NAMING: Mapping[str, str] = {
     "Produce": "node_endpoints",
 }
 """APIs whose answers name brokers, and in which field."""
-READ = {APIS[name].key for name in (*NAMING, "ApiVersions")}
-"""The numbers of those whose answers have to be read: clients may use versions that are known here, and no other."""
-_FIELDS = {APIS[name].response: naming for name, naming in NAMING.items()}
+READABLE: Mapping[int, tuple[int, int]] = {
+    **{APIS[name].key: (0, APIS[name].newest) for name in (*NAMING, "ApiVersions")},
+    **dict.fromkeys(sharing.SHARING, (sharing.OLDEST, sharing.NEWEST)),
+}
+"""Those whose answers have to be read, by their numbers, and the versions that clients may use: no other is known here.
+Versions that are older than what is known name no brokers, but for those of ShareFetch and ShareAcknowledge."""
+_FIELDS: Mapping[type[Any], str] = {
+    **{APIS[name].response: naming for name, naming in NAMING.items()},
+    **dict.fromkeys(sharing.SHARING.values(), "node_endpoints"),
+}
 
 
 def with_places(response: Any, place: Place) -> Any:
@@ -43,7 +49,9 @@ def with_places(response: Any, place: Place) -> Any:
     changed: dict[str, Any] = {naming: tuple(_move(one, place) for one in brokers)} if brokers else {}
     if isinstance(response, FindCoordinatorResponse) and _is_address(response.host, response.port):
         changed["host"], changed["port"] = place(response.node_id, response.host, response.port)
-    return replace(response, **changed) if changed else response
+    if not changed:
+        return response
+    return response._replace(**changed) if isinstance(response, tuple) else replace(response, **changed)
 
 
 def _move(broker: Any, place: Place) -> Any:
@@ -60,8 +68,9 @@ def _is_address(host: str, port: int) -> bool:
 
 
 def _with_readable_versions(response: ApiVersionsResponse) -> ApiVersionsResponse:
-    offered = (
-        one._replace(max_version=min(one.max_version, API_BY_KEY[one.api_key].newest)) if one.api_key in READ else one
-        for one in response.api_keys
-    )
+    offered = (_bounded(one, *READABLE[one.api_key]) if one.api_key in READABLE else one for one in response.api_keys)
     return replace(response, api_keys=tuple(one for one in offered if one.min_version <= one.max_version))
+
+
+def _bounded(offered: ApiVersion, oldest: int, newest: int) -> ApiVersion:
+    return offered._replace(min_version=max(offered.min_version, oldest), max_version=min(offered.max_version, newest))

@@ -7,11 +7,14 @@ version with tokens outside frames) is opaque to its end. Time is given in epoch
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import NamedTuple
 
-from fsm.capture.addresses import Place, with_places
+from fsm.capture.addresses import READABLE, Place, with_places
 from fsm.capture.conversation import LEAST_ANSWER, LEAST_REQUEST, Answered, Conversation
 from fsm.capture.frames import HELD, Frame, Frames
+from fsm.capture.sharing import SHARING, read_sharing, write_sharing
+from fsm.errors import InputError
 from fsm.protocol.codec import API_BY_KEY, encode_response
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import ApiVersion, ApiVersionsResponse
@@ -42,6 +45,8 @@ class Link:
         self._has_begun = False
         self.opaque = ""
         """Why nothing can be read; empty where it can."""
+        self.unread: list[str] = []
+        """Answers that went on as they were though they may name brokers; whoever reads it empties it."""
 
     def from_client(self, data: bytes, now_ms: float) -> Passed:
         """The client has sent this. Raises `RemoteProtocolError` where it cannot go on."""
@@ -107,10 +112,20 @@ class Link:
         return bytes(out)
 
     def _rewrite(self, frame: Frame, answered: Answered) -> bytes:
-        rewritten = with_places(answered.response, self._place)
-        if rewritten is answered.response:
+        key, version, correlation_id, _ = answered.asked.header
+        said = answered.response
+        if key in SHARING and frame.is_whole:
+            with suppress(InputError):
+                said = read_sharing(key, version, frame.data)
+        if said is None and key in READABLE:
+            self.unread.append(f"an answer to API {key} in version {version}, which may name brokers")
+        rewritten = with_places(said, self._place)
+        if rewritten is said:
             return frame.raw
-        data = encode_response(rewritten, answered.version, answered.asked.header.correlation_id)
+        if key in SHARING:
+            data = write_sharing(rewritten, version, correlation_id)
+        else:
+            data = encode_response(rewritten, answered.version, correlation_id)
         return Frame(len(data), data).raw
 
 

@@ -115,14 +115,14 @@ class Proxy:
             self._note("unreachable", connection, why=f"{broker.address}: {problem or 'no answer'}")
         finally:
             link.end()
-            self._tell(link)
+            self._tell(link, connection)
             self._note("disconnected", connection)
             await _close(writers)
 
     async def _carry(self, link: Link, connection: int, client: Streams, upstream: Streams) -> None:
         """Returns when either side is gone and the other has got what was meant for it."""
         there = asyncio.ensure_future(self._carry_requests(link, connection, client, upstream[1]))
-        back = asyncio.ensure_future(self._carry_answers(link, upstream[0], client[1]))
+        back = asyncio.ensure_future(self._carry_answers(link, connection, upstream[0], client[1]))
         try:
             await asyncio.wait((there, back), return_when=asyncio.FIRST_COMPLETED)
             if link.is_waiting and not back.done():
@@ -146,14 +146,16 @@ class Proxy:
                 self._check_opaque(link, connection)
             if passed.to_client:
                 client[1].write(passed.to_client)
-            self._tell(link)
+            self._tell(link, connection)
             broker.write(passed.to_broker)
             await broker.drain()
 
-    async def _carry_answers(self, link: Link, broker: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+    async def _carry_answers(
+        self, link: Link, connection: int, broker: asyncio.StreamReader, client: asyncio.StreamWriter
+    ) -> None:
         while data := await broker.read(CHUNK):
             passed = link.from_broker(data, now_ms())
-            self._tell(link)
+            self._tell(link, connection)
             if not client.is_closing():
                 client.write(passed.to_client)
                 await client.drain()
@@ -163,9 +165,12 @@ class Proxy:
         if link.opaque == TLS and not self._passes_tls:
             raise RemoteProtocolError("a client speaks TLS; it has to speak plain text here, or say --pass-tls")
 
-    def _tell(self, link: Link) -> None:
+    def _tell(self, link: Link, connection: int) -> None:
         for exchange in link.take_seen():
             self._record(exchange)
+        unread, link.unread = link.unread, []
+        for what in unread:
+            self._note("unread", connection, why=f"{what}: clients may go past")
 
     def _note(self, event: str, connection: int, **about: object) -> None:
         self._record(Note(now_ms(), event, {"connection": connection, **about}))

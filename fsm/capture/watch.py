@@ -10,7 +10,7 @@ from fsm.protocol.messages import APIS
 from fsm.render.wording import clock, many, name
 from fsm.wire.exchange import Exchange, Note
 
-TROUBLE = ("broken", "opaque", "unreachable", "lost", "problem")
+TROUBLE = ("broken", "opaque", "unreachable", "unread", "lost", "problem")
 """Notes that are news by themselves."""
 MOST_ROWS = 200
 """Members in the table."""
@@ -60,6 +60,8 @@ class Watch:
             yield from (f"  {count:8}  {what}" for what, count in _ranked(self.opaque))
         yield f"{many(self.errors, 'error')} in {many(len(self.groups.found), 'group')}"
         yield from (f"{many(self.notes[event], f'{event} connection')}" for event in TROUBLE[:3] if self.notes[event])
+        if unread := self.notes["unread"]:
+            yield f"{many(unread, 'unread answer')} that may name brokers"
 
     def table(self, now_ms: float, width: int = 100) -> str:
         """The groups and their members at this time, in lines that are not longer than the width."""

@@ -145,6 +145,41 @@ def test_brokers_are_named_where_clients_find_them(api: str, version: int) -> No
     assert seen.response == decode_response(APIS[api].response, encode_response(said, version, 1), version)[1]
 
 
+# As a broker of 4.4 has them: a topic with a partition that has moved to broker 2, at host `two`.
+MOVED = (
+    "00000000 0000 00 {locked} 02 000102030405060708090a0b0c0d0e0f 02 00000000 0006 00 {acknowledged} 00000002 00000007"
+    " 00 {records} 00 00 02 00000002 {place} 00 00 00"
+)
+THERE, NEAR = "0474776f 00002385", "0a3132372e302e302e31 00004a9a"
+SHARE = {"locked": "00007530", "acknowledged": "0000 00", "records": "0574657374 01"}
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "said"),
+    [
+        (78, 1, SHARE),
+        (78, 2, SHARE),
+        (79, 1, {"locked": "", "acknowledged": "", "records": ""}),
+        (79, 2, {"locked": "00007530", "acknowledged": "", "records": ""}),
+    ],
+)
+def test_answers_to_share_consumers_name_brokers_where_clients_find_them(
+    key: int, version: int, said: dict[str, str]
+) -> None:
+    def answer(place: str) -> bytes:
+        return framed(b"\0\0\0\1\0" + bytes.fromhex(MOVED.format(place=place, **said)))
+
+    request = framed(key.to_bytes(2, "big") + version.to_bytes(2, "big") + b"\0\0\0\1\xff\xff\0")
+    one = link()
+    assert through(one, request, answer(THERE)) == answer(NEAR)
+    assert not one.unread
+    (seen,) = one.take_seen()
+    assert (seen.api, seen.response) == (str(key), None)
+    other, cut = link(), framed(answer(THERE)[4:-3])
+    assert through(other, request, cut) == cut
+    assert other.unread == [f"an answer to API {key} in version {version}, which may name brokers"]
+
+
 def test_every_answer_that_names_brokers_is_rewritten() -> None:
     """A message with a host in it is one of these, or tells where a client is."""
     with_host = {api.name for api in APIS.values() if {"host", "client_host"} & _fields(api.response)}
@@ -170,7 +205,7 @@ def test_clients_are_told_of_versions_that_can_be_read(version: int) -> None:
     said = ApiVersionsResponse(api_keys=tuple(ApiVersion(key, 0, last) for key, last in newest.items()))
     got = through(link(), asks(ApiVersionsRequest(), version), answers(said, version))
     told = decode_response(ApiVersionsResponse, got[4:], version)[1]
-    bounded = {APIS[api].key: APIS[api].newest for api in (*NAMING, "ApiVersions")}
+    bounded = {APIS[api].key: APIS[api].newest for api in (*NAMING, "ApiVersions")} | {78: 2, 79: 2}
     assert {one.api_key: one.max_version for one in told.api_keys} == newest | bounded
 
 
