@@ -51,7 +51,9 @@ def with_places(response: Any, place: Place) -> Any:
         changed["host"], changed["port"] = place(response.node_id, response.host, response.port)
     if not changed:
         return response
-    return response._replace(**changed) if isinstance(response, tuple) else replace(response, **changed)
+    if type(response) in sharing.SHARING.values():
+        return response._replace(**changed)
+    return replace(response, **changed)
 
 
 def _move(broker: Any, place: Place) -> Any:
