@@ -207,7 +207,6 @@ INCIDENT = Report(
     ),
     findings=(OVERLAP, SILENT, HOLE),
     groups=(GROUP,),
-    groups_hidden=2,
     machines=(
         MachineView(
             "consumer-member",
@@ -273,7 +272,7 @@ def crowd(members: int, partitions: int, findings: int) -> Report:
     views = sorted(map(found, range(findings)), key=lambda f: ("error", "warning", "info").index(f.severity))
     totals = tuple(KindTotal(f.kind, f.severity, findings // 3) for f in (found(0), found(1), found(2)))
     inputs = Inputs(files=members, bytes=10**9, lines=10**7, records=10**6)
-    return Report("Crowd", inputs, T, T + span, totals, tuple(views), (group,), 0, ())
+    return Report("Crowd", inputs, T, T + span, totals, tuple(views), (group,))
 
 
 def quiet_night() -> Report:

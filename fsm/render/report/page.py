@@ -1,76 +1,158 @@
 """One HTML page about one audit, for an operator at three in the morning.
 
-The page needs nothing beside itself: no network, no script to be readable, no fonts. What it shows may have been
-written by anyone who can write a log line, so every text passes one door (`Environment.finalize` below) that bounds
-it and makes it visible, and then jinja2's escaping; a content policy forbids the browser everything but this page's
-own style and its one script, by hash. The page is bounded whatever is put in; what is left out is counted.
+The page needs no network, and nothing beside itself where the result is small; the groups of a large one are files
+beside it (`folder.py`). What it shows may have been written by anyone who can write a log line, so every text passes
+one door (`Environment.finalize` below, `details.py` for data) that bounds it and makes it visible, and then jinja2's
+escaping, or the script that shows texts as texts; a content policy forbids the browser everything but this page's own
+style, its one script, by hash, and the files beside it. The page is bounded whatever is put in.
 """
 
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from hashlib import sha256
-from html import escape
+from heapq import nsmallest
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from fsm.errors import InputError
 from fsm.render import wording
 from fsm.render.report import glossary
+from fsm.render.report.details import SEVERITIES, dump, pack
 from fsm.render.tables.svg import draw_counted
 from fsm.render.timeline import shades
-from fsm.render.timeline.chart import SEVERITIES, Chart, Numbered, draw_chart, draw_close_up, number_members
-from fsm.render.timeline.views import EdgeCount, FindingView, GroupView, KindTotal, MachineView, Report
+from fsm.render.timeline.views import EdgeCount, FindingView, GroupView, MachineView, Report
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-FINDINGS_BUDGET = 1_200_000
-CHARTS_BUDGET = 1_000_000
-CLOSE_UPS_BUDGET = 200_000
+ENTRIES_BUDGET = 1_600_000
+ROWS_BUDGET = 400_000
+DETAILS_BUDGET = 1_000_000
 MACHINES_BUDGET = 300_000
 """Bytes that the parts of a page may take, about; the whole stays below 3 MB."""
-MOST_CLOSE_UPS = 60
-MOST_GROUPS = 200
-MOST_SHARES = 5
-"""Into how many parts the room for timelines is divided at most."""
-MOST_REBALANCES = 60
-MOST_ROWS = 200
-"""Longest table of anything else; the rest is counted."""
-MOST_EVIDENCE = 8
-MOST_STATES = 40
-"""Longest legend of states."""
-_OPEN_GROUPS = 5
-_OPEN_FINDINGS = 3
+MOST_ENTRIES = 8_000
+MOST_ROWS = 400
+"""Longest list of incidents, and of anything else half of that; the rest is counted, or loaded from beside."""
+_SCRIPTS = ("words.js", "timeline.js", "group.js", "report.js")
+_LISTED = 100
+"""Incidents that are listed where no script runs."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """A group as the page shows it."""
+@dataclass(slots=True)
+class Index:
+    """The groups of a result, as far as the page itself holds them: the worst, bounded whatever is added."""
 
-    number: int
-    view: GroupView
-    findings: tuple[Numbered, ...]
-    chart: Chart | None
-    """None where there is no room left for it."""
-    states: tuple[tuple[str, str], ...]
-    """(state, class) of the states that appear, for the legend."""
+    groups: int = 0
+    members: int = 0
+    entries: list[dict[str, Any]] = field(default_factory=list)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    names: dict[str, Any] = field(default_factory=dict)
+    """By key; empty where they are beside the page."""
+    all_rows: int = 0
+    shards: int = 0
+    """Files beside the page that hold what it does not."""
+
+    def add(self, index: Mapping[str, Any]) -> None:
+        """Adds a group."""
+        entry = index["entry"]
+        self.groups += bool(entry.get("group"))
+        self.members += entry.get("members", 0)
+        self.entries.append(entry)
+        rows = [{"key": entry["key"], **row} for row in index["rows"]]
+        self.all_rows += len(rows)
+        self.rows += rows
+        if len(self.entries) > 2 * MOST_ENTRIES or len(self.rows) > 20 * MOST_ROWS:
+            self._prune()
+
+    def finish(self) -> None:
+        """Lets what the page has no room for go."""
+        self._prune()
+        self.entries = list(_fitting(self.entries, ENTRIES_BUDGET))
+        self.rows = list(_fitting(self.rows, ROWS_BUDGET))
+
+    def _prune(self) -> None:
+        self.entries = nsmallest(MOST_ENTRIES, self.entries, key=_rank)
+        self.rows = nsmallest(MOST_ROWS, self.rows, key=_badness)
 
     @property
-    def unread(self) -> int:
-        """Members that only the coordinator names."""
-        return len(self.view.unlogged) + self.view.unlogged_hidden
+    def whole(self) -> bool:
+        """Whether everything that was added is there."""
+        return len(self.entries) >= self.groups and len(self.rows) == self.all_rows
 
-    def count(self, severity: str) -> int:
-        return sum(n.severity == severity for n in self.findings)
+
+def _fitting(items: Iterable[dict[str, Any]], room: int) -> Iterator[dict[str, Any]]:
+    for item in items:
+        room -= len(dump(item)) + 1
+        if room < 0:
+            return
+        yield item
+
+
+def _rank(entry: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Orders groups by what is wrong in them, the worst first."""
+    counts = [sum(entry.get("counts", {}).get(severity, {}).values()) for severity in SEVERITIES]
+    return *(-count for count in counts), -entry.get("rebalances", 0), entry.get("group", ""), entry["key"]
+
+
+def _badness(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    kinds = list(glossary.KINDS)
+    kind = next(iter(row.get("kinds", ())), "")
+    rank = kinds.index(kind) if kind in kinds else len(kinds)
+    lasted = row["start"] - row["end"]
+    return SEVERITIES.index(row["severity"]), rank, lasted, row["key"], row["start"], row["id"]
 
 
 def render(report: Report) -> str:
-    """The page. The same report gives the same bytes. Raises `InputError` where jinja2 is not installed."""
+    """The page of a report whose groups are all in it, complete in itself as far as there is room.
+
+    The same report gives the same bytes. Raises `InputError` where jinja2 is not installed.
+    """
+    by_group: dict[str, list[FindingView]] = {view.group: [] for view in report.groups}
+    for found in report.findings:
+        by_group.setdefault(found.group, []).append(found)
+    views = {view.group: view for view in report.groups}
+    index, inline, room = Index(), dict[str, str](), DETAILS_BUDGET
+    for group, found in by_group.items():
+        packed = pack(views.get(group) or GroupView(group, report.start_ms, report.end_ms), found)
+        index.add(packed.index)
+        index.names[packed.key] = packed.index["names"]
+        for name, text in packed.pieces():
+            room -= len(text)
+            if room >= 0:
+                inline[name] = text
+    index.finish()
+    return compose(report, index, inline)
+
+
+def compose(report: Report, index: Index, inline: Mapping[str, str], refresh_s: int = 0) -> str:
+    """The page from its parts: `inline` are details by the names of their files, without which they are loaded."""
     page = _environment().get_template("report.html")
-    return page.render(_context(report))
+    return page.render(_context(report, index, inline, refresh_s))
+
+
+def summary(report: Report, index: Index) -> dict[str, Any]:
+    """What the script starts from, and what a page that refreshes itself loads again and again."""
+    totals = sorted(report.findings_total, key=lambda t: (_order(t.severity), -t.count, t.kind))
+    return {
+        "verdict": _verdict(report),
+        "read": _read(report, index),
+        "end": report.end_ms,
+        "totals": [[wording.name(t.kind), wording.name(t.severity), t.count] for t in totals[:MOST_ROWS]],
+        "groups": index.groups,
+        "entries": index.entries,
+        "rows": index.rows,
+        "names": index.names,
+        "shards": index.shards,
+        "trend": report.trend.to_json() if report.trend else None,
+    }
+
+
+def _order(severity: str) -> int:
+    return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)
 
 
 def _environment() -> Environment:
@@ -95,10 +177,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        {
-            f.__name__: f
-            for f in (wording.name, wording.utc, wording.clock, wording.lasting, wording.span, wording.size)
-        },
+        {f.__name__: f for f in (wording.name, wording.utc, wording.lasting, wording.size)},
         number="{:,}".format,
         many=wording.many,
         words=_words,
@@ -115,79 +194,41 @@ def _words(kind: str) -> str:
     return wording.name(kind).replace("_", " ")
 
 
-def _context(report: Report) -> dict[str, Any]:
+def _context(report: Report, index: Index, inline: Mapping[str, str], refresh_s: int) -> dict[str, Any]:
     from markupsafe import Markup
 
-    numbered = [Numbered(i, found) for i, found in enumerate(report.findings, 1)]
-    kept = list(_fit(numbered))
-    total = sum(kind.count for kind in report.findings_total) or len(numbered)
-    groups = _groups(report, kept)
-    charts = [g for g in groups if g.chart]
     machines = list(_machines(report.machines))
-    script = _template("report.js")
+    script = "".join(map(_template, _SCRIPTS))
+    told = summary(report, index) | {
+        "kinds": glossary.KINDS,
+        "causes": glossary.CAUSES,
+        "glyphs": shades.GLYPHS,
+        "refresh": refresh_s,
+    }
+    beside = refresh_s > 0 or index.shards > 0
     return {
         "report": report,
         "inputs": report.inputs,
         "verdict": _verdict(report),
-        "counts": [(severity, _total(report, severity)) for severity in SEVERITIES],
-        "kinds": _kinds(report),
-        "findings": [(s, [n for n in kept if n.severity == s]) for s in SEVERITIES],
-        "findings_hidden": max(0, total - len(kept)),
-        "groups": groups,
-        "groups_hidden": report.groups_hidden + len(report.groups) - len(groups),
-        "charts": charts,
-        "charts_hidden": report.groups_hidden + len(report.groups) - len(charts),
-        "by_group": {g.view.group: g for g in groups},
-        "close_ups": _close_ups(kept, groups),
+        "read": _read(report, index),
+        "listed": index.rows[:_LISTED],
         "machines": machines,
         "machines_hidden": len(report.machines) - len(machines),
-        "waits": any(p.waits for g in report.groups for p in g.partitions),
-        "assigned": any(m.target or m.current for g in report.groups for m in (*g.members, *g.unlogged)),
-        "meanings": glossary.KINDS,
-        "causes": glossary.CAUSES,
         "glyphs": [(shades.GLYPHS[g], g, shades.GLYPH_NAMES[g]) for g in shades.GLYPHS],
         "shades": [f"{family}{i}" for family, n in shades.SHADES.items() for i in range(n)],
-        "members": sum(len(g.members) + g.members_hidden for g in report.groups),
-        "rows": MOST_ROWS,
-        "rebalances": MOST_REBALANCES,
-        "open_findings": _OPEN_FINDINGS,
-        "open_groups": _OPEN_GROUPS,
-        "evidence": MOST_EVIDENCE,
+        "rows": MOST_ROWS // 2,
         "markup": Markup,
         "style": Markup(_template("report.css")),  # noqa: S704  the package's own file
         "script": Markup(script),  # noqa: S704  the package's own file
         "script_hash": b64encode(sha256(script.encode()).digest()).decode(),
+        "scripts_beside": Markup(" 'self' file:") if beside else "",
+        "data": Markup(dump(told)),  # noqa: S704  no < is left in it
+        "inline": [(name, Markup(text)) for name, text in inline.items()],  # noqa: S704  likewise
     }
-
-
-def _fit(found: Iterable[Numbered]) -> Iterator[Numbered]:
-    """The first findings that fit on the page."""
-    left = FINDINGS_BUDGET
-    for n in found:
-        left -= 900 + sum(map(_cost, _texts(n.finding)))
-        if left < 0:
-            return
-        yield n
-
-
-def _texts(found: FindingView) -> Iterator[str]:
-    yield from (found.kind, found.group, found.member, found.partitions, found.summary)
-    for line in found.evidence[:MOST_EVIDENCE]:
-        yield from (line.file, line.text)
-
-
-def _cost(text: str) -> int:
-    return len(escape(wording.show(text)).encode())
 
 
 def _total(report: Report, severity: str) -> int:
     return sum(kind.count for kind in report.findings_total if kind.severity == severity)
-
-
-def _kinds(report: Report) -> list[KindTotal]:
-    """Kinds with their counts, the worst severity first and then the most frequent."""
-    rank = {severity: i for i, severity in enumerate(SEVERITIES)}
-    return sorted(report.findings_total, key=lambda k: (rank.get(k.severity, 3), -k.count, k.kind))[:MOST_ROWS]
 
 
 def _verdict(report: Report) -> tuple[str, str]:
@@ -208,44 +249,15 @@ def _verdict(report: Report) -> tuple[str, str]:
     return "good", "Nothing is wrong in what these logs show"
 
 
-def _groups(report: Report, findings: Sequence[Numbered]) -> list[_Group]:
-    """Groups with their findings, and with their charts while there is room.
-
-    A group gets its share of the room that is left, at least a fifth: one large group does not hide all others, and
-    the worst, which come first, do not become too small to be of use.
-    """
-    states = shades.state_classes(s.state for g in report.groups for m in g.members for s in m.states)
-    by_group: dict[str, list[Numbered]] = {}
-    for n in findings:
-        by_group.setdefault(n.finding.group, []).append(n)
-    room, shown = CHARTS_BUDGET, list[_Group]()
-    for number, view in enumerate(report.groups[:MOST_GROUPS], 1):
-        found = tuple(by_group.get(view.group, ()))
-        used = sorted({s.state for m in view.members for s in m.states})[:MOST_STATES]
-        beside = 3000 + 250 * min(MOST_REBALANCES, len(view.rebalances))
-        share = room // min(len(report.groups) - number + 1, MOST_SHARES) - beside
-        drawn = draw_chart(view, found, number_members(view, states), share) if share > 0 else None
-        room -= drawn.size + beside if drawn else 0
-        shown.append(_Group(number, view, found, drawn, tuple((s, states[s]) for s in used)))
-    return shown
-
-
-def _close_ups(findings: Iterable[Numbered], groups: Iterable[_Group]) -> dict[int, Chart]:
-    """Number of a finding -> its surroundings, for the worst findings."""
-    by_name = {g.view.group: g for g in groups}
-    drawn: dict[int, Chart] = {}
-    room = CLOSE_UPS_BUDGET
-    for n in findings:
-        group = by_name.get(n.finding.group)
-        if group is None or group.chart is None or n.severity == "info":
-            continue
-        picture = draw_close_up(group.view, n, number_members(group.view, dict(group.states)))
-        if picture is not None and picture.size <= room:
-            drawn[n.number] = picture
-            room -= picture.size
-        if len(drawn) >= MOST_CLOSE_UPS:
-            break
-    return drawn
+def _read(report: Report, index: Index) -> str:
+    """What was read, of whom, and of which time, in a sentence."""
+    inputs, many = report.inputs, wording.many
+    whose = f"{many(inputs.records, 'record')} of {many(index.members, 'member')} in {many(index.groups, 'group')}"
+    where = f"{many(inputs.lines, 'line')} in {many(inputs.files, 'file')} ({wording.size(inputs.bytes)})"
+    if not inputs.records:
+        return f"{whose}, from {where}."
+    lasted = wording.lasting(max(0, report.end_ms - report.start_ms))
+    return f"{whose}, from {where}; {wording.utc(report.start_ms)} to {wording.utc(report.end_ms)} UTC, {lasted}."
 
 
 def _machines(machines: Iterable[MachineView]) -> Iterator[dict[str, Any]]:
@@ -264,20 +276,20 @@ def _machines(machines: Iterable[MachineView]) -> Iterator[dict[str, Any]]:
 
 
 def _machine(machine: MachineView) -> dict[str, Any]:
+    most = MOST_ROWS // 2
     edges = sorted(machine.edges, key=lambda e: (not e.illegal, -e.count, e.state, e.next_state))
     return {
         "name": machine.name,
-        "edges": edges[:MOST_ROWS],
-        "hidden": max(0, len(edges) - MOST_ROWS),
-        "dwell": machine.dwell[:MOST_ROWS],
+        "edges": edges[:most],
+        "hidden": max(0, len(edges) - most),
+        "dwell": machine.dwell[:most],
         "steps": sum(edge.count for edge in edges),
         "illegal": sum(edge.count for edge in edges if edge.illegal),
     }
 
 
 def _traffic(edges: Iterable[EdgeCount]) -> dict[tuple[str, str], int]:
-    counts: dict[tuple[str, str], int] = {}
+    counts: Counter[tuple[str, str]] = Counter()
     for edge in edges:
-        pair = wording.name(edge.state), wording.name(edge.next_state)
-        counts[pair] = counts.get(pair, 0) + edge.count
+        counts[wording.name(edge.state), wording.name(edge.next_state)] += edge.count
     return counts

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from fsm.render.timeline.trend import Trend
+
 
 @dataclass(frozen=True, slots=True)
 class Count:
@@ -196,6 +198,36 @@ class FindingView:
     cause: str
     summary: str
     evidence: tuple[EvidenceLine, ...] = ()
+    id: str = ""
+    """What it is called in every audit of these logs; its place in the list where it is empty."""
+    others: tuple[str, ...] = ()
+    """Other members that it is about."""
+    topics: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentView:
+    """What one cause did to a group: findings in one sentence, and what to do about them."""
+
+    id: str
+    severity: str
+    """`error`, `warning` or `info`."""
+    kinds: tuple[str, ...]
+    """Of its findings, the worst first."""
+    members: tuple[str, ...]
+    topics: tuple[str, ...]
+    start_ms: int
+    end_ms: int
+    cause: str
+    sentence: str
+    next_step: str = ""
+    """What to try, in a sentence."""
+    setting: str = ""
+    """The setting to look at, with its value where a log tells it, as in `max.poll.interval.ms = 300000`."""
+    hazard: str = ""
+    """The weak spot of Kafka that it is, such as `W9`."""
+    findings: tuple[str, ...] = ()
+    """Their ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +302,7 @@ class GroupView:
     unlogged_hidden: int = 0
     understood: bool = True
     """Enough of what its members say was understood."""
+    trend: Trend | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +325,8 @@ class Report:
     findings_total: tuple[KindTotal, ...] = ()
     findings: tuple[FindingView, ...] = ()
     groups: tuple[GroupView, ...] = ()
-    groups_hidden: int = 0
+    """Those that are not in files yet."""
     machines: tuple[MachineView, ...] = ()
+    trend: Trend | None = None
     enough: bool = True
     """So much of what clients say was understood that the verdict counts."""

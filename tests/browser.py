@@ -37,8 +37,12 @@ class Browser:
         self._bytes = b""
         self._number = 0
         self._session: str | None = None
+        self.errors: list[str] = []
+        """What the console had to complain about since the browser began."""
         target = self._ask("Target.createTarget", url="about:blank")["targetId"]
         self._session = self._ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Runtime", "Log", "Page"):
+            self._ask(f"{domain}.enable")
 
     def __enter__(self) -> Self:
         return self
@@ -68,6 +72,36 @@ class Browser:
             time.sleep(0.05)
         return found
 
+    def resize(self, width: int, height: int = 900, *, dark: bool = False, phone: bool = False, media: str = "") -> None:
+        """Gives the page another size, colours or medium."""
+        self._ask(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone
+        )
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self._ask("Emulation.setEmulatedMedia", media=media, features=[scheme])
+
+    def press(self, key: str, code: int = 0) -> None:
+        """A key goes down and up; one with a name needs its code."""
+        text = {"text": key} if len(key) == 1 else {"text": "\r"} if key == "Enter" else {}
+        for kind in ("keyDown", "keyUp"):
+            said = text if kind == "keyDown" else {}
+            self._ask("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code, **said)
+
+    def point(self, kind: str, x: float, y: float, **said: Any) -> None:
+        """The mouse does something there: `mousePressed`, `mouseMoved`, `mouseReleased` or `mouseWheel`."""
+        self._ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1, **said)
+
+    def click(self, selector: str) -> None:
+        """Clicks with the mouse on the first element that the selector finds, once it is in view."""
+        at = f"document.querySelector({json.dumps(selector)})"
+        box = self.run(f"(e => (e.scrollIntoView({{block: 'center'}}), e.getBoundingClientRect().toJSON()))({at})")
+        for kind in ("mousePressed", "mouseReleased"):
+            self.point(kind, box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+
+    def print(self) -> bytes:
+        """The page as a PDF."""
+        return b64decode(self._ask("Page.printToPDF", printBackground=True)["data"])
+
     def picture(self) -> bytes:
         """The page as a PNG."""
         return b64decode(self._ask("Page.captureScreenshot")["data"])
@@ -85,6 +119,18 @@ class Browser:
                 self._bytes += more
             line, _, self._bytes = self._bytes.partition(b"\0")
             answer = json.loads(line)
+            self._note(answer)
             if answer.get("id") == self._number:
                 assert "error" not in answer, answer
                 return answer["result"]
+
+    def _note(self, told: dict[str, Any]) -> None:
+        """Keeps what the console was told, where it is a complaint."""
+        method, params = told.get("method"), told.get("params", {})
+        if method == "Runtime.exceptionThrown":
+            details = params["exceptionDetails"]
+            self.errors.append(details.get("exception", {}).get("description") or details["text"])
+        elif method == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
+            self.errors.append(params["entry"]["text"])
+        elif method == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning", "assert"):
+            self.errors.append(str(params["args"]))

@@ -1,0 +1,302 @@
+"""One group as data for the page's script: what the index says of it, and what is loaded when a reader opens it.
+
+Every text passes `wording.show` on its way here, which bounds it and writes out what cannot be seen; the script shows
+texts as texts. What is too much for one piece is cut into several, so that nothing is left out because it is long.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from fsm.render import wording
+from fsm.render.report import glossary
+from fsm.render.timeline import shades
+from fsm.render.timeline.views import (
+    AssignedSpan,
+    FindingView,
+    GroupView,
+    IncidentView,
+    MemberView,
+    PartitionView,
+    Stretch,
+)
+
+SEVERITIES = ("error", "warning", "info")
+PIECE = 400_000
+"""Bytes of findings, or of lanes, that are loaded at once, about."""
+FINDINGS = 20_000
+"""Findings of one group that can be looked at; the rest is counted, and stands in the tables."""
+ROWS = 50
+"""Incidents of one group that the index has, the worst; the group itself has them all."""
+NAMED = 12
+"""Members, topics and findings that one incident names in the index."""
+NAMES = 2_000
+"""Members and topics of one group by which it is found."""
+EVIDENCE = 8
+_KINDS = list(glossary.KINDS)
+_SHADES = {"UNREVOKED_PARTITIONS": "unrevoked", "UNRELEASED_PARTITIONS": "unreleased"}
+
+
+class Packed(NamedTuple):
+    """A group, ready to be written."""
+
+    key: str
+    """Its name in addresses and names of files."""
+    index: Mapping[str, Any]
+    """`entry`: the group in one line; `rows`: its worst incidents; `names`: members and topics."""
+    details: str
+    """What is loaded first, as JSON."""
+    findings: tuple[str, ...]
+    """Further findings, in pieces."""
+    lanes: tuple[str, ...]
+    """Further lanes, in pieces."""
+
+    def pieces(self) -> Iterator[tuple[str, str]]:
+        """Everything but the index, each part with the name of its file."""
+        yield self.key, self.details
+        yield from ((f"{self.key}-f{i}", text) for i, text in enumerate(self.findings, 1))
+        yield from ((f"{self.key}-l{i}", text) for i, text in enumerate(self.lanes, 1))
+
+
+def key_of(group: str) -> str:
+    """The name of a group in addresses and names of files, whatever it is called."""
+    return sha256(group.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def dump(value: Any) -> str:
+    """JSON that may stand inside a script element."""
+    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def severity_of(severity: str) -> str:
+    """The severity as a class of the style sheet."""
+    return severity if severity in SEVERITIES else "info"
+
+
+def pack(view: GroupView, findings: Sequence[FindingView], incidents: Sequence[IncidentView] | None = None) -> Packed:
+    """The group with its findings; without incidents each finding is one."""
+    key = key_of(view.group)
+    named = [found if found.id else _with_number(found, i) for i, found in enumerate(findings, 1)]
+    known = list(map(_alone, named)) if incidents is None else incidents
+    rows = [_row(one) for one in sorted(known, key=badness)]
+    first, *more = _pieces(map(_finding, sorted(named, key=badness)[:FINDINGS]))
+    lanes, *more_lanes = _pieces(_lanes(view))
+    states = shades.state_classes(s.state for m in (*view.members, *view.unlogged) for s in m.states)
+    details = {
+        "start": view.start_ms,
+        "end": view.end_ms,
+        "names": [wording.name(name) for name in _numbers(view)],
+        "states": {wording.name(state): cls for state, cls in states.items()},
+        "rows": rows,
+        "hidden": {
+            "findings": max(0, len(findings) - FINDINGS),
+            "members": view.members_hidden,
+            "unlogged": view.unlogged_hidden,
+            "partitions": view.partitions_hidden,
+            "rebalances": view.rebalances_hidden,
+            "rounds": view.rounds_hidden,
+        },
+        "rebalances": [[*r[:2], wording.name(r.cause), *r[3:]] for r in view.rebalances],
+        "rounds": [[*r[:2], wording.name(r.leader), r.workers, wording.name(r.version), *r[5:]] for r in view.rounds],
+        "trend": view.trend.to_json() if view.trend else None,
+        "pieces": {"findings": len(more), "lanes": len(more_lanes)},
+    }
+    text = f'{dump(details)[:-1]},"findings":{first},"lanes":{lanes}}}'
+    entry = _entry(view, findings) | {"key": key, "stamp": sha256(text.encode()).hexdigest()[:8]}
+    return Packed(key, {"entry": entry, "rows": rows[:ROWS], "names": _names(view)}, text, tuple(more), tuple(more_lanes))
+
+
+def badness(one: FindingView | IncidentView) -> tuple[Any, ...]:
+    """Orders by severity, then kind, then how long it lasted; then in a fixed order."""
+    kind = one.kind if isinstance(one, FindingView) else next(iter(one.kinds), "")
+    rank = _KINDS.index(kind) if kind in _KINDS else len(_KINDS)
+    return SEVERITIES.index(severity_of(one.severity)), rank, one.start_ms - one.end_ms, one.start_ms, one.id
+
+
+def _with_number(found: FindingView, number: int) -> FindingView:
+    return replace(found, id=str(number))
+
+
+def _alone(found: FindingView) -> IncidentView:
+    """A finding as an incident of its own."""
+    return IncidentView(
+        id=found.id,
+        severity=found.severity,
+        kinds=(found.kind,),
+        members=tuple(name for name in (found.member, *found.others) if name),
+        topics=found.topics,
+        start_ms=found.start_ms,
+        end_ms=found.end_ms,
+        cause=found.cause,
+        sentence=found.summary,
+        findings=(found.id,),
+    )
+
+
+def _pieces(items: Iterable[Any]) -> list[str]:
+    """Lists as JSON, cut where they become long; at least one."""
+    pieces: list[list[str]] = [[]]
+    room = PIECE
+    for item in items:
+        text = dump(item)
+        if len(text) > room and pieces[-1]:
+            pieces.append([])
+            room = PIECE
+        pieces[-1].append(text)
+        room -= len(text)
+    return [f"[{','.join(piece)}]" for piece in pieces]
+
+
+# -- the index ----------------------------------------------------------------------------------------------
+
+
+def _entry(view: GroupView, findings: Iterable[FindingView]) -> dict[str, Any]:
+    counts: dict[str, Counter[str]] = {}
+    for found in findings:
+        counts.setdefault(severity_of(found.severity), Counter())[wording.name(found.kind)] += 1
+    told = {
+        "group": wording.name(view.group),
+        "start": view.start_ms,
+        "end": view.end_ms,
+        "members": len(view.members) + view.members_hidden,
+        "unlogged": len(view.unlogged) + view.unlogged_hidden,
+        "partitions": len(view.partitions) + view.partitions_hidden,
+        "rebalances": len(view.rebalances) + view.rebalances_hidden,
+        "doubted": not view.understood,
+        "counts": {severity: dict(sorted(counts[severity].items())) for severity in SEVERITIES if severity in counts},
+    }
+    return _without_nothing(told)
+
+
+def _without_nothing(told: Mapping[str, Any]) -> dict[str, Any]:
+    """What takes no room where it says nothing: the script knows what is missing."""
+    return {name: value for name, value in told.items() if value or name in ("start", "end")}
+
+
+def _row(one: IncidentView) -> dict[str, Any]:
+    told = {
+        "id": wording.name(one.id),
+        "severity": severity_of(one.severity),
+        "kinds": [wording.name(kind) for kind in one.kinds[:NAMED]],
+        "members": [wording.name(member) for member in one.members[:NAMED]],
+        "topics": [wording.name(topic) for topic in one.topics[:NAMED]],
+        "start": one.start_ms,
+        "end": one.end_ms,
+        "cause": wording.name(one.cause),
+        "text": wording.show(one.sentence),
+        "next": wording.show(one.next_step),
+        "setting": wording.name(one.setting),
+        "hazard": wording.name(one.hazard),
+        "findings": [wording.name(found) for found in one.findings[:NAMED]],
+        "members_hidden": max(0, len(one.members) - NAMED),
+        "findings_hidden": max(0, len(one.findings) - NAMED),
+    }
+    return _without_nothing(told)
+
+
+def _names(view: GroupView) -> list[list[str]]:
+    members = dict.fromkeys(wording.name(m.member) for m in (*view.members, *view.unlogged))
+    topics = dict.fromkeys(wording.name(p.topic) for p in view.partitions)
+    return [list(members)[:NAMES], list(topics)[:NAMES]]
+
+
+# -- findings and lanes -------------------------------------------------------------------------------------
+
+
+def _finding(found: FindingView) -> dict[str, Any]:
+    return {
+        "id": wording.name(found.id),
+        "kind": wording.name(found.kind),
+        "severity": severity_of(found.severity),
+        "member": wording.name(found.member),
+        "others": [wording.name(name) for name in found.others[:NAMED]],
+        "start": found.start_ms,
+        "end": found.end_ms,
+        "partitions": wording.show(found.partitions),
+        "cause": wording.name(found.cause),
+        "text": wording.show(found.summary),
+        "lines": [[wording.name(e.file), e.line, wording.show(e.text)] for e in found.evidence[:EVIDENCE]],
+        "lines_hidden": max(0, len(found.evidence) - EVIDENCE),
+    }
+
+
+def _numbers(view: GroupView) -> dict[str, int]:
+    """Members numbered in the order of their lanes, then those that only own partitions."""
+    owners = (span.member for p in view.partitions for span in p.spans)
+    names = dict.fromkeys([*(m.member for m in view.members), *owners])
+    return {name: number for number, name in enumerate(names, 1)}
+
+
+def _lanes(view: GroupView) -> Iterator[dict[str, Any]]:
+    numbers = _numbers(view)
+    if view.coordinator:
+        yield _member_lane("coordinator", view.coordinator, 0)
+    for member in view.members:
+        yield _member_lane("member", member, numbers[member.member])
+    for member in view.unlogged:
+        yield _member_lane("unlogged", member, 0)
+    for same in group_alike(view.partitions):
+        yield _partition_lane(same, numbers)
+
+
+def _member_lane(what: str, member: MemberView, number: int) -> dict[str, Any]:
+    known = (member.coverage, member.client, f"{member.protocol} {member.version}".strip())
+    return {
+        "what": what,
+        "label": wording.name(member.member),
+        "note": " · ".join(wording.name(part) for part in known if part),
+        "number": number,
+        "hurt": any(shades.family(span.state) == "bad" for span in member.states),
+        "states": [[wording.name(s.state), s.start_ms, s.end_ms] for s in member.states],
+        "marks": [[m.ts_ms, wording.name(m.kind), shades.glyph(m.kind), wording.show(m.text, 200)] for m in member.marks],
+        "target": list(map(_assigned, member.target)),
+        "current": list(map(_assigned, member.current)),
+    }
+
+
+def _assigned(span: AssignedSpan) -> list[Any]:
+    shade = _SHADES.get(span.state, "")
+    texts = (wording.name(text) for text in (span.state, span.epoch, span.partitions, span.giving_up))
+    return [span.start_ms, span.end_ms, shade, span.size, *texts]
+
+
+def group_alike(partitions: Iterable[PartitionView]) -> list[list[PartitionView]]:
+    """Partitions of one topic with the same history together: those in trouble first, by topic and number."""
+    found: dict[tuple[object, ...], list[PartitionView]] = {}
+    for p in sorted(partitions, key=lambda p: (not (p.gaps or p.overlaps), p.topic, p.partition)):
+        found.setdefault((p.topic, p.partition < 0, p.spans, p.gaps, p.overlaps, p.waits), []).append(p)
+    return list(found.values())
+
+
+def _partition_lane(same: Sequence[PartitionView], numbers: Mapping[str, int]) -> dict[str, Any]:
+    first = same[0]
+    label = f"{wording.name(first.topic)}-[{wording.numbers([p.partition for p in same])}]"
+    if len(same) == 1:
+        label = f"{wording.name(first.topic)}-{first.partition}"
+    if first.partition < 0:
+        label = f"connector {wording.name(first.topic)}"
+    return {
+        "what": "partition",
+        "label": label,
+        "count": len(same),
+        "hurt": bool(first.gaps or first.overlaps),
+        "owners": [[numbers[s.member], s.start_ms, s.end_ms, wording.name(s.ended)] for s in first.spans],
+        "gaps": first.gaps,
+        "overlaps": first.overlaps,
+        "waits": list(_cut_to(first.waits, first.gaps)),
+    }
+
+
+def _cut_to(stretches: Iterable[Stretch], gaps: Iterable[Stretch]) -> Iterator[Stretch]:
+    """The parts of the stretches that lie in a gap."""
+    given = list(gaps)
+    for stretch in stretches:
+        for gap in given:
+            start_ms, end_ms = max(stretch.start_ms, gap.start_ms), min(stretch.end_ms, gap.end_ms)
+            if start_ms < end_ms:
+                yield Stretch(start_ms, end_ms)

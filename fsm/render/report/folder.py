@@ -1,0 +1,131 @@
+"""A report in files: `report.html`, and beside it, where the result is large, a folder with a file for each group.
+
+A group is written as soon as it is judged, by whoever judges it, and again only when something of it has changed. The
+page is written at the end, or again and again while an audit goes on: it reads of each file no more than the index.
+Files are scripts, because a page that was opened from a disk may load scripts and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import mkstemp
+from typing import Any
+
+from fsm.render.report.details import Packed, dump
+from fsm.render.report.page import DETAILS_BUDGET, Index, compose, summary
+from fsm.render.timeline.views import Report
+
+FOLDER = "report"
+PAGE = "report.html"
+SHARD = 1_000_000
+"""Bytes of the index that are loaded at once, about, when a reader looks for what the page does not hold."""
+
+
+def write_group(out: Path, packed: Packed) -> bool:
+    """Writes the files of a group below the folder `out` of the result; gives whether anything had changed."""
+    folder = out / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    changed = False
+    for name, text in packed.pieces():
+        index = packed.index if name == packed.key else None
+        changed |= _write(folder / f"{name}.js", _call(name, text, index))
+    return changed
+
+
+def write_page(out: Path, report: Report, *, top: int, refresh_s: int = 0) -> None:
+    """Writes the page about the groups that were written before.
+
+    A small result becomes one page, and the folder goes. Otherwise the page holds the details of the `top` worst groups
+    as far as there is room. With `refresh_s` it loads the index again every so many seconds, and the groups that a
+    reader has open where they have changed.
+    """
+    folder = out / FOLDER
+    index, size = Index(), 0
+    for one, length in read_index(folder):
+        index.add(one)
+        size += length
+    index.finish()
+    if index.whole and size <= DETAILS_BUDGET and not refresh_s:
+        index.names = {one["entry"]["key"]: one["names"] for one, _ in read_index(folder)}
+        inline = dict(_details(folder, [entry["key"] for entry in index.entries]))
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        index.shards = _write_shards(folder)
+        inline = dict(_fit(folder, [entry["key"] for entry in index.entries[:top]]))
+    if refresh_s:
+        _write(folder / "now.js", _call("now", dump(summary(report, index))))
+    _write(out / PAGE, compose(report, index, inline, refresh_s))
+
+
+def read_index(folder: Path) -> Iterator[tuple[dict[str, Any], int]]:
+    """What the files of the groups say for the index, and how many bytes of details each group has."""
+    sizes: dict[str, int] = {}
+    paths = sorted(folder.glob("*.js"))
+    for path in paths:
+        key = path.stem.partition("-")[0]
+        sizes[key] = sizes.get(key, 0) + path.stat().st_size
+    for path in paths:
+        if path.stem in sizes:
+            with path.open(encoding="utf-8") as file:
+                file.readline()
+                told = file.readline().rstrip().removesuffix(",")
+            if told.startswith("{"):
+                yield json.loads(told), sizes[path.stem]
+
+
+def _details(folder: Path, keys: list[str]) -> Iterator[tuple[str, str]]:
+    for key in keys:
+        for path in sorted(folder.glob(f"{key}*.js")):
+            yield path.stem, path.read_text(encoding="utf-8").splitlines()[2].removesuffix(");")
+
+
+def _fit(folder: Path, keys: list[str]) -> Iterator[tuple[str, str]]:
+    """The details of the first groups that fit in a third of the room, so that a page without its folder tells them."""
+    room = DETAILS_BUDGET // 3
+    for key in keys:
+        room -= (folder / f"{key}.js").stat().st_size
+        if room < 0:
+            return
+        yield from _details(folder, [key])
+
+
+def _write_shards(folder: Path) -> int:
+    """The whole index in files; gives how many."""
+    held, size, count = list[str](), 0, 0
+    for one, _ in read_index(folder):
+        held.append(dump(one))
+        size += len(held[-1])
+        if size > SHARD:
+            count += 1
+            _write_shard(folder, count, held)
+            held, size = [], 0
+    if held or not count:
+        count += 1
+        _write_shard(folder, count, held)
+    return count
+
+
+def _write_shard(folder: Path, number: int, held: list[str]) -> None:
+    _write(folder / f"index-{number}.js", _call(f"index-{number}", f"[{','.join(held)}]"))
+
+
+def _call(name: str, text: str, index: Any = None) -> str:
+    """A script of three lines that hands the page what it asked for."""
+    return f'rebalanceReport.take("{name}",\n{dump(index)},\n{text});\n'
+
+
+def _write(path: Path, text: str) -> bool:
+    """Puts a file in place, whole, if it says anything new."""
+    data = text.encode()
+    if path.exists() and path.read_bytes() == data:
+        return False
+    number, written = mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    with os.fdopen(number, "wb") as file:
+        os.fchmod(number, 0o644)
+        file.write(data)
+    Path(written).replace(path)
+    return True

@@ -1,0 +1,67 @@
+"""What happened how often over time, in a bounded number of steps, whatever the time is that it took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+STEPS = 240
+"""Steps that a trend has at most."""
+
+
+class Step(NamedTuple):
+    """What began within one step."""
+
+    rebalances: int
+    moved: int
+    """Partitions that changed hands."""
+    unowned_ms: int
+    """The longest time that a partition had no owner."""
+
+
+class Trend:
+    """Steps of equal length, a second at first and twice as long whenever there would be too many.
+
+    What is added in whatever order, and merged in whatever order, gives the same steps.
+    """
+
+    def __init__(self) -> None:
+        self.step_ms = 1000
+        self.steps: dict[int, Step] = {}
+        """By their number since the epoch."""
+
+    def add(self, ts_ms: int, rebalances: int = 0, moved: int = 0, unowned_ms: int = 0) -> None:
+        """Adds what began at an instant."""
+        self._put([(ts_ms // self.step_ms, Step(rebalances, moved, unowned_ms))])
+
+    def merge(self, other: Trend) -> None:
+        """Adds what was added elsewhere."""
+        while self.step_ms < other.step_ms:
+            self._double()
+        self._put((number * other.step_ms // self.step_ms, step) for number, step in sorted(other.steps.items()))
+
+    def _put(self, steps: Iterable[tuple[int, Step]]) -> None:
+        length = self.step_ms
+        for number, step in steps:
+            at = number * length // self.step_ms  # they may have grown since
+            known = self.steps.get(at)
+            self.steps[at] = _sum(known, step)
+            while known is None and max(self.steps) - min(self.steps) >= STEPS:
+                self._double()
+
+    def _double(self) -> None:
+        self.step_ms *= 2
+        before, self.steps = self.steps, {}
+        for number, step in before.items():
+            self.steps[number // 2] = _sum(self.steps.get(number // 2), step)
+
+    def to_json(self) -> dict[str, Any]:
+        """The steps in order, each with its begin."""
+        steps = [[number * self.step_ms, *step] for number, step in sorted(self.steps.items())]
+        return {"step": self.step_ms, "steps": steps}
+
+
+def _sum(one: Step | None, other: Step) -> Step:
+    if one is None:
+        return other
+    return Step(one[0] + other[0], one[1] + other[1], max(one[2], other[2]))
