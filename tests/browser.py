@@ -55,8 +55,10 @@ class Browser:
         os.close(self._read)
 
     def open(self, url: str) -> None:
-        """Goes there."""
+        """Goes to another page, and waits until it is there."""
+        self.run("document.isLeft = true")
         self._ask("Page.navigate", url=url)
+        self.wait_for("!document.isLeft && document.readyState === 'complete'")
 
     def run(self, script: str) -> Any:
         """The value of an expression in the page."""
@@ -65,18 +67,18 @@ class Browser:
         return answer["result"].get("value")
 
     def wait_for(self, script: str, timeout_s: float = 10.0) -> Any:
-        """The value of the expression, once it is true."""
+        """The value of the expression, once it is true; True for an element."""
         until = time.monotonic() + timeout_s
-        while not (found := self.run(script)):
+        while not (found := self.run(f"(found => found instanceof Node || found)({script})")):
             assert time.monotonic() < until, script
             time.sleep(0.05)
         return found
 
-    def resize(self, width: int, height: int = 900, *, dark: bool = False, phone: bool = False, media: str = "") -> None:
+    def resize(
+        self, width: int, height: int = 900, *, dark: bool = False, phone: bool = False, media: str = ""
+    ) -> None:
         """Gives the page another size, colours or medium."""
-        self._ask(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone
-        )
+        self._ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self._ask("Emulation.setEmulatedMedia", media=media, features=[scheme])
 

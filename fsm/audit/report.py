@@ -1,4 +1,4 @@
-"""What the HTML report shows of an audit: bounded extracts, worst first, as values of `fsm.render.timeline.views`."""
+"""What the HTML report shows of an audit: groups one by one, and sums, as values of `fsm.render.timeline.views`."""
 
 from __future__ import annotations
 
@@ -13,26 +13,29 @@ from fsm.audit.certainty import TooLittle, Understood
 from fsm.audit.coordinator.assignments import Assignment, AssignmentKind, CoordinatorRecord
 from fsm.audit.coordinator.evidence import STATEMENTS
 from fsm.audit.findings import UNIT_KINDS, Cause, Finding, FindingKind, Severity
+from fsm.audit.group import Rebalance
 from fsm.audit.group.coverage import Coverage
 from fsm.audit.group_audit import GroupAudit
+from fsm.audit.incidents import Incident
 from fsm.audit.intervals import union
 from fsm.audit.rows import NOBODY, Begun, Ended, Interval, Life, ObservedTransition, Seen
 from fsm.audit.wording import UNIT, names, unit, units
 from fsm.logs.broker import CLASSIC
 from fsm.logs.connect_worker import MACHINE
 from fsm.render.timeline import views
+from fsm.render.timeline.trend import Trend
 from fsm.render.wording import many
 from fsm.tables import ALL
 from fsm.tables.connect_worker import State
 from fsm.trace import Kind, Partition, TraceRecord
 
-MEMBERS, PARTITIONS, REBALANCES, ROUNDS = 40, 120, 60, 60
+MEMBERS, PARTITIONS, UNLOGGED = 50_000, 50_000, 10_000
+"""How many lanes of each the timeline of one group has; a reader sees a hundred at once."""
+REBALANCES, ROUNDS = 2_000, 500
 """How many of each the report shows of one group. Rounds with a delay, revocations or an error go before others."""
 SPANS = 250
 """States and assignments of one member, and owners of one partition, that a timeline shows."""
-UNLOGGED = 20
-"""Members without logs that the timeline of a group shows."""
-STRETCHES = 10_000
+STRETCHES = 100_000
 """Times without owner, or with two, that are drawn in one group."""
 NOT_UNDERSTOOD = "not understood"
 NAMES = 20
@@ -226,8 +229,10 @@ def _worker_state(record: TraceRecord) -> str:
 # -- one group ----------------------------------------------------------------------------------------------
 
 
-def group_view(audit: GroupAudit, known: Overview, noted: Highlights) -> views.GroupView:
-    """The timeline of one group."""
+def group_view(audit: GroupAudit, known: Overview | None, noted: Highlights) -> views.GroupView:
+    """The timeline of one group; that of a group that nothing dates is empty."""
+    if known is None:
+        return views.GroupView(audit.group, 0, 0)
     rounds, unlogged = noted.round_views(), _unlogged(audit, known.end_ms)
     members, partitions, rebalances = _members(audit, known, noted), _partitions(audit), _rebalances(audit)
     return views.GroupView(
@@ -246,7 +251,19 @@ def group_view(audit: GroupAudit, known: Overview, noted: Highlights) -> views.G
         rebalances_hidden=known.rebalances - len(rebalances),
         rounds=rounds,
         rounds_hidden=len(noted.rounds) - len(rounds),
+        trend=trend(audit.rebalances, audit.findings),
     )
+
+
+def trend(rebalances: Iterable[Rebalance], findings: Iterable[Finding]) -> Trend:
+    """Rebalances, what they moved, and times without owner, by when they began."""
+    told = Trend()
+    for one in rebalances:
+        told.add(one.start_ms, 1, one.moved, one.unowned_ms)
+    for found in findings:
+        if found.kind in (FindingKind.UNOWNED_PARTITION, FindingKind.UNASSIGNED_WORK):
+            told.add(found.start_ms, unowned_ms=found.end_ms - found.start_ms)
+    return told
 
 
 def _members(audit: GroupAudit, known: Overview, noted: Highlights) -> tuple[views.MemberView, ...]:
@@ -428,7 +445,36 @@ def finding_view(found: Finding) -> views.FindingView:
         cause=found.cause.value,
         summary=found.summary,
         evidence=tuple(views.EvidenceLine(e.file, e.line, e.text) for e in found.evidence),
+        id=found.id,
+        others=found.others,
+        topics=_topics([found]),
     )
+
+
+def incident_view(incident: Incident, findings: Mapping[str, Finding], end_ms: int = 0) -> views.IncidentView:
+    """An incident with its findings by their ids; `end_ms` is when the logs of its group end."""
+    own = [findings[one] for one in incident.findings if one in findings]
+    value = "" if incident.value is None else f" = {incident.value}"
+    return views.IncidentView(
+        id=incident.id,
+        severity=incident.severity.value,
+        kinds=tuple(dict.fromkeys([incident.kind.value, *(one.kind.value for one in own)])),
+        members=incident.who,
+        topics=_topics(own),
+        start_ms=incident.since_ms,
+        end_ms=max([end_ms, *(one.end_ms for one in own)]) if incident.until_ms is None else incident.until_ms,
+        cause=incident.cause.value,
+        sentence=incident.sentence,
+        next_step=incident.next_step,
+        setting=incident.setting and incident.setting + value,
+        hazard=incident.hazard,
+        findings=incident.findings,
+        still=incident.until_ms is None,
+    )
+
+
+def _topics(findings: Iterable[Finding]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(topic for found in findings for topic, _ in found.partitions))
 
 
 def _shown(kind: FindingKind, partitions: Sequence[Partition]) -> str:
@@ -437,26 +483,16 @@ def _shown(kind: FindingKind, partitions: Sequence[Partition]) -> str:
     return units(partitions) if about_units else names(partitions)
 
 
-def report(
-    read: Mapping[str, Any],
-    metrics: Mapping[str, Any],
-    findings: Iterable[Finding],
-    groups: Sequence[views.GroupView],
-    *,
-    groups_hidden: int,
-    unknown_ends: int,
-) -> views.Report:
-    """The whole report; `read` and `metrics` are those of the JSON document, the rest comes worst first."""
+def report(read: Mapping[str, Any], metrics: Mapping[str, Any], trend: Trend, unknown_ends: int) -> views.Report:
+    """The report without its groups; `read` and `metrics` are those of the JSON document."""
     return views.Report(
         title="Rebalance audit",
         inputs=_inputs(read, unknown_ends),
         start_ms=read["start_ms"] or 0,
         end_ms=read["end_ms"] or 0,
         findings_total=tuple(views.KindTotal(*t.values()) for t in metrics["findings"]),
-        findings=tuple(map(finding_view, findings)),
-        groups=tuple(groups),
-        groups_hidden=groups_hidden,
         machines=_machines(metrics),
+        trend=trend,
         enough=read["enough"],
     )
 

@@ -87,7 +87,11 @@ def add(commands: Any) -> None:
     )
     lag.add_argument("--lag-from", metavar="HOST:PORT", help="ask a broker how far groups are behind now")
     command.add_argument(
-        "--top", type=at_least(1), default=usual.top, metavar="N", help="groups that the report draws (%(default)s)"
+        "--top",
+        type=at_least(1),
+        default=usual.top,
+        metavar="N",
+        help="groups that the page of a large report holds itself; the others are in files beside it (%(default)s)",
     )
     command.add_argument(
         "--min-understood",

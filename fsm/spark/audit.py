@@ -1,7 +1,7 @@
 """`fsm audit`: from paths and options to a folder with the result.
 
-Nothing is collected to the driver but what is bounded: totals, and the worst findings and busiest groups that the
-report shows.
+Nothing is collected to the driver but what is bounded: totals, and the worst incidents. Groups are written for the
+report by the tasks that judge them.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from fsm.errors import InputError
 from fsm.render.wording import many, utc
 from fsm.spark.options import IN_PROCESS, Options
 from fsm.spark.progress import Progress
-from fsm.spark.result import MARK, REPORT, STDIN_LOG, put_in_place, workplace
+from fsm.spark.result import MARK, STDIN_LOG, put_in_place, workplace
 
 if TYPE_CHECKING:
-    from fsm.render.timeline.views import FindingView
     from fsm.spark.pipeline import Plan
     from fsm.spark.sources import Inputs, Job
     from fsm.spark.totals import Told, Totals
@@ -40,8 +39,6 @@ class Result:
 
     inputs: dict[str, Any]
     metrics: dict[str, Any]
-    worst: tuple[FindingView, ...]
-    """The worst findings, as the report shows them."""
     master: str = ""
     """Where it was computed, as `Options.master`."""
     incidents: tuple[Told, ...] = ()
@@ -116,7 +113,7 @@ def _write_up(inputs: Inputs, totals: Totals, plan: Plan) -> Result:
     """The document, the report and the tables that are not written yet. Raises `InputError` where nothing was read."""
     from fsm.audit import unparsed
     from fsm.audit.report import report
-    from fsm.render.report.page import render
+    from fsm.render.report.folder import write_page
     from fsm.spark import document, pipeline, tables
 
     work, options = Path(plan.work), plan.options
@@ -151,12 +148,9 @@ def _write_up(inputs: Inputs, totals: Totals, plan: Plan) -> Result:
         findings=pipeline.findings(work),
         coordinators=coordinators,
     )
-    hidden, unknown_ends = totals.sums["groups"] - len(totals.groups), totals.sums["end_unknown"]
-    groups = [view for _, view in totals.groups]
-    shown = report(read, metrics, totals.worst, groups, groups_hidden=hidden, unknown_ends=unknown_ends)
-    (work / REPORT).write_text(render(shown), encoding="utf-8")
+    write_page(work, report(read, metrics, totals.trend, totals.sums["end_unknown"]), top=options.top)
     shutil.rmtree(work / "names", ignore_errors=True)
-    return Result(read, metrics, shown.findings, options.master, tuple(totals.incidents))
+    return Result(read, metrics, options.master, tuple(totals.incidents))
 
 
 def _check_time(totals: Totals, options: Options) -> None:

@@ -34,7 +34,7 @@ class Options:
     lag: Lag = field(default_factory=dict)
     """How far groups were behind over time, where somebody measured it."""
     top: int = 12
-    """Groups whose timelines the report shows."""
+    """Groups that the page of a large report holds itself, the worst; those of the others are in files beside it."""
     min_understood: float = MIN_UNDERSTOOD
     """Of less than this share of what clients say, understood, no verdict is given."""
     limits: Limits = field(default_factory=Limits)

@@ -34,9 +34,12 @@ from fsm.audit.incidents import rank as rank_incident
 from fsm.audit.lag import Measured, add_lag
 from fsm.audit.reading import read_piece
 from fsm.audit.records import Chunk, spool, unpack
-from fsm.audit.report import Highlights, Overview, overview
+from fsm.audit.report import Highlights, Overview, finding_view, group_view, incident_view, overview
 from fsm.audit.routing import BY_FILE, BY_GROUP, OF_FILE, Sent, in_order_of, receive, route, send, summary_of
 from fsm.logs import Format
+from fsm.render.report.details import pack
+from fsm.render.report.folder import write_group
+from fsm.render.timeline.views import GroupView
 from fsm.spark.options import Options
 from fsm.spark.progress import Progress
 from fsm.spark.sources import Job, expected
@@ -111,7 +114,7 @@ class Plan:
     @property
     def totals(self) -> Totals:
         """Where nothing has been added up yet."""
-        return Totals(self.options.top, self.options.min_understood)
+        return Totals(self.options.min_understood)
 
     @property
     def names(self) -> Path:
@@ -168,10 +171,17 @@ def judge(rows: Iterable[Sent], plan: Plan, part: int) -> Totals:
 
 
 def add_of_files(findings: Iterable[Finding], plan: Plan, totals: Totals, tables: Tables) -> None:
-    """Adds findings that are about files."""
+    """Adds findings that are about files; to the report each file is a group without a name."""
     every = with_ids(findings)
     found = plan.unknown(every, of_files(every), totals)
     _add(found, of_files(found), totals, tables)
+    for file, own in groupby(sorted(found, key=_file_of), key=_file_of):
+        of_file = list(own)
+        _write_group(plan.work, GroupView("", 0, 0, file=file), of_file, of_files(of_file))
+
+
+def _file_of(found: Finding) -> str:
+    return found.evidence[0].file if found.evidence else ""
 
 
 def _add(found: Sequence[Finding], incidents: Sequence[Incident], totals: Totals, tables: Tables) -> None:
@@ -179,6 +189,13 @@ def _add(found: Sequence[Finding], incidents: Sequence[Incident], totals: Totals
     totals.add_incidents(incidents, found)
     tables.add("findings", found)
     tables.add("incidents", incidents)
+
+
+def _write_group(work: str, view: GroupView, found: Iterable[Finding], incidents: Iterable[Incident]) -> None:
+    """Writes a group for the report, so that nothing of it has to go to the driver."""
+    by_id = {one.id: one for one in found}
+    told = [incident_view(one, by_id, view.end_ms) for one in incidents]
+    write_group(Path(work), pack(view, list(map(finding_view, by_id.values())), told))
 
 
 def _topic_names(plan: Plan) -> dict[str, str]:
@@ -222,12 +239,14 @@ def _judge_group(group: str, rows: Iterable[Sent], plan: Plan, names: Mapping[st
         tables.add("lives", list(zip(lives, audit.coverage, strict=True)))
         tables.add("coordinator", audit.coordinator)
         tables.add("assignments", audit.assignments)
-        _add(audit.findings, find_incidents(audit), totals, tables)
+        incidents = find_incidents(audit)
+        _add(audit.findings, incidents, totals, tables)
         totals.sums["coordinators"] += len(audit.coordinator)
         known = overview(audit)
         if known is not None:
             tables.add("groups", [known])
-            totals.add_group(audit, known, watch)
+            totals.add_group(audit, known)
+        _write_group(plan.work, group_view(audit, known, watch), audit.findings, incidents)
 
 
 # -- in one process, and on Spark ---------------------------------------------------------------------------

@@ -16,12 +16,13 @@ from fsm.audit.findings import Finding, FindingKind, Severity
 from fsm.audit.group_audit import GroupAudit
 from fsm.audit.incidents import Incident, badness
 from fsm.audit.reading import PieceSummary
-from fsm.audit.report import Highlights, Overview, group_view
+from fsm.audit.report import Overview, trend
 from fsm.audit.rows import ObservedTransition
-from fsm.render.timeline.views import GroupView, LearnedLayout
+from fsm.render.timeline.trend import Trend
+from fsm.render.timeline.views import LearnedLayout
 
 FINDINGS = 400
-"""How many findings the report shows, the worst first."""
+"""How many incidents come back to the driver, the worst first."""
 BELOW = 10
 """How many findings of an incident are kept for the command to print."""
 MOST = 40
@@ -76,8 +77,6 @@ class Durations:
 
 @dataclass(slots=True)
 class Totals:
-    top: int
-    """How many groups are drawn, the worst first."""
     min_understood: float
     """As in `Options`."""
     sums: Counter[str] = field(default_factory=Counter)
@@ -107,11 +106,9 @@ class Totals:
     """By machine and state."""
     rebalances: Durations = field(default_factory=Durations)
     longest_unowned_ms: int = 0
-    worst: list[Finding] = field(default_factory=list)
     incidents: list[Told] = field(default_factory=list)
     """The worst ones, in order."""
-    groups: list[tuple[Overview, GroupView]] = field(default_factory=list)
-    """The worst groups, in order."""
+    trend: Trend = field(default_factory=Trend)
 
     def add_file(self, pieces: Sequence[PieceSummary]) -> None:
         """Counts a file, all of whose pieces are given."""
@@ -161,11 +158,7 @@ class Totals:
             self.dwell.setdefault(key, Durations()).add(one.dwell_ms)
 
     def add_findings(self, findings: Iterable[Finding]) -> None:
-        found = list(findings)
-        if not found:
-            return
-        self.kinds.update((one.kind.value, one.severity.value) for one in found)
-        self.worst = nsmallest(FINDINGS, [*self.worst, *found], key=_badness)
+        self.kinds.update((one.kind.value, one.severity.value) for one in findings)
 
     def add_incidents(self, incidents: Iterable[Incident], findings: Iterable[Finding]) -> None:
         """Counts the incidents of a group; the worst keep the worst of their findings."""
@@ -179,19 +172,15 @@ class Totals:
     def _keep(self, more: Iterable[Told]) -> None:
         self.incidents = nsmallest(FINDINGS, [*self.incidents, *more], key=lambda told: badness(told.incident))
 
-    def add_group(self, audit: GroupAudit, known: Overview, noted: Highlights) -> None:
-        """Adds an audited group, whose findings are added by themselves; draws it if it is one of the worst so far."""
+    def add_group(self, audit: GroupAudit, known: Overview) -> None:
+        """Adds an audited group, whose findings are added by themselves."""
         self.sums["groups"] += 1
         self.sums["end_unknown"] += known.end_unknown
         for one in audit.rebalances:
             self.sums["moved"] += one.moved
             self.rebalances.add(one.end_ms - one.start_ms)
             self.longest_unowned_ms = max(self.longest_unowned_ms, one.unowned_ms)
-        if len(self.groups) < self.top or known.rank < self.groups[-1][0].rank:
-            self._draw([(known, group_view(audit, known, noted))])
-
-    def _draw(self, more: Iterable[tuple[Overview, GroupView]]) -> None:
-        self.groups = sorted([*self.groups, *more], key=lambda group: group[0].rank)[: self.top]
+        self.trend.merge(trend(audit.rebalances, audit.findings))
 
     def _reach(self, first_ms: int | None, last_ms: int | None) -> None:
         if first_ms is not None and last_ms is not None:
@@ -219,9 +208,8 @@ class Totals:
             self.dwell.setdefault(key, Durations()).merge(durations)
         self.rebalances.merge(other.rebalances)
         self.longest_unowned_ms = max(self.longest_unowned_ms, other.longest_unowned_ms)
-        self.worst = nsmallest(FINDINGS, [*self.worst, *other.worst], key=_badness)
         self._keep(other.incidents)
-        self._draw(other.groups)
+        self.trend.merge(other.trend)
 
     def add_other_group(self, group: str) -> None:
         """Names a group that was not chosen."""

@@ -15,10 +15,13 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+from page_data import beside, data, groups_of
 
 from fsm.audit.findings import Cause, FindingKind
 from fsm.errors import InputError
 from fsm.render.report import glossary
+from fsm.render.report.details import key_of, pack
+from fsm.render.report.folder import FOLDER, write_group, write_page
 from fsm.render.report.page import render
 from fsm.render.timeline.views import (
     AssignedSpan,
@@ -28,6 +31,7 @@ from fsm.render.timeline.views import (
     EvidenceLine,
     FindingView,
     GroupView,
+    IncidentView,
     Inputs,
     KindTotal,
     MachineView,
@@ -352,6 +356,15 @@ def hostile(text: str) -> str:
     return render(report)
 
 
+def texts_of(value: object) -> list[str]:
+    """Every text in some data."""
+    if isinstance(value, str):
+        return [value]
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    names = list(value) if isinstance(value, dict) else []
+    return [text for one in [*names, *inside] for text in texts_of(one)]
+
+
 # What stands on the page.
 
 
@@ -367,30 +380,17 @@ def test_the_page_is_well_formed() -> None:
 
 
 def test_every_section_is_there() -> None:
-    """Verdict, kinds, findings with their lines, timelines, machines and what was read."""
+    """Verdict, incidents, groups, machines and what was read; without a script the worst incidents all the same."""
     page = Page(render(INCIDENT))
-    assert {"summary", "findings", "timelines", "machines", "inputs", "f1", "f3", "t1", "g1"} <= set(
-        page.attributes("id")
-    )
+    assert {"summary", "now", "groups", "machines", "inputs"} <= set(page.attributes("id"))
     for said in (
         "2 errors and 41 warnings",
-        "811 records of 5 members in 3 groups, from 10,402 lines in 3 files (1.2 MB)",
+        "811 records of 5 members in 1 group, from 10,402 lines in 3 files (1.2 MB)",
         "2026-03-01 02:00:00.000 to 2026-03-01 02:01:00.000 UTC, 1 min",
         "Only INFO lines in a/app.log: targets, the end of callbacks and heartbeats cannot be seen.",
         "1 file could not be read, or not to the end: which .",
         "2 entries about membership were not understood",
-        "orders-a and orders-b both owned orders-[0, 1, 2] for 5 s",
-        "2026-03-01 02:00:22.500 to 2026-03-01 02:00:27.500 UTC, 5 s",
-        "no poll: the application did not poll within max.poll.interval.ms",
-        "a/app.log :1201 02:00:21,000 WARN consumer poll timeout has expired",
-        "b/app.log :88",
-        "No line shows it: it follows from what is missing.",
-        "and 40 more findings",
-        "Members: 2, and 3 more not shown",
-        "Partitions: 7 in 3 lanes, and 4 more not shown",
-        "orders-[0..2]",
-        "14 rebalances",
-        "and 2 more groups",
+        "error orders-a and orders-b both owned orders-[0, 1, 2] for 5 s",
         "3,628 steps, 1 not in the table",
         "STALE STABLE 1 not in the table",
         "JOINING 21 950 ms 1.4 s 1.5 s",
@@ -401,23 +401,41 @@ def test_every_section_is_there() -> None:
         assert said in page.text, said
 
 
-def test_findings_stand_by_severity() -> None:
-    """Errors before warnings, each with its letter and its place in the list; warnings wait to be opened."""
-    page = Page(render(INCIDENT))
-    found = [attributes for tag, attributes in page.elements if "finding" in attributes.get("class", "").split()]
-    assert [(f["id"], f["data-severity"], "open" in f) for f in found] == [
-        ("f1", "error", True),
-        ("f2", "error", True),
-        ("f3", "warning", False),
+def test_the_data_of_the_page_is_whole() -> None:
+    """Incidents with their findings and lines, lanes, and how much of everything is left out."""
+    summary, details = data(render(INCIDENT))
+    ((key, group),) = details.items()
+    assert [row["id"] for row in summary["rows"]] == ["1", "2", "3"]
+    assert [entry["key"] for entry in summary["entries"]] == [key]
+    assert summary["totals"][2] == ["unowned_partition", "warning", 41]
+    assert group["findings"][0]["lines"][0] == [
+        "a/app.log",
+        1201,
+        "02:00:21,000 WARN consumer poll timeout has expired",
     ]
-    assert [t for t in page.texts if re.fullmatch("[EWI][0-9]+", t)][:2] == ["E1", "E2"]
+    assert [lane["label"] for lane in group["lanes"]] == [
+        *("coordinator", "orders-a", "orders-[0..2]", "refunds-0"),  # in trouble, or said to be
+        *("orders-b", "dsCB7DPHBsqWIz3np1ulug", "orders-[3..5]"),
+    ]
+    hidden = {name: count for name, count in group["hidden"].items() if count}
+    assert hidden == {"members": 3, "unlogged": 2, "partitions": 4, "rebalances": 12}
+    assert (summary["entries"][0]["members"], summary["entries"][0]["rebalances"]) == (5, 14)
+
+
+def test_incidents_stand_by_severity() -> None:
+    """Errors before warnings; what goes on still before what is over."""
+    over = IncidentView("a", "error", ("double_ownership",), (), (), T, T + 9000, "", "over")
+    still = replace(over, id="b", end_ms=T + 1000, still=True)
+    known = (replace(over, id="c", severity="warning"), over, still)
+    rows = pack(GROUP, (), known).told["rows"]
+    assert [row["id"] for row in rows] == ["b", "a", "c"]
 
 
 def test_every_link_leads_somewhere_on_the_page() -> None:
-    """Links are fragments only, and each has its target: findings to their flags and flags to their findings."""
+    """Links are fragments only, and each has its target."""
     page = Page(render(INCIDENT))
     links = page.attributes("href") + page.attributes("xlink:href")
-    assert {"#t1", "#f1", "#t3", "#inputs"} <= set(links)
+    assert {"#now", "#groups", "#inputs"} <= set(links)
     assert all(link.startswith("#") for link in links)
     assert {link[1:] for link in links} <= set(page.attributes("id"))
 
@@ -445,12 +463,6 @@ def test_the_policy_allows_this_script_and_no_other() -> None:
     assert policies == [f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"]
 
 
-def test_the_filter_hides_without_script() -> None:
-    """What only the script can do is not shown until it runs; all else is plain HTML."""
-    forms = [attributes for tag, attributes in Page(render(INCIDENT)).elements if tag == "form"]
-    assert ["hidden" in form for form in forms] == [True]
-
-
 # Verdicts.
 
 
@@ -468,7 +480,7 @@ def test_a_clean_log_is_said_to_be_clean() -> None:
     clean = replace(INCIDENT, findings=(), findings_total=(KindTotal("unparsed_lines", "info", 3),), inputs=inputs)
     text = Page(render(clean)).text
     assert "Nothing is wrong in what these logs show" in text
-    assert "12 records of 5 members in 3 groups, from 90 lines in 2 files (5.0 kB)" in text
+    assert "12 records of 5 members in 1 group, from 90 lines in 2 files (5.0 kB)" in text
     assert "Looked at: partitions owned twice or by nobody" in text
 
 
@@ -497,12 +509,16 @@ ATTACKS = (
 def test_texts_from_logs_stay_texts(attack: str) -> None:
     """Whatever every single text is, the page has the elements and attributes it has with letters alone."""
     harmless, page = Page(hostile("x" * len(attack))), Page(hostile(attack))
+    harmless_scripts = hostile("x" * len(attack)).count("</script>")
     assert [tag for tag, _ in page.elements] == [tag for tag, _ in harmless.elements]
     assert [sorted(a) for _, a in page.elements] == [sorted(a) for _, a in harmless.elements]
     assert (page.stack, page.broken) == ([], [])
     assert all(link.startswith("#") for link in page.attributes("href"))
-    assert page.text.count(attack) > 20
-    assert "49" not in page.text.replace("02:00:49", "")
+    summary, details = data(hostile(attack))
+    assert sum(attack in text for text in texts_of([summary, details])) > 40
+    assert page.text.count(attack) > 8
+    assert hostile(attack).count("</script>") == harmless_scripts
+    assert not [text for text in texts_of([summary, details]) if text.startswith("49")]
 
 
 @pytest.mark.parametrize(
@@ -513,15 +529,16 @@ def test_invisible_characters_are_written_out(text: str, seen: str) -> None:
     """Marks of direction, control characters and halves of pairs appear nowhere as such, and the page is UTF-8."""
     html = hostile(text)
     assert not [c for c in text if not c.isalpha() and c in html]
-    assert html.encode().count(seen.encode()) > 30
-    assert len(list(drawings(html))) > 5
+    assert not [one for one in texts_of([*data(html)]) if set(one) & {c for c in text if not c.isalpha()}]
+    assert sum(seen in one for one in texts_of([*data(html)])) > 30
+    assert html.encode()
 
 
 def test_names_of_a_megabyte_are_cut() -> None:
     """Every text a million characters long: the page stays small and says what it cut."""
     html = hostile("é" * 1_000_000)
     assert len(html.encode()) < 300_000
-    assert html.count("(1,000,000 characters)") > 50
+    assert sum("(1,000,000 characters)" in text for text in texts_of([*data(html)])) > 50
 
 
 def test_hostile_times_draw_all_the_same() -> None:
@@ -531,42 +548,69 @@ def test_hostile_times_draw_all_the_same() -> None:
     found = replace(OVERLAP, start_ms=1 << 62, end_ms=-(1 << 62))
     html = render(replace(INCIDENT, groups=(wild, backwards), findings=(found,), start_ms=1 << 62, end_ms=0))
     assert "4611686018427387904 ms since 1970" in html
-    assert len(list(drawings(html))) > 5
+    assert [group["start"] for group in data(html)[1].values()] == [-(1 << 62), T + 60_000]
 
 
 # Size and repetition.
 
 
-def test_ten_thousand_members_stay_below_three_megabytes() -> None:
-    """However much is put in, the page is bounded, shows errors first and counts what it leaves out."""
-    html = render(crowd(10_000, 2_000, 6_000))
+def test_ten_thousand_members_stay_below_three_megabytes(tmp_path: Path) -> None:
+    """The page is bounded whatever is put in, and everything else is beside it: every member and every finding."""
+    report = crowd(10_000, 2_000, 6_000)
+    write_group(tmp_path, pack(report.groups[0], report.findings))
+    write_page(tmp_path, report, top=12)
+    html = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert len(html.encode()) < 3_000_000
-    page = Page(html)
-    shown = len([a for _, a in page.elements if "finding" in a.get("class", "").split()])
-    assert f"and {6_000 - shown:,} more findings" in page.text
-    assert shown > 500
-    lanes = int(re.findall(r"Partitions: (\d+), and", page.text)[0])
-    assert lanes > 100
-    hidden = [int(n.replace(",", "")) for n in re.findall(r"and ([\d,]+) more not shown", page.text)]
-    assert len(hidden) == 2
-    assert (page.stack, page.broken) == ([], [])
+    told = groups_of(tmp_path)["crowd"]
+    assert len([lane for lane in told["lanes"] if lane["what"] == "member"]) == 10_000
+    assert sum(lane.get("count", 0) for lane in told["lanes"]) == 2_000
+    assert (len(told["findings"]), len(told["rows"])) == (6_000, 6_000)
+    assert all(path.stat().st_size < 1_500_000 for path in (tmp_path / FOLDER).iterdir())
+    assert told["counts"]["error"] == {"double_ownership": 2_000}
 
 
-def test_many_groups_and_machines_stay_below_three_megabytes() -> None:
-    """Three hundred groups of twenty members and fifty machines with hundreds of steps: bounded and counted."""
+def test_many_groups_and_machines_stay_below_three_megabytes(tmp_path: Path) -> None:
+    """Three hundred groups and fifty machines with hundreds of steps: every group is listed, machines are counted."""
     one = crowd(20, 40, 3).groups[0]
-    groups = tuple(replace(one, group=f"group-{i:03d}", rebalances=GROUP.rebalances * 200) for i in range(300))
+    for i in range(300):
+        write_group(tmp_path, pack(replace(one, group=f"group-{i:03d}", rebalances=GROUP.rebalances * 200), ()))
     edges = tuple(EdgeCount(f"S{i}", f"S{i + 1}", i, illegal=i % 2 == 0) for i in range(500))
     machines = tuple(MachineView(f"machine-{i}", edges, ()) for i in range(50))
-    html = render(replace(INCIDENT, groups=groups, groups_hidden=7, machines=machines))
+    write_page(tmp_path, replace(INCIDENT, machines=machines), top=3)
+    html = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert len(html.encode()) < 3_000_000
-    shown = html.count('<details class="group" id="g')
-    assert shown >= 6
-    assert f"and {307 - shown} more groups" in html
-    assert "and 107 more groups" in html
-    assert all(f"<bdi>group-{i:03d}</bdi>" in html for i in range(200))
+    summary, details = data(html)
+    assert (summary["groups"], len(summary["entries"]), len(details)) == (300, 300, 3)
     drawn = html.count("No drawing of this table")
     assert f"and {50 - drawn} more machines" in html
+
+
+def test_a_small_result_is_one_page(tmp_path: Path) -> None:
+    """Details and names stand in the page, and nothing is left beside it."""
+    for group in ("one", "two"):
+        write_group(tmp_path, pack(replace(GROUP, group=group), [replace(OVERLAP, group=group)]))
+    write_page(tmp_path, INCIDENT, top=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+    summary, details = data((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert (len(details), len(summary["names"]), summary["shards"]) == (2, 2, 0)
+    assert summary["names"][key_of("one")] == [
+        ["orders-a", "orders-b", "dsCB7DPHBsqWIz3np1ulug"],
+        ["orders", "refunds"],
+    ]
+
+
+def test_only_groups_that_changed_are_written_again(tmp_path: Path) -> None:
+    """The same group leaves its files alone; a page that refreshes itself has a file with the index beside it."""
+    packed = pack(GROUP, [OVERLAP])
+    assert write_group(tmp_path, packed)
+    assert not write_group(tmp_path, packed)
+    assert write_group(tmp_path, pack(GROUP, [OVERLAP, SILENT]))
+    write_page(tmp_path, INCIDENT, top=12, refresh_s=5)
+    html = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert data(html)[0]["refresh"] == 5
+    assert beside(tmp_path, "now")["entries"] == data(html)[0]["entries"]
+    assert [one["key"] for one in beside(tmp_path, "now")["rows"]] == [key_of("orders")] * 2
+    assert "script-src 'sha256-" in html and " 'self' file:;" in html  # noqa: PT018
 
 
 def test_the_same_report_gives_the_same_bytes() -> None:
@@ -597,18 +641,6 @@ def test_the_same_report_gives_the_same_bytes() -> None:
     assert len(digests) == 1
 
 
-def test_two_seconds_of_a_quiet_night_have_a_close_up_and_a_flag() -> None:
-    """The two seconds out of three hours are some hundred pixels wide, in the finding and in the timeline."""
-    frames = [
-        float(e.get("width", "0"))
-        for svg in drawings(render(quiet_night()))
-        for e in svg.iter()
-        if e.get("class") == "overlap" and e.find("title") is not None
-    ]
-    assert len(frames) == 2
-    assert min(frames) > 100
-
-
 # What stands beside it.
 
 
@@ -623,14 +655,3 @@ def test_without_jinja2_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(InputError, match=r"needs the jinja2 package; in a checkout: pip install '\.\[spark\]'"):
         render(EMPTY)
-
-
-def test_the_coordinators_side_is_explained_and_labelled() -> None:
-    """Rows have their names beside them, members without logs are counted, the legend shows what the colours mean."""
-    page = Page(render(INCIDENT))
-    assert page.text.count("coordinator: target") >= 1
-    assert "Members without logs: 1, and 2 more not shown" in page.text
-    assert "5 members, 3 more without a log, 11 partitions" in page.text
-    assert "told to give some up, not yet acknowledged" in page.text
-    plain = replace(GROUP, members=(BOB,), unlogged=(), unlogged_hidden=0)
-    assert "the coordinator's target" not in Page(render(replace(INCIDENT, groups=(plain,)))).text

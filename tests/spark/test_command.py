@@ -73,7 +73,7 @@ def test_what_was_left_out_is_said_on_one_line(capsys: pytest.CaptureFixture[str
     inputs = {"lines": 7, "files": 1, "older_results": ["logs/out", "logs/out-2"], "unreadable": [["c.gz", "cut"]]}
     inputs |= {"understood": 2, "not_understood": 0, "suspects": 1, "silent": [], "silent_files": 0}
     inputs |= {"too_little": [], "too_little_files": 0}
-    print_summary(Result(inputs | {"unreadable_files": 1}, {"findings": []}, ()), Path("new"))
+    print_summary(Result(inputs | {"unreadable_files": 1}, {"findings": []}), Path("new"))
     assert capsys.readouterr().out.splitlines() == [
         "read 7 lines of 1 files; understood 66.6 % of 3 entries of clients",
         "not read, or not to the end: c.gz",
@@ -135,7 +135,7 @@ def test_the_folder_holds_report_document_and_tables(result: Path) -> None:
 def test_a_finding_above_info_is_something_found(severities: tuple[str, ...], bad: bool) -> None:
     """What is only for information leaves the exit status 0."""
     totals = [{"kind": "late_leave", "severity": severity, "count": 1} for severity in severities]
-    assert Result({}, {"findings": totals}, ()).bad is bad
+    assert Result({}, {"findings": totals}).bad is bad
 
 
 # -- refusals -------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import recordings as recorded
+from page_data import groups_of
 from pyspark.sql import SparkSession
 
 from fsm.audit import local
@@ -64,18 +65,18 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def audited(both_sides: Path, result: Path) -> tuple[Told, str]:
-    """The document of one audit of all of it, and its report."""
-    return run([both_sides], result), (result / "report.html").read_text(encoding="utf-8")
+def audited(both_sides: Path, result: Path) -> tuple[Told, dict[str, Told]]:
+    """The document of one audit of all of it, and what its report says of each group."""
+    return run([both_sides], result), groups_of(result)
 
 
-def test_the_pipeline_hears_what_one_process_hears(audited: tuple[Told, str], both_sides: Path) -> None:
+def test_the_pipeline_hears_what_one_process_hears(audited: tuple[Told, dict[str, Told]], both_sides: Path) -> None:
     """The same findings, causes, words and lines."""
     expected = local.audit_files(both_sides.rglob("*.log")).findings
     assert without_unparsed(audited[0]["findings"]) == [as_told(one) for one in expected]
 
 
-def test_the_brokers_lines_are_evidence(audited: tuple[Told, str]) -> None:
+def test_the_brokers_lines_are_evidence(audited: tuple[Told, dict[str, Told]]) -> None:
     """The coordinator says why a member was out, and its line is shown with its number."""
     found = without_unparsed(audited[0]["findings"])
     told = [one for one in found if "the coordinator says that its session expired" in one["summary"]]
@@ -85,29 +86,30 @@ def test_the_brokers_lines_are_evidence(audited: tuple[Told, str]) -> None:
     assert all(e["line"] > 0 and "GroupCoordinator" in e["text"] for e in lines)
 
 
-def test_members_without_logs_are_counted(audited: tuple[Told, str]) -> None:
+def test_members_without_logs_are_counted(audited: tuple[Told, dict[str, Told]]) -> None:
     """Only the coordinator names them; where every log is there, nobody is missing."""
     missing = {group["group"]: group["members_without_logs"] for group in audited[0]["groups"]}
     assert missing["g-j07-maxpoll"] >= 1
     assert missing["g-i-j09-kill9"] == 0
 
 
-def test_a_group_that_only_the_coordinator_names_is_there(audited: tuple[Told, str]) -> None:
+def test_a_group_that_only_the_coordinator_names_is_there(audited: tuple[Told, dict[str, Told]]) -> None:
     """From its first stored record to its last, without members of whom a log tells."""
     (group,) = (group for group in audited[0]["groups"] if group["group"] == "alone")
     assert (group["start_ms"], group["end_ms"]) == (1_795_247_715_932, 1_795_247_724_932)
     assert (group["members"], group["members_without_logs"], group["coverage"]) == (0, 2, "unknown")
-    assert "Members without logs: 2" in audited[1]
-    assert "id:8s1lnmxk…-[0]" in audited[1]
-    assert "\u202e" not in audited[1]
+    alone = audited[1]["alone"]
+    assert alone["unlogged"] == 2
+    assert "id:8s1lnmxk…-[0]" in [span[6] for lane in alone["lanes"] for span in lane.get("current", ())]
+    assert [lane["label"][:7] for lane in alone["lanes"] if lane["what"] == "unlogged"] == ["m", "\\u202ex"]
 
 
-def test_garbage_is_counted(audited: tuple[Told, str]) -> None:
+def test_garbage_is_counted(audited: tuple[Told, dict[str, Told]]) -> None:
     """One stored record is none as Kafka writes it."""
     assert audited[0]["inputs"]["not_understood"] == 1
 
 
-def test_assignments_are_written(audited: tuple[Told, str], spark: SparkSession, result: Path) -> None:
+def test_assignments_are_written(audited: tuple[Told, dict[str, Told]], spark: SparkSession, result: Path) -> None:
     """Target and current assignment of each member, with names of topics where the broker tells them."""
     frame = spark.read.parquet(str(result / "assignments.parquet"))
     rows = frame.where("`group` = 'alone'").orderBy("start_ms", "which").collect()
@@ -127,10 +129,11 @@ def test_assignments_are_written(audited: tuple[Told, str], spark: SparkSession,
         "j07-maxpoll-foo-[3..5]",
     ) in found
     assert ("", "target", "", "j07-maxpoll-foo-[3..5]", "") in found
-    assert audited[1].count("coordinator: target") >= 2
+    lanes = [lane for group in audited[1].values() for lane in group["lanes"]]
+    assert sum(bool(lane.get("target")) for lane in lanes) >= 2
 
 
-def test_whose_a_partition_was_when_no_log_tells(audited: tuple[Told, str]) -> None:
+def test_whose_a_partition_was_when_no_log_tells(audited: tuple[Told, dict[str, Told]]) -> None:
     """With the log of its owner missing it seems to be nobody's; the coordinator knows better."""
     gaps = [f for f in audited[0]["findings"] if f["group"] == "g-j07-maxpoll" and f["kind"] == "unowned_partition"]
     assert gaps
@@ -138,6 +141,7 @@ def test_whose_a_partition_was_when_no_log_tells(audited: tuple[Told, str]) -> N
     assert all("whose log is missing, as the owner" in gap["summary"] for gap in gaps)
 
 
-def test_the_report_draws_the_coordinators_words(audited: tuple[Told, str]) -> None:
-    """A lane of its own in the timeline of each group of which a coordinator speaks, and in close-ups of findings."""
-    assert audited[1].count("s own words") >= len(SCENARIOS)
+def test_the_report_draws_the_coordinators_words(audited: tuple[Told, dict[str, Told]]) -> None:
+    """A lane of its own in the timeline of each group of which a coordinator speaks."""
+    whats = [lane["what"] for group in audited[1].values() for lane in group["lanes"]]
+    assert whats.count("coordinator") >= len(SCENARIOS)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from page_data import groups_of
 
 from fsm import cli
 from fsm.audit.certainty import Understood
@@ -58,7 +59,8 @@ def test_one_member_in_an_unknown_layout(fleet: Path, tmp_path: Path, capsys: py
     assert (read["enough"], read["too_little_files"]) == (False, 1)
     assert read["too_little"] == [{"file": str(member), "client": "", "entries": 0, "missed": read["suspects"]}]
     page = (tmp_path / "out" / "report.html").read_text()
-    assert re.search(r"<h2>Not enough was understood: 9.* % of what clients say, too little in 1 file</h2>", page)
+    said = r">Not enough was understood: 9.* % of what clients say, too little in 1 file</h2>"
+    assert re.search(said, page)
     assert "Nothing is wrong" not in page
     assert audit(fleet, tmp_path / "out", capsys, "--min-understood", "0")[0] == 1
 
@@ -78,7 +80,7 @@ def test_two_logs_full_of_words_of_another_release(
     assert f"too little was understood of {fleet}/a.log (0.2 % of 335 entries of clients), {fleet}/b.log" in said
     groups = {one["group"]: one["coverage"] for one in document(tmp_path / "out")["groups"]}
     assert [group for group, coverage in groups.items() if coverage == "not understood"] == ["g"]
-    assert "not enough was understood of its logs" in (tmp_path / "out" / "report.html").read_text()
+    assert [group for group, told in groups_of(tmp_path / "out").items() if told.get("doubted")] == ["g"]
 
 
 def test_one_of_many_members_in_one_file(fleet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -33,8 +33,8 @@ FINDINGS = 20_000
 """Findings of one group that can be looked at; the rest is counted, and stands in the tables."""
 ROWS = 50
 """Incidents of one group that the index has, the worst; the group itself has them all."""
-NAMED = 12
-"""Members, topics and findings that one incident names in the index."""
+NAMED, MENTIONED = 12, 20_000
+"""Members, topics and findings that one incident names in the index, and in its group."""
 NAMES = 2_000
 """Members and topics of one group by which it is found."""
 EVIDENCE = 8
@@ -47,20 +47,18 @@ class Packed(NamedTuple):
 
     key: str
     """Its name in addresses and names of files."""
-    index: Mapping[str, Any]
-    """`entry`: the group in one line; `rows`: its worst incidents; `names`: members and topics."""
+    told: Mapping[str, Any]
+    """For the index: `entry` is the group in one line, `rows` its worst incidents, `names` members and topics."""
     details: str
     """What is loaded first, as JSON."""
-    findings: tuple[str, ...]
-    """Further findings, in pieces."""
-    lanes: tuple[str, ...]
-    """Further lanes, in pieces."""
+    further: Mapping[str, Sequence[str]]
+    """Further `rows` (incidents), `findings` and `lanes`, in pieces."""
 
     def pieces(self) -> Iterator[tuple[str, str]]:
         """Everything but the index, each part with the name of its file."""
         yield self.key, self.details
-        yield from ((f"{self.key}-f{i}", text) for i, text in enumerate(self.findings, 1))
-        yield from ((f"{self.key}-l{i}", text) for i, text in enumerate(self.lanes, 1))
+        for what, pieces in self.further.items():
+            yield from ((f"{self.key}-{what}{i}", text) for i, text in enumerate(pieces, 1))
 
 
 def key_of(group: str) -> str:
@@ -80,19 +78,22 @@ def severity_of(severity: str) -> str:
 
 def pack(view: GroupView, findings: Sequence[FindingView], incidents: Sequence[IncidentView] | None = None) -> Packed:
     """The group with its findings; without incidents each finding is one."""
-    key = key_of(view.group)
+    key = key_of(view.group or f"file {view.file}")
     named = [found if found.id else _with_number(found, i) for i, found in enumerate(findings, 1)]
     known = list(map(_alone, named)) if incidents is None else incidents
-    rows = [_row(one) for one in sorted(known, key=badness)]
-    first, *more = _pieces(map(_finding, sorted(named, key=badness)[:FINDINGS]))
-    lanes, *more_lanes = _pieces(_lanes(view))
+    worst_first = sorted(known, key=_rank_incident)
+    blamed = {name for found in findings if found.severity != "info" for name in (found.member, *found.others)}
+    pieces = {
+        "rows": _pieces(_row(one, MENTIONED) for one in worst_first),
+        "findings": _pieces(map(_finding, sorted(named, key=_rank_finding)[:FINDINGS])),
+        "lanes": _pieces(sorted(_lanes(view, blamed), key=lambda lane: not lane["hurt"])),
+    }
     states = shades.state_classes(s.state for m in (*view.members, *view.unlogged) for s in m.states)
     details = {
         "start": view.start_ms,
         "end": view.end_ms,
         "names": [wording.name(name) for name in _numbers(view)],
         "states": {wording.name(state): cls for state, cls in states.items()},
-        "rows": rows,
         "hidden": {
             "findings": max(0, len(findings) - FINDINGS),
             "members": view.members_hidden,
@@ -104,18 +105,27 @@ def pack(view: GroupView, findings: Sequence[FindingView], incidents: Sequence[I
         "rebalances": [[*r[:2], wording.name(r.cause), *r[3:]] for r in view.rebalances],
         "rounds": [[*r[:2], wording.name(r.leader), r.workers, wording.name(r.version), *r[5:]] for r in view.rounds],
         "trend": view.trend.to_json() if view.trend else None,
-        "pieces": {"findings": len(more), "lanes": len(more_lanes)},
+        "pieces": {what: len(texts) - 1 for what, texts in pieces.items()},
     }
-    text = f'{dump(details)[:-1]},"findings":{first},"lanes":{lanes}}}'
+    text = "".join([dump(details)[:-1], *(f',"{what}":{texts[0]}' for what, texts in pieces.items()), "}"])
     entry = _entry(view, findings) | {"key": key, "stamp": sha256(text.encode()).hexdigest()[:8]}
-    return Packed(key, {"entry": entry, "rows": rows[:ROWS], "names": _names(view)}, text, tuple(more), tuple(more_lanes))
+    told = {"entry": entry, "rows": [_row(one, NAMED) for one in worst_first[:ROWS]], "names": _names(view)}
+    return Packed(key, told, text, {what: texts[1:] for what, texts in pieces.items()})
 
 
-def badness(one: FindingView | IncidentView) -> tuple[Any, ...]:
-    """Orders by severity, then kind, then how long it lasted; then in a fixed order."""
-    kind = one.kind if isinstance(one, FindingView) else next(iter(one.kinds), "")
+def badness(severity: str, kind: str, start_ms: int, end_ms: int, *, still: bool) -> tuple[int, ...]:
+    """Puts the worst first: by severity, whether it is still so, kind, then how long it lasted."""
     rank = _KINDS.index(kind) if kind in _KINDS else len(_KINDS)
-    return SEVERITIES.index(severity_of(one.severity)), rank, one.start_ms - one.end_ms, one.start_ms, one.id
+    return SEVERITIES.index(severity_of(severity)), not still, rank, start_ms - end_ms
+
+
+def _rank_incident(one: IncidentView) -> tuple[Any, ...]:
+    worst = badness(one.severity, next(iter(one.kinds), ""), one.start_ms, one.end_ms, still=one.still)
+    return *worst, one.start_ms, one.id
+
+
+def _rank_finding(one: FindingView) -> tuple[Any, ...]:
+    return *badness(one.severity, one.kind, one.start_ms, one.end_ms, still=False), one.start_ms, one.id
 
 
 def _with_number(found: FindingView, number: int) -> FindingView:
@@ -178,13 +188,13 @@ def _without_nothing(told: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in told.items() if value or name in ("start", "end")}
 
 
-def _row(one: IncidentView) -> dict[str, Any]:
+def _row(one: IncidentView, most: int) -> dict[str, Any]:
     told = {
         "id": wording.name(one.id),
         "severity": severity_of(one.severity),
-        "kinds": [wording.name(kind) for kind in one.kinds[:NAMED]],
-        "members": [wording.name(member) for member in one.members[:NAMED]],
-        "topics": [wording.name(topic) for topic in one.topics[:NAMED]],
+        "kinds": [wording.name(kind) for kind in one.kinds[:most]],
+        "members": [wording.name(member) for member in one.members[:most]],
+        "topics": [wording.name(topic) for topic in one.topics[:most]],
         "start": one.start_ms,
         "end": one.end_ms,
         "cause": wording.name(one.cause),
@@ -192,9 +202,10 @@ def _row(one: IncidentView) -> dict[str, Any]:
         "next": wording.show(one.next_step),
         "setting": wording.name(one.setting),
         "hazard": wording.name(one.hazard),
-        "findings": [wording.name(found) for found in one.findings[:NAMED]],
-        "members_hidden": max(0, len(one.members) - NAMED),
-        "findings_hidden": max(0, len(one.findings) - NAMED),
+        "findings": [wording.name(found) for found in one.findings[:most]],
+        "still": one.still,
+        "members_hidden": max(0, len(one.members) - most),
+        "findings_hidden": max(0, len(one.findings) - most),
     }
     return _without_nothing(told)
 
@@ -232,12 +243,14 @@ def _numbers(view: GroupView) -> dict[str, int]:
     return {name: number for number, name in enumerate(names, 1)}
 
 
-def _lanes(view: GroupView) -> Iterator[dict[str, Any]]:
+def _lanes(view: GroupView, blamed: Container[str]) -> Iterator[dict[str, Any]]:
+    """The lane of the coordinator, of members, of partitions; `hurt` is what is looked at first."""
     numbers = _numbers(view)
     if view.coordinator:
-        yield _member_lane("coordinator", view.coordinator, 0)
+        yield _member_lane("coordinator", view.coordinator, 0) | {"hurt": True}
     for member in view.members:
-        yield _member_lane("member", member, numbers[member.member])
+        lane = _member_lane("member", member, numbers[member.member])
+        yield lane | {"hurt": lane["hurt"] or member.member in blamed}
     for member in view.unlogged:
         yield _member_lane("unlogged", member, 0)
     for same in group_alike(view.partitions):
@@ -253,7 +266,9 @@ def _member_lane(what: str, member: MemberView, number: int) -> dict[str, Any]:
         "number": number,
         "hurt": any(shades.family(span.state) == "bad" for span in member.states),
         "states": [[wording.name(s.state), s.start_ms, s.end_ms] for s in member.states],
-        "marks": [[m.ts_ms, wording.name(m.kind), shades.glyph(m.kind), wording.show(m.text, 200)] for m in member.marks],
+        "marks": [
+            [m.ts_ms, wording.name(m.kind), shades.glyph(m.kind), wording.show(m.text, 200)] for m in member.marks
+        ],
         "target": list(map(_assigned, member.target)),
         "current": list(map(_assigned, member.current)),
     }

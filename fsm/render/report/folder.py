@@ -31,7 +31,7 @@ def write_group(out: Path, packed: Packed) -> bool:
     folder.mkdir(parents=True, exist_ok=True)
     changed = False
     for name, text in packed.pieces():
-        index = packed.index if name == packed.key else None
+        index = packed.told if name == packed.key else None
         changed |= _write(folder / f"{name}.js", _call(name, text, index))
     return changed
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from fsm.errors import InputError
 from fsm.render import wording
 from fsm.render.report import glossary
-from fsm.render.report.details import SEVERITIES, dump, pack
+from fsm.render.report.details import SEVERITIES, badness, dump, pack
 from fsm.render.tables.svg import draw_counted
 from fsm.render.timeline import shades
 from fsm.render.timeline.views import EdgeCount, FindingView, GroupView, MachineView, Report
@@ -99,11 +99,8 @@ def _rank(entry: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _badness(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    kinds = list(glossary.KINDS)
-    kind = next(iter(row.get("kinds", ())), "")
-    rank = kinds.index(kind) if kind in kinds else len(kinds)
-    lasted = row["start"] - row["end"]
-    return SEVERITIES.index(row["severity"]), rank, lasted, row["key"], row["start"], row["id"]
+    kind, still = next(iter(row.get("kinds", ())), ""), row.get("still", False)
+    return *badness(row["severity"], kind, row["start"], row["end"], still=still), row["key"], row["start"], row["id"]
 
 
 def render(report: Report) -> str:
@@ -116,10 +113,10 @@ def render(report: Report) -> str:
         by_group.setdefault(found.group, []).append(found)
     views = {view.group: view for view in report.groups}
     index, inline, room = Index(), dict[str, str](), DETAILS_BUDGET
-    for group, found in by_group.items():
-        packed = pack(views.get(group) or GroupView(group, report.start_ms, report.end_ms), found)
-        index.add(packed.index)
-        index.names[packed.key] = packed.index["names"]
+    for group, findings in by_group.items():
+        packed = pack(views.get(group) or GroupView(group, report.start_ms, report.end_ms), findings)
+        index.add(packed.told)
+        index.names[packed.key] = packed.told["names"]
         for name, text in packed.pieces():
             room -= len(text)
             if room >= 0:

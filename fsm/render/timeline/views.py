@@ -225,9 +225,11 @@ class IncidentView:
     setting: str = ""
     """The setting to look at, with its value where a log tells it, as in `max.poll.interval.ms = 300000`."""
     hazard: str = ""
-    """The weak spot of Kafka that it is, such as `W9`."""
+    """The weak spot of Kafka that it is, an anchor of `diagrams/hazards.md`, such as `w9`."""
     findings: tuple[str, ...] = ()
     """Their ids."""
+    still: bool = False
+    """It goes on where the logs end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,6 +305,8 @@ class GroupView:
     understood: bool = True
     """Enough of what its members say was understood."""
     trend: Trend | None = None
+    file: str = ""
+    """The file that findings are about which are about no group."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ function detailsOf(key) {
   const stamp = entries.get(key)?.stamp || "";
   if (detailed.get(key)?.stamp !== stamp) {
     const promise = load(key, stamp).then((data) => {
-      const details = { ...data, key, stamp, loaded: 0, told: 0, found: new Map(data.findings.map((each) => [each.id, each])) };
+      const details = { ...data, key, stamp, loaded: { rows: 0, findings: 0, lanes: 0 }, found: new Map(data.findings.map((each) => [each.id, each])) };
       details.rows.forEach((row) => { row.key = key; });
       return details;
     });
@@ -44,22 +44,35 @@ function detailsOf(key) {
   return detailed.get(key).promise;
 }
 
-async function moreLanes(details) {
-  if (details.loaded >= details.pieces.lanes) return;
-  details.lanes.push(...(await load(`${details.key}-l${(details.loaded += 1)}`, details.stamp)));
+/** Whether there are further pieces of the `rows`, `findings` or `lanes` of a group. */
+const hasMore = (details, what) => details.loaded[what] < details.pieces[what];
+
+/** Loads the next piece; gives what is in it. */
+async function loadMore(details, what) {
+  const more = await load(`${details.key}-${what}${(details.loaded[what] += 1)}`, details.stamp);
+  if (what === "rows") more.forEach((row) => { row.key = details.key; });
+  if (what === "findings") more.forEach((each) => details.found.set(each.id, each));
+  else details[what].push(...more);
+  return more;
+}
+
+const further = (details, what) => ({ has: () => hasMore(details, what), load: () => loadMore(details, what) });
+
+/** An incident by its id, from further pieces where it is not in the first. */
+async function rowOf(id, details) {
+  const find = () => details.rows.find((row) => row.id === id);
+  while (!find() && hasMore(details, "rows")) await loadMore(details, "rows");
+  return find();
 }
 
 /** The findings of an incident, from further pieces where they are not in the first. */
 async function findingsOf(row, details) {
   const ids = row.findings || [];
-  while (ids.some((id) => !details.found.has(id)) && details.told < details.pieces.findings)
-    for (const each of await load(`${details.key}-f${(details.told += 1)}`, details.stamp)) details.found.set(each.id, each);
+  while (ids.some((id) => !details.found.has(id)) && hasMore(details, "findings")) await loadMore(details, "findings");
   return ids.map((id) => details.found.get(id)).filter(Boolean);
 }
 
 // -- an incident ---------------------------------------------------------------------------------------------
-
-const still = (row) => row.end >= summary.end && row.end > row.start;
 
 /** A row: what is wrong, of whom, since when, why and what to try; opened, the moment and the lines. */
 function rowElement(row, where) {
@@ -69,7 +82,7 @@ function rowElement(row, where) {
     where === "page" && entry.group && fact("group", make("a", { href: link({ open: row.key }) }, make("bdi", {}, entry.group))),
     row.members && fact("members", make("bdi", {}, row.members.slice(0, 3).join(", ")), row.members.length + (row.members_hidden || 0) > 3 ? ` and ${row.members.length + (row.members_hidden || 0) - 3} more` : ""),
     row.end ? fact("since", `${utc(row.start).slice(0, 19)} UTC`) : null,
-    row.end > row.start ? fact("for", lasting(row.end - row.start), still(row) ? make("b", { class: "still" }, " and still at the end") : "") : null,
+    row.end > row.start ? fact("for", lasting(row.end - row.start), row.still ? make("b", { class: "still" }, " and still so") : "") : null,
     row.cause && fact("cause", words(row.cause)),
   ];
   const element = make("details", { class: `finding ${row.severity}`, "data-row": id },
@@ -87,8 +100,8 @@ function rowElement(row, where) {
     element.append(body);
     try {
       const details = await detailsOf(row.key);
-      const whole = details.rows.find((each) => each.id === row.id) || row;
-      body.replaceChildren(...(await rowBody(whole, details, entry)));
+      const whole = (await rowOf(row.id, details)) || row;
+      body.replaceChildren(...(await rowBody(whole, details)));
     } catch (problem) {
       element.filled = false;
       body.replaceChildren(make("p", { class: "bad" }, problem.message));
@@ -105,17 +118,15 @@ function around(row) {
   return `${row.start - margin}-${row.end + margin}`;
 }
 
-async function rowBody(row, details, entry) {
+async function rowBody(row, details) {
   const found = await findingsOf(row, details);
   const { kinds, causes } = summary;
   const facts = [
     row.end ? ["When", `${utc(row.start)} to ${utc(row.end)} UTC, ${lasting(Math.max(0, row.end - row.start))}`] : null,
-    entry.group ? ["Group", make("bdi", {}, entry.group)] : null,
-    row.members ? ["Members", make("bdi", {}, row.members.join(", "), row.members_hidden ? ` and ${number(row.members_hidden)} more` : "")] : null,
-    row.cause ? ["Cause", `${words(row.cause)}${causes[row.cause] ? `: ${causes[row.cause]}` : ""}`] : null,
-    row.next ? ["Try", row.next] : null,
+    (row.members || []).length > 3 ? ["Members", make("bdi", {}, row.members.slice(0, 200).join(", "), row.members.length > 200 ? ` and ${number(row.members.length - 200)} more, which have lanes below` : "")] : null,
+    causes[row.cause] ? ["Cause", causes[row.cause]] : null,
     row.setting ? ["Look at", make("code", {}, row.setting)] : null,
-    row.hazard ? ["Weak spot", `${row.hazard} of Kafka, see diagrams/hazards.md`] : null,
+    row.hazard ? ["Weak spot", `${row.hazard.toUpperCase()} of Kafka: diagrams/hazards.md#${row.hazard}`] : null,
     ...(row.kinds || []).map((kind) => kinds[kind] && [words(kind), make("span", { class: "soft" }, kinds[kind])]),
   ].filter(Boolean);
   const parts = [make("dl", {}, facts.map(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]))];
@@ -124,7 +135,7 @@ async function rowBody(row, details, entry) {
     const margin = Math.max(2000, Math.round((row.end - row.start) / 2));
     parts.push(new Timeline(details, { from: row.start - margin, until: row.end + margin, shows: (lane) => shown.has(lane), link: null }).element);
   }
-  parts.push(...found.map((each) => findingElement(each, found.length === 1 && each.text === row.text)));
+  parts.push(listed(found, (each) => findingElement(each, found.length === 1 && each.text === row.text), 50));
   const hidden = (row.findings || []).length + (row.findings_hidden || 0) - found.length;
   if (hidden) parts.push(make("p", { class: "soft" }, `and ${many(hidden, "more finding")}: see findings.parquet`));
   return parts;
@@ -139,7 +150,9 @@ function concerned(row, found, details) {
   const members = details.lanes.filter((lane) => lane.what !== "partition" && who.has(lane.label));
   const partitions = details.lanes.filter((lane) => lane.what === "partition");
   const hurt = partitions.filter((lane) => [...lane.overlaps, ...lane.gaps].some(meets));
-  return new Set([...members.slice(0, 8), ...(hurt.length ? hurt : partitions.filter(own)).slice(0, 6)]);
+  const shared = new Set(hurt.flatMap((lane) => lane.owners.filter(([, start, end]) => lane.overlaps.length && meets([start, end])).map(([owner]) => owner)));
+  const others = details.lanes.filter((lane) => shared.has(lane.number) && !members.includes(lane));
+  return new Set([...members.slice(0, 8), ...others.slice(0, 4), ...(hurt.length ? hurt : partitions.filter(own)).slice(0, 6)]);
 }
 
 function findingElement(found, said) {
@@ -184,7 +197,7 @@ async function fillGroup(element, key) {
     const before = element.timeline;
     const moved = before && before.until - before.from < before.end - before.begin ? before : {};
     const at = state.open === key && !before ? readSpan(state.at) : moved;
-    element.timeline = new Timeline(details, { from: at.from, until: at.until, more: () => moreLanes(details),
+    element.timeline = new Timeline(details, { from: at.from, until: at.until, more: further(details, "lanes"),
       link: (row) => link({ open: key, row: `${key}.${row.id}` }), moved: (from, until) => { if (state.open === key) replace({ at: `${from}-${until}` }); } });
     keepPlace(() => body.replaceChildren(...groupBody(details, element.timeline)));
     for (const each of body.querySelectorAll(".finding")) each.open = opened.has(each.dataset.row);
@@ -202,21 +215,24 @@ function groupBody(details, timeline) {
     details.lanes.length ? make("p", { class: "states" }, legend) : null,
     details.lanes.length ? timeline.element : null,
     ...drawTrend(details.trend, (from, until) => timeline.move(from, until)).reduce((box, chart) => (box[0].append(chart), box), [make("div", { class: "trends" })]),
-    details.rows.length ? make("h4", {}, many(details.rows.length, "incident")) : null,
-    listed(details.rows, (row) => rowElement(row, "group"), 50),
+    details.rows.length ? make("h4", {}, "Incidents") : null,
+    listed(details.rows, (row) => rowElement(row, "group"), 50, further(details, "rows")),
     turns(details),
     rounds(details),
     hidden.length ? make("p", { class: "more" }, `Not in this report, though in the tables beside it: ${hidden.join(", ")}.`) : null,
   ].filter(Boolean);
 }
 
-/** The first of some things, and a button for more. */
-function listed(items, build, most) {
+/** The first of some things, and a button for more, which loads further ones where `source` has any. */
+function listed(items, build, most, source = null) {
   const box = make("div", { class: "listed" });
-  const add = (from) => {
+  const add = async (from) => {
+    if (from >= items.length && source?.has()) await source.load();
     box.append(...items.slice(from, from + most).map(build));
     const left = items.length - from - most;
-    if (left > 0) box.append(make("button", { type: "button", onclick: (event) => { event.target.remove(); add(from + most); } }, `show ${number(Math.min(left, most))} more of ${number(items.length)}`));
+    if (left <= 0 && !source?.has()) return;
+    const act = (event) => { event.target.remove(); add(from + most); };
+    box.append(make("button", { type: "button", onclick: act }, left > 0 ? `show ${number(Math.min(left, most))} more of ${number(items.length)}` : "load more"));
   };
   add(0);
   return box;

@@ -97,7 +97,7 @@ let matching = new Set(); // keys of groups with a row that fits
 
 function worst(a, b) {
   const kinds = Object.keys(summary.kinds);
-  const rank = (row) => [SEVERITIES.indexOf(row.severity), still(row) ? 0 : 1, kinds.indexOf(row.kinds?.[0]), row.start - row.end];
+  const rank = (row) => [SEVERITIES.indexOf(row.severity), row.still ? 0 : 1, kinds.indexOf(row.kinds?.[0]), row.start - row.end];
   const [one, other] = [rank(a), rank(b)];
   const i = one.findIndex((value, j) => value !== other[j]);
   return i < 0 ? 0 : one[i] - other[i];
@@ -152,10 +152,10 @@ function render() {
   const fitting = [...rows.values()].filter(rowFits).sort(worst);
   matching = new Set(fitting.map((row) => row.key));
   const groups = sorted([...entries.values()].filter((entry) => entry.group && groupFits(entry)));
-  const further = (which) => () => { most[which] += 4 * SHOWN; render(); };
+  const longer = (which) => () => { most[which] += 4 * SHOWN; render(); };
   keepPlace(() => {
-    show(byId("rows"), fitting, most.rows, (row) => elementOf(`${row.key}.${row.id}`, row, (each) => rowElement(each, "page")), further("rows"));
-    show(byId("group-list"), groups, most.groups, groupOf, further("groups"));
+    show(byId("rows"), fitting, most.rows, (row) => elementOf(`${row.key}.${row.id}`, row, (each) => rowElement(each, "page")), longer("rows"));
+    show(byId("group-list"), groups, most.groups, groupOf, longer("groups"));
   });
   const partly = whole ? "" : " that the page holds; any filter looks through all of them";
   byId("shown").textContent = `${number(fitting.length)} of ${many(rows.size, "incident")} in ${number(groups.length)} of ${many(summary.groups, "group")}${partly}`;
@@ -163,6 +163,7 @@ function render() {
   byId("none").textContent = rows.size ? "Nothing fits this choice." : "No findings.";
   for (const card of document.querySelectorAll(".card"))
     card.setAttribute("aria-pressed", String((state.severity || "") === card.dataset.severity && (state.kind || "") === (card.dataset.kind || "")));
+  if (FILTERS.some((each) => state[each])) byId("filters").open = true;
   byId("reset").hidden = !FILTERS.some((each) => state[each]);
   for (const head of document.querySelectorAll("[data-sort]")) head.setAttribute("aria-pressed", String((state.sort || "") === head.dataset.sort));
 }
@@ -174,11 +175,12 @@ function renderHead() {
   byId("headline").textContent = headline;
   byId("read").textContent = summary.read;
   const by = (severity) => summary.totals.filter((each) => each[1] === severity).reduce((sum, each) => sum + each[2], 0);
+  const first = (kind) => Math.min(...summary.totals.filter((each) => each[0] === kind).map((each) => SEVERITIES.indexOf(each[1])));
   const card = (severity, kind, count) => make("button", { type: "button", class: `card ${severity}`, "data-severity": severity, "data-kind": kind || null, title: summary.kinds[kind] || "",
     onclick: () => choose(state.severity === severity && (state.kind || "") === (kind || "") ? { severity: "", kind: "" } : { severity, kind: kind || "" }) },
-    make("b", {}, number(count)), make("span", {}, kind ? words(kind) : `all ${severity === "info" ? "information" : `${severity}s`}`), make("small", {}, severity));
+    make("b", {}, number(count)), ` ${kind ? words(kind) : severity === "info" ? "information" : `${severity}s`}`, kind && SEVERITIES.indexOf(severity) !== first(kind) ? make("small", {}, ` ${severity}`) : null);
   const classOf = (severity) => (SEVERITIES.includes(severity) ? severity : "info");
-  const several = SEVERITIES.filter((severity) => summary.totals.filter((each) => each[1] === severity).length > 1);
+  const several = SEVERITIES.filter((severity) => by(severity));
   byId("cards").replaceChildren(...several.map((severity) => card(severity, "", by(severity))), ...summary.totals.map(([kind, severity, count]) => card(classOf(severity), kind, count)));
   const charts = drawTrend(summary.trend, (from, until) => choose({ from: utc(from).slice(0, 19).replace(" ", "T"), until: utc(until).slice(0, 19).replace(" ", "T") }));
   byId("trends").replaceChildren(...charts);
@@ -232,16 +234,23 @@ async function openGroup() {
   await detailsOf(entry.key);
   const { from, until } = readSpan(state.at);
   if (until > from) element.timeline?.move(from, until);
-  if (state.row) return openRow(element, state.row);
+  if (state.row) return openRowOfGroup(element, await detailsOf(entry.key));
   return until > from ? element.timeline?.element : element;
 }
 
 function openRow(box, id) {
   const find = () => [...box.querySelectorAll(".finding")].find((each) => each.dataset.row === id);
   let found = find();
-  if (!found && rows.has(id)) box.prepend((found = elementOf(id, rows.get(id), (each) => rowElement(each, "page"))));
+  if (!found && box === byId("rows") && rows.has(id)) box.prepend((found = elementOf(id, rows.get(id), (each) => rowElement(each, "page"))));
   if (found) found.open = true;
   return found;
+}
+
+/** Opens the incident that is asked for in the list of its group, however far down it stands. */
+async function openRowOfGroup(element, details) {
+  const row = await rowOf(state.row.split(".").slice(1).join("."), details);
+  if (row && !openRow(element, state.row)) element.querySelector(".listed").prepend(rowElement(row, "group"));
+  return openRow(element, state.row) || element;
 }
 
 // -- a page that refreshes itself ----------------------------------------------------------------------------
@@ -284,7 +293,7 @@ document.addEventListener("click", (event) => {
   if (location.hash === next) follow();
   else location.hash = next;
 });
-addEventListener("beforeprint", () => document.querySelectorAll("main > section > details").forEach((each) => { each.open = true; }));
+addEventListener("beforeprint", () => document.querySelectorAll("details[open] .chart").forEach((chart) => chart.timeline.paintAll()));
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, .chart")) return;
   if (event.key === "/") {
@@ -296,6 +305,7 @@ addEventListener("keydown", (event) => {
     all[Math.max(0, Math.min(all.length - 1, at + (event.key === "j" ? 1 : -1)))]?.focus();
   }
 });
+byId("filters").open = innerWidth > 900;
 fillForm();
 renderHead();
 document.body.classList.add("running");
@@ -305,7 +315,7 @@ if (state.open || state.row || FILTERS.some((each) => state[each])) {
   state = {};
   follow();
 } else {
-  const first = document.querySelector("#rows > .finding.error");
+  const first = rows.size <= 5 && document.querySelector("#rows > .finding:not(.info)");
   if (first && document.querySelector(`script[data-piece="${first.dataset.row.split(".")[0]}"]`)) first.open = true;
 }
 if (summary.refresh) setInterval(refresh, 1000 * summary.refresh);

@@ -13,7 +13,7 @@ const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, ...[1, 2, 5, 10, 15, 30].map(
 const HEADINGS = { coordinator: "The coordinator's own words", member: "Members", unlogged: "Members without logs", partition: "Partitions" };
 
 class Timeline {
-  /** Of the lanes that `shows` lets pass; `more` loads further ones, or is null. `link` gives the address of a finding. */
+  /** Of the lanes that `shows` lets pass; `more` has further ones, or is null. `link` gives the address of a finding. */
   constructor(group, { from, until, shows = null, more = null, link = null, moved = () => {} }) {
     Object.assign(this, { group, shows, more, link, moved, most: LANES, query: "" });
     this.begin = group.start;
@@ -31,7 +31,7 @@ class Timeline {
     const button = (text, title, act) => make("button", { type: "button", title, "aria-label": title, onclick: act }, text);
     this.told = make("output", { class: "window" });
     this.find = make("input", { type: "search", placeholder: "member or partition", "aria-label": "show lanes of",
-      oninput: () => { this.query = this.find.value.toLowerCase(); this.list(); } });
+      oninput: () => this.search(this.find.value.toLowerCase()) });
     this.tools = make("div", { class: "tools" },
       button("+", "zoom in", () => this.zoom(0.5)), button("−", "zoom out", () => this.zoom(2)),
       button("◀", "earlier", () => this.pan(-0.4)), button("▶", "later", () => this.pan(0.4)),
@@ -42,6 +42,7 @@ class Timeline {
     this.element = make("div", { class: "chart", tabindex: 0, role: "group",
       "aria-label": "timeline; plus and minus zoom, arrow keys move, 0 shows all", onkeydown: (event) => this.press(event) },
       this.tools, make("div", { class: "top" }, make("div", { class: "lab" }, "UTC"), make("div", { class: "plot" }, this.map, this.head)), this.lanes);
+    this.element.timeline = this;
     this.element.addEventListener("wheel", (event) => this.turn(event), { passive: false });
     this.element.addEventListener("pointerdown", (event) => this.grab(event));
     this.list();
@@ -54,8 +55,8 @@ class Timeline {
     this.lanes.replaceChildren();
     const fits = (lane) => (!this.shows || this.shows(lane)) && (!this.query || `${lane.label} ${lane.note || ""}`.toLowerCase().includes(this.query));
     const wanted = this.group.lanes.filter(fits);
-    const hurt = (lane) => (lane.what === "coordinator" ? 0 : lane.what === "partition" ? 2 : 1) * 2 + (lane.hurt ? 0 : 1);
-    const order = wanted.length > 40 ? [...wanted].sort((a, b) => hurt(a) - hurt(b)) : wanted;
+    const place = (lane) => Object.keys(HEADINGS).indexOf(lane.what) * 2 + (wanted.length > 40 && !lane.hurt ? 1 : 0);
+    const order = [...wanted].sort((a, b) => place(a) - place(b) || (a.number || 0) - (b.number || 0));
     let heading = "";
     for (const lane of order.slice(0, this.most)) {
       const title = lane.label.startsWith("connector ") ? "Connectors and tasks" : HEADINGS[lane.what];
@@ -64,12 +65,20 @@ class Timeline {
       this.lanes.append(this.row(lane));
     }
     if (order.length > this.most) this.button(`show ${number(Math.min(LANES, order.length - this.most))} more of ${many(order.length, "lane")}`, () => { this.most += LANES; this.list(); });
-    else if (this.more && this.group.loaded < this.group.pieces.lanes) this.button("load more lanes", async () => { await this.more(); this.most += LANES; this.list(); });
-    if (!order.length && this.query) this.lanes.append(make("p", { class: "soft" }, "No lane is called so", this.group.loaded < this.group.pieces.lanes ? " among those that are loaded." : "."));
+    else if (this.more?.has()) this.button("load more lanes", async () => { await this.more.load(); this.most += LANES; this.list(); });
+    if (!order.length && this.query) this.lanes.append(make("p", { class: "soft" }, "No lane is called so."));
   }
 
   button(text, act) {
-    this.lanes.append(make("p", {}, make("button", { type: "button", onclick: act }, text)));
+    const once = (event) => { event.target.disabled = true; act(); };
+    this.lanes.append(make("p", {}, make("button", { type: "button", onclick: once }, text)));
+  }
+
+  /** Shows the lanes that are called so, wherever they are. */
+  async search(query) {
+    this.query = query;
+    while (this.query && this.more?.has()) await this.more.load();
+    if (this.query === query) this.list();
   }
 
   row(lane) {
@@ -95,6 +104,11 @@ class Timeline {
     if (!width || width === this.width) return;
     this.width = width;
     this.redraw();
+  }
+
+  /** Every lane, for paper. */
+  paintAll() {
+    for (const row of this.lanes.querySelectorAll(".lane")) this.paint(row);
   }
 
   redraw() {
@@ -236,7 +250,7 @@ class Timeline {
       const label = together.length > 1 ? `${letter}+${together.length - 1}` : letter;
       const begin = this.x(first.start);
       const end = Math.max(this.x(first.end), begin + 2);
-      return draw("a", { class: `flag ${worst}`, href: this.link ? this.link(first) : null },
+      return draw(this.link ? "a" : "g", { class: `flag ${worst}`, href: this.link?.(first) ?? null },
         draw("title", {}, together.slice(0, 6).map((row) => `${words(row.kinds?.[0] || "")}: ${row.text}`).join("\n")),
         draw("path", { class: "stem", d: `M${begin},${at * 18 + 15}H${end}` }),
         draw("rect", { x: left, y: at * 18, width: 8 * label.length + 8, height: 14, rx: 3 }),

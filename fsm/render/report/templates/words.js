@@ -19,7 +19,7 @@ function fill(element, attributes, children) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (value !== null && value !== false) element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== false && child !== ""));
+  element.append(...children.flat(Infinity).filter((child) => child != null && child !== false && child !== ""));
   return element;
 }
 
@@ -75,7 +75,7 @@ function drawTrend(trend, onpick) {
       bar.append(draw("title", {}, `${tell(step[column])}\n${utc(step[0])}, ${lasting(trend.step)}`));
       return bar;
     });
-    const label = `${title}, at most ${tell(most)} in ${lasting(trend.step)}`;
+    const label = `${title} over time, at most ${tell(most)} in ${lasting(trend.step)}`;
     const axis = draw("path", { class: "tick", d: `M0,${height}H${width}` });
     return make("figure", { class: "trend" }, make("figcaption", {}, title, make("small", {}, `at most ${tell(most)} in ${lasting(trend.step)}`)),
       draw("svg", { viewBox: `0 0 ${width} ${height + 1}`, role: "img", "aria-label": label }, axis, bars),

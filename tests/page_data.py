@@ -1,0 +1,40 @@
+"""What a report holds for its script, in the page and in the files beside it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+Told = dict[str, Any]
+
+
+def data(html: str) -> tuple[Told, Told]:
+    """What the page's script starts from, and the pieces of groups that the page holds, by their names."""
+    found = re.findall(r'<script type="application/json" ([^>]*)>(.*?)</script>', html, re.DOTALL)
+    (summary,) = (json.loads(text) for named, text in found if named == 'id="summary-data"')
+    pieces = {named.split('"')[1]: json.loads(text) for named, text in found if named.startswith("data-piece")}
+    return summary, pieces
+
+
+def beside(out: Path, name: str) -> Any:
+    """What a file beside the page hands to it."""
+    call, _, text, end = (out / "report" / f"{name}.js").read_text(encoding="utf-8").split("\n")
+    assert (call, end) == (f'rebalanceReport.take("{name}",', "")
+    return json.loads(text.removesuffix(");"))
+
+
+def groups_of(out: Path) -> dict[str, Told]:
+    """Everything that a report says of its groups: entries with their findings and lanes, all pieces together."""
+    summary, pieces = data((out / "report.html").read_text(encoding="utf-8"))
+    for path in sorted(out.glob("report/*.js")):
+        pieces.setdefault(path.stem, beside(out, path.stem))
+    groups = {}
+    for entry in summary["entries"]:
+        details = pieces[entry["key"]]
+        for what, count in details["pieces"].items():
+            for i in range(count):
+                details[what] += pieces[f"{entry['key']}-{what}{i + 1}"]
+        groups[entry.get("group", "")] = details | {"rebalances": 0} | entry
+    return groups
