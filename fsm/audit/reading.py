@@ -193,23 +193,39 @@ def read_piece(
 
     Groups are named `cluster:group` where a cluster is given; what is found names the file by `name` where it is given.
     """
-    reader, signs = reader_of(piece, formats), _signs(frozenset(one.name for one in formats))
+    reader = reader_of(piece, formats)
     piece = piece._replace(file=name or piece.file)
     summary = PieceSummary(piece.file, piece.start, piece.gzipped)
     records = SourceRecords(piece, f"{cluster}:" if cluster else "")
-    scanner = Scanner(reader, signs, zone) if isinstance(reader, PieceReader) else None
+    if isinstance(reader, PieceReader):
+        take_scanned(Scanner(reader, signs_of_formats(formats), zone), summary, records)
+    else:
+        _take_all(parse_all(reader.entries(), zone), signs_of_formats(formats), summary, records)
+        summary.lines = reader.lines
+    return records.of_piece(summary)
+
+
+def take_scanned(scanner: Scanner, summary: PieceSummary, records: SourceRecords) -> None:
+    """Adds what a scanner finds to what was found before; where it cannot read to the end, the summary says why."""
+    _take_all(scanner.scan(), scanner.signs, summary, records)
+    summary.lines = scanner.reader.lines
+    summary.take_rest(scanner.passed, scanner.repeats)
+    summary.take_layouts(scanner.reader)
+
+
+def _take_all(found: Iterable[Parsed], signs: Words, summary: PieceSummary, records: SourceRecords) -> None:
     try:
-        for parsed in scanner.scan() if scanner else parse_all(reader.entries(), zone):
+        for parsed in found:
             summary.take(parsed, signs)
             if parsed.records:
                 records.take(parsed.records, parsed.entry)
     except READ_ERRORS as problem:
         summary.error = f"{type(problem).__name__}: {problem}"
-    summary.lines = reader.lines
-    if scanner:
-        summary.take_rest(scanner.passed, scanner.repeats)
-        summary.take_layouts(scanner.reader)
-    return records.of_piece(summary)
+
+
+def signs_of_formats(formats: Iterable[Format]) -> Words:
+    """What the clients of some formats are known by."""
+    return _signs(frozenset(one.name for one in formats))
 
 
 class SourceRecords:

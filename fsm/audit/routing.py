@@ -45,24 +45,24 @@ def in_order_of(rows: Iterable[Sent], order: Sequence[str]) -> list[Sent]:
 def send(found: PieceRecords) -> Iterator[Sent]:
     """What a piece holds, to its file."""
     file, piece = found.summary.file, found.summary.piece
-    yield _to_file(SUMMARY, file, piece, [getattr(found.summary, f.name) for f in fields(PieceSummary)])
-    yield _to_file(FACTS, file, piece, list(map(tuple, found.facts)))
+    yield to_file(SUMMARY, file, piece, [getattr(found.summary, f.name) for f in fields(PieceSummary)])
+    yield to_file(FACTS, file, piece, list(map(tuple, found.facts)))
     yield from (Sent(file, MEMBER, chunk) for chunk in found.members)
     yield from (Sent(file, COORDINATOR, chunk) for chunk in found.coordinators)
 
 
-def _to_file(kind: int, file: str, piece: int, values: Sequence[Any]) -> Sent:
+def to_file(kind: int, file: str, piece: int, values: Sequence[Any]) -> Sent:
     plain = [dict(value) if isinstance(value, dict) else value for value in values]
     return Sent(file, kind, Chunk("", "", file, piece, 0, 0, 0, 0, marshal.dumps(plain)))
 
 
-def _values(sent: Sent) -> list[Any]:
+def values_of(sent: Sent) -> list[Any]:
     values: list[Any] = marshal.loads(sent.chunk.packed)  # noqa: S302  written by a task of this audit
     return values
 
 
 def summary_of(sent: Sent) -> PieceSummary:
-    return PieceSummary(*_values(sent))
+    return PieceSummary(*values_of(sent))
 
 
 def route(rows: Iterable[Sent], min_understood: float) -> Iterator[Sent]:
@@ -82,9 +82,9 @@ def route(rows: Iterable[Sent], min_understood: float) -> Iterator[Sent]:
                     lines += pieces[-1].lines
                     yield row._replace(key=OF_FILE + file)
             elif kind == FACTS:
-                facts = merge(Facts(*values) for row in some for values in _values(row))
+                facts = merge(Facts(*values) for row in some for values in values_of(row))
                 where = homes(facts)
-                yield from _send_facts(facts, where, _worth(pieces, min_understood))
+                yield from _send_facts(facts, where, worth_of(pieces, min_understood))
             else:
                 for row in some:
                     chunk = row.chunk._replace(lines_before=lines_before[row.chunk.piece])
@@ -92,7 +92,7 @@ def route(rows: Iterable[Sent], min_understood: float) -> Iterator[Sent]:
                     yield Sent(home, kind, chunk)
 
 
-def _worth(pieces: Sequence[PieceSummary], min_understood: float) -> FileFacts:
+def worth_of(pieces: Sequence[PieceSummary], min_understood: float) -> FileFacts:
     lost = sorted({name for one in pieces for name in one.lost})
     doubted = (one.client for one in unparsed.too_little(pieces, min_understood))
     return FileFacts(sum(one.missed for one in pieces), tuple(lost), tuple(doubted))
@@ -105,7 +105,7 @@ def _send_facts(facts: Iterable[Facts], where: Mapping[Source, tuple[str, str]],
         if home is not None:
             by_home.setdefault(home[0], []).append(one)
     for home_group, own in sorted(by_home.items()):
-        yield _to_file(FACTS, own[0].file, 0, [tuple(worth), *map(tuple, own)])._replace(key=home_group)
+        yield to_file(FACTS, own[0].file, 0, [tuple(worth), *map(tuple, own)])._replace(key=home_group)
 
 
 def receive(rows: Iterable[Sent], held: IO[bytes]) -> tuple[GroupRecords, list[Facts], dict[str, FileFacts]]:
@@ -115,7 +115,7 @@ def receive(rows: Iterable[Sent], held: IO[bytes]) -> tuple[GroupRecords, list[F
     files: dict[str, FileFacts] = {}
     for row in rows:
         if row.kind == FACTS:
-            worth, *told = _values(row)
+            worth, *told = values_of(row)
             facts += [Facts(*values) for values in told]
             files[row.chunk.file] = FileFacts(*worth)
         else:

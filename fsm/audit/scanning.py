@@ -60,7 +60,7 @@ class Parsed(NamedTuple):
 class Scanner:
     """Scans one piece. Its counts are complete once `scan` is exhausted."""
 
-    def __init__(self, reader: PieceReader, signs: Words, zone: tzinfo) -> None:
+    def __init__(self, reader: PieceReader, signs: Words, zone: tzinfo, *, open_end: bool = False) -> None:
         self.reader = reader
         self.signs = signs
         """What makes an orphan worth being shown by itself; they hold no digits."""
@@ -73,6 +73,10 @@ class Scanner:
         self._shapes: dict[bytes, bool] = {}
         """Those of orphans, and whether they hold a sign."""
         self._formats: tuple[Format, ...] = ()
+        self._open_end = open_end
+        """The last entry may go on in what the file does not hold yet: it is left out. Not of framed entries."""
+        self.left_out: Run | None = None
+        """Its first lines."""
 
     def scan(self) -> Iterator[Parsed]:
         """The entries in which a client was understood, or should have been, and of the orphans that hold no mark of a
@@ -111,7 +115,10 @@ class Scanner:
             if first < last and block.offset in self._owned:
                 yield from self._many(lines, first, last, known)
             opened = [lines.part(last, len(lines.kinds)).run]
-        yield from self._one_by_one(opened)
+        if self._open_end and opened:
+            self.left_out = opened[0]
+        else:
+            yield from self._one_by_one(opened)
 
     def _one_by_one(self, runs: Sequence[Run]) -> Iterator[Parsed]:
         for entry in assemble(runs, self._formats) if runs else ():

@@ -47,10 +47,25 @@ def open_packed(file: str) -> Iterator[IO[bytes]]:
         yield handle
 
 
+class UpTo:
+    """A file that ends at a size that it had, however far it has grown since."""
+
+    def __init__(self, handle: IO[bytes] | io.RawIOBase, size: int) -> None:
+        self.handle = handle
+        self.size = size
+
+    def read(self, size: int, /) -> bytes:
+        """The next bytes, none at the end."""
+        return self.handle.read(min(size, max(0, self.size - self.handle.tell()))) or b""
+
+    def seek(self, offset: int, /) -> int:
+        return self.handle.seek(offset)
+
+
 class UntilBroken:
     """A file that ends where it cannot be read any further, so that what came before is read like any other."""
 
-    def __init__(self, handle: IO[bytes]) -> None:
+    def __init__(self, handle: IO[bytes] | UpTo) -> None:
         self.handle = handle
         self.problem: Exception | None = None
 

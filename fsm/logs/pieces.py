@@ -15,8 +15,8 @@ from fsm.logs import Format, formats
 from fsm.logs.entries import ENTRY_LIMIT, LINE_LIMIT, Block, Entry, assemble
 from fsm.logs.layout import Description, formats_of
 from fsm.logs.learned import Guess
-from fsm.logs.opening import GZIP_MAGIC, READ_ERRORS, UntilBroken, in_memory, is_packed, open_packed
-from fsm.logs.samples import NOTHING, learn_bytes, learn_file
+from fsm.logs.opening import GZIP_MAGIC, READ_ERRORS, UntilBroken, UpTo, in_memory, is_packed, open_packed
+from fsm.logs.samples import NOTHING, Learned, learn_bytes, learn_file
 from fsm.logs.segments import SegmentReader, is_segment
 from fsm.logs.streams import StreamScanner, assemble_streams
 
@@ -25,6 +25,7 @@ __all__ = [
     "GZIP_MAGIC",
     "READ_ERRORS",
     "WHOLE",
+    "GrowingReader",
     "Piece",
     "PieceReader",
     "Unreadable",
@@ -97,6 +98,9 @@ def _count_feeds(data: bytes) -> int:
 class PieceReader:
     """Reads one piece. `lines` counts the lines that start in it, complete once `entries` is exhausted."""
 
+    context = ENTRY_LIMIT
+    """How far before the piece reading begins."""
+
     def __init__(self, piece: Piece, formats: Sequence[Format]) -> None:
         self.piece = piece
         self.formats = formats
@@ -168,7 +172,7 @@ class PieceReader:
         """Lines from the context before the piece to `ENTRY_LIMIT` behind it; no block crosses its borders."""
         start, end = self.piece.start, self.piece.end
         stop = end + ENTRY_LIMIT
-        read = _without_mark(_read_blocks(handle, max(0, start - ENTRY_LIMIT), stop))
+        read = _without_mark(_read_blocks(handle, max(0, start - self.context), stop))
         for block in (part for whole in read for part in _split(whole, (start, end, stop))):
             if block.offset >= stop:
                 return
@@ -176,6 +180,29 @@ class PieceReader:
             if start <= block.offset < end:
                 self.lines += count_feeds(block.data) + 1
             yield block._replace(number=number)
+
+
+class GrowingReader(PieceReader):
+    """Reads a piece of a file that grows: what was learned is given, and nothing behind `upto` is looked at.
+
+    Without context the piece begins where an entry does. Lines are counted from `lines` on.
+    """
+
+    def __init__(self, piece: Piece, formats: Sequence[Format], learned: Learned, lines: int, upto: int) -> None:
+        super().__init__(piece, formats)
+        self.learned = learned
+        self.lines = lines
+        self.upto = upto
+        if not self.by_streams:
+            self.context = 0
+
+    def read(self, how: Callable[[UntilBroken], Iterator[Found]]) -> Iterator[Found]:
+        """As `PieceReader.read`."""
+        with Path(self.piece.file).open("rb", buffering=0) as opened:
+            handle = UntilBroken(UpTo(opened, self.upto))
+            yield from how(handle)
+            if handle.problem is not None:
+                raise handle.problem
 
 
 def _open_piece(piece: Piece) -> AbstractContextManager[IO[bytes]]:

@@ -20,7 +20,7 @@ from fsm.logs.fields import Document, Pretty, Table, find_csv, find_document, fi
 from fsm.logs.frames import clean
 from fsm.logs.layout import Layout, marks_among, marks_of
 from fsm.logs.learned import Guess, Sample, explain_failure, explains, learn, of_each_shape, state, with_hours
-from fsm.logs.opening import READ_ERRORS, UntilBroken, in_memory, open_packed
+from fsm.logs.opening import READ_ERRORS, UntilBroken, UpTo, in_memory, open_packed
 from fsm.logs.pattern import parse_pattern
 from fsm.logs.xml_events import XmlEvents, find_xml
 
@@ -104,7 +104,7 @@ _learned: dict[tuple[object, ...], Learned] = {}
 def _learn_file(file: str, size: int, modified_ms: int, packed: bool, formats: Sequence[Format]) -> Learned:
     try:
         with open_packed(file) if packed else Path(file).open("rb", buffering=0) as opened:
-            handle = UntilBroken(opened)
+            handle = UntilBroken(opened if packed else UpTo(opened, size))
             blocks = _whole_lines(_in_turn(handle) if packed else _spread(handle, size))
             tail = b"" if packed else _tail(file, size)
             learned = _learn_blocks(blocks, tail, modified_ms, formats)
@@ -112,6 +112,13 @@ def _learn_file(file: str, size: int, modified_ms: int, packed: bool, formats: S
         return NOTHING
     everybody = tuple(one.client for one in formats if one.client is not None)
     return learned._replace(clients=everybody) if size <= _LARGE else learned
+
+
+def learn_beginning(file: str, size: int, modified_ms: int, formats: Sequence[Format]) -> Learned:
+    """`learn_file` of a plain file as it was when it had a size, and was changed last at a time."""
+    if not any(one.client for one in formats):
+        return NOTHING
+    return _learn_file(file, size, min(max(0, modified_ms), _LATEST_MS), False, formats)
 
 
 def learn_bytes(data: bytes, modified_ms: int, formats: Sequence[Format]) -> Learned:
@@ -123,8 +130,9 @@ def learn_bytes(data: bytes, modified_ms: int, formats: Sequence[Format]) -> Lea
 
 def _tail(file: str, size: int) -> bytes:
     with Path(file).open("rb") as handle:
-        handle.seek(max(0, size - _TAIL))
-        return handle.read(_TAIL)
+        start = max(0, size - _TAIL)
+        handle.seek(start)
+        return handle.read(size - start)
 
 
 Block = tuple[int, bytes, bool]

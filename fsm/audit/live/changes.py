@@ -1,0 +1,105 @@
+"""What changed from one judgement of a group to the next: findings that were opened, updated, closed and withdrawn.
+
+A finding keeps its id while what it tells changes with later lines: its end, its severity, its words, its cause. The
+last version of every id, without those that were withdrawn, is what the batch audit finds in the same lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from fsm.audit.findings import Cause, Evidence, Finding, FindingKind, Severity
+
+
+class Status(StrEnum):
+    OPENED = "opened"
+    UPDATED = "updated"
+    """Later lines changed what it tells; one that was closed is open again."""
+    CLOSED = "closed"
+    """What it tells ended a while ago by the clock of its group's lines."""
+    WITHDRAWN = "withdrawn"
+    """Later lines show that it was none, or a part of another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A version of a finding."""
+
+    id: str
+    """That of the finding."""
+    version: int
+    """Counted from 1."""
+    status: Status
+    finding: Finding
+
+    def to_json(self) -> dict[str, Any]:
+        return {"version": self.version, "status": self.status.value} | self.finding.to_json()
+
+
+Told = dict[str, Change]
+"""The last version of each finding that was not withdrawn, by id."""
+
+
+def compare(told: Told, found: Iterable[Finding], closed_before_ms: int) -> tuple[Told, list[Change]]:
+    """What is told after a judgement of a group or a file, and what changed by it.
+
+    What ended before a time is closed. It is opened first even where it is long over: whoever listens for new findings
+    hears of each.
+    """
+    now: Told = {}
+    changes: list[Change] = []
+    for one in found:
+        last = told.get(one.id)
+        if last is None:
+            changes.append(last := Change(one.id, 1, Status.OPENED, one))
+        elif last.finding != one:
+            changes.append(last := Change(one.id, last.version + 1, Status.UPDATED, one))
+        if one.end_ms < closed_before_ms and last.status is not Status.CLOSED:
+            changes.append(last := Change(one.id, last.version + 1, Status.CLOSED, one))
+        now[one.id] = last
+    gone = (last for key, last in told.items() if key not in now)
+    return now, [*changes, *(replace(last, version=last.version + 1, status=Status.WITHDRAWN) for last in gone)]
+
+
+# -- as plain values ----------------------------------------------------------------------------------------
+
+
+def to_values(change: Change) -> tuple[Any, ...]:
+    """A change as plain values."""
+    f = change.finding
+    shown = tuple((e.file, e.offset, e.line, e.text) for e in f.evidence)
+    about = (f.kind.value, f.severity.value, f.group, f.member, f.start_ms, f.end_ms, f.partitions, f.cause.value)
+    return change.id, change.version, change.status.value, *about, f.summary, shown
+
+
+def from_values(values: Sequence[Any]) -> Change:
+    """What `to_values` gave."""
+    key, version, status, kind, severity, group, member, start_ms, end_ms, partitions, cause, summary, shown = values
+    found = Finding(
+        FindingKind(kind),
+        Severity(severity),
+        group,
+        member,
+        start_ms,
+        end_ms,
+        tuple((topic, number) for topic, number in partitions),
+        Cause(cause),
+        summary,
+        tuple(Evidence(*one) for one in shown),
+        key,
+    )
+    return Change(key, version, Status(status), found)
+
+
+def standing(told: Mapping[str, Change], changes: Iterable[Change]) -> Told:
+    """The last version of every finding after some changes, in which none that was withdrawn is left."""
+    now = dict(told)
+    for change in changes:
+        if change.status is Status.WITHDRAWN:
+            now.pop(change.id, None)
+        else:
+            now[change.id] = change
+    return now

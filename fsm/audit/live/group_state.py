@@ -1,0 +1,147 @@
+"""What is kept of one group: the records that files told it, packed, and the findings as they were told last.
+
+A group is judged again when something new came, from what is kept.
+"""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fsm.audit import unparsed
+from fsm.audit.certainty import FileFacts
+from fsm.audit.findings import Finding, in_order
+from fsm.audit.group_audit import GroupAudit, Observer, audit_group
+from fsm.audit.hygiene.identity import Facts
+from fsm.audit.hygiene.rotation import Missing, stem
+from fsm.audit.limits import Limits
+from fsm.audit.live.changes import Change, Told, compare, from_values, to_values
+from fsm.audit.reading import PieceSummary
+from fsm.audit.records import Chunk, GroupRecords, spool
+from fsm.audit.routing import COORDINATOR, FACTS, OF_FILE, SUMMARY, Sent, values_of
+
+
+@dataclass(slots=True)
+class FileOfGroup:
+    """What one file tells of a group."""
+
+    worth: FileFacts
+    gone: tuple[int, ...]
+    facts: list[Facts] = field(default_factory=list)
+    chunks: list[tuple[int, Chunk]] = field(default_factory=list)
+    """Of records, with who tells them: members or coordinators."""
+
+    def renamed(self, name: str) -> FileOfGroup:
+        return replace(
+            self,
+            facts=[one._replace(file=name) for one in self.facts],
+            chunks=[(kind, one._replace(file=name)) for kind, one in self.chunks],
+        )
+
+
+@dataclass(slots=True)
+class GroupState:
+    """One group; or one file, under its own key, with what was not understood in it."""
+
+    key: str
+    files: dict[str, FileOfGroup] = field(default_factory=dict)
+    told: Told = field(default_factory=dict)
+    summary: list[Any] = field(default_factory=list)
+    """Of the file, as plain values."""
+
+    def take(self, rows: Iterable[Sent]) -> None:
+        """Takes what was sent, which comes by kind, file and piece."""
+        about: list[tuple[Sent, list[Any]]] = []
+        rest: list[Sent] = []
+        for row in rows:
+            if row.kind == SUMMARY:
+                self.summary = values_of(row)
+            elif row.kind == FACTS:
+                about.append((row, values_of(row)))
+            else:
+                rest.append(row)
+        self._rename({values[0]: row.chunk.file for row, values in about if values[0]})
+        for row, (_, worth, gone, *facts) in about:
+            known = self.files.setdefault(row.chunk.file, FileOfGroup(FileFacts(*worth), ()))
+            known.worth, known.gone = FileFacts(*worth), tuple(gone)
+            known.facts = [Facts(*one) for one in facts]
+            known.chunks = [one for one in known.chunks if one[1].piece < row.chunk.piece]
+        for row in rest:
+            self.files[row.chunk.file].chunks.append((row.kind, row.chunk))
+        self.files = {name: one for name, one in sorted(self.files.items()) if one.facts or one.chunks}
+
+    def _rename(self, names: Mapping[str, str]) -> None:
+        moved = {new: self.files.pop(old).renamed(new) for old, new in names.items() if old in self.files}
+        self.files |= moved
+
+    def audit(self, limits: Limits, names: Mapping[str, str], observer: Observer) -> GroupAudit:
+        """The judgement of the group; `names` are those of topics by their ids."""
+        with spool() as held:
+            records = GroupRecords(held)
+            for one in self.files.values():
+                for kind, chunk in one.chunks:
+                    records.add(chunk, coordinator=kind == COORDINATOR)
+            facts = [fact for one in self.files.values() for fact in one.facts]
+            files = {name: one.worth for name, one in self.files.items()}
+            return audit_group(
+                self.key, facts, records, limits, gone=self._gone, names=names, files=files, observer=observer
+            )
+
+    @property
+    def _gone(self) -> Missing:
+        return {stem(name): frozenset(one.gone) for name, one in self.files.items() if one.gone}
+
+    def judge(self, limits: Limits, names: Mapping[str, str], close_ms: int) -> list[Change]:
+        """What changed in what is wrong. What ended `close_ms` before the group's newest line is closed."""
+        if self.key.startswith(OF_FILE):
+            pieces = [PieceSummary(*self.summary)] if self.summary else []
+            found: Iterable[Finding] = in_order(unparsed.of_file(pieces)) if pieces else ()
+        else:
+            found = self.audit(limits, names, Nobody()).findings if self.files else ()
+        self.told, changes = compare(self.told, found, self.newest_ms - close_ms)
+        return changes
+
+    @property
+    def newest_ms(self) -> int:
+        """The time of the newest record; 0 where there is none."""
+        return max((fact.last_ms for one in self.files.values() for fact in one.facts), default=0)
+
+    def dump(self) -> bytes:
+        """As plain values."""
+        files = [
+            (name, tuple(one.worth), one.gone, list(map(tuple, one.facts)), [(k, tuple(c)) for k, c in one.chunks])
+            for name, one in self.files.items()
+        ]
+        return marshal.dumps((self.key, files, [to_values(one) for one in self.told.values()], self.summary))
+
+    @classmethod
+    def load(cls, data: bytes) -> GroupState:
+        """What `dump` wrote."""
+        key, files, told, summary = marshal.loads(data)  # noqa: S302  written by `dump` of this audit
+        changes = map(from_values, told)
+        return cls(key, dict(_files(files)), {one.id: one for one in changes}, summary)
+
+
+def _files(values: Iterable[Any]) -> Iterator[tuple[str, FileOfGroup]]:
+    for name, worth, gone, facts, chunks in values:
+        yield (
+            name,
+            FileOfGroup(
+                FileFacts(*worth),
+                tuple(gone),
+                [Facts(*one) for one in facts],
+                [(kind, Chunk(*chunk)) for kind, chunk in chunks],
+            ),
+        )
+
+
+class Nobody:
+    """Observes nothing."""
+
+    def see(self, _member: str, _seen: object) -> None:
+        pass
+
+    def see_transition(self, _transition: object) -> None:
+        pass
