@@ -63,6 +63,11 @@ def refused(file: Unreadable) -> Finding:
     return _finding(0, 0, f"{file.file} was not read: {file.reason}", Evidence(file.file, -1))
 
 
+def happened(file: str, at_ms: int, note: str) -> Finding:
+    """The finding for what happened to a file while it was followed."""
+    return _finding(at_ms, at_ms, note, Evidence(file, -1))
+
+
 def _first_bad_line(pieces: Sequence[PieceSummary]) -> Evidence:
     before = 0
     for one in pieces:

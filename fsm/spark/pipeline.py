@@ -60,7 +60,7 @@ REDUCE_BYTES = 32 << 20
 
 
 _COLUMNS = ("key", "kind", *Chunk._fields)
-_SCHEMA = (
+SCHEMA = (
     "key string, kind long, group string, client_id string, file string, piece long, lines_before long, first_ms long, "
     "first_offset long, last_offset long, packed binary"
 )
@@ -296,10 +296,10 @@ def on_spark(spark: SparkSession, bins: Sequence[Sequence[Job]], plan: Plan, siz
     def run_read(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in given:
             for number in batch.column(0).to_pylist():
-                yield from _batches(read(bins[number], plan, number))
+                yield from batches(read(bins[number], plan, number))
 
     def run_route(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return _batches(route(_rows(given), plan.options.min_understood))
+        return batches(route(_rows(given), plan.options.min_understood))
 
     def run_judge(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow
@@ -312,10 +312,10 @@ def on_spark(spark: SparkSession, bins: Sequence[Sequence[Job]], plan: Plan, siz
     cores = spark.sparkContext.defaultParallelism
     tasks = max(1, min(64 * cores, max(size // REDUCE_BYTES, cores if size > REDUCE_BYTES >> 4 else 1)))
     # A range has exactly one row in each of its partitions, and no shuffle.
-    sent: DataFrame = spark.range(0, len(bins), 1, len(bins)).mapInArrow(run_read, _SCHEMA)
+    sent: DataFrame = spark.range(0, len(bins), 1, len(bins)).mapInArrow(run_read, SCHEMA)
     if plan.cut:
         sent = sent.repartition(tasks, "file").sortWithinPartitions(*BY_FILE)
-        sent = sent.mapInArrow(run_route, _SCHEMA)
+        sent = sent.mapInArrow(run_route, SCHEMA)
     by_group = sent.repartition(tasks, "key").sortWithinPartitions(*BY_GROUP)
     totals = plan.totals
     begun: set[int] = set()
@@ -345,7 +345,7 @@ def _rows(given: Iterable[pa.RecordBatch]) -> Iterator[Sent]:
         yield from map(Sent, keys, kinds, map(Chunk, *rest))
 
 
-def _batches(rows: Iterable[Sent]) -> Iterator[pa.RecordBatch]:
+def batches(rows: Iterable[Sent]) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
     def together() -> pa.RecordBatch:

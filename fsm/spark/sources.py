@@ -83,6 +83,22 @@ def find(paths: Sequence[Path], *, by_folder: bool = False, leave_out: Path | No
 
     Raises `InputError` for a path that does not exist and when there is no file at all.
     """
+    sources, unreadable, results = look(paths, by_folder=by_folder, leave_out=leave_out)
+    refused = tuple(sorted(unreadable.values()))
+    if not sources:
+        nothing = "nothing but the result of an audit" if results else "no file to read"
+        file, reason = refused[0] if refused else (", ".join(map(_shown, paths)), nothing)
+        raise InputError(reason, file, "give log files or a folder that holds some")
+    if not any(source.size for source in sources):
+        raise InputError("is empty", sources[0].name, "give log files that hold something")
+    return Inputs(tuple(sorted(sources, key=lambda s: s.path)), refused, tuple(sorted(set(results))))
+
+
+def look(
+    paths: Sequence[Path], *, by_folder: bool = False, leave_out: Path | None = None
+) -> tuple[list[Source], dict[str, Unreadable], list[str]]:
+    """The files below the paths, those that cannot be read, and folders that an audit wrote; as `find`, though there
+    may be none."""
     sources: list[Source] = []
     unreadable: dict[str, Unreadable] = {}
     results: list[str] = []
@@ -105,14 +121,7 @@ def find(paths: Sequence[Path], *, by_folder: bool = False, leave_out: Path | No
             else:
                 cluster = _cluster(root, path) if by_folder else ""
                 sources.append(Source(path.absolute(), str(path), cluster, status.st_size))
-    refused = tuple(sorted(unreadable.values()))
-    if not sources:
-        nothing = "nothing but the result of an audit" if results else "no file to read"
-        file, reason = refused[0] if refused else (", ".join(map(_shown, paths)), nothing)
-        raise InputError(reason, file, "give log files or a folder that holds some")
-    if not any(source.size for source in sources):
-        raise InputError("is empty", sources[0].name, "give log files that hold something")
-    return Inputs(tuple(sorted(sources, key=lambda s: s.path)), refused, tuple(sorted(set(results))))
+    return sources, unreadable, results
 
 
 def add_stdin(inputs: Inputs | None, copy: Path, name: str) -> Inputs:

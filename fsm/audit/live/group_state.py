@@ -12,7 +12,7 @@ from typing import Any
 
 from fsm.audit import unparsed
 from fsm.audit.certainty import FileFacts
-from fsm.audit.findings import Finding, in_order
+from fsm.audit.findings import Finding, with_ids
 from fsm.audit.group_audit import GroupAudit, Observer, audit_group
 from fsm.audit.hygiene.identity import Facts
 from fsm.audit.hygiene.rotation import Missing, stem
@@ -20,7 +20,7 @@ from fsm.audit.limits import Limits
 from fsm.audit.live.changes import Change, Told, compare, from_values, to_values
 from fsm.audit.reading import PieceSummary
 from fsm.audit.records import Chunk, GroupRecords, spool
-from fsm.audit.routing import COORDINATOR, FACTS, OF_FILE, SUMMARY, Sent, values_of
+from fsm.audit.routing import BY_GROUP, COORDINATOR, FACTS, OF_FILE, SUMMARY, Sent, in_order_of, values_of
 
 
 @dataclass(slots=True)
@@ -50,14 +50,17 @@ class GroupState:
     told: Told = field(default_factory=dict)
     summary: list[Any] = field(default_factory=list)
     """Of the file, as plain values."""
+    notes: list[str] = field(default_factory=list)
+    """What happened to the file while it was followed."""
 
     def take(self, rows: Iterable[Sent]) -> None:
-        """Takes what was sent, which comes by kind, file and piece."""
+        """Takes what was sent in one batch."""
         about: list[tuple[Sent, list[Any]]] = []
         rest: list[Sent] = []
-        for row in rows:
+        for row in in_order_of(rows, BY_GROUP):
             if row.kind == SUMMARY:
-                self.summary = values_of(row)
+                note, *self.summary = values_of(row)
+                self.notes += [note] if note else []
             elif row.kind == FACTS:
                 about.append((row, values_of(row)))
             else:
@@ -96,12 +99,17 @@ class GroupState:
     def judge(self, limits: Limits, names: Mapping[str, str], close_ms: int) -> list[Change]:
         """What changed in what is wrong. What ended `close_ms` before the group's newest line is closed."""
         if self.key.startswith(OF_FILE):
-            pieces = [PieceSummary(*self.summary)] if self.summary else []
-            found: Iterable[Finding] = in_order(unparsed.of_file(pieces)) if pieces else ()
+            found: Iterable[Finding] = self._of_file()
         else:
             found = self.audit(limits, names, Nobody()).findings if self.files else ()
         self.told, changes = compare(self.told, found, self.newest_ms - close_ms)
         return changes
+
+    def _of_file(self) -> list[Finding]:
+        pieces = [PieceSummary(*self.summary)] if self.summary else []
+        found = list(unparsed.of_file(pieces)) if pieces else []
+        file, at_ms = self.key.removeprefix(OF_FILE), max((one.last_ms or 0 for one in pieces), default=0)
+        return with_ids([*found, *(unparsed.happened(file, at_ms, note) for note in self.notes)])
 
     @property
     def newest_ms(self) -> int:
@@ -114,14 +122,14 @@ class GroupState:
             (name, tuple(one.worth), one.gone, list(map(tuple, one.facts)), [(k, tuple(c)) for k, c in one.chunks])
             for name, one in self.files.items()
         ]
-        return marshal.dumps((self.key, files, [to_values(one) for one in self.told.values()], self.summary))
+        return marshal.dumps((self.key, files, list(map(to_values, self.told.values())), self.summary, self.notes))
 
     @classmethod
     def load(cls, data: bytes) -> GroupState:
         """What `dump` wrote."""
-        key, files, told, summary = marshal.loads(data)  # noqa: S302  written by `dump` of this audit
+        key, files, told, summary, notes = marshal.loads(data)  # noqa: S302  written by `dump` of this audit
         changes = map(from_values, told)
-        return cls(key, dict(_files(files)), {one.id: one for one in changes}, summary)
+        return cls(key, dict(_files(files)), {one.id: one for one in changes}, summary, notes)
 
 
 def _files(values: Iterable[Any]) -> Iterator[tuple[str, FileOfGroup]]:

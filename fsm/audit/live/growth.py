@@ -27,6 +27,7 @@ from fsm.audit.records import Chunk
 from fsm.audit.routing import COORDINATOR, FACTS, MEMBER, OF_FILE, SUMMARY, Sent, to_file, worth_of
 from fsm.audit.scanning import Scanner
 from fsm.logs import Format
+from fsm.logs.blocks import Words
 from fsm.logs.entries import ENTRY_LIMIT
 from fsm.logs.opening import is_packed
 from fsm.logs.pieces import WHOLE, GrowingReader, Piece
@@ -35,6 +36,8 @@ from fsm.logs.segments import begins_segment
 
 LOOSE_CHUNKS = 64
 """Chunks of records that are kept until their group is known; the oldest are let go."""
+_WHOLE = "whole"
+"""The layout of what cannot be read in parts."""
 _LOOKED_BACK = 1 << 16
 _COUNTERS = ("layouts", "levels", "shapes", "understood_of", "missed_of")
 
@@ -55,6 +58,10 @@ class Growth(NamedTuple):
     """Its name when it was read last, if it had another one."""
     gone: tuple[int, ...] = ()
     """Numbers of its rotations that are missing, as `fsm.audit.hygiene.rotation.missing` has them."""
+    note: str = ""
+    """What happened to the file, to be told as a finding."""
+    over: bool = False
+    """Nothing more of it can be read: what was sent is kept under its name."""
 
 
 @dataclass(slots=True)
@@ -77,7 +84,9 @@ class FileState:
     """Records of members whose group is not known yet."""
     all_facts: Sequence[Facts] = ()
     """With those of the last entry."""
-    worth: FileFacts = FileFacts(0, ())
+    told: list[Any] = field(default_factory=list)
+    """The summary with the last entry, as plain values."""
+    worth: FileFacts = field(default_factory=lambda: FileFacts(0, ()))
     groups: frozenset[str] = frozenset()
     """Whom it tells anything of."""
     open_groups: frozenset[str] = frozenset()
@@ -125,149 +134,155 @@ class More(NamedTuple):
     """Of topics by their ids, as the whole file tells them."""
 
 
-def read_on(
-    before: FileState | None, growth: Growth, formats: Sequence[Format], zone: tzinfo, min_understood: float
-) -> More:
-    """What a file tells that was known as `before` and has grown. What cannot be read is said by its summary."""
-    learned = None if _is_whole(growth.path) else _learned(growth, tuple(formats))
-    layout = "whole" if learned is None or learned.whole else _told(learned, growth.modified_ms)
-    if before is not None and not (layout == before.layout != "whole" and growth.size >= before.size):
-        return _replaced(before, growth, formats, zone, min_understood, layout, learned)
-    start = FileState(layout=layout) if before is None else before
-    more = _read(start, growth, formats, zone, min_understood, learned)
-    if before is not None and more is None:
-        return _replaced(before, growth, formats, zone, min_understood, layout, learned)
-    assert more is not None  # noqa: S101  what was never read cannot have been of another group
-    return more
+@dataclass(frozen=True)
+class FileReader:
+    """Reads files on."""
+
+    formats: tuple[Format, ...]
+    """Those that are expected."""
+    zone: tzinfo
+    min_understood: float
+
+    def read_on(self, before: FileState | None, growth: Growth) -> More:
+        """What a file tells that was known as `before` and has grown. What cannot be read is said by its summary."""
+        if growth.over:
+            return _rename(before, growth) if before is not None else More(FileState(), [_note(growth, [])], {})
+        learned = None if _is_whole(growth.path) else self._learn(growth)
+        layout = _WHOLE if learned is None or learned.whole else _told(learned, growth.modified_ms)
+        goes_on = before is None or (layout == before.layout != _WHOLE and growth.size >= before.size)
+        if goes_on:
+            more = self._read(before or FileState(layout=layout), growth, learned)
+            if more is not None:
+                return more
+        # The whole file takes the place of what was sent of it.
+        told = before.groups if before else frozenset()
+        anew = self._read(FileState(layout=layout, groups=told, open_groups=told), growth, learned)
+        assert anew is not None  # noqa: S101  nothing of it was sent to another group before
+        return anew
+
+    def _learn(self, growth: Growth) -> Learned:
+        return _learn(growth.path, growth.learned_size, growth.modified_ms, self.formats)
+
+    def _read(self, before: FileState, growth: Growth, learned: Learned | None) -> More | None:
+        """What was read on; None where records that were sent to a group were not its."""
+        read: tuple[FileState, PieceRecords | None, PieceRecords]
+        if learned is None or learned.whole:
+            piece = Piece(growth.path, 0, WHOLE, learned is None and _is_packed(growth.path))
+            tail = read_piece(piece, self.formats, self.zone, growth.cluster, growth.name)
+            read = replace(before, size=growth.size, gone=growth.gone), None, tail
+        else:
+            read = self._read_growing(before, growth, learned)
+        return _send(before, read, growth, self.min_understood)
+
+    def _read_growing(
+        self, before: FileState, growth: Growth, learned: Learned
+    ) -> tuple[FileState, PieceRecords, PieceRecords]:
+        """What is settled by now, and what the last entry says."""
+        summary = _copy(before.summary, growth.name)
+        size, end = growth.size, 0
+        reader = GrowingReader(Piece(growth.path, before.settled, size), self.formats, learned, before.lines, size)
+        if reader.by_streams:
+            end = max(before.settled, size - ENTRY_LIMIT)
+        else:  # what a line is that is not complete yet is not known
+            end = reader.upto = _whole_lines(growth.path, before.settled, size)
+        reader.piece = reader.piece._replace(end=end)
+        records = _records(growth, reader.piece)
+        scanner = Scanner(reader, self._signs, self.zone, open_end=not reader.by_streams)
+        take_scanned(scanner, summary, records)
+        if scanner.left_out:
+            end, summary.lines = scanner.left_out.offset, scanner.left_out.number - 1
+        settled = records.of_piece(summary)
+        state = replace(
+            before,
+            size=size,
+            settled=end,
+            lines=summary.lines,
+            gone=growth.gone,
+            summary=summary,
+            facts=merge([*_renamed(before.facts, growth.name), *settled.facts]),
+            names=_with_names(before.names, settled.names),
+        )
+        rest = GrowingReader(Piece(growth.path, end, size), self.formats, learned, state.lines, size)
+        last, whole = _records(growth, rest.piece), _copy(summary, growth.name)
+        take_scanned(Scanner(rest, self._signs, self.zone), whole, last)
+        return state, settled, last.of_piece(whole)
+
+    @property
+    def _signs(self) -> Words:
+        return signs_of_formats(self.formats)
 
 
-def _replaced(
-    before: FileState,
-    growth: Growth,
-    formats: Sequence[Format],
-    zone: tzinfo,
-    min_understood: float,
-    layout: str,
-    learned: Learned | None,
-) -> More:
-    """The whole file read anew, in place of what was sent of it."""
-    more = _read(FileState(layout=layout, groups=before.groups), growth, formats, zone, min_understood, learned)
-    assert more is not None  # noqa: S101
-    return more
-
-
-def _read(
-    before: FileState,
-    growth: Growth,
-    formats: Sequence[Format],
-    zone: tzinfo,
-    min_understood: float,
-    learned: Learned | None,
-) -> More | None:
-    """What was read on; None where records that were sent to a group were not its."""
-    if learned is None or learned.whole:
-        piece = Piece(growth.path, 0, WHOLE, _is_packed(growth.path))
-        settled, tail = None, read_piece(piece, formats, zone, growth.cluster, growth.name)
-        state = replace(before, size=growth.size, gone=growth.gone)
-    else:
-        state, settled, tail = _read_growing(before, growth, formats, zone, learned)
-    return _send(before, state, growth, settled, tail, min_understood)
-
-
-def _read_growing(
-    before: FileState, growth: Growth, formats: Sequence[Format], zone: tzinfo, learned: Learned
-) -> tuple[FileState, PieceRecords, PieceRecords]:
-    """What is settled by now, and what the last entry says."""
-    summary = _copy(before.summary, growth.name)
-    start, size = before.settled, growth.size
-    records = SourceRecords(Piece(growth.name, start, size), f"{growth.cluster}:" if growth.cluster else "")
-    reader = GrowingReader(Piece(growth.path, start, size), formats, learned, before.lines, size)
-    if reader.by_streams:
-        end = max(start, size - ENTRY_LIMIT)
-        reader.piece = Piece(growth.path, start, end)
-    else:  # what a line is that is not complete yet is not known
-        end = reader.upto = _whole_lines(growth.path, start, size)
-        reader.piece = Piece(growth.path, start, end)
-    signs = signs_of_formats(formats)
-    scanner = Scanner(reader, signs, zone, open_end=not reader.by_streams)
-    take_scanned(scanner, summary, records)
-    lines = reader.lines
-    if not reader.by_streams:
-        left = scanner.left_out
-        end, lines = (left.offset, left.number - 1) if left else (end, lines)
-        summary.lines = lines
-    settled = records.of_piece(summary)
-    rest = GrowingReader(Piece(growth.path, end, size), formats, learned, lines, size)
-    last = SourceRecords(Piece(growth.name, end, size), f"{growth.cluster}:" if growth.cluster else "")
-    whole = _copy(summary, growth.name)
-    take_scanned(Scanner(rest, signs, zone), whole, last)
-    state = replace(
-        before,
-        size=size,
-        settled=end,
-        lines=lines,
-        gone=growth.gone,
-        summary=summary,
-        facts=merge([*_renamed(before.facts, growth.name), *settled.facts]),
-        names=_with_names(before.names, settled.names),
-    )
-    return state, settled, last.of_piece(whole)
+def _records(growth: Growth, piece: Piece) -> SourceRecords:
+    return SourceRecords(piece._replace(file=growth.name), f"{growth.cluster}:" if growth.cluster else "")
 
 
 def _send(
-    before: FileState,
-    state: FileState,
-    growth: Growth,
-    settled: PieceRecords | None,
-    tail: PieceRecords,
-    min_understood: float,
+    before: FileState, read: tuple[FileState, PieceRecords | None, PieceRecords], growth: Growth, min_understood: float
 ) -> More | None:
-    facts = merge([*state.facts, *tail.facts])
-    where, was = homes(facts), homes(_renamed(before.all_facts, growth.name))
-    known = {one[:3] for one in _renamed(before.all_facts, growth.name)}
-    if any(was.get(source) != where.get(source) for source in known if source in was):
+    """What was read, to the groups that it is about; None where records that were sent to a group were not its."""
+    state, settled, tail = read
+    facts, facts_before = merge([*state.facts, *tail.facts]), _renamed(before.all_facts, growth.name)
+    where, was = homes(facts), homes(facts_before)
+    if any(was[source] != where.get(source) for source in {one[:3] for one in facts_before} & was.keys()):
         return None
-    sent: list[tuple[str, int, Chunk]] = []
-    loose: list[Chunk] = []
-    for one in (*before.loose, *(settled.members if settled else ())):
-        home = where.get((one.group, one.client_id, growth.name), ("", ""))[0]
-        if home:
-            sent.append((home, MEMBER, one._replace(file=growth.name)))
-        else:
-            loose.append(one._replace(file=growth.name))
-    sent += [(one.group, COORDINATOR, one) for one in (settled.coordinators if settled else ())]
-    last = [(where.get(one.source, ("", ""))[0], MEMBER, one) for one in tail.members]
-    last += [(one.group, COORDINATOR, one) for one in tail.coordinators]
-    last = [one for one in last if one[0]]
-    by_group: dict[str, list[Facts]] = {}
-    for fact in facts:
-        home = where.get(fact[:3])
-        if home is not None:
-            by_group.setdefault(home[0], []).append(fact)
+    members = [one._replace(file=growth.name) for one in before.loose] + list(settled.members if settled else ())
+    loose = [one for one in members if one.source not in where]
+    sent = [Sent(where[one.source][0], MEMBER, one) for one in members if one.source in where]
+    sent += [Sent(one.group, COORDINATOR, one) for one in (settled.coordinators if settled else ())]
+    last = [Sent(where[one.source][0], MEMBER, one) for one in tail.members if one.source in where]
+    last += [Sent(one.group, COORDINATOR, one) for one in tail.coordinators]
+    of_group, of_group_before = _by_group(facts, where), _by_group(facts_before, was)
     worth = worth_of([tail.summary], min_understood)
-    open_groups = frozenset(group for group, *_ in last)
-    groups = frozenset(by_group).union((group for group, *_ in sent), open_groups)
-    told_before = _by_group(before.all_facts, was, growth.name)
-    touched = {group for group, *_ in (*sent, *last)} | before.open_groups
-    touched |= {group for group in by_group if by_group[group] != told_before.get(group)}
-    if worth != before.worth or growth.was or growth.gone != before.gone or not before.size:
-        touched |= groups | before.groups
-    rows = [to_file(SUMMARY, growth.name, 0, _values_of(tail.summary))._replace(key=OF_FILE + growth.name)]
-    if growth.was:
-        rows.append(to_file(SUMMARY, growth.was, 0, [])._replace(key=OF_FILE + growth.was))
-    for group in sorted(touched):
-        about = [growth.was, tuple(worth), list(growth.gone), *map(tuple, by_group.get(group, ()))]
-        rows.append(to_file(FACTS, growth.name, before.settled, about)._replace(key=group))
-    rows += [Sent(group, kind, chunk) for group, kind, chunk in (*sent, *last)]
+    touched = {one.key for one in (*sent, *last)} | before.open_groups
+    touched |= {group for group in of_group if of_group[group] != of_group_before.get(group)}
+    groups = before.groups | touched | of_group.keys()
+    if growth.was or (worth, growth.gone) != (before.worth, before.gone):
+        touched |= groups
     done = replace(
         state,
         loose=loose[-LOOSE_CHUNKS:],
         all_facts=facts,
+        told=_values_of(tail.summary),
         worth=worth,
-        groups=groups | (before.groups if before.size else frozenset()),
-        open_groups=open_groups,
+        groups=groups,
+        open_groups=frozenset(one.key for one in last),
     )
-    return More(done, rows, _with_names(state.names, tail.names))
+    about = _about(done, growth, touched, of_group, since=before.settled)
+    return More(done, [*about, *sent, *last], _with_names(state.names, tail.names))
+
+
+def _rename(before: FileState, growth: Growth) -> More:
+    """What is known of a file, under another name."""
+    facts = _renamed(before.all_facts, growth.name)
+    state = replace(before, all_facts=facts)
+    about = _about(state, growth, before.groups, _by_group(facts, homes(facts)), since=WHOLE)
+    return More(state, list(about), {})
+
+
+def _about(
+    state: FileState, growth: Growth, touched: Iterable[str], facts: Mapping[str, Sequence[Facts]], *, since: int
+) -> Iterator[Sent]:
+    """What the file is worth, to itself and to groups; `since` is where what was sent of it is replaced."""
+    yield _note(growth, state.told)
+    if growth.was:  # another file may have its former name
+        yield to_file(SUMMARY, growth.was, -1, [""])._replace(key=OF_FILE + growth.was)
+    for group in sorted(touched):
+        told = [growth.was, tuple(state.worth), list(growth.gone), *map(tuple, facts.get(group, ()))]
+        yield to_file(FACTS, growth.name, since, told)._replace(key=group)
+
+
+def _note(growth: Growth, summary: list[Any]) -> Sent:
+    return to_file(SUMMARY, growth.name, 0, [growth.note, *summary])._replace(key=OF_FILE + growth.name)
+
+
+def _by_group(
+    facts: Iterable[Facts], where: Mapping[tuple[str, str, str], tuple[str, str]]
+) -> Mapping[str, Sequence[Facts]]:
+    found: dict[str, list[Facts]] = {}
+    for fact in facts:
+        if fact[:3] in where:
+            found.setdefault(where[fact[:3]][0], []).append(fact)
+    return found
 
 
 def _with_names(known: Mapping[str, str], told: Mapping[str, str]) -> dict[str, str]:
@@ -276,23 +291,15 @@ def _with_names(known: Mapping[str, str], told: Mapping[str, str]) -> dict[str, 
     return names
 
 
-def _by_group(
-    facts: Iterable[Facts], where: Mapping[tuple[str, str, str], tuple[str, str]], name: str
-) -> Mapping[str, list[Facts]]:
-    found: dict[str, list[Facts]] = {}
-    for fact in _renamed(facts, name):
-        home = where.get(fact[:3])
-        if home is not None:
-            found.setdefault(home[0], []).append(fact)
-    return found
-
-
 def _renamed(facts: Iterable[Facts], name: str) -> list[Facts]:
     return [one._replace(file=name) for one in facts]
 
 
 def _copy(summary: PieceSummary, name: str) -> PieceSummary:
-    return replace(summary, file=name, **{key: Counter(getattr(summary, key)) for key in _COUNTERS})
+    copied = replace(summary, file=name)
+    for key in _COUNTERS:
+        setattr(copied, key, Counter(getattr(summary, key)))
+    return copied
 
 
 def _values_of(summary: PieceSummary) -> list[Any]:

@@ -1,0 +1,83 @@
+"""What a followed audit needs to go on after a restart: a folder with its mark, and that nothing about it changed."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import platform
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import fsm
+from fsm.errors import InputError
+from fsm.spark.options import IN_PROCESS, Options
+
+FOLDER = "checkpoint"
+MARK = "follow.json"
+SCHEMA = 1
+"""Of what the checkpoint holds."""
+
+
+@contextmanager
+def opened(out: Path, paths: Sequence[str], options: Options, more: dict[str, Any]) -> Iterator[Path]:
+    """The folder of the checkpoint in the folder of the result, made where it is new.
+
+    Raises `InputError` where the folder holds something else, a checkpoint of another version or of other options, or
+    is followed by another process.
+    """
+    folder = out / FOLDER
+    told = _mark(paths, options, more)
+    try:
+        if out.is_dir() and any(out.iterdir()) and not (folder / MARK).exists():
+            raise InputError(
+                "the folder holds something that no --follow wrote", str(out), "give a new or empty folder"
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / "lock").open("w")
+    except OSError as problem:
+        raise InputError(f"cannot be written: {problem.strerror}", str(out), "give another folder") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError("another audit follows into it", str(out), "stop that or give another folder") from None
+        mark = folder / MARK
+        if mark.exists():
+            _compare(mark, told)
+        else:
+            mark.with_name("." + MARK).write_text(json.dumps(told, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+            mark.with_name("." + MARK).rename(mark)
+        yield folder
+
+
+def _mark(paths: Sequence[str], options: Options, more: dict[str, Any]) -> dict[str, Any]:
+    chosen = asdict(options) | more
+    for free in ("master", "split_bytes", "top"):
+        del chosen[free]
+    engine = "this process" if options.master == IN_PROCESS else "Spark"
+    python = ".".join(platform.python_version_tuple()[:2])
+    version = {"schema": SCHEMA, "version": fsm.__version__, "python": python}
+    told = {"version": version, "paths": list(paths), "engine": engine, "options": chosen}
+    plain: dict[str, Any] = json.loads(json.dumps(told))
+    return plain
+
+
+def _compare(mark: Path, told: dict[str, Any]) -> None:
+    try:
+        known = json.loads(mark.read_bytes())
+        known_options, version = known["options"], known["version"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InputError("is no mark of a checkpoint", str(mark), "give a new folder") from None
+    if version != told["version"]:
+        was = ", ".join(f"{name} {value}" for name, value in version.items())
+        raise InputError(f"was begun by another version ({was})", str(mark.parent), "give a new folder")
+    for name in ("paths", "engine"):
+        if known[name] != told[name]:
+            raise InputError(f"was begun with other {name}: {known[name]}", str(mark.parent), "give a new folder")
+    differ = [name for name, value in told["options"].items() if known_options.get(name) != value]
+    if differ:
+        was = "; ".join(f"{name} was {json.dumps(known_options.get(name))}" for name in differ)
+        raise InputError(f"was begun with other options: {was}", str(mark.parent), "give those, or a new folder")

@@ -1,0 +1,21 @@
+"""What the command line asks of a followed audit beyond what it asks of every audit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Follow:
+    """How to follow, and whom to tell."""
+
+    trigger_ms: int = 5000
+    """How often it is looked for what is new."""
+    expire_ms: int = 3_600_000
+    """What is older than this, by the clock of its group's lines, is kept no longer."""
+    close_ms: int = 60_000
+    """A finding that ended so long ago, by the same clock, is closed."""
+    command: tuple[str, ...] = ()
+    """What is run for an alarm, with the finding as JSON on stdin; none where it is empty."""
+    stop_ms: int | None = None
+    """Ends when nothing new came for so long; None means never."""

@@ -1,0 +1,136 @@
+"""A followed audit in this process: batches in a loop, with their state in one SQLite file.
+
+A batch begins with its offsets, which are kept before anything is read, and ends with what groups know and with what
+changed, kept in one step. What changed goes to the sink after that, and again after a restart. So a batch that was
+broken off at any instant is done again as it was begun, and none is done twice.
+"""
+
+from __future__ import annotations
+
+import json
+import marshal
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+
+from fsm.audit.live.changes import Change, from_values, to_values
+from fsm.audit.live.group_state import GroupState
+from fsm.audit.routing import BY_GROUP, Sent, in_order_of
+from fsm.spark.live import plan
+from fsm.spark.live.follow_options import Follow
+from fsm.spark.live.reading import Kept, chosen, reader_of
+from fsm.spark.live.sink import Counts, Sink, in_order
+from fsm.spark.options import Options
+from fsm.spark.sources import Source
+
+
+class LocalBatches:
+    """Does one batch after the other."""
+
+    def __init__(
+        self, folder: Path, options: Options, follow: Follow, sink: Sink, at: Callable[[str], None] | None = None
+    ) -> None:
+        self.options, self.follow, self.sink = options, follow, sink
+        self.kept = Kept(folder)
+        self.reader = reader_of(options)
+        self.at = at or _nowhere
+        """Is told at which point of a batch it is."""
+        self.store = sqlite3.connect(folder / "state.db", isolation_level=None)
+        self.store.execute("pragma journal_mode = wal")
+        self.store.execute("pragma synchronous = full")
+        self.store.execute("create table if not exists batch (id integer primary key, offsets text, changes blob)")
+        self.store.execute("create table if not exists state (key text primary key, value blob)")
+
+    def close(self) -> None:
+        self.store.close()
+
+    def recover(self, found: Iterable[Source]) -> list[Change]:
+        """Brings a batch that was broken off to its end; the alarms that are told by that."""
+        alarms = []
+        for id_, offsets, changes in self.store.execute("select * from batch order by id desc limit 2").fetchall()[
+            ::-1
+        ]:
+            if changes is None:
+                end = plan.from_json(json.loads(offsets))
+                alarms += self._do(id_, self._offsets(id_ - 1), end, _paths(found))
+            else:
+                told = [from_values(one) for one in marshal.loads(changes)]  # noqa: S302  written by `_finish`
+                alarms += self.sink.write(id_, told, Counts(0, 0, 0))
+        return alarms
+
+    def run(self, found: Iterable[Source]) -> list[Change] | None:
+        """One batch of what is new; the alarms that are told by it, None where nothing is new."""
+        sources = list(found)
+        (last,) = self.store.execute("select max(id) from batch").fetchone()
+        before = {} if last is None else self._offsets(last)
+        after = plan.advance(before, sources)
+        if after == before:
+            return None
+        number = 0 if last is None else last + 1
+        self.at("planned")
+        self.store.execute("insert into batch values (?, ?, null)", (number, json.dumps(plan.to_json(after))))
+        self.at("begun")
+        return self._do(number, before, after, _paths(sources))
+
+    def _offsets(self, number: int) -> plan.Offsets:
+        row = self.store.execute("select offsets from batch where id = ?", (number,)).fetchone()
+        return {} if row is None else plan.from_json(json.loads(row[0]))
+
+    def _do(self, number: int, before: plan.Offsets, after: plan.Offsets, paths: Mapping[str, Path]) -> list[Change]:
+        parts = plan.parts(before, after, paths)
+        rows: list[Sent] = []
+        for part in parts:
+            rows += chosen(self.kept.read(part, self.reader), self.options)
+            self.at("read")
+        states: list[tuple[str, bytes]] = []
+        changes: list[Change] = []
+        names = self.kept.names()
+        for key, own in groupby(in_order_of(rows, BY_GROUP), key=attrgetter("key")):
+            found = self.store.execute("select value from state where key = ?", (key,)).fetchone()
+            state = GroupState(key) if found is None else GroupState.load(found[0])
+            state.take(own)
+            changes += state.judge(self.options.limits, names, self.follow.close_ms)
+            states.append((key, state.dump()))
+            self.at("judged")
+        changes = in_order(changes)
+        self._finish(number, states, changes)
+        counts = Counts(len(after), sum(one.size for one in after.values()), len(states))
+        alarms = self.sink.write(number, changes, counts)
+        self.at("written")
+        return alarms
+
+    def _finish(self, number: int, states: Iterable[tuple[str, bytes]], changes: Iterable[Change]) -> None:
+        with _transaction(self.store):
+            self.store.executemany("replace into state values (?, ?)", states)
+            self.at("kept")
+            told = marshal.dumps([to_values(one) for one in changes])
+            self.store.execute("update batch set changes = ? where id = ?", (told, number))
+            self.store.execute("delete from batch where id < ?", (number - 1,))
+        self.at("finished")
+
+
+class _transaction:  # noqa: N801  a context manager, used like a function
+    def __init__(self, store: sqlite3.Connection) -> None:
+        self.store = store
+
+    def __enter__(self) -> None:
+        self.store.execute("begin immediate")
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self.store.execute("commit" if kind is None else "rollback")
+
+
+def _paths(found: Iterable[Source]) -> dict[str, Path]:
+    return {source.name: source.path for source in found}
+
+
+def _nowhere(_point: str) -> None:
+    pass
+
+
+def standing(batches: LocalBatches) -> Iterator[Change]:
+    """The last version of every finding, as the groups have it."""
+    for (value,) in batches.store.execute("select value from state order by key"):
+        yield from GroupState.load(value).told.values()

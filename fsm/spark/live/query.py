@@ -1,0 +1,114 @@
+"""A followed audit on Spark: a streaming query whose state is what each group was told.
+
+The source's offsets and the state of a batch are Spark's to keep, below the checkpoint, so that a batch that is broken
+off is done again from where it began; the sink takes each batch once.
+"""
+
+from __future__ import annotations
+
+import json
+import marshal
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fsm.audit.live.changes import Change, from_values, to_values
+from fsm.audit.live.group_state import GroupState
+from fsm.audit.records import Chunk
+from fsm.audit.routing import Sent
+from fsm.spark.live import plan
+from fsm.spark.live.follow_options import Follow
+from fsm.spark.live.reading import Kept
+from fsm.spark.live.sink import Counts, Sink, in_order
+from fsm.spark.live.source import NAME, LogSource, settings
+from fsm.spark.options import Options
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.state import GroupState as SparkState
+
+STATE_SETTINGS = {
+    "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state"
+    ".RocksDBStateStoreProvider",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.minBatchesToRetain": "4",
+}
+_OUTPUT = "key string, changes binary"
+_STATE = "value binary"
+
+
+def start(
+    spark: SparkSession,
+    paths: list[str],
+    out: Path,
+    checkpoint: Path,
+    options: Options,
+    follow: Follow,
+    told: Callable[[int, list[Change]], None],
+    sink: Sink,
+) -> StreamingQuery:
+    """Starts the query; `told` is given the alarms of each batch."""
+    for name, value in STATE_SETTINGS.items():
+        spark.conf.set(name, value)
+    cores = spark.sparkContext.defaultParallelism
+    spark.conf.set("spark.sql.shuffle.partitions", str(cores))
+    spark.dataSource.register(LogSource)
+    source = spark.readStream.format(NAME).options(**settings(paths, out, checkpoint, options, cores)).load()
+    judged = source.groupBy("key").applyInPandasWithState(
+        _judge(checkpoint, options, follow), _OUTPUT, _STATE, "append", "NoTimeout"
+    )
+
+    def take(batch: DataFrame, number: int) -> None:
+        rows = batch.collect()  # what changed, which is little
+        changes = [from_values(one) for row in rows for one in marshal.loads(row["changes"])]  # noqa: S302
+        files, size = _reach(checkpoint / "spark" / "offsets" / str(number))
+        told(number, sink.write(number, in_order(changes), Counts(files, size, len(rows))))
+
+    return (
+        judged.writeStream.foreachBatch(take)
+        .option("checkpointLocation", str(checkpoint / "spark"))
+        .trigger(processingTime=f"{follow.trigger_ms} milliseconds")
+        .start()
+    )
+
+
+def _judge(checkpoint: Path, options: Options, follow: Follow) -> Callable[..., Iterator[pd.DataFrame]]:
+    """The function that takes what came for one group or file, and gives what changed."""
+
+    def judge(key: tuple[str], frames: Iterable[pd.DataFrame], kept: SparkState) -> Iterator[pd.DataFrame]:
+        import pandas as pd
+
+        state = GroupState.load(bytes(kept.get[0])) if kept.exists else GroupState(key[0])
+        state.take(_rows(frames))
+        changes = state.judge(options.limits, _names(checkpoint), follow.close_ms)
+        kept.update((state.dump(),))
+        yield pd.DataFrame({"key": [key[0]], "changes": [marshal.dumps([to_values(one) for one in changes])]})
+
+    return judge
+
+
+def _rows(frames: Iterable[pd.DataFrame]) -> Iterator[Sent]:
+    for frame in frames:
+        keys, kinds, *rest = (frame[name].tolist() for name in ("key", "kind", *Chunk._fields))
+        yield from map(Sent, keys, kinds, map(Chunk, *rest))
+
+
+def _names(checkpoint: Path) -> dict[str, str]:
+    """Names of topics, read again when a file told more of them."""
+    folder = checkpoint / "names"
+    return _names_at(checkpoint, folder.stat().st_mtime_ns if folder.exists() else 0)
+
+
+@lru_cache(maxsize=2)
+def _names_at(checkpoint: Path, _changed_ns: int) -> dict[str, str]:
+    return dict(Kept(checkpoint).names())
+
+
+def _reach(path: Path) -> tuple[int, int]:
+    """How many files a batch follows, and how many bytes of them are read by its end, as Spark keeps its offsets."""
+    told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8").splitlines()[2])
+    offsets = plan.from_json(told)
+    return len(offsets), sum(one.size for one in offsets.values())

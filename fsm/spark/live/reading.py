@@ -1,0 +1,80 @@
+"""A batch's part of a file, read: what was known of the file is fetched, and what is known by now put away.
+
+What is known of a file is kept below the checkpoint and can be made again of the file, so it needs no other care than
+that it is there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from fsm.audit.coordinator.assignments import add_topic_names
+from fsm.audit.live.growth import FileReader, FileState, More
+from fsm.audit.routing import OF_FILE, Sent
+from fsm.spark.live.files import write
+from fsm.spark.live.plan import Part
+from fsm.spark.options import Options
+from fsm.spark.pipeline import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is known of files and of topics, in a folder that all tasks reach."""
+
+    folder: Path
+
+    def read(self, part: Part, reader: FileReader) -> More:
+        """What a part of a file tells. The same whenever it is read, as long as the file is there."""
+        before = self._load(part.before) if part.before else None
+        more = reader.read_on(before, part.growth)
+        self._store(part.after, more.state.dump())
+        self._forget({part.before, part.after})
+        if more.names:
+            name = f"{part.after.partition('-')[0]}.json"
+            write(self.folder / "names" / name, json.dumps(more.names, sort_keys=True).encode())
+        return more
+
+    def names(self) -> Mapping[str, str]:
+        """The names of topics by their ids, as all files tell them so far."""
+        names: dict[str, str] = {}
+        for path in sorted((self.folder / "names").glob("*.json")):
+            add_topic_names(names, json.loads(path.read_bytes()))
+        return names
+
+    def _path(self, key: str) -> Path:
+        file, _, version = key.partition("-")
+        return self.folder / "files" / file / version
+
+    def _load(self, key: str) -> FileState | None:
+        try:
+            return FileState.load(self._path(key).read_bytes())
+        except FileNotFoundError:
+            return None
+
+    def _store(self, key: str, data: bytes) -> None:
+        write(self._path(key), data)
+
+    def _forget(self, needed: set[str]) -> None:
+        """Lets go what is older than the batch that is read: that may be read again."""
+        wanted = {self._path(key) for key in needed if key}
+        for folder in {path.parent for path in wanted}:
+            for path in folder.iterdir():
+                if path not in wanted and not path.name.startswith("."):
+                    with suppress(FileNotFoundError):
+                        path.unlink()
+
+
+def reader_of(options: Options) -> FileReader:
+    """Who reads files as the options ask."""
+    plan = Plan("", options, {}, cut=False)
+    return FileReader(tuple(plan.formats), plan.zone, options.min_understood)
+
+
+def chosen(more: More, options: Options) -> Iterator[Sent]:
+    """What a file tells of the groups that were chosen, and of itself."""
+    plan = Plan("", options, {}, cut=False)
+    return (row for row in more.sent if row.key.startswith(OF_FILE) or plan.judges(row.key))

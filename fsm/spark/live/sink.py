@@ -1,0 +1,232 @@
+"""Where changes of findings go: JSON lines and Parquet, a file of each for a batch, and what is made of them.
+
+A batch that is done again writes the same bytes under the same names. `standing.json` has the last version of every
+finding, and tells which batch it includes.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fsm.audit.findings import Cause, Evidence, Finding, FindingKind, Severity
+from fsm.audit.live.changes import Change, Status, Told, standing
+from fsm.errors import FsmError
+from fsm.spark.live.files import write
+from fsm.trace import Partition
+
+CLOSED = 2000
+"""Closed findings that are kept at hand; the files of the batches have all."""
+COMMAND_S = 30
+"""How long the command of an alarm may take."""
+FINDINGS, PARQUET, STANDING, METRICS = "findings", "findings.parquet", "standing.json", "metrics.prom"
+
+
+class Row(NamedTuple):
+    """A version of a finding as a row of the table."""
+
+    batch: int
+    id: str
+    version: int
+    status: Status
+    kind: FindingKind
+    severity: Severity
+    group: str
+    member: str
+    start_ms: int
+    end_ms: int
+    partitions: tuple[Partition, ...]
+    cause: Cause
+    summary: str
+    evidence: tuple[Evidence, ...]
+
+
+_OF_FINDING = Row._fields[4:]
+
+
+class Counts(NamedTuple):
+    """What a batch read."""
+
+    files: int
+    """Followed in all."""
+    read_bytes: int
+    """Of them, so far."""
+    judged: int
+    """Groups that were judged again."""
+
+
+class Sink:
+    """Writes what changed. Raises `FsmError` where it cannot be written: nothing of that batch is lost then."""
+
+    def __init__(self, out: Path, command: Sequence[str] = ()) -> None:
+        self.out = out
+        self.command = tuple(command)
+        self.batch, self.told = self._load()
+        """The last batch that was written, and what stands since."""
+        self.totals: Counter[tuple[str, str]] = Counter()
+        """Findings that were opened since this process began, by kind and severity."""
+
+    def write(self, batch: int, changes: Sequence[Change], counts: Counts) -> list[Change]:
+        """Writes a batch, once; what of it is an alarm."""
+        if batch <= self.batch:
+            return []
+        try:
+            if changes:
+                self._write_changes(batch, changes)
+            alarms = [one for one in changes if self._alarms(one)]
+            self.told = _bounded(standing(self.told, changes))
+            self._alarm(batch, alarms)
+            self.totals.update((c.finding.kind.value, c.finding.severity.value) for c in changes if c.version == 1)
+            write(self.out / METRICS, "".join(self._metrics(batch, counts)).encode())
+            if changes or self.batch < 0:
+                self._write_standing(batch)
+        except OSError as problem:
+            told = f"findings cannot be written: {problem.strerror}; go on with the same command"
+            raise FsmError(f"{self.out}: {told}") from None
+        self.batch = batch
+        return alarms
+
+    def _write_changes(self, batch: int, changes: Sequence[Change]) -> None:
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        from fsm.spark.columns import batch as columns_of
+        from fsm.spark.columns import schema_of
+
+        rows = [_row(batch, one) for one in changes]
+        table = pa.Table.from_batches([columns_of(rows, Row)], schema=schema_of(Row))
+        sunk = pa.BufferOutputStream()
+        parquet.write_table(table, sunk, compression="zstd")
+        write(self.out / PARQUET / f"{batch:08}.parquet", sunk.getvalue().to_pybytes())
+        lines = "".join(json.dumps({"batch": batch} | one.to_json()) + "\n" for one in changes)
+        write(self.out / FINDINGS / f"{batch:08}.jsonl", lines.encode())
+
+    # -- what stands ----------------------------------------------------------------------------------------
+
+    def _load(self) -> tuple[int, Told]:
+        """As `standing.json` has it, which is written last of all: a batch behind that is done again."""
+        try:
+            known = json.loads((self.out / STANDING).read_bytes())
+        except FileNotFoundError:
+            return -1, {}
+        return known["batch"], {one["id"]: change_of(one) for one in known["findings"]}
+
+    def _write_standing(self, batch: int) -> None:
+        told = [one.to_json() for one in self.told.values()]
+        write(self.out / STANDING, (json.dumps({"batch": batch, "findings": told}) + "\n").encode())
+
+    # -- alarms ---------------------------------------------------------------------------------------------
+
+    def _alarms(self, change: Change) -> bool:
+        """Whether a change is one that somebody is told: a finding above info began, became that, or is over."""
+        before = self.told.get(change.id)
+        was = before is not None and before.finding.severity is not Severity.INFO
+        now = change.finding.severity is not Severity.INFO and change.status is not Status.WITHDRAWN
+        if change.status in (Status.CLOSED, Status.WITHDRAWN):
+            return was or now
+        return now and not was
+
+    def _alarm(self, batch: int, alarms: Sequence[Change]) -> None:
+        """Runs the command for each alarm. What was told already is not told again, but for one after a kill."""
+        if not self.command:
+            return
+        mark = self.out / "checkpoint" / "alarmed"
+        done = mark.read_text().split() if mark.exists() else []
+        begin = int(done[1]) if done and int(done[0]) == batch else 0
+        for number, change in enumerate(alarms[begin:], begin + 1):
+            _run(self.command, change)
+            write(mark, f"{batch} {number}".encode())
+
+    # -- figures --------------------------------------------------------------------------------------------
+
+    def _metrics(self, batch: int, counts: Counts) -> Iterator[str]:
+        open_ = Counter(
+            (one.finding.kind.value, one.finding.severity.value)
+            for one in self.told.values()
+            if one.status is not Status.CLOSED
+        )
+        groups = Counter(
+            (one.finding.group, one.finding.severity.value)
+            for one in self.told.values()
+            if one.status is not Status.CLOSED and one.finding.severity is not Severity.INFO
+        )
+        yield from _family("fsm_findings_open", "gauge", "Findings that are open.", ("kind", "severity"), open_)
+        yield from _family(
+            "fsm_findings_opened_total",
+            "counter",
+            "Findings opened since the start.",
+            ("kind", "severity"),
+            self.totals,
+        )
+        yield from _family(
+            "fsm_group_findings_open", "gauge", "Open findings above info.", ("group", "severity"), groups
+        )
+        for name, meaning, value in (
+            ("fsm_audit_batch", "Number of the last batch.", batch),
+            ("fsm_audit_files", "Files that are followed.", counts.files),
+            ("fsm_audit_read_bytes", "Bytes of logs that were read.", counts.read_bytes),
+            ("fsm_audit_batch_groups", "Groups judged in the last batch.", counts.judged),
+        ):
+            yield from _family(name, "gauge", meaning, (), {(): value})
+
+
+def change_of(told: Mapping[str, Any]) -> Change:
+    """The change that a JSON line tells; offsets of its lines are left out."""
+    values = {f.name: told[f.name] for f in fields(Finding)}
+    values["kind"], values["severity"] = FindingKind(told["kind"]), Severity(told["severity"])
+    values["cause"] = Cause(told["cause"])
+    values["partitions"] = tuple((topic, number) for topic, number in told["partitions"])
+    values["evidence"] = tuple(Evidence(e["file"], -1, e["line"], e["text"]) for e in told["evidence"])
+    return Change(told["id"], told["version"], Status(told["status"]), Finding(**values))
+
+
+def in_order(changes: Iterable[Change]) -> list[Change]:
+    """By group, begin, kind, id and version: the same whoever judged which group first."""
+    kinds = list(FindingKind)
+
+    def rank(one: Change) -> tuple[Any, ...]:
+        return one.finding.group, one.finding.start_ms, kinds.index(one.finding.kind), one.id, one.version
+
+    return sorted(changes, key=rank)
+
+
+def _row(batch: int, one: Change) -> Row:
+    return Row(batch, one.id, one.version, one.status, *(getattr(one.finding, name) for name in _OF_FINDING))
+
+
+def _bounded(told: Told) -> Told:
+    """What stands without the oldest of the closed findings, where there are very many."""
+    closed = sorted((one.finding.end_ms, key) for key, one in told.items() if one.status is Status.CLOSED)
+    gone = {key for _, key in closed[: max(0, len(closed) - CLOSED)]}
+    return {key: one for key, one in told.items() if key not in gone}
+
+
+def _run(command: Sequence[str], change: Change) -> None:
+    """Runs a command with the change as JSON on stdin. That it fails is said and stops nothing."""
+    given = json.dumps(change.to_json())
+    try:
+        ended = subprocess.run(
+            command, input=given, text=True, stdout=subprocess.DEVNULL, timeout=COMMAND_S, check=False
+        )
+        said = f"ended with status {ended.returncode}" if ended.returncode else ""
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        said = str(problem.strerror) if isinstance(problem, OSError) else f"took longer than {COMMAND_S} s"
+    if said:
+        print(f"fsm: --exec {command[0]}: {said}", file=sys.stderr)  # noqa: T201
+
+
+def _family(name: str, kind: str, meaning: str, labels: Sequence[str], values: Mapping[Any, int]) -> Iterator[str]:
+    yield f"# HELP {name} {meaning}\n# TYPE {name} {kind}\n"
+    for key, value in sorted(values.items()):
+        told = ",".join(f'{label}="{_escaped(one)}"' for label, one in zip(labels, key, strict=True))
+        yield f"{name}{{{told}}} {value}\n" if told else f"{name} {value}\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

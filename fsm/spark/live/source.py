@@ -1,0 +1,107 @@
+"""Files that grow as a source of Spark's Structured Streaming: offsets are sizes of files, a partition is some parts.
+
+What a task reads goes to groups as it would in the batch audit, packed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from heapq import heappop, heappush
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+
+from fsm.audit.limits import Limits
+from fsm.spark import sources
+from fsm.spark.live import plan
+from fsm.spark.live.plan import Part
+from fsm.spark.live.reading import Kept, chosen, reader_of
+from fsm.spark.options import Options
+from fsm.spark.pipeline import SCHEMA, batches
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+NAME = "fsm-logs"
+
+
+def settings(paths: Sequence[str], out: Path, checkpoint: Path, options: Options, tasks: int) -> dict[str, str]:
+    """What the source is told."""
+    told = {"paths": list(paths), "out": str(out), "checkpoint": str(checkpoint), "tasks": tasks}
+    return {"told": json.dumps(told | {"options": asdict(options)})}
+
+
+class LogSource(DataSource):
+    """The logs below some paths."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> str:
+        return SCHEMA
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  Spark's name
+        return LogReader(json.loads(self.options["told"]))
+
+
+class Parts(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self.parts = parts
+
+
+class LogReader(DataSourceStreamReader):
+    """Says how far to read, in a process of the driver; reads, in tasks."""
+
+    def __init__(self, told: dict[str, Any]) -> None:
+        self.told = told
+
+    @property
+    def options(self) -> Options:
+        given = self.told["options"]
+        return Options(**given | {"groups": tuple(given["groups"]), "limits": Limits(**given["limits"])})
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        return {}
+
+    def latestOffset(self, start: dict[str, Any], limit: object) -> dict[str, Any]:  # noqa: N802, ARG002
+        return plan.to_json(plan.advance(plan.from_json(start), self._found()))
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        paths = {source.name: source.path for source in self._found()}
+        found = plan.parts(plan.from_json(start), plan.from_json(end), paths)
+        return [Parts(own) for own in _deal(found, self.told["tasks"])]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Parts)  # noqa: S101
+        options = self.options
+        reader, kept = reader_of(options), Kept(Path(self.told["checkpoint"]))
+        rows = (row for part in partition.parts for row in chosen(kept.read(part, reader), options))
+        return batches(rows)
+
+    def _found(self) -> list[sources.Source]:
+        return followed(self.told["paths"], Path(self.told["out"]), self.options)
+
+
+def followed(paths: Iterable[str], out: Path, options: Options) -> list[sources.Source]:
+    """The files that there are now below the paths; a path may be gone for a while."""
+    there = [path for path in map(Path, paths) if path.exists()]
+    return sources.look(there, by_folder=options.by_folder, leave_out=out)[0]
+
+
+def _deal(parts: Iterable[Part], tasks: int) -> list[list[Part]]:
+    """The parts dealt out to tasks: the largest go first, to who has least."""
+    some = sorted(parts, key=lambda part: (-part.weight, part.growth.name))
+    loads = [(0, number) for number in range(min(tasks, len(some)))]
+    dealt: list[list[Part]] = [[] for _ in loads]
+    for part in some:
+        load, least = heappop(loads)
+        dealt[least].append(part)
+        heappush(loads, (load + part.weight, least))
+    return dealt
