@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from fsm.audit.baseline import read_baseline
 from fsm.audit.lag import Lag, read_lag
 from fsm.audit.limits import Limits
-from fsm.cli import add_command, at_least
+from fsm.cli import add_command, at_least, audit_follow
 from fsm.cli.audit_summary import in_files, print_summary
 from fsm.cli.chosen import address
 from fsm.cli.output import write_pieces
@@ -42,7 +42,8 @@ EXAMPLES = """examples:
   fsm audit logs/ -o out --master "local[4]" --clock-skew-ms 50
   fsm audit logs/ -o out --baseline known.txt --junit audit.xml
   fsm audit logs/ -o out --lag lag.txt               what kafka-consumer-groups printed in a loop
-  fsm audit a.log b.log -o out --master none         in this process, without Spark: quick for a few files
+  fsm audit a.log b.log -o out --master none         in this process, without Spark: quick for a few files"""
+EXIT = """
 
 exit status: 0 no finding above info; 1 findings; 2 where nothing can be read, too little was understood, or Spark
 cannot start"""
@@ -51,7 +52,11 @@ cannot start"""
 def add(commands: Any) -> None:
     """Registers the command."""
     command = add_command(
-        commands, "audit", "audit real logs of clients for rebalance problems, on Spark", EXAMPLES, run
+        commands,
+        "audit",
+        "audit real logs of clients for rebalance problems, on Spark",
+        EXAMPLES + audit_follow.EXAMPLES + EXIT,
+        run,
     )
     command.add_argument("paths", nargs="+", metavar="PATH", help="log files and folders, plain or .gz; - is stdin")
     command.add_argument("-o", dest="folder", metavar="DIR", type=Path, required=True, help="report, findings, Parquet")
@@ -112,6 +117,7 @@ def add(commands: Any) -> None:
     command.add_argument("--json", action="store_true", help="print the findings as one JSON document")
     command.add_argument("--junit", metavar="FILE", type=Path, help="write incidents as JUnit's XML")
     command.add_argument("--sarif", metavar="FILE", type=Path, help="write findings as SARIF 2.1.0")
+    audit_follow.add_options(command)
 
 
 def _add_limits(command: argparse.ArgumentParser, usual: Limits) -> None:
@@ -155,6 +161,9 @@ def run(args: argparse.Namespace) -> int:
     )
     if options.since_ms is not None and options.until_ms is not None and options.since_ms > options.until_ms:
         raise InputError("is after --until", f"--since {args.since}", "give a time before it")
+    if args.follow:
+        return audit_follow.run_follow(args, options)
+    audit_follow.refuse_options(args)
     with _stoppable():
         paths = [Path(path) for path in args.paths if path != STDIN]
         stdin = STDIN in args.paths

@@ -15,6 +15,7 @@ from fsm.spark.options import IN_PROCESS
 if TYPE_CHECKING:
     from fsm.audit.findings import Finding
     from fsm.audit.incidents import Incident
+    from fsm.audit.live.changes import Change
     from fsm.spark.audit import Result
 
 SHOWN = 5
@@ -49,6 +50,14 @@ def print_summary(result: Result, out: Path) -> None:
     if len(shown) > SHOWN:
         say("and more; ")
     say(f"report: {out / 'report.html'}\n")
+
+
+def say_change(change: Change) -> None:
+    """One line for a finding that was opened, became worse, or is over, and one for where to look."""
+    found, status = change.finding, "" if change.status in ("opened", "updated") else f" {change.status}"
+    _say(*_coloured(found.severity), f"{status}: {found.group}: {found.summary}\n")
+    for evidence in found.evidence[:1]:
+        _say(f"  {utc(found.start_ms)} UTC, {evidence.file}:{evidence.line}\n")
 
 
 def _say_incident(one: Incident, findings: tuple[Finding, ...], *, at_most: int) -> None:

@@ -6,8 +6,8 @@ last version of every id, without those that were withdrawn, is what the batch a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Any
 
@@ -28,12 +28,15 @@ class Status(StrEnum):
 class Change:
     """A version of a finding."""
 
-    id: str
-    """That of the finding."""
     version: int
     """Counted from 1."""
     status: Status
     finding: Finding
+
+    @property
+    def id(self) -> str:
+        """That of the finding."""
+        return self.finding.id
 
     def to_json(self) -> dict[str, Any]:
         return {"version": self.version, "status": self.status.value} | self.finding.to_json()
@@ -54,11 +57,11 @@ def compare(told: Told, found: Iterable[Finding], closed_before_ms: int) -> tupl
     for one in found:
         last = told.get(one.id)
         if last is None:
-            changes.append(last := Change(one.id, 1, Status.OPENED, one))
+            changes.append(last := Change(1, Status.OPENED, one))
         elif last.finding != one:
-            changes.append(last := Change(one.id, last.version + 1, Status.UPDATED, one))
+            changes.append(last := Change(last.version + 1, Status.UPDATED, one))
         if one.end_ms < closed_before_ms and last.status is not Status.CLOSED:
-            changes.append(last := Change(one.id, last.version + 1, Status.CLOSED, one))
+            changes.append(last := Change(last.version + 1, Status.CLOSED, one))
         now[one.id] = last
     gone = (last for key, last in told.items() if key not in now)
     return now, [*changes, *(replace(last, version=last.version + 1, status=Status.WITHDRAWN) for last in gone)]
@@ -67,31 +70,29 @@ def compare(told: Told, found: Iterable[Finding], closed_before_ms: int) -> tupl
 # -- as plain values ----------------------------------------------------------------------------------------
 
 
-def to_values(change: Change) -> tuple[Any, ...]:
+def to_values(change: Change) -> dict[str, Any]:
     """A change as plain values."""
-    f = change.finding
-    shown = tuple((e.file, e.offset, e.line, e.text) for e in f.evidence)
-    about = (f.kind.value, f.severity.value, f.group, f.member, f.start_ms, f.end_ms, f.partitions, f.cause.value)
-    return change.id, change.version, change.status.value, *about, f.summary, shown
+    found = change.finding
+    told = {f.name: getattr(found, f.name) for f in fields(Finding)}
+    told |= {name: told[name].value for name in _ENUMS}
+    told["evidence"] = [(e.file, e.offset, e.line, e.text) for e in found.evidence]
+    return told | {"version": change.version, "status": change.status.value}
 
 
-def from_values(values: Sequence[Any]) -> Change:
-    """What `to_values` gave."""
-    key, version, status, kind, severity, group, member, start_ms, end_ms, partitions, cause, summary, shown = values
-    found = Finding(
-        FindingKind(kind),
-        Severity(severity),
-        group,
-        member,
-        start_ms,
-        end_ms,
-        tuple((topic, number) for topic, number in partitions),
-        Cause(cause),
-        summary,
-        tuple(Evidence(*one) for one in shown),
-        key,
+def from_values(told: Mapping[str, Any]) -> Change:
+    """What `to_values` gave, or what a JSON line tells, which has no offsets."""
+    values = {f.name: told[f.name] for f in fields(Finding)}
+    values |= {name: kind(values[name]) for name, kind in _ENUMS.items()}
+    values["partitions"] = tuple((topic, number) for topic, number in values["partitions"])
+    values["others"] = tuple(values["others"])
+    values["evidence"] = tuple(
+        Evidence(one["file"], -1, one["line"], one["text"]) if isinstance(one, dict) else Evidence(*one)
+        for one in values["evidence"]
     )
-    return Change(key, version, Status(status), found)
+    return Change(told["version"], Status(told["status"]), Finding(**values))
+
+
+_ENUMS: Mapping[str, type[StrEnum]] = {"kind": FindingKind, "severity": Severity, "cause": Cause}
 
 
 def standing(told: Mapping[str, Change], changes: Iterable[Change]) -> Told:

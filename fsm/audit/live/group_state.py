@@ -96,16 +96,17 @@ class GroupState:
     def _gone(self) -> Missing:
         return {stem(name): frozenset(one.gone) for name, one in self.files.items() if one.gone}
 
-    def judge(self, limits: Limits, names: Mapping[str, str], close_ms: int) -> list[Change]:
-        """What changed in what is wrong. What ended `close_ms` before the group's newest line is closed."""
-        if self.key.startswith(OF_FILE):
-            found: Iterable[Finding] = self._of_file()
-        else:
-            found = self.audit(limits, names, Nobody()).findings if self.files else ()
+    def tell(self, found: Iterable[Finding], close_ms: int) -> list[Change]:
+        """What changed in what is wrong. What ended `close_ms` before the newest line is closed."""
         self.told, changes = compare(self.told, found, self.newest_ms - close_ms)
         return changes
 
-    def _of_file(self) -> list[Finding]:
+    @property
+    def is_file(self) -> bool:
+        return self.key.startswith(OF_FILE)
+
+    def of_file(self) -> list[Finding]:
+        """What is wrong with the file, where it is one."""
         pieces = [PieceSummary(*self.summary)] if self.summary else []
         found = list(unparsed.of_file(pieces)) if pieces else []
         file, at_ms = self.key.removeprefix(OF_FILE), max((one.last_ms or 0 for one in pieces), default=0)

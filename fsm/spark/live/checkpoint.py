@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -13,23 +13,23 @@ from typing import Any
 
 import fsm
 from fsm.errors import InputError
-from fsm.spark.options import IN_PROCESS, Options
+from fsm.spark.live.follow_options import Followed
+from fsm.spark.options import IN_PROCESS
 
-FOLDER = "checkpoint"
 MARK = "follow.json"
 SCHEMA = 1
 """Of what the checkpoint holds."""
 
 
 @contextmanager
-def opened(out: Path, paths: Sequence[str], options: Options, more: dict[str, Any]) -> Iterator[Path]:
-    """The folder of the checkpoint in the folder of the result, made where it is new.
+def opened(followed: Followed) -> Iterator[None]:
+    """Makes the folder of the checkpoint where it is new, and keeps others from it.
 
-    Raises `InputError` where the folder holds something else, a checkpoint of another version or of other options, or
-    is followed by another process.
+    Raises `InputError` where the result's folder holds something else, a checkpoint of another version or of other
+    options, or is followed into by another process.
     """
-    folder = out / FOLDER
-    told = _mark(paths, options, more)
+    out, folder = followed.out, followed.checkpoint
+    told = _mark(followed)
     try:
         if out.is_dir() and any(out.iterdir()) and not (folder / MARK).exists():
             raise InputError(
@@ -50,17 +50,18 @@ def opened(out: Path, paths: Sequence[str], options: Options, more: dict[str, An
         else:
             mark.with_name("." + MARK).write_text(json.dumps(told, indent=1, sort_keys=True) + "\n", encoding="utf-8")
             mark.with_name("." + MARK).rename(mark)
-        yield folder
+        yield
 
 
-def _mark(paths: Sequence[str], options: Options, more: dict[str, Any]) -> dict[str, Any]:
-    chosen = asdict(options) | more
+def _mark(followed: Followed) -> dict[str, Any]:
+    options = followed.options
+    chosen = asdict(options) | {"known": sorted(options.known), "expire_ms": followed.follow.expire_ms}
     for free in ("master", "split_bytes", "top"):
         del chosen[free]
     engine = "this process" if options.master == IN_PROCESS else "Spark"
     python = ".".join(platform.python_version_tuple()[:2])
     version = {"schema": SCHEMA, "version": fsm.__version__, "python": python}
-    told = {"version": version, "paths": list(paths), "engine": engine, "options": chosen}
+    told = {"version": version, "paths": list(followed.paths), "engine": engine, "options": chosen}
     plain: dict[str, Any] = json.loads(json.dumps(told))
     return plain
 

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+
+from fsm.spark.options import Options
+
+CHECKPOINT = "checkpoint"
+"""The folder, in that of the result, of what is needed to go on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,3 +25,17 @@ class Follow:
     """What is run for an alarm, with the finding as JSON on stdin; none where it is empty."""
     stop_ms: int | None = None
     """Ends when nothing new came for so long; None means never."""
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What is followed, where to, and how."""
+
+    paths: tuple[str, ...]
+    out: Path
+    options: Options
+    follow: Follow
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.out / CHECKPOINT

@@ -20,6 +20,7 @@ from fsm.audit.live.group_state import GroupState
 from fsm.audit.routing import BY_GROUP, Sent, in_order_of
 from fsm.spark.live import plan
 from fsm.spark.live.follow_options import Follow
+from fsm.spark.live.judging import Judge
 from fsm.spark.live.reading import Kept, chosen, reader_of
 from fsm.spark.live.sink import Counts, Sink, in_order
 from fsm.spark.options import Options
@@ -32,7 +33,8 @@ class LocalBatches:
     def __init__(
         self, folder: Path, options: Options, follow: Follow, sink: Sink, at: Callable[[str], None] | None = None
     ) -> None:
-        self.options, self.follow, self.sink = options, follow, sink
+        self.options, self.sink = options, sink
+        self.judge = Judge(options, follow)
         self.kept = Kept(folder)
         self.reader = reader_of(options)
         self.at = at or _nowhere
@@ -89,10 +91,9 @@ class LocalBatches:
         names = self.kept.names()
         for key, own in groupby(in_order_of(rows, BY_GROUP), key=attrgetter("key")):
             found = self.store.execute("select value from state where key = ?", (key,)).fetchone()
-            state = GroupState(key) if found is None else GroupState.load(found[0])
-            state.take(own)
-            changes += state.judge(self.options.limits, names, self.follow.close_ms)
-            states.append((key, state.dump()))
+            judged = self.judge.take(key, None if found is None else found[0], own, names)
+            changes += judged.changes
+            states.append((key, judged.kept))
             self.at("judged")
         changes = in_order(changes)
         self._finish(number, states, changes)

@@ -14,20 +14,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fsm.audit.live.changes import Change, from_values, to_values
-from fsm.audit.live.group_state import GroupState
 from fsm.audit.records import Chunk
 from fsm.audit.routing import Sent
+from fsm.errors import FsmError
 from fsm.spark.live import plan
-from fsm.spark.live.follow_options import Follow
+from fsm.spark.live.follow_options import Followed
+from fsm.spark.live.judging import Judge
 from fsm.spark.live.reading import Kept
 from fsm.spark.live.sink import Counts, Sink, in_order
 from fsm.spark.live.source import NAME, LogSource, settings
-from fsm.spark.options import Options
 
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
     from pyspark.sql.streaming.state import GroupState as SparkState
 
 STATE_SETTINGS = {
@@ -42,52 +41,50 @@ _STATE = "value binary"
 
 def start(
     spark: SparkSession,
-    paths: list[str],
-    out: Path,
-    checkpoint: Path,
-    options: Options,
-    follow: Follow,
+    followed: Followed,
     told: Callable[[int, list[Change]], None],
     sink: Sink,
-) -> StreamingQuery:
-    """Starts the query; `told` is given the alarms of each batch."""
+    failed: list[FsmError],
+) -> Any:
+    """Starts the query, a `StreamingQuery`; `told` is given the alarms of each batch, `failed` why the sink failed."""
     for name, value in STATE_SETTINGS.items():
         spark.conf.set(name, value)
     cores = spark.sparkContext.defaultParallelism
     spark.conf.set("spark.sql.shuffle.partitions", str(cores))
     spark.dataSource.register(LogSource)
-    source = spark.readStream.format(NAME).options(**settings(paths, out, checkpoint, options, cores)).load()
-    judged = source.groupBy("key").applyInPandasWithState(
-        _judge(checkpoint, options, follow), _OUTPUT, _STATE, "append", "NoTimeout"
-    )
+    checkpoint = followed.checkpoint / "spark"
+    source = spark.readStream.format(NAME).options(**settings(followed, cores)).load()
+    judged = source.groupBy("key").applyInPandasWithState(_judge(followed), _OUTPUT, _STATE, "append", "NoTimeout")
 
     def take(batch: DataFrame, number: int) -> None:
         rows = batch.collect()  # what changed, which is little
         changes = [from_values(one) for row in rows for one in marshal.loads(row["changes"])]  # noqa: S302
-        files, size = _reach(checkpoint / "spark" / "offsets" / str(number))
-        told(number, sink.write(number, in_order(changes), Counts(files, size, len(rows))))
+        files, size = _reach(checkpoint / "offsets" / str(number))
+        try:
+            told(number, sink.write(number, in_order(changes), Counts(files, size, len(rows))))
+        except FsmError as problem:  # Spark would tell it as a failure of Python
+            failed.append(problem)
+            raise
 
-    return (
-        judged.writeStream.foreachBatch(take)
-        .option("checkpointLocation", str(checkpoint / "spark"))
-        .trigger(processingTime=f"{follow.trigger_ms} milliseconds")
-        .start()
-    )
+    trigger = f"{followed.follow.trigger_ms} milliseconds"
+    writer = judged.writeStream.foreachBatch(take).option("checkpointLocation", str(checkpoint))
+    return writer.trigger(processingTime=trigger).start()
 
 
-def _judge(checkpoint: Path, options: Options, follow: Follow) -> Callable[..., Iterator[pd.DataFrame]]:
+def _judge(followed: Followed) -> Callable[..., Iterator[pd.DataFrame]]:
     """The function that takes what came for one group or file, and gives what changed."""
+    checkpoint, judge = followed.checkpoint, Judge(followed.options, followed.follow)
 
-    def judge(key: tuple[str], frames: Iterable[pd.DataFrame], kept: SparkState) -> Iterator[pd.DataFrame]:
+    def take(key: tuple[str], frames: Iterable[pd.DataFrame], kept: SparkState) -> Iterator[pd.DataFrame]:
         import pandas as pd
 
-        state = GroupState.load(bytes(kept.get[0])) if kept.exists else GroupState(key[0])
-        state.take(_rows(frames))
-        changes = state.judge(options.limits, _names(checkpoint), follow.close_ms)
-        kept.update((state.dump(),))
-        yield pd.DataFrame({"key": [key[0]], "changes": [marshal.dumps([to_values(one) for one in changes])]})
+        before = bytes(kept.get[0]) if kept.exists else None
+        judged = judge.take(key[0], before, _rows(frames), _names(checkpoint))
+        kept.update((judged.kept,))
+        changes = marshal.dumps([to_values(one) for one in judged.changes])
+        yield pd.DataFrame({"key": [key[0]], "changes": [changes]})
 
-    return judge
+    return take
 
 
 def _rows(frames: Iterable[pd.DataFrame]) -> Iterator[Sent]:

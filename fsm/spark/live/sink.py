@@ -11,12 +11,11 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fsm.audit.findings import Cause, Evidence, Finding, FindingKind, Severity
-from fsm.audit.live.changes import Change, Status, Told, standing
+from fsm.audit.findings import Cause, Evidence, FindingKind, Severity
+from fsm.audit.live.changes import Change, Status, Told, from_values, standing
 from fsm.errors import FsmError
 from fsm.spark.live.files import write
 from fsm.trace import Partition
@@ -39,6 +38,7 @@ class Row(NamedTuple):
     severity: Severity
     group: str
     member: str
+    others: tuple[str, ...]
     start_ms: int
     end_ms: int
     partitions: tuple[Partition, ...]
@@ -115,7 +115,7 @@ class Sink:
             known = json.loads((self.out / STANDING).read_bytes())
         except FileNotFoundError:
             return -1, {}
-        return known["batch"], {one["id"]: change_of(one) for one in known["findings"]}
+        return known["batch"], {one["id"]: from_values(one) for one in known["findings"]}
 
     def _write_standing(self, batch: int) -> None:
         told = [one.to_json() for one in self.told.values()]
@@ -174,16 +174,6 @@ class Sink:
             ("fsm_audit_batch_groups", "Groups judged in the last batch.", counts.judged),
         ):
             yield from _family(name, "gauge", meaning, (), {(): value})
-
-
-def change_of(told: Mapping[str, Any]) -> Change:
-    """The change that a JSON line tells; offsets of its lines are left out."""
-    values = {f.name: told[f.name] for f in fields(Finding)}
-    values["kind"], values["severity"] = FindingKind(told["kind"]), Severity(told["severity"])
-    values["cause"] = Cause(told["cause"])
-    values["partitions"] = tuple((topic, number) for topic, number in told["partitions"])
-    values["evidence"] = tuple(Evidence(e["file"], -1, e["line"], e["text"]) for e in told["evidence"])
-    return Change(told["id"], told["version"], Status(told["status"]), Finding(**values))
 
 
 def in_order(changes: Iterable[Change]) -> list[Change]:

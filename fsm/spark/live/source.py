@@ -17,6 +17,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from fsm.audit.limits import Limits
 from fsm.spark import sources
 from fsm.spark.live import plan
+from fsm.spark.live.follow_options import CHECKPOINT, Followed
 from fsm.spark.live.plan import Part
 from fsm.spark.live.reading import Kept, chosen, reader_of
 from fsm.spark.options import Options
@@ -29,10 +30,12 @@ if TYPE_CHECKING:
 NAME = "fsm-logs"
 
 
-def settings(paths: Sequence[str], out: Path, checkpoint: Path, options: Options, tasks: int) -> dict[str, str]:
-    """What the source is told."""
-    told = {"paths": list(paths), "out": str(out), "checkpoint": str(checkpoint), "tasks": tasks}
-    return {"told": json.dumps(told | {"options": asdict(options)})}
+def settings(followed: Followed, tasks: int) -> dict[str, str]:
+    """What the source is told: texts, as Spark wants them."""
+    options = asdict(followed.options)
+    options["known"] = sorted(options["known"])
+    told = {"paths": followed.paths, "out": str(followed.out), "tasks": tasks, "options": options}
+    return {"told": json.dumps(told)}
 
 
 class LogSource(DataSource):
@@ -45,7 +48,7 @@ class LogSource(DataSource):
     def schema(self) -> str:
         return SCHEMA
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  Spark's name
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802, ARG002  Spark's name
         return LogReader(json.loads(self.options["told"]))
 
 
@@ -65,7 +68,8 @@ class LogReader(DataSourceStreamReader):
     @property
     def options(self) -> Options:
         given = self.told["options"]
-        return Options(**given | {"groups": tuple(given["groups"]), "limits": Limits(**given["limits"])})
+        plain = {"groups": tuple(given["groups"]), "known": frozenset(given["known"])}
+        return Options(**given | plain | {"limits": Limits(**given["limits"])})
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         return {}
@@ -81,16 +85,20 @@ class LogReader(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Parts)  # noqa: S101
         options = self.options
-        reader, kept = reader_of(options), Kept(Path(self.told["checkpoint"]))
+        reader, kept = reader_of(options), Kept(Path(self.told["out"]) / CHECKPOINT)
         rows = (row for part in partition.parts for row in chosen(kept.read(part, reader), options))
         return batches(rows)
 
     def _found(self) -> list[sources.Source]:
-        return followed(self.told["paths"], Path(self.told["out"]), self.options)
+        return _files(self.told["paths"], Path(self.told["out"]), self.options)
 
 
-def followed(paths: Iterable[str], out: Path, options: Options) -> list[sources.Source]:
-    """The files that there are now below the paths; a path may be gone for a while."""
+def followed_files(followed: Followed) -> list[sources.Source]:
+    """The files that there are now; a path may be gone for a while."""
+    return _files(followed.paths, followed.out, followed.options)
+
+
+def _files(paths: Iterable[str], out: Path, options: Options) -> list[sources.Source]:
     there = [path for path in map(Path, paths) if path.exists()]
     return sources.look(there, by_folder=options.by_folder, leave_out=out)[0]
 

@@ -1,0 +1,99 @@
+"""`fsm audit --follow`: the audit while it happens."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fsm.cli import at_least
+from fsm.cli.audit_summary import say_change
+from fsm.errors import InputError
+from fsm.spark.live.follow_options import Follow, Followed
+from fsm.spark.options import Options
+
+if TYPE_CHECKING:
+    from fsm.audit.live.changes import Change
+
+EXAMPLES = """
+  fsm audit logs/ -o live --follow                   what goes wrong while it does, until Ctrl-C; then the same goes on
+  fsm audit logs/ -o live --follow --exec ./page-me  each alarm as JSON on stdin of a command
+  fsm audit logs/ -o live --follow --master none --stop-ms 60000"""
+ONLY_THEN = ("trigger_ms", "expire_ms", "close_ms", "exec", "stop_ms")
+
+
+def add_options(command: argparse.ArgumentParser) -> None:
+    """Registers what only a followed audit takes."""
+    usual = Follow()
+    command.add_argument(
+        "--follow",
+        action="store_true",
+        help="go on: read what is new, write findings/*.jsonl and findings.parquet batch by batch, and report.html",
+    )
+    times = (
+        ("--trigger-ms", usual.trigger_ms, "how often --follow looks for what is new"),
+        ("--expire-ms", usual.expire_ms, "older lines are not judged again when later ones come"),
+        ("--close-ms", usual.close_ms, "a finding that ended so long before the newest line is closed"),
+        ("--stop-ms", None, "end --follow when nothing new came for so long; never by default"),
+    )
+    for option, default, meaning in times:
+        shown = f"{meaning} ({default})" if default else meaning
+        command.add_argument(option, type=at_least(1), metavar="MS", help=shown)
+    command.add_argument(
+        "--exec", metavar="COMMAND", help="run by --follow for each alarm, which it is given as JSON on stdin; no shell"
+    )
+
+
+def refuse_options(args: argparse.Namespace) -> None:
+    """Raises `InputError` where something is asked that only a followed audit does."""
+    for name in ONLY_THEN:
+        if getattr(args, name) is not None:
+            raise InputError("needs --follow", f"--{name.replace('_', '-')}", "add it, or leave this out")
+
+
+def run_follow(args: argparse.Namespace, options: Options) -> int:
+    """Follows until it is stopped; gives the exit status. Raises `InputError` for what cannot be followed."""
+    from fsm.spark.live.run import follow_logs
+    from fsm.spark.sources import STDIN
+
+    if STDIN in args.paths:
+        raise InputError("cannot be followed", "-", "write it to a file and follow that")
+    usual = Follow()
+    follow = Follow(
+        trigger_ms=args.trigger_ms or usual.trigger_ms,
+        expire_ms=args.expire_ms or usual.expire_ms,
+        close_ms=args.close_ms or usual.close_ms,
+        command=_command(args.exec),
+        stop_ms=args.stop_ms,
+    )
+    paths = tuple(args.paths)
+    followed = Followed(paths, Path(args.folder).absolute(), options, follow)
+    print(f"fsm: following {', '.join(paths)} into {args.folder}; Ctrl-C ends", file=sys.stderr)  # noqa: T201
+    return 1 if follow_logs(followed, _tell(args.json)) else 0
+
+
+def _tell(as_json: bool) -> Callable[[Sequence[Change]], None]:
+    def tell(alarms: Sequence[Change]) -> None:
+        for one in alarms:
+            if as_json:
+                sys.stdout.write(json.dumps(one.to_json()) + "\n")
+            else:
+                say_change(one)
+        sys.stdout.flush()
+
+    return tell
+
+
+def _command(text: str | None) -> tuple[str, ...]:
+    try:
+        words = tuple(shlex.split(text or ""))
+    except ValueError as problem:
+        raise InputError(f"is no command: {problem}", f"--exec {text}", "quote it as in a shell") from None
+    if text is not None and (not words or shutil.which(words[0]) is None):
+        raise InputError("no such command", f"--exec {text}", "give a program that can be run")
+    return words

@@ -1,0 +1,105 @@
+"""A followed audit from its start to its end: until somebody stops it, or until nothing new came for a while."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from fsm.audit.findings import Severity
+from fsm.audit.live.changes import Change
+from fsm.errors import FsmError, InputError
+from fsm.spark.live import checkpoint
+from fsm.spark.live.follow_options import Followed
+from fsm.spark.live.sink import Sink
+from fsm.spark.options import IN_PROCESS
+
+Tell = Callable[[Sequence[Change]], None]
+_LOOK_S = 0.2
+
+
+def follow_logs(followed: Followed, tell: Tell) -> bool:
+    """Follows the logs; `tell` is given the alarms of each batch. Gives whether something above info stands.
+
+    Raises `InputError` where it cannot begin, and `FsmError` where it cannot go on; the same call goes on where it was.
+    """
+    for path in followed.paths:
+        if not Path(path).exists():
+            raise InputError("no such file or folder", path)
+    with checkpoint.opened(followed):
+        sink = Sink(followed.out, followed.follow.command)
+        try:
+            if followed.options.master == IN_PROCESS:
+                _follow_here(followed, sink, tell)
+            else:
+                _follow_on_spark(followed, sink, tell)
+        except KeyboardInterrupt:
+            pass  # how a followed audit ends; what is not written will be when it goes on
+        return any(one.finding.severity is not Severity.INFO for one in sink.told.values())
+
+
+class _Idle:
+    """Knows how long nothing new came."""
+
+    def __init__(self, stop_ms: int | None) -> None:
+        self.stop_ms = stop_ms
+        self.since_s = time.monotonic()
+
+    def new(self) -> None:
+        self.since_s = time.monotonic()
+
+    @property
+    def over(self) -> bool:
+        return self.stop_ms is not None and 1000 * (time.monotonic() - self.since_s) >= self.stop_ms
+
+
+def _follow_here(followed: Followed, sink: Sink, tell: Tell) -> None:
+    from fsm.spark.live.local import LocalBatches
+    from fsm.spark.live.source import followed_files
+
+    idle = _Idle(followed.follow.stop_ms)
+    batches = LocalBatches(followed.checkpoint, followed.options, followed.follow, sink)
+    try:
+        tell(batches.recover(followed_files(followed)))
+        while not idle.over:
+            begun_s = time.monotonic()
+            alarms = batches.run(followed_files(followed))
+            if alarms is not None:
+                idle.new()
+                tell(alarms)
+            time.sleep(max(0.0, followed.follow.trigger_ms / 1000 - (time.monotonic() - begun_s)))
+    finally:
+        batches.close()
+
+
+def _follow_on_spark(followed: Followed, sink: Sink, tell: Tell) -> None:
+    from fsm.spark import session
+    from fsm.spark.live import query
+
+    idle = _Idle(followed.follow.stop_ms)
+    failed: list[FsmError] = []
+
+    def told(_batch: int, alarms: list[Change]) -> None:
+        idle.new()
+        tell(alarms)
+
+    with (
+        session.session(
+            followed.options.master, input_bytes=session.TINY_INPUT_BYTES, scratch=followed.checkpoint / "scratch"
+        ) as spark,
+        session.plainly(lambda: "following"),
+    ):
+        running = query.start(spark, followed, told, sink, failed)
+        idle.new()
+        try:
+            while running.isActive and not idle.over:
+                status = running.status
+                if running.lastProgress is None or (status["isTriggerActive"] and status["isDataAvailable"]):
+                    idle.new()
+                time.sleep(_LOOK_S)
+            if failed:
+                raise failed[0]
+            if (problem := running.exception()) is not None:
+                raise FsmError(f"Spark failed while following: {session.reason(problem)}")
+        finally:
+            running.stop()
