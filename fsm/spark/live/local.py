@@ -97,6 +97,7 @@ class LocalBatches:
             self.at("judged")
         changes = in_order(changes)
         self._finish(number, states, changes)
+        self.kept.forget(after)
         counts = Counts(len(after), sum(one.size for one in after.values()), len(states))
         alarms = self.sink.write(number, changes, counts)
         self.at("written")

@@ -41,7 +41,7 @@ class Offset(NamedTuple):
     """How large it was."""
     cluster: str = ""
     was: str = ""
-    """Its name in the batch before, if it had another one."""
+    """Its name in the batch before; empty where it is new."""
     note: str = ""
     """What happened to it since."""
 
@@ -90,7 +90,7 @@ def advance(before: Offsets, found: Iterable[Source]) -> dict[str, Offset]:
             gone = one.identity and not one.identity.startswith(_AWAY)
             note = f"{name} is gone while it was followed: what it held up to byte {one.size} was read" if gone else ""
             identity = f"{_AWAY}{one.identity}" if gone else one.identity
-            after[name] = one._replace(identity=identity, was="", note=note)
+            after[name] = one._replace(identity=identity, was=name, note=note)
             continue
         free = _free_name(name, {*after, *before})
         note = f"{name} was replaced or cut while it was followed: what it held before is told as {free}"
@@ -169,11 +169,10 @@ def _begin(look: _Look) -> Offset:
 
 
 def _go_on(look: _Look, name: str, old: str, one: Offset) -> Offset:
-    was = old if old != name else ""
-    size = _readable(look, one.size, one.seen)
-    packed = was and is_packed(look.start)
+    packed = old != name and is_packed(look.start)
+    size = look.size if packed else _readable(look, one.size, one.seen)
     head = look.start if packed else look.start[: max(one.head_size, min(HEAD, size))]
-    same = (size, look.identity, was) == (one.size, one.identity, "")
+    same = (size, look.identity, old) == (one.size, one.identity, name)
     learns = size <= LEARNED_ALWAYS or size >= 2 * one.learned_size
     return Offset(
         look.identity,
@@ -184,7 +183,7 @@ def _go_on(look: _Look, name: str, old: str, one: Offset) -> Offset:
         one.modified_ms if same or not learns else look.modified_ms,
         look.size,
         one.cluster,
-        was,
+        old,
     )
 
 
@@ -220,18 +219,18 @@ def parts(start: Offsets, end: Offsets, paths: Mapping[str, Path]) -> list[Part]
     gone_before = missing(start)
     found = []
     for name, one in end.items():
-        was = one.was or name
-        before = start.get(was)
+        before = start.get(one.was)
+        was = one.was if one.was != name else ""
         numbers = tuple(sorted(gone.get(stem(name), ())))
-        same = before is not None and _told(before) == _told(one) and not one.was
+        same = before is not None and _told(before) == _told(one) and not was
         if same and not one.note and gone_before.get(stem(name)) == gone.get(stem(name)):
             continue
         over = not one.identity or one.identity.startswith(_AWAY)
         path = paths.get(name, Path(name).absolute())
         growth = Growth(
-            str(path), name, one.cluster, one.size, one.learned_size, one.modified_ms, one.was, numbers, one.note, over
+            str(path), name, one.cluster, one.size, one.learned_size, one.modified_ms, was, numbers, one.note, over
         )
-        known = key(was, before) if before is not None else ""
+        known = key(one.was, before) if before is not None else ""
         weight = one.size - (before.size if before is not None else 0)
         found.append(Part(growth, one.identity, known, key(name, one), max(1, weight)))
     return found

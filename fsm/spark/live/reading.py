@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from fsm.audit.coordinator.assignments import add_topic_names
 from fsm.audit.live.growth import FileReader, FileState, More
 from fsm.audit.routing import OF_FILE, Sent
 from fsm.spark.live.files import write
-from fsm.spark.live.plan import Part
+from fsm.spark.live.plan import Offsets, Part, key
 from fsm.spark.options import Options
 from fsm.spark.pipeline import Plan
 
@@ -31,8 +30,7 @@ class Kept:
         """What a part of a file tells. The same whenever it is read, as long as the file is there."""
         before = self._load(part.before) if part.before else None
         more = reader.read_on(before, part.growth)
-        self._store(part.after, more.state.dump())
-        self._forget({part.before, part.after})
+        write(self._path(part.after), more.state.dump())
         if more.names:
             name = f"{part.after.partition('-')[0]}.json"
             write(self.folder / "names" / name, json.dumps(more.names, sort_keys=True).encode())
@@ -45,27 +43,21 @@ class Kept:
             add_topic_names(names, json.loads(path.read_bytes()))
         return names
 
+    def forget(self, offsets: Offsets) -> None:
+        """Lets go what is known of files as they were before these offsets, to which all was done."""
+        wanted = {self._path(key(name, one)) for name, one in offsets.items()}
+        for path in (self.folder / "files").glob("[!.]*"):
+            if path not in wanted:
+                path.unlink(missing_ok=True)
+
     def _path(self, key: str) -> Path:
-        file, _, version = key.partition("-")
-        return self.folder / "files" / file / version
+        return self.folder / "files" / key
 
     def _load(self, key: str) -> FileState | None:
         try:
             return FileState.load(self._path(key).read_bytes())
         except FileNotFoundError:
             return None
-
-    def _store(self, key: str, data: bytes) -> None:
-        write(self._path(key), data)
-
-    def _forget(self, needed: set[str]) -> None:
-        """Lets go what is older than the batch that is read: that may be read again."""
-        wanted = {self._path(key) for key in needed if key}
-        for folder in {path.parent for path in wanted}:
-            for path in folder.iterdir():
-                if path not in wanted and not path.name.startswith("."):
-                    with suppress(FileNotFoundError):
-                        path.unlink()
 
 
 def reader_of(options: Options) -> FileReader:

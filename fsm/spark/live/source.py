@@ -85,9 +85,16 @@ class LogReader(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Parts)  # noqa: S101
         options = self.options
-        reader, kept = reader_of(options), Kept(Path(self.told["out"]) / CHECKPOINT)
+        reader, kept = reader_of(options), self._kept
         rows = (row for part in partition.parts for row in chosen(kept.read(part, reader), options))
         return batches(rows)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        self._kept.forget(plan.from_json(end))
+
+    @property
+    def _kept(self) -> Kept:
+        return Kept(Path(self.told["out"]) / CHECKPOINT)
 
     def _found(self) -> list[sources.Source]:
         return _files(self.told["paths"], Path(self.told["out"]), self.options)

@@ -1,0 +1,225 @@
+"""Files that grow and groups that are judged again: after the last line the findings are the batch audit's."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from datetime import UTC
+from pathlib import Path
+
+import pytest
+import recordings
+
+from fsm.audit import local, unparsed
+from fsm.audit.coordinator.assignments import add_topic_names
+from fsm.audit.findings import Finding, with_ids
+from fsm.audit.limits import MIN_UNDERSTOOD, Limits
+from fsm.audit.live.changes import Change, Status, compare, from_values, standing, to_values
+from fsm.audit.live.group_state import GroupState, Nobody
+from fsm.audit.live.growth import FileReader, FileState, Growth
+from fsm.audit.reading import read_piece
+from fsm.audit.routing import Sent
+from fsm.logs import formats
+from fsm.logs.pieces import WHOLE, Piece
+
+READER = FileReader(tuple(formats()), UTC, MIN_UNDERSTOOD)
+LIMITS = Limits()
+CLOSE_MS = 60_000
+ARCHIVES = ("java", "librdkafka", "client", "old")
+EVERY = 12
+"""One in so many recordings is read where time is short."""
+
+
+def found_at_once(paths: list[Path]) -> list[Finding]:
+    """What the batch audit finds in files, and about them."""
+    pieces = [read_piece(Piece(str(path), 0, WHOLE), READER.formats, UTC).summary for path in paths]
+    of_files = with_ids([one for piece in pieces for one in unparsed.of_file([piece])])
+    return sorted([*local.audit_files(paths).findings, *of_files], key=repr)
+
+
+class Live:
+    """Follows some files as a followed audit does, without waiting, and writes down what changes."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.groups: dict[str, bytes] = {}
+        self.names: dict[str, str] = {}
+        self.changes: list[Change] = []
+
+    def read(self, *growths: Growth) -> None:
+        """One batch. Everything that is kept is put away as bytes and fetched again."""
+        rows: list[Sent] = []
+        for one in growths:
+            before = self.files.pop(one.was or one.name, None)
+            more = READER.read_on(None if before is None else FileState.load(before), one)
+            self.files[one.name] = more.state.dump()
+            add_topic_names(self.names, more.names)
+            rows += more.sent
+        for key in sorted({row.key for row in rows}):
+            kept = self.groups.get(key)
+            state = GroupState(key) if kept is None else GroupState.load(kept)
+            state.take(row for row in rows if row.key == key)
+            found = state.of_file() if state.is_file else state.audit(LIMITS, self.names, Nobody()).findings
+            self.changes += state.tell(found if state.files or state.is_file else (), CLOSE_MS)
+            self.groups[key] = state.dump()
+
+    @property
+    def found(self) -> list[Finding]:
+        """What stands, by what changed."""
+        return sorted((one.finding for one in standing({}, self.changes).values()), key=repr)
+
+
+def growth(path: Path, size: int, **values: object) -> Growth:
+    """A file read up to a size."""
+    modified_ms = path.stat().st_mtime_ns // 1_000_000
+    return Growth(str(path), str(path), "", size, size, modified_ms)._replace(**values)
+
+
+def cut(paths: list[Path], seed: str) -> Iterator[list[Growth]]:
+    """Batches in which some of the files have grown, to any byte, until all are read to their ends."""
+    chance = random.Random(seed)  # noqa: S311
+    sizes = {path: path.stat().st_size for path in paths}
+    read = dict.fromkeys(paths, 0)
+    while any(read[path] < sizes[path] for path in paths):
+        batch = []
+        for path in paths:
+            if read[path] < sizes[path] and chance.random() < 0.5:
+                most = chance.choice((200, 20_000, sizes[path]))
+                read[path] = min(sizes[path], read[path] + 1 + int(most * chance.random()))
+                batch.append(growth(path, read[path]))
+        if batch:
+            yield batch
+
+
+def scenarios(archive: str, work: Path) -> list[recordings.Scenario]:
+    """The recordings of an archive."""
+    roots = recordings.unpacked(recordings.DATA / f"{archive}-logs.tar.xz", work)
+    return list(recordings.scenarios(roots))
+
+
+@pytest.mark.parametrize("archive", ARCHIVES)
+def test_after_the_last_line_the_findings_are_those_of_the_batch_audit(archive: str, tmp_path: Path) -> None:
+    """However the lines were cut into batches: in the middle of an entry, of a line, of a character."""
+    judge(scenarios(archive, tmp_path)[::EVERY])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("archive", ARCHIVES)
+def test_that_holds_on_every_recording(archive: str, tmp_path: Path) -> None:
+    """The same for all of them."""
+    assert judge(scenarios(archive, tmp_path)) > 10
+
+
+def judge(chosen: list[recordings.Scenario]) -> int:
+    """Follows each recording and compares; gives how many findings there were."""
+    count = 0
+    for scenario in chosen:
+        live, logs = Live(), scenario.logs
+        for batch in cut(logs, scenario.name):
+            live.read(*batch)
+        assert live.found == found_at_once(logs), scenario.name
+        count += len(live.found)
+    return count
+
+
+# -- what happens to files ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def maxpoll() -> dict[str, bytes]:
+    """A recording in which two members own partitions at once."""
+    return recordings.logs("java")["j07_maxpoll"]
+
+
+def test_a_file_keeps_what_it_told_under_the_name_that_rotation_gives_it(
+    maxpoll: dict[str, bytes], tmp_path: Path
+) -> None:
+    """The members and findings are those of the batch audit of the rotated files."""
+    lines = maxpoll["B.log"].splitlines(keepends=True)
+    half = len(lines) // 2
+    a, b, older = tmp_path / "A.log", tmp_path / "B.log", tmp_path / "B.log.1"
+    a.write_bytes(maxpoll["A.log"])
+    b.write_bytes(b"".join(lines[:half]))
+    live = Live()
+    live.read(growth(a, a.stat().st_size), growth(b, b.stat().st_size))
+    b.rename(older)
+    b.write_bytes(b"".join(lines[half:]))
+    live.read(growth(older, older.stat().st_size, was=str(b)), growth(b, b.stat().st_size))
+    assert live.found == found_at_once([a, b, older])
+    assert any("B.log.1" in line.file for one in live.found for line in one.evidence)
+
+
+def test_what_a_file_told_is_kept_when_it_is_gone(maxpoll: dict[str, bytes], tmp_path: Path) -> None:
+    """Nothing that was read is lost, and that it is gone is a finding of its own."""
+    paths = []
+    for name in ("A.log", "B.log"):
+        paths.append(tmp_path / name)
+        paths[-1].write_bytes(maxpoll[name])
+    live = Live()
+    live.read(*(growth(path, path.stat().st_size) for path in paths))
+    before = live.found
+    size = growth(paths[1], paths[1].stat().st_size)
+    paths[1].unlink()
+    live.read(size._replace(over=True, note="it is gone"))
+    (gone,) = [one for one in live.found if one not in before]
+    assert gone.summary == "it is gone"
+    assert all(one in live.found for one in before)
+
+
+def test_a_layout_that_is_learned_late_counts_from_the_first_line(tmp_path: Path) -> None:
+    """What was read as lines of nobody is read again, and what was told of it is withdrawn."""
+    logs = recordings.logs("client")
+    name = next(one for one in sorted(logs) if "aiokafka" in one or "kafkajs" in one)
+    paths = []
+    for file, data in logs[name].items():
+        paths.append(tmp_path / file)
+        paths[-1].write_bytes(data)
+    live = Live()
+    for path in paths:
+        for size in (40, 400, 4000, path.stat().st_size):
+            live.read(growth(path, min(size, path.stat().st_size)))
+    assert live.found == found_at_once(paths)
+
+
+# -- versions -------------------------------------------------------------------------------------------------
+
+
+def test_versions_of_a_finding_rise_by_one(maxpoll: dict[str, bytes], tmp_path: Path) -> None:
+    """It is opened first, keeps its id, and no version is told twice."""
+    paths = []
+    for name in ("A.log", "B.log"):
+        paths.append(tmp_path / name)
+        paths[-1].write_bytes(maxpoll[name])
+    live = Live()
+    for part in range(1, 41):
+        live.read(*(growth(path, path.stat().st_size * part // 40) for path in paths))
+    versions: dict[str, int] = {}
+    for one in live.changes:
+        assert one.version == versions.get(one.id, 0) + 1
+        assert (one.status is Status.OPENED) == (one.version == 1)
+        versions[one.id] = 0 if one.status is Status.WITHDRAWN else one.version
+    assert max(one.version for one in live.changes) > 2
+
+
+def test_a_finding_is_closed_when_the_lines_have_gone_on_for_long_enough() -> None:
+    """And opened before, though it is over when it is first seen; it is updated, not opened, when it goes on."""
+    one = with_ids([unparsed.happened("a.log", 1000, "it is gone")])[0]
+    told, changes = compare({}, [one], 2000)
+    assert [change.status for change in changes] == [Status.OPENED, Status.CLOSED]
+    told, changes = compare(told, [one], 3000)
+    assert not changes
+    told, changes = compare(told, [], 3000)
+    assert [(change.status, change.version) for change in changes] == [(Status.WITHDRAWN, 3)]
+    assert not told
+
+
+def test_a_change_is_the_same_when_it_was_put_away(maxpoll: dict[str, bytes], tmp_path: Path) -> None:
+    """As plain values, and as the JSON that the sink writes, but for offsets."""
+    path = tmp_path / "B.log"
+    path.write_bytes(maxpoll["B.log"])
+    live = Live()
+    live.read(growth(path, path.stat().st_size))
+    assert live.changes
+    for one in live.changes:
+        assert from_values(to_values(one)) == one
+        assert from_values(one.to_json()).to_json() == one.to_json()

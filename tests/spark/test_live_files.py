@@ -1,0 +1,203 @@
+"""What happens to files while they are followed: they grow, are rotated, packed, cut, replaced, and go."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import recordings
+
+from fsm.audit.live.changes import from_values, standing
+from fsm.audit.local import audit_files
+from fsm.spark import sources
+from fsm.spark.live import plan
+from fsm.spark.live.follow_options import Follow
+from fsm.spark.live.local import LocalBatches
+from fsm.spark.live.sink import Sink
+from fsm.spark.options import IN_PROCESS, Options
+
+
+class Followed:
+    """A folder of logs that is followed in this process, a batch when it is asked for."""
+
+    def __init__(self, root: Path) -> None:
+        self.logs, self.out = root / "logs", root / "out"
+        self.logs.mkdir()
+        (self.out / "checkpoint").mkdir(parents=True)
+        options = Options(master=IN_PROCESS)
+        self.batches = LocalBatches(self.out / "checkpoint", options, Follow(), Sink(self.out))
+
+    def run(self) -> None:
+        """Batches until nothing is new."""
+        while self.batches.run(sources.look([self.logs])[0]) is not None:
+            pass
+
+    @property
+    def found(self) -> list[str]:
+        """The summaries of what stands about groups, by what was written."""
+        told = standing({}, map(from_values, written(self.out)))
+        return sorted(one.finding.summary for one in told.values() if one.finding.group)
+
+    @property
+    def happened(self) -> list[str]:
+        """What is told about files."""
+        told = standing({}, map(from_values, written(self.out)))
+        return sorted(one.finding.summary for one in told.values() if "while it was followed" in one.finding.summary)
+
+
+def written(out: Path) -> list[dict[str, object]]:
+    """All lines that a sink wrote."""
+    files = sorted((out / "findings").glob("*.jsonl"))
+    return [json.loads(line) for path in files for line in path.read_text().splitlines()]
+
+
+@pytest.fixture
+def followed(tmp_path: Path) -> Followed:
+    """A folder that is followed, empty."""
+    return Followed(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def logs() -> dict[str, bytes]:
+    """A recording in which two members own partitions at once."""
+    return recordings.logs("java")["j07_maxpoll"]
+
+
+@pytest.fixture(scope="module")
+def expected(logs: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What the batch audit finds in it."""
+    folder = tmp_path_factory.mktemp("expected")
+    for name, data in logs.items():
+        (folder / name).write_bytes(data)
+    found = sorted(one.summary for one in audit_files(folder.iterdir()).findings)
+    assert len(found) >= 2
+    return found
+
+
+def halves(data: bytes) -> tuple[bytes, bytes]:
+    """A log in two, at a line."""
+    at = data.index(b"\n", len(data) // 2) + 1
+    return data[:at], data[at:]
+
+
+def begin(followed: Followed, logs: dict[str, bytes]) -> bytes:
+    """The first half of what B says, and all of A, are read; gives the second half."""
+    first, second = halves(logs["B.log"])
+    (followed.logs / "A.log").write_bytes(logs["A.log"])
+    (followed.logs / "B.log").write_bytes(first)
+    followed.run()
+    return second
+
+
+def test_a_file_that_grows(followed: Followed, logs: dict[str, bytes], expected: list[str]) -> None:
+    """Also by half a line, which is read when the rest of it comes, or when the file stands still."""
+    second = begin(followed, logs)
+    for start in range(0, len(second), 1 + len(second) // 7):
+        with (followed.logs / "B.log").open("ab") as out:
+            out.write(second[start : start + 1 + len(second) // 7])
+        followed.run()
+    assert followed.found == expected
+
+
+def test_a_file_that_is_rotated_by_its_name(followed: Followed, logs: dict[str, bytes], expected: list[str]) -> None:
+    """Twice, while other files rotate as well: no line is read twice and none is lost."""
+    second = begin(followed, logs)
+    (followed.logs / "B.log").rename(followed.logs / "B.log.1")
+    first, rest = halves(second)
+    (followed.logs / "B.log").write_bytes(first)
+    followed.run()
+    (followed.logs / "B.log.1").rename(followed.logs / "B.log.2")
+    (followed.logs / "B.log").rename(followed.logs / "B.log.1")
+    (followed.logs / "B.log").write_bytes(rest)
+    followed.run()
+    assert followed.found == expected
+    assert not followed.happened
+
+
+def test_a_file_that_is_rotated_by_copying(followed: Followed, logs: dict[str, bytes], expected: list[str]) -> None:
+    """The copy is known by how it begins, and what stands in the file from then on is new."""
+    second = begin(followed, logs)
+    shutil.copy(followed.logs / "B.log", followed.logs / "B.log.1")
+    (followed.logs / "B.log").write_bytes(b"")
+    followed.run()
+    (followed.logs / "B.log").write_bytes(second)
+    followed.run()
+    assert followed.found == expected
+    assert not followed.happened
+
+
+def test_a_file_that_is_rotated_and_packed(followed: Followed, logs: dict[str, bytes], expected: list[str]) -> None:
+    """Its lines count once."""
+    second = begin(followed, logs)
+    (followed.logs / "B.log.1.gz").write_bytes(gzip.compress((followed.logs / "B.log").read_bytes()))
+    (followed.logs / "B.log").unlink()
+    (followed.logs / "B.log").write_bytes(second)
+    followed.run()
+    assert followed.found == expected
+
+
+def test_a_file_that_is_cut(followed: Followed, logs: dict[str, bytes], expected: list[str]) -> None:
+    """What it held before stands under a name of its own, and a finding says so."""
+    second = begin(followed, logs)
+    os.truncate(followed.logs / "B.log", 0)
+    followed.run()
+    with (followed.logs / "B.log").open("ab") as out:
+        out.write(second)
+    followed.run()
+    assert followed.found == expected
+    (told,) = followed.happened
+    assert "B.log was replaced or cut while it was followed: what it held before is told as " in told
+
+
+def test_a_file_that_is_replaced(followed: Followed, logs: dict[str, bytes], expected: list[str]) -> None:
+    """By a larger one in the same place on the disk: it is known by how it begins."""
+    second = begin(followed, logs)
+    with (followed.logs / "B.log").open("r+b") as out:
+        out.write(second + b"\n" * len(logs["B.log"]))
+    followed.run()
+    assert followed.found == expected
+    assert len(followed.happened) == 1
+
+
+def test_a_file_that_goes_and_comes_back(followed: Followed, logs: dict[str, bytes], expected: list[str]) -> None:
+    """What was read of it stands, it is said once, and it goes on where it was."""
+    second = begin(followed, logs)
+    before = followed.found
+    (followed.logs / "B.log").rename(followed.logs.parent / "away.log")
+    followed.run()
+    assert followed.found == before
+    assert [told.partition(" while")[0] for told in followed.happened] == [f"{followed.logs / 'B.log'} is gone"]
+    (followed.logs.parent / "away.log").rename(followed.logs / "B.log")
+    with (followed.logs / "B.log").open("ab") as out:
+        out.write(second)
+    followed.run()
+    assert followed.found == expected
+
+
+def test_a_clock_that_jumps(followed: Followed, logs: dict[str, bytes]) -> None:
+    """Lines that are an hour older than those before are a finding, the same as in the batch audit."""
+    second = begin(followed, logs).replace(b"2026-11-21 07:", b"2026-11-21 06:")
+    with (followed.logs / "B.log").open("ab") as out:
+        out.write(second)
+    followed.run()
+    once = sorted(one.summary for one in audit_files(followed.logs.iterdir()).findings)
+    assert followed.found == once
+    assert any("its clock was set back" in told for told in once)
+
+
+def test_nothing_new_is_no_batch(followed: Followed, logs: dict[str, bytes]) -> None:
+    """Nor is a folder that is empty."""
+    assert followed.batches.run(sources.look([followed.logs])[0]) is None
+    begin(followed, logs)
+    assert followed.batches.run(sources.look([followed.logs])[0]) is None
+
+
+def test_offsets_are_plain_values(followed: Followed, logs: dict[str, bytes]) -> None:
+    """As Spark keeps them, in JSON."""
+    begin(followed, logs)
+    offsets = plan.advance({}, sources.look([followed.logs])[0])
+    assert plan.from_json(json.loads(json.dumps(plan.to_json(offsets)))) == offsets

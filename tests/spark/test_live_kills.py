@@ -1,0 +1,207 @@
+"""A followed audit that is killed at any instant goes on where it was: nothing is lost, nothing is there twice."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import recordings
+
+from fsm.audit.live.changes import from_values, standing
+from fsm.audit.local import audit_files
+from fsm.spark import sources
+from fsm.spark.live import files
+from fsm.spark.live.follow_options import Follow
+from fsm.spark.live.local import LocalBatches
+from fsm.spark.live.sink import Sink
+from fsm.spark.options import IN_PROCESS, Options
+
+FEW, MANY = 14, 100
+KILLS = 8
+"""Of one audit."""
+SCENARIOS = ("j07_maxpoll", "j09_kill9", "x05_range_fenced_static", "j13_dup_instance")
+
+
+class Killed(BaseException):
+    """What nobody catches."""
+
+
+class Instants:
+    """Counts the instants that are named, and kills at one of them."""
+
+    def __init__(self, at: int) -> None:
+        self.left = at
+
+    def __call__(self, _point: str) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise Killed
+
+
+def written(out: Path) -> list[dict[str, object]]:
+    """All lines that a sink wrote, by batch."""
+    return [json.loads(line) for path in sorted((out / "findings").glob("*.jsonl")) for line in path.open()]
+
+
+def growing(logs: dict[str, bytes], folder: Path, chance: random.Random) -> Iterator[None]:
+    """Writes logs bit by bit."""
+    left = dict(sorted(logs.items()))
+    while any(left.values()):
+        for name, data in left.items():
+            size = chance.randrange(1 + len(logs[name]) // 2)
+            with (folder / name).open("ab") as out:
+                out.write(data[:size])
+            left[name] = data[size:]
+        yield
+
+
+@pytest.fixture(scope="module")
+def recorded() -> dict[str, dict[str, bytes]]:
+    """Some recordings with findings."""
+    logs = recordings.logs("java")
+    return {name: logs[name] for name in SCENARIOS if name in logs}
+
+
+def test_killed_at_a_hundred_named_instants(
+    recorded: dict[str, dict[str, bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between any two steps of a batch, and before and after each file that is written; also of a restart.
+
+    What is in memory is gone, and what SQLite has not committed.
+    """
+    killed = 0
+    for seed in range(FEW):
+        killed += kill_and_check(seed, recorded, tmp_path / str(seed), monkeypatch)
+    assert killed >= 100
+
+
+@pytest.mark.slow
+def test_killed_at_hundreds_more(
+    recorded: dict[str, dict[str, bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same with other seeds."""
+    for seed in range(FEW, MANY):
+        assert kill_and_check(seed, recorded, tmp_path / str(seed), monkeypatch)
+
+
+def kill_and_check(
+    seed: int, recorded: dict[str, dict[str, bytes]], root: Path, monkeypatch: pytest.MonkeyPatch
+) -> int:
+    """Follows a recording with kills, and judges what was written; gives how many kills there were."""
+    chance = random.Random(seed)  # noqa: S311
+    killed = follow_with_kills(root, recorded[chance.choice(sorted(recorded))], chance, monkeypatch)
+    check(root)
+    return killed
+
+
+def follow_with_kills(
+    root: Path, logs: dict[str, bytes], chance: random.Random, monkeypatch: pytest.MonkeyPatch
+) -> int:
+    """Follows logs that grow, with a kill now and then; gives how many there were."""
+    (root / "logs").mkdir(parents=True)
+    (root / "out" / "checkpoint").mkdir(parents=True)
+    write, killed = files.write, 0
+    for _ in growing(logs, root / "logs", chance):
+        while True:
+            instants = Instants(chance.randrange(1, 40) if killed < KILLS else 0)
+
+            def writing(path: Path, data: bytes, told: Instants = instants) -> None:
+                told("before a file")
+                write(path, data)
+                told("after a file")
+
+            for module in ("sink", "reading"):
+                monkeypatch.setattr(f"fsm.spark.live.{module}.write", writing)
+            batches = LocalBatches(
+                root / "out" / "checkpoint", Options(master=IN_PROCESS), Follow(), Sink(root / "out"), instants
+            )
+            try:
+                batches.recover(sources.look([root / "logs"])[0])
+                while batches.run(sources.look([root / "logs"])[0]) is not None:
+                    pass
+                break
+            except Killed:
+                killed += 1
+            finally:
+                batches.close()
+    return killed
+
+
+def check(root: Path) -> None:
+    """Every version of every finding was written once, and the last ones are what the batch audit finds."""
+    lines = written(root / "out")
+    times = Counter((one["id"], one["version"], one["batch"]) for one in lines)
+    assert set(times.values()) == {1}
+    seen: dict[object, int] = {}
+    for one in lines:
+        version, id_ = one["version"], one["id"]
+        assert version == seen.get(id_, 0) + 1, "a version is lost, or there twice"
+        seen[id_] = 0 if one["status"] == "withdrawn" else version  # type: ignore[assignment]
+    told = standing({}, map(from_values, lines)).values()
+    found = sorted(one.finding.summary for one in told if one.finding.group)
+    assert found == sorted(one.summary for one in audit_files((root / "logs").iterdir()).findings)
+    assert found
+
+
+# -- real processes -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_the_command_killed_with_kill_9(seed: int, recorded: dict[str, dict[str, bytes]], tmp_path: Path) -> None:
+    """In this process, without Spark: again and again while the logs grow."""
+    chance = random.Random(seed)  # noqa: S311
+    logs = recorded[chance.choice(sorted(recorded))]
+    (tmp_path / "logs").mkdir()
+    for _ in growing(logs, tmp_path / "logs", chance):
+        run_and_kill(tmp_path, 0.4 + 1.6 * chance.random(), "--master", "none")
+    assert finish(tmp_path, "--master", "none") == 1
+    check(tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.parametrize("seed", range(3))
+def test_the_command_on_spark_killed_with_kill_9(
+    seed: int, recorded: dict[str, dict[str, bytes]], tmp_path: Path
+) -> None:
+    """The driver with all that it started, while a batch is under way or between two."""
+    chance = random.Random(seed)  # noqa: S311
+    logs = recorded[chance.choice(sorted(recorded))]
+    (tmp_path / "logs").mkdir()
+    for turn, _ in enumerate(growing(logs, tmp_path / "logs", chance)):
+        if turn < 4:
+            run_and_kill(tmp_path, 6 + 20 * chance.random())
+    assert finish(tmp_path) == 1
+    check(tmp_path)
+
+
+def command(root: Path, *options: str) -> list[str]:
+    """The command that follows the logs below a folder."""
+    about = ("--follow", "--trigger-ms", "200", *options)
+    return [sys.executable, "-m", "fsm", "audit", str(root / "logs"), "-o", str(root / "out"), *about]
+
+
+def run_and_kill(root: Path, after_s: float, *options: str) -> None:
+    """Starts the command as the leader of a group, and kills the whole group."""
+    process = subprocess.Popen(
+        command(root, *options), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    time.sleep(after_s)
+    subprocess.run(["kill", "-9", f"-{process.pid}"], check=False)
+    assert process.wait(30) == -signal.SIGKILL
+
+
+def finish(root: Path, *options: str) -> int:
+    """Runs the command until nothing is new; gives its status."""
+    ended = subprocess.run(command(root, "--stop-ms", "3000", *options), capture_output=True, timeout=240, check=False)
+    assert b"Traceback" not in ended.stderr, ended.stderr
+    return ended.returncode
