@@ -56,7 +56,7 @@ def opened(followed: Followed) -> Iterator[None]:
 def _mark(followed: Followed) -> dict[str, Any]:
     options = followed.options
     chosen = asdict(options) | {"known": sorted(options.known), "expire_ms": followed.follow.expire_ms}
-    for free in ("master", "split_bytes", "top"):
+    for free in ("master", "split_bytes", "top", "lag"):
         del chosen[free]
     engine = "this process" if options.master == IN_PROCESS else "Spark"
     python = ".".join(platform.python_version_tuple()[:2])

@@ -47,6 +47,7 @@ def start(
     failed: list[FsmError],
 ) -> Any:
     """Starts the query, a `StreamingQuery`; `told` is given the alarms of each batch, `failed` why the sink failed."""
+    spark = spark.newSession()  # what is set here is nobody else's
     for name, value in STATE_SETTINGS.items():
         spark.conf.set(name, value)
     cores = spark.sparkContext.defaultParallelism

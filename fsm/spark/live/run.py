@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -33,6 +34,9 @@ def follow_logs(followed: Followed, tell: Tell) -> bool:
                 _follow_here(followed, sink, tell)
             else:
                 _follow_on_spark(followed, sink, tell)
+        except (OSError, sqlite3.Error) as problem:
+            said = getattr(problem, "strerror", None) or str(problem)
+            raise FsmError(f"{followed.out}: cannot be written: {said}; go on with the same command") from None
         except KeyboardInterrupt:
             pass  # how a followed audit ends; what is not written will be when it goes on
         return any(one.finding.severity is not Severity.INFO for one in sink.told.values())

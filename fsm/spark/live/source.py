@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from heapq import heappop, heappush
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,7 @@ NAME = "fsm-logs"
 
 def settings(followed: Followed, tasks: int) -> dict[str, str]:
     """What the source is told: texts, as Spark wants them."""
-    options = asdict(followed.options)
+    options = asdict(replace(followed.options, lag={}))
     options["known"] = sorted(options["known"])
     told = {"paths": followed.paths, "out": str(followed.out), "tasks": tasks, "options": options}
     return {"told": json.dumps(told)}

@@ -1,0 +1,177 @@
+"""`fsm audit --follow`: what it prints, writes and refuses, in this process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import recordings
+from pyarrow import parquet
+
+from fsm import cli
+
+HERE = ("--follow", "--master", "none", "--trigger-ms", "50", "--stop-ms", "300")
+
+
+@pytest.fixture(autouse=True)
+def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A recording in which two members own partitions at once, below the current folder."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    for name, data in recordings.logs("java")["j07_maxpoll"].items():
+        (folder / name).write_bytes(data)
+    return folder
+
+
+def follow(*more: str) -> int:
+    """The exit status."""
+    return cli.main(["audit", "logs", "-o", "out", *HERE, *more])
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one line that says why a command is refused."""
+    capsys.readouterr()
+    assert cli.main(["audit", *arguments]) == 2
+    said = capsys.readouterr().err.splitlines()
+    return said[-1]
+
+
+def lines() -> list[dict[str, Any]]:
+    """All versions of findings that were written."""
+    files = sorted(Path("out/findings").glob("*.jsonl"))
+    return [json.loads(line) for path in files for line in path.read_text().splitlines()]
+
+
+def test_alarms_are_printed_and_everything_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+    """The worst with the place of its line; JSON lines and Parquet hold the same."""
+    assert follow() == 1
+    said = capsys.readouterr().out
+    assert "error: g-j07-maxpoll: g-j07-maxpoll-B and g-j07-maxpoll-A both owned" in said
+    assert "logs/B.log:173" in said
+    table = parquet.read_table("out/findings.parquet").to_pylist()
+    told = lines()
+    assert [(row["id"], row["version"], row["status"]) for row in table] == [
+        (one["id"], one["version"], one["status"]) for one in told
+    ]
+    standing = json.loads(Path("out/standing.json").read_text())
+    assert {one["id"] for one in standing["findings"]} == {one["id"] for one in told if one["status"] != "withdrawn"}
+
+
+def test_json_prints_each_alarm_on_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """And nothing else on stdout."""
+    assert follow("--json") == 1
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {one["kind"] for one in told} == {"double_ownership", "partitions_lost"}
+
+
+def test_the_same_command_goes_on_and_tells_nothing_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    """What was told stands; the exit status is still that of what stands."""
+    assert follow() == 1
+    before = lines()
+    capsys.readouterr()
+    assert follow() == 1
+    assert capsys.readouterr().out == ""
+    assert lines() == before
+
+
+def test_figures_for_prometheus(logs: Path) -> None:
+    """Open findings by kind and severity, and by group; how far was read."""
+    follow()
+    told = Path("out/metrics.prom").read_text()
+    assert 'fsm_findings_open{kind="double_ownership",severity="error"} 1\n' in told
+    assert 'fsm_group_findings_open{group="g-j07-maxpoll",severity="error"} 1\n' in told
+    size = sum(path.stat().st_size for path in logs.iterdir())
+    assert f"fsm_audit_read_bytes {size}\n" in told
+
+
+def test_a_command_gets_each_alarm_on_stdin(tmp_path: Path) -> None:
+    """As JSON, without a shell: what stands in a log is no argument."""
+    script = tmp_path / "note"
+    script.write_text(f'#!/bin/sh\ncat >> "{tmp_path}/noted" && echo >> "{tmp_path}/noted"\n')
+    script.chmod(0o755)
+    follow("--exec", str(script))
+    noted = [json.loads(line) for line in (tmp_path / "noted").read_text().splitlines()]
+    assert {one["kind"] for one in noted} == {"double_ownership", "partitions_lost"}
+    follow("--exec", str(script))
+    assert len((tmp_path / "noted").read_text().splitlines()) == len(noted)
+
+
+def test_a_command_that_fails_is_said_and_stops_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """One line for each time."""
+    assert follow("--exec", "false") == 1
+    assert "fsm: --exec false: ended with status 1\n" in capsys.readouterr().err
+
+
+# -- refusals -------------------------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_of_other_options(capsys: pytest.CaptureFixture[str]) -> None:
+    """The option and its value are named, and nothing is changed."""
+    follow()
+    told = refusal(capsys, "logs", "-o", "out", *HERE, "--timezone", "Europe/Berlin")
+    assert told.startswith("fsm: ")
+    assert 'was begun with other options: timezone was "UTC"' in told
+    assert "was begun with other paths" in refusal(capsys, "logs/A.log", "-o", "out", *HERE)
+
+
+def test_a_checkpoint_of_another_version(capsys: pytest.CaptureFixture[str]) -> None:
+    """The version is named."""
+    follow()
+    mark = Path("out/checkpoint/follow.json")
+    told = json.loads(mark.read_text())
+    told["version"]["version"] = "0.0.1"
+    mark.write_text(json.dumps(told))
+    assert "was begun by another version (python " in refusal(capsys, "logs", "-o", "out", *HERE)
+    mark.write_text("{")
+    assert "is no mark of a checkpoint" in refusal(capsys, "logs", "-o", "out", *HERE)
+
+
+def test_a_folder_that_holds_something_else(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is written into it."""
+    Path("out").mkdir()
+    Path("out/mine").write_text("x")
+    assert "holds something that no --follow wrote" in refusal(capsys, "logs", "-o", "out", *HERE)
+    assert os.listdir("out") == ["mine"]  # noqa: PTH208
+
+
+def test_what_cannot_be_followed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Stdin, a path that does not exist, a command that does not, options of the other kind of audit."""
+    assert "cannot be followed" in refusal(capsys, "-", "-o", "out", *HERE)
+    assert "no such file or folder" in refusal(capsys, "gone", "-o", "out", *HERE)
+    assert "no such command" in refusal(capsys, "logs", "-o", "out", *HERE, "--exec", "no-such-program")
+    assert "is not for --follow" in refusal(capsys, "logs", "-o", "out", *HERE, "--junit", "x.xml")
+    assert "needs --follow" in refusal(capsys, "logs", "-o", "out", "--exec", "true")
+
+
+def test_two_cannot_follow_into_one_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    """The second one says so at once."""
+    first = subprocess.Popen(
+        [sys.executable, "-m", "fsm", "audit", "logs", "-o", "out", "--follow", "--master", "none"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        assert first.stdout is not None
+        assert first.stdout.readline()
+        assert "another audit follows into it" in refusal(capsys, "logs", "-o", "out", *HERE)
+    finally:
+        first.terminate()
+        first.communicate(timeout=30)
+
+
+def test_a_sink_that_is_full() -> None:
+    """One line, status 2; with room the same command goes on and nothing is lost."""
+    script = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 14, 1 << 14)); "
+    script += "import signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); from fsm import cli; "
+    script += f"sys.exit(cli.main({['audit', 'logs', '-o', 'out', *HERE]!r}))"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert ended.returncode == 2, ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert follow() == 1
+    assert {one["kind"] for one in lines()} >= {"double_ownership", "partitions_lost"}
