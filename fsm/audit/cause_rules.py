@@ -26,6 +26,8 @@ class Scope(StrEnum):
     CONNECTOR = "connector"
     INSTANCE = "instance"
     """Members that had one group.instance.id at the same time, while they had it."""
+    COORDINATOR = "coordinator"
+    """Members that knew of no coordinator, while they did."""
     SEESAW = "seesaw"
     """Two members that took partitions from each other, each more than once."""
 
@@ -90,11 +92,12 @@ RULES = (
     # What the checker found, by number.
     *(Rule(Scope.GROUP, (cause,)) for cause in (C.LEFT_OUT, C.LATE_REQUEST, C.UNTOLD, C.STRANDED, C.EARLY_JOIN)),
     Rule(
-        Scope.GROUP,
-        (C.COORDINATOR_LOST,),
+        Scope.COORDINATOR,
+        (C.COORDINATOR_LOST, C.SESSION_EXPIRED, C.FENCED),
         "{who} could not reach the group's coordinator",
         SESSION_TIMEOUT,
         around=(*FOLLOWS, *WAITED, K.TASK_ZOMBIE, C.SESSION_EXPIRED, (K.UNASSIGNED_WORK, C.SCHEDULED_DELAY)),
+        cause=C.COORDINATOR_LOST,
     ),
     # A member that loses its place again and again for several reasons.
     Rule(

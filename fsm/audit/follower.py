@@ -17,6 +17,7 @@ from fsm.audit.findings import Cause, Finding, FindingKind, finding
 from fsm.audit.rows import (
     At,
     Begun,
+    CoordinatorAway,
     End,
     Ended,
     GivenUp,
@@ -30,7 +31,7 @@ from fsm.audit.rows import (
 )
 from fsm.trace import Kind, Partition
 
-Row = Interval | Subscription | Life | ObservedTransition | MemberRebalance | GivenUp | Finding
+Row = Interval | Subscription | Life | ObservedTransition | MemberRebalance | GivenUp | CoordinatorAway | Finding
 Rows = Iterable[Row]
 Step = Callable[[Any, Known], Rows | None]
 _Step = TypeVar("_Step", bound=Step)

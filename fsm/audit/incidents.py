@@ -66,7 +66,7 @@ class Incident:
 
 def find_incidents(audit: GroupAudit) -> list[Incident]:
     """The incidents of one group, in their order."""
-    lives = MemberLives(audit.rows.lives)
+    lives = MemberLives(audit.rows.lives, audit.rows.away)
     return sorted((_incident(one, lives) for one in _episodes(audit.findings, lives)), key=rank)
 
 
@@ -169,6 +169,9 @@ def _key(scope: Scope, found: Finding, lives: MemberLives, seesaws: AbstractSet[
             return found.partitions[0][0] if found.partitions else ""
         case Scope.SEESAW:
             return pair if (pair := _pair(found)) in seesaws else None
+        case Scope.COORDINATOR:
+            away = found.cause is Cause.COORDINATOR_LOST or lives.had_no_coordinator(found.member, found.start_ms)
+            return "" if away else None
         case Scope.INSTANCE:
             refused = found.kind is FindingKind.MEMBER_OUT_FOR_GOOD and "INSTANCE_ID" not in found.summary
             return None if refused else lives.shared_instance(found.member, found.start_ms)

@@ -22,7 +22,7 @@ from fsm.audit.next_steps import (
     REBALANCE_DELAY,
     SESSION_TIMEOUT,
 )
-from fsm.audit.rows import Ended, Life
+from fsm.audit.rows import CoordinatorAway, Ended, Life
 from fsm.logs import facts_of
 from fsm.logs.client_facts import JAVA
 
@@ -48,7 +48,10 @@ class _Shared(NamedTuple):
 class MemberLives:
     """The lives of all members of a group."""
 
-    def __init__(self, lives: Iterable[Life]) -> None:
+    def __init__(self, lives: Iterable[Life], away: Iterable[CoordinatorAway] = ()) -> None:
+        self.away: dict[str, list[CoordinatorAway]] = {}
+        for one in away:
+            self.away.setdefault(one.member, []).append(one)
         self.by_member: dict[str, list[Life]] = {}
         by_instance: dict[str, list[Life]] = {}
         for life in sorted(lives, key=lambda one: (one.start_ms, one.member, one.number)):
@@ -85,6 +88,14 @@ class MemberLives:
         """The life of a member at a time, or its last one before."""
         own = self.by_member.get(member, [])
         return next((life for life in reversed(own) if life.start_ms <= ts_ms), own[0] if own else None)
+
+    # -- coordinators -------------------------------------------------------------------------------------------
+
+    def had_no_coordinator(self, member: str, ts_ms: int) -> bool:
+        """Whether the member knew of none at this time, or until just before: it hears more with its next heartbeat."""
+        life = self._at(member, ts_ms)
+        hears_ms = (life.heartbeat_interval_ms if life else None) or CONSUMER_HEARTBEAT_INTERVAL_MS
+        return any(one.start_ms <= ts_ms <= one.end_ms + hears_ms for one in self.away.get(member, ()))
 
     # -- instance ids -------------------------------------------------------------------------------------------
 

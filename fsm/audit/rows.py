@@ -269,6 +269,15 @@ class GivenUp:
     place: Place
 
 
+@dataclass(frozen=True, slots=True)
+class CoordinatorAway:
+    """A member knew of no coordinator of its group."""
+
+    member: str
+    start_ms: int
+    end_ms: int
+
+
 class GroupRows:
     """The rows of a group's members, each kind in its order; those of which there may be many can wait in a file."""
 
@@ -285,9 +294,10 @@ class GroupRows:
         self.subscriptions = list(subscriptions)
         self.lives = list(lives)
         self.given_up: list[GivenUp] = []
+        self.away: list[CoordinatorAway] = []
         self.rebalances = SortedRows(_BY_TIME, rebalances, spool)
 
-    def add(self, row: Interval | Subscription | Life | MemberRebalance | GivenUp) -> None:
+    def add(self, row: Interval | Subscription | Life | MemberRebalance | GivenUp | CoordinatorAway) -> None:
         match row:
             case Interval():
                 self.intervals.append(row)
@@ -297,6 +307,8 @@ class GroupRows:
                 self.lives.append(row)
             case GivenUp():
                 self.given_up.append(row)
+            case CoordinatorAway():
+                self.away.append(row)
             case MemberRebalance():
                 self.rebalances.append(row)
 

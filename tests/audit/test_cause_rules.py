@@ -136,7 +136,13 @@ def test_a_fatal_error_with_what_it_took() -> None:
 
 
 @pytest.mark.parametrize(
-    ("archive", "scenario", "count"), [("connect", "s15_broker_bounce", 7), ("client", "franz_coop.brokerkill", 4)]
+    ("archive", "scenario", "count"),
+    [
+        ("connect", "s15_broker_bounce", 7),
+        ("client", "franz_coop.brokerkill", 4),
+        ("client", "kafkapython_coop.brokerkill", 3),  # to the next coordinator they are unknown
+        ("java", "j28_pause_consumer", 1),  # its session expired while the broker stood still
+    ],
 )
 def test_a_coordinator_that_goes_away_is_one_incident(archive: str, scenario: str, count: int) -> None:
     """Of all members or workers, with what they had to stop."""

@@ -9,7 +9,7 @@ from fsm.audit.follower import Follower, Rows, on
 from fsm.audit.limits import LATE_LEAVE_MS, SETTLED_MS, Limits
 from fsm.audit.member.consumer_instance import ConsumerInstance
 from fsm.audit.member.owned_partitions import OwnedPartitions
-from fsm.audit.rows import At, Ended, Known
+from fsm.audit.rows import At, CoordinatorAway, Ended, Known
 from fsm.audit.wording import seconds
 from fsm.trace import Kind, TraceRecord
 
@@ -38,9 +38,12 @@ class Membership(Follower):
         self.fatal: tuple[At, str] | None = None
         self.leave: At | None = None
         self.heartbeat: At | None = None
+        self.without_ms: int | None = None
+        """Since when it knows of no coordinator."""
 
     def finish(self) -> Rows:
         yield from self._end_loop()
+        yield from self._coordinator_away(self.consumer.last.ts_ms)
         if self.fatal is not None:
             yield from self._out_for_good(*self.fatal)
 
@@ -182,10 +185,21 @@ class Membership(Follower):
             kind, cause = FindingKind.HEARTBEAT_GAP, Cause.UNKNOWN
             yield self.consumer.finding(kind, before.ts_ms, at.ts_ms, summary, [before, at], cause=cause)
 
-    @on(Kind.COORDINATOR_LOST, Kind.COORDINATOR_FOUND)
-    def _coordinator_changes(self, _known: Known) -> None:
-        """Without a coordinator there is nobody to send heartbeats to, and no session runs."""
+    @on(Kind.COORDINATOR_LOST)
+    def _lose_coordinator(self, known: Known) -> None:
+        """There is nobody to send heartbeats to, and no session runs."""
         self.heartbeat = None
+        self.without_ms = known.at.ts_ms if self.without_ms is None else self.without_ms
+
+    @on(Kind.COORDINATOR_FOUND)
+    def _find_coordinator(self, known: Known) -> Rows:
+        self.heartbeat = None
+        return self._coordinator_away(known.at.ts_ms)
+
+    def _coordinator_away(self, end_ms: int) -> Rows:
+        since_ms, self.without_ms = self.without_ms, None
+        if since_ms is not None and end_ms - since_ms > SETTLED_MS:
+            yield CoordinatorAway(self.consumer.member, since_ms, end_ms)
 
     @on(Kind.LEFT)
     def _leave(self, _known: Known) -> None:
