@@ -149,7 +149,7 @@ def run(args: argparse.Namespace) -> int:
         since_ms=_instant_ms("--since", args.since, args.timezone),
         until_ms=_instant_ms("--until", args.until, args.timezone),
         known=read_baseline(args.baseline) if args.baseline else frozenset(),
-        lag=_lag(args),
+        lag={} if args.follow else _lag(args),
         top=args.top,
         min_understood=args.min_understood,
         limits=Limits(

@@ -24,7 +24,7 @@ EXAMPLES = """
   fsm audit logs/ -o live --follow                   what goes wrong while it does, until Ctrl-C; then the same goes on
   fsm audit logs/ -o live --follow --exec ./page-me  each alarm as JSON on stdin of a command
   fsm audit logs/ -o live --follow --master none --stop-ms 60000"""
-NEVER_THEN = ("junit", "sarif", "lag")
+NEVER_THEN = ("junit", "sarif", "lag", "lag_from")
 ONLY_THEN = ("trigger_ms", "expire_ms", "close_ms", "exec", "stop_ms")
 
 
@@ -65,7 +65,9 @@ def run_follow(args: argparse.Namespace, options: Options) -> int:
     for name in NEVER_THEN:
         if getattr(args, name):
             raise InputError(
-                "is not for --follow", f"--{name}", "leave it out, or audit what there is without --follow"
+                "is not for --follow",
+                f"--{name.replace('_', '-')}",
+                "leave it out, or audit what there is without --follow",
             )
     if STDIN in args.paths:
         raise InputError("cannot be followed", "-", "write it to a file and follow that")

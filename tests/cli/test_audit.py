@@ -205,3 +205,14 @@ def test_lag_that_cannot_be_had(
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert said in err
     assert not Path("out").exists()
+
+
+@pytest.mark.parametrize("option", ["--lag=gone.txt", "--lag-from=127.0.0.1:1", "--junit=a.xml", "--sarif=a.sarif"])
+def test_what_a_followed_audit_does_not_write(
+    group: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    """It is refused, and nothing is begun."""
+    status, out, err = audit(capsys, group, tmp_path / "out", "--follow", option)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert f"{option.partition('=')[0]}: is not for --follow" in err
+    assert not (tmp_path / "out").exists()
